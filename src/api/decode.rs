@@ -1,0 +1,499 @@
+//! From an answer's bytes to decoded records: lenient with one odd value, strict with a page it cannot understand.
+//!
+//! Every value is read from its source text, so nothing passes through a parsed number. A value that does not fit its
+//! column goes verbatim to `extra`; an item without an identifier is counted and named, since nothing can hold it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::model::catalogue::{Resource, Shown};
+use crate::model::custom::{Choice, Layout};
+use crate::model::ids::{Cursor, RecordId};
+use crate::model::record::{Extra, Record};
+use crate::model::told::{self, Told};
+
+/// Which fields an answer carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Projection {
+    /// An item of a list.
+    List,
+    /// A detail.
+    Detail,
+}
+
+/// A decoded page of a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page {
+    /// The items that have an identifier, in the order of the page.
+    pub records: Vec<Record>,
+    /// Where the next page begins; `None` on the last.
+    pub next: Option<Cursor>,
+    /// The size of the full matching set, where `count=exact` was sent.
+    pub total: Option<u64>,
+    /// Items that cannot be mirrored: no object, or without an identifier.
+    pub unusable: u32,
+}
+
+/// An answer that cannot be understood as what was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NotUnderstood(pub String);
+
+/// The envelope of a list, its parts still source text.
+#[derive(Deserialize)]
+struct ListEnvelope<'a> {
+    #[serde(borrow, default, deserialize_with = "present")]
+    data: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present", rename = "nextCursor")]
+    next_cursor: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    total: Option<&'a RawValue>,
+}
+
+/// Reads a member that is there, null included: a plain `Option` would make null and missing the same.
+fn present<'de, D: Deserializer<'de>>(d: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(d).map(Some)
+}
+
+/// The next cursor of a page, read without decoding the records: lets the next request start early.
+///
+/// # Errors
+/// [`NotUnderstood`] if the body is no list envelope.
+pub fn next_cursor(body: &[u8]) -> Result<Option<Cursor>, NotUnderstood> {
+    envelope(body).map(|(_, next)| next)
+}
+
+fn envelope(body: &[u8]) -> Result<(ListEnvelope<'_>, Option<Cursor>), NotUnderstood> {
+    let envelope: ListEnvelope<'_> = serde_json::from_slice(body).map_err(|e| not_json(&e))?;
+    let next = match envelope.next_cursor {
+        None => return Err(NotUnderstood("the list has no `nextCursor`".into())),
+        Some(raw) if raw.get() == "null" => None,
+        Some(raw) => match told::string(raw) {
+            Some(text) if !text.is_empty() => Some(Cursor::new(text.into_owned())),
+            _ => return Err(NotUnderstood("`nextCursor` is neither a text nor null".into())),
+        },
+    };
+    Ok((envelope, next))
+}
+
+fn not_json(e: &serde_json::Error) -> NotUnderstood {
+    // Only place and class: the error's own text may quote the body.
+    NotUnderstood(format!(
+        "the body is not the JSON expected ({:?} error at byte {})",
+        e.classify(),
+        e.column()
+    ))
+}
+
+/// Decodes a page of a list.
+///
+/// # Errors
+/// [`NotUnderstood`] if the body is not JSON, has no `data` array or no `nextCursor`.
+pub fn page(resource: Resource, body: &[u8], layout: &Layout) -> Result<Page, NotUnderstood> {
+    let (envelope, next) = envelope(body)?;
+    let data = envelope
+        .data
+        .ok_or_else(|| NotUnderstood("the list has no `data`".into()))?;
+    let items: Vec<&RawValue> =
+        serde_json::from_str(data.get()).map_err(|_| NotUnderstood("`data` is not an array".into()))?;
+    let mut records = Vec::with_capacity(items.len());
+    let mut unusable = 0;
+    for item in items {
+        match record(resource, Projection::List, item, layout) {
+            Some(record) => records.push(record),
+            None => unusable += 1,
+        }
+    }
+    let total = envelope.total.and_then(|raw| raw.get().parse().ok());
+    Ok(Page {
+        records,
+        next,
+        total,
+        unusable,
+    })
+}
+
+/// Decodes a single-record answer (`{data: …}`).
+///
+/// # Errors
+/// [`NotUnderstood`] if the body is not JSON, or `data` is no record with an identifier.
+pub fn detail(resource: Resource, body: &[u8], layout: &Layout) -> Result<Record, NotUnderstood> {
+    #[derive(Deserialize)]
+    struct Single<'a> {
+        #[serde(borrow, default, deserialize_with = "present")]
+        data: Option<&'a RawValue>,
+    }
+    let single: Single<'_> = serde_json::from_slice(body).map_err(|e| not_json(&e))?;
+    let data = single
+        .data
+        .ok_or_else(|| NotUnderstood("the answer has no `data`".into()))?;
+    record(resource, Projection::Detail, data, layout)
+        .ok_or_else(|| NotUnderstood("`data` is not a record with an `id`".into()))
+}
+
+/// An object's members in order, names decoded, values as source text; a name that comes twice is given twice.
+struct Members<'a>(Vec<(std::borrow::Cow<'a, str>, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Each;
+        impl<'de> Visitor<'de> for Each {
+            type Value = Members<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Members<'de>, M::Error> {
+                let mut members = Vec::with_capacity(map.size_hint().unwrap_or(32));
+                while let Some(Name(name)) = map.next_key::<Name<'de>>()? {
+                    members.push((name, map.next_value::<&'de RawValue>()?));
+                }
+                Ok(Members(members))
+            }
+        }
+        d.deserialize_map(Each)
+    }
+}
+
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] std::borrow::Cow<'a, str>);
+
+fn members(raw: &RawValue) -> Option<Members<'_>> {
+    serde_json::from_str(raw.get()).ok()
+}
+
+/// Where a top-level or nested wire name belongs.
+enum Place {
+    /// A field of the catalogue, by its index.
+    Field(usize),
+    /// A nested object whose fields the catalogue names.
+    Group(HashMap<&'static str, usize>),
+}
+
+static PLACES: LazyLock<[HashMap<&'static str, Place>; 4]> = LazyLock::new(|| Resource::ALL.map(places));
+
+fn places(resource: Resource) -> HashMap<&'static str, Place> {
+    let mut places = HashMap::new();
+    for (index, field) in resource
+        .fields()
+        .iter()
+        .enumerate()
+        .filter(|(_, field)| field.shown != Shown::Nowhere)
+    {
+        match field.wire.split_once('.') {
+            None => {
+                places.insert(field.wire, Place::Field(index));
+            }
+            Some((group, name)) => {
+                if let Place::Group(fields) = places.entry(group).or_insert_with(|| Place::Group(HashMap::new())) {
+                    fields.insert(name, index);
+                }
+            }
+        }
+    }
+    places
+}
+
+fn record(resource: Resource, projection: Projection, raw: &RawValue, layout: &Layout) -> Option<Record> {
+    let fields = resource.fields();
+    let places = &PLACES[Resource::ALL.iter().position(|r| *r == resource)?];
+    let slots = resource.object().map_or(0, |object| layout.of(object).fields().len());
+    let mut out = Record {
+        id: RecordId::new(""),
+        fields: vec![Told::Nothing; fields.len()],
+        custom: vec![Told::Nothing; slots],
+        extra: Extra::default(),
+        detail_extra: Extra::default(),
+        options: None,
+        odd: 0,
+        unknown_keys: false,
+    };
+    let mut id = None;
+    for (name, value) in members(raw)?.0 {
+        match places.get(name.as_ref()) {
+            Some(Place::Field(index)) => {
+                if name == "id" {
+                    id = identifier(value);
+                }
+                standard(&mut out, resource, *index, projection, value, None);
+            }
+            Some(Place::Group(inner)) => {
+                if value.get() == "null" {
+                    inner.values().for_each(|index| out.fields[*index] = Told::Null);
+                } else if let Some(members) = members(value) {
+                    for (inner_name, inner_value) in members.0 {
+                        match inner.get(inner_name.as_ref()) {
+                            Some(index) => {
+                                standard(
+                                    &mut out,
+                                    resource,
+                                    *index,
+                                    projection,
+                                    inner_value,
+                                    Some((&name, &inner_name)),
+                                );
+                            }
+                            None => {
+                                out.odd += 1;
+                                out.extra.keep_nested(&name, &inner_name, inner_value);
+                            }
+                        }
+                    }
+                } else {
+                    out.odd += 1;
+                    out.extra.keep(&name, value);
+                }
+            }
+            None if name == "customFields" && resource.object().is_some() => {
+                custom_values(&mut out, resource, projection, value, layout);
+            }
+            None if name == "options" && resource == Resource::CustomFields => options(&mut out, value),
+            None => {
+                out.odd += 1;
+                match projection {
+                    Projection::List => out.extra.keep(&name, value),
+                    Projection::Detail => out.detail_extra.keep(&name, value),
+                }
+            }
+        }
+    }
+    out.id = id?;
+    Some(out)
+}
+
+/// A record's identifier: its text, or the digits of a number that stands where a text should.
+fn identifier(raw: &RawValue) -> Option<RecordId> {
+    let source = raw.get();
+    match told::string(raw) {
+        Some(text) if !text.is_empty() => Some(RecordId::new(text.into_owned())),
+        None if source.starts_with(|c: char| c.is_ascii_digit()) => Some(RecordId::new(source)),
+        _ => None,
+    }
+}
+
+fn standard(
+    out: &mut Record,
+    resource: Resource,
+    index: usize,
+    projection: Projection,
+    value: &RawValue,
+    nested: Option<(&str, &str)>,
+) {
+    let field = &resource.fields()[index];
+    // A list that carries a detail's field breaks its own projection: kept, but not taken for a detail.
+    let misplaced = field.shown == Shown::Detail && projection == Projection::List;
+    let told = if misplaced {
+        Told::Odd
+    } else {
+        told::standard(field.kind, Some(value))
+    };
+    if matches!(told, Told::Odd | Told::Cut(_)) {
+        out.odd += 1;
+        let extra = if field.shown == Shown::Detail && !misplaced {
+            &mut out.detail_extra
+        } else {
+            &mut out.extra
+        };
+        match nested {
+            Some((object, name)) => extra.keep_nested(object, name, value),
+            None => extra.keep(field.wire, value),
+        }
+    }
+    out.fields[index] = if misplaced { Told::Nothing } else { told };
+}
+
+fn custom_values(out: &mut Record, resource: Resource, projection: Projection, value: &RawValue, layout: &Layout) {
+    const WIRE: &str = "customFields";
+    let Some(object) = resource.object() else { return };
+    if value.get() == "null" {
+        return;
+    }
+    let Some(members) = members(value) else {
+        out.odd += 1;
+        out.extra.keep(WIRE, value);
+        return;
+    };
+    let fields = layout.of(object);
+    for (key, value) in members.0 {
+        let Some((slot, field)) = fields.by_key(&key) else {
+            // A null says nothing that has to be kept: the key alone is known to the definitions.
+            out.unknown_keys = true;
+            if value.get() != "null" {
+                out.odd += 1;
+                out.extra.keep_nested(WIRE, &key, value);
+            }
+            continue;
+        };
+        let told = told::custom(field.data_type, Some(value));
+        if matches!(told, Told::Odd | Told::Cut(_)) {
+            out.odd += 1;
+            let of_detail = field.data_type.detail_only() && projection == Projection::Detail;
+            let extra = if of_detail {
+                &mut out.detail_extra
+            } else {
+                &mut out.extra
+            };
+            extra.keep_nested(WIRE, &key, value);
+        }
+        out.custom[slot] = told;
+    }
+}
+
+fn options(out: &mut Record, value: &RawValue) {
+    #[derive(Deserialize)]
+    struct Item {
+        value: String,
+        #[serde(default)]
+        label: Option<String>,
+    }
+    if value.get() == "null" {
+        out.options = Some(Vec::new());
+        return;
+    }
+    match serde_json::from_str::<Vec<Item>>(value.get()) {
+        Ok(items) => {
+            out.options = Some(
+                items
+                    .into_iter()
+                    .map(|i| Choice {
+                        value: i.value,
+                        label: i.label,
+                    })
+                    .collect(),
+            )
+        }
+        Err(_) => {
+            out.odd += 1;
+            out.extra.keep("options", value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::custom::{CustomField, CustomFields, DataType};
+    use crate::model::told::Datum;
+    use crate::model::{ColumnName, FieldKey};
+    use std::sync::Arc;
+
+    fn layout() -> Layout {
+        let field = |key: &str, data_type| CustomField {
+            definition: RecordId::new("d"),
+            key: FieldKey::new(key),
+            data_type,
+            column: ColumnName::for_key(key, false, &Default::default()),
+        };
+        let fields = vec![
+            field("tier", DataType::SingleSelect),
+            field("story", DataType::LongText),
+        ];
+        Layout {
+            version: 1,
+            contact: Arc::new(CustomFields::new(fields)),
+            company: Arc::default(),
+        }
+    }
+
+    fn list(items: &str) -> Page {
+        let body = format!(r#"{{"data":[{items}],"nextCursor":null}}"#);
+        page(Resource::Contacts, body.as_bytes(), &layout()).unwrap()
+    }
+
+    fn told<'a>(record: &'a Record, wire: &str) -> &'a Told<Datum> {
+        let index = Resource::Contacts.fields().iter().position(|f| f.wire == wire).unwrap();
+        &record.fields[index]
+    }
+
+    #[test]
+    fn an_odd_value_costs_only_its_own_column() {
+        let page = list(
+            r#"{"id":"a","name":7,"firstName":"Ann","location":{"country":"CL","zip":"8320"},"xNew":[1.10],
+                "customFields":{"tier":"gold","who":1e3},"notes":"misplaced"}"#,
+        );
+        let record = &page.records[0];
+        assert_eq!(told(record, "name"), &Told::Odd);
+        assert_eq!(told(record, "firstName"), &Told::Value(Datum::from("Ann")));
+        assert_eq!(told(record, "location.country"), &Told::Value(Datum::from("CL")));
+        assert_eq!(
+            told(record, "notes"),
+            &Told::Nothing,
+            "a list never tells what only a detail carries"
+        );
+        assert_eq!(told(record, "email"), &Told::Nothing);
+        assert_eq!(record.custom, [Told::Value(Datum::from("gold")), Told::Nothing]);
+        assert!(record.unknown_keys);
+        assert_eq!(
+            record.extra.to_json().unwrap(),
+            r#"{"name":7,"notes":"misplaced","xNew":[1.10],"customFields":{"who":1e3},"location":{"zip":"8320"}}"#
+        );
+    }
+
+    #[test]
+    fn items_that_nothing_can_hold_are_counted() {
+        let page = list(r#"{"name":"no id"},7,null,{"id":""},{"id":12},{"id":"a"}"#);
+        assert_eq!(page.unusable, 4);
+        assert_eq!(
+            page.records.iter().map(|r| r.id.as_str()).collect::<Vec<_>>(),
+            ["12", "a"]
+        );
+    }
+
+    #[test]
+    fn a_page_that_cannot_be_understood_is_an_error() {
+        for body in [
+            "<html>",
+            "",
+            "[]",
+            r#"{"nextCursor":null}"#,
+            r#"{"data":[]}"#,
+            r#"{"data":{},"nextCursor":null}"#,
+            r#"{"data":[],"nextCursor":7}"#,
+            r#"{"data":[{"id":"a"}],"nextCursor":null"#,
+        ] {
+            assert!(page(Resource::Contacts, body.as_bytes(), &layout()).is_err(), "{body}");
+        }
+    }
+
+    #[test]
+    fn a_details_oddities_stay_beside_the_columns_they_belong_to() {
+        let body = r#"{"data":{"id":"a","name":7,"notes":8,"xNew":9,"customFields":{"tier":1,"story":2}}}"#;
+        let record = detail(Resource::Contacts, body.as_bytes(), &layout()).unwrap();
+        assert_eq!(
+            record.extra.to_json().unwrap(),
+            r#"{"name":7,"customFields":{"tier":1}}"#
+        );
+        assert_eq!(
+            record.detail_extra.to_json().unwrap(),
+            r#"{"notes":8,"xNew":9,"customFields":{"story":2}}"#
+        );
+        assert_eq!(record.odd, 5);
+    }
+
+    #[test]
+    fn definitions_carry_their_options() {
+        let body = r#"{"data":[{"id":"d","key":"tier","allowedOperators":["eq","in"],
+            "options":[{"value":"a","label":"A"},{"value":"b"}]}],"nextCursor":"c2"}"#;
+        let page = page(Resource::CustomFields, body.as_bytes(), &Layout::default()).unwrap();
+        assert_eq!(page.next, Some(Cursor::new("c2")));
+        let options = page.records[0].options.as_ref().unwrap();
+        assert_eq!(
+            options[0],
+            Choice {
+                value: "a".into(),
+                label: Some("A".into())
+            }
+        );
+        assert_eq!(
+            options[1],
+            Choice {
+                value: "b".into(),
+                label: None
+            }
+        );
+    }
+}

@@ -1,0 +1,3 @@
+//! The service as a client sees it.
+
+pub mod decode;

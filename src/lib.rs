@@ -1,0 +1,4 @@
+//! crm-mirror keeps an exact, queryable copy of a CRM workspace in one SQLite file.
+
+pub mod api;
+pub mod model;

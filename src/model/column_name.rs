@@ -1,0 +1,108 @@
+//! The names of custom columns: from any key, a plain identifier that is unique in its table.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// The longest name made from a key, in characters; longer keys are cut, and collisions numbered.
+const LONGEST: usize = 60;
+
+/// The column that a custom field was given. The only text born of an answer that may enter a statement: it holds
+/// nothing but `a`-`z`, `0`-`9` and `_`, so it needs no quoting and cannot end a statement.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ColumnName(Box<str>);
+
+impl ColumnName {
+    /// Gives a key its column: `cf_` and the key in lower case, anything but letters, digits and `_` as `_`. A name
+    /// that is taken, or whose `_num` companion is, gets `_2`, `_3`…
+    ///
+    /// `taken` holds every name of the table, companions included. `with_num` asks for room for a companion.
+    pub fn for_key(key: &str, with_num: bool, taken: &BTreeSet<String>) -> ColumnName {
+        let plain: String = key
+            .chars()
+            .take(LONGEST)
+            .map(|c| c.to_ascii_lowercase())
+            .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+            .collect();
+        let free = |name: &str| !taken.contains(name) && !(with_num && taken.contains(&format!("{name}_num")));
+        let first = format!("cf_{plain}");
+        let name = if free(&first) {
+            first
+        } else {
+            // Terminates: `taken` is finite and every number makes another name.
+            (2_u64..)
+                .map(|n| format!("cf_{plain}_{n}"))
+                .find(|name| free(name))
+                .unwrap_or(first)
+        };
+        ColumnName(name.into())
+    }
+
+    /// Takes back a name that was given earlier; `None` if it is not of this kind.
+    pub fn given(text: &str) -> Option<ColumnName> {
+        let plain = text
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+        (plain && text.starts_with("cf_")).then(|| ColumnName(text.into()))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The name of the REAL companion of a decimal column.
+    pub fn num(&self) -> String {
+        format!("{}_num", self.0)
+    }
+
+    /// The name under which the column is parked while its field is archived.
+    pub fn archived(&self) -> String {
+        format!("archived_{}", self.0)
+    }
+}
+
+impl fmt::Display for ColumnName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostile_keys_become_plain_unique_names() {
+        let mut taken = BTreeSet::new();
+        let mut give = |key: &str, num: bool| {
+            let name = ColumnName::for_key(key, num, &taken);
+            taken.insert(name.as_str().to_string());
+            if num {
+                taken.insert(name.num());
+            }
+            assert_eq!(ColumnName::given(name.as_str()), Some(name.clone()));
+            name.as_str().to_string()
+        };
+        assert_eq!(give("tier", false), "cf_tier");
+        assert_eq!(give("Tier", false), "cf_tier_2");
+        assert_eq!(give("TIER", false), "cf_tier_3");
+        assert_eq!(give("select", false), "cf_select");
+        assert_eq!(
+            give("x\"; DROP TABLE contacts; --", false),
+            "cf_x___drop_table_contacts____"
+        );
+        assert_eq!(give("🦀", false), "cf__");
+        assert_eq!(give("", false), "cf_");
+        assert_eq!(give("deal", true), "cf_deal");
+        assert_eq!(
+            give("deal_num", false),
+            "cf_deal_num_2",
+            "the companion's name is never given away"
+        );
+        assert_eq!(give("fee_num", false), "cf_fee_num");
+        assert_eq!(give("fee", true), "cf_fee_2", "a companion needs its own name free");
+        let long = give(&"k".repeat(500), false);
+        assert_eq!(long.len(), 3 + LONGEST);
+        assert_ne!(give(&format!("{}x", "k".repeat(499)), false), long);
+    }
+}

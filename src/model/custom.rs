@@ -1,0 +1,202 @@
+//! Custom fields: what a tenant defined (reference, *Custom field definition*, *Custom values*), and which column each
+//! field's values have.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::catalogue::{Object, Ops};
+use super::column_name::ColumnName;
+use super::ids::{FieldKey, RecordId};
+
+/// The type of a custom field's values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DataType {
+    /// Up to 255 characters.
+    ShortText,
+    /// Up to 10,000 characters; only details carry it.
+    LongText,
+    /// A 64-bit integer.
+    Integer,
+    /// An exact decimal string, up to 20 integer and 10 fractional digits.
+    Decimal,
+    /// A boolean.
+    Boolean,
+    /// `YYYY-MM-DD`.
+    Date,
+    /// A timestamp.
+    DateTime,
+    /// One option's value.
+    SingleSelect,
+    /// Up to 100 options' values.
+    MultiSelect,
+    /// A type that the reference does not name: its values are kept verbatim in `extra`.
+    Unknown,
+}
+
+impl DataType {
+    /// Every type that the reference names.
+    pub const ALL: [DataType; 9] = [
+        DataType::ShortText,
+        DataType::LongText,
+        DataType::Integer,
+        DataType::Decimal,
+        DataType::Boolean,
+        DataType::Date,
+        DataType::DateTime,
+        DataType::SingleSelect,
+        DataType::MultiSelect,
+    ];
+
+    /// The name in a definition.
+    pub const fn wire(self) -> &'static str {
+        match self {
+            DataType::ShortText => "SHORT_TEXT",
+            DataType::LongText => "LONG_TEXT",
+            DataType::Integer => "INTEGER",
+            DataType::Decimal => "DECIMAL",
+            DataType::Boolean => "BOOLEAN",
+            DataType::Date => "DATE",
+            DataType::DateTime => "DATETIME",
+            DataType::SingleSelect => "SINGLE_SELECT",
+            DataType::MultiSelect => "MULTI_SELECT",
+            DataType::Unknown => "UNKNOWN",
+        }
+    }
+
+    /// The type of that name; [`DataType::Unknown`] for a name that the reference does not have.
+    pub fn from_wire(name: &str) -> DataType {
+        DataType::ALL
+            .into_iter()
+            .find(|t| t.wire() == name)
+            .unwrap_or(DataType::Unknown)
+    }
+
+    /// The filter operators of the reference's table; a definition's `allowedOperators` may be fewer.
+    pub const fn ops(self) -> Ops {
+        match self {
+            DataType::ShortText | DataType::SingleSelect => Ops::TEXT,
+            DataType::LongText => Ops::PRESENCE,
+            DataType::Integer | DataType::Decimal | DataType::Date | DataType::DateTime => Ops::RANGE,
+            DataType::Boolean => Ops::BOOLEAN,
+            DataType::MultiSelect => Ops::CHOICES,
+            DataType::Unknown => Ops::NONE,
+        }
+    }
+
+    /// The SQLite type of the column.
+    pub const fn sql_type(self) -> &'static str {
+        match self {
+            DataType::Integer | DataType::Boolean => "INTEGER",
+            _ => "TEXT",
+        }
+    }
+
+    /// Whether only details carry the values.
+    pub const fn detail_only(self) -> bool {
+        matches!(self, DataType::LongText)
+    }
+
+    /// Whether the column has a REAL companion `<column>_num`.
+    pub const fn has_num(self) -> bool {
+        matches!(self, DataType::Decimal)
+    }
+
+    /// Whether values are one or more of the definition's options.
+    pub const fn is_select(self) -> bool {
+        matches!(self, DataType::SingleSelect | DataType::MultiSelect)
+    }
+}
+
+/// An option of a select field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The public value key.
+    pub value: String,
+    /// The display text.
+    pub label: Option<String>,
+}
+
+/// A definition as far as decisions need it; the mirror's table keeps every field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Definition {
+    /// The definition's identifier.
+    pub id: RecordId,
+    /// The key inside `customFields`.
+    pub key: FieldKey,
+    /// The display text.
+    pub label: Option<String>,
+    /// The type of the values.
+    pub data_type: DataType,
+    /// Whose field it is.
+    pub object: Object,
+    /// ACTIVE: archived definitions are not writable and not filterable, and their values are omitted.
+    pub active: bool,
+    /// Whether `isNull` can be asked of it: filterable, and among its `allowedOperators`.
+    pub null_filter: bool,
+    /// The options of a select field.
+    pub options: Vec<Choice>,
+}
+
+/// An active custom field with a column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CustomField {
+    /// The definition's identifier.
+    pub definition: RecordId,
+    /// The key inside `customFields`.
+    pub key: FieldKey,
+    /// The type of the values.
+    pub data_type: DataType,
+    /// The column of its values, in the list table or the detail table by type.
+    pub column: ColumnName,
+}
+
+/// The active custom fields of one object, in the order of their columns. A value's *slot* is its place here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CustomFields {
+    fields: Vec<CustomField>,
+    by_key: HashMap<FieldKey, usize>,
+}
+
+impl CustomFields {
+    /// The fields in the order given.
+    pub fn new(fields: Vec<CustomField>) -> CustomFields {
+        let by_key = fields
+            .iter()
+            .enumerate()
+            .map(|(slot, field)| (field.key.clone(), slot))
+            .collect();
+        CustomFields { fields, by_key }
+    }
+
+    /// The fields, by slot.
+    pub fn fields(&self) -> &[CustomField] {
+        &self.fields
+    }
+
+    /// The slot and the field of a key.
+    pub fn by_key(&self, key: &str) -> Option<(usize, &CustomField)> {
+        let slot = *self.by_key.get(key)?;
+        Some((slot, &self.fields[slot]))
+    }
+}
+
+/// The custom columns of both objects at one moment. A page decoded with one layout is never stored with another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// Grows with every change of the columns.
+    pub version: u64,
+    /// The contact's fields.
+    pub contact: Arc<CustomFields>,
+    /// The company's fields.
+    pub company: Arc<CustomFields>,
+}
+
+impl Layout {
+    /// The fields of an object.
+    pub fn of(&self, object: Object) -> &CustomFields {
+        match object {
+            Object::Contact => &self.contact,
+            Object::Company => &self.company,
+        }
+    }
+}

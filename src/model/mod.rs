@@ -1,0 +1,26 @@
+//! What the service and the mirror talk about: fields, values, identifiers, time and request units.
+//!
+//! Everything here is pure: no IO, no clock, no other room. [`catalogue`] names every standard field once; [`told`]
+//! turns one JSON value into one column's value without losing anything; the newtypes keep texts that differ in meaning
+//! from being mixed up.
+
+pub mod catalogue;
+pub mod clock;
+pub mod column_name;
+pub mod custom;
+pub mod decimal;
+pub mod ids;
+pub mod instant;
+pub mod record;
+pub mod ru;
+pub mod told;
+
+pub use catalogue::{Field, Kind, Object, Op, Ops, Resource, Shown};
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use column_name::ColumnName;
+pub use custom::{Choice, CustomField, CustomFields, DataType, Definition, Layout};
+pub use ids::{Cursor, Etag, FieldKey, RecordId};
+pub use instant::Instant;
+pub use record::{Extra, Record};
+pub use ru::Ru;
+pub use told::{Datum, Told};

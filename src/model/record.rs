@@ -1,0 +1,115 @@
+//! A record as one answer told it, ready for the mirror's columns.
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+
+use super::custom::Choice;
+use super::ids::RecordId;
+use super::told::{Datum, Told};
+
+/// A decoded item of a list, or a decoded detail.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// The record's identifier.
+    pub id: RecordId,
+    /// The standard fields, parallel to the catalogue's table of the resource.
+    pub fields: Vec<Told<Datum>>,
+    /// The custom values, by slot of the layout that the answer was decoded with.
+    pub custom: Vec<Told<Datum>>,
+    /// What goes to `extra` beside the list's columns.
+    pub extra: Extra,
+    /// What goes to `extra` beside the detail's columns; empty for a list item.
+    pub detail_extra: Extra,
+    /// The options, where the item is a definition that has them.
+    pub options: Option<Vec<Choice>>,
+    /// How many values did not fit their column exactly.
+    pub odd: u32,
+    /// Whether `customFields` had a key that the layout does not know.
+    pub unknown_keys: bool,
+}
+
+/// What the columns cannot hold, verbatim, by wire name: `{"xNew": …, "customFields": {KEY: …}, "location": {…}}`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extra {
+    /// Top-level fields: wire name and source text.
+    pub fields: BTreeMap<String, String>,
+    /// Fields of nested objects: the object's wire name, then name and source text.
+    pub nested: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+impl Extra {
+    /// Whether there is nothing to keep.
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty() && self.nested.is_empty()
+    }
+
+    /// Keeps a top-level field.
+    pub fn keep(&mut self, wire: &str, source: &RawValue) {
+        self.fields.insert(wire.to_string(), source.get().to_string());
+    }
+
+    /// Keeps a field of a nested object.
+    pub fn keep_nested(&mut self, object: &str, name: &str, source: &RawValue) {
+        self.nested
+            .entry(object.to_string())
+            .or_default()
+            .insert(name.to_string(), source.get().to_string());
+    }
+
+    /// The column's text; `None` if there is nothing to keep.
+    pub fn to_json(&self) -> Option<String> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut members: Vec<String> = self.fields.iter().map(|(name, source)| member(name, source)).collect();
+        for (object, fields) in &self.nested {
+            let inner: Vec<String> = fields.iter().map(|(name, source)| member(name, source)).collect();
+            members.push(member(object, &format!("{{{}}}", inner.join(","))));
+        }
+        Some(format!("{{{}}}", members.join(",")))
+    }
+
+    /// Reads a column's text back; what is no object of this form is an empty extra.
+    pub fn from_json(text: &str) -> Extra {
+        let mut extra = Extra::default();
+        let Ok(members) = serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(text) else {
+            return extra;
+        };
+        for (name, source) in members {
+            match serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(source.get()) {
+                Ok(inner) if name == "customFields" || name == "location" => {
+                    for (key, value) in inner {
+                        extra.keep_nested(&name, &key, &value);
+                    }
+                }
+                _ => extra.keep(&name, &source),
+            }
+        }
+        extra
+    }
+}
+
+fn member(name: &str, source: &str) -> String {
+    format!("{}:{source}", serde_json::Value::from(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extra_keeps_source_texts_there_and_back() {
+        let mut extra = Extra::default();
+        extra.keep("x\"New", &RawValue::from_string("1.10".into()).unwrap());
+        extra.keep_nested(
+            "customFields",
+            "big",
+            &RawValue::from_string("1180591620717411303424".into()).unwrap(),
+        );
+        let json = extra.to_json().unwrap();
+        assert_eq!(json, r#"{"x\"New":1.10,"customFields":{"big":1180591620717411303424}}"#);
+        assert_eq!(Extra::from_json(&json), extra);
+        assert_eq!(Extra::default().to_json(), None);
+    }
+}

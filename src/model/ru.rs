@@ -1,0 +1,66 @@
+//! Request units: what the service charges (reference, *What the service does*, rule 5).
+
+use std::fmt;
+use std::ops::{Add, AddAssign};
+
+use serde::{Deserialize, Serialize};
+
+/// Request units. Charged and allowed, never negative, never added to a row count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Ru(u64);
+
+impl Ru {
+    /// Nothing.
+    pub const ZERO: Ru = Ru(0);
+    /// What a successful GET costs.
+    pub const GET: Ru = Ru(1);
+    /// What a successful PATCH costs.
+    pub const PATCH: Ru = Ru(2);
+
+    /// That many request units.
+    pub const fn new(units: u64) -> Ru {
+        Ru(units)
+    }
+
+    /// The number of units.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// What is left after `other` is taken away; zero if that is more.
+    #[must_use]
+    pub const fn saturating_sub(self, other: Ru) -> Ru {
+        Ru(self.0.saturating_sub(other.0))
+    }
+
+    /// What is left after `other` is taken away; `None` if that is more.
+    pub fn checked_sub(self, other: Ru) -> Option<Ru> {
+        self.0.checked_sub(other.0).map(Ru)
+    }
+}
+
+impl Add for Ru {
+    type Output = Ru;
+    fn add(self, other: Ru) -> Ru {
+        Ru(self.0.saturating_add(other.0))
+    }
+}
+
+impl AddAssign for Ru {
+    fn add_assign(&mut self, other: Ru) {
+        *self = *self + other;
+    }
+}
+
+impl std::iter::Sum for Ru {
+    fn sum<I: Iterator<Item = Ru>>(units: I) -> Ru {
+        units.fold(Ru::ZERO, Add::add)
+    }
+}
+
+impl fmt::Display for Ru {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} RU", self.0)
+    }
+}
