@@ -1,3 +1,4 @@
 //! The service as a client sees it.
 
 pub mod decode;
+pub mod meter;

@@ -23,7 +23,7 @@ impl ColumnName {
             .map(|c| c.to_ascii_lowercase())
             .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
             .collect();
-        let free = |name: &str| !taken.contains(name) && !(with_num && taken.contains(&format!("{name}_num")));
+        let free = |name: &str| !(taken.contains(name) || with_num && taken.contains(&format!("{name}_num")));
         let first = format!("cf_{plain}");
         let name = if free(&first) {
             first

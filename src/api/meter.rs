@@ -1,0 +1,100 @@
+//! What the client asks before every attempt and tells after it: the seam to the RU ledger and the hold.
+//!
+//! The client never sends a request that was not admitted. Admission is durable when it returns, so a killed process
+//! never under-counts what the service charged.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use crate::model::{Instant, Ru};
+
+/// A boxed future, so that the meter can be a trait object.
+pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What a request is for: its priority inside the budget, most important first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Purpose {
+    /// A local edit on its way to the service.
+    Outbox,
+    /// The changes walk, and anything a person waits for.
+    Changes,
+    /// Counts and confirmations.
+    Audit,
+    /// Definitions and team members.
+    Definitions,
+    /// A full sweep.
+    Sweep,
+    /// Details of changed records.
+    Details,
+    /// Re-reading details of records that did not change.
+    Refresh,
+}
+
+/// An attempt that is about to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// What it costs when it succeeds.
+    pub cost: Ru,
+    /// What it is for.
+    pub purpose: Purpose,
+    /// Whether its cost is in the ledger already.
+    pub prepaid: bool,
+}
+
+/// Why an attempt may not be sent now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// The window's budget is spent, as far as this purpose may spend it.
+    #[error("the RU budget of this window is spent; it refills at {refills_at}")]
+    Budget {
+        /// When the next window begins.
+        refills_at: Instant,
+    },
+    /// The service asked for quiet, for longer than is waited for here.
+    #[error("the service asked to wait until {until}")]
+    Hold {
+        /// The end of the hold.
+        until: Instant,
+    },
+    /// The program is ending.
+    #[error("the program is stopping")]
+    Stopping,
+    /// The ledger could not be written, so nothing may be sent.
+    #[error("the RU ledger could not be written")]
+    Ledger,
+}
+
+/// What became of an admitted attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A success status, whatever came of the body: the service charged it.
+    Charged,
+    /// No answer, or none that tells: the service may have charged it.
+    Unknown,
+    /// An error status.
+    Failed,
+    /// 429, with the wait it asked for, if it did.
+    Held(Option<Duration>),
+}
+
+/// The RU ledger and the hold, as the client sees them.
+pub trait Meter: Send + Sync {
+    /// Waits out a short hold, then enters the attempt in the ledger.
+    fn admit(&self, attempt: Attempt) -> Pending<'_, Result<(), Refused>>;
+    /// Enters what became of an admitted attempt.
+    fn settle(&self, attempt: Attempt, outcome: Outcome) -> Pending<'_, ()>;
+}
+
+/// A meter that admits everything and remembers nothing: for tools that keep no ledger.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unmetered;
+
+impl Meter for Unmetered {
+    fn admit(&self, _: Attempt) -> Pending<'_, Result<(), Refused>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+    fn settle(&self, _: Attempt, _: Outcome) -> Pending<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
