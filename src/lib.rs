@@ -1,4 +1,6 @@
 //! crm-mirror keeps an exact, queryable copy of a CRM workspace in one SQLite file.
 
 pub mod api;
+pub mod budget;
 pub mod model;
+pub mod store;

@@ -321,7 +321,7 @@ fn custom_values(out: &mut Record, resource: Resource, projection: Projection, v
     for (key, value) in members.0 {
         let Some((slot, field)) = fields.by_key(&key) else {
             // A null says nothing that has to be kept: the key alone is known to the definitions.
-            out.unknown_keys = true;
+            out.unknown_keys |= !fields.is_unplaced(&key);
             if value.get() != "null" {
                 out.odd += 1;
                 out.extra.keep_nested(WIRE, &key, value);
@@ -394,7 +394,7 @@ mod tests {
         ];
         Layout {
             version: 1,
-            contact: Arc::new(CustomFields::new(fields)),
+            contact: Arc::new(CustomFields::new(fields, Default::default())),
             company: Arc::default(),
         }
     }

@@ -7,29 +7,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+pub use crate::model::Purpose;
 use crate::model::{Instant, Ru};
 
 /// A boxed future, so that the meter can be a trait object.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// What a request is for: its priority inside the budget, most important first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Purpose {
-    /// A local edit on its way to the service.
-    Outbox,
-    /// The changes walk, and anything a person waits for.
-    Changes,
-    /// Counts and confirmations.
-    Audit,
-    /// Definitions and team members.
-    Definitions,
-    /// A full sweep.
-    Sweep,
-    /// Details of changed records.
-    Details,
-    /// Re-reading details of records that did not change.
-    Refresh,
-}
 
 /// An attempt that is about to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

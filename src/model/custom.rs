@@ -1,7 +1,7 @@
 //! Custom fields: what a tenant defined (reference, *Custom field definition*, *Custom values*), and which column each
 //! field's values have.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::catalogue::{Object, Ops};
@@ -155,17 +155,22 @@ pub struct CustomField {
 pub struct CustomFields {
     fields: Vec<CustomField>,
     by_key: HashMap<FieldKey, usize>,
+    unplaced: HashSet<FieldKey>,
 }
 
 impl CustomFields {
-    /// The fields in the order given.
-    pub fn new(fields: Vec<CustomField>) -> CustomFields {
+    /// The fields in the order given, and the keys of active fields that have no column.
+    pub fn new(fields: Vec<CustomField>, unplaced: HashSet<FieldKey>) -> CustomFields {
         let by_key = fields
             .iter()
             .enumerate()
             .map(|(slot, field)| (field.key.clone(), slot))
             .collect();
-        CustomFields { fields, by_key }
+        CustomFields {
+            fields,
+            by_key,
+            unplaced,
+        }
     }
 
     /// The fields, by slot.
@@ -177,6 +182,11 @@ impl CustomFields {
     pub fn by_key(&self, key: &str) -> Option<(usize, &CustomField)> {
         let slot = *self.by_key.get(key)?;
         Some((slot, &self.fields[slot]))
+    }
+
+    /// Whether the key is of an active field that has no column, whose values are kept in `extra`.
+    pub fn is_unplaced(&self, key: &str) -> bool {
+        self.unplaced.contains(key)
     }
 }
 

@@ -1,0 +1,20 @@
+//! What a request is for: its priority inside the RU budget.
+
+/// What a request is for, most important first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Purpose {
+    /// A local edit on its way to the service.
+    Outbox,
+    /// The changes walk, and anything a person waits for.
+    Changes,
+    /// Counts and confirmations.
+    Audit,
+    /// Definitions and team members.
+    Definitions,
+    /// A full sweep.
+    Sweep,
+    /// Details of changed records.
+    Details,
+    /// Re-reading details of records that did not change.
+    Refresh,
+}

@@ -1,0 +1,166 @@
+//! One transaction on the mirror: a page's rows, its checkpoint and its request units, all or nothing.
+
+use std::sync::Arc;
+
+use rusqlite::{OptionalExtension, Transaction, params};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::error::{Doing, StoreError};
+use super::shape::Shape;
+use crate::model::catalogue::{Object, Resource};
+use crate::model::custom::Layout;
+use crate::model::instant::Instant;
+
+/// The shapes of the record tables under one layout.
+#[derive(Debug, Clone)]
+pub struct Shapes {
+    /// The layout that these follow from.
+    pub layout: Arc<Layout>,
+    list: [Arc<Shape>; 2],
+    detail: [Arc<Shape>; 2],
+    team: Arc<Shape>,
+    definitions: Arc<Shape>,
+}
+
+impl Shapes {
+    /// The shapes that follow from a layout.
+    pub fn new(layout: Arc<Layout>) -> Shapes {
+        Shapes {
+            list: Object::ALL.map(|object| Arc::new(Shape::list(object, layout.of(object)))),
+            detail: Object::ALL.map(|object| Arc::new(Shape::detail(object, layout.of(object)))),
+            team: Arc::new(Shape::plain(Resource::TeamMembers)),
+            definitions: Arc::new(Shape::plain(Resource::CustomFields)),
+            layout,
+        }
+    }
+
+    /// The table of an object's list items.
+    pub fn list(&self, object: Object) -> Arc<Shape> {
+        self.list[object as usize].clone()
+    }
+
+    /// The table of an object's details.
+    pub fn detail(&self, object: Object) -> Arc<Shape> {
+        self.detail[object as usize].clone()
+    }
+
+    /// The table of team members.
+    pub fn team(&self) -> Arc<Shape> {
+        self.team.clone()
+    }
+
+    /// The table of definitions.
+    pub fn definitions(&self) -> Arc<Shape> {
+        self.definitions.clone()
+    }
+}
+
+/// An open transaction. Dropped without [`Batch::commit`], it never happened.
+#[derive(Debug)]
+pub struct Batch<'a> {
+    pub(super) tx: Transaction<'a>,
+    pub(super) shapes: Shapes,
+}
+
+impl<'a> Batch<'a> {
+    pub(super) fn new(tx: Transaction<'a>, shapes: Shapes) -> Batch<'a> {
+        Batch { tx, shapes }
+    }
+
+    pub(super) fn commit(self) -> Result<Shapes, StoreError> {
+        self.tx.commit().doing("commit a page")?;
+        Ok(self.shapes)
+    }
+
+    /// The layout inside this transaction.
+    pub fn layout(&self) -> &Arc<Layout> {
+        &self.shapes.layout
+    }
+
+    /// Refuses a page that was decoded with other columns than the tables have now.
+    ///
+    /// # Errors
+    /// [`StoreError::StaleLayout`]: decode the page again.
+    pub fn expect_layout(&self, version: u64) -> Result<(), StoreError> {
+        if self.shapes.layout.version == version {
+            Ok(())
+        } else {
+            Err(StoreError::StaleLayout)
+        }
+    }
+
+    /// Reads an entry of the program's own state.
+    ///
+    /// # Errors
+    /// [`StoreError::State`] if it is there and cannot be understood.
+    pub fn state<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, StoreError> {
+        read_state(&self.tx, name)
+    }
+
+    /// Writes an entry of the program's own state, if it changed.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn set_state<T: Serialize>(&self, name: &str, value: &T) -> Result<(), StoreError> {
+        let text = serde_json::to_string(value).map_err(|source| StoreError::State {
+            name: name.into(),
+            source,
+        })?;
+        self.tx
+            .prepare_cached(
+                "INSERT INTO state (name, value) VALUES (?1, ?2)
+                 ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE value IS NOT excluded.value",
+            )
+            .and_then(|mut stmt| stmt.execute(params![name, text]))
+            .doing("write the program's state")?;
+        Ok(())
+    }
+
+    /// Removes an entry of the program's own state.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn clear_state(&self, name: &str) -> Result<(), StoreError> {
+        self.tx
+            .prepare_cached("DELETE FROM state WHERE name = ?1")
+            .and_then(|mut stmt| stmt.execute([name]))
+            .doing("write the program's state")?;
+        Ok(())
+    }
+
+    /// Notes what the service did against its own document.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn note_oddity(&self, kind: &str, resource: Resource, what: &str, now: Instant) -> Result<(), StoreError> {
+        self.tx
+            .prepare_cached(
+                "INSERT INTO service_oddities (kind, resource, what, first_seen_at, last_seen_at, times)
+                 VALUES (?1, ?2, ?3, ?4, ?4, 1)
+                 ON CONFLICT (kind, resource, what)
+                 DO UPDATE SET times = times + 1, last_seen_at = excluded.last_seen_at",
+            )
+            .and_then(|mut stmt| stmt.execute(params![kind, resource.word(), what, now.to_string()]))
+            .doing("note an oddity of the service")?;
+        Ok(())
+    }
+}
+
+/// Reads an entry of the program's own state.
+pub(super) fn read_state<T: DeserializeOwned>(
+    conn: &rusqlite::Connection,
+    name: &str,
+) -> Result<Option<T>, StoreError> {
+    let text: Option<String> = conn
+        .prepare_cached("SELECT value FROM state WHERE name = ?1")
+        .and_then(|mut stmt| stmt.query_row([name], |row| row.get(0)).optional())
+        .doing("read the program's state")?;
+    text.map(|text| {
+        serde_json::from_str(&text).map_err(|source| StoreError::State {
+            name: name.into(),
+            source,
+        })
+    })
+    .transpose()
+}

@@ -1,0 +1,134 @@
+//! What changed, field by field, since the first full copy; and records that are gone.
+
+use rusqlite::types::Value;
+use rusqlite::{OptionalExtension, params};
+use serde_json::Map;
+
+use super::batch::Batch;
+use super::error::{Doing, StoreError};
+use super::shape::owned;
+use super::upsert::Phase;
+use crate::model::catalogue::Object;
+use crate::model::ids::RecordId;
+use crate::model::instant::Instant;
+
+fn json(value: &Value) -> serde_json::Value {
+    match value {
+        Value::Integer(i) => (*i).into(),
+        Value::Real(r) => (*r).into(),
+        Value::Text(text) => text.as_str().into(),
+        Value::Null | Value::Blob(_) => serde_json::Value::Null,
+    }
+}
+
+impl Batch<'_> {
+    /// Enters a change. The stamps and the detail's copy of the etag are the mirror's own and no change of the record.
+    pub(super) fn remember(
+        &self,
+        object: Object,
+        id: &str,
+        kind: &str,
+        differences: &[(String, Value, Value)],
+        seen_at: Instant,
+    ) -> Result<(), StoreError> {
+        let fields: Map<String, serde_json::Value> = differences
+            .iter()
+            .map(|(column, old, new)| (column.clone(), vec![json(old), json(new)].into()))
+            .collect();
+        self.tx
+            .prepare_cached(
+                "INSERT INTO changes (object_type, record_id, kind, fields, seen_at) VALUES (?1, ?2, ?3, ?4, ?5)",
+            )
+            .and_then(|mut stmt| {
+                let fields = serde_json::Value::from(fields).to_string();
+                stmt.execute(params![object.word(), id, kind, fields, seen_at.to_string()])
+            })
+            .doing("remember a change")?;
+        Ok(())
+    }
+
+    /// Whether the history saw the record come.
+    pub(super) fn was_inserted(&self, object: Object, id: &RecordId) -> Result<bool, StoreError> {
+        self.tx
+            .prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM changes WHERE object_type = ?1 AND record_id = ?2 AND kind = 'insert')",
+            )
+            .and_then(|mut stmt| stmt.query_row(params![object.word(), id.as_str()], |row| row.get(0)))
+            .doing("look up a change")
+    }
+
+    /// Moves a record that the service no longer has to `removed_records`. Says whether it was here.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn remove(&self, object: Object, id: &RecordId, removed_at: Instant, phase: Phase) -> Result<bool, StoreError> {
+        let doing = "move a removed record";
+        let Some(mut record) = self.row(object.table(), "id", id)? else {
+            return Ok(false);
+        };
+        if let Some(detail) = self.row(object.detail_table(), object.detail_key(), id)? {
+            let own = [object.detail_key(), "etag", "extra", "fetched_at"];
+            record.extend(detail.into_iter().filter(|(column, _)| !own.contains(&column.as_str())));
+        }
+        let differences: Vec<_> = record
+            .iter()
+            .filter(|(column, value)| *value != Value::Null && column != "synced_at" && column != "id")
+            .map(|(column, value)| (column.clone(), value.clone(), Value::Null))
+            .collect();
+        if phase == Phase::Kept {
+            self.remember(object, id.as_str(), "remove", &differences, removed_at)?;
+        }
+        let members: Map<String, serde_json::Value> = record
+            .iter()
+            .map(|(column, value)| (column.clone(), json(value)))
+            .collect();
+        let text = serde_json::Value::from(members).to_string();
+        let execute = |sql: &str, params: &[&dyn rusqlite::ToSql]| {
+            self.tx
+                .prepare_cached(sql)
+                .and_then(|mut stmt| stmt.execute(params))
+                .doing(doing)
+        };
+        execute(
+            "INSERT OR REPLACE INTO removed_records (object_type, id, removed_at, record) VALUES (?1, ?2, ?3, ?4)",
+            &[&object.word(), &id.as_str(), &removed_at.to_string(), &text],
+        )?;
+        execute(
+            "DELETE FROM custom_multi_values WHERE object_type = ?1 AND record_id = ?2",
+            &[&object.word(), &id.as_str()],
+        )?;
+        execute(
+            &format!(
+                "DELETE FROM {} WHERE {} = ?1",
+                object.detail_table(),
+                object.detail_key()
+            ),
+            &[&id.as_str()],
+        )?;
+        execute(
+            &format!("DELETE FROM {} WHERE id = ?1", object.table()),
+            &[&id.as_str()],
+        )?;
+        Ok(true)
+    }
+
+    /// A whole row by its columns' names.
+    fn row(&self, table: &str, key: &str, id: &RecordId) -> Result<Option<Vec<(String, Value)>>, StoreError> {
+        let doing = "read a record";
+        // Not cached: `*` follows columns that come and go.
+        let mut stmt = self
+            .tx
+            .prepare(&format!("SELECT * FROM {table} WHERE {key} = ?1"))
+            .doing(doing)?;
+        let names: Vec<String> = stmt.column_names().into_iter().map(String::from).collect();
+        stmt.query_row([id.as_str()], |row| {
+            names
+                .iter()
+                .enumerate()
+                .map(|(i, name)| Ok((name.clone(), row.get_ref::<_>(i).map(owned)?)))
+                .collect()
+        })
+        .optional()
+        .doing(doing)
+    }
+}

@@ -1,0 +1,32 @@
+//! The mirror's file: one SQLite database that equals the service, and the only room that speaks SQL to it.
+//!
+//! [`Store`] sends pieces of work to one writer thread; each is one transaction on a [`Batch`]. The tables stand in
+//! `schema/`; the columns of custom fields, the two `_full` views and the data dictionary follow the definitions and
+//! are remade in the transaction that changes them.
+//!
+//! # Always true
+//! - A page's rows, its checkpoint and its request units are one transaction: a kill repeats at most one page.
+//! - An unchanged record is compared and not written.
+//! - A list never clears what only a detail carries; an older answer never overwrites a newer one.
+//! - Any SQLite from 3.37 on can read the file: no newer syntax stands in the schema.
+
+pub mod batch;
+mod columns;
+mod derived;
+mod dictionary;
+pub mod error;
+mod history;
+pub mod migrate;
+pub mod open;
+pub mod runs;
+pub mod shape;
+pub mod upsert;
+mod views;
+mod writer;
+
+pub use batch::Batch;
+pub use columns::{MOST_COLUMNS, Redefined};
+pub use error::StoreError;
+pub use runs::{RunOutcome, Tally};
+pub use upsert::{Applied, Phase};
+pub use writer::{KillAfter, Store};

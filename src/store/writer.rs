@@ -1,0 +1,167 @@
+//! The one thread that writes the mirror. Whoever wants to write sends it a piece of work and waits for the answer.
+//!
+//! One writer makes "a page is one transaction" true by construction, and keeps SQLite's blocking calls off the
+//! runtime's threads while pages are fetched and decoded beside it. The queue is bounded, so memory is too.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use rusqlite::{Connection, TransactionBehavior};
+use tokio::sync::{mpsc, oneshot};
+
+use super::batch::{Batch, Shapes};
+use super::error::{Doing, StoreError};
+use super::{columns, open};
+use crate::model::custom::Layout;
+
+type Work = Box<dyn FnOnce(&mut Writer) + Send>;
+
+/// Pieces of work that may wait for the writer.
+const QUEUE: usize = 4;
+
+/// The mirror's file, open for writing. Cheap to clone; the writer ends when the last clone is gone.
+#[derive(Clone, Debug)]
+pub struct Store {
+    queue: mpsc::Sender<Work>,
+    layout: Arc<RwLock<Arc<Layout>>>,
+    path: Arc<PathBuf>,
+    thread: Arc<Mutex<Option<std::thread::JoinHandle<()>>>>,
+}
+
+/// The connection and what belongs to it; only ever touched by the writer's thread.
+#[derive(Debug)]
+struct Writer {
+    conn: Connection,
+    shapes: Shapes,
+    /// Commits left until a test's kill; `None` in the program.
+    commits_left: Option<u64>,
+    killed: bool,
+}
+
+/// Where a test lets the writer die, as a kill would: nothing is committed after it, nothing is tidied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KillAfter(pub Option<u64>);
+
+impl Store {
+    /// Opens the mirror for writing, makes it if there is none.
+    ///
+    /// # Errors
+    /// As [`open::writer`].
+    pub fn open(path: &Path) -> Result<Store, StoreError> {
+        Store::open_killed_after(path, KillAfter(None))
+    }
+
+    /// As [`Store::open`], for tests of crash recovery: the writer dies before commit number `n + 1`.
+    ///
+    /// # Errors
+    /// As [`open::writer`].
+    pub fn open_killed_after(path: &Path, kill: KillAfter) -> Result<Store, StoreError> {
+        let (conn, lock, changed) = open::writer(path)?;
+        let shapes = Shapes::new(Arc::new(columns::layout(&conn)?));
+        let layout = Arc::new(RwLock::new(shapes.layout.clone()));
+        let mut writer = Writer {
+            conn,
+            shapes,
+            commits_left: None,
+            killed: false,
+        };
+        if changed {
+            writer.batch(|batch| batch.relayout())?;
+            *layout.write().unwrap_or_else(PoisonError::into_inner) = writer.shapes.layout.clone();
+        }
+        writer.commits_left = kill.0;
+        let (queue, mut work) = mpsc::channel::<Work>(QUEUE);
+        let thread = std::thread::Builder::new()
+            .name("mirror-writer".into())
+            .spawn(move || {
+                let _lock = lock;
+                while let Some(work) = work.blocking_recv() {
+                    work(&mut writer);
+                }
+                if !writer.killed
+                    && let Err(error) = open::before_close(&writer.conn)
+                {
+                    tracing::warn!(%error, "The mirror could not be closed tidily");
+                }
+            })
+            .map_err(|source| StoreError::Io {
+                path: path.to_path_buf(),
+                source,
+            })?;
+        let thread = Arc::new(Mutex::new(Some(thread)));
+        Ok(Store {
+            queue,
+            layout,
+            path: Arc::new(path.to_path_buf()),
+            thread,
+        })
+    }
+
+    /// Carries out `work` in one transaction: committed if it succeeds, as if it never was if it fails.
+    ///
+    /// # Errors
+    /// What `work` gives, or a failed commit; [`StoreError::Closed`] if the writer has ended.
+    pub async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Batch<'_>) -> Result<T, StoreError> + Send + 'static,
+    {
+        let (answer, answered) = oneshot::channel();
+        let layout = self.layout.clone();
+        let work: Work = Box::new(move |writer| {
+            let result = writer.batch(work);
+            let now = &writer.shapes.layout;
+            if layout.read().unwrap_or_else(PoisonError::into_inner).version != now.version {
+                *layout.write().unwrap_or_else(PoisonError::into_inner) = now.clone();
+            }
+            // Whoever asked may have given up waiting; the work is done all the same.
+            let _ = answer.send(result);
+        });
+        self.queue.send(work).await.map_err(|_| StoreError::Closed)?;
+        answered.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// The custom columns as the last finished transaction left them.
+    pub fn layout(&self) -> Arc<Layout> {
+        self.layout.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Ends the writer and waits until the file is closed. Other clones can write no more.
+    pub async fn close(self) {
+        let Store { queue, thread, .. } = self;
+        let handle = thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(queue);
+        if let Some(handle) = handle {
+            // Joining blocks; a panic of the writer has been reported on its own thread.
+            let _ = tokio::task::spawn_blocking(move || handle.join()).await;
+        }
+    }
+}
+
+impl Writer {
+    fn batch<T>(&mut self, work: impl FnOnce(&mut Batch<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        if self.killed {
+            return Err(StoreError::Interrupted);
+        }
+        let tx = self
+            .conn
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .doing("begin a transaction")?;
+        let mut batch = Batch::new(tx, self.shapes.clone());
+        let out = work(&mut batch)?;
+        if let Some(left) = &mut self.commits_left {
+            if *left == 0 {
+                self.killed = true;
+                return Err(StoreError::Interrupted);
+            }
+            *left -= 1;
+        }
+        self.shapes = batch.commit()?;
+        Ok(out)
+    }
+}
