@@ -1,4 +1,30 @@
-//! The service as a client sees it.
+//! The service as a client sees it: typed queries, one client, and what every answer means for what comes next.
+//!
+//! [`ListQuery`] cannot break a limit of the reference, so no RU is spent on a request that must be refused.
+//! [`Client`] sends it: every attempt, retries too, is admitted by a [`meter::Meter`] first, so nothing is sent that the
+//! budget or a hold forbids. [`fate`] is the one table of what a status means; [`ApiError::fate`] applies it to every
+//! failure. Bodies come back as bytes: [`decode`] makes records of them, wherever the caller wants that work done.
+//!
+//! # Always true
+//! - The key is in one sensitive header and nowhere else: not in `Debug`, not in an error, not behind a redirect.
+//! - A retry repeats the request byte for byte, headers included (reference, *Limits*, rule 2).
+//! - Waiting goes through the injected clock.
 
+pub mod base_url;
+pub mod client;
 pub mod decode;
+pub mod error;
+pub mod fate;
+pub mod key;
 pub mod meter;
+pub mod pace;
+pub mod query;
+mod retry;
+mod transport;
+
+pub use base_url::BaseUrl;
+pub use client::{Answer, Client, ClientSettings, ListAnswer, PatchAnswer};
+pub use error::{ApiError, Rejection};
+pub use fate::Fate;
+pub use key::ApiKey;
+pub use query::{Bound, ListQuery, PageSize, QueryError, SortBy};

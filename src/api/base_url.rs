@@ -1,0 +1,141 @@
+//! The address of the service, checked once: a key must never travel in the clear or to the wrong path.
+
+use std::fmt;
+use std::str::FromStr;
+
+use url::{Host, Url};
+
+/// The base URL of the service, without a trailing slash. It ends in `/v1` (reference, *What the service does*, rule 1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BaseUrl {
+    text: Box<str>,
+    loopback: bool,
+}
+
+/// Why a text is no base URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotABaseUrl {
+    /// It does not parse as an absolute URL with a host.
+    #[error("it is not an absolute URL such as https://api.example.com/v1")]
+    Malformed,
+    /// It is neither https nor http.
+    #[error("it must begin with https://")]
+    Scheme,
+    /// It is http to another machine: the key would travel in the clear.
+    #[error("plain http is allowed on loopback only, because the key would travel in the clear: use https://")]
+    InTheClear,
+    /// It does not end in the version segment.
+    #[error("it must end in the version segment /v1")]
+    Version,
+    /// It holds a user name or a password.
+    #[error("it must not hold a user name or a password")]
+    Credentials,
+    /// It holds a query or a fragment.
+    #[error("it must not hold a query or a fragment")]
+    Query,
+}
+
+impl BaseUrl {
+    /// The text, without a trailing slash.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether the service is on this machine: then no proxy is asked.
+    pub fn is_loopback(&self) -> bool {
+        self.loopback
+    }
+
+    /// The address of a path and a query that are percent-encoded already; `None` if it would be read as another
+    /// address than it says (`..` as a segment).
+    pub(crate) fn address(&self, path_and_query: &str) -> Option<Url> {
+        let text = format!("{}{path_and_query}", self.text);
+        Url::parse(&text).ok().filter(|url| url.as_str() == text)
+    }
+}
+
+impl FromStr for BaseUrl {
+    type Err = NotABaseUrl;
+
+    fn from_str(text: &str) -> Result<BaseUrl, NotABaseUrl> {
+        let url = Url::parse(text.trim()).map_err(|_| NotABaseUrl::Malformed)?;
+        let loopback = match url.host() {
+            Some(Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),
+            Some(Host::Ipv4(address)) => address.is_loopback(),
+            Some(Host::Ipv6(address)) => address.is_loopback(),
+            None => return Err(NotABaseUrl::Malformed),
+        };
+        match url.scheme() {
+            "https" => {}
+            "http" if loopback => {}
+            "http" => return Err(NotABaseUrl::InTheClear),
+            _ => return Err(NotABaseUrl::Scheme),
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(NotABaseUrl::Credentials);
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(NotABaseUrl::Query);
+        }
+        let text = url.as_str().trim_end_matches('/');
+        if !text.ends_with("/v1") || !url.path().trim_end_matches('/').ends_with("/v1") {
+            return Err(NotABaseUrl::Version);
+        }
+        Ok(BaseUrl {
+            text: text.into(),
+            loopback,
+        })
+    }
+}
+
+impl fmt::Display for BaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_base_url_is_safe_for_a_key_and_ends_in_the_version() {
+        for (given, read) in [
+            ("https://api.example.com/v1", Ok("https://api.example.com/v1")),
+            (
+                " https://API.example.com/crm/v1/ ",
+                Ok("https://api.example.com/crm/v1"),
+            ),
+            ("http://127.0.0.1:8080/v1", Ok("http://127.0.0.1:8080/v1")),
+            ("http://127.9.8.7/v1", Ok("http://127.9.8.7/v1")),
+            ("http://[::1]:1/v1", Ok("http://[::1]:1/v1")),
+            ("http://localhost:1/v1//", Ok("http://localhost:1/v1")),
+            ("http://api.example.com/v1", Err(NotABaseUrl::InTheClear)),
+            ("http://localhost.example.com/v1", Err(NotABaseUrl::InTheClear)),
+            ("http://0.0.0.0/v1", Err(NotABaseUrl::InTheClear)),
+            ("ftp://api.example.com/v1", Err(NotABaseUrl::Scheme)),
+            ("https://api.example.com", Err(NotABaseUrl::Version)),
+            ("https://v1", Err(NotABaseUrl::Version)),
+            ("https://api.example.com/v10", Err(NotABaseUrl::Version)),
+            ("https://api.example.com/v1/contacts", Err(NotABaseUrl::Version)),
+            ("https://u:p@api.example.com/v1", Err(NotABaseUrl::Credentials)),
+            ("https://api.example.com/v1?x=1", Err(NotABaseUrl::Query)),
+            ("https://api.example.com/v1#x", Err(NotABaseUrl::Query)),
+            ("api.example.com/v1", Err(NotABaseUrl::Malformed)),
+            ("", Err(NotABaseUrl::Malformed)),
+            ("data:/v1", Err(NotABaseUrl::Malformed)),
+        ] {
+            let base: Result<BaseUrl, _> = given.parse();
+            assert_eq!(base.as_ref().map(BaseUrl::as_str), read.as_ref().copied(), "{given}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_exactly_what_was_written() {
+        let base: BaseUrl = "https://api.example.com/v1".parse().unwrap();
+        assert!(base.address("/contacts/a%2Fb").is_some());
+        for walks in ["/contacts/..", "/contacts/%2E%2e", "/contacts/./x", "/contacts/a b"] {
+            assert!(base.address(walks).is_none(), "{walks}");
+        }
+    }
+}

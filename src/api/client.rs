@@ -1,0 +1,329 @@
+//! The client: one method per thing that is asked of the service, one loop that carries each of them out.
+//!
+//! The loop is the same for all: wait for room ([`super::pace`]), be admitted by the meter, send, tell the meter what
+//! became of it, and decide whether to try again. Dropping the future at any point is safe: an attempt that was
+//! admitted stays in the ledger as charged.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use percent_encoding::utf8_percent_encode;
+use reqwest::Method;
+use reqwest::header::{ETAG, HeaderMap, HeaderName, HeaderValue, IF_MATCH};
+use serde_json::value::RawValue;
+
+use super::base_url::BaseUrl;
+use super::decode;
+use super::error::ApiError;
+use super::fate::Fate;
+use super::key::ApiKey;
+use super::meter::{Attempt, Meter, Purpose};
+use super::pace::Gate;
+use super::query::{ENCODED, ListQuery};
+use super::retry::Retries;
+use super::transport::{Reply, Request, Transport};
+use crate::model::{Clock, Cursor, Etag, Instant, Object, RecordId, Ru};
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+
+/// How the client behaves.
+#[derive(Clone, Debug)]
+pub struct ClientSettings {
+    /// The address of the service.
+    pub base_url: BaseUrl,
+    /// How long one answer is waited for, its body included.
+    pub timeout: Duration,
+    /// The largest body that is read, in bytes after decompression.
+    pub max_body: usize,
+    /// How often a request is sent at most, refusals with 429 not counted.
+    pub tries: u32,
+    /// How long a failing request is tried at most, its waits included.
+    pub patience: Duration,
+    /// How many requests are under way at once at most.
+    pub concurrency: u32,
+    /// The `User-Agent` header.
+    pub user_agent: String,
+}
+
+impl ClientSettings {
+    /// The defaults, for an address.
+    pub fn new(base_url: BaseUrl) -> ClientSettings {
+        ClientSettings {
+            base_url,
+            timeout: Duration::from_secs(30),
+            max_body: 16 * 1024 * 1024,
+            tries: 5,
+            patience: Duration::from_secs(120),
+            concurrency: 4,
+            user_agent: concat!("crm-mirror/", env!("CARGO_PKG_VERSION")).to_string(),
+        }
+    }
+}
+
+/// A page of a list, checked to be one but not decoded.
+#[derive(Clone, Debug)]
+pub struct ListAnswer {
+    /// The list envelope, for [`decode::page`].
+    pub body: Bytes,
+    /// Where the next page begins; `None` on the last.
+    pub next: Option<Cursor>,
+    /// The service's clock when it answered (`Date` header).
+    pub date: Option<Instant>,
+    /// Our clock when the answered request was sent.
+    pub asked_at: Instant,
+}
+
+/// A detail, checked to be JSON but not decoded.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The single-record envelope, for [`decode::detail`].
+    pub body: Bytes,
+    /// The `ETag` header, its quotes included.
+    pub etag: Option<Etag>,
+    /// The service's clock when it answered (`Date` header).
+    pub date: Option<Instant>,
+    /// Our clock when the answered request was sent.
+    pub asked_at: Instant,
+}
+
+/// What a PATCH confirmed.
+#[derive(Clone, Debug)]
+pub struct PatchAnswer {
+    /// The compact confirmation; it is not the detail response.
+    pub body: Bytes,
+    /// The new `ETag` header, its quotes included.
+    pub etag: Option<Etag>,
+    /// Whether the service had carried out this request before (`Idempotent-Replayed`).
+    pub replayed: bool,
+    /// The service's clock when it answered (`Date` header).
+    pub date: Option<Instant>,
+    /// Our clock when the answered request was sent.
+    pub asked_at: Instant,
+}
+
+/// A client of the service. Clones share connections, pace and meter.
+#[derive(Clone)]
+pub struct Client(Arc<Inner>);
+
+struct Inner {
+    settings: ClientSettings,
+    transport: Transport,
+    fingerprint: String,
+    clock: Arc<dyn Clock>,
+    meter: Arc<dyn Meter>,
+    gate: Gate,
+}
+
+impl Client {
+    /// Sets up a client; sends nothing.
+    ///
+    /// # Errors
+    /// [`ApiError::Setup`] where this machine cannot make TLS connections, for want of CA certificates.
+    pub fn new(
+        settings: ClientSettings,
+        key: ApiKey,
+        clock: Arc<dyn Clock>,
+        meter: Arc<dyn Meter>,
+    ) -> Result<Client, ApiError> {
+        let fingerprint = key.fingerprint();
+        Ok(Client(Arc::new(Inner {
+            transport: Transport::new(&settings, key)?,
+            gate: Gate::new(settings.concurrency),
+            settings,
+            fingerprint,
+            clock,
+            meter,
+        })))
+    }
+
+    /// The address of the service.
+    pub fn base_url(&self) -> &BaseUrl {
+        &self.0.settings.base_url
+    }
+
+    /// The fingerprint of the key.
+    pub fn key_fingerprint(&self) -> &str {
+        &self.0.fingerprint
+    }
+
+    /// How many requests may be under way at the moment.
+    pub fn pace(&self) -> u32 {
+        self.0.gate.limit()
+    }
+
+    /// Fetches a page of a list, for 1 RU. `prepaid` says that the first attempt is in the ledger already.
+    ///
+    /// # Errors
+    /// [`ApiError`], after the retries that its kind deserves.
+    pub async fn list(&self, query: &ListQuery, purpose: Purpose, prepaid: bool) -> Result<ListAnswer, ApiError> {
+        let request = self.request(Method::GET, &query.to_address(), HeaderMap::new(), None)?;
+        let check = |body: &[u8]| decode::next_cursor(body).map_err(|e| e.to_string());
+        let (reply, next, asked_at) = self.call(&request, Ru::GET, purpose, prepaid, check).await?;
+        Ok(ListAnswer {
+            date: reply.date(),
+            body: reply.body,
+            next,
+            asked_at,
+        })
+    }
+
+    /// Fetches a detail, for 1 RU (*GET /contacts/{id}*, *GET /companies/{id}*).
+    ///
+    /// # Errors
+    /// [`ApiError`], after the retries that its kind deserves; [`ApiError::Unsendable`] for an identifier that no
+    /// address can name (`..`).
+    pub async fn detail(
+        &self,
+        object: Object,
+        id: &RecordId,
+        purpose: Purpose,
+        prepaid: bool,
+    ) -> Result<Answer, ApiError> {
+        let request = self.request(Method::GET, &record_path(object, id)?, HeaderMap::new(), None)?;
+        let (reply, (), asked_at) = self.call(&request, Ru::GET, purpose, prepaid, is_json).await?;
+        Ok(Answer {
+            etag: etag(&reply),
+            date: reply.date(),
+            body: reply.body,
+            asked_at,
+        })
+    }
+
+    /// Updates a record, for 2 RU (*PATCH /contacts/{id}*, *PATCH /companies/{id}*). The body, `If-Match` and the
+    /// idempotency key are sent as they are, and again the same in every retry.
+    ///
+    /// # Errors
+    /// [`ApiError`], after the retries that its kind deserves. After [`Fate::Retry`] the update may have been carried
+    /// out: sending it again with the same key within 24 hours finds out.
+    pub async fn patch(
+        &self,
+        object: Object,
+        id: &RecordId,
+        body: &str,
+        if_match: &Etag,
+        idempotency_key: &str,
+    ) -> Result<PatchAnswer, ApiError> {
+        let header =
+            |text: &str, what| HeaderValue::from_bytes(text.as_bytes()).map_err(|_| ApiError::Unsendable { what });
+        let headers = HeaderMap::from_iter([
+            (IF_MATCH, header(if_match.as_str(), "etag")?),
+            (IDEMPOTENCY_KEY, header(idempotency_key, "idempotency key")?),
+        ]);
+        let body = Bytes::copy_from_slice(body.as_bytes());
+        let request = self.request(Method::PATCH, &record_path(object, id)?, headers, Some(body))?;
+        let (reply, (), asked_at) = self.call(&request, Ru::PATCH, Purpose::Outbox, false, is_json).await?;
+        let replayed = reply.headers.get(IDEMPOTENT_REPLAYED);
+        Ok(PatchAnswer {
+            etag: etag(&reply),
+            replayed: replayed.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true")),
+            date: reply.date(),
+            body: reply.body,
+            asked_at,
+        })
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        address: &str,
+        headers: HeaderMap,
+        body: Option<Bytes>,
+    ) -> Result<Request, ApiError> {
+        let url = self.0.settings.base_url.address(address);
+        Ok(Request {
+            method,
+            url: url.ok_or(ApiError::Unsendable { what: "identifier" })?,
+            headers,
+            body,
+        })
+    }
+
+    /// Sends a request until it is answered, refused for good, or patience is used up. `check` reads the body of a
+    /// success; a body that it cannot read is a broken answer, and asked for again.
+    async fn call<T>(
+        &self,
+        request: &Request,
+        cost: Ru,
+        purpose: Purpose,
+        prepaid: bool,
+        check: impl Fn(&[u8]) -> Result<T, String>,
+    ) -> Result<(Reply, T, Instant), ApiError> {
+        let Inner {
+            settings,
+            clock,
+            meter,
+            gate,
+            transport,
+            ..
+        } = &*self.0;
+        let mut retries = Retries::new(settings.tries, settings.patience);
+        let mut attempt = Attempt { cost, purpose, prepaid };
+        loop {
+            let permit = gate.permit().await;
+            meter.admit(attempt).await?;
+            let asked_at = clock.now();
+            let (outcome, result) = transport.attempt(request, asked_at).await;
+            meter.settle(attempt, outcome).await;
+            let error = match result {
+                Ok(reply) => match check(&reply.body) {
+                    Ok(found) => {
+                        permit.ok();
+                        return Ok((reply, found, asked_at));
+                    }
+                    Err(why) => ApiError::Broken { tries: 1, why },
+                },
+                Err(error) => error,
+            };
+            if error.fate() == Fate::Hold {
+                permit.held();
+            }
+            drop(permit);
+            let now = clock.now();
+            let Some(delay) = retries.after(&error, now.since(asked_at)) else {
+                return Err(error.after_tries(retries.made()));
+            };
+            tracing::debug!(
+                wait_ms = delay.as_millis() as u64,
+                tries = retries.made(),
+                "Trying again after: {error}"
+            );
+            attempt.prepaid = false;
+            clock.sleep_until(now.plus(delay)).await;
+        }
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("settings", &self.0.settings)
+            .field("key", &self.0.fingerprint)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The path of a record, its identifier one segment whatever it holds.
+fn record_path(object: Object, id: &RecordId) -> Result<String, ApiError> {
+    // Without an identifier the path would name the list; "." and ".." would name its parents, however encoded.
+    if matches!(id.as_str(), "" | "." | "..") {
+        return Err(ApiError::Unsendable { what: "identifier" });
+    }
+    let segment = utf8_percent_encode(id.as_str(), ENCODED);
+    Ok(format!("{}/{segment}", object.resource().path()))
+}
+
+fn is_json(body: &[u8]) -> Result<(), String> {
+    let parsed: Result<&RawValue, _> = serde_json::from_slice(body);
+    // Only place and class: the error's own text may quote the body.
+    parsed
+        .map(drop)
+        .map_err(|e| format!("not JSON: {:?} error at byte {}", e.classify(), e.column()))
+}
+
+fn etag(reply: &Reply) -> Option<Etag> {
+    let value = reply.headers.get(ETAG)?;
+    std::str::from_utf8(value.as_bytes()).ok().map(Etag::from)
+}

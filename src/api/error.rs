@@ -1,0 +1,326 @@
+//! What can go wrong between us and the service, shaped by what the caller does next.
+//!
+//! Texts of the service are shown to people, so they are cut, freed of control characters and of the key first. A body
+//! is never shown.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::decode::NotUnderstood;
+use super::fate::{Fate, fate};
+use super::key::ApiKey;
+use super::meter::Refused;
+use super::query::QueryError;
+
+/// The longest text of the service that is passed on, in characters.
+const LONGEST_TEXT: usize = 300;
+/// The most entries of `details` that are kept.
+const MOST_DETAILS: usize = 20;
+
+/// A request that did not bring what was asked for.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ApiError {
+    /// An error status.
+    #[error("{0}")]
+    Status(Box<Rejection>),
+    /// The meter did not admit the attempt.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// No connection, or one that broke before the answer's status.
+    #[error("could not reach the service ({why}), tried {}", times(*.tries))]
+    Unreachable {
+        /// Attempts made.
+        tries: u32,
+        /// The deepest cause, in a few words.
+        why: String,
+    },
+    /// The answer did not come in time.
+    #[error("the service did not answer within {}s, tried {}", .after.as_secs_f64(), times(*.tries))]
+    Timeout {
+        /// Attempts made.
+        tries: u32,
+        /// How long each was waited for.
+        after: Duration,
+    },
+    /// The answer's body was cut off, or is not what a success carries.
+    #[error("the service's answer was broken ({why}), tried {}", times(*.tries))]
+    Broken {
+        /// Attempts made.
+        tries: u32,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The answer's body, decompressed, is larger than allowed.
+    #[error("the service's answer is larger than {limit} bytes")]
+    TooLarge {
+        /// The bytes allowed.
+        limit: usize,
+    },
+    /// The answer cannot be understood as what was asked for.
+    #[error("could not understand the service's answer: {0}")]
+    NotUnderstood(#[from] NotUnderstood),
+    /// A redirect, which is never followed: the key belongs to the configured address only.
+    #[error("the service answered with a redirect ({status}), which is not followed")]
+    Redirected {
+        /// The status.
+        status: u16,
+    },
+    /// An identifier, etag or idempotency key that no request can carry.
+    #[error("no request can carry this {what}")]
+    Unsendable {
+        /// What cannot be sent.
+        what: &'static str,
+    },
+    /// A query that would break a limit of the reference.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    /// The HTTP client could not be set up on this machine.
+    #[error("could not set up the HTTP client: {why}")]
+    Setup {
+        /// The cause, in a few words.
+        why: String,
+    },
+}
+
+impl ApiError {
+    /// What the caller does next.
+    pub fn fate(&self) -> Fate {
+        match self {
+            ApiError::Status(rejection) => fate(rejection.status),
+            ApiError::Refused(Refused::Budget { .. } | Refused::Hold { .. } | Refused::Stopping) => Fate::Pause,
+            ApiError::Unreachable { .. } | ApiError::Timeout { .. } | ApiError::Broken { .. } => Fate::Retry,
+            ApiError::Unsendable { .. } => Fate::SkipRecord,
+            ApiError::Refused(Refused::Ledger)
+            | ApiError::TooLarge { .. }
+            | ApiError::NotUnderstood(_)
+            | ApiError::Redirected { .. }
+            | ApiError::Query(_)
+            | ApiError::Setup { .. } => Fate::StopRun,
+        }
+    }
+
+    /// The HTTP status, where the service gave an error status.
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            ApiError::Status(rejection) => Some(rejection.status),
+            ApiError::Redirected { status } => Some(*status),
+            _ => None,
+        }
+    }
+
+    /// A next move for a person, where there is one.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            ApiError::Status(rejection) => match rejection.status {
+                401 => Some("check the API key: `crm-mirror check` tries it"),
+                403 => Some("`crm-mirror check` shows which scope the key lacks"),
+                _ => None,
+            },
+            ApiError::Unreachable { .. } => Some("check `api.base_url` and the network"),
+            ApiError::Timeout { .. } => Some("`api.timeout` sets how long an answer is waited for"),
+            ApiError::Redirected { .. } => Some("`api.base_url` must be the service's final address"),
+            ApiError::Setup { .. } => Some("is the package of CA certificates installed?"),
+            _ => None,
+        }
+    }
+
+    /// This error with the number of attempts made, where it carries one.
+    pub(crate) fn after_tries(mut self, made: u32) -> ApiError {
+        if let ApiError::Unreachable { tries, .. } | ApiError::Timeout { tries, .. } | ApiError::Broken { tries, .. } =
+            &mut self
+        {
+            *tries = made;
+        }
+        self
+    }
+}
+
+/// An error answer of the service (reference, *Errors*).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    /// The HTTP status.
+    pub status: u16,
+    /// The status name; empty if the body had none.
+    pub error: String,
+    /// The message; empty if the body had none.
+    pub message: String,
+    /// The details, whichever form they came in.
+    pub details: Vec<Detail>,
+    /// The identifier to quote to the service's support.
+    pub request_id: Option<String>,
+    /// How long the answer asked to wait.
+    pub wait: Option<Duration>,
+}
+
+/// One entry of `details`; the whole of it where it is a plain text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Detail {
+    /// The field meant, if one was named.
+    pub field: Option<String>,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+impl Rejection {
+    /// Reads an error body, as far as it is one. `key` is taken out of every text.
+    pub(crate) fn read(status: u16, body: &[u8], wait: Option<Duration>, key: &ApiKey) -> Rejection {
+        #[derive(Default, Deserialize)]
+        #[serde(rename_all = "camelCase", default)]
+        struct Body {
+            error: Value,
+            message: Value,
+            details: Value,
+            request_id: Value,
+        }
+        let body: Body = serde_json::from_slice(body).unwrap_or_default();
+        let text = |value: &Value| value.as_str().map(|text| shown(text, key)).unwrap_or_default();
+        let details = match &body.details {
+            Value::String(text) => vec![Detail {
+                field: None,
+                message: shown(text, key),
+            }],
+            Value::Array(entries) => entries
+                .iter()
+                .take(MOST_DETAILS)
+                .map(|entry| Detail {
+                    field: entry["field"].as_str().map(|field| shown(field, key)),
+                    message: text(if entry.is_string() { entry } else { &entry["message"] }),
+                })
+                .collect(),
+            _ => Vec::new(),
+        };
+        Rejection {
+            status,
+            error: text(&body.error),
+            message: text(&body.message),
+            details,
+            request_id: body.request_id.as_str().map(|id| shown(id, key)),
+            wait,
+        }
+    }
+
+    /// Whether any text of the answer names `identifier` (such as `CONTACT_IDENTITY_READ_ONLY`: the reference does not
+    /// say which field carries it).
+    pub fn names(&self, identifier: &str) -> bool {
+        self.error.contains(identifier)
+            || self.message.contains(identifier)
+            || self
+                .details
+                .iter()
+                .any(|d| d.message.contains(identifier) || d.field.as_deref().is_some_and(|f| f.contains(identifier)))
+    }
+}
+
+impl std::fmt::Display for Rejection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the service answered {}", self.status)?;
+        match (self.error.as_str(), self.message.as_str()) {
+            ("", "") => {}
+            (error, "") => write!(f, " ({error})")?,
+            ("", message) => write!(f, ": {message}")?,
+            (error, message) => write!(f, " ({error}): {message}")?,
+        }
+        for (place, detail) in self.details.iter().enumerate() {
+            f.write_str(if place == 0 { "; " } else { ", " })?;
+            match &detail.field {
+                Some(field) => write!(f, "{field}: {}", detail.message)?,
+                None => f.write_str(&detail.message)?,
+            }
+        }
+        if let Some(id) = &self.request_id {
+            write!(f, " [request {id}]")?;
+        }
+        Ok(())
+    }
+}
+
+/// A text of the service made fit to be shown: one line, cut, without the key.
+pub(crate) fn shown(text: &str, key: &ApiKey) -> String {
+    // Marks that turn the reading direction can make a terminal show another text than it is.
+    let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let line: String = text
+        .chars()
+        .filter(|c| !turns(*c))
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    let plain = key.redact(line.trim());
+    if plain.chars().count() <= LONGEST_TEXT {
+        plain
+    } else {
+        plain.chars().take(LONGEST_TEXT).chain(['…']).collect()
+    }
+}
+
+fn times(tries: u32) -> String {
+    if tries == 1 {
+        "once".into()
+    } else {
+        format!("{tries} times")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(body: &str) -> Rejection {
+        Rejection::read(422, body.as_bytes(), None, &ApiKey::new("svc_v1_abcdef").unwrap())
+    }
+
+    #[test]
+    fn details_come_as_a_list_or_as_a_text() {
+        let list =
+            read(r#"{"error":"Unprocessable","message":"no","code":422,"details":[{"field":"a","message":"b"},"c"]}"#);
+        assert_eq!(
+            list.to_string(),
+            "the service answered 422 (Unprocessable): no; a: b, c"
+        );
+        let text = read(r#"{"message":"no","details":"CONTACT_IDENTITY_READ_ONLY","requestId":"r1"}"#);
+        assert_eq!(
+            text.to_string(),
+            "the service answered 422: no; CONTACT_IDENTITY_READ_ONLY [request r1]"
+        );
+        assert!(text.names("CONTACT_IDENTITY_READ_ONLY") && !list.names("CONTACT_IDENTITY_READ_ONLY"));
+    }
+
+    #[test]
+    fn a_body_of_another_shape_still_gives_a_rejection() {
+        for body in ["<html>", "", "[]", "7", r#"{"error":7,"message":{},"details":7}"#] {
+            assert_eq!(read(body).to_string(), "the service answered 422", "{body}");
+        }
+    }
+
+    #[test]
+    fn texts_are_one_short_line_without_the_key() {
+        let long = "x".repeat(5000);
+        let message = format!("\u{1b}[31mkey svc_v1_abcdef\n\u{202e}{long}");
+        let shown = read(&serde_json::json!({ "message": message }).to_string()).message;
+        assert!(shown.starts_with("[31mkey [key] xxx"), "{shown}");
+        assert_eq!(shown.chars().count(), LONGEST_TEXT + 1);
+    }
+
+    #[test]
+    fn every_failure_has_a_fate() {
+        let status = |status| ApiError::Status(Box::new(Rejection { status, ..read("") }));
+        let ledger = ApiError::Refused(Refused::Ledger);
+        for (error, fate) in [
+            (status(404), Fate::Gone),
+            (status(401), Fate::StopAll),
+            (ApiError::Refused(Refused::Stopping), Fate::Pause),
+            (ledger, Fate::StopRun),
+            (
+                ApiError::Timeout {
+                    tries: 5,
+                    after: Duration::from_secs(30),
+                },
+                Fate::Retry,
+            ),
+            (ApiError::Unsendable { what: "identifier" }, Fate::SkipRecord),
+            (ApiError::Redirected { status: 302 }, Fate::StopRun),
+        ] {
+            assert_eq!(error.fate(), fate, "{error}");
+        }
+    }
+}

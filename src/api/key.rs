@@ -1,0 +1,105 @@
+//! The API key: held so that it cannot be shown by accident.
+
+use std::fmt;
+
+use reqwest::header::HeaderValue;
+use secrecy::{ExposeSecret, SecretString};
+use sha2::{Digest, Sha256};
+
+/// Keeps a fingerprint from being a plain hash of the key, which tables of leaked keys could be searched for.
+const FINGERPRINT_DOMAIN: &[u8] = b"crm-mirror api key fingerprint 1\0";
+
+/// A tenant API key (reference, *Authentication*). Neither `Debug` nor any error shows it.
+#[derive(Clone)]
+pub struct ApiKey(SecretString);
+
+/// Why a text is no API key. It never echoes the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotAKey {
+    /// There is nothing in it.
+    #[error("the API key is empty")]
+    Empty,
+    /// It holds white space or a control character.
+    #[error("the API key holds white space or a control character")]
+    Space,
+    /// It holds a character that no HTTP header can carry.
+    #[error("the API key holds a character that is not ASCII")]
+    NotAscii,
+}
+
+impl ApiKey {
+    /// Takes a key: visible ASCII characters and nothing else.
+    ///
+    /// # Errors
+    /// [`NotAKey`] says what is wrong with it, without showing it.
+    pub fn new(text: &str) -> Result<ApiKey, NotAKey> {
+        if text.is_empty() {
+            Err(NotAKey::Empty)
+        } else if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
+            Err(NotAKey::Space)
+        } else if !text.is_ascii() {
+            Err(NotAKey::NotAscii)
+        } else {
+            Ok(ApiKey(SecretString::from(text)))
+        }
+    }
+
+    /// What the mirror remembers of the key: enough to see that it changed, too little to use it. 16 hex digits.
+    pub fn fingerprint(&self) -> String {
+        let digest = Sha256::new()
+            .chain_update(FINGERPRINT_DOMAIN)
+            .chain_update(self.0.expose_secret())
+            .finalize();
+        digest[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The `Authorization` header, marked so that no layer below prints it.
+    pub(crate) fn header(&self) -> Option<HeaderValue> {
+        let mut value = HeaderValue::from_str(&format!("Bearer {}", self.0.expose_secret())).ok()?;
+        value.set_sensitive(true);
+        Some(value)
+    }
+
+    /// The text with the key taken out, should a service have echoed it.
+    pub(crate) fn redact(&self, text: &str) -> String {
+        text.replace(self.0.expose_secret(), "[key]")
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ApiKey(fingerprint {})", self.fingerprint())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_visible_ascii_is_a_key_and_no_error_shows_it() {
+        for (text, why) in [
+            ("", NotAKey::Empty),
+            ("secret key", NotAKey::Space),
+            ("secret\n", NotAKey::Space),
+            ("secret\u{7f}", NotAKey::Space),
+            ("secret\u{a0}x", NotAKey::Space),
+            ("sécret", NotAKey::NotAscii),
+        ] {
+            let error = ApiKey::new(text).unwrap_err();
+            assert_eq!(error, why);
+            assert!(!error.to_string().contains("cret"));
+        }
+    }
+
+    #[test]
+    fn a_key_shows_only_its_fingerprint() {
+        let key = ApiKey::new("svc_v1_abcdef").unwrap();
+        assert!(!format!("{key:?}").contains("abcdef"));
+        assert_eq!(key.fingerprint().len(), 16);
+        assert_eq!(key.fingerprint(), ApiKey::new("svc_v1_abcdef").unwrap().fingerprint());
+        assert_ne!(key.fingerprint(), ApiKey::new("svc_v1_abcdeg").unwrap().fingerprint());
+        assert!(!format!("{:?}", key.header().unwrap()).contains("abcdef"));
+        assert_eq!(key.redact("bad key svc_v1_abcdef!"), "bad key [key]!");
+    }
+}

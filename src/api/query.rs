@@ -1,0 +1,413 @@
+//! List queries that cannot break a limit of the reference: what must be refused is never sent, and costs nothing.
+//!
+//! A [`ListQuery`] is built step by step; every step that could break a rule returns a `Result`. The operators come from
+//! the field catalogue, or from the definition of a custom field. Each parameter occurs once (*List query conventions*,
+//! rule 1), and [`ListQuery::conditions`] says everything that a cursor is bound to (rule 9).
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::model::Instant;
+use crate::model::catalogue::{Kind, Object, Op, Resource};
+use crate::model::custom::Definition;
+use crate::model::ids::{Cursor, RecordId};
+
+/// What stands for itself in an address; everything else is percent-encoded.
+pub(crate) const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Filter predicates per request (reference, *Limits*).
+const MOST_PREDICATES: usize = 10;
+/// Custom-field predicates per request.
+const MOST_CUSTOM: usize = 3;
+/// Values in an `in` list.
+const MOST_VALUES: usize = 50;
+/// Characters of a text predicate.
+const LONGEST_TEXT: usize = 320;
+/// Bytes of an encoded `in` list that go into one address. The reference sets no limit; servers and proxies do, and
+/// 8 KiB is the smallest that is common.
+const LONGEST_LIST: usize = 6 * 1024;
+
+/// Items per page: 1 to 100.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageSize(u8);
+
+impl PageSize {
+    /// A hundred: the most items for one RU.
+    pub const MAX: PageSize = PageSize(100);
+    /// One: for a count.
+    pub const ONE: PageSize = PageSize(1);
+
+    /// That many items; `None` unless it is 1 to 100.
+    pub fn new(items: u8) -> Option<PageSize> {
+        (1..=100).contains(&items).then_some(PageSize(items))
+    }
+
+    /// The number of items.
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+}
+
+/// A field to sort by; `id` is the service's own tie-breaker, and nulls come last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SortBy {
+    /// `createdAt`, oldest first.
+    CreatedAsc,
+    /// `createdAt`, newest first: the service's default.
+    CreatedDesc,
+    /// `updatedAt`, oldest first.
+    UpdatedAsc,
+    /// `updatedAt`, newest first.
+    UpdatedDesc,
+}
+
+impl SortBy {
+    const fn wire(self) -> (&'static str, &'static str) {
+        match self {
+            SortBy::CreatedAsc => ("", "createdAt"),
+            SortBy::CreatedDesc => ("-", "createdAt"),
+            SortBy::UpdatedAsc => ("", "updatedAt"),
+            SortBy::UpdatedDesc => ("-", "updatedAt"),
+        }
+    }
+}
+
+/// One side of a range of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// Later than.
+    Gt(Instant),
+    /// At or later than.
+    Gte(Instant),
+    /// Earlier than.
+    Lt(Instant),
+    /// At or earlier than.
+    Lte(Instant),
+}
+
+impl Bound {
+    fn parts(self) -> (Op, Instant) {
+        match self {
+            Bound::Gt(at) => (Op::Gt, at),
+            Bound::Gte(at) => (Op::Gte, at),
+            Bound::Lt(at) => (Op::Lt, at),
+            Bound::Lte(at) => (Op::Lte, at),
+        }
+    }
+}
+
+/// A step that would make a query the service refuses.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QueryError {
+    /// The resource has no such filter, or the filter not this operator.
+    #[error("{resource} cannot be filtered by {field} with {op}")]
+    NotFilterable {
+        /// The resource.
+        resource: Resource,
+        /// The filter's name.
+        field: String,
+        /// The operator.
+        op: &'static str,
+    },
+    /// The resource cannot be sorted by this field.
+    #[error("{resource} cannot be sorted by {field}")]
+    NotSortable {
+        /// The resource.
+        resource: Resource,
+        /// The field.
+        field: &'static str,
+    },
+    /// The same parameter or sort field a second time.
+    #[error("{0} is in the query already")]
+    Twice(String),
+    /// More predicates, or more custom-field predicates, than one request may hold.
+    #[error("a request holds at most {MOST_PREDICATES} predicates, {MOST_CUSTOM} of them on custom fields")]
+    TooMany,
+    /// An `in` list that is empty, too long, or holds a value with a comma.
+    #[error("a list holds 1 to {MOST_VALUES} values without commas")]
+    List,
+    /// A text that is empty or longer than a predicate may be.
+    #[error("a text predicate holds 1 to {LONGEST_TEXT} characters")]
+    Text,
+    /// Parameters of another resource.
+    #[error("{0} has no such parameter")]
+    NotHere(Resource),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Predicate {
+    key: String,
+    value: String,
+    custom: bool,
+}
+
+/// A query of a list, within every limit of the reference (*List query conventions*, *Limits*).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListQuery {
+    resource: Resource,
+    limit: PageSize,
+    sort: Vec<SortBy>,
+    count: bool,
+    definitions: (Object, bool),
+    predicates: Vec<Predicate>,
+    cursor: Option<Cursor>,
+}
+
+impl ListQuery {
+    /// Everything of a resource, a hundred items a page, in the service's default order. Custom fields: the active ones
+    /// of contacts, until [`ListQuery::definitions_of`] says otherwise.
+    pub fn new(resource: Resource) -> ListQuery {
+        ListQuery {
+            resource,
+            limit: PageSize::MAX,
+            sort: Vec::new(),
+            count: false,
+            definitions: (Object::Contact, true),
+            predicates: Vec::new(),
+            cursor: None,
+        }
+    }
+
+    /// The definitions of an object, ACTIVE or ARCHIVED (*GET /custom-field-definitions*).
+    pub fn definitions_of(object: Object, active: bool) -> ListQuery {
+        ListQuery {
+            definitions: (object, active),
+            ..ListQuery::new(Resource::CustomFields)
+        }
+    }
+
+    /// What is listed.
+    pub fn resource(&self) -> Resource {
+        self.resource
+    }
+
+    /// Whether `count=exact` is asked for.
+    pub fn counts(&self) -> bool {
+        self.count
+    }
+
+    /// Where the page begins, unless it is the first.
+    pub fn cursor(&self) -> Option<&Cursor> {
+        self.cursor.as_ref()
+    }
+
+    /// Asks for fewer items a page.
+    #[must_use]
+    pub fn limit(mut self, limit: PageSize) -> ListQuery {
+        self.limit = limit;
+        self
+    }
+
+    /// Asks for the size of the full matching set.
+    #[must_use]
+    pub fn count_exact(mut self) -> ListQuery {
+        self.count = true;
+        self
+    }
+
+    /// Goes on where a page of the same conditions ended.
+    #[must_use]
+    pub fn after(mut self, cursor: Cursor) -> ListQuery {
+        self.cursor = Some(cursor);
+        self
+    }
+
+    /// The same conditions from the first page on.
+    #[must_use]
+    pub fn from_the_start(mut self) -> ListQuery {
+        self.cursor = None;
+        self
+    }
+
+    /// Sorts by a field; a second call adds the second key.
+    ///
+    /// # Errors
+    /// [`QueryError`] if the resource cannot be sorted by it, or is already.
+    pub fn sort(mut self, by: SortBy) -> Result<ListQuery, QueryError> {
+        let field = by.wire().1;
+        if !self.resource.fields().iter().any(|f| f.wire == field && f.sortable) {
+            return Err(QueryError::NotSortable {
+                resource: self.resource,
+                field,
+            });
+        }
+        // Two distinct fields at most: there are only two to choose from, so distinct is enough.
+        if self.sort.iter().any(|known| known.wire().1 == field) {
+            return Err(QueryError::Twice(format!("sort by {field}")));
+        }
+        self.sort.push(by);
+        Ok(self)
+    }
+
+    /// Bounds `updatedAt`. Records without one never match.
+    ///
+    /// # Errors
+    /// [`QueryError`] if the resource has no such filter, or the request is full.
+    pub fn updated(self, bound: Bound) -> Result<ListQuery, QueryError> {
+        let (op, at) = bound.parts();
+        self.standard("updatedAt", op, at.to_wire())
+    }
+
+    /// Bounds `createdAt`. Records without one never match.
+    ///
+    /// # Errors
+    /// [`QueryError`] if the resource has no such filter, or the request is full.
+    pub fn created(self, bound: Bound) -> Result<ListQuery, QueryError> {
+        let (op, at) = bound.parts();
+        self.standard("createdAt", op, at.to_wire())
+    }
+
+    /// Only records where a standard field is missing (`true`) or present (`false`). `field` is the filter's name.
+    ///
+    /// # Errors
+    /// [`QueryError`] if the resource has no such filter, or the request is full.
+    pub fn is_null(self, field: &str, missing: bool) -> Result<ListQuery, QueryError> {
+        self.standard(field, Op::IsNull, missing.to_string())
+    }
+
+    /// Only records whose text field equals `text`.
+    ///
+    /// # Errors
+    /// [`QueryError`] if the resource has no such filter, the text has no or too many characters, or the request is full.
+    pub fn equals(self, field: &str, text: &str) -> Result<ListQuery, QueryError> {
+        if text.is_empty() || text.chars().count() > LONGEST_TEXT {
+            return Err(QueryError::Text);
+        }
+        let is_text = |f: &crate::model::Field| matches!(f.kind, Kind::Text | Kind::Id);
+        if !self.resource.filter_field(field).is_some_and(is_text) {
+            return Err(self.not_filterable(field, Op::Eq));
+        }
+        self.standard(field, Op::Eq, text.to_string())
+    }
+
+    /// Only the records of these identifiers: 1 to 50, none with a comma (rule 2).
+    ///
+    /// # Errors
+    /// [`QueryError`] if they are too few, too many or cannot stand in a list.
+    pub fn ids(self, ids: &[RecordId]) -> Result<ListQuery, QueryError> {
+        if ids.is_empty() || ids.len() > MOST_VALUES || !ids.iter().all(RecordId::fits_a_list) {
+            return Err(QueryError::List);
+        }
+        let list = ids.iter().map(RecordId::as_str).collect::<Vec<_>>().join(",");
+        self.standard("id", Op::In, list)
+    }
+
+    /// How many of the first `ids` go into one request: 50, or fewer where they are so long that the address would not
+    /// pass every server. Zero if the first cannot stand in a list at all.
+    pub fn ids_that_fit(ids: &[RecordId]) -> usize {
+        let mut bytes = 0;
+        ids.iter()
+            .take(MOST_VALUES)
+            .take_while(|id| {
+                bytes += encode(id.as_str()).len() + "%2C".len();
+                id.fits_a_list() && bytes <= LONGEST_LIST
+            })
+            .count()
+            .max(usize::from(ids.first().is_some_and(RecordId::fits_a_list)))
+    }
+
+    /// Only records where a custom field is missing (`true`) or present (`false`).
+    ///
+    /// # Errors
+    /// [`QueryError`] if the definition does not allow it or belongs to another object, its key cannot stand in a
+    /// parameter's name, or the request is full.
+    pub fn custom_is_null(self, definition: &Definition, missing: bool) -> Result<ListQuery, QueryError> {
+        let key = definition.key.as_str();
+        let allowed = definition.active && definition.null_filter && self.resource.object() == Some(definition.object);
+        // A bracket in a key would end the parameter's name early, and there is no way to escape it.
+        if !allowed || key.is_empty() || key.contains(['[', ']']) {
+            return Err(self.not_filterable(&format!("customFields.{key}"), Op::IsNull));
+        }
+        let name = format!("customFields.{key}");
+        self.push(&name, Op::IsNull, missing.to_string(), true)
+    }
+
+    fn not_filterable(&self, field: &str, op: Op) -> QueryError {
+        QueryError::NotFilterable {
+            resource: self.resource,
+            field: field.to_string(),
+            op: op.wire(),
+        }
+    }
+
+    fn standard(self, field: &str, op: Op, value: String) -> Result<ListQuery, QueryError> {
+        match self.resource.filter_field(field) {
+            Some(known) if known.filter.allows(op) => self.push(known.filter_name(), op, value, false),
+            _ => Err(self.not_filterable(field, op)),
+        }
+    }
+
+    fn push(mut self, name: &str, op: Op, value: String, custom: bool) -> Result<ListQuery, QueryError> {
+        let key = format!("filter[{name}][{}]", op.wire());
+        if self.predicates.iter().any(|known| known.key == key) {
+            return Err(QueryError::Twice(key));
+        }
+        let customs = self.predicates.iter().filter(|known| known.custom).count();
+        if self.predicates.len() == MOST_PREDICATES || custom && customs == MOST_CUSTOM {
+            return Err(QueryError::TooMany);
+        }
+        self.predicates.push(Predicate { key, value, custom });
+        // One order whatever the order of the calls: equal queries have equal conditions.
+        self.predicates.sort_by(|a, b| a.key.cmp(&b.key));
+        Ok(self)
+    }
+
+    fn condition_params(&self) -> Vec<(String, String)> {
+        let mut params = vec![("limit".to_string(), self.limit.get().to_string())];
+        let mut put = |key: &str, value: String| params.push((key.to_string(), value));
+        if self.resource == Resource::CustomFields {
+            let (object, active) = self.definitions;
+            put("objectType", object.word().to_string());
+            put("status", if active { "ACTIVE" } else { "ARCHIVED" }.to_string());
+        }
+        if !self.sort.is_empty() {
+            let keys: Vec<String> = self
+                .sort
+                .iter()
+                .map(|by| format!("{}{}", by.wire().0, by.wire().1))
+                .collect();
+            put("sort", keys.join(","));
+        }
+        if self.count {
+            put("count", "exact".to_string());
+        }
+        for predicate in &self.predicates {
+            put(&predicate.key, predicate.value.clone());
+        }
+        params
+    }
+
+    /// Everything a cursor is bound to, as one stable text: equal queries give equal texts, the cursor left out.
+    pub fn conditions(&self) -> String {
+        address(self.resource, &self.condition_params())
+    }
+
+    /// The parameters, as they are before percent-encoding.
+    pub fn to_params(&self) -> Vec<(String, String)> {
+        let mut params = self.condition_params();
+        if let Some(cursor) = &self.cursor {
+            params.push(("cursor".to_string(), cursor.as_str().to_string()));
+        }
+        params
+    }
+
+    /// Path and query below the base URL, percent-encoded.
+    pub(crate) fn to_address(&self) -> String {
+        address(self.resource, &self.to_params())
+    }
+}
+
+fn encode(text: &str) -> String {
+    utf8_percent_encode(text, ENCODED).to_string()
+}
+
+fn address(resource: Resource, params: &[(String, String)]) -> String {
+    let pairs: Vec<String> = params
+        .iter()
+        .map(|(key, value)| format!("{}={}", encode(key), encode(value)))
+        .collect();
+    format!("{}?{}", resource.path(), pairs.join("&"))
+}
+
+#[cfg(test)]
+#[path = "query_tests.rs"]
+mod tests;

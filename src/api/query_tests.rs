@@ -1,0 +1,178 @@
+//! The rules of *List query conventions*, one by one.
+
+use super::*;
+use crate::model::custom::DataType;
+use crate::model::ids::FieldKey;
+
+fn at(text: &str) -> Instant {
+    text.parse().unwrap()
+}
+
+fn definition(key: &str) -> Definition {
+    Definition {
+        id: RecordId::new("d"),
+        key: FieldKey::new(key),
+        label: None,
+        data_type: DataType::ShortText,
+        object: Object::Contact,
+        active: true,
+        null_filter: true,
+        options: Vec::new(),
+    }
+}
+
+fn ids(count: usize) -> Vec<RecordId> {
+    (0..count).map(|n| RecordId::new(format!("c{n}"))).collect()
+}
+
+#[test]
+fn a_changes_walk_asks_what_it_means() {
+    let query = ListQuery::new(Resource::Contacts)
+        .sort(SortBy::UpdatedAsc)
+        .unwrap()
+        .updated(Bound::Gt(at("2026-01-02T03:04:05.123456Z")))
+        .unwrap();
+    let walk = query.clone().after(Cursor::new("a+b/c=&d"));
+    assert_eq!(
+        walk.to_address(),
+        "/contacts?limit=100&sort=updatedAt&filter%5BupdatedAt%5D%5Bgt%5D=2026-01-02T03%3A04%3A05.123456Z\
+         &cursor=a%2Bb%2Fc%3D%26d"
+    );
+    assert_eq!(walk.conditions(), query.conditions());
+    assert_eq!(walk.from_the_start(), query);
+}
+
+#[test]
+fn definitions_and_counts_have_their_own_parameters() {
+    let definitions = ListQuery::definitions_of(Object::Company, false)
+        .sort(SortBy::CreatedAsc)
+        .unwrap();
+    assert_eq!(
+        definitions.to_address(),
+        "/custom-field-definitions?limit=100&objectType=company&status=ARCHIVED&sort=createdAt"
+    );
+    let count = ListQuery::new(Resource::Companies).limit(PageSize::ONE).count_exact();
+    assert_eq!(count.to_address(), "/companies?limit=1&count=exact");
+}
+
+#[test]
+fn the_order_of_the_calls_does_not_change_the_conditions() {
+    let (low, high) = (at("2026-01-01T00:00:00Z"), at("2026-02-01T00:00:00Z"));
+    let new = || ListQuery::new(Resource::Contacts);
+    let one = new()
+        .created(Bound::Gte(low))
+        .unwrap()
+        .created(Bound::Lt(high))
+        .unwrap();
+    let other = new()
+        .created(Bound::Lt(high))
+        .unwrap()
+        .created(Bound::Gte(low))
+        .unwrap();
+    assert_eq!(one.conditions(), other.conditions());
+    assert_ne!(one.conditions(), new().created(Bound::Lte(high)).unwrap().conditions());
+    assert_ne!(one.conditions(), one.clone().limit(PageSize::ONE).conditions());
+}
+
+#[test]
+fn what_the_service_would_refuse_is_no_query() {
+    let contacts = || ListQuery::new(Resource::Contacts);
+    let members = || ListQuery::new(Resource::TeamMembers);
+    assert!(members().updated(Bound::Gt(Instant::EPOCH)).is_err());
+    assert!(members().sort(SortBy::UpdatedAsc).is_err());
+    assert!(members().sort(SortBy::CreatedAsc).is_ok());
+    assert!(members().equals("status", "ACTIVE").is_ok());
+    assert!(
+        ListQuery::definitions_of(Object::Contact, true)
+            .is_null("createdAt", true)
+            .is_err()
+    );
+    assert!(contacts().is_null("firstName", true).is_err());
+    assert!(
+        contacts().is_null("country", true).is_ok(),
+        "the filter's name, not the wire name"
+    );
+    assert!(ListQuery::new(Resource::Companies).is_null("domain", true).is_err());
+    assert!(contacts().equals("qualification", "yes").is_err());
+    assert!(contacts().equals("id", "").is_err());
+    assert!(contacts().equals("id", &"x".repeat(321)).is_err());
+    assert_eq!(
+        contacts().sort(SortBy::CreatedAsc).unwrap().sort(SortBy::CreatedDesc),
+        Err(QueryError::Twice("sort by createdAt".into()))
+    );
+    let bound = Bound::Gt(Instant::EPOCH);
+    assert!(matches!(
+        contacts().updated(bound).unwrap().updated(bound),
+        Err(QueryError::Twice(_))
+    ));
+    assert_eq!(PageSize::new(0), None);
+    assert_eq!(PageSize::new(101), None);
+}
+
+#[test]
+fn a_list_holds_1_to_50_identifiers_without_commas() {
+    let ask = |ids: &[RecordId]| ListQuery::new(Resource::Contacts).ids(ids);
+    assert_eq!(ask(&[]), Err(QueryError::List));
+    assert_eq!(ask(&ids(51)), Err(QueryError::List));
+    assert_eq!(ask(&[RecordId::new("a,b")]), Err(QueryError::List));
+    assert_eq!(ask(&[RecordId::new("")]), Err(QueryError::List));
+    let query = ask(&[RecordId::new("a/b"), RecordId::new("é")]).unwrap();
+    assert_eq!(
+        query.to_address(),
+        "/contacts?limit=100&filter%5Bid%5D%5Bin%5D=a%2Fb%2C%C3%A9"
+    );
+    assert_eq!(ListQuery::ids_that_fit(&ids(70)), 50);
+    let long: Vec<RecordId> = (0..50).map(|_| RecordId::new("é".repeat(320))).collect();
+    assert_eq!(ListQuery::ids_that_fit(&long), 3);
+    assert_eq!(ListQuery::ids_that_fit(&[RecordId::new("a,b")]), 0);
+    assert_eq!(ListQuery::ids_that_fit(&[]), 0);
+}
+
+#[test]
+fn a_request_holds_ten_predicates_three_of_them_custom() {
+    let mut query = ListQuery::new(Resource::Contacts);
+    for key in ["a", "b", "c"] {
+        query = query.custom_is_null(&definition(key), false).unwrap();
+    }
+    assert_eq!(
+        query.clone().custom_is_null(&definition("d"), false),
+        Err(QueryError::TooMany)
+    );
+    for field in [
+        "ownerId",
+        "createdAt",
+        "updatedAt",
+        "email",
+        "mobile",
+        "companyId",
+        "position",
+    ] {
+        query = query.is_null(field, false).unwrap();
+    }
+    assert_eq!(query.is_null("industry", false), Err(QueryError::TooMany));
+}
+
+#[test]
+fn a_custom_field_is_asked_for_only_as_its_definition_allows() {
+    let ask = |definition: Definition| ListQuery::new(Resource::Contacts).custom_is_null(&definition, true);
+    let sent = ask(definition("a b&c")).unwrap().to_params();
+    assert_eq!(sent[1], ("filter[customFields.a b&c][isNull]".into(), "true".into()));
+    for definition in [
+        Definition {
+            active: false,
+            ..definition("a")
+        },
+        Definition {
+            null_filter: false,
+            ..definition("a")
+        },
+        Definition {
+            object: Object::Company,
+            ..definition("a")
+        },
+        definition("a][eq"),
+        definition(""),
+    ] {
+        assert!(ask(definition.clone()).is_err(), "{definition:?}");
+    }
+}

@@ -1,0 +1,193 @@
+//! One attempt: one request on the wire, and what came back.
+//!
+//! No redirect is followed, so the key goes to the configured address only. The body is read piece by piece, after
+//! decompression, so that neither a huge answer nor a small one that unpacks into a huge one fills the memory.
+
+use std::error::Error;
+use std::sync::Once;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderValue, RETRY_AFTER};
+use reqwest::{Method, Url};
+
+use super::client::ClientSettings;
+use super::error::{ApiError, Rejection, shown};
+use super::fate::{Fate, fate, wait_asked};
+use super::key::ApiKey;
+use super::meter::Outcome;
+use crate::model::Instant;
+
+/// The longest a connection is waited for.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+/// What of an error's body is read.
+const ERROR_BODY: usize = 64 * 1024;
+
+/// A request that can be made again, byte for byte.
+pub(crate) struct Request {
+    pub method: Method,
+    pub url: Url,
+    /// What the request carries beside the key.
+    pub headers: HeaderMap,
+    pub body: Option<Bytes>,
+}
+
+/// An answer with a success status.
+pub(crate) struct Reply {
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl Reply {
+    /// The service's clock when it answered.
+    pub fn date(&self) -> Option<Instant> {
+        date(&self.headers)
+    }
+}
+
+fn date(headers: &HeaderMap) -> Option<Instant> {
+    headers.get(DATE)?.to_str().ok().and_then(Instant::from_http_date)
+}
+
+/// The connections, the key, and how long and how much is read.
+pub(crate) struct Transport {
+    http: reqwest::Client,
+    key: ApiKey,
+    authorization: HeaderValue,
+    timeout: Duration,
+    max_body: usize,
+}
+
+impl Transport {
+    /// Sets up the HTTP client.
+    pub fn new(settings: &ClientSettings, key: ApiKey) -> Result<Transport, ApiError> {
+        install_tls();
+        let mut builder = reqwest::Client::builder()
+            .user_agent(&settings.user_agent)
+            .timeout(settings.timeout)
+            .connect_timeout(CONNECT_WITHIN.min(settings.timeout))
+            .redirect(reqwest::redirect::Policy::none())
+            .referer(false)
+            // Ours are the only retries: each one is admitted and entered in the ledger.
+            .retry(reqwest::retry::never())
+            .gzip(true);
+        if settings.base_url.is_loopback() {
+            builder = builder.no_proxy();
+        }
+        let http = builder.build().map_err(|e| ApiError::Setup {
+            why: shown(&deepest(&e), &key),
+        })?;
+        let authorization = key.header().ok_or(ApiError::Unsendable { what: "API key" })?;
+        Ok(Transport {
+            http,
+            key,
+            authorization,
+            timeout: settings.timeout,
+            max_body: settings.max_body,
+        })
+    }
+
+    /// Sends the request once and reads the whole answer. `now` is what a wait until a date is measured from, should
+    /// the answer have no date of its own.
+    pub async fn attempt(&self, request: &Request, now: Instant) -> (Outcome, Result<Reply, ApiError>) {
+        let mut sent = self
+            .http
+            .request(request.method.clone(), request.url.clone())
+            .headers(request.headers.clone())
+            .header(ACCEPT, "application/json")
+            .header(AUTHORIZATION, self.authorization.clone());
+        if let Some(body) = &request.body {
+            sent = sent.header(CONTENT_TYPE, "application/json").body(body.clone());
+        }
+        let mut response = match sent.send().await {
+            Ok(response) => response,
+            Err(e) => return (Outcome::Unknown, Err(self.no_answer(&e))),
+        };
+        let status = response.status();
+        let headers = std::mem::take(response.headers_mut());
+        if status.is_success() {
+            let body = match self.read(&mut response, self.max_body).await {
+                Ok(body) => body,
+                Err(error) => return (Outcome::Charged, Err(error)),
+            };
+            return (Outcome::Charged, Ok(Reply { headers, body }));
+        }
+        let status = status.as_u16();
+        if (300..400).contains(&status) {
+            return (Outcome::Failed, Err(ApiError::Redirected { status }));
+        }
+        // The status decides; a body that cannot be read only says less.
+        let body = self.read(&mut response, ERROR_BODY).await.unwrap_or_default();
+        let header = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let wait = wait_asked(&body, header, date(&headers).unwrap_or(now));
+        let outcome = if fate(status) == Fate::Hold {
+            Outcome::Held(wait)
+        } else {
+            Outcome::Failed
+        };
+        let rejection = Rejection::read(status, &body, wait, &self.key);
+        (outcome, Err(ApiError::Status(Box::new(rejection))))
+    }
+
+    async fn read(&self, response: &mut reqwest::Response, limit: usize) -> Result<Bytes, ApiError> {
+        let told = response.content_length().unwrap_or(0);
+        if told > limit as u64 {
+            return Err(ApiError::TooLarge { limit });
+        }
+        let mut body = BytesMut::with_capacity(told.min(256 * 1024) as usize);
+        while let Some(piece) = response.chunk().await.map_err(|e| self.broken(&e))? {
+            if body.len() + piece.len() > limit {
+                return Err(ApiError::TooLarge { limit });
+            }
+            body.extend_from_slice(&piece);
+        }
+        Ok(body.freeze())
+    }
+
+    fn no_answer(&self, e: &reqwest::Error) -> ApiError {
+        if e.is_timeout() {
+            self.timed_out()
+        } else {
+            ApiError::Unreachable {
+                tries: 1,
+                why: shown(&deepest(e), &self.key),
+            }
+        }
+    }
+
+    fn broken(&self, e: &reqwest::Error) -> ApiError {
+        if e.is_timeout() {
+            self.timed_out()
+        } else {
+            ApiError::Broken {
+                tries: 1,
+                why: shown(&deepest(e), &self.key),
+            }
+        }
+    }
+
+    fn timed_out(&self) -> ApiError {
+        ApiError::Timeout {
+            tries: 1,
+            after: self.timeout,
+        }
+    }
+}
+
+/// Makes ring the TLS provider of this process: without one, building a client panics, even for plain http.
+fn install_tls() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        // Fails only where the program that uses this library chose a provider itself: then that one is used.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    });
+}
+
+/// The innermost cause. The outer ones name the address, which may hold a record's identifier.
+fn deepest(error: &dyn Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,370 @@
+//! The client against a service that answers from a script.
+
+mod scripted;
+
+use std::io::Write;
+use std::time::Duration;
+
+use crm_mirror::api::meter::{Outcome, Purpose, Refused};
+use crm_mirror::api::{ApiError, Fate, ListQuery};
+use crm_mirror::model::{Cursor, Etag, Object, RecordId, Resource};
+use scripted::{KEY, Say, Scene, answer, packed, page};
+
+const UNAVAILABLE: &str = r#"{"error":"Service Unavailable","message":"later","code":503}"#;
+
+async fn list(scene: &Scene) -> Result<crm_mirror::api::ListAnswer, ApiError> {
+    let query = ListQuery::new(Resource::Contacts);
+    scene.client.list(&query, Purpose::Changes, false).await
+}
+
+async fn detail(scene: &Scene, id: &str) -> Result<crm_mirror::api::Answer, ApiError> {
+    let id = RecordId::new(id);
+    scene.client.detail(Object::Contact, &id, Purpose::Details, false).await
+}
+
+#[tokio::test]
+async fn a_page_comes_with_its_cursor_and_the_services_clock() {
+    let body = r#"{"data":[{"id":"a"}],"nextCursor":"c2"}"#;
+    let scene = Scene::of(vec![answer("200 OK", "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n", body)]).await;
+    let answer = list(&scene).await.unwrap();
+    assert_eq!(answer.body, body);
+    assert_eq!(answer.next, Some(Cursor::new("c2")));
+    assert_eq!(answer.date, Some("1994-11-06T08:49:37Z".parse().unwrap()));
+    assert_eq!(answer.asked_at, "2026-01-02T03:04:05Z".parse().unwrap());
+    let request = &scene.requests()[0];
+    assert!(
+        request.starts_with("GET /v1/contacts?limit=100 HTTP/1.1\r\n"),
+        "{request}"
+    );
+    assert!(request.to_lowercase().contains(&format!("authorization: bearer {KEY}")));
+    assert!(request.contains("accept-encoding: gzip"), "{request}");
+    assert_eq!(scene.outcomes(), [Outcome::Charged]);
+}
+
+#[tokio::test]
+async fn failures_are_tried_again_and_waited_for_on_the_given_clock() {
+    let unavailable = || answer("503 Service Unavailable", "", UNAVAILABLE);
+    let broken = |body: &str| answer("200 OK", "", body);
+    let mut cut = b"HTTP/1.1 200 OK\r\ncontent-length: 900\r\n\r\n{\"data\":[".to_vec();
+    cut.extend_from_slice(br#"{"id":"a"}"#);
+    let script = vec![unavailable(), Say::Close, Say::Bytes(cut), broken("<html>"), page()];
+    let scene = Scene::of(script).await;
+    list(&scene).await.unwrap();
+    assert_eq!(
+        scene.outcomes(),
+        [
+            Outcome::Failed,
+            Outcome::Unknown,
+            Outcome::Charged,
+            Outcome::Charged,
+            Outcome::Charged
+        ],
+        "what answered 200 was charged, whatever came of the body"
+    );
+    assert!(
+        scene.waited() >= Duration::from_millis(250 + 500 + 1000 + 2000),
+        "{:?}",
+        scene.waited()
+    );
+    let lines = scene.first_lines();
+    assert!(lines.iter().all(|line| *line == lines[0]), "{lines:?}");
+}
+
+#[tokio::test]
+async fn patience_ends_and_says_what_happened() {
+    let script = (0..9)
+        .map(|_| answer("503 Service Unavailable", "", UNAVAILABLE))
+        .collect();
+    let scene = Scene::of(script).await;
+    let error = list(&scene).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the service answered 503 (Service Unavailable): later"
+    );
+    assert_eq!(error.fate(), Fate::Retry);
+    assert_eq!(scene.requests().len(), 5);
+
+    let scene = Scene::of((0..9).map(|_| Say::Close).collect()).await;
+    let error = list(&scene).await.unwrap_err();
+    assert!(matches!(error, ApiError::Unreachable { tries: 5, .. }), "{error:?}");
+
+    let truncated = || answer("200 OK", "", r#"{"data":[{"id":"a"}"#);
+    let scene = Scene::of((0..9).map(|_| truncated()).collect()).await;
+    let error = list(&scene).await.unwrap_err();
+    assert!(matches!(error, ApiError::Broken { tries: 5, .. }), "{error:?}");
+    assert_eq!(scene.outcomes(), [Outcome::Charged; 5]);
+}
+
+#[tokio::test]
+async fn a_service_that_keeps_silent_is_given_up() {
+    let script = vec![Say::Silence, Say::Silence];
+    let scene = Scene::with(script, |settings| {
+        settings.timeout = Duration::from_millis(40);
+        settings.tries = 2;
+    })
+    .await;
+    let error = list(&scene).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the service did not answer within 0.04s, tried 2 times"
+    );
+    assert_eq!(scene.outcomes(), [Outcome::Unknown; 2]);
+}
+
+#[tokio::test]
+async fn nobody_at_the_address_is_unreachable() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let scene = Scene::with(Vec::new(), |settings| {
+        settings.base_url = format!("http://{address}/v1").parse().unwrap();
+    })
+    .await;
+    let error = list(&scene).await.unwrap_err().to_string();
+    assert!(
+        error.starts_with("could not reach the service (") && error.contains("refused"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn only_the_first_attempt_is_prepaid_and_each_one_is_admitted() {
+    let scene = Scene::of(vec![answer("500 Oops", "", "{}"), answer("502 Oops", "", ""), page()]).await;
+    let query = ListQuery::new(Resource::Contacts);
+    scene.client.list(&query, Purpose::Sweep, true).await.unwrap();
+    let admitted = scene.book.admitted.lock().unwrap().clone();
+    assert_eq!(
+        admitted.iter().map(|a| a.prepaid).collect::<Vec<_>>(),
+        [true, false, false]
+    );
+    assert!(
+        admitted
+            .iter()
+            .all(|a| a.purpose == Purpose::Sweep && a.cost.get() == 1)
+    );
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_meter_ends_it_before_anything_is_sent() {
+    let scene = Scene::of(vec![answer("500 Oops", "", "{}"), page()]).await;
+    *scene.book.allowance.lock().unwrap() = Some(1);
+    let error = list(&scene).await.unwrap_err();
+    assert!(matches!(error, ApiError::Refused(Refused::Budget { .. })));
+    assert_eq!(error.fate(), Fate::Pause);
+    assert_eq!(scene.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_429_tells_the_meter_how_long_to_hold() {
+    let body = r#"{"error":"Too Many Requests","message":"slow down","code":429,"retryAfter":7}"#;
+    let script = vec![
+        answer("429 Too Many Requests", "Retry-After: 3\r\n", body),
+        answer("429 Too Many Requests", "Retry-After: 9\r\n", "{}"),
+        answer("429 Too Many Requests", "", "{}"),
+        page(),
+    ];
+    let scene = Scene::of(script).await;
+    list(&scene).await.unwrap();
+    let seconds = |s| Some(Duration::from_secs(s));
+    assert_eq!(
+        scene.outcomes(),
+        [
+            Outcome::Held(seconds(7)),
+            Outcome::Held(seconds(9)),
+            Outcome::Held(None),
+            Outcome::Charged
+        ]
+    );
+    assert_eq!(scene.client.pace(), 1);
+}
+
+#[tokio::test]
+async fn a_service_that_only_says_429_is_given_up() {
+    let script = (0..20)
+        .map(|_| answer("429 Too Many Requests", "Retry-After: 0\r\n", "{}"))
+        .collect();
+    let scene = Scene::of(script).await;
+    assert_eq!(list(&scene).await.unwrap_err().fate(), Fate::Hold);
+    assert_eq!(scene.requests().len(), 8);
+    assert!(scene.waited() > Duration::from_secs(5), "{:?}", scene.waited());
+}
+
+#[tokio::test]
+async fn what_is_refused_for_good_is_sent_once() {
+    for (status, fate) in [
+        ("400 Bad Request", Fate::BadRequest),
+        ("401 Unauthorized", Fate::StopAll),
+        ("403 Forbidden", Fate::SkipObject),
+        ("404 Not Found", Fate::Gone),
+    ] {
+        let body = r#"{"error":"E","message":"m","details":[{"field":"limit","message":"too large"}]}"#;
+        let scene = Scene::of(vec![answer(status, "", body), page()]).await;
+        let error = list(&scene).await.unwrap_err();
+        assert_eq!(error.fate(), fate);
+        assert!(error.to_string().ends_with("(E): m; limit: too large"), "{error}");
+        assert_eq!(scene.outcomes(), [Outcome::Failed]);
+        assert_eq!(scene.requests().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed_and_the_key_stays_home() {
+    let elsewhere = Scene::of(vec![page()]).await;
+    let location = format!("Location: {}/contacts\r\n", elsewhere.client.base_url());
+    for status in [
+        "301 Moved",
+        "302 Found",
+        "307 Temporary Redirect",
+        "308 Permanent Redirect",
+    ] {
+        let scene = Scene::of(vec![answer(status, &location, "")]).await;
+        let error = list(&scene).await.unwrap_err();
+        assert!(matches!(error, ApiError::Redirected { .. }), "{error:?}");
+        assert_eq!(scene.requests().len(), 1);
+    }
+    assert_eq!(elsewhere.requests().len(), 0);
+}
+
+#[tokio::test]
+async fn a_gzip_body_is_unpacked_and_measured_unpacked() {
+    let gzip = |bytes: &[u8]| {
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        packer.write_all(bytes).unwrap();
+        packer.finish().unwrap()
+    };
+    let headers = "content-encoding: gzip\r\n";
+    let body = gzip(br#"{"data":[],"nextCursor":null}"#);
+    let scene = Scene::of(vec![
+        packed("200 OK", headers, &body[..12]),
+        packed("200 OK", headers, &body),
+    ])
+    .await;
+    assert_eq!(list(&scene).await.unwrap().next, None);
+    assert_eq!(scene.requests().len(), 2, "a body cut off inside is asked for again");
+
+    let bomb = gzip(&vec![b' '; 300_000]);
+    assert!(bomb.len() < 2_000);
+    let scene = Scene::with(vec![packed("200 OK", headers, &bomb)], |s| s.max_body = 100_000).await;
+    let error = list(&scene).await.unwrap_err();
+    assert_eq!(error.to_string(), "the service's answer is larger than 100000 bytes");
+    assert_eq!(scene.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_body_beyond_the_cap_is_refused_with_and_without_a_length() {
+    let big = vec![b' '; 5_000];
+    let mut unmeasured = b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n".to_vec();
+    unmeasured.extend_from_slice(&big);
+    for say in [packed("200 OK", "", &big), Say::Bytes(unmeasured)] {
+        let scene = Scene::with(vec![say], |s| s.max_body = 4_999).await;
+        let error = list(&scene).await.unwrap_err();
+        assert!(matches!(error, ApiError::TooLarge { limit: 4_999 }), "{error:?}");
+        assert_eq!(scene.outcomes(), [Outcome::Charged]);
+    }
+}
+
+#[tokio::test]
+async fn an_identifier_is_one_segment_whatever_it_holds() {
+    for (id, path) in [
+        ("c1", "c1"),
+        ("a/b", "a%2Fb"),
+        ("../companies", "..%2Fcompanies"),
+        ("a?b#c", "a%3Fb%23c"),
+        ("100%", "100%25"),
+        ("%2e%2e", "%252e%252e"),
+        ("a\\b", "a%5Cb"),
+        ("ñ 🦀", "%C3%B1%20%F0%9F%A6%80"),
+        ("a\r\nX: y", "a%0D%0AX%3A%20y"),
+        ("...", "..."),
+    ] {
+        let etag = "ETag: \"2026-01-01T00:00:00Z\"\r\n";
+        let scene = Scene::of(vec![answer("200 OK", etag, r#"{"data":{"id":"c1"}}"#)]).await;
+        let answer = detail(&scene, id).await.unwrap();
+        assert_eq!(answer.etag, Some(Etag::new("\"2026-01-01T00:00:00Z\"")));
+        assert_eq!(scene.first_lines(), [format!("GET /v1/contacts/{path} HTTP/1.1")]);
+    }
+    for id in ["", ".", ".."] {
+        let scene = Scene::of(vec![page()]).await;
+        let error = detail(&scene, id).await.unwrap_err();
+        assert_eq!(error.fate(), Fate::SkipRecord, "{error}");
+        assert!(scene.requests().is_empty() && scene.book.admitted.lock().unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_patch_is_repeated_byte_for_byte() {
+    let done = answer(
+        "200 OK",
+        "ETag: \"v2\"\r\nIdempotent-Replayed: true\r\n",
+        r#"{"data":{"id":"c1"}}"#,
+    );
+    let scene = Scene::of(vec![Say::Close, answer("503 Oops", "", "{}"), done]).await;
+    let body = r#"{ "position":"CTO",  "customFields":{"fee":"1.10"} }"#;
+    let (id, etag) = (RecordId::new("c1"), Etag::new("\"v1\""));
+    let answer = scene
+        .client
+        .patch(Object::Contact, &id, body, &etag, "k-1")
+        .await
+        .unwrap();
+    assert!(answer.replayed);
+    assert_eq!(answer.etag, Some(Etag::new("\"v2\"")));
+    let requests = scene.requests();
+    assert_eq!(requests.len(), 3);
+    assert!(requests.iter().all(|request| *request == requests[0]));
+    let head = requests[0].to_lowercase();
+    assert!(requests[0].starts_with("PATCH /v1/contacts/c1 HTTP/1.1") && requests[0].ends_with(body));
+    for line in [
+        "if-match: \"v1\"",
+        "idempotency-key: k-1",
+        "content-type: application/json",
+    ] {
+        assert!(head.contains(&format!("{line}\r\n")), "{line} in {head}");
+    }
+    let admitted = scene.book.admitted.lock().unwrap().clone();
+    assert!(
+        admitted
+            .iter()
+            .all(|a| a.purpose == Purpose::Outbox && a.cost.get() == 2)
+    );
+}
+
+#[tokio::test]
+async fn a_stale_write_is_told_apart_and_not_repeated() {
+    let scene = Scene::of(vec![answer("412 Precondition Failed", "", r#"{"message":"stale"}"#)]).await;
+    let (id, etag) = (RecordId::new("c1"), Etag::new("\"v1\""));
+    let error = scene
+        .client
+        .patch(Object::Company, &id, "{}", &etag, "k")
+        .await
+        .unwrap_err();
+    assert_eq!((error.fate(), error.status()), (Fate::Rebase, Some(412)));
+    assert!(scene.first_lines()[0].starts_with("PATCH /v1/companies/c1 "));
+}
+
+#[tokio::test]
+async fn the_key_is_never_shown() {
+    let body = format!(r#"{{"error":"{KEY}","message":"no such key {KEY}","details":"{KEY}"}}"#);
+    let scene = Scene::of(vec![answer("401 Unauthorized", "", &body)]).await;
+    let error = list(&scene).await.unwrap_err();
+    let shown = format!("{error} {error:?} {:?}", scene.client);
+    assert!(!shown.contains("secret"), "{shown}");
+    assert!(shown.contains("[key]"));
+}
+
+#[tokio::test]
+async fn a_dropped_call_leaves_its_attempt_charged_and_its_place_free() {
+    let scene = Scene::with(vec![Say::Silence, page()], |s| s.concurrency = 1).await;
+    tokio::select! {
+        _ = list(&scene) => unreachable!("the service keeps silent"),
+        () = until_asked(&scene) => {}
+    }
+    assert_eq!(scene.outcomes(), []);
+    assert_eq!(scene.book.admitted.lock().unwrap().len(), 1);
+    list(&scene).await.unwrap();
+}
+
+async fn until_asked(scene: &Scene) {
+    while scene.requests().is_empty() {
+        tokio::task::yield_now().await;
+    }
+}
