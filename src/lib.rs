@@ -4,3 +4,4 @@ pub mod api;
 pub mod budget;
 pub mod model;
 pub mod store;
+pub mod sync;

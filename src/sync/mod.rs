@@ -1,0 +1,4 @@
+pub mod error;
+pub mod observe;
+pub mod purse;
+pub mod walk;
