@@ -3,5 +3,6 @@
 pub mod api;
 pub mod budget;
 pub mod model;
+pub mod sandbox;
 pub mod store;
 pub mod sync;

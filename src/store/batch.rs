@@ -117,6 +117,27 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
+    /// Reads the entries whose names begin with `prefix`, in order of their names.
+    ///
+    /// # Errors
+    /// [`StoreError::State`] if one cannot be understood.
+    pub fn states<T: DeserializeOwned>(&self, prefix: &str) -> Result<Vec<(String, T)>, StoreError> {
+        let doing = "read the program's state";
+        let mut stmt = self
+            .tx
+            .prepare_cached("SELECT name, value FROM state WHERE substr(name, 1, length(?1)) = ?1 ORDER BY name")
+            .doing(doing)?;
+        let entries: Vec<(String, String)> =
+            stmt.query_map([prefix], |row| Ok((row.get(0)?, row.get(1)?))).and_then(Iterator::collect).doing(doing)?;
+        entries
+            .into_iter()
+            .map(|(name, text)| match serde_json::from_str(&text) {
+                Ok(value) => Ok((name, value)),
+                Err(source) => Err(StoreError::State { name, source }),
+            })
+            .collect()
+    }
+
     /// Removes an entry of the program's own state.
     ///
     /// # Errors

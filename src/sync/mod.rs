@@ -1,4 +1,30 @@
+//! Brings the mirror up to date with the service.
+//!
+//! [`Engine::run`] carries out a [`Plan`]. The decisions are pure and stand by themselves: [`walk`] (what to ask next
+//! and what a page means), [`changes::lower_bound`] (where changes begin), [`removals`] (what may go). The awaits stand
+//! in [`pages`](self), [`details`](self) and their neighbours, which never decide.
+//!
+//! # Always true
+//! - A page's rows, checkpoint and RU are one transaction, so a crash repeats at most one page.
+//! - A watermark moves only when its walk is finished.
+//! - Nothing is removed that the service did not confirm by id.
+
+pub mod changes;
+mod definitions;
+mod details;
+pub mod engine;
 pub mod error;
+mod fill;
+mod identity;
 pub mod observe;
+mod pages;
 pub mod purse;
+pub mod removals;
+pub mod state;
+pub mod sweep;
+mod tally;
 pub mod walk;
+
+pub use engine::{Engine, Plan, Report, Settings};
+pub use error::{Pause, SyncError};
+pub use purse::Purse;

@@ -44,6 +44,7 @@ pub struct Purse {
     patience: Duration,
     observer: Arc<dyn Observer>,
     reserve: AtomicU64,
+    spent: AtomicU64,
     hold: Mutex<Option<Hold>>,
     stop: watch::Sender<bool>,
 }
@@ -78,6 +79,7 @@ impl Purse {
             patience,
             observer,
             reserve: AtomicU64::new(0),
+            spent: AtomicU64::new(0),
             hold: Mutex::new(hold),
             stop,
         })
@@ -95,6 +97,19 @@ impl Purse {
 
     fn reserve(&self) -> Ru {
         Ru::new(self.reserve.load(Ordering::Relaxed))
+    }
+
+    /// What this process has spent so far.
+    pub fn spent(&self) -> Ru {
+        Ru::new(self.spent.load(Ordering::Relaxed))
+    }
+
+    fn spend(&self, cost: Ru) {
+        self.spent.fetch_add(cost.get(), Ordering::Relaxed);
+    }
+
+    fn unspend(&self, cost: Ru) {
+        self.spent.fetch_sub(cost.get(), Ordering::Relaxed);
     }
 
     /// Lets nothing more be sent: what is under way is stored, then the run ends.
@@ -125,6 +140,7 @@ impl Purse {
         match ledger(batch)?.charge(now, Ru::GET, purpose, &self.limits, self.reserve()) {
             Ok(ledger) => {
                 batch.set_state(LEDGER, &ledger)?;
+                self.spend(Ru::GET);
                 Ok(Some(Credit {
                     charged_in: ledger.since,
                     good_until: ledger.refills_at(&self.limits),
@@ -140,6 +156,7 @@ impl Purse {
     /// If SQLite refuses.
     pub fn give_back(&self, batch: &Batch<'_>, credit: Credit) -> Result<(), StoreError> {
         let refunded = ledger(batch)?.refund(credit.charged_in, Ru::GET);
+        self.unspend(Ru::GET);
         batch.set_state(LEDGER, &refunded)
     }
 
@@ -179,16 +196,23 @@ impl Purse {
                 },
             )
         });
-        charged.await.unwrap_or_else(|error| {
+        let charged = charged.await.unwrap_or_else(|error| {
             tracing::error!(%error, "The RU ledger could not be written");
             Err(Refused::Ledger)
-        })
+        });
+        if charged.is_ok() {
+            self.spend(attempt.cost);
+        }
+        charged
     }
 
     /// Stores what an attempt's end changes, if it changes anything.
     async fn enter(&self, attempt: Attempt, refund: bool, hold: Option<Option<Hold>>) {
         if !refund && hold.is_none() {
             return;
+        }
+        if refund {
+            self.unspend(attempt.cost);
         }
         let (now, limits) = (self.clock.now(), self.limits);
         let entered = self.store.write(move |batch| {

@@ -1,0 +1,80 @@
+//! A request as the sandbox sees it: what was asked of which resource, before anything is judged.
+
+use crate::model::{Object, Resource};
+
+use super::params::Params;
+
+/// What a path names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// A list.
+    List(Resource),
+    /// One record.
+    One(Object, String),
+    /// Nothing that the service has.
+    Unknown,
+}
+
+/// A request's method, path and parameters, for the log, for faults and for hooks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The method, upper case.
+    pub method: String,
+    /// The path below the base URL, as it came.
+    pub path: String,
+    /// What the path names.
+    pub route: Route,
+    /// The decoded parameters in the order they came, repeated ones included.
+    pub query: Vec<(String, String)>,
+}
+
+impl Asked {
+    pub(crate) fn new(method: &str, path: &str, query: &str) -> Asked {
+        let below = path.strip_prefix("/v1").filter(|rest| rest.starts_with('/'));
+        Asked {
+            method: method.to_string(),
+            path: below.unwrap_or(path).to_string(),
+            route: below.map_or(Route::Unknown, route),
+            query: Params::pairs(query),
+        }
+    }
+
+    /// A parameter's value, the first one if it is repeated.
+    pub fn param(&self, name: &str) -> Option<&str> {
+        self.query
+            .iter()
+            .find(|(n, _)| n == name)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// The resource that the path belongs to.
+    pub fn resource(&self) -> Option<Resource> {
+        match &self.route {
+            Route::List(resource) => Some(*resource),
+            Route::One(object, _) => Some(object.resource()),
+            Route::Unknown => None,
+        }
+    }
+
+    /// Whether this is a request for a list of `resource`.
+    pub fn lists(&self, resource: Resource) -> bool {
+        self.method == "GET" && self.route == Route::List(resource)
+    }
+}
+
+fn route(path: &str) -> Route {
+    for resource in Resource::ALL {
+        let Some(rest) = path.strip_prefix(resource.path()) else {
+            continue;
+        };
+        if rest.is_empty() {
+            return Route::List(resource);
+        }
+        let id = rest.strip_prefix('/').filter(|id| !id.is_empty() && !id.contains('/'));
+        if let (Some(object), Some(id)) = (resource.object(), id) {
+            let id = percent_encoding::percent_decode_str(id).decode_utf8_lossy();
+            return Route::One(object, id.into_owned());
+        }
+    }
+    Route::Unknown
+}

@@ -1,0 +1,155 @@
+//! One value of a pretend record, small enough for hundreds of thousands of them.
+//!
+//! A missing value is no cell at all. A timestamp in the service's usual form is kept as an instant and written back in
+//! that form; any other spelling keeps its own text, so a test decides what an answer looks like, byte for byte.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use serde_json::Value;
+
+use crate::model::{Instant, decimal};
+
+/// A value that is there.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Cell {
+    Bool(bool),
+    Int(i64),
+    Real(f64),
+    Text(Box<str>),
+    /// A text that the program itself knows: the generator repeats few words many times.
+    Word(&'static str),
+    Time(Instant),
+    /// A version token: the instant's text in double quotes, the quotes part of the value.
+    Etag(Instant),
+    List(Box<[Box<str>]>),
+    /// Any other JSON, as its source text.
+    Source(Box<str>),
+}
+
+impl Cell {
+    /// Takes a JSON value; `None` for null. Where `time` says so, a text in the usual form becomes an instant.
+    pub(crate) fn from_json(value: &Value, time: bool) -> Option<Cell> {
+        Some(match value {
+            Value::Null => return None,
+            Value::Bool(flag) => Cell::Bool(*flag),
+            Value::Number(number) => match number.as_i64() {
+                Some(integer) => Cell::Int(integer),
+                None => Cell::Source(number.to_string().into()),
+            },
+            Value::String(text) => match text.parse::<Instant>() {
+                Ok(instant) if time && instant.to_wire() == *text => Cell::Time(instant),
+                _ => Cell::Text(text.as_str().into()),
+            },
+            Value::Array(items) if items.iter().all(Value::is_string) => {
+                Cell::List(items.iter().filter_map(Value::as_str).map(Box::from).collect())
+            }
+            other => Cell::Source(other.to_string().into()),
+        })
+    }
+
+    /// The text, where the value is one.
+    pub(crate) fn text(&self) -> Option<Cow<'_, str>> {
+        match self {
+            Cell::Text(text) => Some(Cow::Borrowed(text)),
+            Cell::Word(text) => Some(Cow::Borrowed(text)),
+            Cell::Time(instant) => Some(Cow::Owned(instant.to_wire())),
+            Cell::Etag(instant) => Some(Cow::Owned(format!("\"{}\"", instant.to_wire()))),
+            _ => None,
+        }
+    }
+
+    /// The instant, where the value is the text of one.
+    pub(crate) fn time(&self) -> Option<Instant> {
+        match self {
+            Cell::Time(instant) => Some(*instant),
+            Cell::Text(text) => text.parse().ok(),
+            _ => None,
+        }
+    }
+
+    /// The number's text; decimals are strings on the wire, so a text may be one too.
+    pub(crate) fn number(&self) -> Option<Cow<'_, str>> {
+        match self {
+            Cell::Int(integer) => Some(Cow::Owned(integer.to_string())),
+            Cell::Real(real) => Some(Cow::Owned(real.to_string())),
+            Cell::Text(text) | Cell::Source(text) if decimal::compare(text, "0").is_some() => Some(Cow::Borrowed(text)),
+            _ => None,
+        }
+    }
+
+    /// Appends the value's JSON.
+    pub(crate) fn write(&self, out: &mut String) {
+        match self {
+            Cell::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
+            Cell::Int(integer) => out.push_str(&integer.to_string()),
+            Cell::Real(real) => out.push_str(&Value::from(*real).to_string()),
+            Cell::Source(source) => out.push_str(source),
+            Cell::List(items) => {
+                out.push('[');
+                for (n, item) in items.iter().enumerate() {
+                    if n > 0 {
+                        out.push(',');
+                    }
+                    write_text(item, out);
+                }
+                out.push(']');
+            }
+            Cell::Text(_) | Cell::Word(_) | Cell::Time(_) | Cell::Etag(_) => {
+                write_text(&self.text().unwrap_or_default(), out);
+            }
+        }
+    }
+}
+
+/// Appends a JSON string.
+pub(crate) fn write_text(text: &str, out: &mut String) {
+    if text.bytes().any(|b| b < 0x20 || b == b'"' || b == b'\\') {
+        out.push_str(&Value::from(text).to_string());
+    } else {
+        out.push('"');
+        out.push_str(text);
+        out.push('"');
+    }
+}
+
+/// What a list is ordered by: one field's value of one row.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) enum SortKey {
+    #[serde(rename = "-")]
+    Null,
+    #[serde(rename = "t")]
+    Time(Instant),
+    #[serde(rename = "n")]
+    Number(String),
+    #[serde(rename = "s")]
+    Text(String),
+}
+
+impl SortKey {
+    pub(crate) fn of(cell: Option<&Cell>, time: bool, number: bool) -> SortKey {
+        let Some(cell) = cell else { return SortKey::Null };
+        if time {
+            cell.time().map_or(SortKey::Null, SortKey::Time)
+        } else if number {
+            cell.number().map_or(SortKey::Null, |n| SortKey::Number(n.into_owned()))
+        } else {
+            cell.text().map_or(SortKey::Null, |t| SortKey::Text(t.into_owned()))
+        }
+    }
+
+    /// Orders two keys. Nulls come last whichever way the list runs.
+    pub(crate) fn compare(&self, other: &SortKey, descending: bool) -> Ordering {
+        let order = match (self, other) {
+            (SortKey::Null, SortKey::Null) => return Ordering::Equal,
+            (SortKey::Null, _) => return Ordering::Greater,
+            (_, SortKey::Null) => return Ordering::Less,
+            (SortKey::Time(a), SortKey::Time(b)) => a.cmp(b),
+            (SortKey::Text(a), SortKey::Text(b)) => a.cmp(b),
+            (SortKey::Number(a), SortKey::Number(b)) => decimal::compare(a, b).unwrap_or(Ordering::Equal),
+            // A field has one type; a cursor that says otherwise was not given out by us.
+            _ => Ordering::Equal,
+        };
+        if descending { order.reverse() } else { order }
+    }
+}

@@ -1,0 +1,199 @@
+//! A sandbox in the hand: shared by the server that answers and the test or the demo that looks on and meddles.
+
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::net::TcpListener;
+
+use crate::model::Clock;
+
+use super::asked::Asked;
+use super::faults::Faults;
+use super::http;
+use super::keys::SCOPES;
+use super::log::{Entry, Log};
+use super::service::{self, Memory, Request, Served, Transport};
+use super::settings::Settings;
+use super::wire::Wire;
+use super::world::World;
+
+type Hook = Box<dyn FnMut(&mut World, &Asked) + Send>;
+
+/// The CRM with its keys, faults and log. Clones share everything.
+#[derive(Clone)]
+pub struct Sandbox(Arc<Shared>);
+
+struct Shared {
+    clock: Arc<dyn Clock>,
+    faults: Faults,
+    // Locked in this order, wherever more than one is.
+    world: Mutex<World>,
+    hook: Mutex<Option<Hook>>,
+    memory: Mutex<Memory>,
+    log: Mutex<(Log, u64)>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Sandbox {
+    /// A sandbox of this world, without keys.
+    pub fn new(world: World, clock: Arc<dyn Clock>) -> Sandbox {
+        Sandbox(Arc::new(Shared {
+            clock,
+            faults: Faults::default(),
+            world: Mutex::new(world),
+            hook: Mutex::new(None),
+            memory: Mutex::new(Memory::default()),
+            log: Mutex::new((Log::default(), 0)),
+        }))
+    }
+
+    /// Serves on 127.0.0.1; port 0 finds a free one. The sandbox can be served more than once, also after a stop.
+    ///
+    /// # Errors
+    /// When the port cannot be had.
+    pub async fn start(&self, port: u16) -> io::Result<Running> {
+        let listener = TcpListener::bind(("127.0.0.1", port)).await?;
+        let port = listener.local_addr()?.port();
+        let serving = tokio::spawn(http::run(self.clone(), Wire(listener)));
+        Ok(Running {
+            base_url: format!("http://127.0.0.1:{port}/v1"),
+            sandbox: self.clone(),
+            serving,
+        })
+    }
+
+    /// The world, at the clock's time. Requests wait while it is held.
+    pub fn world(&self) -> MutexGuard<'_, World> {
+        let mut world = locked(&self.0.world);
+        world.set_now(self.0.clock.now());
+        world
+    }
+
+    /// Looks at the world or changes it.
+    pub fn with_world<T>(&self, look: impl FnOnce(&mut World) -> T) -> T {
+        look(&mut self.world())
+    }
+
+    /// Runs before each request is answered: the world may change between two pages.
+    pub fn before_request(&self, hook: impl FnMut(&mut World, &Asked) + Send + 'static) {
+        *locked(&self.0.hook) = Some(Box::new(hook));
+    }
+
+    /// Requests leave the world alone again.
+    pub fn clear_hook(&self) {
+        *locked(&self.0.hook) = None;
+    }
+
+    /// The requests so far.
+    pub fn log(&self) -> Log {
+        locked(&self.0.log).0.clone()
+    }
+
+    /// Forgets the requests so far.
+    pub fn clear_log(&self) {
+        locked(&self.0.log).0.clear();
+    }
+
+    /// The plan of misbehaviour.
+    pub fn faults(&self) -> &Faults {
+        &self.0.faults
+    }
+
+    /// Adds a key with these scopes and returns its secret.
+    pub fn add_key(&self, scopes: &[&str]) -> String {
+        locked(&self.0.memory).keys.add(None, scopes)
+    }
+
+    /// Adds a key with a chosen secret, or gives the key of that secret other scopes.
+    pub fn set_key(&self, secret: &str, scopes: &[&str]) {
+        locked(&self.0.memory).keys.add(Some(secret), scopes);
+    }
+
+    /// Adds a key that may do everything.
+    pub fn full_key(&self) -> String {
+        self.add_key(&SCOPES)
+    }
+
+    /// Makes a key unknown.
+    pub fn revoke_key(&self, secret: &str) {
+        locked(&self.0.memory).keys.revoke(secret);
+    }
+
+    /// The switches as they stand.
+    pub fn settings(&self) -> Settings {
+        locked(&self.0.memory).settings.clone()
+    }
+
+    /// Turns switches.
+    pub fn configure(&self, change: impl FnOnce(&mut Settings)) {
+        change(&mut locked(&self.0.memory).settings);
+    }
+
+    /// The clock that dates changes and answers.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.0.clock
+    }
+
+    pub(crate) fn serve(&self, request: &Request) -> (Served, u64) {
+        let mut world = self.world();
+        // The hook is taken out while it runs, so that it may itself use the sandbox's other handles.
+        let hook = locked(&self.0.hook).take();
+        if let Some(mut hook) = hook {
+            hook(&mut world, &request.asked);
+            locked(&self.0.hook).get_or_insert(hook);
+        }
+        let fault = self.0.faults.take(&request.asked);
+        let served = service::serve(&mut world, &mut locked(&self.0.memory), request, fault.as_ref());
+        let status = served.result.as_ref().map_or_else(|refusal| refusal.status, |_| 200);
+        let whole = matches!(
+            served.transport,
+            Transport::Whole | Transport::Html | Transport::Padded(_)
+        );
+        let mut log = locked(&self.0.log);
+        log.1 += 1;
+        log.0.push(Entry {
+            at: self.0.clock.now(),
+            asked: request.asked.clone(),
+            status: (served.transport != Transport::Lost).then_some(status),
+            ru: served.ru,
+            key: served.key,
+            cut: !whole,
+            replayed: served.result.as_ref().is_ok_and(|s| s.replayed == Some(true)),
+        });
+        (served, log.1)
+    }
+}
+
+impl fmt::Debug for Sandbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sandbox")
+            .field("clock", &self.0.clock)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A sandbox that answers. Dropping it stops the answers; connections break.
+#[derive(Debug)]
+pub struct Running {
+    /// The base URL, `/v1` included.
+    pub base_url: String,
+    sandbox: Sandbox,
+    serving: tokio::task::JoinHandle<io::Result<()>>,
+}
+
+impl Running {
+    /// The sandbox that is served.
+    pub fn sandbox(&self) -> &Sandbox {
+        &self.sandbox
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}

@@ -1,0 +1,122 @@
+//! The `include` parameter: related records on request, and old names that add nothing (reference, *Versioning*).
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::model::{Object, Resource};
+
+use super::keys::Key;
+use super::refusal::Refusal;
+use super::render::{self, Projection};
+use super::table::Record;
+use super::world::World;
+
+/// A relation that can be included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Include {
+    Owner,
+    Company,
+    ContactSummary,
+}
+
+/// The values that an endpoint accepts; `None` for those that add nothing.
+pub(crate) type Accepted = &'static [(&'static str, Option<Include>)];
+
+pub(crate) const CONTACT: Accepted = &[
+    ("company", Some(Include::Company)),
+    ("owner", Some(Include::Owner)),
+    ("profile", None),
+    ("notes", None),
+    ("insights", None),
+    ("engagement", None),
+    ("enrichment", None),
+    ("consent", None),
+    ("contactability", None),
+];
+
+pub(crate) const COMPANY: Accepted = &[
+    ("owner", Some(Include::Owner)),
+    ("contactSummary", Some(Include::ContactSummary)),
+    ("fit", None),
+    ("enrichment", None),
+];
+
+pub(crate) const fn accepted(object: Object) -> Accepted {
+    match object {
+        Object::Contact => CONTACT,
+        Object::Company => COMPANY,
+    }
+}
+
+/// Reads a comma-separated `include`.
+pub(crate) fn read(accepted: Accepted, value: &str) -> Result<BTreeSet<Include>, String> {
+    let mut includes = BTreeSet::new();
+    for name in value.split(',') {
+        match accepted.iter().find(|(known, _)| *known == name) {
+            Some((_, include)) => includes.extend(*include),
+            None => return Err(format!("has no value `{name}`")),
+        }
+    }
+    Ok(includes)
+}
+
+/// Each include needs the read scope of what it includes.
+pub(crate) fn require(key: &Key, includes: &BTreeSet<Include>) -> Result<(), Refusal> {
+    includes.iter().try_for_each(|include| {
+        let related = match include {
+            Include::Owner => Resource::TeamMembers,
+            Include::Company => Resource::Companies,
+            Include::ContactSummary => Resource::Contacts,
+        };
+        key.require(related.read_scope())
+    })
+}
+
+/// The members that the includes add to a record. Their inner shape is not shown by the reference.
+pub(crate) fn related(
+    world: &World,
+    object: Object,
+    record: &Record,
+    includes: &BTreeSet<Include>,
+) -> Vec<(&'static str, String)> {
+    let mut members = Vec::new();
+    let mut expanded = serde_json::Map::new();
+    for include in includes {
+        match include {
+            Include::Owner => {
+                expanded.insert(
+                    "owner".into(),
+                    other(world, object, record, "ownerId", Resource::TeamMembers),
+                );
+            }
+            Include::Company => {
+                expanded.insert(
+                    "company".into(),
+                    other(world, object, record, "companyId", Resource::Companies),
+                );
+            }
+            Include::ContactSummary => {
+                let contacts = world.table(Resource::Contacts);
+                let total = contacts.slot("companyId").map_or(0, |slot| {
+                    let of_us = |c: &&Record| c.cell(slot).and_then(|c| c.text()).as_deref() == Some(&record.id);
+                    contacts.iter().filter(of_us).count()
+                });
+                members.push(("contactSummary", json!({"total": total}).to_string()));
+            }
+        }
+    }
+    if !expanded.is_empty() {
+        members.push(("related", Value::from(expanded).to_string()));
+    }
+    members
+}
+
+fn other(world: &World, object: Object, record: &Record, field: &str, resource: Resource) -> Value {
+    let id = super::table::slot(object.fields(), field).and_then(|slot| record.cell(slot)?.text());
+    let found = id.and_then(|id| world.table(resource).get(&id));
+    found.map_or(Value::Null, |found| {
+        let text = render::record(world, resource, found, Projection::List, &[], &[]);
+        serde_json::from_str(&text).unwrap_or(Value::Null)
+    })
+}

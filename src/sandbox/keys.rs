@@ -1,0 +1,85 @@
+//! API keys and what they may do (reference, *Authentication*).
+
+use super::refusal::Refusal;
+
+/// Every scope that the reference names.
+pub const SCOPES: [&str; 6] = [
+    "contacts:read",
+    "contacts:write",
+    "companies:read",
+    "companies:write",
+    "custom-fields:read",
+    "team-members:read",
+];
+
+/// A key: its secret and its scopes, sorted.
+#[derive(Clone, Debug)]
+pub(crate) struct Key {
+    secret: String,
+    scopes: Vec<String>,
+    revoked: bool,
+}
+
+impl Key {
+    /// Fails with a 403 that names the missing scope.
+    pub(crate) fn require(&self, scope: &str) -> Result<(), Refusal> {
+        if self.scopes.iter().any(|s| s == scope) {
+            return Ok(());
+        }
+        Err(Refusal::new(403, format!("The API key lacks the scope {scope}"))
+            .saying(&format!("missing scope: {scope}")))
+    }
+
+    pub(crate) fn scopes(&self) -> &[String] {
+        &self.scopes
+    }
+}
+
+/// The keys of the tenant. A key's index is what the log shows of it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Keys(Vec<Key>);
+
+impl Keys {
+    pub(crate) fn add(&mut self, secret: Option<&str>, scopes: &[&str]) -> String {
+        let secret = match secret {
+            Some(secret) => secret.to_string(),
+            None => format!("crm_test_v1_{:04}{:016x}", self.0.len(), fastrand::u64(..)),
+        };
+        let mut scopes: Vec<String> = scopes.iter().map(|s| s.to_string()).collect();
+        scopes.sort();
+        scopes.dedup();
+        let key = Key {
+            secret: secret.clone(),
+            scopes,
+            revoked: false,
+        };
+        // The same secret again is the same key with other scopes: its index in the log stays.
+        match self.0.iter_mut().find(|k| k.secret == secret) {
+            Some(known) => *known = key,
+            None => self.0.push(key),
+        }
+        secret
+    }
+
+    pub(crate) fn revoke(&mut self, secret: &str) {
+        for key in self.0.iter_mut().filter(|key| key.secret == secret) {
+            key.revoked = true;
+        }
+    }
+
+    /// The key of an `Authorization` header, and its index.
+    pub(crate) fn find(&self, authorization: Option<&str>) -> Result<(usize, &Key), Refusal> {
+        let Some(header) = authorization else {
+            return Err(Refusal::new(401, "The Authorization header is missing"));
+        };
+        let secret = match header.split_once(' ') {
+            Some((scheme, secret)) if scheme.eq_ignore_ascii_case("bearer") => secret.trim(),
+            _ => return Err(Refusal::new(401, "The Authorization header must be a bearer API key")),
+        };
+        self.0
+            .iter()
+            .enumerate()
+            .find(|(_, key)| key.secret == secret && !key.revoked)
+            .ok_or_else(|| Refusal::new(401, "The API key is invalid"))
+    }
+}

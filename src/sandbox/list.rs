@@ -1,0 +1,203 @@
+//! One page of a list: which rows meet the conditions, in which order, from which place on.
+//!
+//! Lists by `createdAt` or `updatedAt` alone walk the table's own order from the cursor; anything else gathers the
+//! matching rows and sorts them.
+
+use crate::model::{Instant, Kind, Op, Resource};
+
+use super::cell::{Cell, SortKey};
+use super::cursor::Place;
+use super::domain;
+use super::predicate::{Predicate, Target, Test};
+use super::rules::ListQuery;
+use super::table::{Order, Record, Table};
+use super::world::World;
+
+/// The rows of a page, and where the next one begins.
+#[derive(Debug)]
+pub(crate) struct Page<'a> {
+    pub(crate) rows: Vec<&'a Record>,
+    pub(crate) next: Option<Place>,
+    pub(crate) total: Option<usize>,
+}
+
+/// Serves the page at `place`. With `offsets` the next place counts rows instead of naming one.
+pub(crate) fn page<'a>(world: &'a World, query: &ListQuery, place: &Place, offsets: bool) -> Page<'a> {
+    let table = world.table(query.resource);
+    let wanted = query.limit + 1;
+    let skip = match place {
+        Place::Offset(rows) => *rows,
+        Place::Start | Place::After(..) => 0,
+    };
+    let mut rows: Vec<&Record> = match indexed(table, query) {
+        Some((order, slot, descending)) => {
+            let after = match place {
+                Place::After(keys, id) => match keys.first() {
+                    Some(SortKey::Time(time)) => Some((Some(*time), id.as_str())),
+                    _ => Some((None, id.as_str())),
+                },
+                _ => None,
+            };
+            let (low, high) = bounds(query, slot);
+            order
+                .walk(descending, after, low, high)
+                .filter_map(|id| table.get(id))
+                .filter(|record| matches(table, query, record))
+                .skip(skip)
+                .take(wanted)
+                .collect()
+        }
+        None => {
+            let mut all: Vec<(Vec<SortKey>, &Record)> = candidates(table, query)
+                .filter(|record| matches(table, query, record))
+                .map(|record| (keys(table, query, record), record))
+                .collect();
+            let compare = |a: &[SortKey], a_id: &str, b: &[SortKey], b_id: &str| {
+                let by_keys = query.sort.iter().zip(a.iter().zip(b));
+                by_keys
+                    .map(|((_, descending), (a, b))| a.compare(b, *descending))
+                    .find(|order| order.is_ne())
+                    .unwrap_or_else(|| a_id.cmp(b_id))
+            };
+            all.sort_by(|a, b| compare(&a.0, &a.1.id, &b.0, &b.1.id));
+            all.into_iter()
+                .filter(|(keys, record)| match place {
+                    Place::After(after, id) => compare(keys, &record.id, after, id).is_gt(),
+                    _ => true,
+                })
+                .map(|(_, record)| record)
+                .skip(skip)
+                .take(wanted)
+                .collect()
+        }
+    };
+    let more = rows.len() > query.limit;
+    rows.truncate(query.limit);
+    let next = rows.last().filter(|_| more).map(|last| {
+        if offsets {
+            Place::Offset(skip + query.limit)
+        } else {
+            Place::After(keys(table, query, last), last.id.to_string())
+        }
+    });
+    let total = query.count.then(|| count(table, query));
+    Page { rows, next, total }
+}
+
+/// A row that does not meet the conditions, for a service that breaks its own rules.
+pub(crate) fn outsider<'a>(world: &'a World, query: &ListQuery) -> Option<&'a Record> {
+    let table = world.table(query.resource);
+    table.iter().find(|record| !matches(table, query, record))
+}
+
+fn count(table: &Table, query: &ListQuery) -> usize {
+    if query.predicates.is_empty() && query.search.is_none() {
+        return table.len();
+    }
+    candidates(table, query)
+        .filter(|record| matches(table, query, record))
+        .count()
+}
+
+/// The order that serves the query as it is, unless ids are asked for: those are looked up.
+fn indexed<'a>(table: &'a Table, query: &ListQuery) -> Option<(&'a Order, usize, bool)> {
+    match query.sort.as_slice() {
+        _ if ids(query).is_some() => None,
+        [(slot, descending)] if *slot == table.created_slot => Some((&table.created, *slot, *descending)),
+        [(slot, descending)] if *slot == table.updated_slot => Some((&table.updated, *slot, *descending)),
+        _ => None,
+    }
+}
+
+/// The rows that can meet the conditions at all, from the narrowest source there is.
+fn candidates<'a: 'q, 'q>(table: &'a Table, query: &'q ListQuery) -> Box<dyn Iterator<Item = &'a Record> + 'q> {
+    if let Some(ids) = ids(query) {
+        let mut ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        return Box::new(ids.into_iter().filter_map(|id| table.get(id)));
+    }
+    for (order, slot) in [
+        (&table.updated, table.updated_slot),
+        (&table.created, table.created_slot),
+    ] {
+        let (low, high) = bounds(query, slot);
+        if low.is_some() || high.is_some() {
+            return Box::new(order.walk(false, None, low, high).filter_map(|id| table.get(id)));
+        }
+    }
+    Box::new(table.iter())
+}
+
+fn ids(query: &ListQuery) -> Option<&[String]> {
+    query.predicates.iter().find_map(|p| match (p.target, &p.test) {
+        (Target::Standard(slot), Test::OneOf(ids)) if query.resource.fields().get(slot)?.kind == Kind::Id => {
+            Some(ids.as_slice())
+        }
+        _ => None,
+    })
+}
+
+/// The range of a timestamp outside which some predicate rejects every row.
+fn bounds(query: &ListQuery, slot: usize) -> (Option<Instant>, Option<Instant>) {
+    let (mut low, mut high) = (None::<Instant>, None::<Instant>);
+    for predicate in query.predicates.iter().filter(|p| p.target == Target::Standard(slot)) {
+        if let Test::Time(op, time) = predicate.test {
+            if matches!(op, Op::Gt | Op::Gte | Op::Eq) {
+                low = Some(low.map_or(time, |low| low.max(time)));
+            }
+            if matches!(op, Op::Lt | Op::Lte | Op::Eq) {
+                high = Some(high.map_or(time, |high| high.min(time)));
+            }
+        }
+    }
+    (low, high)
+}
+
+fn keys(table: &Table, query: &ListQuery, record: &Record) -> Vec<SortKey> {
+    let key = |(slot, _): &(usize, bool)| {
+        let kind = table.fields[*slot].kind;
+        let number = matches!(kind, Kind::Integer | Kind::Number);
+        SortKey::of(record.cell(*slot), kind == Kind::Instant, number)
+    };
+    query.sort.iter().map(key).collect()
+}
+
+fn matches(table: &Table, query: &ListQuery, record: &Record) -> bool {
+    let meets = |p: &Predicate| p.holds(record, || host(table, record));
+    query.predicates.iter().all(meets) && query.search.as_ref().is_none_or(|q| found(table, query, record, q))
+}
+
+/// The fields that `q` searches (reference, *Search fields for q*).
+fn found(table: &Table, query: &ListQuery, record: &Record, q: &str) -> bool {
+    let fields: &[&str] = match query.resource {
+        Resource::Contacts => &[
+            "name",
+            "firstName",
+            "lastName",
+            "email",
+            "mobile",
+            "position",
+            "company",
+        ],
+        Resource::Companies => &["name", "registeredName", "websiteUrl"],
+        Resource::TeamMembers => &["firstName", "lastName", "username", "email"],
+        Resource::CustomFields => &[],
+    };
+    let holds = |wire: &&str| {
+        let cell = table.slot(wire).and_then(|slot| record.cell(slot));
+        cell.and_then(Cell::text)
+            .is_some_and(|text| text.to_lowercase().contains(q))
+    };
+    fields.iter().any(holds)
+        || query.resource == Resource::Companies && host(table, record).is_some_and(|host| host.contains(q))
+}
+
+/// A company's host name: what it was given, else that of its web site.
+fn host(table: &Table, record: &Record) -> Option<String> {
+    let text = |wire| table.slot(wire).and_then(|slot| record.cell(slot)?.text());
+    match text("domain") {
+        Some(domain) => Some(domain::normalized(&domain)),
+        None => text("websiteUrl").and_then(|address| domain::of_website(&address)),
+    }
+}

@@ -1,0 +1,87 @@
+//! Everything that was asked and what it cost, in order.
+
+use crate::model::{Instant, Object, Resource, Ru};
+
+use super::asked::{Asked, Route};
+
+/// One request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// When it came, by the sandbox's clock.
+    pub at: Instant,
+    /// What was asked.
+    pub asked: Asked,
+    /// The status of the answer; `None` if none was made.
+    pub status: Option<u16>,
+    /// What was charged for it.
+    pub ru: Ru,
+    /// Which key it came with, in the order they were added; never the secret.
+    pub key: Option<usize>,
+    /// Whether the answer was lost or cut on its way.
+    pub cut: bool,
+    /// Whether the answer was a stored one.
+    pub replayed: bool,
+}
+
+/// The requests since the start or the last clearing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Log {
+    entries: Vec<Entry>,
+}
+
+impl Log {
+    pub(crate) fn push(&mut self, entry: Entry) {
+        self.entries.push(entry);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+    }
+
+    /// Every request in order.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// How many requests there were.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there were none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Everything charged.
+    pub fn ru(&self) -> Ru {
+        self.entries.iter().map(|entry| entry.ru).sum()
+    }
+
+    /// How many list requests of a resource there were.
+    pub fn lists(&self, resource: Resource) -> usize {
+        self.entries.iter().filter(|entry| entry.asked.lists(resource)).count()
+    }
+
+    /// How many detail requests of an object there were.
+    pub fn details(&self, object: Object) -> usize {
+        self.of_records(object, "GET").count()
+    }
+
+    /// How many PATCH requests of an object there were.
+    pub fn patches(&self, object: Object) -> usize {
+        self.of_records(object, "PATCH").count()
+    }
+
+    /// How many requests had this answer.
+    pub fn with_status(&self, status: u16) -> usize {
+        self.entries.iter().filter(|entry| entry.status == Some(status)).count()
+    }
+
+    fn of_records<'a>(&'a self, object: Object, method: &'a str) -> impl Iterator<Item = &'a Entry> {
+        let of_object = move |route: &Route| matches!(route, Route::One(o, _) if *o == object);
+        self.entries
+            .iter()
+            .filter(move |entry| entry.asked.method == method && of_object(&entry.asked.route))
+    }
+}

@@ -1,0 +1,47 @@
+//! The whole API of the reference as a local server, for demos, tests and trying things out.
+//!
+//! [`World`] is the pretend CRM, in memory. [`Sandbox`] puts keys, misbehaviour ([`Faults`]) and a log in front of it;
+//! [`Sandbox::start`] serves it over HTTP. A request goes through `service`: key, path, scope, parameters (`rules`), then
+//! the work (`list`, `patch`), and out through `render`, which knows what each answer shows.
+//!
+//! # Always true
+//! - Every rule about a standard field comes from [`crate::model::catalogue`], none from a list of its own.
+//! - Time is the injected clock's: dates, etags, retention and the `Date` header.
+//! - A request is one step of the world; nothing changes while it is answered.
+//!
+//! # Why answers are written as text
+//! A mirror must survive what the service really sends: `1.10`, 2^70, a lone surrogate, a field nobody announced. A JSON
+//! value in between would mend such things on the way out.
+
+mod asked;
+mod cell;
+mod cursor;
+mod definition;
+mod domain;
+mod faults;
+mod handle;
+mod http;
+mod include;
+mod keys;
+mod list;
+mod log;
+mod params;
+mod patch;
+mod predicate;
+mod refusal;
+mod render;
+mod rules;
+mod service;
+mod settings;
+mod table;
+mod wire;
+mod world;
+
+pub use asked::{Asked, Route};
+pub use definition::{CustomDefinition, NewField};
+pub use faults::{Fault, Faults, Rule};
+pub use handle::{Running, Sandbox};
+pub use keys::SCOPES;
+pub use log::{Entry, Log};
+pub use settings::{CursorKind, Settings};
+pub use world::World;

@@ -1,0 +1,179 @@
+//! Conditions on records: how a filter's value is read, and whether a record meets it (*List query conventions*).
+
+use std::cmp::Ordering;
+
+use crate::model::{DataType, Instant, Kind, Op, decimal, told};
+
+use super::cell::Cell;
+use super::domain;
+use super::table::Record;
+
+/// What a condition looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// A standard field, by slot.
+    Standard(usize),
+    /// A custom field, by the definition's place.
+    Custom(u32),
+    /// The company's host name.
+    Domain,
+}
+
+/// What it asks of the value.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Test {
+    Missing(bool),
+    Flag(bool),
+    OneOf(Vec<String>),
+    AnyOf(Vec<String>),
+    /// Lower-case text that the value holds in any case.
+    Holds(String),
+    Time(Op, Instant),
+    Number(Op, String),
+    Date(Op, String),
+}
+
+/// One condition.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Predicate {
+    pub(crate) target: Target,
+    pub(crate) test: Test,
+}
+
+/// How the values of a field are read, whether standard or custom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    Text,
+    Flag,
+    Integer,
+    Number,
+    Time,
+    Date,
+    Host,
+}
+
+impl Reading {
+    pub(crate) fn of_kind(kind: Kind) -> Reading {
+        match kind {
+            Kind::Boolean => Reading::Flag,
+            Kind::Integer => Reading::Integer,
+            Kind::Number => Reading::Number,
+            Kind::Instant => Reading::Time,
+            Kind::Id | Kind::Text | Kind::Etag | Kind::Value { .. } | Kind::Json => Reading::Text,
+        }
+    }
+
+    pub(crate) fn of_type(data_type: DataType) -> Reading {
+        match data_type {
+            DataType::Boolean => Reading::Flag,
+            DataType::Integer => Reading::Integer,
+            DataType::Decimal => Reading::Number,
+            DataType::Date => Reading::Date,
+            DataType::DateTime => Reading::Time,
+            _ => Reading::Text,
+        }
+    }
+
+    /// Reads a filter's value; the error says what is wrong with it.
+    pub(crate) fn test(self, op: Op, value: &str) -> Result<Test, String> {
+        match (op, self) {
+            (Op::IsNull, _) => flag(value).map(Test::Missing),
+            (Op::In, Reading::Host) => {
+                let hosts: Result<Vec<String>, String> = list(value)?.iter().map(|v| domain::filter_value(v)).collect();
+                Ok(Test::OneOf(hosts?))
+            }
+            (_, Reading::Host) => Ok(Test::OneOf(vec![domain::filter_value(value)?])),
+            (Op::In, _) => list(value).map(Test::OneOf),
+            (Op::HasAny, _) => list(value).map(Test::AnyOf),
+            (Op::Contains, _) => phrase(value).map(|text| Test::Holds(text.to_lowercase())),
+            (_, Reading::Text) => phrase(value).map(|text| Test::OneOf(vec![text.to_string()])),
+            (_, Reading::Flag) => flag(value).map(Test::Flag),
+            (_, Reading::Integer) => match value.parse::<i64>() {
+                Ok(integer) if !value.starts_with('+') => Ok(Test::Number(op, integer.to_string())),
+                _ => Err("must be an integer".to_string()),
+            },
+            (_, Reading::Number) if decimal::is_plain(value) => Ok(Test::Number(op, value.to_string())),
+            (_, Reading::Number) => Err("must be a number".to_string()),
+            (_, Reading::Time) => match value.parse() {
+                Ok(instant) => Ok(Test::Time(op, instant)),
+                Err(_) => Err("must be an ISO timestamp with a timezone".to_string()),
+            },
+            (_, Reading::Date) if told::is_date(value) => Ok(Test::Date(op, value.to_string())),
+            (_, Reading::Date) => Err("must be a real date, YYYY-MM-DD".to_string()),
+        }
+    }
+}
+
+fn flag(value: &str) -> Result<bool, String> {
+    match value {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err("must be true or false".to_string()),
+    }
+}
+
+fn phrase(value: &str) -> Result<&str, String> {
+    if (1..=320).contains(&value.chars().count()) {
+        Ok(value)
+    } else {
+        Err("must be 1 to 320 characters".to_string())
+    }
+}
+
+fn list(value: &str) -> Result<Vec<String>, String> {
+    let values: Result<Vec<String>, String> = value.split(',').map(|v| phrase(v).map(String::from)).collect();
+    let values = values?;
+    if values.len() > 50 {
+        return Err("must be 1 to 50 comma-separated values".to_string());
+    }
+    Ok(values)
+}
+
+impl Predicate {
+    /// Whether the record meets the condition. A missing value meets none but `isNull=true`.
+    pub(crate) fn holds(&self, record: &Record, host: impl FnOnce() -> Option<String>) -> bool {
+        let cell = match self.target {
+            Target::Standard(slot) => record.cell(slot),
+            Target::Custom(place) => record.custom(place),
+            Target::Domain => {
+                let host = host();
+                return match &self.test {
+                    Test::OneOf(hosts) => host.is_some_and(|host| hosts.contains(&host)),
+                    Test::Missing(missing) => host.is_none() == *missing,
+                    _ => false,
+                };
+            }
+        };
+        let Some(cell) = cell else {
+            return self.test == Test::Missing(true);
+        };
+        match &self.test {
+            Test::Missing(missing) => !missing,
+            Test::Flag(flag) => *cell == Cell::Bool(*flag),
+            Test::OneOf(values) => cell.text().is_some_and(|text| values.iter().any(|v| *v == text)),
+            Test::AnyOf(values) => match cell {
+                Cell::List(items) => items.iter().any(|item| values.iter().any(|v| **v == **item)),
+                _ => false,
+            },
+            Test::Holds(part) => cell.text().is_some_and(|text| text.to_lowercase().contains(part)),
+            Test::Time(op, time) => cell.time().is_some_and(|t| agrees(*op, t.cmp(time))),
+            Test::Number(op, number) => cell
+                .number()
+                .and_then(|n| decimal::compare(&n, number))
+                .is_some_and(|order| agrees(*op, order)),
+            Test::Date(op, date) => cell
+                .text()
+                .is_some_and(|text| agrees(*op, text.as_ref().cmp(date.as_str()))),
+        }
+    }
+}
+
+fn agrees(op: Op, order: Ordering) -> bool {
+    match op {
+        Op::Gt => order.is_gt(),
+        Op::Gte => order.is_ge(),
+        Op::Lt => order.is_lt(),
+        Op::Lte => order.is_le(),
+        _ => order.is_eq(),
+    }
+}

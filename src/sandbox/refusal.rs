@@ -1,0 +1,81 @@
+//! What the service says when it does not do as asked (reference, *Errors*).
+
+use serde_json::{Value, json};
+
+/// An error answer.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Refusal {
+    pub(crate) status: u16,
+    pub(crate) message: String,
+    pub(crate) details: Option<Value>,
+    pub(crate) retry_after: Option<u64>,
+}
+
+impl Refusal {
+    pub(crate) fn new(status: u16, message: impl Into<String>) -> Refusal {
+        Refusal {
+            status,
+            message: message.into(),
+            details: None,
+            retry_after: None,
+        }
+    }
+
+    /// With `details` as a string, the other form that the reference allows.
+    pub(crate) fn saying(mut self, details: &str) -> Refusal {
+        self.details = Some(Value::from(details));
+        self
+    }
+
+    /// One complaint about one field.
+    pub(crate) fn of_field(status: u16, field: &str, message: &str) -> Refusal {
+        Refusal {
+            details: Some(json!([{"field": field, "message": message}])),
+            ..Refusal::new(status, format!("{field} {message}"))
+        }
+    }
+
+    pub(crate) fn body(&self, request: u64) -> String {
+        let name = axum::http::StatusCode::from_u16(self.status)
+            .ok()
+            .and_then(|status| status.canonical_reason())
+            .unwrap_or("Error");
+        let mut body = json!({"error": name, "message": self.message, "code": self.status});
+        if let Some(details) = &self.details {
+            body["details"] = details.clone();
+        }
+        if let Some(seconds) = self.retry_after {
+            body["retryAfter"] = Value::from(seconds);
+        }
+        if self.status == 500 {
+            body["requestId"] = Value::from(format!("req_{request:08}"));
+        }
+        body.to_string()
+    }
+}
+
+/// Everything that is wrong with a request, told at once.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Complaints(Vec<(String, String)>);
+
+impl Complaints {
+    pub(crate) fn add(&mut self, field: &str, message: impl Into<String>) {
+        self.0.push((field.to_string(), message.into()));
+    }
+
+    /// `value` if there was nothing to complain about.
+    pub(crate) fn or<T>(self, value: T) -> Result<T, Refusal> {
+        if self.0.is_empty() {
+            return Ok(value);
+        }
+        let details: Vec<Value> = self
+            .0
+            .iter()
+            .map(|(field, message)| json!({"field": field, "message": message}))
+            .collect();
+        Err(Refusal {
+            details: Some(Value::from(details)),
+            ..Refusal::new(400, "The request is invalid")
+        })
+    }
+}

@@ -1,0 +1,209 @@
+//! Records as answers show them (reference, *Projections by response*), written as text so that raw source survives.
+
+use serde_json::Value;
+
+use crate::model::{Object, Resource, Shown};
+
+use super::cell::write_text;
+use super::table::Record;
+use super::world::World;
+
+/// Which answer a record is shown in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Projection {
+    /// A list item.
+    List,
+    /// A detail.
+    Detail,
+    /// The compact confirmation of a PATCH, with these submitted detail fields.
+    Confirmation,
+}
+
+/// A record's JSON. `more` names the detail fields that a confirmation echoes; `related` is appended as it is.
+pub(crate) fn record(
+    world: &World,
+    resource: Resource,
+    record: &Record,
+    projection: Projection,
+    more: &[String],
+    related: &[(&str, String)],
+) -> String {
+    let mut out = Members::new();
+    let fields = resource.fields();
+    let mut slot = 0;
+    while slot < fields.len() {
+        let field = &fields[slot];
+        let shown = match (field.shown, projection) {
+            (Shown::Nowhere, _) => false,
+            (Shown::Detail, Projection::List) => false,
+            (Shown::Detail, Projection::Confirmation) => more.iter().any(|wire| wire == field.wire),
+            // A confirmation of a company has no fit data.
+            (Shown::List, Projection::Confirmation) => field.wire != "customerFitScore",
+            _ => true,
+        };
+        if let Some((object, _)) = field.wire.split_once('.') {
+            let end = fields[slot..]
+                .iter()
+                .position(|f| f.wire.split_once('.').is_none_or(|(o, _)| o != object));
+            let end = end.map_or(fields.len(), |n| slot + n);
+            if shown {
+                nested(&mut out, record, object, &fields[slot..end], slot);
+            }
+            slot = end;
+            continue;
+        }
+        if shown {
+            standard(&mut out, record, field.wire, field.wire, slot);
+        }
+        slot += 1;
+    }
+    if let Some(object) = resource.object() {
+        custom(&mut out, world, record, object, projection == Projection::List);
+    }
+    for (wire, source) in &record.raw {
+        let known = wire.starts_with("customFields.") || wire.starts_with("location.");
+        if let (Some(source), false) = (source, known || out.has(wire)) {
+            // A raw name of the catalogue that this projection leaves out stays out.
+            if fields.iter().all(|field| field.wire != wire) {
+                out.add(wire, source);
+            }
+        }
+    }
+    for (name, source) in related {
+        out.add(name, source);
+    }
+    out.close()
+}
+
+fn standard(out: &mut Members, record: &Record, wire: &str, name: &str, slot: usize) {
+    match record.raw(wire) {
+        Some(None) => {}
+        Some(Some(source)) => out.add(name, source),
+        None => match record.cell(slot) {
+            Some(cell) => out.add_with(name, |text| cell.write(text)),
+            None => out.add(name, "null"),
+        },
+    }
+}
+
+fn nested(out: &mut Members, record: &Record, object: &str, fields: &[crate::model::Field], first: usize) {
+    match record.raw(object) {
+        Some(None) => return,
+        Some(Some(source)) => return out.add(object, source),
+        None => {}
+    }
+    let mut inner = Members::new();
+    for (n, field) in fields.iter().enumerate() {
+        standard(&mut inner, record, field.wire, field.filter_name(), first + n);
+    }
+    unknown_inside(&mut inner, record, object);
+    out.add(object, &inner.close());
+}
+
+fn custom(out: &mut Members, world: &World, record: &Record, object: Object, list: bool) {
+    match record.raw("customFields") {
+        Some(None) => return,
+        Some(Some(source)) => return out.add("customFields", source),
+        None => {}
+    }
+    let mut inner = Members::new();
+    for (place, definition) in world.definitions().iter().enumerate() {
+        let hidden = list && definition.kind().detail_only();
+        if definition.object != object || !definition.active || !definition.readable || hidden {
+            continue;
+        }
+        match record.raw(&format!("customFields.{}", definition.key)) {
+            Some(None) => {}
+            Some(Some(source)) => inner.add(&definition.key, source),
+            None => match record.custom(place as u32) {
+                Some(cell) => inner.add_with(&definition.key, |text| cell.write(text)),
+                None => inner.add(&definition.key, "null"),
+            },
+        }
+    }
+    let mut known = |key: &str| world.definitions().iter().any(|d| d.object == object && d.key == key);
+    unknown_keys(&mut inner, record, "customFields", &mut known);
+    out.add("customFields", &inner.close());
+}
+
+fn unknown_inside(inner: &mut Members, record: &Record, object: &str) {
+    let names: Vec<String> = inner.names.clone();
+    unknown_keys(inner, record, object, &mut |name| names.iter().any(|n| n == name));
+}
+
+fn unknown_keys(inner: &mut Members, record: &Record, object: &str, known: &mut dyn FnMut(&str) -> bool) {
+    for (wire, source) in &record.raw {
+        let name = wire.strip_prefix(object).and_then(|rest| rest.strip_prefix('.'));
+        if let (Some(name), Some(source)) = (name, source)
+            && !known(name)
+        {
+            inner.add(name, source);
+        }
+    }
+}
+
+/// A JSON object being written.
+struct Members {
+    text: String,
+    names: Vec<String>,
+}
+
+impl Members {
+    fn new() -> Members {
+        Members {
+            text: String::from("{"),
+            names: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, name: &str, source: &str) {
+        self.add_with(name, |text| text.push_str(source));
+    }
+
+    fn add_with(&mut self, name: &str, write: impl FnOnce(&mut String)) {
+        if self.text.len() > 1 {
+            self.text.push(',');
+        }
+        write_text(name, &mut self.text);
+        self.text.push(':');
+        write(&mut self.text);
+        self.names.push(name.to_string());
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.names.iter().any(|n| n == name)
+    }
+
+    fn close(mut self) -> String {
+        self.text.push('}');
+        self.text
+    }
+}
+
+impl World {
+    /// A record as its detail shows it, byte for byte; `None` if there is no such record.
+    pub fn detail_text(&self, object: Object, id: &str) -> Option<String> {
+        let found = self.table(object.resource()).get(id)?;
+        Some(record(self, object.resource(), found, Projection::Detail, &[], &[]))
+    }
+
+    /// An item as its list shows it, byte for byte; `None` if there is no such item.
+    pub fn list_text(&self, resource: Resource, id: &str) -> Option<String> {
+        let found = self.table(resource).get(id)?;
+        Some(record(self, resource, found, Projection::List, &[], &[]))
+    }
+
+    /// [`World::detail_text`], parsed; null where the text holds no JSON that Rust can hold.
+    pub fn detail_json(&self, object: Object, id: &str) -> Option<Value> {
+        self.detail_text(object, id).map(|text| parsed(&text))
+    }
+
+    /// [`World::list_text`], parsed; null where the text holds no JSON that Rust can hold.
+    pub fn list_json(&self, resource: Resource, id: &str) -> Option<Value> {
+        self.list_text(resource, id).map(|text| parsed(&text))
+    }
+}
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or(Value::Null)
+}

@@ -1,0 +1,206 @@
+//! What a list may be asked (reference, *List query conventions* and each list's own parameters), from the catalogue.
+//!
+//! A [`ListQuery`] has passed every rule; nothing behind it checks again. Everything that is wrong is told at once.
+
+use std::collections::BTreeSet;
+
+use crate::model::catalogue::Kind;
+use crate::model::{Field, Object, Op, Resource};
+
+use super::include::{self, Include};
+use super::params::Params;
+use super::predicate::{Predicate, Reading, Target, Test};
+use super::refusal::{Complaints, Refusal};
+use super::table::slot;
+use super::world::World;
+
+/// A list's conditions, all of them valid.
+#[derive(Clone, Debug)]
+pub(crate) struct ListQuery {
+    pub(crate) resource: Resource,
+    pub(crate) limit: usize,
+    pub(crate) count: bool,
+    /// Lower case.
+    pub(crate) search: Option<String>,
+    /// Slots and whether each runs downwards.
+    pub(crate) sort: Vec<(usize, bool)>,
+    pub(crate) predicates: Vec<Predicate>,
+    pub(crate) include: BTreeSet<Include>,
+}
+
+const MAX_PREDICATES: usize = 10;
+const MAX_CUSTOM: usize = 3;
+
+impl ListQuery {
+    pub(crate) fn read(world: &World, resource: Resource, params: &Params) -> Result<ListQuery, Refusal> {
+        let mut wrong = Complaints::default();
+        let mut query = ListQuery {
+            resource,
+            limit: 50,
+            count: false,
+            search: None,
+            sort: sort(resource, "-createdAt").unwrap_or_default(),
+            predicates: Vec::new(),
+            include: BTreeSet::new(),
+        };
+        let definitions = resource == Resource::CustomFields;
+        let mut predicates = 0;
+        let mut custom = 0;
+        for (name, value) in params.iter() {
+            let read = match name {
+                "cursor" => Ok(()),
+                "limit" => limit(value).map(|limit| query.limit = limit),
+                "count" if value == "exact" => {
+                    query.count = true;
+                    Ok(())
+                }
+                "count" => Err("must be exact".to_string()),
+                "sort" => sort(resource, value).map(|sort| query.sort = sort),
+                "q" if resource.searchable() => search(value).map(|q| query.search = Some(q)),
+                "include" if resource == Resource::Companies => {
+                    include::read(include::COMPANY, value).map(|include| query.include = include)
+                }
+                "objectType" if definitions => match Object::from_word(value) {
+                    Some(object) => {
+                        query.predicates.push(equals(resource, "objectType", object.word()));
+                        Ok(())
+                    }
+                    None => Err("must be contact or company".to_string()),
+                },
+                "status" if definitions => match value {
+                    "ACTIVE" | "ARCHIVED" => {
+                        query.predicates.push(equals(resource, "status", value));
+                        Ok(())
+                    }
+                    _ => Err("must be ACTIVE or ARCHIVED".to_string()),
+                },
+                _ if name.starts_with("filter[") && !definitions => {
+                    predicates += 1;
+                    custom += usize::from(name.starts_with("filter[customFields."));
+                    predicate(world, resource, name, value).map(|p| query.predicates.push(p))
+                }
+                _ => Err("is not a parameter of this list".to_string()),
+            };
+            if let Err(message) = read {
+                wrong.add(name, message);
+            }
+        }
+        if predicates > MAX_PREDICATES {
+            wrong.add("filter", format!("has more than {MAX_PREDICATES} predicates"));
+        }
+        if custom > MAX_CUSTOM {
+            wrong.add("filter", format!("has more than {MAX_CUSTOM} custom-field predicates"));
+        }
+        if definitions {
+            if params.get("objectType").is_none() {
+                wrong.add("objectType", "is required");
+            }
+            if params.get("status").is_none() {
+                query.predicates.push(equals(resource, "status", "ACTIVE"));
+            }
+        }
+        wrong.or(query)
+    }
+}
+
+fn equals(resource: Resource, wire: &str, value: &str) -> Predicate {
+    Predicate {
+        // A slot that no record has if the catalogue lost the field: then nothing matches.
+        target: Target::Standard(slot(resource.fields(), wire).unwrap_or(usize::from(u8::MAX))),
+        test: Test::OneOf(vec![value.to_string()]),
+    }
+}
+
+fn limit(value: &str) -> Result<usize, String> {
+    let digits = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
+    match value.parse() {
+        Ok(limit @ 1..=100) if digits => Ok(limit),
+        _ => Err("must be an integer from 1 to 100".to_string()),
+    }
+}
+
+fn search(value: &str) -> Result<String, String> {
+    let trimmed = value.trim();
+    if (2..=100).contains(&trimmed.chars().count()) {
+        Ok(trimmed.to_lowercase())
+    } else {
+        Err("must be 2 to 100 characters".to_string())
+    }
+}
+
+fn sort(resource: Resource, value: &str) -> Result<Vec<(usize, bool)>, String> {
+    let mut order: Vec<(usize, bool)> = Vec::new();
+    for part in value.split(',') {
+        let (name, descending) = part.strip_prefix('-').map_or((part, false), |name| (name, true));
+        let field = slot(resource.fields(), name).filter(|slot| resource.fields()[*slot].sortable);
+        let Some(slot) = field else {
+            return Err(format!("cannot be by `{name}`"));
+        };
+        if order.iter().any(|(s, _)| *s == slot) {
+            return Err(format!("names `{name}` twice"));
+        }
+        order.push((slot, descending));
+    }
+    if order.len() > 2 {
+        return Err("has more than two fields".to_string());
+    }
+    Ok(order)
+}
+
+/// Reads `filter[field]`, `filter[field][op]` and `filter[customFields.KEY][op]`.
+fn predicate(world: &World, resource: Resource, name: &str, value: &str) -> Result<Predicate, String> {
+    let inner = name.strip_prefix("filter[").and_then(|rest| rest.strip_suffix(']'));
+    let Some(inner) = inner else {
+        return Err("is not of the form filter[field][operator]".to_string());
+    };
+    let (field, op) = inner.rsplit_once("][").unwrap_or((inner, "eq"));
+    let Some(op) = Op::from_wire(op) else {
+        return Err(format!("has an unknown operator `{op}`"));
+    };
+    if let Some(key) = field.strip_prefix("customFields.") {
+        return custom_predicate(world, resource, key, op, value);
+    }
+    let Some(slot) = resource
+        .fields()
+        .iter()
+        .position(|f| !f.filter.is_empty() && f.filter_name() == field)
+    else {
+        return Err(format!("cannot filter by `{field}`"));
+    };
+    let field: &Field = &resource.fields()[slot];
+    if !field.filter.allows(op) {
+        return Err(format!("cannot use the operator {}", op.wire()));
+    }
+    let host = field.wire == "domain" && field.kind == Kind::Text;
+    let reading = if host {
+        Reading::Host
+    } else {
+        Reading::of_kind(field.kind)
+    };
+    let test = reading.test(op, value)?;
+    if let (Resource::TeamMembers, Test::OneOf(values)) = (resource, &test)
+        && let Some(odd) = values.iter().find(|v| !MEMBER_STATUS.contains(&v.as_str()))
+    {
+        return Err(format!("has no value `{odd}`"));
+    }
+    Ok(Predicate {
+        target: if host { Target::Domain } else { Target::Standard(slot) },
+        test,
+    })
+}
+
+const MEMBER_STATUS: [&str; 4] = ["ACTIVE", "INACTIVE", "SUSPENDED", "PENDING"];
+
+fn custom_predicate(world: &World, resource: Resource, key: &str, op: Op, value: &str) -> Result<Predicate, String> {
+    let found = resource.object().and_then(|object| world.active(object, key));
+    let Some((place, definition)) = found else {
+        return Err(format!("has no active custom field `{key}`"));
+    };
+    if !definition.filters_by(op) {
+        return Err(format!("cannot use the operator {} on `{key}`", op.wire()));
+    }
+    Ok(Predicate {
+        target: Target::Custom(place),
+        test: Reading::of_type(definition.kind()).test(op, value)?,
+    })
+}

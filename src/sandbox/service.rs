@@ -1,0 +1,253 @@
+//! One request from its headers to its answer, in the order that the service checks things: key, path, scope,
+//! parameters, then the work.
+//!
+//! Nothing here awaits: a request is one step of the world. What happens to the answer on its way is [`Transport`], and
+//! carried out by the server.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::model::{Object, Resource, Ru};
+
+use super::asked::{Asked, Route};
+use super::cursor::{Binding, Place};
+use super::faults::Fault;
+use super::include;
+use super::keys::{Key, Keys};
+use super::list::{self, Page};
+use super::params::Params;
+use super::patch;
+use super::refusal::{Complaints, Refusal};
+use super::render::{self, Projection};
+use super::rules::ListQuery;
+use super::settings::{CursorKind, Settings};
+use super::world::World;
+
+/// A request with what its headers and body say.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) asked: Asked,
+    pub(crate) authorization: Option<String>,
+    pub(crate) if_match: Option<String>,
+    pub(crate) idempotency_key: Option<String>,
+    pub(crate) content_type: Option<String>,
+    pub(crate) body: Vec<u8>,
+}
+
+/// A successful answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Success {
+    pub(crate) body: String,
+    pub(crate) etag: Option<String>,
+    /// For a PATCH: whether this is a stored answer.
+    pub(crate) replayed: Option<bool>,
+}
+
+/// What happens to an answer on its way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Transport {
+    #[default]
+    Whole,
+    Lost,
+    Truncated,
+    TruncatedChunked,
+    Html,
+    Padded(u64),
+}
+
+/// An answer, its price and its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Served {
+    pub(crate) result: Result<Success, Refusal>,
+    pub(crate) retry_after_header: Option<u64>,
+    pub(crate) transport: Transport,
+    pub(crate) key: Option<usize>,
+    pub(crate) ru: Ru,
+    pub(crate) slow: Duration,
+    pub(crate) drag: Duration,
+}
+
+/// What the service remembers between requests, beside the world.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    pub(crate) keys: Keys,
+    pub(crate) settings: Settings,
+    pub(crate) replays: patch::Replays,
+    /// The page served last for each resource.
+    last_pages: BTreeMap<Resource, String>,
+    nonce: u64,
+}
+
+/// Serves one request.
+pub(crate) fn serve(world: &mut World, memory: &mut Memory, request: &Request, fault: Option<&Fault>) -> Served {
+    let mut served = Served {
+        result: Err(Refusal::new(500, "The sandbox was told to fail")),
+        retry_after_header: None,
+        transport: Transport::Whole,
+        key: None,
+        ru: Ru::ZERO,
+        slow: Duration::ZERO,
+        drag: Duration::ZERO,
+    };
+    let key = memory.keys.find(request.authorization.as_deref());
+    served.key = key.as_ref().ok().map(|(index, _)| *index);
+    match fault {
+        Some(Fault::TooMany { body, header }) => {
+            served.retry_after_header = *header;
+            served.result = Err(Refusal {
+                retry_after: *body,
+                ..Refusal::new(429, "Rate limit exceeded")
+            });
+        }
+        Some(Fault::Status(status)) => served.result = Err(Refusal::new(*status, "The sandbox was told to fail")),
+        Some(Fault::Reset) => served.transport = Transport::Lost,
+        _ => {
+            let key = key.map(|(_, key)| key.clone());
+            served.result = key.and_then(|key| answer(world, memory, &key, request, fault));
+            match fault.cloned() {
+                Some(Fault::ResetAfterApply) => served.transport = Transport::Lost,
+                Some(Fault::Truncated) => served.transport = Transport::Truncated,
+                Some(Fault::TruncatedChunked) => served.transport = Transport::TruncatedChunked,
+                Some(Fault::NotJson) => served.transport = Transport::Html,
+                Some(Fault::HugeBody(bytes)) => served.transport = Transport::Padded(bytes),
+                Some(Fault::Slow(time)) => served.slow = time,
+                Some(Fault::Drag(time)) => served.drag = time,
+                _ => {}
+            }
+        }
+    }
+    served.ru = match &served.result {
+        _ if fault == Some(&Fault::Reset) => memory.settings.failed_ru,
+        Err(_) => memory.settings.failed_ru,
+        Ok(success) if success.replayed == Some(true) => memory.settings.replayed_ru,
+        Ok(success) if success.replayed.is_some() => Ru::PATCH,
+        Ok(_) => Ru::GET,
+    };
+    served
+}
+
+fn answer(
+    world: &mut World,
+    memory: &mut Memory,
+    key: &Key,
+    request: &Request,
+    fault: Option<&Fault>,
+) -> Result<Success, Refusal> {
+    match (&request.asked.route, request.asked.method.as_str()) {
+        (Route::Unknown, _) => Err(Refusal::new(404, "There is no such path")),
+        (Route::List(resource), "GET") => {
+            key.require(resource.read_scope())?;
+            serve_list(world, memory, key, *resource, &request.asked, fault)
+        }
+        (Route::One(object, id), "GET") => {
+            key.require(object.resource().read_scope())?;
+            detail(world, key, *object, id, &request.asked)
+        }
+        (Route::One(object, id), "PATCH") => {
+            if let Some(scope) = object.resource().write_scope() {
+                key.require(scope)?;
+            }
+            patch::patch(world, &memory.settings, &mut memory.replays, *object, id, request)
+        }
+        (_, method) => Err(Refusal::new(405, format!("{method} is not supported here"))),
+    }
+}
+
+fn serve_list(
+    world: &World,
+    memory: &mut Memory,
+    key: &Key,
+    resource: Resource,
+    asked: &Asked,
+    fault: Option<&Fault>,
+) -> Result<Success, Refusal> {
+    let params = Params::new(&asked.query)?;
+    let query = ListQuery::read(world, resource, &params)?;
+    include::require(key, &query.include)?;
+    let binding = Binding::new(&memory.settings.tenant, resource.path(), key.scopes(), &params);
+    let (place, nonce) = match params.get("cursor") {
+        Some(_) if fault == Some(&Fault::RefusedCursor) => {
+            let mut complaints = Complaints::default();
+            complaints.add("cursor", "has expired");
+            complaints.or((Place::Start, 0))?
+        }
+        Some(token) => binding.read(token)?,
+        None => (Place::Start, 0),
+    };
+    let offsets = memory.settings.cursors == CursorKind::Offset;
+    let Page { rows, next, total } = list::page(world, &query, &place, offsets);
+    let mut rows: Vec<String> = rows
+        .into_iter()
+        .map(|record| {
+            let related = match resource.object() {
+                Some(object) => include::related(world, object, record, &query.include),
+                None => Vec::new(),
+            };
+            render::record(world, resource, record, Projection::List, &[], &related)
+        })
+        .collect();
+    let mut next = next.map(|place| binding.token(&place, 0));
+    match fault {
+        Some(Fault::EmptyPageWithCursor) => {
+            memory.nonce = memory.nonce.max(nonce) + 1;
+            rows.clear();
+            next = Some(binding.token(&place, memory.nonce));
+        }
+        Some(Fault::EmptyList) => {
+            rows.clear();
+            next = None;
+        }
+        Some(Fault::SameCursor) => {
+            next = params.get("cursor").map(str::to_string).or(next);
+        }
+        Some(Fault::Unordered) => rows.reverse(),
+        Some(Fault::RowOutsideFilter) => rows.extend(
+            list::outsider(world, &query)
+                .map(|record| render::record(world, resource, record, Projection::List, &[], &[])),
+        ),
+        _ => {}
+    }
+    let next = next.map_or("null".to_string(), |token| format!("\"{token}\""));
+    let total = match (total, fault) {
+        (Some(_), Some(Fault::EmptyList)) => ",\"total\":0".to_string(),
+        (Some(total), _) => format!(",\"total\":{total}"),
+        (None, _) => String::new(),
+    };
+    let mut body = format!("{{\"data\":[{}],\"nextCursor\":{next}{total}}}", rows.join(","));
+    if let (Some(Fault::RepeatedPage), Some(last)) = (fault, memory.last_pages.get(&resource)) {
+        body.clone_from(last);
+    }
+    memory.last_pages.insert(resource, body.clone());
+    Ok(Success {
+        body,
+        etag: None,
+        replayed: None,
+    })
+}
+
+fn detail(world: &World, key: &Key, object: Object, id: &str, asked: &Asked) -> Result<Success, Refusal> {
+    let params = Params::new(&asked.query)?;
+    let mut wrong = Complaints::default();
+    let mut includes = Default::default();
+    for (name, value) in params.iter() {
+        match name {
+            "include" => match include::read(include::accepted(object), value) {
+                Ok(read) => includes = read,
+                Err(message) => wrong.add(name, message),
+            },
+            _ => wrong.add(name, "is not a parameter of a detail"),
+        }
+    }
+    let includes = wrong.or(includes)?;
+    include::require(key, &includes)?;
+    let resource = object.resource();
+    let record = world.table(resource).get(id);
+    let record = record.ok_or_else(|| Refusal::new(404, format!("There is no such {object}")))?;
+    let related = include::related(world, object, record, &includes);
+    let body = render::record(world, resource, record, Projection::Detail, &[], &related);
+    Ok(Success {
+        body: format!("{{\"data\":{body}}}"),
+        etag: world.etag(object, id),
+        replayed: None,
+    })
+}

@@ -1,0 +1,51 @@
+//! How the pretend service behaves where the reference leaves it open, or where a test wants it otherwise.
+
+use std::time::Duration;
+
+use crate::model::Ru;
+
+/// The kind of page token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CursorKind {
+    /// Names the last row: rows neither slip nor repeat when others move.
+    #[default]
+    Keyset,
+    /// Counts rows: they may do both.
+    Offset,
+}
+
+/// The switches. [`Settings::default`] is a well-behaved service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The tenant that cursors are bound to.
+    pub tenant: String,
+    /// The kind of page token.
+    pub cursors: CursorKind,
+    /// What a failed request costs; the reference does not say.
+    pub failed_ru: Ru,
+    /// What a replayed PATCH costs; the reference does not say.
+    pub replayed_ru: Ru,
+    /// Whether the plan allows custom values to be written.
+    pub custom_fields_editable: bool,
+    /// Whether answers are compressed for clients that accept it.
+    pub gzip: bool,
+    /// How long every answer takes, in real time.
+    pub latency: Duration,
+    /// What the `Date` header says instead of the clock's time.
+    pub date_header: Option<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            tenant: "tenant-1".to_string(),
+            cursors: CursorKind::Keyset,
+            failed_ru: Ru::ZERO,
+            replayed_ru: Ru::PATCH,
+            custom_fields_editable: true,
+            gzip: true,
+            latency: Duration::ZERO,
+            date_header: None,
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! The pretend CRM: its records, definitions and team members, in memory, without a server.
+//!
+//! # Always true
+//! - A change that the service would show moves `updatedAt` to now and the `etag` to a value the record never had, also
+//!   when two changes fall on one tick of the clock.
+//! - What is silent is called so: [`World::edit_silently`] moves neither.
+//! - A field that the catalogue does not know is kept as it is and comes out of answers verbatim, so a test can make the
+//!   service say anything; [`World::set_raw`] does the same for source text that no JSON value can hold. Filters and
+//!   orders never see what is raw.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::model::catalogue::Kind;
+use crate::model::{Choice, DataType, Instant, Object, RecordId, Resource};
+
+use super::cell::Cell;
+use super::definition::{CustomDefinition, NewField};
+use super::table::{Id, Record, Table};
+
+/// The pretend CRM of one tenant.
+#[derive(Clone, Debug)]
+pub struct World {
+    now: Instant,
+    tables: BTreeMap<Resource, Table>,
+    definitions: Vec<CustomDefinition>,
+    born: u64,
+}
+
+impl World {
+    /// An empty workspace.
+    pub fn new(now: Instant) -> World {
+        World {
+            now,
+            tables: Resource::ALL.map(|r| (r, Table::new(r.fields()))).into(),
+            definitions: Vec::new(),
+            born: 0,
+        }
+    }
+
+    /// The time that changes are dated with. The sandbox sets it from its clock before every request.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Moves the time.
+    pub fn set_now(&mut self, now: Instant) {
+        self.now = now;
+    }
+
+    /// Creates a contact or a company from its fields by wire name, `customFields` and nested objects included. Without
+    /// an `id` it gets one; without timestamps it was created now. An explicit null stays null.
+    pub fn create(&mut self, object: Object, fields: &Value) -> RecordId {
+        self.insert(object.resource(), fields)
+    }
+
+    /// Adds a team member from its fields by wire name.
+    pub fn add_team_member(&mut self, fields: &Value) -> RecordId {
+        self.insert(Resource::TeamMembers, fields)
+    }
+
+    fn insert(&mut self, resource: Resource, fields: &Value) -> RecordId {
+        let id: Id = match fields.get("id").and_then(Value::as_str) {
+            Some(id) => id.into(),
+            None => self.new_id(resource).into(),
+        };
+        let mut record = Record::new(id.clone());
+        let now = self.tick();
+        for wire in ["createdAt", "updatedAt"] {
+            if let Some(slot) = self.table(resource).slot(wire) {
+                record.set(slot, Some(Cell::Time(now)));
+            }
+        }
+        self.bump_etag(resource, &mut record);
+        self.apply(resource, &mut record, fields);
+        self.set_slot(resource, &mut record, "id", Some(Cell::Text(id.as_ref().into())));
+        self.table_mut(resource).put(record);
+        RecordId::new(id.as_ref())
+    }
+
+    /// Changes fields by wire name; `customFields` merges by key. False if there is no such record.
+    pub fn edit(&mut self, object: Object, id: &str, changes: &Value) -> bool {
+        let now = self.tick();
+        self.edit_at(object, id, changes, Some(now))
+    }
+
+    /// Changes fields as of another time: a late commit in the past, a date in the future, or none at all.
+    pub fn edit_at(&mut self, object: Object, id: &str, changes: &Value, updated_at: Option<Instant>) -> bool {
+        self.change(object.resource(), id, |world, record| {
+            world.set_slot(object.resource(), record, "updatedAt", updated_at.map(Cell::Time));
+            // Before the changes, so that a test may choose the etag too.
+            world.bump_etag(object.resource(), record);
+            world.apply(object.resource(), record, changes);
+        })
+    }
+
+    /// Changes fields without moving `updatedAt` or the etag, as a service should not do.
+    pub fn edit_silently(&mut self, object: Object, id: &str, changes: &Value) -> bool {
+        self.change(object.resource(), id, |world, record| {
+            world.apply(object.resource(), record, changes);
+        })
+    }
+
+    /// Changes a team member's fields.
+    pub fn edit_team_member(&mut self, id: &str, changes: &Value) -> bool {
+        let now = self.tick();
+        self.change(Resource::TeamMembers, id, |world, record| {
+            world.set_slot(Resource::TeamMembers, record, "updatedAt", Some(Cell::Time(now)));
+            world.apply(Resource::TeamMembers, record, changes);
+        })
+    }
+
+    /// Dates a record: ties, the future, the past or null. The etag moves with it.
+    pub fn set_updated_at(&mut self, object: Object, id: &str, updated_at: Option<Instant>) -> bool {
+        self.edit_at(object, id, &Value::Null, updated_at)
+    }
+
+    /// Makes answers say `source`, byte for byte, where the record's `wire` field stands; a dot reaches into `location`
+    /// and `customFields`.
+    pub fn set_raw(&mut self, object: Object, id: &str, wire: &str, source: &str) -> bool {
+        self.raw(object, id, wire, Some(source.to_string()))
+    }
+
+    /// Makes answers leave the record's field out.
+    pub fn leave_out(&mut self, object: Object, id: &str, wire: &str) -> bool {
+        self.raw(object, id, wire, None)
+    }
+
+    fn raw(&mut self, object: Object, id: &str, wire: &str, source: Option<String>) -> bool {
+        self.change(object.resource(), id, |_, record| {
+            record.raw.insert(wire.to_string(), source);
+        })
+    }
+
+    /// Takes back everything raw about a record.
+    pub fn clear_raw(&mut self, object: Object, id: &str) -> bool {
+        self.change(object.resource(), id, |_, record| record.raw.clear())
+    }
+
+    /// Removes a record; the API has no trace of it.
+    pub fn remove(&mut self, object: Object, id: &str) -> bool {
+        self.table_mut(object.resource()).remove(id).is_some()
+    }
+
+    /// Removes a team member.
+    pub fn remove_team_member(&mut self, id: &str) -> bool {
+        self.table_mut(Resource::TeamMembers).remove(id).is_some()
+    }
+
+    /// Defines a custom field. Its values are null until records get some.
+    pub fn define(&mut self, field: NewField) -> RecordId {
+        let mut definition = field.0;
+        if definition.id.is_empty() {
+            definition.id = self.new_id(Resource::CustomFields);
+        }
+        let now = self.tick();
+        definition.created_at = definition.created_at.or(Some(now));
+        definition.updated_at = definition.updated_at.or(Some(now));
+        let id = RecordId::new(definition.id.as_str());
+        self.table_mut(Resource::CustomFields).put(definition.row());
+        self.definitions.push(definition);
+        id
+    }
+
+    /// Changes a definition by key in any way a test likes. False if there is none.
+    pub fn redefine(&mut self, object: Object, key: &str, change: impl FnOnce(&mut CustomDefinition)) -> bool {
+        let now = self.tick();
+        let found = self.definitions.iter_mut().find(|d| d.object == object && d.key == key);
+        let Some(definition) = found else { return false };
+        definition.updated_at = Some(now);
+        change(definition);
+        let row = definition.row();
+        self.table_mut(Resource::CustomFields).put(row);
+        true
+    }
+
+    /// Gives a field another label.
+    pub fn relabel(&mut self, object: Object, key: &str, label: &str) -> bool {
+        self.redefine(object, key, |d| d.label = label.to_string())
+    }
+
+    /// Gives a select field other options.
+    pub fn set_options(&mut self, object: Object, key: &str, options: Vec<Choice>) -> bool {
+        self.redefine(object, key, |d| d.options = options)
+    }
+
+    /// Archives a field: its values vanish from records until it is reactivated.
+    pub fn archive(&mut self, object: Object, key: &str) -> bool {
+        let now = self.tick();
+        self.redefine(object, key, |d| {
+            d.active = false;
+            d.archived_at = Some(now);
+        })
+    }
+
+    /// Brings an archived field back, its values with it.
+    pub fn reactivate(&mut self, object: Object, key: &str) -> bool {
+        self.redefine(object, key, |d| {
+            d.active = true;
+            d.archived_at = None;
+        })
+    }
+
+    /// Every definition, archived ones included, in the order they were made.
+    pub fn definitions(&self) -> &[CustomDefinition] {
+        &self.definitions
+    }
+
+    /// The identifiers of a resource's items, sorted.
+    pub fn ids(&self, resource: Resource) -> Vec<String> {
+        self.table(resource)
+            .iter()
+            .map(|record| record.id.to_string())
+            .collect()
+    }
+
+    /// How many items a resource has.
+    pub fn count(&self, resource: Resource) -> usize {
+        self.table(resource).len()
+    }
+
+    /// The etag of a record.
+    pub fn etag(&self, object: Object, id: &str) -> Option<String> {
+        let table = self.table(object.resource());
+        let record = table.get(id)?;
+        match record.raw("etag") {
+            Some(raw) => serde_json::from_str(raw?).ok(),
+            None => record.cell(table.slot("etag")?)?.text().map(|text| text.into_owned()),
+        }
+    }
+
+    pub(crate) fn table(&self, resource: Resource) -> &Table {
+        &self.tables[&resource]
+    }
+
+    pub(crate) fn table_mut(&mut self, resource: Resource) -> &mut Table {
+        self.tables
+            .entry(resource)
+            .or_insert_with(|| Table::new(resource.fields()))
+    }
+
+    /// An active definition and its place.
+    pub(crate) fn active(&self, object: Object, key: &str) -> Option<(u32, &CustomDefinition)> {
+        let place = self
+            .definitions
+            .iter()
+            .position(|d| d.active && d.object == object && d.key == key)?;
+        Some((place as u32, &self.definitions[place]))
+    }
+
+    /// Takes a record out, changes it and puts it back, so that the table's orders stay true.
+    pub(crate) fn change(&mut self, resource: Resource, id: &str, change: impl FnOnce(&World, &mut Record)) -> bool {
+        let Some(mut record) = self.table_mut(resource).remove(id) else {
+            return false;
+        };
+        change(self, &mut record);
+        self.table_mut(resource).put(record);
+        true
+    }
+
+    fn apply(&self, resource: Resource, record: &mut Record, changes: &Value) {
+        for (wire, value) in changes.as_object().into_iter().flatten() {
+            match (wire.as_str(), value) {
+                ("customFields", Value::Object(values)) => {
+                    for (key, value) in values {
+                        self.apply_custom(resource, record, key, value);
+                    }
+                }
+                ("location", Value::Object(parts)) if resource == Resource::Contacts => {
+                    for (part, value) in parts {
+                        self.apply_standard(resource, record, &format!("location.{part}"), value);
+                    }
+                }
+                _ => self.apply_standard(resource, record, wire, value),
+            }
+        }
+    }
+
+    fn apply_standard(&self, resource: Resource, record: &mut Record, wire: &str, value: &Value) {
+        match self.table(resource).slot(wire) {
+            Some(slot) => {
+                let time = resource.fields()[slot].kind == Kind::Instant;
+                record.set(slot, Cell::from_json(value, time));
+            }
+            None => {
+                record.raw.insert(wire.to_string(), Some(value.to_string()));
+            }
+        }
+    }
+
+    fn apply_custom(&self, resource: Resource, record: &mut Record, key: &str, value: &Value) {
+        let place = self
+            .definitions
+            .iter()
+            .position(|d| Some(d.object) == resource.object() && d.key == key);
+        match place {
+            Some(place) => {
+                let time = self.definitions[place].kind() == DataType::DateTime;
+                record.set_custom(place as u32, Cell::from_json(value, time));
+            }
+            None => {
+                record
+                    .raw
+                    .insert(format!("customFields.{key}"), Some(value.to_string()));
+            }
+        }
+    }
+
+    pub(crate) fn set_slot(&self, resource: Resource, record: &mut Record, wire: &str, cell: Option<Cell>) {
+        if let Some(slot) = self.table(resource).slot(wire) {
+            record.set(slot, cell);
+        }
+    }
+
+    /// Gives the record an etag that it never had.
+    pub(crate) fn bump_etag(&self, resource: Resource, record: &mut Record) {
+        let Some(slot) = self.table(resource).slot("etag") else {
+            return;
+        };
+        let etag = match record.cell(slot) {
+            Some(Cell::Etag(old)) => self.tick().max(old.plus(Duration::from_micros(1))),
+            _ => self.tick(),
+        };
+        record.set(slot, Some(Cell::Etag(etag)));
+    }
+
+    /// Now, as fine as the service writes it.
+    pub(crate) fn tick(&self) -> Instant {
+        Instant::from_micros(self.now.as_micros().div_euclid(1000) * 1000).unwrap_or(self.now)
+    }
+
+    /// Identifiers do not rise with time, so that nobody comes to rely on it.
+    pub(crate) fn new_id(&mut self, resource: Resource) -> String {
+        self.born += 1;
+        let scrambled = self.born.wrapping_mul(0x9E37_79B9_7F4A_7C15) & 0xFFFF_FFFF_FFFF;
+        let prefix = match resource {
+            Resource::Contacts => "ct",
+            Resource::Companies => "co",
+            Resource::TeamMembers => "tm",
+            Resource::CustomFields => "cf",
+        };
+        format!("{prefix}_{scrambled:012x}")
+    }
+}

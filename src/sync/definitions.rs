@@ -1,0 +1,115 @@
+//! Custom field definitions and team members: short lists without a filter on change, read whole on an interval, at a
+//! sweep, and definitions at once when a record has a key that none explains.
+
+use std::time::Duration;
+
+use super::engine::Engine;
+use super::error::{Asking, SyncError};
+use super::state::Fresh;
+use crate::api::decode::{self, Page};
+use crate::api::{ListQuery, SortBy};
+use crate::model::{Instant, Object, Purpose, Record, Resource};
+use crate::store::{Redefined, StoreError, Tally};
+
+/// How old these lists may be before a run reads them again: 6 hours, so that an idle day costs a few RU.
+pub const INTERVAL: Duration = Duration::from_secs(6 * 3600);
+
+/// Pages that a short list may have: a cursor that never ends must not be followed for ever.
+const MOST_PAGES: usize = 1000;
+
+impl Engine {
+    /// Whether a list was last read longer than its interval ago.
+    pub(super) async fn is_due(&self, entry: &'static str) -> Result<bool, SyncError> {
+        let fresh: Option<Fresh> = self.store.write(move |batch| batch.state(entry)).await?;
+        let now = self.clock.now();
+        // A reading dated in the future is a clock that was set back since: read again rather than wait for it.
+        Ok(fresh.is_none_or(|fresh| fresh.began > now || now.since(fresh.began) >= INTERVAL))
+    }
+
+    async fn whole_list(&self, query: ListQuery) -> Result<(Vec<Record>, Instant), SyncError> {
+        let resource = query.resource();
+        let doing = "list";
+        let query = query.sort(SortBy::CreatedAsc).asking(doing, resource)?;
+        let asked_at = self.clock.now();
+        let mut records = Vec::new();
+        let mut at = query.clone();
+        for _ in 0..MOST_PAGES {
+            let answer = self.client.list(&at, Purpose::Definitions, false).await.asking(doing, resource)?;
+            let page: Page = decode::page(resource, &answer.body, &self.store.layout()).asking(doing, resource)?;
+            records.extend(page.records);
+            match answer.next {
+                None => return Ok((records, asked_at)),
+                Some(next) => at = query.clone().after(next),
+            }
+        }
+        Err(SyncError::NotAdvancing { resource })
+    }
+
+    /// Reads the definitions of both objects, active and archived, and brings the columns in line with them.
+    pub(super) async fn refresh_definitions(&self) -> Result<(), SyncError> {
+        let began = self.clock.now();
+        for object in Object::ALL {
+            self.refresh_definitions_of(object).await?;
+        }
+        let fresh = Fresh { began, finished: self.clock.now() };
+        self.store.write(move |batch| batch.set_state(Fresh::DEFINITIONS, &fresh)).await?;
+        Ok(())
+    }
+
+    async fn refresh_definitions_of(&self, object: Object) -> Result<(), SyncError> {
+        let (mut records, asked_at) = self.whole_list(ListQuery::definitions_of(object, true)).await?;
+        let (archived, _) = self.whole_list(ListQuery::definitions_of(object, false)).await?;
+        // Both lists are asked one after the other: what moved in between is on both, and the later answer counts.
+        records.retain(|record| !archived.iter().any(|later| later.id == record.id));
+        records.extend(archived);
+        let known = self.store.write(move |batch| batch.definitions(object)).await?;
+        if known.iter().any(|known| !records.iter().any(|record| record.id == known.id)) {
+            // Or it moved the other way and is on neither: one more look at the first list tells.
+            let (again, _) = self.whole_list(ListQuery::definitions_of(object, true)).await?;
+            records.retain(|record| !again.iter().any(|later| later.id == record.id));
+            records.extend(again);
+        }
+        let rows = records.len() as u64;
+        let redefined: Redefined =
+            self.store.write(move |batch| batch.apply_definitions(object, &records, asked_at)).await?;
+        self.count(&Tally { rows, ..Tally::default() });
+        for key in &redefined.without_column {
+            let key: String = key.as_str().chars().take(40).collect();
+            self.warn(format!("the values of the custom field `{key}` of {object} are kept in `extra`"));
+        }
+        if !redefined.to_fill.is_empty() {
+            self.store.write(move |batch| super::fill::want(batch, &redefined.to_fill)).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads the definitions once more in a run where a record had a key that none explains.
+    pub(super) async fn refresh_definitions_for_unknown_keys(&self) -> Result<(), SyncError> {
+        let mut refreshed = self.refreshed.lock().await;
+        if *refreshed || self.is_skipped(Resource::CustomFields) {
+            return Ok(());
+        }
+        *refreshed = true;
+        match self.refresh_definitions().await {
+            Err(error) if self.skip(Resource::CustomFields, &error) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Reads the team members; those that are no longer listed go.
+    pub(super) async fn refresh_team(&self) -> Result<(), SyncError> {
+        let began = self.clock.now();
+        let (records, asked_at) = self.whole_list(ListQuery::new(Resource::TeamMembers)).await?;
+        let finished = self.clock.now();
+        let tally = self
+            .store
+            .write(move |batch| -> Result<Tally, StoreError> {
+                let tally = batch.apply_team(&records, asked_at)?;
+                batch.set_state(Fresh::TEAM, &Fresh { began, finished })?;
+                Ok(tally)
+            })
+            .await?;
+        self.count(&tally);
+        Ok(())
+    }
+}

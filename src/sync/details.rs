@@ -1,0 +1,242 @@
+//! Details: what only `GET /…/{id}` carries, at 1 RU each, for records that are new or have changed; newest first, with
+//! what the budget has left after the lists.
+//!
+//! Several requests are under way at once, as the client's pace allows. Each answer is one transaction, which also pays
+//! for its worker's next request.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+use futures_util::future::try_join_all;
+
+use super::engine::Engine;
+use super::error::{Asking, SyncError};
+use super::purse::Credit;
+use super::tally::Noted;
+use crate::api::{Answer, Fate, decode};
+use crate::model::told::{Datum, Told};
+use crate::model::{Kind, Object, Purpose, Record, RecordId};
+use crate::store::{Applied, StoreError, Tally};
+
+/// Due details that are looked up at once.
+const BATCH: usize = 500;
+
+/// Records in a row whose detail the service failed to give, after which it counts as unavailable: one record that
+/// always fails must not keep the others waiting.
+const MOST_FAILURES: u32 = 3;
+
+/// What the workers of one batch share.
+struct Queue {
+    ids: Mutex<VecDeque<RecordId>>,
+    skipped: Mutex<HashSet<RecordId>>,
+    failures: Mutex<u32>,
+}
+
+impl Queue {
+    fn pop(&self) -> Option<RecordId> {
+        self.ids.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
+    fn has_more(&self) -> bool {
+        !self.ids.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    fn skip(&self, id: RecordId) {
+        self.skipped.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+    }
+}
+
+impl Engine {
+    /// Reads the details that are due, as far as the budget goes.
+    pub(super) async fn read_details(&self, object: Object) -> Result<(), SyncError> {
+        let mut skipped: HashSet<RecordId> = HashSet::new();
+        let total = self.store.write(move |batch| batch.count_due_details(object)).await?;
+        if total == 0 {
+            return Ok(());
+        }
+        self.begins(object.resource(), "details", Some(total));
+        let mut read = 0;
+        loop {
+            let most = BATCH + skipped.len();
+            let due = self.store.write(move |batch| batch.due_details(object, most)).await?;
+            let ids: VecDeque<RecordId> = due.into_iter().filter(|id| !skipped.contains(id)).collect();
+            if ids.is_empty() {
+                break;
+            }
+            skipped.extend(self.read_batch(object, ids, Purpose::Details, &mut read).await?);
+        }
+        self.ends(object.resource());
+        if !skipped.is_empty() {
+            self.warn(format!("{} details of {} could not be read in this run", skipped.len(), object.resource()));
+        }
+        Ok(())
+    }
+
+    /// Reads the details of these records side by side; gives those that could not be read.
+    pub(super) async fn read_batch(
+        &self,
+        object: Object,
+        ids: VecDeque<RecordId>,
+        purpose: Purpose,
+        read: &mut u64,
+    ) -> Result<HashSet<RecordId>, SyncError> {
+        let workers = self.workers().min(ids.len());
+        let queue = Queue { ids: Mutex::new(ids), skipped: Mutex::default(), failures: Mutex::new(0) };
+        let done = Mutex::new(*read);
+        let work = (0..workers).map(|_| self.detail_worker(object, purpose, &queue, &done));
+        let worked = try_join_all(work).await;
+        *read = *done.lock().unwrap_or_else(PoisonError::into_inner);
+        worked?;
+        Ok(queue.skipped.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    async fn detail_worker(
+        &self,
+        object: Object,
+        purpose: Purpose,
+        queue: &Queue,
+        done: &Mutex<u64>,
+    ) -> Result<(), SyncError> {
+        let mut credit: Option<Credit> = None;
+        while let Some(id) = queue.pop() {
+            let outcome = self.read_detail(object, &id, purpose, &mut credit, queue).await;
+            match outcome {
+                Ok(()) => {
+                    let rows = {
+                        let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+                        *done += 1;
+                        *done
+                    };
+                    self.observer.on(super::observe::Event::Stored {
+                        resource: object.resource(),
+                        rows,
+                        ru: self.spent(),
+                    });
+                }
+                Err(error) => {
+                    self.return_credit(credit.take()).await?;
+                    return Err(error);
+                }
+            }
+        }
+        self.return_credit(credit).await
+    }
+
+    async fn return_credit(&self, credit: Option<Credit>) -> Result<(), SyncError> {
+        let Some(credit) = credit else { return Ok(()) };
+        let purse = self.purse.clone();
+        Ok(self.store.write(move |batch| purse.give_back(batch, credit)).await?)
+    }
+
+    async fn read_detail(
+        &self,
+        object: Object,
+        id: &RecordId,
+        purpose: Purpose,
+        credit: &mut Option<Credit>,
+        queue: &Queue,
+    ) -> Result<(), SyncError> {
+        let resource = object.resource();
+        let doing = "read a detail of";
+        let paid = credit.take();
+        let prepaid = paid.is_some_and(|credit| credit.is_good(self.clock.now()));
+        if !prepaid {
+            self.return_credit(paid).await?;
+        }
+        match self.client.detail(object, id, purpose, prepaid).await {
+            Ok(answer) => {
+                *queue.failures.lock().unwrap_or_else(PoisonError::into_inner) = 0;
+                match self.store_detail(object, id, &answer, purpose, queue).await {
+                    Ok(next) => *credit = next,
+                    Err(error @ SyncError::Store(_)) => return Err(error),
+                    // An answer that is no record of this id: the others may be.
+                    Err(_) => queue.skip(id.clone()),
+                }
+                Ok(())
+            }
+            Err(error) => match error.fate() {
+                Fate::Gone => self.remove(object, vec![id.clone()]).await,
+                Fate::SkipRecord | Fate::BadRequest => {
+                    queue.skip(id.clone());
+                    Ok(())
+                }
+                Fate::Retry => {
+                    let failures = {
+                        let mut failures = queue.failures.lock().unwrap_or_else(PoisonError::into_inner);
+                        *failures += 1;
+                        *failures
+                    };
+                    if failures >= MOST_FAILURES {
+                        return Err(error).asking(doing, resource);
+                    }
+                    queue.skip(id.clone());
+                    Ok(())
+                }
+                _ => Err(error).asking(doing, resource),
+            },
+        }
+    }
+
+    async fn store_detail(
+        &self,
+        object: Object,
+        id: &RecordId,
+        answer: &Answer,
+        purpose: Purpose,
+        queue: &Queue,
+    ) -> Result<Option<Credit>, SyncError> {
+        let pay_next = queue.has_more();
+        let resource = object.resource();
+        loop {
+            let layout = self.store.layout();
+            let mut record = decode::detail(resource, &answer.body, &layout).asking("understand a detail of", resource)?;
+            if record.id != *id {
+                let other = decode::NotUnderstood("the service answered with another record".into());
+                return Err(other).asking("understand a detail of", resource);
+            }
+            if let Some(etag) = &answer.etag {
+                take_header_etag(object, &mut record, etag.as_str());
+            }
+            let (asked_at, purse, version) = (answer.asked_at, self.purse.clone(), layout.version);
+            let unknown_keys = record.unknown_keys;
+            let stored = self
+                .store
+                .write(move |batch| {
+                    batch.expect_layout(version)?;
+                    let phase = batch.phase(object)?;
+                    let applied = batch.apply_detail(object, &record, asked_at, phase)?;
+                    let mut noted = Noted::default();
+                    noted.record(&record, applied);
+                    noted.tally.details = u64::from(applied != Applied::Older);
+                    let credit = if pay_next { purse.prepay(batch, purpose)? } else { None };
+                    Ok((credit, noted.tally))
+                })
+                .await;
+            match stored {
+                Err(StoreError::StaleLayout) => {}
+                other => {
+                    let (credit, tally): (Option<Credit>, Tally) = other?;
+                    self.count(&tally);
+                    if tally.details == 0 {
+                        // A newer answer is here already; the next run reads the newer detail.
+                        queue.skip(id.clone());
+                    }
+                    if unknown_keys {
+                        self.refresh_definitions_for_unknown_keys().await?;
+                    }
+                    return Ok(credit);
+                }
+            }
+        }
+    }
+}
+
+/// A detail whose body lacks the etag gets it from the header, which holds the same value (*GET /contacts/{id}*).
+fn take_header_etag(object: Object, record: &mut Record, etag: &str) {
+    for (field, told) in object.fields().iter().zip(&mut record.fields) {
+        if field.kind == Kind::Etag && *told == Told::Nothing {
+            *told = Told::Value(Datum::from(etag));
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! A run: what is asked of the mirror, in which order, and how it ended.
+//!
+//! Order is priority: identity, definitions where they are due, changes, sweeps, columns to fill, details. What one
+//! object's key may not do is skipped and named; a key that is refused stops everything.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::error::{Pause, SyncError};
+use super::observe::{Event, Observer};
+use super::purse::Purse;
+use super::removals::Removals;
+use super::state::Fresh;
+use super::sweep::Outage;
+use super::walk::{Range, Walk};
+use crate::api::{Client, Fate};
+use crate::model::{Clock, Instant, Object, Resource, Ru};
+use crate::store::{Phase, RunOutcome, Store, Tally};
+
+/// How runs behave.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// How far a changes walk reads back, for rows that were committed late.
+    pub overlap: Duration,
+    /// Whether details are read at all.
+    pub details: bool,
+    /// How many requests may be under way at once.
+    pub concurrency: u32,
+    /// The part of a table that may go at once without a person's word.
+    pub most_removals: f64,
+    /// Whether a person said that another workspace may take this mirror's place.
+    pub accept_workspace: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            overlap: Duration::from_secs(60),
+            details: true,
+            concurrency: 4,
+            most_removals: 0.2,
+            accept_workspace: false,
+        }
+    }
+}
+
+/// What a run is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// What to bring up to date; everything if empty.
+    pub resources: Vec<Resource>,
+    /// Whether to read every record, whatever its age.
+    pub resync: bool,
+    /// Whether whatever is gone may go, however much it is.
+    pub accept_removals: bool,
+}
+
+impl Plan {
+    /// Everything, as far as it changed.
+    pub fn sync() -> Plan {
+        Plan { resources: Vec::new(), resync: false, accept_removals: false }
+    }
+
+    /// Everything, whole.
+    pub fn resync() -> Plan {
+        Plan { resync: true, ..Plan::sync() }
+    }
+
+    /// Only these.
+    #[must_use]
+    pub fn of(mut self, resources: &[Resource]) -> Plan {
+        self.resources = resources.to_vec();
+        self
+    }
+
+    fn names(&self, resource: Resource) -> bool {
+        self.resources.contains(&resource)
+    }
+
+    fn wants(&self, resource: Resource) -> bool {
+        self.resources.is_empty() || self.names(resource)
+    }
+
+    const fn kind(&self) -> &'static str {
+        if self.resync { "resync" } else { "sync" }
+    }
+}
+
+/// How a run ended and what it did.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The run's number in `sync_runs`.
+    pub run: i64,
+    /// How it ended.
+    pub outcome: RunOutcome,
+    /// Why it stopped early, if it will go on by itself.
+    pub pause: Option<Pause>,
+    /// What it did.
+    pub tally: Tally,
+    /// Resources that the key may not read, with the scope that is missing.
+    pub missing_scopes: Vec<(Resource, &'static str)>,
+    /// Objects whose sweep looked like an outage.
+    pub outages: Vec<(Object, Outage)>,
+    /// Details still due.
+    pub pending_details: u64,
+    /// What a person should know.
+    pub warnings: Vec<String>,
+}
+
+/// Everything that a run needs.
+pub struct Engine {
+    pub(super) client: Client,
+    pub(super) store: Store,
+    pub(super) purse: Arc<Purse>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) observer: Arc<dyn Observer>,
+    pub(super) settings: Settings,
+    pub(super) refreshed: tokio::sync::Mutex<bool>,
+    tally: Mutex<Tally>,
+    skipped: Mutex<BTreeMap<Resource, &'static str>>,
+    warnings: Mutex<Vec<String>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Engine {
+    /// An engine for runs one after the other.
+    pub fn new(
+        client: Client,
+        store: Store,
+        purse: Arc<Purse>,
+        clock: Arc<dyn Clock>,
+        observer: Arc<dyn Observer>,
+        settings: Settings,
+    ) -> Engine {
+        Engine {
+            client,
+            store,
+            purse,
+            clock,
+            observer,
+            settings,
+            refreshed: tokio::sync::Mutex::new(false),
+            tally: Mutex::default(),
+            skipped: Mutex::default(),
+            warnings: Mutex::default(),
+        }
+    }
+
+    /// The mirror's file.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Carries out a run and enters it in `sync_runs`.
+    ///
+    /// # Errors
+    /// [`SyncError`] for what ended the run and will not mend itself by waiting; a pause is a report.
+    pub async fn run(&self, plan: &Plan, trigger: &'static str) -> Result<Report, SyncError> {
+        *lock(&self.tally) = Tally::default();
+        lock(&self.skipped).clear();
+        lock(&self.warnings).clear();
+        *self.refreshed.lock().await = false;
+        let (kind, began) = (plan.kind(), self.clock.now());
+        let before = self.purse.ledger().await?.total;
+        let run = self.store.write(move |batch| batch.begin_run(kind, trigger, began)).await?;
+        let result = self.carry_out(plan).await;
+        let tally = Tally { ru: self.purse.ledger().await?.total.saturating_sub(before), ..*lock(&self.tally) };
+        let (outcome, pause) = match &result {
+            Ok(outages) if !outages.is_empty() => (RunOutcome::Refused, None),
+            Ok(_) => (RunOutcome::Done, None),
+            Err(error) => match error.pause() {
+                Some(pause) => (RunOutcome::Paused, Some(pause)),
+                None => (RunOutcome::Failed, None),
+            },
+        };
+        let error = result.as_ref().err().map(chain);
+        let ended = self.clock.now();
+        let pending_details = self
+            .store
+            .write(move |batch| {
+                batch.end_run(run, ended, outcome, &tally, error.as_deref())?;
+                Ok(batch.count_due_details(Object::Contact)? + batch.count_due_details(Object::Company)?)
+            })
+            .await?;
+        let outages = match result {
+            Ok(outages) => outages,
+            Err(_) if pause.is_some() => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        Ok(Report {
+            run,
+            outcome,
+            pause,
+            tally,
+            missing_scopes: lock(&self.skipped).iter().map(|(resource, scope)| (*resource, *scope)).collect(),
+            outages,
+            pending_details: if self.settings.details { pending_details } else { 0 },
+            warnings: lock(&self.warnings).clone(),
+        })
+    }
+
+    async fn carry_out(&self, plan: &Plan) -> Result<Vec<(Object, Outage)>, SyncError> {
+        self.check_identity().await?;
+        let objects: Vec<Object> =
+            Object::ALL.into_iter().filter(|object| plan.wants(object.resource())).collect();
+        self.lists(plan, !objects.is_empty()).await?;
+        let mut outages = Vec::new();
+        let mut to_sweep = Vec::new();
+        for object in objects.iter().copied() {
+            let phase = self.store.write(move |batch| batch.phase(object)).await?;
+            let mut sweep = plan.resync || phase == Phase::FirstCopy || self.is_sweeping(object).await?;
+            if phase == Phase::Kept {
+                self.guard(object.resource(), self.walk_changes(object).await)?;
+            }
+            if !self.is_skipped(object.resource())
+                && let Some(needs_sweep) = self.guard(object.resource(), self.fill_columns(object).await)?
+            {
+                sweep |= needs_sweep;
+            }
+            if sweep {
+                to_sweep.push(object);
+            }
+        }
+        let removals = Removals { most: self.settings.most_removals, accepted: plan.accept_removals };
+        for object in to_sweep {
+            if self.is_skipped(object.resource()) {
+                continue;
+            }
+            if let Some(Some(outage)) = self.guard(object.resource(), self.sweep(object, removals).await)? {
+                outages.push((object, outage));
+            }
+        }
+        if self.settings.details {
+            for object in objects.iter().copied().filter(|object| !self.is_skipped(object.resource())) {
+                self.guard(object.resource(), self.read_details(object).await)?;
+            }
+        }
+        self.nothing_skipped_or_something_done(plan)?;
+        Ok(outages)
+    }
+
+    /// Definitions and team members, where they are due, asked for by name, or a sweep is to come.
+    async fn lists(&self, plan: &Plan, any_object: bool) -> Result<(), SyncError> {
+        let fields = plan.names(Resource::CustomFields)
+            || plan.wants(Resource::CustomFields) && plan.resync
+            || any_object && (plan.resync || self.is_due(Fresh::DEFINITIONS).await?);
+        if fields {
+            self.guard(Resource::CustomFields, self.refresh_definitions().await)?;
+            *self.refreshed.lock().await = true;
+        }
+        let team = plan.names(Resource::TeamMembers)
+            || plan.wants(Resource::TeamMembers) && (plan.resync || self.is_due(Fresh::TEAM).await?);
+        if team {
+            self.guard(Resource::TeamMembers, self.refresh_team().await)?;
+        }
+        Ok(())
+    }
+
+    /// Lets a missing scope pass: the object is skipped, the rest goes on.
+    fn guard<T>(&self, resource: Resource, result: Result<T, SyncError>) -> Result<Option<T>, SyncError> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(error) if self.skip(resource, &error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Notes that the key may not read a resource, if that is what the error says.
+    pub(super) fn skip(&self, resource: Resource, error: &SyncError) -> bool {
+        let missing = error.fate() == Some(Fate::SkipObject);
+        if missing {
+            lock(&self.skipped).insert(resource, resource.read_scope());
+        }
+        missing
+    }
+
+    pub(super) fn is_skipped(&self, resource: Resource) -> bool {
+        lock(&self.skipped).contains_key(&resource)
+    }
+
+    fn nothing_skipped_or_something_done(&self, plan: &Plan) -> Result<(), SyncError> {
+        let skipped = lock(&self.skipped);
+        let wanted = Resource::ALL.into_iter().filter(|resource| plan.wants(*resource));
+        if !skipped.is_empty() && wanted.clone().all(|resource| skipped.contains_key(&resource)) {
+            let scopes: Vec<&str> = skipped.values().copied().collect();
+            return Err(SyncError::NoScope { scopes: scopes.join(", ") });
+        }
+        Ok(())
+    }
+
+    /// Adds to the run's tally.
+    pub(super) fn count(&self, tally: &Tally) {
+        lock(&self.tally).add(tally);
+    }
+
+    pub(super) fn warn(&self, warning: String) {
+        let mut warnings = lock(&self.warnings);
+        if !warnings.contains(&warning) {
+            warnings.push(warning.clone());
+            self.observer.on(Event::Warning(warning));
+        }
+    }
+
+    pub(super) fn begins(&self, resource: Resource, work: &'static str, total: Option<u64>) {
+        self.observer.on(Event::Begins { resource, work, total });
+    }
+
+    pub(super) fn ends(&self, resource: Resource) {
+        self.observer.on(Event::Ends { resource });
+    }
+
+    pub(super) fn spent(&self) -> Ru {
+        self.purse.spent()
+    }
+
+    pub(super) fn workers(&self) -> usize {
+        self.settings.concurrency.max(1) as usize
+    }
+
+    /// Whether the first page of a walk is asked for a total: only where one is shown, and only for a whole list.
+    pub(super) fn shows_totals(&self, walk: &Walk) -> bool {
+        walk.range == Range::All && self.observer.wants_totals()
+    }
+
+    /// The time now.
+    pub fn now(&self) -> Instant {
+        self.clock.now()
+    }
+}
+
+/// An error and its causes in one line.
+pub fn chain(error: &SyncError) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

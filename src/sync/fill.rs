@@ -1,0 +1,113 @@
+//! Back-fill: a column that is new, or back from the archive, gets the values that records already have.
+//!
+//! Records do not change when a field is defined or re-activated, so no changes walk would bring their values. Where
+//! the definition can be asked `isNull=false`, only records that have a value are read, 100 for 1 RU; for a long text
+//! that tells whose details to read again. Where it cannot be asked, a sweep is wanted, or all details are due.
+
+use serde::{Deserialize, Serialize};
+
+use super::engine::Engine;
+use super::error::{Asking, SyncError};
+use super::tally;
+use crate::api::{Fate, ListQuery, SortBy, decode};
+use crate::model::{FieldKey, Object, Purpose, RecordId};
+use crate::store::{Batch, Phase, StoreError};
+
+const ENTRY: &str = "fill";
+
+/// Columns that wait for their values.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Wanted(Vec<(Object, FieldKey)>);
+
+/// Notes columns to fill. An object whose first copy has not begun gets their values with it; one whose first copy is
+/// under way has pages behind it that were read without them.
+pub(super) fn want(batch: &Batch<'_>, columns: &[(Object, FieldKey)]) -> Result<(), StoreError> {
+    let mut wanted: Wanted = batch.state(ENTRY)?.unwrap_or_default();
+    for (object, key) in columns {
+        let empty = batch.is_empty(*object)?;
+        if !empty && !wanted.0.iter().any(|(o, k)| o == object && k == key) {
+            wanted.0.push((*object, key.clone()));
+        }
+    }
+    if wanted.0.is_empty() { Ok(()) } else { batch.set_state(ENTRY, &wanted) }
+}
+
+impl Engine {
+    /// Fills the columns of an object that wait for their values. Says whether a sweep is wanted to fill the rest.
+    pub(super) async fn fill_columns(&self, object: Object) -> Result<bool, SyncError> {
+        let wanted: Wanted = self.store.write(|batch| batch.state(ENTRY)).await?.unwrap_or_default();
+        let mut needs_sweep = false;
+        for (_, key) in wanted.0.into_iter().filter(|(of, _)| *of == object) {
+            let wanted_key = key.clone();
+            let definitions = self.store.write(move |batch| batch.definitions(object)).await?;
+            if let Some(definition) = definitions.iter().find(|definition| definition.key == wanted_key) {
+                let long = definition.data_type.detail_only();
+                let query = ListQuery::new(object.resource())
+                    .sort(SortBy::CreatedAsc)
+                    .and_then(|query| query.custom_is_null(definition, false));
+                match query {
+                    Ok(query) => match self.fill_from(object, query, long).await {
+                        Err(error) if error.fate() == Some(Fate::BadRequest) => {
+                            // The service refuses what its definition allows.
+                            needs_sweep |= self.without_filter(object, long).await?;
+                        }
+                        other => other?,
+                    },
+                    Err(_) => needs_sweep |= self.without_filter(object, long).await?,
+                }
+            }
+            self.store.write(move |batch| filled(batch, object, &key)).await?;
+        }
+        Ok(needs_sweep)
+    }
+
+    async fn without_filter(&self, object: Object, long: bool) -> Result<bool, SyncError> {
+        if long {
+            self.store.write(move |batch| batch.make_details_due(object, None)).await?;
+        }
+        Ok(!long)
+    }
+
+    /// Reads the records that have a value. Interrupted, it begins again: what was read is compared and not written.
+    async fn fill_from(&self, object: Object, query: ListQuery, long: bool) -> Result<(), SyncError> {
+        let resource = object.resource();
+        let doing = "list the values of a new field of";
+        let mut at = query.clone();
+        loop {
+            let answer = self.client.list(&at, Purpose::Definitions, false).await.asking(doing, resource)?;
+            let mut version = self.store.layout();
+            let noted = loop {
+                let page = decode::page(resource, &answer.body, &version).asking(doing, resource)?;
+                let (asked_at, now, layout) = (answer.asked_at, self.clock.now(), version.version);
+                let stored = self
+                    .store
+                    .write(move |batch| {
+                        batch.expect_layout(layout)?;
+                        let phase: Phase = batch.phase(object)?;
+                        if long {
+                            let ids: Vec<RecordId> = page.records.iter().map(|record| record.id.clone()).collect();
+                            batch.make_details_due(object, Some(&ids))?;
+                        }
+                        tally::apply_page(batch, object, &page, asked_at, phase, now)
+                    })
+                    .await;
+                match stored {
+                    Err(StoreError::StaleLayout) => version = self.store.layout(),
+                    other => break other?,
+                }
+            };
+            self.count(&noted.tally);
+            match answer.next {
+                None => return Ok(()),
+                Some(next) if at.cursor() == Some(&next) => return Err(SyncError::NotAdvancing { resource }),
+                Some(next) => at = query.clone().after(next),
+            }
+        }
+    }
+}
+
+fn filled(batch: &Batch<'_>, object: Object, key: &FieldKey) -> Result<(), StoreError> {
+    let mut wanted: Wanted = batch.state(ENTRY)?.unwrap_or_default();
+    wanted.0.retain(|(o, k)| !(*o == object && k == key));
+    if wanted.0.is_empty() { batch.clear_state(ENTRY) } else { batch.set_state(ENTRY, &wanted) }
+}

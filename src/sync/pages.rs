@@ -1,0 +1,303 @@
+//! Carries out walks: fetches pages, decodes them, and stores each with its checkpoint, while the next one is already
+//! on its way.
+//!
+//! The decisions are [`super::walk`]'s. Here one thing is added: a page is stored (on the writer's thread) while the
+//! next is fetched and decoded. The next request is paid in the transaction of the page before, see [`super::purse`].
+
+use crate::api::decode::{self, Page};
+use crate::api::{Fate, ListAnswer};
+use crate::model::told::{Datum, Told};
+use crate::model::{Instant, Layout, Object, Purpose, Record, Resource};
+use crate::store::{Batch, Phase, StoreError, Tally};
+
+use super::engine::Engine;
+use super::error::{Asking, SyncError};
+use super::purse::Credit;
+use super::state::{Changes, Sweep};
+use super::tally::{self, Noted};
+use super::walk::{Facts, Frontier, Next, Oddity, Range, Walk};
+
+/// What a walk is for, which says where its checkpoint stands.
+#[derive(Clone, Debug)]
+pub(super) enum Job {
+    /// The changes of an object.
+    Changes(Object),
+    /// One slice of a sweep, by its state entry.
+    Slice(Object, String),
+}
+
+/// How a walk ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Read to its end.
+    Finished,
+    /// Enough for this run; the next one goes on.
+    Later,
+}
+
+/// A page that has arrived.
+struct Arrived {
+    answer: ListAnswer,
+    page: Page,
+    layout: u64,
+}
+
+/// What storing a page gave.
+struct Stored {
+    credit: Option<Credit>,
+    noted: Noted,
+}
+
+impl Job {
+    fn object(&self) -> Object {
+        match self {
+            Job::Changes(object) | Job::Slice(object, _) => *object,
+        }
+    }
+
+    fn purpose(&self) -> Purpose {
+        match self {
+            Job::Changes(_) => Purpose::Changes,
+            Job::Slice(..) => Purpose::Sweep,
+        }
+    }
+
+    fn doing(&self) -> &'static str {
+        match self {
+            Job::Changes(_) => "list the changes of",
+            Job::Slice(..) => "list",
+        }
+    }
+
+    /// Stores the checkpoint of a walk that goes on.
+    fn checkpoint(&self, batch: &Batch<'_>, walk: &Walk) -> Result<(), StoreError> {
+        match self {
+            Job::Changes(object) => {
+                let mut changes = Changes::load(batch, *object)?;
+                changes.walk = Some(walk.clone());
+                changes.store(batch, *object)
+            }
+            Job::Slice(object, entry) => {
+                if let (Some(served_at), Some(sweep)) = (walk.served_at, Sweep::load(batch, *object)?)
+                    && sweep.served_at.is_none_or(|known| served_at < known)
+                {
+                    Sweep { served_at: Some(served_at), ..sweep }.store(batch, *object)?;
+                }
+                batch.set_state(entry, walk)
+            }
+        }
+    }
+
+    /// Stores that a walk is finished.
+    fn finish(&self, batch: &Batch<'_>, walk: &Walk) -> Result<(), StoreError> {
+        match self {
+            Job::Changes(object) => {
+                let known = Changes::load(batch, *object)?;
+                Changes { watermark: known.watermark.max(walk.high), served_at: walk.served_at, walk: None }
+                    .store(batch, *object)
+            }
+            Job::Slice(object, entry) => {
+                self.checkpoint(batch, walk)?;
+                if let Some(mut sweep) = Sweep::load(batch, *object)? {
+                    sweep.high = sweep.high.max(walk.high);
+                    sweep.rows += walk.rows;
+                    sweep.store(batch, *object)?;
+                }
+                batch.clear_state(entry)
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// Walks a range to its end, or as far as this run goes. Where the walk falls apart into several ranges, each gets
+    /// its turn.
+    pub(super) async fn walk(&self, job: Job, walk: Walk) -> Result<End, SyncError> {
+        let mut turns = vec![(job, walk)];
+        let mut end = End::Finished;
+        while let Some((job, walk)) = turns.pop() {
+            match self.walk_one(&job, walk, &mut turns).await? {
+                End::Finished => {}
+                End::Later => end = End::Later,
+            }
+        }
+        Ok(end)
+    }
+
+    async fn walk_one(&self, job: &Job, mut walk: Walk, turns: &mut Vec<(Job, Walk)>) -> Result<End, SyncError> {
+        let resource = job.object().resource();
+        let mut credit: Option<Credit> = None;
+        let mut ahead: Option<Result<Arrived, SyncError>> = None;
+        loop {
+            let arrived = match ahead.take() {
+                Some(arrived) => arrived,
+                None => self.fetch(job, &walk, credit.take()).await,
+            };
+            let arrived = match arrived {
+                Ok(arrived) => arrived,
+                Err(error) => {
+                    self.give_back(credit.take()).await?;
+                    if error.fate() != Some(Fate::BadRequest) || walk.cursor.is_none() {
+                        return Err(error);
+                    }
+                    walk = self.restart(job, &walk, turns, Some(Oddity::RefusedCursor)).await?;
+                    continue;
+                }
+            };
+            let facts = facts(resource, &walk.range, &arrived);
+            let before = walk.frontier;
+            let (next, odd) = walk.take(&facts);
+            let storing = self.store_page(job, arrived, before, &walk, &next, odd, credit.take_if(|_| next != Next::Page));
+            let stored = if next == Next::Page {
+                let (stored, fetched) = tokio::join!(storing, self.fetch(job, &walk, credit.take()));
+                ahead = Some(fetched);
+                stored?
+            } else {
+                storing.await?
+            };
+            credit = stored.credit;
+            self.tell(resource, walk.rows, &stored.noted);
+            if stored.noted.unknown_keys {
+                self.refresh_definitions_for_unknown_keys().await?;
+            }
+            match next {
+                Next::Page => {}
+                Next::End => return Ok(End::Finished),
+                Next::Later => return Ok(End::Later),
+                Next::Stuck => return Err(SyncError::NotAdvancing { resource }),
+                Next::Restart(_) => walk = self.restart(job, &walk, turns, None).await?,
+            }
+        }
+    }
+
+    async fn fetch(&self, job: &Job, walk: &Walk, credit: Option<Credit>) -> Result<Arrived, SyncError> {
+        let resource = job.object().resource();
+        let query = walk.query(resource).asking(job.doing(), resource)?;
+        let query = if walk.cursor.is_none() && self.shows_totals(walk) { query.count_exact() } else { query };
+        let prepaid = credit.is_some_and(|credit| credit.is_good(self.clock.now()));
+        if let (Some(credit), false) = (credit, prepaid) {
+            self.give_back(Some(credit)).await?;
+        }
+        let answer = self.client.list(&query, job.purpose(), prepaid).await.asking(job.doing(), resource)?;
+        let layout = self.store.layout();
+        let page = decoded(resource, &answer, &layout, job.doing())?;
+        Ok(Arrived { answer, page, layout: layout.version })
+    }
+
+    async fn give_back(&self, credit: Option<Credit>) -> Result<(), SyncError> {
+        let Some(credit) = credit else { return Ok(()) };
+        let purse = self.purse.clone();
+        Ok(self.store.write(move |batch| purse.give_back(batch, credit)).await?)
+    }
+
+    /// Stores the restart of a walk and gives the range to go on with; further ranges get their turn later.
+    async fn restart(
+        &self,
+        job: &Job,
+        walk: &Walk,
+        turns: &mut Vec<(Job, Walk)>,
+        odd: Option<Oddity>,
+    ) -> Result<Walk, SyncError> {
+        let resource = job.object().resource();
+        let Next::Restart(walks) = walk.restart() else { return Err(SyncError::NotAdvancing { resource }) };
+        let mut walks = walks.into_iter();
+        let Some(first) = walks.next() else { return Err(SyncError::NotAdvancing { resource }) };
+        let mut later = Vec::new();
+        for (n, walk) in walks.enumerate() {
+            if let Job::Slice(object, entry) = job {
+                later.push((Job::Slice(*object, format!("{entry}.{n}")), walk));
+            }
+        }
+        turns.extend(later.iter().cloned());
+        let (job, checkpoint, now) = (job.clone(), first.clone(), self.clock.now());
+        self.store
+            .write(move |batch| {
+                job.checkpoint(batch, &checkpoint)?;
+                for (job, walk) in &later {
+                    job.checkpoint(batch, walk)?;
+                }
+                odd.map_or(Ok(()), |odd| batch.note_oddity(odd.word(), resource, odd.sentence(), now))
+            })
+            .await?;
+        Ok(first)
+    }
+
+    /// Stores a page, its checkpoint, what was odd about it, and the payment for the request after the next.
+    #[expect(clippy::too_many_arguments, reason = "everything that one transaction holds")]
+    async fn store_page(
+        &self,
+        job: &Job,
+        mut arrived: Arrived,
+        before: Frontier,
+        walk: &Walk,
+        next: &Next,
+        odd: Vec<Oddity>,
+        unused: Option<Credit>,
+    ) -> Result<Stored, SyncError> {
+        let object = job.object();
+        let goes_on = *next == Next::Page;
+        let ends = *next == Next::End;
+        loop {
+            let (job_, walk_, purse, odd_) = (job.clone(), walk.clone(), self.purse.clone(), odd.clone());
+            let (page, asked_at, now, version) = (arrived.page, arrived.answer.asked_at, self.clock.now(), arrived.layout);
+            let stored = self.store.write(move |batch| {
+                batch.expect_layout(version)?;
+                let phase = batch.phase(object)?;
+                let mut noted = tally::apply_page(batch, object, &page, asked_at, phase, now)?;
+                for odd in &odd_ {
+                    batch.note_oddity(odd.word(), object.resource(), odd.sentence(), now)?;
+                }
+                if matches!(job_, Job::Slice(..)) && phase == Phase::Kept {
+                    super::removals::note_missing(batch, object, &walk_, before, &page.records, ends)?;
+                }
+                if ends { job_.finish(batch, &walk_)? } else { job_.checkpoint(batch, &walk_)? }
+                let credit = if goes_on { purse.prepay(batch, job_.purpose())? } else { None };
+                if let Some(unused) = unused {
+                    purse.give_back(batch, unused)?;
+                }
+                noted.oddities = odd_.len() as u64;
+                Ok(Stored { credit, noted })
+            });
+            match stored.await {
+                Err(StoreError::StaleLayout) => {
+                    let layout = self.store.layout();
+                    let page = decoded(object.resource(), &arrived.answer, &layout, job.doing())?;
+                    arrived = Arrived { answer: arrived.answer, page, layout: layout.version };
+                }
+                other => return Ok(other?),
+            }
+        }
+    }
+}
+
+fn decoded(resource: Resource, answer: &ListAnswer, layout: &Layout, doing: &'static str) -> Result<Page, SyncError> {
+    decode::page(resource, &answer.body, layout).asking(doing, resource)
+}
+
+fn facts(resource: Resource, range: &Range, arrived: &Arrived) -> Facts {
+    let by = if matches!(range, Range::Changes { .. }) { "updatedAt" } else { "createdAt" };
+    let keys = arrived.page.records.iter().map(|record| instant(resource, record, by)).collect();
+    let high = arrived.page.records.iter().filter_map(|record| instant(resource, record, "updatedAt")).max();
+    Facts { keys, high, next: arrived.page.next.clone(), date: arrived.answer.date }
+}
+
+/// A record's timestamp with all its digits: a column may hold it cut, `extra` has it whole.
+pub(super) fn instant(resource: Resource, record: &Record, wire: &str) -> Option<Instant> {
+    let index = resource.fields().iter().position(|field| field.wire == wire)?;
+    match &record.fields[index] {
+        Told::Cut(_) => {
+            let source = record.extra.fields.get(wire)?;
+            serde_json::from_str::<String>(source).ok()?.parse().ok()
+        }
+        Told::Value(Datum::Text(text)) => text.parse().ok(),
+        _ => None,
+    }
+}
+
+impl Engine {
+    /// Adds what a page did to the run's tally, and tells whoever listens.
+    fn tell(&self, resource: Resource, rows: u64, noted: &Noted) {
+        self.count(&Tally { warnings: noted.tally.warnings + noted.oddities, ..noted.tally });
+        self.observer.on(super::observe::Event::Stored { resource, rows, ru: self.spent() });
+    }
+}

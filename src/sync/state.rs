@@ -1,0 +1,134 @@
+//! What the runs remember between pages, runs and processes: small values in the mirror's `state` table.
+
+use serde::{Deserialize, Serialize};
+
+use super::walk::Walk;
+use crate::model::{Instant, Object};
+use crate::store::{Batch, StoreError};
+
+/// How far the changes of an object are known.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Changes {
+    /// The highest `updatedAt` applied by a finished walk. It only moves forward.
+    pub watermark: Option<Instant>,
+    /// The service's clock when that walk began; `None` where the service does not tell.
+    pub served_at: Option<Instant>,
+    /// The walk that is under way.
+    pub walk: Option<Walk>,
+}
+
+impl Changes {
+    fn entry(object: Object) -> String {
+        format!("changes:{object}")
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// If the state cannot be read.
+    pub fn load(batch: &Batch<'_>, object: Object) -> Result<Changes, StoreError> {
+        Ok(batch.state(&Changes::entry(object))?.unwrap_or_default())
+    }
+
+    /// Writes it.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn store(&self, batch: &Batch<'_>, object: Object) -> Result<(), StoreError> {
+        batch.set_state(&Changes::entry(object), self)
+    }
+}
+
+/// A sweep that is under way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sweep {
+    /// Our clock when it began.
+    pub began: Instant,
+    /// The service's clock at the first page.
+    pub served_at: Option<Instant>,
+    /// The highest `updatedAt` seen by slices that are read.
+    pub high: Option<Instant>,
+    /// Rows read by slices that are read.
+    pub rows: u64,
+}
+
+impl Sweep {
+    fn entry(object: Object) -> String {
+        format!("sweep:{object}")
+    }
+
+    /// Reads it; `None` where no sweep is under way.
+    ///
+    /// # Errors
+    /// If the state cannot be read.
+    pub fn load(batch: &Batch<'_>, object: Object) -> Result<Option<Sweep>, StoreError> {
+        batch.state(&Sweep::entry(object))
+    }
+
+    /// Writes it.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn store(&self, batch: &Batch<'_>, object: Object) -> Result<(), StoreError> {
+        batch.set_state(&Sweep::entry(object), self)
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn clear(batch: &Batch<'_>, object: Object) -> Result<(), StoreError> {
+        batch.clear_state(&Sweep::entry(object))
+    }
+
+    /// The entry of one slice. Each has its own, so that slices side by side never write over each other.
+    pub fn slice_entry(object: Object, number: usize) -> String {
+        format!("{}{number}", Sweep::slice_prefix(object))
+    }
+
+    /// What the entries of all slices begin with.
+    pub fn slice_prefix(object: Object) -> String {
+        format!("slice:{object}:")
+    }
+}
+
+/// When something was last read whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fresh {
+    /// Our clock when the reading began.
+    pub began: Instant,
+    /// Our clock when it was finished.
+    pub finished: Instant,
+}
+
+impl Fresh {
+    /// The entry for the last finished sweep of an object.
+    pub fn sweep(object: Object) -> String {
+        format!("swept:{object}")
+    }
+
+    /// The entry for the last finished changes walk of an object.
+    pub fn changes(object: Object) -> String {
+        format!("caught_up:{object}")
+    }
+
+    /// The entry for the definitions.
+    pub const DEFINITIONS: &'static str = "read:custom-fields";
+
+    /// The entry for the team members.
+    pub const TEAM: &'static str = "read:team-members";
+}
+
+/// Whose mirror this is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// The address of the service.
+    pub base_url: String,
+    /// The fingerprint of the key.
+    pub key: String,
+}
+
+impl Identity {
+    /// The entry.
+    pub const ENTRY: &'static str = "identity";
+}

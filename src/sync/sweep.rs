@@ -1,0 +1,160 @@
+//! The sweep: every record, by `createdAt`, which does not change, so rows do not move between pages.
+//!
+//! It makes the first copy, it is what `resync` does, and it finds what no changes walk can: removed records, silent
+//! changes, rows without an `updatedAt`. A large mirror is cut into slices that are walked side by side for the same
+//! RU. Each slice has its checkpoint in the file; a sweep that was interrupted, for hours or by a kill, goes on where
+//! it was.
+
+use futures_util::future::join_all;
+use serde::{Deserialize, Serialize};
+
+use super::engine::Engine;
+use super::error::SyncError;
+use super::pages::Job;
+use super::removals::{Confirmed, Removals};
+use super::state::{Changes, Fresh, Sweep};
+use super::walk::{Range, Walk};
+use crate::model::{Instant, Object};
+use crate::store::{Batch, Phase, StoreError};
+
+/// Rows a slice must have here to be worth a walk of its own: its last page is part empty, so 5,000 rows keep that
+/// below 2 % of the RU.
+const ROWS_PER_SLICE: u64 = 5_000;
+
+/// A sweep that would have removed so much that it looked like an outage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outage {
+    /// Records that would have gone.
+    pub going: u64,
+    /// Of so many here.
+    pub of: u64,
+    /// When that was seen.
+    pub seen_at: Instant,
+}
+
+impl Outage {
+    /// The state entry.
+    pub fn entry(object: Object) -> String {
+        format!("outage:{object}")
+    }
+}
+
+impl Engine {
+    /// Whether a sweep of an object is under way and not waiting for a person.
+    pub(super) async fn is_sweeping(&self, object: Object) -> Result<bool, SyncError> {
+        let entry = Outage::entry(object);
+        let found = self
+            .store
+            .write(move |batch| {
+                let outage: Option<Outage> = batch.state(&entry)?;
+                Ok(Sweep::load(batch, object)?.is_some() && outage.is_none())
+            })
+            .await?;
+        Ok(found)
+    }
+
+    /// Begins a sweep, or goes on with the one that is under way, and carries it through. Gives the outage that it
+    /// looks like, if it does.
+    pub(super) async fn sweep(&self, object: Object, removals: Removals) -> Result<Option<Outage>, SyncError> {
+        let phase = self.store.write(move |batch| batch.phase(object)).await?;
+        let work = if phase == Phase::FirstCopy { "full copy" } else { "sweep" };
+        self.begins(object.resource(), work, None);
+        self.begin_sweep(object, removals.accepted).await?;
+        self.walk_slices(object).await?;
+        self.ends(object.resource());
+        if let Confirmed::LooksLikeOutage { going, of } = self.confirm_removals(object, removals).await? {
+            let outage = Outage { going, of, seen_at: self.clock.now() };
+            self.store.write(move |batch| batch.set_state(&Outage::entry(object), &outage)).await?;
+            return Ok(Some(outage));
+        }
+        let finished = self.clock.now();
+        self.store.write(move |batch| end_sweep(batch, object, finished)).await?;
+        Ok(None)
+    }
+
+    async fn begin_sweep(&self, object: Object, accepted: bool) -> Result<(), SyncError> {
+        let (now, key) = (self.clock.now(), self.client.key_fingerprint().to_string());
+        let workers = self.workers() as u64;
+        self.store
+            .write(move |batch| {
+                let outage: Option<Outage> = batch.state(&Outage::entry(object))?;
+                match (Sweep::load(batch, object)?, outage) {
+                    // Under way, or read to its end and now accepted.
+                    (Some(_), None) => return Ok(()),
+                    (Some(_), Some(_)) if accepted => return batch.clear_state(&Outage::entry(object)),
+                    _ => {}
+                }
+                batch.clear_state(&Outage::entry(object))?;
+                batch.clear_nominations(object)?;
+                Sweep { began: now, served_at: None, high: None, rows: 0 }.store(batch, object)?;
+                for (number, range) in slices(batch, object, workers)?.into_iter().enumerate() {
+                    batch.set_state(&Sweep::slice_entry(object, number), &Walk::new(range, &key))?;
+                }
+                Ok(())
+            })
+            .await?;
+        Ok(())
+    }
+
+    async fn walk_slices(&self, object: Object) -> Result<(), SyncError> {
+        let key = self.client.key_fingerprint();
+        let slices: Vec<(String, Walk)> =
+            self.store.write(move |batch| batch.states(&Sweep::slice_prefix(object))).await?;
+        let mut walks = Vec::new();
+        for (entry, walk) in slices {
+            let mut under_key = walk.under_key(key).into_iter();
+            let first = under_key.next();
+            for (n, further) in under_key.enumerate() {
+                let entry = format!("{entry}.k{n}");
+                let stored = further.clone();
+                let name = entry.clone();
+                self.store.write(move |batch| batch.set_state(&name, &stored)).await?;
+                walks.push((entry, further));
+            }
+            walks.extend(first.map(|walk| (entry, walk)));
+        }
+        // The client's pace bounds how many are under way at once.
+        let running = walks.into_iter().map(|(entry, walk)| self.walk(Job::Slice(object, entry), walk));
+        for ended in join_all(running).await {
+            ended?;
+        }
+        Ok(())
+    }
+}
+
+/// Cuts a sweep: one walk for a first copy or a small mirror, else as many as there are workers, about as many rows in
+/// each, with edges on whole seconds and a slice for rows without a date.
+fn slices(batch: &Batch<'_>, object: Object, workers: u64) -> Result<Vec<Range>, StoreError> {
+    let whole = vec![Range::All];
+    if batch.phase(object)? == Phase::FirstCopy {
+        return Ok(whole);
+    }
+    let rows = batch.count_rows(object)?;
+    let count = workers.min(rows / ROWS_PER_SLICE);
+    if count < 2 {
+        return Ok(whole);
+    }
+    let mut edges = batch.created_edges(object, count, rows)?;
+    edges.dedup();
+    let mut from = None;
+    let mut ranges = Vec::new();
+    for edge in edges {
+        ranges.push(Range::Created { from, to: Some(edge) });
+        from = Some(edge);
+    }
+    ranges.push(Range::Created { from, to: None });
+    ranges.push(Range::WithoutCreated);
+    Ok(ranges)
+}
+
+fn end_sweep(batch: &Batch<'_>, object: Object, finished: Instant) -> Result<(), StoreError> {
+    let Some(sweep) = Sweep::load(batch, object)? else { return Ok(()) };
+    if batch.phase(object)? == Phase::FirstCopy {
+        batch.finish_first_copy(object)?;
+        // The first changes walk begins where the copy began, less the overlap.
+        Changes { watermark: sweep.high, served_at: sweep.served_at, walk: None }.store(batch, object)?;
+    }
+    batch.set_state(&Fresh::sweep(object), &Fresh { began: sweep.began, finished })?;
+    batch.clear_state(&Outage::entry(object))?;
+    Sweep::clear(batch, object)
+}

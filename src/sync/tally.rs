@@ -1,0 +1,60 @@
+//! Applies decoded records to the mirror and counts what that did.
+
+use crate::api::decode::Page;
+use crate::model::{Instant, Object, Record};
+use crate::store::{Applied, Batch, Phase, StoreError, Tally};
+
+/// What applying records did, and what was noticed about them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Noted {
+    /// Rows and changes.
+    pub tally: Tally,
+    /// What the service did against its own document.
+    pub oddities: u64,
+    /// Whether a record had a custom key that no definition explains.
+    pub unknown_keys: bool,
+}
+
+impl Noted {
+    /// Counts a record that was applied.
+    pub(super) fn record(&mut self, record: &Record, applied: Applied) {
+        self.tally.rows += 1;
+        match applied {
+            Applied::Inserted => self.tally.inserted += 1,
+            Applied::Updated => self.tally.updated += 1,
+            Applied::Unchanged | Applied::Older => {}
+        }
+        // Warned about once, when it is written, and not each time it is read again.
+        if matches!(applied, Applied::Inserted | Applied::Updated) {
+            self.tally.warnings += u64::from(record.odd);
+        }
+        self.unknown_keys |= record.unknown_keys;
+    }
+}
+
+/// Applies a page of a list.
+pub(super) fn apply_page(
+    batch: &Batch<'_>,
+    object: Object,
+    page: &Page,
+    asked_at: Instant,
+    phase: Phase,
+    now: Instant,
+) -> Result<Noted, StoreError> {
+    let mut noted = Noted::default();
+    let mut ids = std::collections::HashSet::with_capacity(page.records.len());
+    for record in &page.records {
+        if !ids.insert(&record.id) {
+            noted.oddities += 1;
+            batch.note_oddity("duplicate_id", object.resource(), "a page held the same record twice", now)?;
+        }
+        let applied = batch.apply_list(object, record, asked_at, phase)?;
+        noted.record(record, applied);
+    }
+    if page.unusable > 0 {
+        noted.oddities += u64::from(page.unusable);
+        let what = "an item that is no record with an `id` cannot be mirrored";
+        batch.note_oddity("unusable_item", object.resource(), what, now)?;
+    }
+    Ok(noted)
+}
