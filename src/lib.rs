@@ -1,4 +1,5 @@
 //! crm-mirror keeps an exact, queryable copy of a CRM workspace in one SQLite file.
 
 pub mod api;
+pub mod config;
 pub mod model;
