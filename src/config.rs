@@ -1,7 +1,7 @@
 //! The configuration: defaults, file, environment and flags, checked once into plain types.
 //!
 //! `config/default.toml` is embedded: it is where every default stands, and the manual that `crm-mirror init` prints.
-//! [`layers`] puts the sources over each other and knows where each value came from; [`values`] turns one text into one
+//! `layers` puts the sources over each other and knows where each value came from; `values` turns one text into one
 //! type; this page names the keys. The key of the service is read only when it is needed, so `status` and `sql` work
 //! without one.
 //!
