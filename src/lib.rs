@@ -2,6 +2,8 @@
 
 pub mod api;
 pub mod budget;
+pub mod cli;
+pub mod config;
 pub mod model;
 pub mod sandbox;
 pub mod store;

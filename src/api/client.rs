@@ -327,3 +327,25 @@ fn etag(reply: &Reply) -> Option<Etag> {
     let value = reply.headers.get(ETAG)?;
     std::str::from_utf8(value.as_bytes()).ok().map(Etag::from)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use percent_encoding::percent_decode_str;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_identifier_is_one_segment_that_says_the_same(id in ".*") {
+            let base: BaseUrl = "https://api.example.com/crm/v1".parse().unwrap();
+            let path = record_path(Object::Company, &RecordId::new(id.as_str()));
+            prop_assume!(!matches!(id.as_str(), "" | "." | ".."));
+            let url = base.address(&path.unwrap()).unwrap();
+            let segments: Vec<&str> = url.path_segments().unwrap().collect();
+            prop_assert_eq!(&segments[..3], ["crm", "v1", "companies"]);
+            prop_assert_eq!(segments.len(), 4);
+            prop_assert_eq!(percent_decode_str(segments[3]).decode_utf8().unwrap(), id.as_str());
+            prop_assert!(url.query().is_none() && url.fragment().is_none());
+        }
+    }
+}

@@ -127,8 +127,10 @@ impl<'a> Batch<'a> {
             .tx
             .prepare_cached("SELECT name, value FROM state WHERE substr(name, 1, length(?1)) = ?1 ORDER BY name")
             .doing(doing)?;
-        let entries: Vec<(String, String)> =
-            stmt.query_map([prefix], |row| Ok((row.get(0)?, row.get(1)?))).and_then(Iterator::collect).doing(doing)?;
+        let entries: Vec<(String, String)> = stmt
+            .query_map([prefix], |row| Ok((row.get(0)?, row.get(1)?)))
+            .and_then(Iterator::collect)
+            .doing(doing)?;
         entries
             .into_iter()
             .map(|(name, text)| match serde_json::from_str(&text) {

@@ -41,8 +41,10 @@ impl Batch<'_> {
         let mut stmt = self.tx.prepare(&sql).doing(doing)?;
         let mut edges = Vec::new();
         for part in 1..parts {
-            let at: Option<String> =
-                stmt.query_row([(rows * part / parts) as i64], |row| row.get(0)).optional().doing(doing)?;
+            let at: Option<String> = stmt
+                .query_row([(rows * part / parts) as i64], |row| row.get(0))
+                .optional()
+                .doing(doing)?;
             edges.extend(at.and_then(|at| at.parse::<Instant>().ok()).map(Instant::whole_second));
         }
         Ok(edges)
@@ -61,9 +63,11 @@ impl Batch<'_> {
             object.table()
         );
         let mut stmt = self.tx.prepare(&sql).doing(doing)?;
-        stmt.query_map([most as i64], |row| Ok((RecordId::new(row.get::<_, String>(0)?), row.get(1)?)))
-            .and_then(Iterator::collect)
-            .doing(doing)
+        stmt.query_map([most as i64], |row| {
+            Ok((RecordId::new(row.get::<_, String>(0)?), row.get(1)?))
+        })
+        .and_then(Iterator::collect)
+        .doing(doing)
     }
 
     /// Records whose detail is missing or of an older version, newest first.
@@ -84,8 +88,10 @@ impl Batch<'_> {
     /// # Errors
     /// If SQLite refuses.
     pub fn count_due_details(&self, object: Object) -> Result<u64, StoreError> {
-        let count: i64 =
-            self.tx.query_row(&due("count(*)", object), [], |row| row.get(0)).doing("count due details")?;
+        let count: i64 = self
+            .tx
+            .query_row(&due("count(*)", object), [], |row| row.get(0))
+            .doing("count due details")?;
         Ok(count.unsigned_abs())
     }
 
@@ -101,9 +107,11 @@ impl Batch<'_> {
             table = object.detail_table()
         );
         let mut stmt = self.tx.prepare_cached(&sql).doing(doing)?;
-        stmt.query_map(params![before.to_string(), most as i64], |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
-            .and_then(Iterator::collect)
-            .doing(doing)
+        stmt.query_map(params![before.to_string(), most as i64], |row| {
+            Ok(RecordId::new(row.get::<_, String>(0)?))
+        })
+        .and_then(Iterator::collect)
+        .doing(doing)
     }
 
     /// Makes details due again: of these records, or of all.

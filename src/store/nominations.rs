@@ -31,11 +31,19 @@ impl Batch<'_> {
         let mut values: Vec<Value> = vec![object.word().to_string().into(), ids.to_string().into()];
         if let Some((low, inside)) = low {
             values.push(low.to_string().into());
-            sql.push_str(&format!(" AND created_at {} ?{}", if inside { ">=" } else { ">" }, values.len()));
+            sql.push_str(&format!(
+                " AND created_at {} ?{}",
+                if inside { ">=" } else { ">" },
+                values.len()
+            ));
         }
         if let Some((high, inside)) = high {
             values.push(high.to_string().into());
-            sql.push_str(&format!(" AND created_at {} ?{}", if inside { "<=" } else { "<" }, values.len()));
+            sql.push_str(&format!(
+                " AND created_at {} ?{}",
+                if inside { "<=" } else { "<" },
+                values.len()
+            ));
         }
         sql.push_str(" AND id NOT IN (SELECT value FROM json_each(?2))");
         self.tx
@@ -68,7 +76,9 @@ impl Batch<'_> {
     /// If SQLite refuses.
     pub fn withdraw_nominations(&self, object: Object, ids: &str) -> Result<(), StoreError> {
         self.tx
-            .prepare_cached("DELETE FROM sweep_missing WHERE object_type = ?1 AND id IN (SELECT value FROM json_each(?2))")
+            .prepare_cached(
+                "DELETE FROM sweep_missing WHERE object_type = ?1 AND id IN (SELECT value FROM json_each(?2))",
+            )
             .and_then(|mut stmt| stmt.execute(params![object.word(), ids]))
             .doing(DOING)?;
         Ok(())

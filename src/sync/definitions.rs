@@ -34,7 +34,11 @@ impl Engine {
         let mut records = Vec::new();
         let mut at = query.clone();
         for _ in 0..MOST_PAGES {
-            let answer = self.client.list(&at, Purpose::Definitions, false).await.asking(doing, resource)?;
+            let answer = self
+                .client
+                .list(&at, Purpose::Definitions, false)
+                .await
+                .asking(doing, resource)?;
             let page: Page = decode::page(resource, &answer.body, &self.store.layout()).asking(doing, resource)?;
             records.extend(page.records);
             match answer.next {
@@ -51,8 +55,13 @@ impl Engine {
         for object in Object::ALL {
             self.refresh_definitions_of(object).await?;
         }
-        let fresh = Fresh { began, finished: self.clock.now() };
-        self.store.write(move |batch| batch.set_state(Fresh::DEFINITIONS, &fresh)).await?;
+        let fresh = Fresh {
+            began,
+            finished: self.clock.now(),
+        };
+        self.store
+            .write(move |batch| batch.set_state(Fresh::DEFINITIONS, &fresh))
+            .await?;
         Ok(())
     }
 
@@ -63,22 +72,34 @@ impl Engine {
         records.retain(|record| !archived.iter().any(|later| later.id == record.id));
         records.extend(archived);
         let known = self.store.write(move |batch| batch.definitions(object)).await?;
-        if known.iter().any(|known| !records.iter().any(|record| record.id == known.id)) {
+        if known
+            .iter()
+            .any(|known| !records.iter().any(|record| record.id == known.id))
+        {
             // Or it moved the other way and is on neither: one more look at the first list tells.
             let (again, _) = self.whole_list(ListQuery::definitions_of(object, true)).await?;
             records.retain(|record| !again.iter().any(|later| later.id == record.id));
             records.extend(again);
         }
         let rows = records.len() as u64;
-        let redefined: Redefined =
-            self.store.write(move |batch| batch.apply_definitions(object, &records, asked_at)).await?;
-        self.count(&Tally { rows, ..Tally::default() });
+        let redefined: Redefined = self
+            .store
+            .write(move |batch| batch.apply_definitions(object, &records, asked_at))
+            .await?;
+        self.count(&Tally {
+            rows,
+            ..Tally::default()
+        });
         for key in &redefined.without_column {
             let key: String = key.as_str().chars().take(40).collect();
-            self.warn(format!("the values of the custom field `{key}` of {object} are kept in `extra`"));
+            self.warn(format!(
+                "the values of the custom field `{key}` of {object} are kept in `extra`"
+            ));
         }
         if !redefined.to_fill.is_empty() {
-            self.store.write(move |batch| super::fill::want(batch, &redefined.to_fill)).await?;
+            self.store
+                .write(move |batch| super::fill::want(batch, &redefined.to_fill))
+                .await?;
         }
         Ok(())
     }

@@ -68,7 +68,11 @@ impl Engine {
         }
         self.ends(object.resource());
         if !skipped.is_empty() {
-            self.warn(format!("{} details of {} could not be read in this run", skipped.len(), object.resource()));
+            self.warn(format!(
+                "{} details of {} could not be read in this run",
+                skipped.len(),
+                object.resource()
+            ));
         }
         Ok(())
     }
@@ -82,7 +86,11 @@ impl Engine {
         read: &mut u64,
     ) -> Result<HashSet<RecordId>, SyncError> {
         let workers = self.workers().min(ids.len());
-        let queue = Queue { ids: Mutex::new(ids), skipped: Mutex::default(), failures: Mutex::new(0) };
+        let queue = Queue {
+            ids: Mutex::new(ids),
+            skipped: Mutex::default(),
+            failures: Mutex::new(0),
+        };
         let done = Mutex::new(*read);
         let work = (0..workers).map(|_| self.detail_worker(object, purpose, &queue, &done));
         let worked = try_join_all(work).await;
@@ -190,7 +198,8 @@ impl Engine {
         let resource = object.resource();
         loop {
             let layout = self.store.layout();
-            let mut record = decode::detail(resource, &answer.body, &layout).asking("understand a detail of", resource)?;
+            let mut record =
+                decode::detail(resource, &answer.body, &layout).asking("understand a detail of", resource)?;
             if record.id != *id {
                 let other = decode::NotUnderstood("the service answered with another record".into());
                 return Err(other).asking("understand a detail of", resource);

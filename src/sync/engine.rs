@@ -59,12 +59,19 @@ pub struct Plan {
 impl Plan {
     /// Everything, as far as it changed.
     pub fn sync() -> Plan {
-        Plan { resources: Vec::new(), resync: false, accept_removals: false }
+        Plan {
+            resources: Vec::new(),
+            resync: false,
+            accept_removals: false,
+        }
     }
 
     /// Everything, whole.
     pub fn resync() -> Plan {
-        Plan { resync: true, ..Plan::sync() }
+        Plan {
+            resync: true,
+            ..Plan::sync()
+        }
     }
 
     /// Only these.
@@ -166,9 +173,15 @@ impl Engine {
         *self.refreshed.lock().await = false;
         let (kind, began) = (plan.kind(), self.clock.now());
         let before = self.purse.ledger().await?.total;
-        let run = self.store.write(move |batch| batch.begin_run(kind, trigger, began)).await?;
+        let run = self
+            .store
+            .write(move |batch| batch.begin_run(kind, trigger, began))
+            .await?;
         let result = self.carry_out(plan).await;
-        let tally = Tally { ru: self.purse.ledger().await?.total.saturating_sub(before), ..*lock(&self.tally) };
+        let tally = Tally {
+            ru: self.purse.ledger().await?.total.saturating_sub(before),
+            ..*lock(&self.tally)
+        };
         let (outcome, pause) = match &result {
             Ok(outages) if !outages.is_empty() => (RunOutcome::Refused, None),
             Ok(_) => (RunOutcome::Done, None),
@@ -196,7 +209,10 @@ impl Engine {
             outcome,
             pause,
             tally,
-            missing_scopes: lock(&self.skipped).iter().map(|(resource, scope)| (*resource, *scope)).collect(),
+            missing_scopes: lock(&self.skipped)
+                .iter()
+                .map(|(resource, scope)| (*resource, *scope))
+                .collect(),
             outages,
             pending_details: if self.settings.details { pending_details } else { 0 },
             warnings: lock(&self.warnings).clone(),
@@ -205,8 +221,10 @@ impl Engine {
 
     async fn carry_out(&self, plan: &Plan) -> Result<Vec<(Object, Outage)>, SyncError> {
         self.check_identity().await?;
-        let objects: Vec<Object> =
-            Object::ALL.into_iter().filter(|object| plan.wants(object.resource())).collect();
+        let objects: Vec<Object> = Object::ALL
+            .into_iter()
+            .filter(|object| plan.wants(object.resource()))
+            .collect();
         self.lists(plan, !objects.is_empty()).await?;
         let mut outages = Vec::new();
         let mut to_sweep = Vec::new();
@@ -225,7 +243,10 @@ impl Engine {
                 to_sweep.push(object);
             }
         }
-        let removals = Removals { most: self.settings.most_removals, accepted: plan.accept_removals };
+        let removals = Removals {
+            most: self.settings.most_removals,
+            accepted: plan.accept_removals,
+        };
         for object in to_sweep {
             if self.is_skipped(object.resource()) {
                 continue;
@@ -235,7 +256,11 @@ impl Engine {
             }
         }
         if self.settings.details {
-            for object in objects.iter().copied().filter(|object| !self.is_skipped(object.resource())) {
+            for object in objects
+                .iter()
+                .copied()
+                .filter(|object| !self.is_skipped(object.resource()))
+            {
                 self.guard(object.resource(), self.read_details(object).await)?;
             }
         }
@@ -287,7 +312,9 @@ impl Engine {
         let wanted = Resource::ALL.into_iter().filter(|resource| plan.wants(*resource));
         if !skipped.is_empty() && wanted.clone().all(|resource| skipped.contains_key(&resource)) {
             let scopes: Vec<&str> = skipped.values().copied().collect();
-            return Err(SyncError::NoScope { scopes: scopes.join(", ") });
+            return Err(SyncError::NoScope {
+                scopes: scopes.join(", "),
+            });
         }
         Ok(())
     }

@@ -24,7 +24,9 @@ impl Engine {
         if known.is_some() && !self.settings.accept_workspace {
             self.recognise().await?;
         }
-        self.store.write(move |batch| batch.set_state(Identity::ENTRY, &now)).await?;
+        self.store
+            .write(move |batch| batch.set_state(Identity::ENTRY, &now))
+            .await?;
         Ok(())
     }
 
@@ -32,7 +34,10 @@ impl Engine {
     /// of creation are not.
     async fn recognise(&self) -> Result<(), SyncError> {
         for object in Object::ALL {
-            let sample = self.store.write(move |batch| batch.sample_created(object, SAMPLE)).await?;
+            let sample = self
+                .store
+                .write(move |batch| batch.sample_created(object, SAMPLE))
+                .await?;
             let fit = {
                 let ids: Vec<RecordId> = sample.iter().map(|(id, _)| id.clone()).collect();
                 ListQuery::ids_that_fit(&ids)
@@ -55,12 +60,18 @@ impl Engine {
                 .iter()
                 .filter(|record| {
                     let created = instant(resource, record, "createdAt").map(|at| at.to_string());
-                    created.is_some() && sample.iter().any(|(id, known)| *id == record.id && created.as_ref() == Some(known))
+                    created.is_some()
+                        && sample
+                            .iter()
+                            .any(|(id, known)| *id == record.id && created.as_ref() == Some(known))
                 })
                 .count();
             // Records may have been removed since; that most of a sample are gone or others is another workspace.
             if met * 2 < sample.len() {
-                return Err(SyncError::OtherWorkspace { asked: sample.len(), met });
+                return Err(SyncError::OtherWorkspace {
+                    asked: sample.len(),
+                    met,
+                });
             }
             return Ok(());
         }

@@ -81,7 +81,11 @@ impl Job {
                 if let (Some(served_at), Some(sweep)) = (walk.served_at, Sweep::load(batch, *object)?)
                     && sweep.served_at.is_none_or(|known| served_at < known)
                 {
-                    Sweep { served_at: Some(served_at), ..sweep }.store(batch, *object)?;
+                    Sweep {
+                        served_at: Some(served_at),
+                        ..sweep
+                    }
+                    .store(batch, *object)?;
                 }
                 batch.set_state(entry, walk)
             }
@@ -93,8 +97,12 @@ impl Job {
         match self {
             Job::Changes(object) => {
                 let known = Changes::load(batch, *object)?;
-                Changes { watermark: known.watermark.max(walk.high), served_at: walk.served_at, walk: None }
-                    .store(batch, *object)
+                Changes {
+                    watermark: known.watermark.max(walk.high),
+                    served_at: walk.served_at,
+                    walk: None,
+                }
+                .store(batch, *object)
             }
             Job::Slice(object, entry) => {
                 self.checkpoint(batch, walk)?;
@@ -147,7 +155,15 @@ impl Engine {
             let facts = facts(resource, &walk.range, &arrived);
             let before = walk.frontier;
             let (next, odd) = walk.take(&facts);
-            let storing = self.store_page(job, arrived, before, &walk, &next, odd, credit.take_if(|_| next != Next::Page));
+            let storing = self.store_page(
+                job,
+                arrived,
+                before,
+                &walk,
+                &next,
+                odd,
+                credit.take_if(|_| next != Next::Page),
+            );
             let stored = if next == Next::Page {
                 let (stored, fetched) = tokio::join!(storing, self.fetch(job, &walk, credit.take()));
                 ahead = Some(fetched);
@@ -173,15 +189,27 @@ impl Engine {
     async fn fetch(&self, job: &Job, walk: &Walk, credit: Option<Credit>) -> Result<Arrived, SyncError> {
         let resource = job.object().resource();
         let query = walk.query(resource).asking(job.doing(), resource)?;
-        let query = if walk.cursor.is_none() && self.shows_totals(walk) { query.count_exact() } else { query };
+        let query = if walk.cursor.is_none() && self.shows_totals(walk) {
+            query.count_exact()
+        } else {
+            query
+        };
         let prepaid = credit.is_some_and(|credit| credit.is_good(self.clock.now()));
         if let (Some(credit), false) = (credit, prepaid) {
             self.give_back(Some(credit)).await?;
         }
-        let answer = self.client.list(&query, job.purpose(), prepaid).await.asking(job.doing(), resource)?;
+        let answer = self
+            .client
+            .list(&query, job.purpose(), prepaid)
+            .await
+            .asking(job.doing(), resource)?;
         let layout = self.store.layout();
         let page = decoded(resource, &answer, &layout, job.doing())?;
-        Ok(Arrived { answer, page, layout: layout.version })
+        Ok(Arrived {
+            answer,
+            page,
+            layout: layout.version,
+        })
     }
 
     async fn give_back(&self, credit: Option<Credit>) -> Result<(), SyncError> {
@@ -199,9 +227,13 @@ impl Engine {
         odd: Option<Oddity>,
     ) -> Result<Walk, SyncError> {
         let resource = job.object().resource();
-        let Next::Restart(walks) = walk.restart() else { return Err(SyncError::NotAdvancing { resource }) };
+        let Next::Restart(walks) = walk.restart() else {
+            return Err(SyncError::NotAdvancing { resource });
+        };
         let mut walks = walks.into_iter();
-        let Some(first) = walks.next() else { return Err(SyncError::NotAdvancing { resource }) };
+        let Some(first) = walks.next() else {
+            return Err(SyncError::NotAdvancing { resource });
+        };
         let mut later = Vec::new();
         for (n, walk) in walks.enumerate() {
             if let Job::Slice(object, entry) = job {
@@ -216,7 +248,9 @@ impl Engine {
                 for (job, walk) in &later {
                     job.checkpoint(batch, walk)?;
                 }
-                odd.map_or(Ok(()), |odd| batch.note_oddity(odd.word(), resource, odd.sentence(), now))
+                odd.map_or(Ok(()), |odd| {
+                    batch.note_oddity(odd.word(), resource, odd.sentence(), now)
+                })
             })
             .await?;
         Ok(first)
@@ -239,7 +273,8 @@ impl Engine {
         let ends = *next == Next::End;
         loop {
             let (job_, walk_, purse, odd_) = (job.clone(), walk.clone(), self.purse.clone(), odd.clone());
-            let (page, asked_at, now, version) = (arrived.page, arrived.answer.asked_at, self.clock.now(), arrived.layout);
+            let (page, asked_at, now, version) =
+                (arrived.page, arrived.answer.asked_at, self.clock.now(), arrived.layout);
             let stored = self.store.write(move |batch| {
                 batch.expect_layout(version)?;
                 let phase = batch.phase(object)?;
@@ -250,8 +285,16 @@ impl Engine {
                 if matches!(job_, Job::Slice(..)) && phase == Phase::Kept {
                     super::removals::note_missing(batch, object, &walk_, before, &page.records, ends)?;
                 }
-                if ends { job_.finish(batch, &walk_)? } else { job_.checkpoint(batch, &walk_)? }
-                let credit = if goes_on { purse.prepay(batch, job_.purpose())? } else { None };
+                if ends {
+                    job_.finish(batch, &walk_)?
+                } else {
+                    job_.checkpoint(batch, &walk_)?
+                }
+                let credit = if goes_on {
+                    purse.prepay(batch, job_.purpose())?
+                } else {
+                    None
+                };
                 if let Some(unused) = unused {
                     purse.give_back(batch, unused)?;
                 }
@@ -262,7 +305,11 @@ impl Engine {
                 Err(StoreError::StaleLayout) => {
                     let layout = self.store.layout();
                     let page = decoded(object.resource(), &arrived.answer, &layout, job.doing())?;
-                    arrived = Arrived { answer: arrived.answer, page, layout: layout.version };
+                    arrived = Arrived {
+                        answer: arrived.answer,
+                        page,
+                        layout: layout.version,
+                    };
                 }
                 other => return Ok(other?),
             }
@@ -275,10 +322,29 @@ fn decoded(resource: Resource, answer: &ListAnswer, layout: &Layout, doing: &'st
 }
 
 fn facts(resource: Resource, range: &Range, arrived: &Arrived) -> Facts {
-    let by = if matches!(range, Range::Changes { .. }) { "updatedAt" } else { "createdAt" };
-    let keys = arrived.page.records.iter().map(|record| instant(resource, record, by)).collect();
-    let high = arrived.page.records.iter().filter_map(|record| instant(resource, record, "updatedAt")).max();
-    Facts { keys, high, next: arrived.page.next.clone(), date: arrived.answer.date }
+    let by = if matches!(range, Range::Changes { .. }) {
+        "updatedAt"
+    } else {
+        "createdAt"
+    };
+    let keys = arrived
+        .page
+        .records
+        .iter()
+        .map(|record| instant(resource, record, by))
+        .collect();
+    let high = arrived
+        .page
+        .records
+        .iter()
+        .filter_map(|record| instant(resource, record, "updatedAt"))
+        .max();
+    Facts {
+        keys,
+        high,
+        next: arrived.page.next.clone(),
+        date: arrived.answer.date,
+    }
 }
 
 /// A record's timestamp with all its digits: a column may hold it cut, `extra` has it whole.
@@ -297,7 +363,14 @@ pub(super) fn instant(resource: Resource, record: &Record, wire: &str) -> Option
 impl Engine {
     /// Adds what a page did to the run's tally, and tells whoever listens.
     fn tell(&self, resource: Resource, rows: u64, noted: &Noted) {
-        self.count(&Tally { warnings: noted.tally.warnings + noted.oddities, ..noted.tally });
-        self.observer.on(super::observe::Event::Stored { resource, rows, ru: self.spent() });
+        self.count(&Tally {
+            warnings: noted.tally.warnings + noted.oddities,
+            ..noted.tally
+        });
+        self.observer.on(super::observe::Event::Stored {
+            resource,
+            rows,
+            ru: self.spent(),
+        });
     }
 }

@@ -122,7 +122,9 @@ impl Engine {
     /// Those of the ids that the service does not have, for 1 RU a list of them; what it has is applied on the way.
     pub(super) async fn absent(&self, object: Object, ids: &[RecordId]) -> Result<Vec<RecordId>, SyncError> {
         let resource = object.resource();
-        let Some(first) = ids.first() else { return Ok(Vec::new()) };
+        let Some(first) = ids.first() else {
+            return Ok(Vec::new());
+        };
         if !first.fits_a_list() {
             // A comma cannot be escaped in a list (rule 2): such a record is asked for on its own.
             let here = match self.client.detail(object, first, Purpose::Audit, false).await {
@@ -133,14 +135,21 @@ impl Engine {
             };
             return Ok(if here { Vec::new() } else { vec![first.clone()] });
         }
-        let query = ListQuery::new(resource).ids(ids).asking("confirm removals of", resource)?;
-        let answer = self.client.list(&query, Purpose::Audit, false).await.asking("confirm removals of", resource)?;
+        let query = ListQuery::new(resource)
+            .ids(ids)
+            .asking("confirm removals of", resource)?;
+        let answer = self
+            .client
+            .list(&query, Purpose::Audit, false)
+            .await
+            .asking("confirm removals of", resource)?;
         let layout = self.store.layout();
         let page = decode::page(resource, &answer.body, &layout).asking("confirm removals of", resource)?;
         let here: HashSet<RecordId> = page.records.iter().map(|record| record.id.clone()).collect();
         if page.next.is_none() && page.unusable == 0 {
             let gone = ids.iter().filter(|id| !here.contains(*id)).cloned().collect();
-            self.apply_found(object, page.records, answer.asked_at, layout.version).await?;
+            self.apply_found(object, page.records, answer.asked_at, layout.version)
+                .await?;
             return Ok(gone);
         }
         // An answer that is not whole proves no absence.
@@ -188,7 +197,10 @@ impl Engine {
                 Ok(removed)
             })
             .await?;
-        self.count(&crate::store::Tally { removed, ..Default::default() });
+        self.count(&crate::store::Tally {
+            removed,
+            ..Default::default()
+        });
         Ok(())
     }
 }
@@ -199,7 +211,10 @@ mod tests {
 
     #[test]
     fn an_outage_is_told_from_ordinary_removals() {
-        let by_itself = Removals { most: 0.2, accepted: false };
+        let by_itself = Removals {
+            most: 0.2,
+            accepted: false,
+        };
         for (going, of, allowed) in [
             (0, 0, true),
             (9, 9, true),
@@ -210,7 +225,13 @@ mod tests {
             (100_000, 100_000, false),
         ] {
             assert_eq!(by_itself.allows(going, of), allowed, "{going} of {of}");
-            assert!(Removals { accepted: true, ..by_itself }.allows(going, of));
+            assert!(
+                Removals {
+                    accepted: true,
+                    ..by_itself
+                }
+                .allows(going, of)
+            );
         }
     }
 }

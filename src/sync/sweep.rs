@@ -57,18 +57,30 @@ impl Engine {
     /// looks like, if it does.
     pub(super) async fn sweep(&self, object: Object, removals: Removals) -> Result<Option<Outage>, SyncError> {
         let phase = self.store.write(move |batch| batch.phase(object)).await?;
-        let work = if phase == Phase::FirstCopy { "full copy" } else { "sweep" };
+        let work = if phase == Phase::FirstCopy {
+            "full copy"
+        } else {
+            "sweep"
+        };
         self.begins(object.resource(), work, None);
         self.begin_sweep(object, removals.accepted).await?;
         self.walk_slices(object).await?;
         self.ends(object.resource());
         if let Confirmed::LooksLikeOutage { going, of } = self.confirm_removals(object, removals).await? {
-            let outage = Outage { going, of, seen_at: self.clock.now() };
-            self.store.write(move |batch| batch.set_state(&Outage::entry(object), &outage)).await?;
+            let outage = Outage {
+                going,
+                of,
+                seen_at: self.clock.now(),
+            };
+            self.store
+                .write(move |batch| batch.set_state(&Outage::entry(object), &outage))
+                .await?;
             return Ok(Some(outage));
         }
         let finished = self.clock.now();
-        self.store.write(move |batch| end_sweep(batch, object, finished)).await?;
+        self.store
+            .write(move |batch| end_sweep(batch, object, finished))
+            .await?;
         Ok(None)
     }
 
@@ -86,7 +98,13 @@ impl Engine {
                 }
                 batch.clear_state(&Outage::entry(object))?;
                 batch.clear_nominations(object)?;
-                Sweep { began: now, served_at: None, high: None, rows: 0 }.store(batch, object)?;
+                Sweep {
+                    began: now,
+                    served_at: None,
+                    high: None,
+                    rows: 0,
+                }
+                .store(batch, object)?;
                 for (number, range) in slices(batch, object, workers)?.into_iter().enumerate() {
                     batch.set_state(&Sweep::slice_entry(object, number), &Walk::new(range, &key))?;
                 }
@@ -98,8 +116,10 @@ impl Engine {
 
     async fn walk_slices(&self, object: Object) -> Result<(), SyncError> {
         let key = self.client.key_fingerprint();
-        let slices: Vec<(String, Walk)> =
-            self.store.write(move |batch| batch.states(&Sweep::slice_prefix(object))).await?;
+        let slices: Vec<(String, Walk)> = self
+            .store
+            .write(move |batch| batch.states(&Sweep::slice_prefix(object)))
+            .await?;
         let mut walks = Vec::new();
         for (entry, walk) in slices {
             let mut under_key = walk.under_key(key).into_iter();
@@ -114,7 +134,9 @@ impl Engine {
             walks.extend(first.map(|walk| (entry, walk)));
         }
         // The client's pace bounds how many are under way at once.
-        let running = walks.into_iter().map(|(entry, walk)| self.walk(Job::Slice(object, entry), walk));
+        let running = walks
+            .into_iter()
+            .map(|(entry, walk)| self.walk(Job::Slice(object, entry), walk));
         for ended in join_all(running).await {
             ended?;
         }
@@ -148,13 +170,26 @@ fn slices(batch: &Batch<'_>, object: Object, workers: u64) -> Result<Vec<Range>,
 }
 
 fn end_sweep(batch: &Batch<'_>, object: Object, finished: Instant) -> Result<(), StoreError> {
-    let Some(sweep) = Sweep::load(batch, object)? else { return Ok(()) };
+    let Some(sweep) = Sweep::load(batch, object)? else {
+        return Ok(());
+    };
     if batch.phase(object)? == Phase::FirstCopy {
         batch.finish_first_copy(object)?;
         // The first changes walk begins where the copy began, less the overlap.
-        Changes { watermark: sweep.high, served_at: sweep.served_at, walk: None }.store(batch, object)?;
+        Changes {
+            watermark: sweep.high,
+            served_at: sweep.served_at,
+            walk: None,
+        }
+        .store(batch, object)?;
     }
-    batch.set_state(&Fresh::sweep(object), &Fresh { began: sweep.began, finished })?;
+    batch.set_state(
+        &Fresh::sweep(object),
+        &Fresh {
+            began: sweep.began,
+            finished,
+        },
+    )?;
     batch.clear_state(&Outage::entry(object))?;
     Sweep::clear(batch, object)
 }

@@ -1,5 +1,7 @@
 //! The client against a service that answers from a script.
 
+#![expect(clippy::unwrap_used, reason = "a test's helpers may fail as its tests do")]
+
 mod scripted;
 
 use std::io::Write;

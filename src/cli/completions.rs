@@ -1,0 +1,28 @@
+//! `crm-mirror completions`: the completion script of a shell.
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use super::exit::Exit;
+use super::failure::Failure;
+use super::{Cli, output};
+
+/// Print the completion script of a shell.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "Example:\n  crm-mirror completions bash > /etc/bash_completion.d/crm-mirror")]
+pub struct CompletionsArgs {
+    /// The shell.
+    shell: Shell,
+}
+
+/// Carries the verb out.
+///
+/// # Errors
+/// Whatever stdout says.
+pub fn run(args: &CompletionsArgs) -> Result<Exit, Failure> {
+    // The generator panics when its writer fails, and memory does not.
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "crm-mirror", &mut script);
+    output::raw(&script)?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,116 @@
+//! The exit codes: a contract with scripts and units, in one table.
+
+use std::process::ExitCode;
+
+use crate::api::meter::Refused;
+use crate::api::{ApiError, Fate};
+
+/// How the program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Exit {
+    /// Done. A missing scope of one object is a warning, not a failure.
+    Done = 0,
+    /// `verify` found differences.
+    Differences = 1,
+    /// The command line was not understood.
+    Usage = 2,
+    /// Refused to mirror what looks like an outage.
+    Outage = 65,
+    /// The service cannot be reached, or does not answer as it should.
+    Unavailable = 69,
+    /// A mistake of this program.
+    Internal = 70,
+    /// The database or the disk.
+    Storage = 74,
+    /// Stopped for the budget or a hold; what is stored is resumed.
+    Paused = 75,
+    /// The key is refused, or without any scope.
+    KeyRefused = 77,
+    /// The configuration: a missing key and another workspace's included.
+    Config = 78,
+}
+
+impl Exit {
+    /// Every code with its meaning, for people.
+    pub const TABLE: [(Exit, &'static str); 10] = [
+        (Exit::Done, "done"),
+        (Exit::Differences, "verify found differences"),
+        (Exit::Usage, "the command line was not understood"),
+        (Exit::Outage, "refused to mirror what looks like an outage"),
+        (Exit::Unavailable, "the service is unavailable"),
+        (Exit::Internal, "internal error"),
+        (Exit::Storage, "database or disk"),
+        (Exit::Paused, "stopped for the budget or a hold; will resume"),
+        (Exit::KeyRefused, "the key is refused, or without any scope"),
+        (Exit::Config, "configuration"),
+    ];
+
+    /// The number.
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The end that a failure of the service means, where nothing went on after it.
+    pub fn of_api(error: &ApiError) -> Exit {
+        match error.fate() {
+            Fate::StopAll | Fate::SkipObject => Exit::KeyRefused,
+            Fate::Hold | Fate::Pause => Exit::Paused,
+            Fate::Retry => Exit::Unavailable,
+            Fate::Gone | Fate::Rebase | Fate::SkipRecord | Fate::BadRequest | Fate::StopRun => match error {
+                ApiError::Refused(Refused::Ledger) => Exit::Storage,
+                ApiError::Redirected { .. } | ApiError::Setup { .. } => Exit::Config,
+                ApiError::TooLarge { .. } | ApiError::NotUnderstood(_) => Exit::Unavailable,
+                // 404 to a whole list is an address without the service behind it.
+                ApiError::Status(rejection) if rejection.status == 404 => Exit::Unavailable,
+                _ => Exit::Internal,
+            },
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::{ApiKey, Rejection};
+    use crate::model::Instant;
+    use std::time::Duration;
+
+    #[test]
+    fn the_codes_are_the_contract() {
+        let codes = Exit::TABLE.map(|(exit, _)| exit.code());
+        assert_eq!(codes, [0, 1, 2, 65, 69, 70, 74, 75, 77, 78]);
+    }
+
+    #[test]
+    fn failures_of_the_service_have_their_codes() {
+        let key = ApiKey::new("k").unwrap();
+        let status = |status| ApiError::Status(Box::new(Rejection::read(status, b"", None, &key)));
+        let refills_at = Instant::EPOCH;
+        let after = Duration::from_secs(1);
+        for (error, code) in [
+            (status(401), 77),
+            (status(403), 77),
+            (status(429), 75),
+            (status(503), 69),
+            (status(404), 69),
+            (status(400), 70),
+            (status(418), 70),
+            (ApiError::Timeout { tries: 1, after }, 69),
+            (ApiError::TooLarge { limit: 1 }, 69),
+            (ApiError::Refused(Refused::Budget { refills_at }), 75),
+            (ApiError::Refused(Refused::Hold { until: refills_at }), 75),
+            (ApiError::Refused(Refused::Stopping), 75),
+            (ApiError::Refused(Refused::Ledger), 74),
+            (ApiError::Redirected { status: 301 }, 78),
+        ] {
+            assert_eq!(Exit::of_api(&error).code(), code, "{error}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! A verb that failed: what is said on stderr, and the code it ends with.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::io;
+
+use super::exit::Exit;
+use crate::api::ApiError;
+use crate::config::ConfigError;
+
+/// Why a verb ended early.
+#[derive(Debug)]
+pub struct Failure {
+    exit: Exit,
+    /// `None` where there is nobody left to tell: the reader of stdout is gone.
+    error: Option<Box<dyn Error + Send + Sync>>,
+    hint: Option<String>,
+}
+
+impl Failure {
+    /// A failure with its code.
+    pub fn new(exit: Exit, error: impl Into<Box<dyn Error + Send + Sync>>) -> Failure {
+        Failure {
+            exit,
+            error: Some(error.into()),
+            hint: None,
+        }
+    }
+
+    /// Adds a next move.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Failure {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The code.
+    pub fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    /// What stands on stderr: the whole chain of causes on one line, the hint on the next.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        if let Some(error) = &self.error {
+            let _ = write!(text, "error: {error}");
+            let mut cause = error.source();
+            while let Some(error) = cause {
+                let _ = write!(text, ": {error}");
+                cause = error.source();
+            }
+            text.push('\n');
+            if let Some(hint) = &self.hint {
+                let _ = writeln!(text, "hint: {hint}");
+            }
+        }
+        text
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Failure {
+        let hint = error.hint().map(String::from);
+        Failure {
+            hint,
+            ..Failure::new(Exit::Config, error)
+        }
+    }
+}
+
+impl From<ApiError> for Failure {
+    fn from(error: ApiError) -> Failure {
+        let hint = error.hint().map(String::from);
+        Failure {
+            hint,
+            ..Failure::new(Exit::of_api(&error), error)
+        }
+    }
+}
+
+/// For writing to stdout. A reader that went away (`| head`) has what it wanted: the end is silent and good.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            Failure {
+                exit: Exit::Done,
+                error: None,
+                hint: None,
+            }
+        } else {
+            Failure::new(Exit::Storage, error)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chain_and_the_hint_are_told() {
+        let source = io::Error::from(io::ErrorKind::NotFound);
+        let path = "/x.toml".into();
+        let failure = Failure::from(ConfigError::File { path, source });
+        assert_eq!(failure.exit(), Exit::Config);
+        assert_eq!(
+            failure.text(),
+            "error: could not read the configuration file /x.toml: entity not found\n\
+             hint: `crm-mirror init` writes a commented file\n"
+        );
+    }
+
+    #[test]
+    fn a_reader_that_went_away_is_no_failure() {
+        let failure = Failure::from(io::Error::from(io::ErrorKind::BrokenPipe));
+        assert_eq!((failure.exit(), failure.text()), (Exit::Done, String::new()));
+        assert_eq!(Failure::from(io::Error::other("disk full")).exit(), Exit::Storage);
+    }
+}

@@ -1,0 +1,160 @@
+//! The command line: one file per verb, each with its arguments and a `run` that makes one library call.
+//!
+//! A verb returns an [`Exit`] or a [`Failure`]; this page parses, dispatches, and says what went wrong. To add a verb:
+//! a file with `…Args` and `run`, a line in [`Verb`], a line in `dispatch`.
+//!
+//! # Always true
+//! - stdout carries the answer and nothing else; progress, logs and errors go to stderr.
+//! - A reader of stdout that goes away ends the program silently.
+
+pub mod completions;
+pub mod exit;
+pub mod failure;
+pub mod human;
+pub mod init;
+pub mod logging;
+pub mod man;
+pub mod output;
+pub mod progress;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::{Args, Parser, Subcommand};
+
+pub use exit::Exit;
+pub use failure::Failure;
+
+use crate::config::{Config, ConfigError, Sources};
+
+/// Keeps an exact, queryable copy of a CRM workspace in one SQLite file.
+#[derive(Parser, Clone, Debug)]
+#[command(
+    name = "crm-mirror",
+    version,
+    max_term_width = 100,
+    after_help = "Example:\n  crm-mirror init --base-url https://api.example.com/v1\n\n\
+                  Exit codes: 0 done, 1 differences, 2 usage, 65 looks like an outage, 69 service unavailable, \
+                  70 internal, 74 database or disk, 75 stopped for budget or hold, 77 key refused, 78 configuration."
+)]
+pub struct Cli {
+    /// What every verb takes.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// Arguments that may stand before or after the verb.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Global {
+    /// The configuration file [default: /etc/crm-mirror/config.toml, if it exists].
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
+    pub config: Option<PathBuf>,
+    /// How much is logged: error, warn, info, debug, trace, or a filter.
+    #[arg(long, global = true, value_name = "LEVEL", help_heading = "Global options")]
+    pub log_level: Option<String>,
+    /// The form of the log's lines: auto, text or json.
+    #[arg(long, global = true, value_name = "FORMAT", help_heading = "Global options")]
+    pub log_format: Option<String>,
+}
+
+impl Global {
+    /// Reads the configuration, with these flags over it.
+    ///
+    /// # Errors
+    /// [`ConfigError`] names the key and where it stands.
+    pub fn load(&self) -> Result<Config, ConfigError> {
+        Config::load(&Sources::of_process(self.config.clone(), self.flags()))
+    }
+
+    fn flags(&self) -> Vec<(&'static str, String)> {
+        let given = [("log.level", &self.log_level), ("log.format", &self.log_format)];
+        given
+            .into_iter()
+            .filter_map(|(key, text)| Some((key, text.clone()?)))
+            .collect()
+    }
+}
+
+/// What to do.
+#[derive(Subcommand, Clone, Debug)]
+pub enum Verb {
+    /// Write a commented configuration file.
+    Init(init::InitArgs),
+    /// Print the completion script of a shell.
+    Completions(completions::CompletionsArgs),
+    /// Print the manual page.
+    Man(man::ManArgs),
+}
+
+/// Runs the program with these arguments, the program's own name first.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(e) => {
+            // Help and version go to stdout and are no error. A reader that went away is none either.
+            let _ = e.print();
+            return match e.kind() {
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Done,
+                _ => Exit::Usage,
+            };
+        }
+    };
+    // The hook has told what happened; a panic must still end with the contract's code.
+    let done = catch_unwind(AssertUnwindSafe(|| dispatch(&cli)));
+    match done.unwrap_or_else(|_| Err(Failure::new(Exit::Internal, "this is a mistake of crm-mirror"))) {
+        Ok(exit) => exit,
+        Err(failure) => {
+            // Where stderr is gone, there is nobody to tell that it is.
+            let _ = std::io::stderr().write_all(failure.text().as_bytes());
+            failure.exit()
+        }
+    }
+}
+
+fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
+    match &cli.verb {
+        Verb::Init(args) => init::run(args),
+        Verb::Completions(args) => completions::run(args),
+        Verb::Man(args) => man::run(args),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed_and_every_help_has_an_example() {
+        Cli::command().debug_assert();
+        for command in Cli::command().get_subcommands().chain([&Cli::command()]) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Example:\n  crm-mirror"), "{}", command.get_name());
+        }
+    }
+
+    #[test]
+    fn global_options_stand_before_or_after_the_verb() {
+        for line in [
+            "crm-mirror --config c.toml --log-level debug man",
+            "crm-mirror man --config c.toml --log-level debug",
+        ] {
+            let cli = Cli::try_parse_from(line.split(' ')).unwrap();
+            assert_eq!(cli.global.config, Some(PathBuf::from("c.toml")));
+            assert_eq!(cli.global.flags(), [("log.level", "debug".to_string())]);
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_not_understood_is_a_usage_error() {
+        let main = |line: &str| main(line.split(' ').map(OsString::from));
+        assert_eq!(main("crm-mirror frobnicate"), Exit::Usage);
+        assert_eq!(main("crm-mirror init --base-url http://example.com/v1"), Exit::Usage);
+    }
+}

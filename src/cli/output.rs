@@ -1,0 +1,134 @@
+//! What a verb says on stdout: a table for people, or one JSON document for programs. Never a colour.
+//!
+//! Nothing here panics when the reader goes away: every write returns its error, and [`super::failure`] makes a silent
+//! end of it.
+
+use std::io::{self, IsTerminal, Write};
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use serde::Serialize;
+
+/// Which side a column leans to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Column {
+    /// Text.
+    Left(&'static str),
+    /// Numbers.
+    Right(&'static str),
+}
+
+impl Column {
+    fn title(self) -> &'static str {
+        match self {
+            Column::Left(title) | Column::Right(title) => title,
+        }
+    }
+}
+
+/// Writes one JSON document, indented, and a newline.
+///
+/// # Errors
+/// Whatever stdout says.
+pub fn json(value: &impl Serialize) -> io::Result<()> {
+    let mut text = serde_json::to_vec_pretty(value)?;
+    text.push(b'\n');
+    raw(&text)
+}
+
+/// Writes a text, and a newline if it does not end in one.
+///
+/// # Errors
+/// Whatever stdout says.
+pub fn text(text: &str) -> io::Result<()> {
+    let newline: &[u8] = if text.is_empty() || text.ends_with('\n') {
+        b""
+    } else {
+        b"\n"
+    };
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.write_all(newline)?;
+    out.flush()
+}
+
+/// Writes bytes as they are.
+///
+/// # Errors
+/// Whatever stdout says.
+pub fn raw(bytes: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes)?;
+    out.flush()
+}
+
+/// Writes a table as wide as the terminal, or as wide as it needs to be elsewhere.
+///
+/// # Errors
+/// Whatever stdout says.
+pub fn table(columns: &[Column], rows: impl IntoIterator<Item = Vec<String>>) -> io::Result<()> {
+    text(&render(columns, rows, io::stdout().is_terminal()))
+}
+
+/// A table as text: columns apart by two spaces, a line below the titles.
+pub fn render(columns: &[Column], rows: impl IntoIterator<Item = Vec<String>>, terminal: bool) -> String {
+    let mut table = Table::new();
+    table
+        .load_preset(presets::NOTHING)
+        .set_header(columns.iter().map(|column| column.title()));
+    if terminal {
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+    } else {
+        // What is piped is searched and cut by programs: a row stays one line.
+        table
+            .force_no_tty()
+            .set_content_arrangement(ContentArrangement::Disabled);
+    }
+    for row in rows {
+        table.add_row(row.iter().map(|cell| plain(cell)));
+    }
+    for (column, meaning) in table.column_iter_mut().zip(columns) {
+        column.set_padding((0, 2));
+        if let Column::Right(_) = meaning {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_string()).collect();
+    let mut text = lines.join("\n");
+    text.push('\n');
+    text
+}
+
+/// A text of the mirror on one line, without what could move a terminal's cursor or change its colours.
+pub fn plain(text: &str) -> String {
+    let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars()
+        .map(|c| match c {
+            c if c.is_control() => ' ',
+            c if turns(c) => '\u{fffd}',
+            c => c,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piped_table_has_one_line_a_row_and_no_colours() {
+        let columns = [Column::Left("object"), Column::Right("rows")];
+        let rows = vec![
+            vec!["contacts".into(), "12,345".into()],
+            vec!["x\u{1b}[31m\ny".repeat(40), "1".into()],
+        ];
+        let text = render(&columns, rows, false);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 3);
+        assert!(lines[0].starts_with("object") && lines[0].ends_with("rows"), "{text}");
+        assert!(
+            lines[1].starts_with("contacts ") && lines[1].ends_with(" 12,345"),
+            "{text}"
+        );
+        assert!(!text.contains('\u{1b}'));
+    }
+}

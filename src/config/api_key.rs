@@ -1,0 +1,63 @@
+//! Where the API key is, and reading it when it is needed.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::PathBuf;
+
+use secrecy::{ExposeSecret, SecretString};
+
+use super::error::ConfigError;
+use super::layers::{Environment, KEY_VARIABLE};
+use crate::api::ApiKey;
+
+/// The name of the systemd credential.
+const CREDENTIAL: &str = "api-key";
+/// No key is longer: a file beyond this is some other file.
+const LONGEST_FILE: u64 = 64 * 1024;
+
+/// Where the key is.
+#[derive(Clone, Debug)]
+pub(super) enum KeySource {
+    /// In the environment; it wins over every file.
+    Variable(SecretString),
+    /// In a file of its own.
+    File(PathBuf),
+    /// Nowhere.
+    Nowhere,
+}
+
+impl KeySource {
+    /// The environment, else the file named, else the systemd credential if there is one.
+    pub fn find(env: &Environment, key_file: Option<PathBuf>) -> KeySource {
+        if let Some(key) = env.get(KEY_VARIABLE) {
+            return KeySource::Variable(SecretString::from(key));
+        }
+        let credential = || {
+            let path = env.directory("CREDENTIALS_DIRECTORY")?.join(CREDENTIAL);
+            path.exists().then_some(path)
+        };
+        key_file.or_else(credential).map_or(KeySource::Nowhere, KeySource::File)
+    }
+
+    /// Reads the key. White space around it, such as the newline of an editor, is not part of it.
+    pub fn read(&self) -> Result<ApiKey, ConfigError> {
+        let (text, place) = match self {
+            KeySource::Nowhere => return Err(ConfigError::NoKey),
+            KeySource::Variable(key) => (key.clone(), KEY_VARIABLE.to_string()),
+            KeySource::File(path) => {
+                let text = read_file(path).map_err(|source| ConfigError::KeyFile {
+                    path: path.clone(),
+                    source,
+                })?;
+                (text, path.display().to_string())
+            }
+        };
+        ApiKey::new(text.expose_secret().trim()).map_err(|source| ConfigError::BadKey { place, source })
+    }
+}
+
+fn read_file(path: &PathBuf) -> io::Result<SecretString> {
+    let mut text = String::new();
+    File::open(path)?.take(LONGEST_FILE).read_to_string(&mut text)?;
+    Ok(SecretString::from(text))
+}

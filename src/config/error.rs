@@ -1,0 +1,95 @@
+//! What can be wrong with the configuration: one sentence, and where there is one, a next move.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::api::key::NotAKey;
+
+/// A configuration that cannot be used. Every one of them ends the program with exit code 78.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A file that cannot be read.
+    #[error("could not read the configuration file {path}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file that is not TOML.
+    #[error("{place} is not TOML: {reason}")]
+    Syntax {
+        /// The file.
+        place: String,
+        /// Where and why, without the line itself.
+        reason: String,
+    },
+    /// A key that does not exist.
+    #[error("unknown key `{key}` {place}{}", .meant.as_ref().map(|m| format!("; did you mean `{m}`?")).unwrap_or_default())]
+    Unknown {
+        /// The key, section included.
+        key: String,
+        /// Where it stands.
+        place: String,
+        /// The key that looks most like it.
+        meant: Option<&'static str>,
+    },
+    /// The API key itself in the file.
+    #[error("the API key must not stand {place}")]
+    KeyInFile {
+        /// Where it stands.
+        place: String,
+    },
+    /// A value that cannot be used.
+    #[error("`{key}` {place} {reason}")]
+    Value {
+        /// The key, section included.
+        key: String,
+        /// Where it stands.
+        place: String,
+        /// What it must be.
+        reason: String,
+    },
+    /// No address.
+    #[error("`api.base_url` is not set")]
+    NoBaseUrl,
+    /// No key.
+    #[error("there is no API key")]
+    NoKey,
+    /// A key file that cannot be read.
+    #[error("could not read the API key from {path}")]
+    KeyFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A key that is none.
+    #[error("the API key from {place} cannot be used")]
+    BadKey {
+        /// The file or the variable.
+        place: String,
+        /// What is wrong with it.
+        source: NotAKey,
+    },
+}
+
+impl ConfigError {
+    /// A next move for a person.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            ConfigError::File { .. } => Some("`crm-mirror init` writes a commented file"),
+            ConfigError::Unknown { .. } => Some("`crm-mirror init --stdout` prints every key"),
+            ConfigError::KeyInFile { .. } => Some("put it in a file of its own and name that in `api.key_file`"),
+            ConfigError::NoBaseUrl => {
+                Some("set it in the configuration file, or CRM_MIRROR_API__BASE_URL in the environment")
+            }
+            ConfigError::NoKey => Some(
+                "name its file in `api.key_file`, load the systemd credential `api-key`, or set CRM_MIRROR_API__KEY",
+            ),
+            ConfigError::KeyFile { .. } => Some("it must exist and be readable by the user that runs this"),
+            ConfigError::BadKey { .. } => Some("it must hold the key and nothing else, on one line"),
+            ConfigError::Syntax { .. } | ConfigError::Value { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! The contract's table of keys and defaults, the order of the layers, and errors that say where.
+
+use std::fs;
+use std::path::Path;
+
+use super::*;
+
+struct Case {
+    dir: tempfile::TempDir,
+    env: Vec<(&'static str, String)>,
+    flags: Vec<(&'static str, String)>,
+    file: Option<PathBuf>,
+}
+
+fn case() -> Case {
+    Case {
+        dir: tempfile::tempdir().unwrap(),
+        env: Vec::new(),
+        flags: Vec::new(),
+        file: None,
+    }
+}
+
+impl Case {
+    fn env(mut self, name: &'static str, value: impl Into<String>) -> Case {
+        self.env.push((name, value.into()));
+        self
+    }
+    fn flag(mut self, key: &'static str, value: &str) -> Case {
+        self.flags.push((key, value.into()));
+        self
+    }
+    fn file(mut self, text: &str) -> Case {
+        let path = self.dir.path().join("named.toml");
+        fs::write(&path, text).unwrap();
+        self.file = Some(path);
+        self
+    }
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+    fn load(&self) -> Result<Config, ConfigError> {
+        Config::load(&Sources {
+            file: self.file.clone(),
+            default_file: self.dir.path().join("config.toml"),
+            environment: self.env.iter().cloned().collect(),
+            flags: self.flags.clone(),
+        })
+    }
+    fn error(&self) -> String {
+        self.load().unwrap_err().to_string()
+    }
+}
+
+#[test]
+fn the_default_file_names_exactly_the_keys_there_are() {
+    let mut section = "";
+    let mut found = Vec::new();
+    for line in DEFAULT_TOML.lines() {
+        if let Some(name) = line.strip_prefix('[') {
+            section = name.trim_end_matches(']');
+        } else if let Some((key, _)) = line.trim_start_matches('#').split_once(" = ")
+            && key.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
+        {
+            found.push(format!("{section}.{key}"));
+        }
+    }
+    let known: Vec<String> = KEYS
+        .iter()
+        .flat_map(|(section, keys)| keys.iter().map(move |key| format!("{section}.{key}")))
+        .collect();
+    assert_eq!(found, known);
+}
+
+#[test]
+fn the_defaults_are_the_documented_ones() {
+    let config = case().load().unwrap();
+    assert_eq!(config.database, Path::new("mirror.db"));
+    assert_eq!(config.socket, Path::new("mirror.db.sock"));
+    let day = 24 * HOUR;
+    let budget = BudgetConfig {
+        limit: Ru::new(10_000),
+        window: day,
+        charge_failed: true,
+    };
+    assert_eq!(config.budget, budget);
+    let sync = SyncConfig {
+        objects: None,
+        schedule: Some(Cron::parse("0 */5 * * * *").unwrap()),
+        audit_schedule: Some(Cron::parse("0 0 */6 * * *").unwrap()),
+        sweep_schedule: Some(Cron::parse("0 0 3 * * SUN").unwrap()),
+        time_zone: TimeZone::get("UTC").unwrap(),
+        overlap: 60 * SECOND,
+        details: true,
+        detail_max_age: Some(30 * day),
+        max_removals: 0.2,
+    };
+    assert_eq!(config.sync, sync);
+    assert_eq!(config.history, Some(365 * day));
+    assert!(!config.write_back);
+    assert_eq!(
+        (config.log.level.as_str(), config.log.format),
+        ("info", LogFormat::Auto)
+    );
+    assert_eq!((config.concurrency, config.timeout), (4, 30 * SECOND));
+    assert!(config.base_url().is_none());
+    assert_eq!(config.api().unwrap_err().to_string(), "`api.base_url` is not set");
+}
+
+#[test]
+fn the_uncommented_manual_is_a_valid_file() {
+    let text = DEFAULT_TOML
+        .replace("\n#base_url", "\nbase_url")
+        .replace("\n#key_file", "\nkey_file");
+    let text = text.replace("\n#path", "\npath").replace("\n#socket", "\nsocket");
+    let config = case().file(&text).load().unwrap();
+    assert_eq!(config.base_url().unwrap().as_str(), "https://api.example.com/v1");
+    assert_eq!(config.socket, Path::new("/run/crm-mirror/control.sock"));
+}
+
+#[test]
+fn flags_win_over_the_environment_over_the_file() {
+    let text = "[api]\ntimeout = \"10s\"\nconcurrency = 7\n[log]\nlevel = \"warn\"\n";
+    let case = case()
+        .file(text)
+        .env("CRM_MIRROR_API__CONCURRENCY", "8")
+        .env("CRM_MIRROR_LOG__LEVEL", "debug")
+        .flag("log.level", "trace");
+    let config = case.load().unwrap();
+    assert_eq!(config.timeout, 10 * SECOND);
+    assert_eq!(config.concurrency, 8);
+    assert_eq!(config.log.level, "trace");
+}
+
+#[test]
+fn the_default_file_is_read_if_it_exists_and_a_named_one_must() {
+    let mut case = case();
+    fs::write(case.path().join("config.toml"), "[budget]\nlimit = 5\n").unwrap();
+    assert_eq!(case.load().unwrap().budget.limit, Ru::new(5));
+    case.file = Some(case.path().join("absent.toml"));
+    assert!(case.error().starts_with("could not read the configuration file "));
+}
+
+#[test]
+fn systemd_directories_are_the_defaults_of_a_unit() {
+    let case = case()
+        .env("STATE_DIRECTORY", "/var/lib/a:/var/lib/b")
+        .env("RUNTIME_DIRECTORY", "/run/a");
+    let config = case.load().unwrap();
+    assert_eq!(config.database, Path::new("/var/lib/a/mirror.db"));
+    assert_eq!(config.socket, Path::new("/run/a/control.sock"));
+}
+
+#[test]
+fn texts_of_the_environment_are_not_taken_for_numbers() {
+    let case = case()
+        .env("CRM_MIRROR_DATABASE__PATH", "0123456")
+        .env("CRM_MIRROR_DAEMON__SOCKET", "[true]")
+        .env("CRM_MIRROR_WRITE_BACK__ENABLED", "true")
+        .env("CRM_MIRROR_BUDGET__LIMIT", "12")
+        .env("CRM_MIRROR_SYNC__OBJECTS", "companies, contacts");
+    let config = case.load().unwrap();
+    assert_eq!(config.database, Path::new("0123456"));
+    assert_eq!(config.socket, Path::new("[true]"));
+    assert!(config.write_back);
+    assert_eq!(config.budget.limit, Ru::new(12));
+    assert_eq!(config.sync.objects, Some(vec![Resource::Contacts, Resource::Companies]));
+}
+
+#[test]
+fn unknown_keys_are_named_with_their_place() {
+    let unknown = case().file("[api]\ntiemout = \"1s\"\n");
+    let path = unknown.file.clone().unwrap();
+    assert_eq!(
+        unknown.error(),
+        format!(
+            "unknown key `api.tiemout` in {}; did you mean `api.timeout`?",
+            path.display()
+        )
+    );
+    let section = case().file("timeout = 3\n");
+    assert!(
+        section.error().starts_with("unknown key `timeout` in "),
+        "{}",
+        section.error()
+    );
+    assert!(section.error().ends_with("did you mean `api.timeout`?"));
+    let variable = case().env("CRM_MIRROR_SYNC__OVERLAPS", "1s");
+    assert_eq!(
+        variable.error(),
+        "unknown key `sync.overlaps` in the variable CRM_MIRROR_SYNC__OVERLAPS; did you mean `sync.overlap`?"
+    );
+    assert!(case().env("CRM_MIRROR_X", "1").error().contains("CRM_MIRROR_X"));
+    assert!(case().env("OTHER_X__Y", "1").load().is_ok());
+}
+
+#[test]
+fn wrong_values_are_named_with_their_place_and_reason() {
+    for (text, says) in [
+        ("[api]\nconcurrency = 0", "must be a whole number from 1 to 64"),
+        ("[api]\nconcurrency = \"many\"", "must be a whole number from 1 to 64"),
+        ("[api]\ntimeout = 30", "must be a text in quotes"),
+        ("[api]\ntimeout = \"2h\"", "must be from 1s to 1h"),
+        (
+            "[api]\nbase_url = \"http://crm.example.com/v1\"",
+            "plain http is allowed on loopback only",
+        ),
+        ("[budget]\nlimit = -1", "must be a whole number"),
+        ("[budget]\ncharge_failed = \"maybe\"", "must be true or false"),
+        ("[sync]\nschedule = \"*/5 * * * *\"", "must be a cron line with seconds"),
+        ("[sync]\ntime_zone = \"Mars/Olympus\"", "must be a time zone"),
+        (
+            "[sync]\nobjects = []",
+            "must be \"all\" or a list of contacts, companies",
+        ),
+        (
+            "[sync]\nobjects = [\"deals\"]",
+            "must be \"all\" or a list of contacts, companies",
+        ),
+        ("[sync]\ndetails = \"some\"", "must be \"all\" or \"off\""),
+        ("[sync]\nmax_removals = 2", "must be a number from 0 to 1"),
+        ("[log]\nlevel = \"a=b=c\"", "must be error, warn"),
+        ("[database]\npath = \"\"", "is empty"),
+    ] {
+        let case = case().file(text);
+        let error = case.error();
+        assert!(error.contains(says) && error.contains("named.toml"), "{text}: {error}");
+    }
+    let error = case().env("CRM_MIRROR_API__TIMEOUT", "soon").error();
+    assert!(
+        error.starts_with("`api.timeout` in the variable CRM_MIRROR_API__TIMEOUT must be"),
+        "{error}"
+    );
+}
+
+#[test]
+fn schedules_can_be_off_and_ages_for_ever() {
+    let config = case()
+        .file(
+            "[sync]\nsweep_schedule = \"off\"\ndetail_max_age = \"0\"\nmax_removals = 1\n[history]\nretention = \"0\"",
+        )
+        .load()
+        .unwrap();
+    assert_eq!(
+        (config.sync.sweep_schedule, config.sync.detail_max_age, config.history),
+        (None, None, None)
+    );
+}
+
+const SECRET: &str = "svc_v1_very-secret";
+
+fn with_url() -> Case {
+    case().env("CRM_MIRROR_API__BASE_URL", "https://api.example.com/v1")
+}
+
+#[test]
+fn the_key_comes_from_the_environment_a_file_or_the_credential() {
+    let fingerprint = |case: &Case| case.load().unwrap().api().unwrap().key.fingerprint();
+    let of = |text: &str| ApiKey::new(text).unwrap().fingerprint();
+    let mut case = with_url();
+    fs::write(case.path().join("api-key"), "credential\n").unwrap();
+    fs::write(case.path().join("mine"), " 0123 \r\n").unwrap();
+    let dir = case.path().display().to_string();
+    case = case.env("CREDENTIALS_DIRECTORY", dir.clone());
+    assert_eq!(fingerprint(&case), of("credential"));
+    case = case.env("CRM_MIRROR_API__KEY_FILE", format!("{dir}/mine"));
+    assert_eq!(fingerprint(&case), of("0123"));
+    case = case.env("CRM_MIRROR_API__KEY", "true");
+    assert_eq!(fingerprint(&case), of("true"));
+}
+
+#[test]
+fn a_missing_or_bad_key_says_so_when_it_is_needed() {
+    let error = |case: &Case| case.load().unwrap().api().unwrap_err();
+    assert!(matches!(error(&with_url()), ConfigError::NoKey));
+    assert!(matches!(
+        error(&with_url().env("CRM_MIRROR_API__KEY_FILE", "/nowhere/key")),
+        ConfigError::KeyFile { .. }
+    ));
+    let bad = error(&with_url().env("CRM_MIRROR_API__KEY", format!("{SECRET} and more")));
+    assert_eq!(bad.to_string(), "the API key from CRM_MIRROR_API__KEY cannot be used");
+    assert!(!format!("{bad:?}").contains("secret"));
+}
+
+#[test]
+fn a_key_in_the_file_is_refused_and_never_echoed() {
+    for text in [
+        format!("[api]\nkey = \"{SECRET}\"\n"),
+        format!("[api]\nkey = {SECRET}\n"),
+        format!("[api]\ntimeout = \"{SECRET}\"\n"),
+        format!("[api]\nbase_url = \"{SECRET}\"\n"),
+        format!("api = \"{SECRET}\"\n"),
+    ] {
+        let case = case().file(&text);
+        let error = case.load().unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
+    }
+    let plain = case().file("[api]\nkey = \"x\"\n");
+    assert!(plain.error().starts_with("the API key must not stand in "));
+}
+
+#[test]
+fn a_config_with_a_key_does_not_show_it() {
+    let config = with_url().env("CRM_MIRROR_API__KEY", SECRET).load().unwrap();
+    assert!(!format!("{config:?} {:?}", config.api().unwrap()).contains("secret"));
+}
+
+#[test]
+fn a_syntax_error_says_where() {
+    let error = case().file("[api]\ntimeout = \n").error();
+    assert!(error.contains("is not TOML: at line 2, column 11, "), "{error}");
+}

@@ -1,0 +1,60 @@
+//! The program as a shell sees it: codes, streams, and readers that go away.
+
+#![expect(clippy::unwrap_used, reason = "a test's helpers may fail as its tests do")]
+
+use std::process::{Command, Output, Stdio};
+
+fn crm_mirror(line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_crm-mirror"));
+    command.args(line.split_whitespace()).env_clear();
+    command
+}
+
+fn run(line: &str) -> Output {
+    crm_mirror(line).output().unwrap()
+}
+
+#[test]
+fn help_and_version_are_answers_and_a_typo_is_a_usage_error() {
+    for line in ["--help", "--version", "help init", "init --help"] {
+        let output = run(line);
+        assert_eq!(output.status.code(), Some(0), "{line}");
+        assert!(!output.stdout.is_empty() && output.stderr.is_empty(), "{line}");
+    }
+    for line in ["", "syncc", "init --no-such-flag"] {
+        let output = run(line);
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{line}");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_program_silently() {
+    for line in ["init --stdout", "completions zsh", "man", "--help"] {
+        let mut child = crm_mirror(line)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{line}");
+        assert!(
+            output.stderr.is_empty(),
+            "{line}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+}
+
+#[test]
+fn a_file_is_written_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let init = || crm_mirror("init").current_dir(dir.path()).output().unwrap();
+    assert_eq!(init().status.code(), Some(0));
+    let again = init();
+    assert_eq!(again.status.code(), Some(74));
+    let told = String::from_utf8(again.stderr).unwrap();
+    assert!(told.starts_with("error: could not write ./crm-mirror.toml: "), "{told}");
+    assert!(told.ends_with("hint: `--force` replaces it\n"), "{told}");
+}
