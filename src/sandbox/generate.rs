@@ -1,0 +1,357 @@
+//! A believable workspace from a seed: the same seed gives the same workspace, byte for byte.
+//!
+//! It has what real ones have and careless mirrors trip over: imports that share one `updatedAt`, missing timestamps,
+//! names in every script, texts of ten thousand characters, decimals beyond a double, owners and companies that nobody
+//! has, archived fields, and values of all nine types.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use crate::model::{Field, Instant, Object, Resource};
+
+use super::cell::Cell;
+use super::generate_fields::{self, Shape};
+use super::table::{Id, Record};
+use super::words;
+use super::world::World;
+
+/// Two years: how far back records were created.
+const HISTORY: u64 = 2 * 365 * 24 * 3600;
+
+/// Makes a workspace whose latest change is not after `base_time`.
+pub fn generate(seed: u64, contacts: usize, companies: usize, base_time: Instant) -> World {
+    let mut maker = Maker {
+        rng: Rng::with_seed(seed),
+        world: World::new(base_time),
+        base: base_time.whole_second(),
+        members: Vec::new(),
+        companies: Vec::new(),
+        shapes: Vec::new(),
+        slots: HashMap::new(),
+    };
+    maker.team(8 + companies.min(4000) / 100);
+    maker.shapes = generate_fields::define(&mut maker.world, maker.base, &mut maker.rng);
+    maker.slots = slots(Object::Company.fields());
+    for n in 0..companies {
+        maker.company(n);
+    }
+    maker.slots = slots(Object::Contact.fields());
+    for n in 0..contacts {
+        maker.contact(n);
+    }
+    maker.world
+}
+
+fn slots(fields: &'static [Field]) -> HashMap<&'static str, usize> {
+    fields
+        .iter()
+        .enumerate()
+        .map(|(slot, field)| (field.wire, slot))
+        .collect()
+}
+
+struct Maker {
+    rng: Rng,
+    world: World,
+    base: Instant,
+    members: Vec<Id>,
+    /// Identifier and name of each company.
+    companies: Vec<(Id, String)>,
+    shapes: Vec<Shape>,
+    slots: HashMap<&'static str, usize>,
+}
+
+impl Maker {
+    fn one<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.rng.usize(..of.len())]
+    }
+
+    fn chance(&mut self, percent: u32) -> bool {
+        self.rng.u32(..100) < percent
+    }
+
+    fn ago(&mut self, most: u64) -> Instant {
+        self.base.minus(Duration::from_secs(self.rng.u64(..most.max(1))))
+    }
+
+    fn put(&self, record: &mut Record, wire: &'static str, cell: Cell) {
+        if let Some(slot) = self.slots.get(wire) {
+            record.set(*slot, Some(cell));
+        }
+    }
+
+    fn text(&self, record: &mut Record, wire: &'static str, text: impl Into<Box<str>>) {
+        self.put(record, wire, Cell::Text(text.into()));
+    }
+
+    fn team(&mut self, members: usize) {
+        self.slots = slots(Resource::TeamMembers.fields());
+        for n in 0..members {
+            let (first, last, _) = self.one(words::PEOPLE);
+            let id: Id = self.world.new_id(Resource::TeamMembers).into();
+            let mut member = Record::new(id.clone());
+            self.text(&mut member, "id", id.as_ref());
+            self.text(&mut member, "firstName", first);
+            self.text(&mut member, "lastName", last);
+            self.text(&mut member, "username", format!("member{n}"));
+            self.text(&mut member, "email", format!("member{n}@team.example"));
+            let status = self.one(&["ACTIVE", "ACTIVE", "ACTIVE", "INACTIVE", "SUSPENDED", "PENDING"]);
+            self.put(&mut member, "status", Cell::Word(status));
+            let created = self.ago(HISTORY);
+            self.put(&mut member, "createdAt", Cell::Time(created));
+            self.put(&mut member, "updatedAt", Cell::Time(created));
+            self.world.table_mut(Resource::TeamMembers).put(member);
+            self.members.push(id);
+        }
+    }
+
+    /// Identifier, timestamps and etag. Every fourth record came with an import and shares its moment with many others.
+    fn dates(&mut self, record: &mut Record, n: usize) -> Instant {
+        let created = self.ago(HISTORY);
+        let span = self.base.since(created).as_secs();
+        let mut updated = created.plus(Duration::from_millis(self.rng.u64(..span.max(1) * 1000)));
+        if n.is_multiple_of(4) {
+            let import = (n / 400 % 50) as u64;
+            updated = updated.max(self.base.minus(Duration::from_secs(3600 * (1 + import))));
+        }
+        let id = record.id.clone();
+        self.text(record, "id", id.as_ref());
+        if n % 1499 != 1498 {
+            self.put(record, "createdAt", Cell::Time(created));
+        }
+        if n % 997 != 996 {
+            self.put(record, "updatedAt", Cell::Time(updated));
+        }
+        self.put(record, "etag", Cell::Etag(updated));
+        updated
+    }
+
+    fn owner(&mut self, record: &mut Record) {
+        if self.chance(80) && !self.members.is_empty() {
+            let owner = self.members[self.rng.usize(..self.members.len())].clone();
+            self.text(record, "ownerId", owner.as_ref());
+        } else if self.chance(5) {
+            self.text(record, "ownerId", "tm_left_long_ago");
+        }
+    }
+
+    fn customs(&mut self, record: &mut Record, object: Object) {
+        let shapes = std::mem::take(&mut self.shapes);
+        for shape in shapes.iter().filter(|shape| shape.object == object) {
+            if self.chance(shape.filled) {
+                record.set_custom(shape.place, Some(shape.value(&mut self.rng, self.base)));
+            }
+        }
+        self.shapes = shapes;
+    }
+
+    fn company(&mut self, n: usize) {
+        let id: Id = self.world.new_id(Resource::Companies).into();
+        let mut record = Record::new(id.clone());
+        let updated = self.dates(&mut record, n);
+        let (kind, industry) = self.one(words::COMPANY_KINDS);
+        let name = format!("{} {kind} {n}", self.one(words::COMPANIES));
+        let host: String = name
+            .chars()
+            .filter(char::is_ascii_alphanumeric)
+            .collect::<String>()
+            .to_lowercase();
+        self.text(&mut record, "name", name.as_str());
+        let legal = self.one(words::LEGAL);
+        self.text(&mut record, "registeredName", format!("{name} {legal}"));
+        self.put(&mut record, "industry", Cell::Word(industry));
+        if self.chance(60) {
+            self.put(&mut record, "subIndustry", Cell::Word(kind));
+        }
+        if self.chance(90) {
+            let employees = (1i64 << self.rng.u32(..18)) + self.rng.i64(..50);
+            self.put(&mut record, "employeeCount", Cell::Int(employees));
+        }
+        let revenue = match self.rng.u32(..6) {
+            0 => None,
+            1 => Some(Cell::Source(format!("{}.10", self.rng.u32(1000..9_000_000)).into())),
+            2 => Some(Cell::Text(format!("{}M", self.rng.u32(1..900)).into())),
+            3 => Some(Cell::Source(
+                format!("{{\"amount\":{},\"currency\":\"EUR\"}}", self.rng.u32(..9_000_000)).into(),
+            )),
+            _ => Some(Cell::Int(self.rng.i64(10_000..5_000_000_000))),
+        };
+        if let Some(revenue) = revenue {
+            self.put(&mut record, "revenue", revenue);
+        }
+        let (country, _, _) = self.one(words::CITIES);
+        self.put(&mut record, "hqCountry", Cell::Word(country));
+        if self.chance(85) {
+            let year = self.rng.i64(1850..2026);
+            self.put(&mut record, "yearFounded", Cell::Int(year));
+        }
+        self.owner(&mut record);
+        if self.chance(50) {
+            self.text(&mut record, "logo", format!("https://cdn.example/{host}.png"));
+        }
+        self.enrichment(&mut record, updated);
+        if self.chance(70) {
+            let sent = self.ago(HISTORY / 4);
+            self.put(&mut record, "lastMessageSentAt", Cell::Time(sent));
+            self.put(&mut record, "lastInteractionAt", Cell::Time(sent));
+        }
+        if self.chance(60) {
+            let score = f64::from(self.rng.u32(..1000)) / 1000.0;
+            self.put(&mut record, "customerFitScore", Cell::Real(score));
+            let reason = self.one(words::SENTENCES);
+            self.put(&mut record, "customerFitScoreReason", Cell::Word(reason));
+        }
+        if self.chance(90) {
+            let www = if self.chance(50) { "www." } else { "" };
+            self.text(&mut record, "websiteUrl", format!("https://{www}{host}.example/"));
+            self.text(&mut record, "domain", format!("{host}.example"));
+        }
+        self.notes(&mut record, updated);
+        self.customs(&mut record, Object::Company);
+        self.companies.push((id, name));
+        self.world.table_mut(Resource::Companies).put(record);
+    }
+
+    fn enrichment(&mut self, record: &mut Record, updated: Instant) {
+        let status = self.one(words::ENRICHMENT);
+        self.put(record, "enrichmentStatus", Cell::Word(status));
+        if status == "completed" {
+            self.put(record, "enrichmentAt", Cell::Time(updated));
+        }
+    }
+
+    fn notes(&mut self, record: &mut Record, updated: Instant) {
+        if self.chance(40) {
+            let notes = generate_fields::long_text(&mut self.rng);
+            self.text(record, "notes", notes);
+            self.put(record, "notesAt", Cell::Time(updated));
+        }
+    }
+
+    fn contact(&mut self, n: usize) {
+        let mut record = Record::new(self.world.new_id(Resource::Contacts).into());
+        let updated = self.dates(&mut record, n);
+        let (first, last, country) = self.one(words::PEOPLE);
+        self.text(&mut record, "name", format!("{first} {last}"));
+        self.put(&mut record, "firstName", Cell::Word(first));
+        self.put(&mut record, "lastName", Cell::Word(last));
+        if self.chance(95) {
+            self.text(&mut record, "email", format!("contact{n}@mail{}.example", n % 40));
+        }
+        if self.chance(60) {
+            self.text(&mut record, "mobile", format!("+{}", 440_000_000_000 + n as u64 * 37));
+        }
+        if self.chance(85) {
+            let position = self.one(words::POSITIONS);
+            self.put(&mut record, "position", Cell::Word(position));
+        }
+        if self.chance(70) && !self.companies.is_empty() {
+            let (id, name) = self.companies[self.rng.usize(..self.companies.len())].clone();
+            self.text(&mut record, "company", name);
+            self.text(&mut record, "companyId", id.as_ref());
+        }
+        self.owner(&mut record);
+        if self.chance(75) {
+            let qualified = self.rng.bool();
+            self.put(&mut record, "qualification", Cell::Bool(qualified));
+        }
+        if self.chance(50) {
+            let (intent, level) = (self.one(words::INTENTS), self.one(words::LEVELS));
+            self.put(&mut record, "intentType", Cell::Word(intent));
+            self.put(&mut record, "intentLevel", Cell::Word(level));
+            self.put(&mut record, "intentInferredAt", Cell::Time(updated));
+        }
+        if self.chance(65) {
+            let last = self.ago(HISTORY / 2);
+            self.put(&mut record, "lastInteractionAt", Cell::Time(last));
+            self.put(&mut record, "lastMessageReceivedAt", Cell::Time(last));
+        }
+        self.enrichment(&mut record, updated);
+        let (_, region, city) = self.one(words::CITIES);
+        self.put(&mut record, "location.country", Cell::Word(country));
+        if self.chance(80) {
+            self.put(&mut record, "location.region", Cell::Word(region));
+            self.put(&mut record, "location.city", Cell::Word(city));
+        }
+        self.contact_detail(&mut record, updated);
+        self.customs(&mut record, Object::Contact);
+        self.world.table_mut(Resource::Contacts).put(record);
+    }
+
+    fn contact_detail(&mut self, record: &mut Record, updated: Instant) {
+        let (_, industry) = self.one(words::COMPANY_KINDS);
+        self.put(record, "industry", Cell::Word(industry));
+        let (language, zone, source) = (
+            self.one(words::LANGUAGES),
+            self.one(words::ZONES),
+            self.one(words::SOURCES),
+        );
+        self.put(record, "language", Cell::Word(language));
+        self.put(record, "timezone", Cell::Word(zone));
+        self.put(record, "recordSource", Cell::Word(source));
+        self.notes(record, updated);
+        if self.chance(20) {
+            let (score, reasoning) = (self.rng.i64(..101), self.one(words::SENTENCES));
+            self.put(record, "score", Cell::Int(score));
+            self.put(record, "reasoning", Cell::Word(reasoning));
+            let confidence = f64::from(self.rng.u32(..100)) / 100.0;
+            self.put(record, "qualificationConfidence", Cell::Real(confidence));
+        }
+        if self.chance(30) {
+            let (discussed, requests) = (self.one(words::SENTENCES), self.one(words::SENTENCES));
+            self.put(record, "sessionSummaryDiscussed", Cell::Word(discussed));
+            self.put(record, "sessionSummaryRequests", Cell::List([requests.into()].into()));
+            self.put(record, "sessionSummaryAt", Cell::Time(updated));
+        }
+        let never = self.chance(5);
+        self.put(record, "doNotContact", Cell::Bool(never));
+        if never {
+            self.put(record, "doNotContactAt", Cell::Time(updated));
+            self.put(record, "doNotContactReason", Cell::Word("asked not to be contacted"));
+        }
+        let (email, whatsapp) = (self.one(words::CONSENT), self.one(words::CONSENT));
+        self.put(record, "emailMarketingConsentStatus", Cell::Word(email));
+        self.put(record, "emailMarketingConsentUpdatedAt", Cell::Time(updated));
+        self.put(record, "whatsappMarketingConsentStatus", Cell::Word(whatsapp));
+        self.put(record, "consentUpdatedAt", Cell::Time(updated));
+        let channels: Vec<Box<str>> = words::CHANNELS
+            .iter()
+            .filter(|_| self.rng.bool())
+            .map(|channel| Box::from(*channel))
+            .collect();
+        self.put(record, "contactable", Cell::Bool(!channels.is_empty()));
+        self.put(record, "contactableChannels", Cell::List(channels.into()));
+        let reach = self.one(words::REACHABILITY);
+        self.put(record, "emailReachabilityStatus", Cell::Word(reach));
+        self.put(record, "contactabilityUpdatedAt", Cell::Time(updated));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_gives_one_workspace() {
+        let base: Instant = "2026-03-01T12:00:00Z".parse().unwrap();
+        let texts = |seed| {
+            let world = generate(seed, 300, 40, base);
+            let mut texts = Vec::new();
+            for object in Object::ALL {
+                for id in world.ids(object.resource()) {
+                    texts.push(world.detail_text(object, &id).unwrap());
+                }
+            }
+            texts
+        };
+        let first = texts(7);
+        assert_eq!(first.len(), 340);
+        assert_eq!(first, texts(7));
+        assert_ne!(first, texts(8));
+        for text in &first {
+            assert!(serde_json::from_str::<serde_json::Value>(text).is_ok(), "{text}");
+        }
+    }
+}
