@@ -293,7 +293,7 @@ impl Maker {
         self.put(record, "recordSource", Cell::Word(source));
         self.notes(record, updated);
         if self.chance(20) {
-            let (score, reasoning) = (self.rng.i64(..101), self.one(words::SENTENCES));
+            let (score, reasoning) = (self.rng.i64(0..101), self.one(words::SENTENCES));
             self.put(record, "score", Cell::Int(score));
             self.put(record, "reasoning", Cell::Word(reasoning));
             let confidence = f64::from(self.rng.u32(..100)) / 100.0;
