@@ -162,7 +162,7 @@ fn serve_list(
     fault: Option<&Fault>,
 ) -> Result<Success, Refusal> {
     let params = Params::new(&asked.query)?;
-    let query = ListQuery::read(world, resource, &params)?;
+    let mut query = ListQuery::read(world, resource, &params)?;
     include::require(key, &query.include)?;
     let binding = Binding::new(&memory.settings.tenant, resource.path(), key.scopes(), &params);
     let (place, nonce) = match params.get("cursor") {
@@ -175,6 +175,7 @@ fn serve_list(
         None => (Place::Start, 0),
     };
     let offsets = memory.settings.cursors == CursorKind::Offset;
+    query.limit = memory.settings.page_cap.map_or(query.limit, |cap| query.limit.min(cap.max(1)));
     let Page { rows, next, total } = list::page(world, &query, &place, offsets);
     let mut rows: Vec<String> = rows
         .into_iter()
