@@ -66,7 +66,8 @@ impl Sandbox {
         })
     }
 
-    /// The world, at the clock's time. Requests wait while it is held.
+    /// The world, at the clock's time. Requests wait while it is held, so do not hold it across an await: a `for` over
+    /// `sandbox.world().ids(..)` does, [`Sandbox::with_world`] does not.
     pub fn world(&self) -> MutexGuard<'_, World> {
         let mut world = locked(&self.0.world);
         world.set_now(self.0.clock.now());
