@@ -18,6 +18,7 @@ mod conformance {
     pub mod orders;
     pub mod projections;
     pub mod refusals;
+    pub mod update_tables;
     pub mod updates;
 }
 
