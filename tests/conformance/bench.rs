@@ -281,6 +281,14 @@ impl Report {
         }
     }
 
+    /// Whether a group of cases that share a hand-made world can run; says so if not.
+    pub fn hand_made(&mut self, group: &str) -> bool {
+        if self.remote {
+            self.skipped.push(format!("all of: {group}"));
+        }
+        !self.remote
+    }
+
     /// A case that needs a world, a key or a fault of its own.
     pub async fn local(&mut self, name: &str, case: impl Future<Output = Outcome>) {
         if self.remote {

@@ -224,7 +224,7 @@ const REFUSED: &[(&str, &str)] = &[
 ];
 
 pub async fn run(crm: &Crm, report: &mut Report) {
-    if !report.remote {
+    if report.hand_made("filters in a world where every answer is known") {
         let small = Crm::with(known).await;
         for (path, ids) in FOUND {
             let case = async {
