@@ -21,9 +21,21 @@ async fn a_first_copy_equals_the_service_field_by_field() {
     assert_eq!(log.details(Object::Contact), 5_000);
     assert_eq!(log.details(Object::Company), 500);
     assert_eq!(report.tally.ru, log.ru(), "the ledger says what the service charged");
-    for entry in log.entries().iter().filter(|entry| entry.asked.query.iter().any(|(key, _)| key == "limit")) {
-        assert!(entry.asked.query.contains(&("limit".into(), "100".into())), "{:?}", entry.asked);
-        assert!(!entry.asked.query.iter().any(|(key, _)| key == "count"), "{:?}", entry.asked);
+    for entry in log
+        .entries()
+        .iter()
+        .filter(|entry| entry.asked.query.iter().any(|(key, _)| key == "limit"))
+    {
+        assert!(
+            entry.asked.query.contains(&("limit".into(), "100".into())),
+            "{:?}",
+            entry.asked
+        );
+        assert!(
+            !entry.asked.query.iter().any(|(key, _)| key == "count"),
+            "{:?}",
+            entry.asked
+        );
     }
 }
 
@@ -38,7 +50,15 @@ async fn a_second_sync_with_nothing_changed_writes_nothing() {
     crm.sandbox.clear_log();
     crm.wait(600);
     let report = mirror.sync(&crm).await;
-    assert_eq!((report.tally.inserted, report.tally.updated, report.tally.removed, report.tally.details), (0, 0, 0, 0));
+    assert_eq!(
+        (
+            report.tally.inserted,
+            report.tally.updated,
+            report.tally.removed,
+            report.tally.details
+        ),
+        (0, 0, 0, 0)
+    );
     assert_eq!(mirror.count("changes"), changes);
     assert_eq!(crm.charged(), 2, "one request an object");
     mirror.assert_exact(&crm);

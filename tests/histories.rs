@@ -98,7 +98,13 @@ fn run() -> impl Strategy<Value = Run> {
         prop::option::weighted(0.2, 1_u64..25),
         prop::collection::vec((0_u8..12, deed()), 0..4),
     )
-        .prop_map(|(resync, faults, killed_after, budget, churn)| Run { resync, faults, killed_after, budget, churn })
+        .prop_map(|(resync, faults, killed_after, budget, churn)| Run {
+            resync,
+            faults,
+            killed_after,
+            budget,
+            churn,
+        })
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -120,7 +126,13 @@ struct History {
 
 fn history() -> impl Strategy<Value = History> {
     (0_u8..28, 0_u8..6, 2_u8..8, 1_u8..4, prop::collection::vec(step(), 1..9)).prop_map(
-        |(contacts, companies, page_cap, walkers, steps)| History { contacts, companies, page_cap, walkers, steps },
+        |(contacts, companies, page_cap, walkers, steps)| History {
+            contacts,
+            companies,
+            page_cap,
+            walkers,
+            steps,
+        },
     )
 }
 
@@ -145,7 +157,11 @@ impl Doing<'_> {
 
     /// Contacts are three in four.
     fn of(which: u8) -> Object {
-        if which % 4 == 3 { Object::Company } else { Object::Contact }
+        if which % 4 == 3 {
+            Object::Company
+        } else {
+            Object::Contact
+        }
     }
 
     fn values(v: u8) -> serde_json::Value {
@@ -174,18 +190,25 @@ impl Doing<'_> {
             }
             Deed::EditDetail(r, v) => {
                 if let Some(id) = self.pick(Self::of(*r), *r) {
-                    self.world.edit(Self::of(*r), &id, &json!({ "notes": format!("Note {v}") }));
+                    self.world
+                        .edit(Self::of(*r), &id, &json!({ "notes": format!("Note {v}") }));
                 }
             }
             Deed::EditLong(r, v) => {
                 if let Some(id) = self.pick(Object::Contact, *r) {
-                    let value = if v % 4 == 0 { json!(null) } else { json!(format!("Long {v}")) };
-                    self.world.edit(Object::Contact, &id, &json!({ "customFields": { "story": value } }));
+                    let value = if v % 4 == 0 {
+                        json!(null)
+                    } else {
+                        json!(format!("Long {v}"))
+                    };
+                    self.world
+                        .edit(Object::Contact, &id, &json!({ "customFields": { "story": value } }));
                 }
             }
             Deed::EditSilently(r, v) => {
                 if let Some(id) = self.pick(Self::of(*r), *r) {
-                    self.world.edit_silently(Self::of(*r), &id, &json!({ "name": format!("Silent {v}") }));
+                    self.world
+                        .edit_silently(Self::of(*r), &id, &json!({ "name": format!("Silent {v}") }));
                 }
                 return true;
             }
@@ -221,23 +244,31 @@ impl Doing<'_> {
                 return true;
             }
             Deed::Archive(f) => {
-                self.world.archive(Object::Contact, FIELDS[usize::from(*f) % FIELDS.len()].0);
+                self.world
+                    .archive(Object::Contact, FIELDS[usize::from(*f) % FIELDS.len()].0);
             }
             Deed::Reactivate(f) => {
-                self.world.reactivate(Object::Contact, FIELDS[usize::from(*f) % FIELDS.len()].0);
+                self.world
+                    .reactivate(Object::Contact, FIELDS[usize::from(*f) % FIELDS.len()].0);
             }
             Deed::Define(n) => {
                 let key = format!("New {}", n % 3);
                 let known = self.world.definitions().iter().any(|d| d.key == key);
                 if !known {
-                    self.world.define(NewField::new(Object::Contact, &key, DataType::ShortText));
+                    self.world
+                        .define(NewField::new(Object::Contact, &key, DataType::ShortText));
                     if let Some(id) = self.pick(Object::Contact, *n) {
-                        self.world.edit(Object::Contact, &id, &json!({ "customFields": { key: "new" } }));
+                        self.world
+                            .edit(Object::Contact, &id, &json!({ "customFields": { key: "new" } }));
                     }
                 }
             }
             Deed::Relabel(f) => {
-                self.world.relabel(Object::Contact, FIELDS[usize::from(*f) % FIELDS.len()].0, "Another label");
+                self.world.relabel(
+                    Object::Contact,
+                    FIELDS[usize::from(*f) % FIELDS.len()].0,
+                    "Another label",
+                );
             }
         }
         false
@@ -249,7 +280,11 @@ fn world(history: &History) -> World {
     for object in Object::ALL {
         for (key, data_type) in FIELDS {
             let field = NewField::new(object, key, data_type);
-            let field = if data_type.is_select() { field.options(&["a", "b", "gold"]) } else { field };
+            let field = if data_type.is_select() {
+                field.options(&["a", "b", "gold"])
+            } else {
+                field
+            };
             world.define(field);
         }
     }
@@ -264,7 +299,8 @@ fn world(history: &History) -> World {
 
 async fn live_through(history: &History) -> Result<(), String> {
     let crm = Crm::serve(world(history)).await;
-    crm.sandbox.configure(|settings| settings.page_cap = Some(usize::from(history.page_cap)));
+    crm.sandbox
+        .configure(|settings| settings.page_cap = Some(usize::from(history.page_cap)));
     let mut mirror = Mirror::empty();
     mirror.settings.concurrency = u32::from(history.walkers);
     mirror.tries = 3;
@@ -281,7 +317,9 @@ async fn live_through(history: &History) -> Result<(), String> {
             Step::Wait(seconds) => crm.wait(u64::from(*seconds)),
             Step::Run(run) => {
                 for (fault, after) in &run.faults {
-                    crm.sandbox.faults().add(Rule::new(fault.clone()).after(u32::from(*after)));
+                    crm.sandbox
+                        .faults()
+                        .add(Rule::new(fault.clone()).after(u32::from(*after)));
                 }
                 let (churn, needs) = (run.churn.clone(), needs_sweep.clone());
                 let mut asked = 0_u8;
@@ -304,11 +342,24 @@ async fn live_through(history: &History) -> Result<(), String> {
     }
     mirror.limits.limit = Ru::new(1_000_000);
     crm.wait(100_000);
-    mirror.run(&crm, &Plan::sync()).await.map_err(|e| format!("first undisturbed run: {e:?}"))?;
+    mirror
+        .run(&crm, &Plan::sync())
+        .await
+        .map_err(|e| format!("first undisturbed run: {e:?}"))?;
     crm.wait(600);
-    let last = if needs_sweep.load(std::sync::atomic::Ordering::Relaxed) { Plan::resync() } else { Plan::sync() };
-    let last = Plan { accept_removals: true, ..last };
-    mirror.run(&crm, &last).await.map_err(|e| format!("second undisturbed run: {e:?}"))?;
+    let last = if needs_sweep.load(std::sync::atomic::Ordering::Relaxed) {
+        Plan::resync()
+    } else {
+        Plan::sync()
+    };
+    let last = Plan {
+        accept_removals: true,
+        ..last
+    };
+    mirror
+        .run(&crm, &last)
+        .await
+        .map_err(|e| format!("second undisturbed run: {e:?}"))?;
     let differences = mirror.differences(&crm);
     if !differences.is_empty() {
         return Err(differences[..differences.len().min(8)].join("\n"));
@@ -323,9 +374,20 @@ async fn live_through(history: &History) -> Result<(), String> {
 
 #[test]
 fn after_any_history_two_undisturbed_runs_make_the_mirror_equal_the_service() {
-    let cases = std::env::var("HISTORIES").ok().and_then(|n| n.parse().ok()).unwrap_or(1_000);
-    let config = ProptestConfig { cases, max_shrink_iters: 400, failure_persistence: None, ..ProptestConfig::default() };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let cases = std::env::var("HISTORIES")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(1_000);
+    let config = ProptestConfig {
+        cases,
+        max_shrink_iters: 400,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     proptest!(config, |(history in history())| {
         let lived = runtime.block_on(live_through(&history));
         prop_assert!(lived.is_ok(), "{}", lived.unwrap_err());

@@ -175,7 +175,10 @@ fn serve_list(
         None => (Place::Start, 0),
     };
     let offsets = memory.settings.cursors == CursorKind::Offset;
-    query.limit = memory.settings.page_cap.map_or(query.limit, |cap| query.limit.min(cap.max(1)));
+    query.limit = memory
+        .settings
+        .page_cap
+        .map_or(query.limit, |cap| query.limit.min(cap.max(1)));
     let Page { rows, next, total } = list::page(world, &query, &place, offsets);
     let expansion = resource
         .object()

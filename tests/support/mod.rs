@@ -38,7 +38,12 @@ impl Crm {
         sandbox.configure(|settings| settings.gzip = false);
         let running = sandbox.start(0).await.unwrap();
         let key = sandbox.full_key();
-        Crm { sandbox, clock, key, running }
+        Crm {
+            sandbox,
+            clock,
+            key,
+            running,
+        }
     }
 
     pub fn base_url(&self) -> &str {
@@ -76,7 +81,11 @@ impl Mirror {
             path: dir.path().join("mirror.db"),
             dir,
             settings: Settings::default(),
-            limits: Limits { limit: Ru::new(1_000_000), window: Duration::from_secs(86_400), charge_failed: false },
+            limits: Limits {
+                limit: Ru::new(1_000_000),
+                window: Duration::from_secs(86_400),
+                charge_failed: false,
+            },
             patience: Duration::from_secs(60),
             tries: 5,
             key: None,
@@ -114,8 +123,14 @@ impl Mirror {
     }
 
     async fn run_on(&self, store: Store, clock: Arc<dyn Clock>, crm: &Crm, plan: &Plan) -> Result<Report, SyncError> {
-        let purse =
-            Purse::open(store.clone(), clock.clone(), self.limits, self.patience, self.observer.clone()).await?;
+        let purse = Purse::open(
+            store.clone(),
+            clock.clone(),
+            self.limits,
+            self.patience,
+            self.observer.clone(),
+        )
+        .await?;
         purse.set_reserve(self.reserve);
         let purse = Arc::new(purse);
         let mut settings = ClientSettings::new(crm.base_url().parse().unwrap());
@@ -135,17 +150,24 @@ impl Mirror {
 
     /// The first column of the first row, as text.
     pub fn one(&self, sql: &str) -> String {
-        self.read().query_row(sql, [], |row| row.get::<_, rusqlite::types::Value>(0)).map(truth::shown).unwrap()
+        self.read()
+            .query_row(sql, [], |row| row.get::<_, rusqlite::types::Value>(0))
+            .map(truth::shown)
+            .unwrap()
     }
 
     pub fn count(&self, table: &str) -> i64 {
-        self.read().query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
+        self.read()
+            .query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0))
+            .unwrap()
     }
 
     /// What the ledger says was spent, ever.
     pub fn ledger_total(&self) -> u64 {
-        let text: String =
-            self.read().query_row("SELECT value FROM state WHERE name = 'ledger'", [], |row| row.get(0)).unwrap();
+        let text: String = self
+            .read()
+            .query_row("SELECT value FROM state WHERE name = 'ledger'", [], |row| row.get(0))
+            .unwrap();
         let ledger: serde_json::Value = serde_json::from_str(&text).unwrap();
         ledger["total"].as_u64().unwrap()
     }
@@ -158,6 +180,11 @@ impl Mirror {
     #[track_caller]
     pub fn assert_exact(&self, crm: &Crm) {
         let differences = self.differences(crm);
-        assert!(differences.is_empty(), "{} differences:\n{}", differences.len(), differences[..differences.len().min(12)].join("\n"));
+        assert!(
+            differences.is_empty(),
+            "{} differences:\n{}",
+            differences.len(),
+            differences[..differences.len().min(12)].join("\n")
+        );
     }
 }
