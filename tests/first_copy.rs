@@ -3,9 +3,19 @@
 mod support;
 
 use crm_mirror::model::{Object, Resource};
-use crm_mirror::sandbox::generate;
+use crm_mirror::sandbox::{Entry, Log, generate};
 use crm_mirror::store::RunOutcome;
 use support::{Crm, Mirror, noon};
+
+fn lists(log: &Log, resource: Resource) -> impl Iterator<Item = &Entry> {
+    log.entries().iter().filter(move |entry| entry.asked.lists(resource))
+}
+
+fn pages(log: &Log, resource: Resource) -> usize {
+    lists(log, resource)
+        .filter(|entry| entry.asked.param("limit") == Some("100"))
+        .count()
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_first_copy_equals_the_service_field_by_field() {
@@ -16,27 +26,33 @@ async fn a_first_copy_equals_the_service_field_by_field() {
     mirror.assert_exact(&crm);
 
     let log = crm.sandbox.log();
-    assert_eq!(log.lists(Resource::Contacts), 50);
-    assert_eq!(log.lists(Resource::Companies), 5);
+    assert_eq!(pages(&log, Resource::Contacts), 50);
+    assert_eq!(pages(&log, Resource::Companies), 5);
     assert_eq!(log.details(Object::Contact), 5_000);
     assert_eq!(log.details(Object::Company), 500);
     assert_eq!(report.tally.ru, log.ru(), "the ledger says what the service charged");
-    for entry in log
-        .entries()
-        .iter()
-        .filter(|entry| entry.asked.query.iter().any(|(key, _)| key == "limit"))
-    {
-        assert!(
-            entry.asked.query.contains(&("limit".into(), "100".into())),
-            "{:?}",
-            entry.asked
-        );
-        assert!(
-            !entry.asked.query.iter().any(|(key, _)| key == "count"),
-            "{:?}",
-            entry.asked
-        );
+    // What lists cost is whole pages; what ends them is a count of a few ranges, since the kind of cursor is unknown.
+    for resource in [Resource::Contacts, Resource::Companies] {
+        let others: Vec<_> = lists(&log, resource)
+            .filter(|entry| entry.asked.param("limit") != Some("100"))
+            .collect();
+        assert_eq!(others.len(), 3, "two dated ranges and the dateless");
+        for entry in others {
+            assert_eq!(
+                (entry.asked.param("limit"), entry.asked.param("count")),
+                (Some("1"), Some("exact"))
+            );
+        }
+        for page in lists(&log, resource).filter(|entry| entry.asked.param("limit") == Some("100")) {
+            assert_eq!(page.asked.param("count"), None, "no total is shown");
+        }
     }
+    assert_eq!(
+        log.lists(Resource::CustomFields),
+        4,
+        "active and archived, of both objects"
+    );
+    assert_eq!(log.lists(Resource::TeamMembers), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

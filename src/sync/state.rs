@@ -50,6 +50,8 @@ pub struct Sweep {
     pub high: Option<Instant>,
     /// Rows read by slices that are read.
     pub rows: u64,
+    /// Pages read by slices that are read.
+    pub pages: u64,
 }
 
 impl Sweep {
