@@ -29,7 +29,10 @@ fn edit_all(crm: &Crm, object: Object, count: usize, name: &str) -> Vec<String> 
 fn plain_world(contacts: usize) -> World {
     let mut world = World::new(noon().minus(Duration::from_secs(100_000)));
     for n in 0..contacts {
-        world.create(Object::Contact, &json!({ "id": format!("c{n:05}"), "name": format!("Contact {n}") }));
+        world.create(
+            Object::Contact,
+            &json!({ "id": format!("c{n:05}"), "name": format!("Contact {n}") }),
+        );
     }
     world
 }
