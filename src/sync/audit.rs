@@ -142,7 +142,7 @@ impl Engine {
 
     async fn ask(&self, query: &ListQuery) -> Result<ListAnswer, SyncError> {
         self.client
-            .list(query, Purpose::Audit, false)
+            .list(query, Purpose::Audit)
             .await
             .asking("audit", query.resource())
     }

@@ -167,7 +167,7 @@ impl Engine {
         let Some(first) = ids.first() else { return Ok(looked) };
         if !first.fits_a_list() {
             // A comma cannot be escaped in a list (rule 2): such a record is asked for on its own.
-            match self.client.detail(object, first, Purpose::Audit, false).await {
+            match self.client.detail(object, first, Purpose::Audit).await {
                 Ok(_) => {}
                 Err(error) if error.fate() == Fate::Gone => looked.gone.push(first.clone()),
                 Err(error) if error.fate() == Fate::SkipRecord => {}
@@ -176,11 +176,7 @@ impl Engine {
             return Ok(looked);
         }
         let query = ListQuery::new(resource).ids(ids).asking(doing, resource)?;
-        let answer = self
-            .client
-            .list(&query, Purpose::Audit, false)
-            .await
-            .asking(doing, resource)?;
+        let answer = self.client.list(&query, Purpose::Audit).await.asking(doing, resource)?;
         let page = decode::page(resource, &answer.body, &layout).asking(doing, resource)?;
         looked.asked_at = answer.asked_at;
         // An answer that is not whole proves no absence.

@@ -123,6 +123,11 @@ impl Mirror {
         ended
     }
 
+    /// A run on a store that is open and stays so.
+    pub async fn run_on_open(&self, store: Store, crm: &Crm, plan: &Plan) -> Result<Report, SyncError> {
+        self.run_on(store, Arc::new(crm.clock.clone()), crm, plan).await
+    }
+
     async fn run_on(&self, store: Store, clock: Arc<dyn Clock>, crm: &Crm, plan: &Plan) -> Result<Report, SyncError> {
         self.engine(store, clock, crm).await?.run(plan, "test").await
     }
