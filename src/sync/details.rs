@@ -7,7 +7,7 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 
 use super::engine::Engine;
 use super::error::{Asking, Pause, SyncError};
@@ -37,6 +37,11 @@ struct Queue {
 impl Queue {
     fn pop(&self) -> Option<RecordId> {
         self.ids.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
+    /// Leaves the rest to another run.
+    fn close(&self) {
+        self.ids.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     fn skip(&self, id: RecordId) {
@@ -111,7 +116,8 @@ impl Engine {
         };
         let done = Mutex::new(*read);
         let work = (0..workers).map(|_| self.detail_worker(object, purpose, &queue, &done));
-        let worked = try_join_all(work).await;
+        // Each finishes what it has asked for, whatever became of another: an answer that is paid for is stored.
+        let worked: Result<Vec<()>, SyncError> = join_all(work).await.into_iter().collect();
         *read = *done.lock().unwrap_or_else(PoisonError::into_inner);
         worked?;
         Ok(queue.skipped.into_inner().unwrap_or_else(PoisonError::into_inner))
@@ -125,7 +131,10 @@ impl Engine {
         done: &Mutex<u64>,
     ) -> Result<(), SyncError> {
         while let Some(id) = queue.pop() {
-            self.read_detail(object, &id, purpose, queue).await?;
+            if let Err(error) = self.read_detail(object, &id, purpose, queue).await {
+                queue.close();
+                return Err(error);
+            }
             let rows = {
                 let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
                 *done += 1;

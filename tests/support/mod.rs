@@ -27,7 +27,8 @@ pub struct Crm {
     pub sandbox: Sandbox,
     pub clock: ManualClock,
     pub key: String,
-    running: Running,
+    base_url: String,
+    running: Option<Running>,
 }
 
 impl Crm {
@@ -43,12 +44,18 @@ impl Crm {
             sandbox,
             clock,
             key,
-            running,
+            base_url: running.base_url.clone(),
+            running: Some(running),
         }
     }
 
     pub fn base_url(&self) -> &str {
-        &self.running.base_url
+        &self.base_url
+    }
+
+    /// Stops serving: connections are refused from now on.
+    pub fn stop(&mut self) {
+        self.running = None;
     }
 
     /// Lets time pass.
