@@ -6,7 +6,9 @@
 use std::io::{self, IsTerminal, Write};
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+
+use crate::model::Instant;
 
 /// Which side a column leans to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +37,25 @@ pub fn json(value: &impl Serialize) -> io::Result<()> {
     raw(&text)
 }
 
+/// A moment in JSON, in the form that the mirror's columns have.
+///
+/// # Errors
+/// Whatever the serializer says.
+pub fn utc_always<S: Serializer>(at: &Instant, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(at)
+}
+
+/// As [`utc_always`], or null.
+///
+/// # Errors
+/// Whatever the serializer says.
+pub fn utc<S: Serializer>(at: &Option<Instant>, serializer: S) -> Result<S::Ok, S::Error> {
+    match at {
+        Some(at) => serializer.collect_str(at),
+        None => serializer.serialize_none(),
+    }
+}
+
 /// Writes a text, and a newline if it does not end in one.
 ///
 /// # Errors
@@ -49,6 +70,11 @@ pub fn text(text: &str) -> io::Result<()> {
     out.write_all(text.as_bytes())?;
     out.write_all(newline)?;
     out.flush()
+}
+
+/// Writes a line for people to stderr. Where stderr is gone there is nobody to tell.
+pub fn note(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
 /// Writes bytes as they are.

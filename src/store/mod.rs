@@ -20,6 +20,7 @@ mod history;
 pub mod migrate;
 mod nominations;
 pub mod open;
+pub mod report;
 pub mod runs;
 pub mod shape;
 mod team;

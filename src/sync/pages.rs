@@ -152,6 +152,9 @@ impl Engine {
                     continue;
                 }
             };
+            if let Some(total) = arrived.page.total {
+                self.observer.on(super::observe::Event::Total { resource, total });
+            }
             let facts = facts(resource, &walk.range, &arrived);
             let before = walk.frontier;
             let (next, odd) = walk.take(&facts);
