@@ -8,6 +8,8 @@
 //! - A reader of stdout that goes away ends the program silently.
 
 pub mod completions;
+pub mod demo;
+pub mod demo_questions;
 pub mod exit;
 pub mod failure;
 pub mod human;
@@ -16,9 +18,11 @@ pub mod logging;
 pub mod man;
 pub mod output;
 pub mod progress;
+pub mod rows;
 pub mod sandbox;
 pub mod session;
 pub mod signals;
+pub mod sql;
 pub mod status;
 pub mod status_text;
 pub mod summary;
@@ -125,6 +129,10 @@ pub enum Verb {
     Resync(sync::ResyncArgs),
     /// Show what the mirror holds, how fresh it is and what it cost.
     Status(status::StatusArgs),
+    /// Run SQL on the mirror with the built-in SQLite.
+    Sql(sql::SqlArgs),
+    /// Show everything at once on a local sandbox: no key, no configuration.
+    Demo(demo::DemoArgs),
     /// Serve the API locally with generated data.
     Sandbox(sandbox::SandboxArgs),
     /// Print the completion script of a shell.
@@ -164,6 +172,8 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
         Verb::Sync(args) => sync::run(&cli.global, args),
         Verb::Resync(args) => sync::rerun(&cli.global, args),
         Verb::Status(args) => status::run(&cli.global, args),
+        Verb::Sql(args) => sql::run(&cli.global, args),
+        Verb::Demo(args) => demo::run(&cli.global, args),
         Verb::Sandbox(args) => sandbox::run(&cli.global, args),
         Verb::Completions(args) => completions::run(args),
         Verb::Man(args) => man::run(args),

@@ -12,15 +12,15 @@ use crate::model::Instant;
 
 /// Which side a column leans to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Column {
+pub enum Column<'a> {
     /// Text.
-    Left(&'static str),
+    Left(&'a str),
     /// Numbers.
-    Right(&'static str),
+    Right(&'a str),
 }
 
-impl Column {
-    fn title(self) -> &'static str {
+impl<'a> Column<'a> {
+    fn title(self) -> &'a str {
         match self {
             Column::Left(title) | Column::Right(title) => title,
         }
@@ -91,12 +91,12 @@ pub fn raw(bytes: &[u8]) -> io::Result<()> {
 ///
 /// # Errors
 /// Whatever stdout says.
-pub fn table(columns: &[Column], rows: impl IntoIterator<Item = Vec<String>>) -> io::Result<()> {
+pub fn table(columns: &[Column<'_>], rows: impl IntoIterator<Item = Vec<String>>) -> io::Result<()> {
     text(&render(columns, rows, io::stdout().is_terminal()))
 }
 
 /// A table as text: columns apart by two spaces, a line below the titles.
-pub fn render(columns: &[Column], rows: impl IntoIterator<Item = Vec<String>>, terminal: bool) -> String {
+pub fn render(columns: &[Column<'_>], rows: impl IntoIterator<Item = Vec<String>>, terminal: bool) -> String {
     let mut table = Table::new();
     table
         .load_preset(presets::NOTHING)

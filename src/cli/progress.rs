@@ -39,6 +39,15 @@ impl Progress {
         }
     }
 
+    /// Bars if stderr is a terminal, nothing if not.
+    pub fn bars_or_nothing() -> Progress {
+        if io::stderr().is_terminal() {
+            Progress::bars()
+        } else {
+            Progress::nothing()
+        }
+    }
+
     /// Bars on stderr.
     pub fn bars() -> Progress {
         Progress(Arc::new(Shown::Bars {
@@ -100,13 +109,14 @@ impl Bars {
     fn draw(&mut self, screen: &MultiProgress, event: &Event) {
         match event {
             Event::Begins { resource, work, total } => {
-                let bar = screen.add(ProgressBar::no_length());
-                bar.set_prefix(format!("{resource}: {work}"));
+                let bar = ProgressBar::no_length();
                 bar.set_style(style(*total));
+                bar.set_prefix(format!("{resource}: {work}"));
                 if let Some(total) = total {
                     bar.set_length(*total);
                 }
-                self.work.insert(*resource, bar);
+                // Shown only now: it is drawn as it is added.
+                self.work.insert(*resource, screen.add(bar));
             }
             Event::Total { resource, total } => {
                 if let Some(bar) = self.work.get(resource) {
@@ -127,8 +137,15 @@ impl Bars {
             }
             Event::Ends { resource } => {
                 if let Some(bar) = self.work.remove(resource) {
-                    bar.set_style(template("{prefix:24} {human_pos} rows in {elapsed}"));
-                    bar.finish();
+                    let (rows, took) = (bar.position(), bar.elapsed());
+                    let name = bar.prefix();
+                    bar.finish_and_clear();
+                    screen.remove(&bar);
+                    if rows > 0 {
+                        // A line for good, which no later bar moves.
+                        let rows = human::counted(rows, "row", "rows");
+                        let _ = screen.println(format!("{name:24} {rows} in {}", human::duration(took)));
+                    }
                 }
             }
             Event::Holding { until } => self.count_down(screen, *until),
@@ -161,11 +178,15 @@ impl Bars {
 }
 
 fn style(total: Option<u64>) -> ProgressStyle {
+    let rate = |state: &ProgressState, line: &mut dyn fmt::Write| {
+        let _ = write!(line, "{} rows/s", human::count(state.per_sec().round() as u64));
+    };
     template(if total.is_some() {
-        "{prefix:24} [{bar:30}] {human_pos} of {human_len}, {per_sec}, {msg}, {eta} left"
+        "{prefix:24} [{bar:30}] {human_pos} of {human_len}, {rate}, {msg}, {eta} left"
     } else {
-        "{prefix:24} {spinner} {human_pos}, {per_sec}, {msg}"
+        "{prefix:24} {spinner} {human_pos}, {rate}, {msg}"
     })
+    .with_key("rate", rate)
 }
 
 fn template(text: &str) -> ProgressStyle {

@@ -16,6 +16,7 @@ mod derived;
 mod dictionary;
 mod due;
 pub mod error;
+pub mod functions;
 mod history;
 pub mod migrate;
 mod nominations;
