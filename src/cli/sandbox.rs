@@ -72,11 +72,11 @@ impl FromStr for ScopedKey {
 /// When the port cannot be had.
 pub fn run(global: &Global, args: &SandboxArgs) -> Result<Exit, Failure> {
     logging::start(&global.log_alone()?, &Progress::nothing());
-    let world = generate(args.seed, args.contacts, args.companies, Instant::system_now());
-    let sandbox = Sandbox::new(world, Arc::new(SystemClock));
-    sandbox.configure(|settings| settings.latency = args.latency);
     session::runtime()?.block_on(async {
         let mut signals = Signals::listen()?;
+        let world = generate(args.seed, args.contacts, args.companies, Instant::system_now());
+        let sandbox = Sandbox::new(world, Arc::new(SystemClock));
+        sandbox.configure(|settings| settings.latency = args.latency);
         let running = sandbox.start(args.port).await.map_err(|source| {
             let failure = Failure::new(
                 Exit::Unavailable,
