@@ -54,6 +54,8 @@ pub enum Outcome {
     Charged,
     /// No answer, or none that tells: the service may have charged it.
     Unknown,
+    /// No connection came about, so the service never saw it.
+    NotSent,
     /// An error status.
     Failed,
     /// 429, with the wait it asked for, if it did.

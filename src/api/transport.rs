@@ -101,6 +101,7 @@ impl Transport {
         }
         let mut response = match sent.send().await {
             Ok(response) => response,
+            Err(e) if e.is_connect() => return (Outcome::NotSent, Err(self.no_answer(&e))),
             Err(e) => return (Outcome::Unknown, Err(self.no_answer(&e))),
         };
         let status = response.status();

@@ -55,6 +55,8 @@ impl Setup {
                 details: config.sync.details,
                 concurrency: api.concurrency,
                 most_removals: config.sync.max_removals,
+                retention: config.history,
+                detail_max_age: config.sync.detail_max_age,
                 accept_workspace,
             },
             api,

@@ -19,6 +19,7 @@ use crate::store::{StoreError, open};
 use crate::sync::purse::{HOLD, LEDGER};
 use crate::sync::state::{Fresh, Identity, MissingScopes, Sweep};
 use crate::sync::sweep::Outage;
+use crate::sync::verify::Evidence;
 
 /// Runs that are shown.
 const RUNS: u32 = 5;
@@ -79,9 +80,13 @@ pub struct ObjectStatus {
     /// Every change up to here is in the mirror, UTC.
     #[serde(serialize_with = "output::utc")]
     pub changes_as_of: Option<Instant>,
-    /// Every record was read since then, removed ones found; UTC.
+    /// Nothing was missing and nothing lingered here then, UTC.
     #[serde(serialize_with = "output::utc")]
     pub complete_as_of: Option<Instant>,
+    /// How that is known: `records` where every one was compared, `count` where ranges were counted.
+    pub complete_by: Option<&'static str>,
+    /// Differences to the service that were found then and not mended.
+    pub differences: u64,
     /// The sweep or first copy under way.
     pub sweep: Option<SweepStatus>,
     /// Removals that look like an outage and wait for a person.
@@ -198,6 +203,8 @@ fn objects(conn: &Connection) -> Result<Vec<ObjectStatus>, StoreError> {
             custom_fields: None,
             changes_as_of: fresh.map(|fresh| fresh.began),
             complete_as_of: fresh.map(|fresh| fresh.began),
+            complete_by: fresh.map(|_| "records"),
+            differences: 0,
             sweep: None,
             outage: None,
         });
@@ -211,6 +218,13 @@ fn records(conn: &Connection, object: Object) -> Result<ObjectStatus, StoreError
     let caught_up: Option<Fresh> = report::state(conn, &Fresh::changes(object))?;
     let sweep: Option<Sweep> = report::state(conn, &Sweep::entry(object))?;
     let outage: Option<Outage> = report::state(conn, &Outage::entry(object))?;
+    let evidence: Option<Evidence> = report::state(conn, &Evidence::entry(object))?;
+    // The newest of what is known: a sweep compares every record too.
+    let evidence = evidence
+        .map(|known| (known.as_of, known.by_record, known.open))
+        .into_iter()
+        .chain(swept.map(|fresh| (fresh.began, true, 0)))
+        .max_by_key(|(as_of, _, _)| *as_of);
     let (swept, caught_up) = (swept.map(|f| f.began), caught_up.map(|f| f.began));
     Ok(ObjectStatus {
         object: object.resource(),
@@ -220,7 +234,9 @@ fn records(conn: &Connection, object: Object) -> Result<ObjectStatus, StoreError
         details_pending: Some(holds.rows - holds.details_current),
         custom_fields: Some(holds.custom_fields),
         changes_as_of: caught_up.max(swept),
-        complete_as_of: swept,
+        complete_as_of: evidence.map(|(as_of, _, _)| as_of),
+        complete_by: evidence.map(|(_, by_record, _)| if by_record { "records" } else { "count" }),
+        differences: evidence.map_or(0, |(_, _, open)| open),
         sweep: sweep.map(|sweep| SweepStatus {
             began: sweep.began,
             rows: sweep.rows,

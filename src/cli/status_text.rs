@@ -80,7 +80,10 @@ fn objects(objects: &[ObjectStatus], now: Instant) -> String {
             number(object.details_pending),
             number(object.custom_fields),
             ago(object.changes_as_of),
-            ago(object.complete_as_of),
+            match object.complete_by {
+                Some("count") => format!("{}, by count", ago(object.complete_as_of)),
+                _ => ago(object.complete_as_of),
+            },
         ]
     });
     output::render(&columns, rows, false)
@@ -100,6 +103,13 @@ fn attention(status: &Status, now: Instant) -> String {
             };
             let began = human::when(sweep.began, now);
             let _ = writeln!(text, "under way: {work} of {resource}, begun {began}, {so_far} so far");
+        }
+        if object.differences > 0 {
+            let found = human::counted(object.differences, "difference", "differences");
+            let _ = writeln!(
+                text,
+                "differs: {found} to the service in {resource}; crm-mirror resync {resource} mends them"
+            );
         }
         if let Some(outage) = object.outage {
             let _ = writeln!(

@@ -61,6 +61,7 @@ pub struct Rule {
     resource: Option<Resource>,
     method: Option<&'static str>,
     lists: Option<bool>,
+    id: Option<String>,
     cursor: Option<bool>,
     skip: u32,
     times: u32,
@@ -74,6 +75,7 @@ impl Rule {
             resource: None,
             method: None,
             lists: None,
+            id: None,
             cursor: None,
             skip: 0,
             times: 1,
@@ -105,6 +107,13 @@ impl Rule {
     #[must_use]
     pub fn records(mut self) -> Rule {
         self.lists = Some(false);
+        self
+    }
+
+    /// Only requests of the record with this id.
+    #[must_use]
+    pub fn record(mut self, id: &str) -> Rule {
+        self.id = Some(id.to_string());
         self
     }
 
@@ -144,7 +153,12 @@ impl Rule {
 
     fn fits(&self, asked: &Asked) -> bool {
         let list = matches!(asked.route, Route::List(_));
-        self.resource.is_none_or(|resource| asked.resource() == Some(resource))
+        let id = match &asked.route {
+            Route::One(_, id) => Some(id),
+            _ => None,
+        };
+        (self.id.is_none() || self.id.as_ref() == id)
+            && self.resource.is_none_or(|resource| asked.resource() == Some(resource))
             && self.method.is_none_or(|method| asked.method == method)
             && self.lists.is_none_or(|lists| lists == list)
             && self

@@ -166,7 +166,7 @@ impl Maker {
             self.put(&mut record, "subIndustry", Cell::Word(kind));
         }
         if self.chance(90) {
-            let employees = (1i64 << self.rng.u32(..18)) + self.rng.i64(..50);
+            let employees = (1i64 << self.rng.u32(..18)) + self.rng.i64(0..50);
             self.put(&mut record, "employeeCount", Cell::Int(employees));
         }
         let revenue = match self.rng.u32(..6) {
@@ -293,7 +293,7 @@ impl Maker {
         self.put(record, "recordSource", Cell::Word(source));
         self.notes(record, updated);
         if self.chance(20) {
-            let (score, reasoning) = (self.rng.i64(..101), self.one(words::SENTENCES));
+            let (score, reasoning) = (self.rng.i64(0..101), self.one(words::SENTENCES));
             self.put(record, "score", Cell::Int(score));
             self.put(record, "reasoning", Cell::Word(reasoning));
             let confidence = f64::from(self.rng.u32(..100)) / 100.0;
@@ -351,7 +351,10 @@ mod tests {
         assert_eq!(first, texts(7));
         assert_ne!(first, texts(8));
         for text in &first {
-            assert!(serde_json::from_str::<serde_json::Value>(text).is_ok(), "{text}");
+            let json: serde_json::Value = serde_json::from_str(text).unwrap();
+            for (field, most) in [("employeeCount", 1 << 18), ("score", 100)] {
+                assert!(json[field].as_i64().is_none_or(|n| (0..=most).contains(&n)), "{text}");
+            }
         }
     }
 }

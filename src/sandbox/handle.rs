@@ -15,7 +15,7 @@ use super::keys::SCOPES;
 use super::log::{Entry, Log};
 use super::service::{self, Memory, Request, Served, Transport};
 use super::settings::Settings;
-use super::wire::Wire;
+use super::wire::{Switch, Wire};
 use super::world::World;
 
 type Hook = Box<dyn FnMut(&mut World, &Asked) + Send>;
@@ -58,15 +58,22 @@ impl Sandbox {
     pub async fn start(&self, port: u16) -> io::Result<Running> {
         let listener = TcpListener::bind(("127.0.0.1", port)).await?;
         let port = listener.local_addr()?.port();
-        let serving = tokio::spawn(http::run(self.clone(), Wire(listener)));
+        let stop = Switch::default();
+        let wire = Wire {
+            listener,
+            stop: stop.clone(),
+        };
+        let serving = tokio::spawn(http::run(self.clone(), wire));
         Ok(Running {
             base_url: format!("http://127.0.0.1:{port}/v1"),
             sandbox: self.clone(),
+            stop,
             serving,
         })
     }
 
-    /// The world, at the clock's time. Requests wait while it is held.
+    /// The world, at the clock's time. Requests wait while it is held, so do not hold it across an await: a `for` over
+    /// `sandbox.world().ids(..)` does, [`Sandbox::with_world`] does not.
     pub fn world(&self) -> MutexGuard<'_, World> {
         let mut world = locked(&self.0.world);
         world.set_now(self.0.clock.now());
@@ -164,6 +171,8 @@ impl Sandbox {
         log.0.push(Entry {
             at: self.0.clock.now(),
             asked: request.asked.clone(),
+            if_match: request.if_match.clone(),
+            idempotency_key: request.idempotency_key.clone(),
             status: (served.transport != Transport::Lost).then_some(status),
             ru: served.ru,
             key: served.key,
@@ -188,6 +197,7 @@ pub struct Running {
     /// The base URL, `/v1` included.
     pub base_url: String,
     sandbox: Sandbox,
+    stop: Switch,
     serving: tokio::task::JoinHandle<io::Result<()>>,
 }
 
@@ -200,6 +210,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        self.stop.cut();
         self.serving.abort();
     }
 }

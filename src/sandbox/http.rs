@@ -15,7 +15,7 @@ use super::service::{Request, Served, Success, Transport};
 use super::wire::{Switch, Wire};
 
 /// The largest body of a PATCH.
-const MAX_BODY: usize = 4 << 20;
+const MAX_BODY: usize = 16 << 20;
 
 pub(crate) async fn run(sandbox: Sandbox, wire: Wire) -> std::io::Result<()> {
     let router = Router::new().fallback(answer).with_state(sandbox);

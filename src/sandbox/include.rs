@@ -1,6 +1,6 @@
 //! The `include` parameter: related records on request, and old names that add nothing (reference, *Versioning*).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::model::{Object, Resource};
 use super::keys::Key;
 use super::refusal::Refusal;
 use super::render::{self, Projection};
-use super::table::Record;
+use super::table::{Record, slot};
 use super::world::World;
 
 /// A relation that can be included.
@@ -73,50 +73,63 @@ pub(crate) fn require(key: &Key, includes: &BTreeSet<Include>) -> Result<(), Ref
     })
 }
 
-/// The members that the includes add to a record. Their inner shape is not shown by the reference.
-pub(crate) fn related(
-    world: &World,
+/// What the includes of one answer need, looked up once for all its records.
+pub(crate) struct Expansion<'a> {
+    world: &'a World,
     object: Object,
-    record: &Record,
-    includes: &BTreeSet<Include>,
-) -> Vec<(&'static str, String)> {
-    let mut members = Vec::new();
-    let mut expanded = serde_json::Map::new();
-    for include in includes {
-        match include {
-            Include::Owner => {
-                expanded.insert(
-                    "owner".into(),
-                    other(world, object, record, "ownerId", Resource::TeamMembers),
-                );
-            }
-            Include::Company => {
-                expanded.insert(
-                    "company".into(),
-                    other(world, object, record, "companyId", Resource::Companies),
-                );
-            }
-            Include::ContactSummary => {
-                let contacts = world.table(Resource::Contacts);
-                let total = contacts.slot("companyId").map_or(0, |slot| {
-                    let of_us = |c: &&Record| c.cell(slot).and_then(|c| c.text()).as_deref() == Some(&record.id);
-                    contacts.iter().filter(of_us).count()
-                });
-                members.push(("contactSummary", json!({"total": total}).to_string()));
-            }
-        }
-    }
-    if !expanded.is_empty() {
-        members.push(("related", Value::from(expanded).to_string()));
-    }
-    members
+    includes: &'a BTreeSet<Include>,
+    /// Contacts by company, where they are asked for.
+    contacts: HashMap<String, usize>,
 }
 
-fn other(world: &World, object: Object, record: &Record, field: &str, resource: Resource) -> Value {
-    let id = super::table::slot(object.fields(), field).and_then(|slot| record.cell(slot)?.text());
-    let found = id.and_then(|id| world.table(resource).get(&id));
-    found.map_or(Value::Null, |found| {
-        let text = render::record(world, resource, found, Projection::List, &[], &[]);
-        serde_json::from_str(&text).unwrap_or(Value::Null)
-    })
+impl<'a> Expansion<'a> {
+    pub(crate) fn new(world: &'a World, object: Object, includes: &'a BTreeSet<Include>) -> Expansion<'a> {
+        let mut contacts = HashMap::new();
+        if includes.contains(&Include::ContactSummary) {
+            let table = world.table(Resource::Contacts);
+            let company = |record: &Record| Some(record.cell(table.slot("companyId")?)?.text()?.into_owned());
+            for company in table.iter().filter_map(company) {
+                *contacts.entry(company).or_default() += 1;
+            }
+        }
+        Expansion {
+            world,
+            object,
+            includes,
+            contacts,
+        }
+    }
+
+    /// The members that the includes add to a record. Their inner shape is not shown by the reference.
+    pub(crate) fn of(&self, record: &Record) -> Vec<(&'static str, String)> {
+        let mut members = Vec::new();
+        let mut expanded = serde_json::Map::new();
+        for include in self.includes {
+            match include {
+                Include::Owner => {
+                    expanded.insert("owner".into(), self.other(record, "ownerId", Resource::TeamMembers));
+                }
+                Include::Company => {
+                    expanded.insert("company".into(), self.other(record, "companyId", Resource::Companies));
+                }
+                Include::ContactSummary => {
+                    let total = self.contacts.get(record.id.as_ref()).copied().unwrap_or(0);
+                    members.push(("contactSummary", json!({"total": total}).to_string()));
+                }
+            }
+        }
+        if !expanded.is_empty() {
+            members.push(("related", Value::from(expanded).to_string()));
+        }
+        members
+    }
+
+    fn other(&self, record: &Record, field: &str, resource: Resource) -> Value {
+        let id = slot(self.object.fields(), field).and_then(|slot| record.cell(slot)?.text());
+        let found = id.and_then(|id| self.world.table(resource).get(&id));
+        found.map_or(Value::Null, |found| {
+            let text = render::record(self.world, resource, found, Projection::List, &[], &[]);
+            serde_json::from_str(&text).unwrap_or(Value::Null)
+        })
+    }
 }

@@ -11,6 +11,10 @@ pub struct Entry {
     pub at: Instant,
     /// What was asked.
     pub asked: Asked,
+    /// The `If-Match` header.
+    pub if_match: Option<String>,
+    /// The `Idempotency-Key` header.
+    pub idempotency_key: Option<String>,
     /// The status of the answer; `None` if none was made.
     pub status: Option<u16>,
     /// What was charged for it.

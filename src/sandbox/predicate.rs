@@ -156,7 +156,7 @@ impl Predicate {
                 _ => false,
             },
             Test::Holds(part) => cell.text().is_some_and(|text| text.to_lowercase().contains(part)),
-            Test::Time(op, time) => cell.time().is_some_and(|t| agrees(*op, t.cmp(time))),
+            Test::Time(..) => cell.time().is_some_and(|time| self.test.holds_at(time)),
             Test::Number(op, number) => cell
                 .number()
                 .and_then(|n| decimal::compare(&n, number))
@@ -165,6 +165,13 @@ impl Predicate {
                 .text()
                 .is_some_and(|text| agrees(*op, text.as_ref().cmp(date.as_str()))),
         }
+    }
+}
+
+impl Test {
+    /// Whether a timestamp meets a condition on timestamps.
+    pub(crate) fn holds_at(&self, at: Instant) -> bool {
+        matches!(self, Test::Time(op, time) if agrees(*op, at.cmp(time)))
     }
 }
 

@@ -162,7 +162,7 @@ fn serve_list(
     fault: Option<&Fault>,
 ) -> Result<Success, Refusal> {
     let params = Params::new(&asked.query)?;
-    let query = ListQuery::read(world, resource, &params)?;
+    let mut query = ListQuery::read(world, resource, &params)?;
     include::require(key, &query.include)?;
     let binding = Binding::new(&memory.settings.tenant, resource.path(), key.scopes(), &params);
     let (place, nonce) = match params.get("cursor") {
@@ -175,14 +175,18 @@ fn serve_list(
         None => (Place::Start, 0),
     };
     let offsets = memory.settings.cursors == CursorKind::Offset;
+    query.limit = memory
+        .settings
+        .page_cap
+        .map_or(query.limit, |cap| query.limit.min(cap.max(1)));
     let Page { rows, next, total } = list::page(world, &query, &place, offsets);
+    let expansion = resource
+        .object()
+        .map(|object| include::Expansion::new(world, object, &query.include));
     let mut rows: Vec<String> = rows
         .into_iter()
         .map(|record| {
-            let related = match resource.object() {
-                Some(object) => include::related(world, object, record, &query.include),
-                None => Vec::new(),
-            };
+            let related = expansion.as_ref().map_or(Vec::new(), |expansion| expansion.of(record));
             render::record(world, resource, record, Projection::List, &[], &related)
         })
         .collect();
@@ -243,7 +247,7 @@ fn detail(world: &World, key: &Key, object: Object, id: &str, asked: &Asked) -> 
     let resource = object.resource();
     let record = world.table(resource).get(id);
     let record = record.ok_or_else(|| Refusal::new(404, format!("There is no such {object}")))?;
-    let related = include::related(world, object, record, &includes);
+    let related = include::Expansion::new(world, object, &includes).of(record);
     let body = render::record(world, resource, record, Projection::Detail, &[], &related);
     Ok(Success {
         body: format!("{{\"data\":{body}}}"),

@@ -27,6 +27,8 @@ pub struct Settings {
     pub replayed_ru: Ru,
     /// Whether the plan allows custom values to be written.
     pub custom_fields_editable: bool,
+    /// The most rows of a page, whatever `limit` asks for: pages of few rows make walks of many.
+    pub page_cap: Option<usize>,
     /// Whether answers are compressed for clients that accept it.
     pub gzip: bool,
     /// How long every answer takes, in real time.
@@ -43,6 +45,7 @@ impl Default for Settings {
             failed_ru: Ru::ZERO,
             replayed_ru: Ru::PATCH,
             custom_fields_editable: true,
+            page_cap: None,
             gzip: true,
             latency: Duration::ZERO,
             date_header: None,

@@ -109,6 +109,15 @@ impl Order {
         }
     }
 
+    /// The timestamps between two, both included, rising.
+    pub(crate) fn times(&self, low: Option<Instant>, high: Option<Instant>) -> impl Iterator<Item = Instant> {
+        let from = low.map_or(Bound::Unbounded, |low| Bound::Included((low, Arc::from(""))));
+        self.rising
+            .range((from, Bound::Unbounded))
+            .map(|(time, _)| *time)
+            .take_while(move |time| high.is_none_or(|high| *time <= high))
+    }
+
     /// Walks the order from a place on. `low` and `high` may cut the walk short where a filter rejects the rest anyway.
     pub(crate) fn walk<'a>(
         &'a self,
@@ -199,7 +208,8 @@ impl Table {
     }
 
     /// Puts a record in, in place of one with its id.
-    pub(crate) fn put(&mut self, record: Record) {
+    pub(crate) fn put(&mut self, mut record: Record) {
+        record.cells.shrink_to_fit();
         self.remove(&record.id.clone());
         let (created, updated) = self.times(&record);
         self.created.insert(created, &record.id);

@@ -30,13 +30,18 @@ impl Switch {
 
 /// A listener whose connections can be cut.
 #[derive(Debug)]
-pub(crate) struct Wire(pub(crate) TcpListener);
+pub(crate) struct Wire {
+    pub(crate) listener: TcpListener,
+    /// Cuts every connection at once.
+    pub(crate) stop: Switch,
+}
 
 /// A connection that can be cut.
 #[derive(Debug)]
 pub(crate) struct Line {
     stream: TcpStream,
     switch: Switch,
+    stop: Switch,
 }
 
 impl Listener for Wire {
@@ -44,15 +49,16 @@ impl Listener for Wire {
     type Addr = std::net::SocketAddr;
 
     async fn accept(&mut self) -> (Line, Self::Addr) {
-        let (stream, addr) = Listener::accept(&mut self.0).await;
+        let (stream, addr) = Listener::accept(&mut self.listener).await;
         // Answers are small: waiting to fill a packet would only slow the tests down.
         let _ = stream.set_nodelay(true);
         let switch = Switch::default();
-        (Line { stream, switch }, addr)
+        let stop = self.stop.clone();
+        (Line { stream, switch, stop }, addr)
     }
 
     fn local_addr(&self) -> io::Result<Self::Addr> {
-        self.0.local_addr()
+        self.listener.local_addr()
     }
 }
 
@@ -64,7 +70,7 @@ impl Connected<IncomingStream<'_, Wire>> for Switch {
 
 impl Line {
     fn check(&self) -> io::Result<()> {
-        if !self.switch.is_cut() {
+        if !self.switch.is_cut() && !self.stop.is_cut() {
             return Ok(());
         }
         let _ = self.stream.set_zero_linger();
@@ -74,7 +80,10 @@ impl Line {
 
 impl AsyncRead for Line {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        // An idle connection is woken by its next request, and must not take it after the stop.
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
+        self.check()?;
+        polled
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which details are due: derived from the file, never kept in memory.
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 
 use super::batch::Batch;
 use super::error::{Doing, StoreError};
@@ -26,28 +26,6 @@ impl Batch<'_> {
         let sql = format!("SELECT count(*) FROM {}", object.table());
         let rows: i64 = self.tx.query_row(&sql, [], |row| row.get(0)).doing("count a table")?;
         Ok(rows.unsigned_abs())
-    }
-
-    /// The whole seconds that cut an object's `rows` into `parts` of about as many rows each, by creation.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
-    pub fn created_edges(&self, object: Object, parts: u64, rows: u64) -> Result<Vec<Instant>, StoreError> {
-        let doing = "cut a table into parts";
-        let sql = format!(
-            "SELECT created_at FROM {} WHERE created_at IS NOT NULL ORDER BY created_at LIMIT 1 OFFSET ?1",
-            object.table()
-        );
-        let mut stmt = self.tx.prepare(&sql).doing(doing)?;
-        let mut edges = Vec::new();
-        for part in 1..parts {
-            let at: Option<String> = stmt
-                .query_row([(rows * part / parts) as i64], |row| row.get(0))
-                .optional()
-                .doing(doing)?;
-            edges.extend(at.and_then(|at| at.parse::<Instant>().ok()).map(Instant::whole_second));
-        }
-        Ok(edges)
     }
 
     /// Records with their moment of creation, for recognising the workspace: those whose ids can stand in a list.

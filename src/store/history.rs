@@ -5,21 +5,13 @@ use rusqlite::{OptionalExtension, params};
 use serde_json::Map;
 
 use super::batch::Batch;
+use super::differ::json;
 use super::error::{Doing, StoreError};
 use super::shape::owned;
 use super::upsert::Phase;
 use crate::model::catalogue::Object;
 use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
-
-fn json(value: &Value) -> serde_json::Value {
-    match value {
-        Value::Integer(i) => (*i).into(),
-        Value::Real(r) => (*r).into(),
-        Value::Text(text) => text.as_str().into(),
-        Value::Null | Value::Blob(_) => serde_json::Value::Null,
-    }
-}
 
 impl Batch<'_> {
     /// Enters a change. The stamps and the detail's copy of the etag are the mirror's own and no change of the record.
@@ -44,6 +36,45 @@ impl Batch<'_> {
                 stmt.execute(params![object.word(), id, kind, fields, seen_at.to_string()])
             })
             .doing("remember a change")?;
+        Ok(())
+    }
+
+    /// Forgets what is older than an instant: changes, removed records, audits and runs.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn forget_before(&self, cutoff: Instant) -> Result<(), StoreError> {
+        let cutoff = cutoff.to_string();
+        for (sql, doing) in [
+            // By number and not by time: both grow together, so that only what is to go is looked at.
+            (
+                "DELETE FROM changes WHERE seq < coalesce(
+                     (SELECT seq FROM changes WHERE seen_at >= ?1 ORDER BY seq LIMIT 1),
+                     (SELECT max(seq) + 1 FROM changes))",
+                "forget old changes",
+            ),
+            (
+                "DELETE FROM removed_records WHERE removed_at < ?1",
+                "forget old removals",
+            ),
+            (
+                "DELETE FROM audits WHERE id < coalesce(
+                     (SELECT id FROM audits WHERE audited_at >= ?1 ORDER BY id LIMIT 1),
+                     (SELECT max(id) + 1 FROM audits))",
+                "forget old audits",
+            ),
+            (
+                "DELETE FROM sync_runs WHERE id < coalesce(
+                     (SELECT id FROM sync_runs WHERE started_at >= ?1 ORDER BY id LIMIT 1),
+                     (SELECT max(id) + 1 FROM sync_runs))",
+                "forget old runs",
+            ),
+        ] {
+            self.tx
+                .prepare_cached(sql)
+                .and_then(|mut stmt| stmt.execute([&cutoff]))
+                .doing(doing)?;
+        }
         Ok(())
     }
 

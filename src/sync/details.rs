@@ -11,7 +11,7 @@ use std::sync::PoisonError;
 use futures_util::future::try_join_all;
 
 use super::engine::Engine;
-use super::error::{Asking, SyncError};
+use super::error::{Asking, Pause, SyncError};
 use super::purse::Credit;
 use super::tally::Noted;
 use crate::api::{Answer, Fate, decode};
@@ -21,6 +21,9 @@ use crate::store::{Applied, StoreError, Tally};
 
 /// Due details that are looked up at once.
 const BATCH: usize = 500;
+
+/// Old details that one run reads again at most.
+const REFRESHED_AT_ONCE: usize = 50;
 
 /// Records in a row whose detail the service failed to give, after which it counts as unavailable: one record that
 /// always fails must not keep the others waiting.
@@ -75,6 +78,27 @@ impl Engine {
             ));
         }
         Ok(())
+    }
+
+    /// Reads old details again, a few in a run, with request units to spare: whether a change of what only a detail
+    /// carries moves the etag is not documented.
+    pub(super) async fn refresh_details(&self, object: Object) -> Result<(), SyncError> {
+        let Some(age) = self.settings.detail_max_age else {
+            return Ok(());
+        };
+        let before = self.clock.now().minus(age);
+        let aged = self
+            .store
+            .write(move |batch| batch.aged_details(object, before, REFRESHED_AT_ONCE))
+            .await?;
+        if aged.is_empty() {
+            return Ok(());
+        }
+        match self.read_batch(object, aged.into(), Purpose::Refresh, &mut 0).await {
+            // Nothing to spare: no reason to call the run unfinished.
+            Err(error) if matches!(error.pause(), Some(Pause::Budget(_))) => Ok(()),
+            other => other.map(|_| ()),
+        }
     }
 
     /// Reads the details of these records side by side; gives those that could not be read.

@@ -11,6 +11,7 @@ use super::error::{Pause, SyncError};
 use super::observe::{Event, Observer};
 use super::purse::Purse;
 use super::removals::Removals;
+use super::span::Dimension;
 use super::state::{Fresh, MissingScopes};
 use super::sweep::Outage;
 use super::walk::{Range, Walk};
@@ -29,6 +30,10 @@ pub struct Settings {
     pub concurrency: u32,
     /// The part of a table that may go at once without a person's word.
     pub most_removals: f64,
+    /// How long `changes`, `removed_records`, `audits` and `sync_runs` remember; for ever where it is `None`.
+    pub retention: Option<Duration>,
+    /// The age from which details are read again when there are request units to spare; never where it is `None`.
+    pub detail_max_age: Option<Duration>,
     /// Whether a person said that another workspace may take this mirror's place.
     pub accept_workspace: bool,
 }
@@ -40,6 +45,8 @@ impl Default for Settings {
             details: true,
             concurrency: 4,
             most_removals: 0.2,
+            retention: Some(Duration::from_secs(365 * 86_400)),
+            detail_max_age: Some(Duration::from_secs(30 * 86_400)),
             accept_workspace: false,
         }
     }
@@ -127,6 +134,13 @@ pub struct Report {
     pub warnings: Vec<String>,
 }
 
+/// What a piece of work that came to its end has to say.
+#[derive(Debug, Default)]
+pub(super) struct Ended {
+    /// Objects whose sweep looked like an outage.
+    pub(super) outages: Vec<(Object, Outage)>,
+}
+
 /// Everything that a run needs.
 pub struct Engine {
     pub(super) client: Client,
@@ -181,24 +195,34 @@ impl Engine {
     /// # Errors
     /// [`SyncError`] for what ended the run and will not mend itself by waiting; a pause is a report.
     pub async fn run(&self, plan: &Plan, trigger: &'static str) -> Result<Report, SyncError> {
+        self.recorded(plan.kind(), trigger, self.carry_out(plan)).await
+    }
+
+    /// Enters a piece of work in `sync_runs`: that it began, how it ended, and what it did and cost.
+    pub(super) async fn recorded(
+        &self,
+        kind: &'static str,
+        trigger: &'static str,
+        work: impl Future<Output = Result<Ended, SyncError>>,
+    ) -> Result<Report, SyncError> {
         *lock(&self.tally) = Tally::default();
         lock(&self.skipped).clear();
         lock(&self.served).clear();
         lock(&self.warnings).clear();
         *self.refreshed.lock().await = false;
-        let (kind, began) = (plan.kind(), self.clock.now());
+        let began = self.clock.now();
         let before = self.purse.ledger().await?.total;
         let run = self
             .store
             .write(move |batch| batch.begin_run(kind, trigger, began))
             .await?;
-        let result = self.carry_out(plan).await;
+        let result = work.await;
         let tally = Tally {
             ru: self.purse.ledger().await?.total.saturating_sub(before),
             ..*lock(&self.tally)
         };
         let (outcome, pause) = match &result {
-            Ok(outages) if !outages.is_empty() => (RunOutcome::Refused, None),
+            Ok(ended) if !ended.outages.is_empty() => (RunOutcome::Refused, None),
             Ok(_) => (RunOutcome::Done, None),
             Err(error) => match error.pause() {
                 Some(pause) => (RunOutcome::Paused, Some(pause)),
@@ -206,22 +230,26 @@ impl Engine {
             },
         };
         let error = result.as_ref().err().map(chain);
-        let ended = self.clock.now();
-        let covered: Vec<Resource> = match outcome {
-            RunOutcome::Done | RunOutcome::Refused => Resource::ALL.into_iter().filter(|r| plan.wants(*r)).collect(),
-            RunOutcome::Paused | RunOutcome::Failed => Vec::new(),
-        };
+        let (ended, retention) = (self.clock.now(), self.settings.retention);
         let skipped = lock(&self.skipped).clone();
+        let mut served = lock(&self.served).clone();
+        if matches!(outcome, RunOutcome::Paused | RunOutcome::Failed) {
+            // Not everything was tried to its end.
+            served.clear();
+        }
         let pending_details = self
             .store
             .write(move |batch| {
-                MissingScopes::after_run(batch, &covered, &skipped)?;
+                MissingScopes::after_run(batch, &served, &skipped)?;
                 batch.end_run(run, ended, outcome, &tally, error.as_deref())?;
+                if let Some(retention) = retention {
+                    batch.forget_before(ended.minus(retention))?;
+                }
                 Ok(batch.count_due_details(Object::Contact)? + batch.count_due_details(Object::Company)?)
             })
             .await?;
         let outages = match result {
-            Ok(outages) => outages,
+            Ok(ended) => ended.outages,
             Err(_) if pause.is_some() => Vec::new(),
             Err(error) => return Err(error),
         };
@@ -240,25 +268,30 @@ impl Engine {
         })
     }
 
-    async fn carry_out(&self, plan: &Plan) -> Result<Vec<(Object, Outage)>, SyncError> {
+    async fn carry_out(&self, plan: &Plan) -> Result<Ended, SyncError> {
         self.check_identity().await?;
         let objects: Vec<Object> = Object::ALL
             .into_iter()
             .filter(|object| plan.wants(object.resource()))
             .collect();
         self.lists(plan, !objects.is_empty()).await?;
-        let mut outages = Vec::new();
+        let mut ended = Ended::default();
         let mut to_sweep = Vec::new();
         for object in objects.iter().copied() {
+            let resource = object.resource();
             let phase = self.store.write(move |batch| batch.phase(object)).await?;
             let mut sweep = plan.resync || phase == Phase::FirstCopy || self.is_sweeping(object).await?;
             if phase == Phase::Kept {
-                self.guard(object.resource(), self.walk_changes(object).await)?;
+                self.guard(resource, self.walk_changes(object).await)?;
             }
-            if !self.is_skipped(object.resource())
-                && let Some(needs_sweep) = self.guard(object.resource(), self.fill_columns(object).await)?
+            if !self.is_skipped(resource)
+                && let Some(needs_sweep) = self.guard(resource, self.fill_columns(object).await)?
             {
                 sweep |= needs_sweep;
+            }
+            if !self.is_skipped(resource) && phase == Phase::Kept {
+                self.guard(resource, self.carry_out_checks(object, Dimension::UpdatedAt).await)?;
+                self.guard(resource, self.carry_out_checks(object, Dimension::CreatedAt).await)?;
             }
             if sweep {
                 to_sweep.push(object);
@@ -273,7 +306,7 @@ impl Engine {
                 continue;
             }
             if let Some(Some(outage)) = self.guard(object.resource(), self.sweep(object, removals).await)? {
-                outages.push((object, outage));
+                ended.outages.push((object, outage));
             }
         }
         if self.settings.details {
@@ -284,9 +317,16 @@ impl Engine {
             {
                 self.guard(object.resource(), self.read_details(object).await)?;
             }
+            for object in objects
+                .iter()
+                .copied()
+                .filter(|object| !self.is_skipped(object.resource()))
+            {
+                self.guard(object.resource(), self.refresh_details(object).await)?;
+            }
         }
         self.nothing_skipped_or_something_done()?;
-        Ok(outages)
+        Ok(ended)
     }
 
     /// Definitions and team members, where they are due, asked for by name, or a sweep is to come.
@@ -307,7 +347,7 @@ impl Engine {
     }
 
     /// Lets a missing scope pass: the object is skipped, the rest goes on.
-    fn guard<T>(&self, resource: Resource, result: Result<T, SyncError>) -> Result<Option<T>, SyncError> {
+    pub(super) fn guard<T>(&self, resource: Resource, result: Result<T, SyncError>) -> Result<Option<T>, SyncError> {
         match result {
             Ok(value) => {
                 lock(&self.served).insert(resource);

@@ -9,22 +9,28 @@
 //! - A watermark moves only when its walk is finished.
 //! - Nothing is removed that the service did not confirm by id.
 
+mod audit;
 pub mod changes;
 mod definitions;
 mod details;
 pub mod engine;
 pub mod error;
 mod fill;
+pub mod findings;
 mod identity;
 pub mod observe;
 mod pages;
 pub mod purse;
 pub mod removals;
+pub mod span;
 pub mod state;
 pub mod sweep;
 mod tally;
+pub mod verify;
 pub mod walk;
 
 pub use engine::{Engine, Plan, Report, Settings};
 pub use error::{Pause, SyncError};
+pub use findings::Findings;
 pub use purse::Purse;
+pub use verify::Verify;

@@ -15,6 +15,7 @@ use super::error::{Asking, SyncError};
 use super::purse::Credit;
 use super::state::{Changes, Sweep};
 use super::tally::{self, Noted};
+use super::verify::Check;
 use super::walk::{Facts, Frontier, Next, Oddity, Range, Walk};
 
 /// What a walk is for, which says where its checkpoint stands.
@@ -97,6 +98,9 @@ impl Job {
         match self {
             Job::Changes(object) => {
                 let known = Changes::load(batch, *object)?;
+                if walk.pages > 1 {
+                    Check::of_changes(batch, *object, walk.origin, walk.high, walk.pages)?;
+                }
                 Changes {
                     watermark: known.watermark.max(walk.high),
                     served_at: walk.served_at,
@@ -109,6 +113,7 @@ impl Job {
                 if let Some(mut sweep) = Sweep::load(batch, *object)? {
                     sweep.high = sweep.high.max(walk.high);
                     sweep.rows += walk.rows;
+                    sweep.pages += walk.pages;
                     sweep.store(batch, *object)?;
                 }
                 batch.clear_state(entry)
@@ -192,7 +197,8 @@ impl Engine {
     async fn fetch(&self, job: &Job, walk: &Walk, credit: Option<Credit>) -> Result<Arrived, SyncError> {
         let resource = job.object().resource();
         let query = walk.query(resource).asking(job.doing(), resource)?;
-        let query = if walk.cursor.is_none() && self.shows_totals(walk) {
+        // On every page or on none: a cursor is bound to the conditions that it came with.
+        let query = if self.shows_totals(walk) {
             query.count_exact()
         } else {
             query

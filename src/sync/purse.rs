@@ -266,6 +266,7 @@ impl Meter for Purse {
             let failed_free = !self.limits.charge_failed;
             match outcome {
                 Outcome::Unknown => {}
+                Outcome::NotSent => self.enter(attempt, true, None).await,
                 Outcome::Charged => {
                     let known = self
                         .hold

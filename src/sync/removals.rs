@@ -97,7 +97,7 @@ impl Engine {
         if !removals.allows(going, of) {
             // A service that lost its order nominates what is there: a look at a few tells that from an outage.
             let few: Vec<RecordId> = nominated.iter().take(50).cloned().collect();
-            let gone = self.absent(object, &few).await?;
+            let gone = self.absent(object, &few, true).await?;
             if gone.len() == few.len() {
                 return Ok(Confirmed::LooksLikeOutage { going, of });
             }
@@ -107,7 +107,7 @@ impl Engine {
         while !rest.is_empty() {
             let fit = ListQuery::ids_that_fit(rest).max(1);
             let (some, others) = rest.split_at(fit);
-            gone.extend(self.absent(object, some).await?);
+            gone.extend(self.absent(object, some, true).await?);
             rest = others;
         }
         let going = gone.len() as u64;
@@ -119,8 +119,14 @@ impl Engine {
         Ok(Confirmed::All)
     }
 
-    /// Those of the ids that the service does not have, for 1 RU a list of them; what it has is applied on the way.
-    pub(super) async fn absent(&self, object: Object, ids: &[RecordId]) -> Result<Vec<RecordId>, SyncError> {
+    /// Those of the ids that the service does not have, for 1 RU a list of them; what it has is applied on the way, if
+    /// asked for.
+    pub(super) async fn absent(
+        &self,
+        object: Object,
+        ids: &[RecordId],
+        apply: bool,
+    ) -> Result<Vec<RecordId>, SyncError> {
         let resource = object.resource();
         let Some(first) = ids.first() else {
             return Ok(Vec::new());
@@ -148,8 +154,10 @@ impl Engine {
         let here: HashSet<RecordId> = page.records.iter().map(|record| record.id.clone()).collect();
         if page.next.is_none() && page.unusable == 0 {
             let gone = ids.iter().filter(|id| !here.contains(*id)).cloned().collect();
-            self.apply_found(object, page.records, answer.asked_at, layout.version)
-                .await?;
+            if apply {
+                self.apply_found(object, page.records, answer.asked_at, layout.version)
+                    .await?;
+            }
             return Ok(gone);
         }
         // An answer that is not whole proves no absence.

@@ -1,6 +1,6 @@
 //! What the runs remember between pages, runs and processes: small values in the mirror's `state` table.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +52,8 @@ pub struct Sweep {
     pub high: Option<Instant>,
     /// Rows read by slices that are read.
     pub rows: u64,
+    /// Pages read by slices that are read.
+    pub pages: u64,
 }
 
 impl Sweep {
@@ -145,18 +147,18 @@ impl MissingScopes {
     /// The entry.
     pub const ENTRY: &'static str = "missing_scopes";
 
-    /// Takes over what a run found: `covered` was tried to its end, `skipped` was refused.
+    /// Takes over what a run found: `served` was answered to its end, `skipped` was refused.
     ///
     /// # Errors
     /// If SQLite refuses.
     pub fn after_run(
         batch: &Batch<'_>,
-        covered: &[Resource],
+        served: &BTreeSet<Resource>,
         skipped: &BTreeMap<Resource, &'static str>,
     ) -> Result<(), StoreError> {
         let known: MissingScopes = batch.state(MissingScopes::ENTRY)?.unwrap_or_default();
         let mut now = known.clone();
-        for resource in covered {
+        for resource in served {
             now.0.remove(resource.word());
         }
         for (resource, scope) in skipped {

@@ -12,7 +12,9 @@ use super::engine::Engine;
 use super::error::SyncError;
 use super::pages::Job;
 use super::removals::{Confirmed, Removals};
+use super::span::{Dimension, Extent, Span};
 use super::state::{Changes, Fresh, Sweep};
+use super::verify::{Check, Evidence};
 use super::walk::{Range, Walk};
 use crate::model::{Instant, Object};
 use crate::store::{Batch, Phase, StoreError};
@@ -81,6 +83,7 @@ impl Engine {
         self.store
             .write(move |batch| end_sweep(batch, object, finished))
             .await?;
+        self.carry_out_checks(object, Dimension::CreatedAt).await?;
         Ok(None)
     }
 
@@ -103,6 +106,7 @@ impl Engine {
                     served_at: None,
                     high: None,
                     rows: 0,
+                    pages: 0,
                 }
                 .store(batch, object)?;
                 for (number, range) in slices(batch, object, workers)?.into_iter().enumerate() {
@@ -156,17 +160,18 @@ fn slices(batch: &Batch<'_>, object: Object, workers: u64) -> Result<Vec<Range>,
     if count < 2 {
         return Ok(whole);
     }
-    let mut edges = batch.created_edges(object, count, rows)?;
-    edges.dedup();
-    let mut from = None;
-    let mut ranges = Vec::new();
-    for edge in edges {
-        ranges.push(Range::Created { from, to: Some(edge) });
-        from = Some(edge);
+    let dated = Span::dated(Dimension::CreatedAt, None, None);
+    let edges = batch.edges(object, dated.stretch(), count, 0.0)?;
+    if edges.is_empty() {
+        return Ok(whole);
     }
-    ranges.push(Range::Created { from, to: None });
-    ranges.push(Range::WithoutCreated);
-    Ok(ranges)
+    let ranges = Span::between(Dimension::CreatedAt, &edges)
+        .into_iter()
+        .map(|span| match span.extent {
+            Extent::Dated { from, to } => Range::Created { from, to },
+            Extent::Dateless | Extent::Whole => Range::WithoutCreated,
+        });
+    Ok(ranges.collect())
 }
 
 fn end_sweep(batch: &Batch<'_>, object: Object, finished: Instant) -> Result<(), StoreError> {
@@ -183,6 +188,9 @@ fn end_sweep(batch: &Batch<'_>, object: Object, finished: Instant) -> Result<(),
         }
         .store(batch, object)?;
     }
+    if sweep.pages > 1 {
+        Check::of_sweep(batch, object, sweep.pages)?;
+    }
     batch.set_state(
         &Fresh::sweep(object),
         &Fresh {
@@ -190,6 +198,12 @@ fn end_sweep(batch: &Batch<'_>, object: Object, finished: Instant) -> Result<(),
             finished,
         },
     )?;
+    let evidence = Evidence {
+        as_of: sweep.began,
+        by_record: true,
+        open: 0,
+    };
+    batch.set_state(&Evidence::entry(object), &evidence)?;
     batch.clear_state(&Outage::entry(object))?;
     Sweep::clear(batch, object)
 }

@@ -197,6 +197,10 @@ pub struct Walk {
     pub served_at: Option<Instant>,
     /// Rows read.
     pub rows: u64,
+    /// Pages read, those of walks that it restarts included.
+    pub pages: u64,
+    /// Where the first of the walks that it restarts began, if it is one of changes.
+    pub origin: Option<Instant>,
     /// How far it or a walk before it that it restarts has read: only beyond this is it getting further.
     reached: Frontier,
     /// Restarts without getting further.
@@ -213,8 +217,14 @@ pub struct Walk {
 impl Walk {
     /// A walk that has read nothing.
     pub fn new(range: Range, key: &str) -> Walk {
+        let origin = match &range {
+            Range::Changes { after, .. } => *after,
+            _ => None,
+        };
         Walk {
             range,
+            pages: 0,
+            origin,
             cursor: None,
             key: key.to_string(),
             frontier: Frontier::Start,
@@ -249,6 +259,7 @@ impl Walk {
             self.served_at = facts.date;
         }
         self.rows += facts.keys.len() as u64;
+        self.pages += 1;
         self.high = self.high.max(facts.high);
         let mut previous = before;
         for key in &facts.keys {
@@ -337,6 +348,8 @@ impl Walk {
                 .map(|range| Walk {
                     high: self.high,
                     served_at: self.served_at,
+                    pages: self.pages,
+                    origin: self.origin,
                     reached: self.reached,
                     restarts: self.restarts + 1,
                     orderly: self.orderly,

@@ -1,0 +1,306 @@
+//! The audit: evidence, at almost no cost, that nothing is missing and nothing lingers.
+//!
+//! Ranges of time are counted here and there. Equal totals alone show nothing: one record lost and one lingering cancel
+//! out; so there are many ranges, by two timestamps, and their edges move from audit to audit. Where a range disagrees
+//! it is halved (one count a level: the sibling is the difference) down to a page, which is listed and compared record
+//! by record. Where the whole list costs no more than the counts, it is listed at once.
+
+use std::collections::HashSet;
+
+use super::engine::Engine;
+use super::error::{Asking, SyncError};
+use super::findings::{Difference, Findings, Kind};
+use super::pages::instant;
+use super::removals::Removals;
+use super::span::{Dimension, Extent, Span};
+use super::tally::Noted;
+use crate::api::{ListAnswer, ListQuery, decode};
+use crate::model::{Instant, Object, Purpose, RecordId};
+use crate::store::{Compared, StoreError};
+
+/// Ranges of a full audit by each timestamp: 15 dated ones and the one without a date. A clean audit costs as many RU.
+const PARTS: u64 = 15;
+
+/// A range of so many records is listed, not halved: it is one page.
+const LEAF: u64 = 100;
+
+/// Pages of one listing: a cursor that never ends must not be followed for ever.
+const MOST_PAGES: u64 = 100_000;
+
+/// Whether what is found is only told, or mended too.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Mode {
+    /// Told.
+    Report,
+    /// Mended; so much may go at once.
+    Mend(Removals),
+}
+
+/// An audit under way.
+pub(super) struct Audit {
+    pub(super) object: Object,
+    pub(super) mode: Mode,
+    /// The service's clock when it began: what the service changed after that is news, not a difference.
+    pub(super) since: Option<Instant>,
+    pub(super) findings: Findings,
+}
+
+impl Engine {
+    /// Counts an object by both timestamps and follows what disagrees.
+    pub(super) async fn audit(&self, audit: &mut Audit) -> Result<(), SyncError> {
+        let object = audit.object;
+        let rows = self.store.write(move |batch| batch.count_rows(object)).await?;
+        if rows.div_ceil(LEAF) <= 2 * (PARTS + 1) {
+            return self.compare(audit, vec![Span::WHOLE]).await;
+        }
+        // Whatever the time is now: the edges only have to be others than last time.
+        let shift = (self.clock.now().as_secs().rem_euclid(97)) as f64 / 97.0;
+        for by in [Dimension::CreatedAt, Dimension::UpdatedAt] {
+            let spans = self.spans(object, by, PARTS, shift).await?;
+            self.compare(audit, spans).await?;
+        }
+        Ok(())
+    }
+
+    /// Cuts an object's records into about equal ranges.
+    pub(super) async fn spans(
+        &self,
+        object: Object,
+        by: Dimension,
+        parts: u64,
+        shift: f64,
+    ) -> Result<Vec<Span>, SyncError> {
+        let all = Span::dated(by, None, None).stretch();
+        let edges = self
+            .store
+            .write(move |batch| batch.edges(object, all, parts, shift))
+            .await?;
+        Ok(Span::between(by, &edges))
+    }
+
+    /// Counts these ranges here and there, and follows those that disagree.
+    pub(super) async fn compare(&self, audit: &mut Audit, spans: Vec<Span>) -> Result<(), SyncError> {
+        for span in spans {
+            let before = audit.findings.clone();
+            let object = audit.object;
+            let here = self.count_here(object, span).await?;
+            let there = match span.extent {
+                Extent::Whole => self.list(audit, span).await?,
+                Extent::Dated { .. } | Extent::Dateless => self.count_there(object, span).await?,
+            };
+            if here != there && span.extent != Extent::Whole {
+                self.follow(audit, span, there).await?;
+            }
+            self.enter(audit, span, (here, there), &before).await?;
+        }
+        Ok(())
+    }
+
+    async fn enter(
+        &self,
+        audit: &mut Audit,
+        span: Span,
+        counts: (u64, u64),
+        before: &Findings,
+    ) -> Result<(), SyncError> {
+        audit.findings.ranges += 1;
+        let (object, now, found) = (audit.object, self.clock.now(), audit.findings.since(before));
+        self.store
+            .write(move |batch| batch.enter_audit(object, span.stretch(), counts, found.as_deref(), now))
+            .await?;
+        Ok(())
+    }
+
+    /// Lists these ranges and compares them record by record, whatever their counts.
+    pub(super) async fn compare_listed(&self, audit: &mut Audit, spans: Vec<Span>) -> Result<(), SyncError> {
+        for span in spans {
+            let before = audit.findings.clone();
+            let object = audit.object;
+            let here = self.count_here(object, span).await?;
+            let there = self.list(audit, span).await?;
+            self.enter(audit, span, (here, there), &before).await?;
+        }
+        Ok(())
+    }
+
+    async fn count_here(&self, object: Object, span: Span) -> Result<u64, SyncError> {
+        Ok(self
+            .store
+            .write(move |batch| batch.count_stretch(object, span.stretch()))
+            .await?)
+    }
+
+    async fn count_there(&self, object: Object, span: Span) -> Result<u64, SyncError> {
+        let resource = object.resource();
+        let query = span.count(resource).asking("count", resource)?;
+        let answer = self.ask(&query).await?;
+        let page = decode::page(resource, &answer.body, &self.store.layout()).asking("count", resource)?;
+        page.total
+            .ok_or_else(|| decode::NotUnderstood("the list has no `total`, though it was asked for".into()))
+            .asking("count", resource)
+    }
+
+    async fn ask(&self, query: &ListQuery) -> Result<ListAnswer, SyncError> {
+        self.client
+            .list(query, Purpose::Audit, false)
+            .await
+            .asking("audit", query.resource())
+    }
+
+    /// Halves a range that disagrees until what disagrees fits a page, and lists that.
+    async fn follow(&self, audit: &mut Audit, span: Span, there: u64) -> Result<(), SyncError> {
+        let object = audit.object;
+        let mut open = vec![(span, there)];
+        while let Some((span, there)) = open.pop() {
+            let here = self.count_here(object, span).await?;
+            if here == there {
+                continue;
+            }
+            let halves = if here.max(there) <= LEAF {
+                None
+            } else {
+                self.halves(object, span, here).await?
+            };
+            let Some((low, high)) = halves else {
+                self.list(audit, span).await?;
+                continue;
+            };
+            let low_there = self.count_there(object, low).await?;
+            open.push((high, there.saturating_sub(low_there)));
+            open.push((low, low_there));
+        }
+        Ok(())
+    }
+
+    async fn halves(&self, object: Object, span: Span, here: u64) -> Result<Option<(Span, Span)>, SyncError> {
+        let stretch = span.stretch();
+        let middle = self
+            .store
+            .write(move |batch| batch.nth_of_stretch(object, stretch, here / 2))
+            .await?;
+        let Some(middle) = middle.map(Instant::whole_second) else {
+            return Ok(None);
+        };
+        let next = middle.plus(std::time::Duration::from_secs(1));
+        Ok(span.cut(middle).or_else(|| span.cut(next)))
+    }
+
+    /// Lists a range and compares it record by record. Gives how many records it has there.
+    async fn list(&self, audit: &mut Audit, span: Span) -> Result<u64, SyncError> {
+        let object = audit.object;
+        let resource = object.resource();
+        let query = span.list(resource).asking("audit", resource)?;
+        let mut unseen = self
+            .store
+            .write(move |batch| batch.ids_of_stretch(object, span.stretch()))
+            .await?;
+        let mut at = query.clone();
+        let mut there = 0;
+        for _ in 0..MOST_PAGES {
+            let answer = self.ask(&at).await?;
+            there += self.compare_page(audit, &answer, &mut unseen).await?;
+            match answer.next {
+                None => {
+                    self.confirm_lingering(audit, unseen).await?;
+                    return Ok(there);
+                }
+                Some(next) if at.cursor() == Some(&next) => break,
+                Some(next) => at = query.clone().after(next),
+            }
+        }
+        Err(SyncError::NotAdvancing { resource })
+    }
+
+    async fn compare_page(
+        &self,
+        audit: &mut Audit,
+        answer: &ListAnswer,
+        unseen: &mut HashSet<RecordId>,
+    ) -> Result<u64, SyncError> {
+        let object = audit.object;
+        let resource = object.resource();
+        let mend = matches!(audit.mode, Mode::Mend(_));
+        loop {
+            let layout = self.store.layout();
+            let page = decode::page(resource, &answer.body, &layout).asking("audit", resource)?;
+            let rows = page.records.len() as u64;
+            let (asked_at, version) = (answer.asked_at, layout.version);
+            let compared = self
+                .store
+                .write(move |batch| {
+                    batch.expect_layout(version)?;
+                    let phase = batch.phase(object)?;
+                    let mut noted = Noted::default();
+                    let mut compared = Vec::with_capacity(page.records.len());
+                    for record in page.records {
+                        let how = batch.compare_list(object, &record)?;
+                        if mend && how != Compared::Same {
+                            let applied = batch.apply_list(object, &record, asked_at, phase)?;
+                            noted.record(&record, applied);
+                        }
+                        compared.push((instant(resource, &record, "updatedAt"), record.id, how));
+                    }
+                    Ok((compared, noted.tally))
+                })
+                .await;
+            let (compared, tally) = match compared {
+                Err(StoreError::StaleLayout) => continue,
+                other => other?,
+            };
+            self.count(&tally);
+            audit.findings.compared += rows;
+            for (updated_at, id, how) in compared {
+                unseen.remove(&id);
+                let news = matches!((updated_at, audit.since), (Some(updated), Some(since)) if updated >= since);
+                let (kind, fields) = match how {
+                    Compared::Missing => (Kind::Missing, Vec::new()),
+                    Compared::Differs(fields) => (Kind::Stale, fields),
+                    Compared::Same => continue,
+                };
+                if !news {
+                    audit.findings.add(Difference {
+                        object,
+                        id,
+                        kind,
+                        fields,
+                    });
+                }
+            }
+            return Ok(rows);
+        }
+    }
+
+    /// Asks by id for what is here and was not listed there: it may have moved out of the range, or be gone.
+    async fn confirm_lingering(&self, audit: &mut Audit, unseen: HashSet<RecordId>) -> Result<(), SyncError> {
+        let object = audit.object;
+        let mut unseen: Vec<RecordId> = unseen.into_iter().collect();
+        unseen.sort_unstable_by_key(|id| (!id.fits_a_list(), id.clone()));
+        let mut gone = Vec::new();
+        let mut rest: &[RecordId] = &unseen;
+        while !rest.is_empty() {
+            let (some, others) = rest.split_at(ListQuery::ids_that_fit(rest).max(1));
+            gone.extend(self.absent(object, some, matches!(audit.mode, Mode::Mend(_))).await?);
+            rest = others;
+        }
+        for id in &gone {
+            audit.findings.add(Difference {
+                object,
+                id: id.clone(),
+                kind: Kind::Lingering,
+                fields: Vec::new(),
+            });
+        }
+        if let Mode::Mend(removals) = audit.mode {
+            let of = self.store.write(move |batch| batch.count_rows(object)).await?;
+            if removals.allows(gone.len() as u64, of) {
+                self.remove(object, gone).await?;
+            } else {
+                let gone = gone.len();
+                self.warn(format!(
+                    "{gone} of {of} {object} records seem to be gone: this looks like an outage, nothing was removed"
+                ));
+            }
+        }
+        Ok(())
+    }
+}

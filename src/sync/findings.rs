@@ -1,0 +1,92 @@
+//! What an audit or a verification found: each difference by record and field.
+
+use serde::Serialize;
+
+use crate::model::{Object, RecordId};
+use crate::store::FieldDifference;
+
+/// How a record differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// The service has it, the mirror has not.
+    Missing,
+    /// The mirror has it, the service has not.
+    Lingering,
+    /// Both have it, with different values.
+    Stale,
+}
+
+/// One record that differs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Difference {
+    /// The kind of record.
+    pub object: Object,
+    /// The record.
+    pub id: RecordId,
+    /// How it differs.
+    pub kind: Kind,
+    /// Which columns differ, where both have the record.
+    pub fields: Vec<FieldDifference>,
+}
+
+/// Differences that are kept one by one; more are only counted.
+const MOST_KEPT: usize = 1_000;
+
+/// Everything that was found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Findings {
+    /// The differences, up to a thousand.
+    pub differences: Vec<Difference>,
+    /// Records missing here.
+    pub missing: u64,
+    /// Records lingering here.
+    pub lingering: u64,
+    /// Records with other values here.
+    pub stale: u64,
+    /// Ranges that were counted.
+    pub ranges: u64,
+    /// Records that were compared one by one.
+    pub compared: u64,
+}
+
+impl Findings {
+    /// Whether nothing differs.
+    pub fn is_clean(&self) -> bool {
+        self.missing + self.lingering + self.stale == 0
+    }
+
+    /// Differences in all.
+    pub fn count(&self) -> u64 {
+        self.missing + self.lingering + self.stale
+    }
+
+    /// Adds a difference, once for each record.
+    pub fn add(&mut self, difference: Difference) {
+        let known = self
+            .differences
+            .iter()
+            .any(|d| d.id == difference.id && d.object == difference.object);
+        if known {
+            return;
+        }
+        match difference.kind {
+            Kind::Missing => self.missing += 1,
+            Kind::Lingering => self.lingering += 1,
+            Kind::Stale => self.stale += 1,
+        }
+        if self.differences.len() < MOST_KEPT {
+            self.differences.push(difference);
+        }
+    }
+
+    /// What was found in a few words for `audits`; `None` where nothing was.
+    pub(super) fn since(&self, before: &Findings) -> Option<String> {
+        let found = serde_json::json!({
+            "missing": self.missing - before.missing,
+            "lingering": self.lingering - before.lingering,
+            "stale": self.stale - before.stale,
+        });
+        (self.count() > before.count()).then(|| found.to_string())
+    }
+}

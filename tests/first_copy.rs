@@ -1,0 +1,81 @@
+//! The first copy: everything there is, exactly, for the RU that it must cost.
+
+mod support;
+
+use crm_mirror::model::{Object, Resource};
+use crm_mirror::sandbox::{Entry, Log, generate};
+use crm_mirror::store::RunOutcome;
+use support::{Crm, Mirror, noon};
+
+fn lists(log: &Log, resource: Resource) -> impl Iterator<Item = &Entry> {
+    log.entries().iter().filter(move |entry| entry.asked.lists(resource))
+}
+
+fn pages(log: &Log, resource: Resource) -> usize {
+    lists(log, resource)
+        .filter(|entry| entry.asked.param("limit") == Some("100"))
+        .count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_first_copy_equals_the_service_field_by_field() {
+    let crm = Crm::serve(generate(7, 5_000, 500, noon())).await;
+    let mirror = Mirror::empty();
+    let report = mirror.sync(&crm).await;
+    assert_eq!(report.outcome, RunOutcome::Done);
+    mirror.assert_exact(&crm);
+
+    let log = crm.sandbox.log();
+    assert_eq!(pages(&log, Resource::Contacts), 50);
+    assert_eq!(pages(&log, Resource::Companies), 5);
+    assert_eq!(log.details(Object::Contact), 5_000);
+    assert_eq!(log.details(Object::Company), 500);
+    assert_eq!(report.tally.ru, log.ru(), "the ledger says what the service charged");
+    // What lists cost is whole pages; what ends them is a count of a few ranges, since the kind of cursor is unknown.
+    for resource in [Resource::Contacts, Resource::Companies] {
+        let others: Vec<_> = lists(&log, resource)
+            .filter(|entry| entry.asked.param("limit") != Some("100"))
+            .collect();
+        assert_eq!(others.len(), 3, "two dated ranges and the dateless");
+        for entry in others {
+            assert_eq!(
+                (entry.asked.param("limit"), entry.asked.param("count")),
+                (Some("1"), Some("exact"))
+            );
+        }
+        for page in lists(&log, resource).filter(|entry| entry.asked.param("limit") == Some("100")) {
+            assert_eq!(page.asked.param("count"), None, "no total is shown");
+        }
+    }
+    assert_eq!(
+        log.lists(Resource::CustomFields),
+        4,
+        "active and archived, of both objects"
+    );
+    assert_eq!(log.lists(Resource::TeamMembers), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_sync_with_nothing_changed_writes_nothing() {
+    let crm = Crm::serve(generate(3, 250, 40, noon())).await;
+    let mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    let changes = mirror.count("changes");
+    crm.sandbox.clear_log();
+    crm.wait(600);
+    let report = mirror.sync(&crm).await;
+    assert_eq!(
+        (
+            report.tally.inserted,
+            report.tally.updated,
+            report.tally.removed,
+            report.tally.details
+        ),
+        (0, 0, 0, 0)
+    );
+    assert_eq!(mirror.count("changes"), changes);
+    assert_eq!(crm.charged(), 2, "one request an object");
+    mirror.assert_exact(&crm);
+}

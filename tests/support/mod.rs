@@ -1,0 +1,190 @@
+//! What the tests of capability share: a sandbox with a clock that is set by hand, a mirror in a temporary folder, and
+//! a comparison of both, field by field, that knows nothing of the code it judges but the catalogue.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+pub mod truth;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crm_mirror::api::{ApiKey, Client, ClientSettings};
+use crm_mirror::budget::Limits;
+use crm_mirror::model::{Clock, Instant, ManualClock, Ru};
+use crm_mirror::sandbox::{Running, Sandbox, World};
+use crm_mirror::store::{KillAfter, Store};
+use crm_mirror::sync::observe::{Observer, Silent};
+use crm_mirror::sync::{Engine, Plan, Purse, Report, Settings, SyncError};
+
+/// The time at which every test begins.
+pub fn noon() -> Instant {
+    "2026-03-04T12:00:00Z".parse().unwrap()
+}
+
+/// A sandbox that is served on loopback, with a key that may do everything.
+pub struct Crm {
+    pub sandbox: Sandbox,
+    pub clock: ManualClock,
+    pub key: String,
+    running: Running,
+}
+
+impl Crm {
+    /// Serves a world at [`noon`].
+    pub async fn serve(world: World) -> Crm {
+        let clock = ManualClock::at(noon());
+        let sandbox = Sandbox::new(world, Arc::new(clock.clone()));
+        // Compression costs the tests more than it saves; its own test turns it on.
+        sandbox.configure(|settings| settings.gzip = false);
+        let running = sandbox.start(0).await.unwrap();
+        let key = sandbox.full_key();
+        Crm {
+            sandbox,
+            clock,
+            key,
+            running,
+        }
+    }
+
+    pub fn base_url(&self) -> &str {
+        &self.running.base_url
+    }
+
+    /// Lets time pass.
+    pub fn wait(&self, seconds: u64) {
+        self.clock.advance(Duration::from_secs(seconds));
+    }
+
+    /// Request units charged since the log was last cleared.
+    pub fn charged(&self) -> u64 {
+        self.sandbox.log().ru().get()
+    }
+}
+
+/// A mirror in a temporary folder, and how runs on it behave.
+pub struct Mirror {
+    pub dir: tempfile::TempDir,
+    pub path: PathBuf,
+    pub settings: Settings,
+    pub limits: Limits,
+    pub patience: Duration,
+    pub tries: u32,
+    pub key: Option<String>,
+    pub reserve: Ru,
+    pub observer: Arc<dyn Observer>,
+}
+
+impl Mirror {
+    pub fn empty() -> Mirror {
+        let dir = tempfile::tempdir().unwrap();
+        Mirror {
+            path: dir.path().join("mirror.db"),
+            dir,
+            settings: Settings::default(),
+            limits: Limits {
+                limit: Ru::new(1_000_000),
+                window: Duration::from_secs(86_400),
+                charge_failed: false,
+            },
+            patience: Duration::from_secs(60),
+            tries: 5,
+            key: None,
+            reserve: Ru::ZERO,
+            observer: Arc::new(Silent),
+        }
+    }
+
+    /// One walker and one worker: the order of requests is the order of the log.
+    pub fn one_at_a_time() -> Mirror {
+        let mut mirror = Mirror::empty();
+        mirror.settings.concurrency = 1;
+        mirror
+    }
+
+    pub async fn run(&self, crm: &Crm, plan: &Plan) -> Result<Report, SyncError> {
+        self.run_killed_after(crm, plan, None).await
+    }
+
+    pub async fn sync(&self, crm: &Crm) -> Report {
+        self.run(crm, &Plan::sync()).await.unwrap()
+    }
+
+    pub async fn resync(&self, crm: &Crm) -> Report {
+        self.run(crm, &Plan::resync()).await.unwrap()
+    }
+
+    /// A run whose writer dies before commit number `commits + 1`, as a kill would end it.
+    pub async fn run_killed_after(&self, crm: &Crm, plan: &Plan, commits: Option<u64>) -> Result<Report, SyncError> {
+        let store = Store::open_killed_after(&self.path, KillAfter(commits)).unwrap();
+        let clock: Arc<dyn Clock> = Arc::new(crm.clock.clone());
+        let ended = self.run_on(store.clone(), clock, crm, plan).await;
+        store.close().await;
+        ended
+    }
+
+    async fn run_on(&self, store: Store, clock: Arc<dyn Clock>, crm: &Crm, plan: &Plan) -> Result<Report, SyncError> {
+        let purse = Purse::open(
+            store.clone(),
+            clock.clone(),
+            self.limits,
+            self.patience,
+            self.observer.clone(),
+        )
+        .await?;
+        purse.set_reserve(self.reserve);
+        let purse = Arc::new(purse);
+        let mut settings = ClientSettings::new(crm.base_url().parse().unwrap());
+        settings.concurrency = self.settings.concurrency;
+        settings.tries = self.tries;
+        let key = ApiKey::new(self.key.as_ref().unwrap_or(&crm.key)).unwrap();
+        let client = Client::new(settings, key, clock.clone(), purse.clone()).unwrap();
+        let engine = Engine::new(client, store, purse, clock, self.observer.clone(), self.settings);
+        engine.run(plan, "test").await
+    }
+
+    /// A connection that only reads, as people have it.
+    pub fn read(&self) -> rusqlite::Connection {
+        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
+        rusqlite::Connection::open_with_flags(&self.path, flags).unwrap()
+    }
+
+    /// The first column of the first row, as text.
+    pub fn one(&self, sql: &str) -> String {
+        self.read()
+            .query_row(sql, [], |row| row.get::<_, rusqlite::types::Value>(0))
+            .map(truth::shown)
+            .unwrap()
+    }
+
+    pub fn count(&self, table: &str) -> i64 {
+        self.read()
+            .query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0))
+            .unwrap()
+    }
+
+    /// What the ledger says was spent, ever.
+    pub fn ledger_total(&self) -> u64 {
+        let text: String = self
+            .read()
+            .query_row("SELECT value FROM state WHERE name = 'ledger'", [], |row| row.get(0))
+            .unwrap();
+        let ledger: serde_json::Value = serde_json::from_str(&text).unwrap();
+        ledger["total"].as_u64().unwrap()
+    }
+
+    /// Every difference between mirror and world, lists and details.
+    pub fn differences(&self, crm: &Crm) -> Vec<String> {
+        truth::differences(&self.read(), &crm.sandbox, true)
+    }
+
+    #[track_caller]
+    pub fn assert_exact(&self, crm: &Crm) {
+        let differences = self.differences(crm);
+        assert!(
+            differences.is_empty(),
+            "{} differences:\n{}",
+            differences.len(),
+            differences[..differences.len().min(12)].join("\n")
+        );
+    }
+}

@@ -1,0 +1,262 @@
+//! The truth, as columns: what the mirror must hold for a world, worked out from the service's own answers.
+
+use std::collections::BTreeMap;
+
+use crm_mirror::model::{DataType, Field, Instant, Kind, Object, Resource, Shown};
+use crm_mirror::sandbox::Sandbox;
+use rusqlite::Connection;
+use rusqlite::types::Value;
+use serde_json::value::RawValue;
+
+type Raw = BTreeMap<String, Box<RawValue>>;
+type Row = BTreeMap<String, String>;
+type Rows = BTreeMap<String, Row>;
+
+pub fn shown(value: Value) -> String {
+    match value {
+        Value::Null => "NULL".into(),
+        Value::Integer(i) => i.to_string(),
+        Value::Real(r) => format!("{r:?}"),
+        Value::Text(text) => format!("'{text}'"),
+        Value::Blob(_) => "a blob".into(),
+    }
+}
+
+fn object(text: &str) -> Raw {
+    serde_json::from_str(text).unwrap()
+}
+
+fn text(source: &str) -> String {
+    format!("'{}'", serde_json::from_str::<String>(source).unwrap())
+}
+
+fn instant(source: &str) -> String {
+    let text: String = serde_json::from_str(source).unwrap();
+    format!("'{}'", text.parse::<Instant>().unwrap())
+}
+
+fn boolean(source: &str) -> String {
+    if source == "true" { "1" } else { "0" }.into()
+}
+
+fn double(text: &str) -> String {
+    text.parse::<f64>().map_or("NULL".into(), |value| format!("{value:?}"))
+}
+
+/// What a standard field's column holds for this source text.
+fn standard(kind: Kind, source: Option<&str>) -> String {
+    let Some(source) = source.filter(|s| *s != "null") else {
+        return "NULL".into();
+    };
+    match kind {
+        Kind::Id | Kind::Text | Kind::Etag => text(source),
+        Kind::Instant => instant(source),
+        Kind::Integer => source.into(),
+        Kind::Number => double(source),
+        Kind::Boolean => boolean(source),
+        Kind::Value { .. } if source.starts_with('"') => text(source),
+        Kind::Value { .. } | Kind::Json => format!("'{source}'"),
+    }
+}
+
+fn custom(data_type: DataType, source: Option<&str>) -> String {
+    let Some(source) = source.filter(|s| *s != "null") else {
+        return "NULL".into();
+    };
+    match data_type {
+        DataType::Integer => source.into(),
+        DataType::Boolean => boolean(source),
+        DataType::DateTime => instant(source),
+        DataType::MultiSelect => {
+            let values: Vec<String> = serde_json::from_str(source).unwrap();
+            format!("'{}'", serde_json::to_string(&values).unwrap())
+        }
+        _ => text(source),
+    }
+}
+
+fn unquoted(shown: &str) -> &str {
+    shown.trim_matches('\'')
+}
+
+fn standard_columns(row: &mut Row, fields: impl Iterator<Item = &'static Field>, record: &Raw) {
+    for field in fields {
+        let source = match field.wire.split_once('.') {
+            None => record.get(field.wire).map(|raw| raw.get().to_string()),
+            Some((group, name)) => record
+                .get(group)
+                .filter(|raw| raw.get() != "null")
+                .and_then(|raw| object(raw.get()).get(name).map(|raw| raw.get().to_string())),
+        };
+        let value = standard(field.kind, source.as_deref());
+        if field.kind.has_num() {
+            let num = if value == "NULL" {
+                value.clone()
+            } else {
+                double(unquoted(&value))
+            };
+            row.insert(format!("{}_num", field.column), num);
+        }
+        row.insert(field.column.into(), value);
+    }
+}
+
+/// The rows of a query whose first column is the key, columns by name.
+fn rows(conn: &Connection, sql: &str, keep: &dyn Fn(&str) -> bool) -> Rows {
+    let mut stmt = conn.prepare(sql).unwrap();
+    let names: Vec<String> = stmt.column_names().into_iter().map(String::from).collect();
+    let mut found = stmt.query([]).unwrap();
+    let mut rows = Rows::new();
+    while let Some(row) = found.next().unwrap() {
+        let mut columns = Row::new();
+        for (index, name) in names.iter().enumerate().filter(|(_, name)| keep(name)) {
+            columns.insert(name.clone(), shown(row.get(index).unwrap()));
+        }
+        rows.insert(row.get(0).unwrap(), columns);
+    }
+    rows
+}
+
+fn compare(table: &str, truth: &Rows, mirror: &Rows, out: &mut Vec<String>) {
+    for (id, expected) in truth {
+        match mirror.get(id) {
+            None => out.push(format!("{table} lacks {id}")),
+            Some(found) => {
+                for (column, value) in expected {
+                    let there = found.get(column).map_or("no such column", String::as_str);
+                    if there != value {
+                        out.push(format!("{table} {id} {column}: is {there}, should be {value}"));
+                    }
+                }
+            }
+        }
+    }
+    for id in mirror.keys().filter(|id| !truth.contains_key(*id)) {
+        out.push(format!("{table} has {id}, which the service has not"));
+    }
+}
+
+/// Custom fields of an object that are active: key, type, column.
+fn active(conn: &Connection, object: Object) -> Vec<(String, DataType, String)> {
+    let mut stmt = conn
+        .prepare(
+            "SELECT key, data_type, column_name FROM custom_field_definitions
+             WHERE object_type = ?1 AND status = 'ACTIVE' AND column_name IS NOT NULL",
+        )
+        .unwrap();
+    let rows = stmt.query_map([object.word()], |row| {
+        Ok((row.get(0)?, DataType::from_wire(&row.get::<_, String>(1)?), row.get(2)?))
+    });
+    rows.unwrap().map(Result::unwrap).collect()
+}
+
+/// Every difference between a mirror and what the service would answer.
+pub fn differences(conn: &Connection, sandbox: &Sandbox, details: bool) -> Vec<String> {
+    let world = sandbox.world();
+    let mut out = Vec::new();
+    for kind in Object::ALL {
+        let fields = active(conn, kind);
+        let mut lists = Rows::new();
+        let mut deep = Rows::new();
+        let mut multi = Rows::new();
+        for id in world.ids(kind.resource()) {
+            let record = object(&world.detail_text(kind, &id).unwrap());
+            let values = record
+                .get("customFields")
+                .map(|raw| object(raw.get()))
+                .unwrap_or_default();
+            let mut list = Row::new();
+            let mut detail = Row::new();
+            standard_columns(&mut list, kind.list_fields(), &record);
+            standard_columns(&mut detail, kind.detail_fields(), &record);
+            detail.insert("etag".into(), list["etag"].clone());
+            for (key, data_type, column) in &fields {
+                let source = values.get(key).map(|raw| raw.get());
+                let value = custom(*data_type, source);
+                let row = if data_type.detail_only() {
+                    &mut detail
+                } else {
+                    &mut list
+                };
+                if data_type.has_num() {
+                    let num = if value == "NULL" {
+                        value.clone()
+                    } else {
+                        double(unquoted(&value))
+                    };
+                    row.insert(format!("{column}_num"), num);
+                }
+                if *data_type == DataType::MultiSelect && value != "NULL" {
+                    let chosen: Vec<String> = serde_json::from_str(unquoted(&value)).unwrap();
+                    for (position, value) in chosen.into_iter().enumerate() {
+                        let row = Row::from([("value".to_string(), format!("'{value}'"))]);
+                        multi.insert(format!("{id}|{key}|{position}"), row);
+                    }
+                }
+                row.insert(column.clone(), value);
+            }
+            lists.insert(id.clone(), list);
+            deep.insert(id, detail);
+        }
+        let sql = format!("SELECT * FROM {}", kind.table());
+        compare(kind.table(), &lists, &rows(conn, &sql, &|_| true), &mut out);
+        if details {
+            let sql = format!("SELECT * FROM {}", kind.detail_table());
+            compare(kind.detail_table(), &deep, &rows(conn, &sql, &|_| true), &mut out);
+            let sql = format!("SELECT id FROM {} WHERE NOT details_current", kind.full_view());
+            compare(
+                "details not current",
+                &Rows::new(),
+                &rows(conn, &sql, &|_| true),
+                &mut out,
+            );
+        }
+        let sql = format!(
+            "SELECT record_id || '|' || field_key || '|' || position, value FROM custom_multi_values
+             WHERE object_type = '{kind}'"
+        );
+        compare("custom_multi_values", &multi, &rows(conn, &sql, &|_| true), &mut out);
+    }
+    for (resource, table) in [
+        (Resource::TeamMembers, "team_members"),
+        (Resource::CustomFields, "custom_field_definitions"),
+    ] {
+        let mut truth = Rows::new();
+        for id in world.ids(resource) {
+            let record = object(&world.list_text(resource, &id).unwrap());
+            let mut row = Row::new();
+            let shown = resource.fields().iter().filter(|field| field.shown == Shown::List);
+            standard_columns(&mut row, shown, &record);
+            if let Some(options) = record.get("options") {
+                compare_options(conn, &id, options.get(), &mut out);
+            }
+            truth.insert(id, row);
+        }
+        compare(
+            table,
+            &truth,
+            &rows(conn, &format!("SELECT * FROM {table}"), &|_| true),
+            &mut out,
+        );
+    }
+    out
+}
+
+fn compare_options(conn: &Connection, id: &str, source: &str, out: &mut Vec<String>) {
+    let options: Vec<BTreeMap<String, Option<String>>> = serde_json::from_str(source).unwrap();
+    let expected: Vec<(Option<String>, Option<String>)> = options
+        .iter()
+        .map(|option| (option["value"].clone(), option["label"].clone()))
+        .collect();
+    let mut stmt = conn
+        .prepare("SELECT value, label FROM custom_field_options WHERE definition_id = ?1 ORDER BY position")
+        .unwrap();
+    let found: Vec<(Option<String>, Option<String>)> = stmt
+        .query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    if found != expected {
+        out.push(format!("options of {id}: are {found:?}, should be {expected:?}"));
+    }
+}
