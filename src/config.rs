@@ -24,7 +24,7 @@ use crate::model::{Resource, Ru};
 
 pub use error::ConfigError;
 pub use layers::{Environment, Sources};
-pub use values::{Cron, LogFormat};
+pub use values::{Cron, LogFormat, duration};
 
 use api_key::KeySource;
 use layers::Layers;

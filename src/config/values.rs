@@ -210,7 +210,10 @@ const UNITS: [(&str, u64); 5] = [
 ];
 
 /// Reads `30s`, `5m`, `1d`, `1h30m`; `0` needs no unit.
-fn duration(text: &str) -> Result<Duration, &'static str> {
+///
+/// # Errors
+/// What a duration must be.
+pub fn duration(text: &str) -> Result<Duration, &'static str> {
     const WRONG: &str = "must be a number and a unit, such as \"30s\", \"5m\", \"12h\" or \"1d\"";
     let mut rest = text.trim();
     if rest == "0" {

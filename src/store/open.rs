@@ -122,14 +122,19 @@ fn standing(path: &Path) -> Result<Standing, StoreError> {
         source,
     };
     let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(open)?;
-    let ask = || -> rusqlite::Result<(i32, i64)> {
+    let ask = || -> rusqlite::Result<(i32, u32, i64)> {
         let id = conn.pragma_query_value(None, "application_id", |row| row.get(0))?;
+        let version = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
         let tables = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-        Ok((id, tables))
+        Ok((id, version, tables))
     };
     match ask() {
-        Ok((APPLICATION_ID, _)) => Ok(Standing::Mirror),
-        Ok((0, 0)) => Ok(Standing::Nothing),
+        Ok((APPLICATION_ID, found, _)) if found > migrate::KNOWN => Err(StoreError::NewerSchema {
+            found,
+            known: migrate::KNOWN,
+        }),
+        Ok((APPLICATION_ID, ..)) => Ok(Standing::Mirror),
+        Ok((0, _, 0)) => Ok(Standing::Nothing),
         Ok(_) => Err(not_a_mirror(path, "it is a database of something else")),
         Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::NotADatabase) => {
             Err(not_a_mirror(path, "it is not an SQLite file"))
@@ -210,15 +215,6 @@ pub fn reader(path: &Path) -> Result<Connection, StoreError> {
     };
     let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(open)?;
     conn.busy_timeout(Duration::from_secs(10)).map_err(open)?;
-    let found: u32 = conn
-        .pragma_query_value(None, "user_version", |row| row.get(0))
-        .map_err(open)?;
-    if found > migrate::KNOWN {
-        return Err(StoreError::NewerSchema {
-            found,
-            known: migrate::KNOWN,
-        });
-    }
     Ok(conn)
 }
 

@@ -3,7 +3,7 @@
 //! Order is priority: identity, definitions where they are due, changes, sweeps, columns to fill, details. What one
 //! object's key may not do is skipped and named; a key that is refused stops everything.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::observe::{Event, Observer};
 use super::purse::Purse;
 use super::removals::Removals;
 use super::span::Dimension;
-use super::state::Fresh;
+use super::state::{Fresh, MissingScopes};
 use super::sweep::Outage;
 use super::walk::{Range, Walk};
 use crate::api::{Client, Fate};
@@ -57,6 +57,8 @@ impl Default for Settings {
 pub struct Plan {
     /// What to bring up to date; everything if empty.
     pub resources: Vec<Resource>,
+    /// Whether a person named these: then they are read even where they are not due.
+    pub by_name: bool,
     /// Whether to read every record, whatever its age.
     pub resync: bool,
     /// Whether whatever is gone may go, however much it is.
@@ -68,6 +70,7 @@ impl Plan {
     pub fn sync() -> Plan {
         Plan {
             resources: Vec::new(),
+            by_name: false,
             resync: false,
             accept_removals: false,
         }
@@ -81,19 +84,28 @@ impl Plan {
         }
     }
 
-    /// Only these.
+    /// Only these, named by a person.
     #[must_use]
     pub fn of(mut self, resources: &[Resource]) -> Plan {
+        self.by_name = true;
+        self.resources = resources.to_vec();
+        self
+    }
+
+    /// Only these, as they are due.
+    #[must_use]
+    pub fn within(mut self, resources: &[Resource]) -> Plan {
+        self.by_name = false;
         self.resources = resources.to_vec();
         self
     }
 
     fn names(&self, resource: Resource) -> bool {
-        self.resources.contains(&resource)
+        self.by_name && self.resources.contains(&resource)
     }
 
     fn wants(&self, resource: Resource) -> bool {
-        self.resources.is_empty() || self.names(resource)
+        self.resources.is_empty() || self.resources.contains(&resource)
     }
 
     const fn kind(&self) -> &'static str {
@@ -141,6 +153,7 @@ pub struct Engine {
     tally: Mutex<Tally>,
     spent_before: Mutex<Ru>,
     skipped: Mutex<BTreeMap<Resource, &'static str>>,
+    served: Mutex<BTreeSet<Resource>>,
     warnings: Mutex<Vec<String>>,
 }
 
@@ -169,6 +182,7 @@ impl Engine {
             tally: Mutex::default(),
             spent_before: Mutex::default(),
             skipped: Mutex::default(),
+            served: Mutex::default(),
             warnings: Mutex::default(),
         }
     }
@@ -195,6 +209,7 @@ impl Engine {
     ) -> Result<Report, SyncError> {
         *lock(&self.tally) = Tally::default();
         lock(&self.skipped).clear();
+        lock(&self.served).clear();
         lock(&self.warnings).clear();
         *self.refreshed.lock().await = false;
         let began = self.clock.now();
@@ -219,9 +234,16 @@ impl Engine {
         };
         let error = result.as_ref().err().map(chain);
         let (ended, retention, purse) = (self.clock.now(), self.settings.retention, self.purse.clone());
+        let skipped = lock(&self.skipped).clone();
+        let mut served = lock(&self.served).clone();
+        if matches!(outcome, RunOutcome::Paused | RunOutcome::Failed) {
+            // Not everything was tried to its end.
+            served.clear();
+        }
         let pending_details = self
             .store
             .write(move |batch| {
+                MissingScopes::after_run(batch, &served, &skipped)?;
                 batch.end_run(run, ended, outcome, &tally, error.as_deref())?;
                 purse.enter(batch)?;
                 if let Some(retention) = retention {
@@ -307,7 +329,7 @@ impl Engine {
                 self.guard(object.resource(), self.refresh_details(object).await)?;
             }
         }
-        self.nothing_skipped_or_something_done(plan)?;
+        self.nothing_skipped_or_something_done()?;
         Ok(ended)
     }
 
@@ -331,7 +353,10 @@ impl Engine {
     /// Lets a missing scope pass: the object is skipped, the rest goes on.
     pub(super) fn guard<T>(&self, resource: Resource, result: Result<T, SyncError>) -> Result<Option<T>, SyncError> {
         match result {
-            Ok(value) => Ok(Some(value)),
+            Ok(value) => {
+                lock(&self.served).insert(resource);
+                Ok(Some(value))
+            }
             Err(error) if self.skip(resource, &error) => Ok(None),
             Err(error) => Err(error),
         }
@@ -350,10 +375,10 @@ impl Engine {
         lock(&self.skipped).contains_key(&resource)
     }
 
-    fn nothing_skipped_or_something_done(&self, plan: &Plan) -> Result<(), SyncError> {
-        let skipped = lock(&self.skipped);
-        let wanted = Resource::ALL.into_iter().filter(|resource| plan.wants(*resource));
-        if !skipped.is_empty() && wanted.clone().all(|resource| skipped.contains_key(&resource)) {
+    /// Of what was asked for, some may be not due and was not tried: it says nothing about the key.
+    fn nothing_skipped_or_something_done(&self) -> Result<(), SyncError> {
+        let (skipped, served) = (lock(&self.skipped), lock(&self.served));
+        if !skipped.is_empty() && served.iter().all(|resource| skipped.contains_key(resource)) {
             let scopes: Vec<&str> = skipped.values().copied().collect();
             return Err(SyncError::NoScope {
                 scopes: scopes.join(", "),

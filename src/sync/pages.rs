@@ -202,6 +202,9 @@ impl Engine {
                 }
                 Err(error) => return Err(error),
             };
+            if let Some(total) = arrived.page.total {
+                self.observer.on(super::observe::Event::Total { resource, total });
+            }
             let facts = facts(resource, &walk.range, &arrived);
             let before = walk.frontier;
             let (next, odd) = walk.take(&facts);
@@ -248,7 +251,8 @@ impl Engine {
     async fn fetch(&self, job: &Job, walk: &Walk) -> Result<Arrived, SyncError> {
         let resource = job.object().resource();
         let query = walk.query(resource).asking(job.doing(), resource)?;
-        let query = if walk.cursor.is_none() && self.shows_totals(walk) {
+        // On every page or on none: a cursor is bound to the conditions that it came with.
+        let query = if self.shows_totals(walk) {
             query.count_exact()
         } else {
             query

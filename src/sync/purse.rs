@@ -18,9 +18,10 @@ use crate::budget::{Hold, Ledger, Limits};
 use crate::model::{Clock, Ru};
 use crate::store::{Batch, Store, StoreError};
 
-/// The state entries of the ledger and the hold.
-const LEDGER: &str = "ledger";
-const HOLD: &str = "hold";
+/// The state entry of the ledger.
+pub const LEDGER: &str = "ledger";
+/// The state entry of the hold.
+pub const HOLD: &str = "hold";
 
 /// The ledger and the hold of one mirror.
 pub struct Purse {
