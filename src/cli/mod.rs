@@ -8,6 +8,7 @@
 //! - A reader of stdout that goes away ends the program silently.
 
 pub mod completions;
+pub mod cost;
 pub mod demo;
 pub mod demo_questions;
 pub mod exit;
@@ -27,6 +28,7 @@ pub mod status;
 pub mod status_text;
 pub mod summary;
 pub mod sync;
+pub mod verify;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -129,6 +131,8 @@ pub enum Verb {
     Resync(sync::ResyncArgs),
     /// Show what the mirror holds, how fresh it is and what it cost.
     Status(status::StatusArgs),
+    /// Hold the mirror against the service, and say what differs.
+    Verify(verify::VerifyArgs),
     /// Run SQL on the mirror with the built-in SQLite.
     Sql(sql::SqlArgs),
     /// Show everything at once on a local sandbox: no key, no configuration.
@@ -172,6 +176,7 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
         Verb::Sync(args) => sync::run(&cli.global, args),
         Verb::Resync(args) => sync::rerun(&cli.global, args),
         Verb::Status(args) => status::run(&cli.global, args),
+        Verb::Verify(args) => verify::run(&cli.global, args),
         Verb::Sql(args) => sql::run(&cli.global, args),
         Verb::Demo(args) => demo::run(&cli.global, args),
         Verb::Sandbox(args) => sandbox::run(&cli.global, args),

@@ -18,10 +18,10 @@ use crate::api::client::ClientSettings;
 use crate::api::{ApiError, Client};
 use crate::budget::{Ledger, Limits};
 use crate::config::{ApiConfig, BudgetConfig, Config};
-use crate::model::{Clock, SystemClock};
+use crate::model::{Clock, Object, SystemClock};
 use crate::store::Store;
 use crate::sync::observe::Observer;
-use crate::sync::{Engine, Plan, Purse, Report, Settings};
+use crate::sync::{Engine, Findings, Forecast, Plan, Purse, Report, Settings, SyncError, Verify};
 
 /// The longest hold that is waited for while a person watches; a longer one ends the run.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -129,24 +129,55 @@ impl Session {
     /// What ended the run and will not mend itself by waiting; [`Exit::Paused`] where it was cut off.
     pub async fn run(&self, plan: &Plan, trigger: &'static str, signals: &mut Signals) -> Result<Ran, Failure> {
         let began = std::time::Instant::now();
-        let mut running = std::pin::pin!(self.engine.run(plan, trigger));
-        let report = tokio::select! {
-            report = &mut running => report?,
-            () = signals.next() => {
-                self.purse.stop();
-                output::note("stopping after the page in hand; Ctrl-C again ends at once");
-                tokio::select! {
-                    report = &mut running => report?,
-                    () = signals.next() => return Err(cut_off()),
-                    () = tokio::time::sleep(GRACE) => return Err(cut_off()),
-                }
-            }
-        };
+        let report = self.until_stopped(self.engine.run(plan, trigger), signals).await?;
         Ok(Ran {
             report,
             took: began.elapsed(),
             ledger: self.purse.ledger(),
         })
+    }
+
+    /// Holds the mirror against the service, as far as nobody asks to stop.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub async fn verify(
+        &self,
+        verify: &Verify,
+        trigger: &'static str,
+        signals: &mut Signals,
+    ) -> Result<(Report, Vec<(Object, Findings)>), Failure> {
+        self.until_stopped(self.engine.verify(verify, trigger), signals).await
+    }
+
+    /// Says what a run would cost, and how the budget stands.
+    ///
+    /// # Errors
+    /// When the service does not answer.
+    pub async fn forecast(&self, plan: &Plan) -> Result<(Forecast, Ledger), Failure> {
+        let forecast = self.engine.forecast(plan).await?;
+        Ok((forecast, self.purse.ledger()))
+    }
+
+    /// Does the work; asked to stop, lets it end after what is in hand, and asked again, ends at once.
+    async fn until_stopped<T>(
+        &self,
+        work: impl Future<Output = Result<T, SyncError>>,
+        signals: &mut Signals,
+    ) -> Result<T, Failure> {
+        let mut running = std::pin::pin!(work);
+        tokio::select! {
+            done = &mut running => Ok(done?),
+            () = signals.next() => {
+                self.purse.stop();
+                output::note("stopping after the page in hand; Ctrl-C again ends at once");
+                tokio::select! {
+                    done = &mut running => Ok(done?),
+                    () = signals.next() => Err(cut_off()),
+                    () = tokio::time::sleep(GRACE) => Err(cut_off()),
+                }
+            }
+        }
     }
 
     /// Closes the mirror.

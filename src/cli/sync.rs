@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
+use super::cost::Cost;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::progress::Progress;
@@ -43,6 +44,9 @@ struct Common {
     /// Go on although the key sees another workspace than the one that is mirrored here.
     #[arg(long)]
     accept_workspace: bool,
+    /// Only say what the run would cost. Counting spends 1 RU an object.
+    #[arg(long)]
+    dry_run: bool,
     /// Print the result as one JSON document.
     #[arg(long)]
     json: bool,
@@ -80,6 +84,22 @@ fn foreground(global: &Global, args: &Common, plan: Plan) -> Result<Exit, Failur
     let progress = Progress::of_process();
     logging::start(&config.log, &progress);
     let runtime = session::runtime()?;
+    if args.dry_run {
+        let (forecast, ledger, limits) = runtime.block_on(async {
+            let session = Session::open(setup, Arc::new(progress)).await?;
+            let limits = *session.limits();
+            let said = session.forecast(&plan).await;
+            session.close().await;
+            said.map(|(forecast, ledger)| (forecast, ledger, limits))
+        })?;
+        let cost = Cost::new(&forecast, &ledger, &limits);
+        if args.json {
+            output::json(&cost)?
+        } else {
+            output::text(&cost.text())?
+        }
+        return Ok(Exit::Done);
+    }
     let (ran, limits) = runtime.block_on(async {
         let mut signals = Signals::listen()?;
         let session = Session::open(setup, Arc::new(progress)).await?;

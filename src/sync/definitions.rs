@@ -8,11 +8,14 @@ use super::error::{Asking, SyncError};
 use super::state::Fresh;
 use crate::api::decode::{self, Page};
 use crate::api::{ListQuery, SortBy};
-use crate::model::{Instant, Object, Purpose, Record, Resource};
+use crate::model::{Instant, Object, Purpose, Record, Resource, Ru};
 use crate::store::{Redefined, StoreError, Tally};
 
 /// How old these lists may be before a run reads them again: 6 hours, so that an idle day costs a few RU.
 pub const INTERVAL: Duration = Duration::from_secs(6 * 3600);
+
+/// What reading the definitions costs: active and archived, of both objects, as long as each fits a page.
+pub const LISTS: Ru = Ru::new(4);
 
 /// Pages that a short list may have: a cursor that never ends must not be followed for ever.
 const MOST_PAGES: usize = 1000;

@@ -104,7 +104,7 @@ impl Plan {
         self.by_name && self.resources.contains(&resource)
     }
 
-    fn wants(&self, resource: Resource) -> bool {
+    pub(super) fn wants(&self, resource: Resource) -> bool {
         self.resources.is_empty() || self.resources.contains(&resource)
     }
 
