@@ -154,14 +154,14 @@ impl Client {
         self.0.gate.limit()
     }
 
-    /// Fetches a page of a list, for 1 RU. `prepaid` says that the first attempt is in the ledger already.
+    /// Fetches a page of a list, for 1 RU.
     ///
     /// # Errors
     /// [`ApiError`], after the retries that its kind deserves.
-    pub async fn list(&self, query: &ListQuery, purpose: Purpose, prepaid: bool) -> Result<ListAnswer, ApiError> {
+    pub async fn list(&self, query: &ListQuery, purpose: Purpose) -> Result<ListAnswer, ApiError> {
         let request = self.request(Method::GET, &query.to_address(), HeaderMap::new(), None)?;
         let check = |body: &[u8]| decode::next_cursor(body).map_err(|e| e.to_string());
-        let (reply, next, asked_at) = self.call(&request, Ru::GET, purpose, prepaid, check).await?;
+        let (reply, next, asked_at) = self.call(&request, Ru::GET, purpose, check).await?;
         Ok(ListAnswer {
             date: reply.date(),
             body: reply.body,
@@ -175,15 +175,9 @@ impl Client {
     /// # Errors
     /// [`ApiError`], after the retries that its kind deserves; [`ApiError::Unsendable`] for an identifier that no
     /// address can name (`..`).
-    pub async fn detail(
-        &self,
-        object: Object,
-        id: &RecordId,
-        purpose: Purpose,
-        prepaid: bool,
-    ) -> Result<Answer, ApiError> {
+    pub async fn detail(&self, object: Object, id: &RecordId, purpose: Purpose) -> Result<Answer, ApiError> {
         let request = self.request(Method::GET, &record_path(object, id)?, HeaderMap::new(), None)?;
-        let (reply, (), asked_at) = self.call(&request, Ru::GET, purpose, prepaid, is_json).await?;
+        let (reply, (), asked_at) = self.call(&request, Ru::GET, purpose, is_json).await?;
         Ok(Answer {
             etag: etag(&reply),
             date: reply.date(),
@@ -214,7 +208,7 @@ impl Client {
         ]);
         let body = Bytes::copy_from_slice(body.as_bytes());
         let request = self.request(Method::PATCH, &record_path(object, id)?, headers, Some(body))?;
-        let (reply, (), asked_at) = self.call(&request, Ru::PATCH, Purpose::Outbox, false, is_json).await?;
+        let (reply, (), asked_at) = self.call(&request, Ru::PATCH, Purpose::Outbox, is_json).await?;
         let replayed = reply.headers.get(IDEMPOTENT_REPLAYED);
         Ok(PatchAnswer {
             etag: etag(&reply),
@@ -248,7 +242,6 @@ impl Client {
         request: &Request,
         cost: Ru,
         purpose: Purpose,
-        prepaid: bool,
         check: impl Fn(&[u8]) -> Result<T, String>,
     ) -> Result<(Reply, T, Instant), ApiError> {
         let Inner {
@@ -260,7 +253,7 @@ impl Client {
             ..
         } = &*self.0;
         let mut retries = Retries::new(settings.tries, settings.patience);
-        let mut attempt = Attempt { cost, purpose, prepaid };
+        let attempt = Attempt { cost, purpose };
         loop {
             let permit = gate.permit().await;
             meter.admit(attempt).await?;
@@ -290,7 +283,6 @@ impl Client {
                 tries = retries.made(),
                 "Trying again after: {error}"
             );
-            attempt.prepaid = false;
             clock.sleep_until(now.plus(delay)).await;
         }
     }

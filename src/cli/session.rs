@@ -145,7 +145,7 @@ impl Session {
         Ok(Ran {
             report,
             took: began.elapsed(),
-            ledger: self.purse.ledger().await?,
+            ledger: self.purse.ledger(),
         })
     }
 

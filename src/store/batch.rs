@@ -61,16 +61,26 @@ impl Shapes {
 pub struct Batch<'a> {
     pub(super) tx: Transaction<'a>,
     pub(super) shapes: Shapes,
+    changes_before: u64,
 }
 
 impl<'a> Batch<'a> {
     pub(super) fn new(tx: Transaction<'a>, shapes: Shapes) -> Batch<'a> {
-        Batch { tx, shapes }
+        Batch {
+            changes_before: tx.total_changes(),
+            tx,
+            shapes,
+        }
     }
 
     pub(super) fn commit(self) -> Result<Shapes, StoreError> {
         self.tx.commit().doing("commit a page")?;
         Ok(self.shapes)
+    }
+
+    /// Whether this transaction has written anything.
+    pub fn has_written(&self) -> bool {
+        self.tx.total_changes() != self.changes_before
     }
 
     /// The layout inside this transaction.

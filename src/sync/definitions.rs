@@ -36,7 +36,7 @@ impl Engine {
         for _ in 0..MOST_PAGES {
             let answer = self
                 .client
-                .list(&at, Purpose::Definitions, false)
+                .list(&at, Purpose::Definitions)
                 .await
                 .asking(doing, resource)?;
             let page: Page = decode::page(resource, &answer.body, &self.store.layout()).asking(doing, resource)?;

@@ -151,6 +151,7 @@ pub struct Engine {
     pub(super) settings: Settings,
     pub(super) refreshed: tokio::sync::Mutex<bool>,
     tally: Mutex<Tally>,
+    spent_before: Mutex<Ru>,
     skipped: Mutex<BTreeMap<Resource, &'static str>>,
     served: Mutex<BTreeSet<Resource>>,
     warnings: Mutex<Vec<String>>,
@@ -179,6 +180,7 @@ impl Engine {
             settings,
             refreshed: tokio::sync::Mutex::new(false),
             tally: Mutex::default(),
+            spent_before: Mutex::default(),
             skipped: Mutex::default(),
             served: Mutex::default(),
             warnings: Mutex::default(),
@@ -211,14 +213,15 @@ impl Engine {
         lock(&self.warnings).clear();
         *self.refreshed.lock().await = false;
         let began = self.clock.now();
-        let before = self.purse.ledger().await?.total;
+        let before = self.purse.ledger().total;
+        *lock(&self.spent_before) = before;
         let run = self
             .store
             .write(move |batch| batch.begin_run(kind, trigger, began))
             .await?;
         let result = work.await;
         let tally = Tally {
-            ru: self.purse.ledger().await?.total.saturating_sub(before),
+            ru: self.purse.ledger().total.saturating_sub(before),
             ..*lock(&self.tally)
         };
         let (outcome, pause) = match &result {
@@ -230,7 +233,7 @@ impl Engine {
             },
         };
         let error = result.as_ref().err().map(chain);
-        let (ended, retention) = (self.clock.now(), self.settings.retention);
+        let (ended, retention, purse) = (self.clock.now(), self.settings.retention, self.purse.clone());
         let skipped = lock(&self.skipped).clone();
         let mut served = lock(&self.served).clone();
         if matches!(outcome, RunOutcome::Paused | RunOutcome::Failed) {
@@ -242,6 +245,7 @@ impl Engine {
             .write(move |batch| {
                 MissingScopes::after_run(batch, &served, &skipped)?;
                 batch.end_run(run, ended, outcome, &tally, error.as_deref())?;
+                purse.enter(batch)?;
                 if let Some(retention) = retention {
                     batch.forget_before(ended.minus(retention))?;
                 }
@@ -405,7 +409,7 @@ impl Engine {
     }
 
     pub(super) fn spent(&self) -> Ru {
-        self.purse.spent()
+        self.purse.ledger().total.saturating_sub(*lock(&self.spent_before))
     }
 
     pub(super) fn workers(&self) -> usize {

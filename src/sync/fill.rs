@@ -82,7 +82,7 @@ impl Engine {
         loop {
             let answer = self
                 .client
-                .list(&at, Purpose::Definitions, false)
+                .list(&at, Purpose::Definitions)
                 .await
                 .asking(doing, resource)?;
             let mut version = self.store.layout();

@@ -50,7 +50,7 @@ impl Engine {
             let doing = "recognise the workspace by";
             let ids: Vec<RecordId> = sample.iter().map(|(id, _)| id.clone()).collect();
             let query = ListQuery::new(resource).ids(&ids).asking(doing, resource)?;
-            let answer = match self.client.list(&query, Purpose::Changes, false).await {
+            let answer = match self.client.list(&query, Purpose::Changes).await {
                 Err(error) if error.fate() == Fate::SkipObject => continue,
                 other => other.asking(doing, resource)?,
             };
