@@ -29,7 +29,7 @@ const QUESTIONS: [(&str, &str); 4] = [
     (
         "What changed since the first copy, field by field?",
         "SELECT seq, object_type AS object, kind, f.key AS field,\n  \
-         substr(f.value ->> 0, 1, 30) AS old, substr(f.value ->> 1, 1, 30) AS new\n  \
+         substr(json_extract(f.value, '$[0]'), 1, 30) AS old, substr(json_extract(f.value, '$[1]'), 1, 30) AS new\n  \
          FROM changes, json_each(fields) AS f\n  \
          WHERE kind = 'update' AND f.key NOT IN ('etag', 'updated_at') AND f.key NOT LIKE '%_num'\n  \
          ORDER BY seq, field LIMIT 10",
