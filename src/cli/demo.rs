@@ -194,6 +194,7 @@ fn setup(path: &Path, running: &Running) -> Result<Setup, Failure> {
     let base_url: Result<BaseUrl, _> = running.base_url.parse();
     let key = ApiKey::new(&running.sandbox().full_key());
     Ok(Setup {
+        schedule: None,
         api: ApiConfig {
             base_url: base_url.map_err(|error| Failure::new(Exit::Internal, error))?,
             key: key.map_err(|error| Failure::new(Exit::Internal, error))?,

@@ -4,10 +4,11 @@
 //! work leaves no trace. Ctrl-C and SIGTERM let nothing more be sent, the page in hand is stored, and the file is closed
 //! as after a good run; asked a second time, the program ends at once.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
 use tokio::runtime::{Builder, Runtime};
 
 use super::exit::Exit;
@@ -16,15 +17,18 @@ use super::output;
 use super::signals::Signals;
 use crate::api::client::ClientSettings;
 use crate::api::{ApiError, Client};
-use crate::budget::{Ledger, Limits};
-use crate::config::{ApiConfig, BudgetConfig, Config};
-use crate::model::{Clock, Object, SystemClock};
-use crate::store::Store;
+use crate::budget::{self, Ledger, Limits};
+use crate::config::{ApiConfig, BudgetConfig, Config, Cron};
+use crate::model::{Clock, Object, Ru, SystemClock};
+use crate::store::{Store, StoreError, open, report};
 use crate::sync::observe::Observer;
 use crate::sync::{Engine, Findings, Forecast, Plan, Purse, Report, Settings, SyncError, Verify};
 
 /// The longest hold that is waited for while a person watches; a longer one ends the run.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs that the forecast of a run's cost is the mean of.
+pub const RUNS_OF_FORECAST: u32 = 20;
 
 /// How long the requests under way may take to end once a stop was asked for.
 const GRACE: Duration = Duration::from_secs(10);
@@ -40,6 +44,8 @@ pub struct Setup {
     pub limits: Limits,
     /// How runs behave.
     pub settings: Settings,
+    /// When runs are scheduled, and in which zone; `None` for never.
+    pub schedule: Option<(Cron, TimeZone)>,
 }
 
 impl Setup {
@@ -62,6 +68,11 @@ impl Setup {
             api,
             database: config.database.clone(),
             limits: limits(&config.budget),
+            schedule: config
+                .sync
+                .schedule
+                .clone()
+                .map(|cron| (cron, config.sync.time_zone.clone())),
         })
     }
 }
@@ -103,10 +114,14 @@ impl Session {
             database,
             limits,
             settings,
+            schedule,
         } = setup;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let store = Store::open(&database)?;
         let purse = Purse::open(store.clone(), clock.clone(), limits, PATIENCE, observer.clone()).await?;
+        if let Some((cron, zone)) = schedule {
+            purse.set_reserve(reserve(&database, &purse, &cron, &zone)?);
+        }
         let purse = Arc::new(purse);
         let client = ClientSettings {
             timeout: api.timeout,
@@ -187,6 +202,24 @@ impl Session {
         drop(self);
         store.close().await;
     }
+}
+
+/// What scheduled runs will still need in this window. Nothing, where none has run in the last one: a schedule that
+/// nobody drives needs nothing.
+fn reserve(database: &Path, purse: &Purse, cron: &Cron, zone: &TimeZone) -> Result<Ru, StoreError> {
+    let (now, limits) = (SystemClock.now(), purse.limits());
+    let reader = open::reader(database)?;
+    let (costs, scheduled) = report::cost_of_runs(&reader, RUNS_OF_FORECAST, now.minus(limits.window))?;
+    if !scheduled {
+        return Ok(Ru::ZERO);
+    }
+    let window_ends = purse.ledger().refills_at(limits);
+    Ok(budget::reserve(
+        cron.due_after(now, zone),
+        window_ends,
+        budget::forecast(&costs),
+        limits.limit,
+    ))
 }
 
 fn cut_off() -> Failure {

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::{Global, output, session, status_text};
-use crate::budget::{Hold, Ledger, Limits};
+use crate::budget::{Hold, Ledger, Limits, forecast};
 use crate::config::Config;
 use crate::model::{Instant, Object, Resource};
 use crate::store::report::{self, OddityLine, Run};
@@ -131,6 +131,11 @@ pub struct RuStatus {
     pub refills_at: Instant,
     /// Spent since the mirror was made.
     pub total: u64,
+    /// What a run for changes is likely to cost: the mean of the last ones.
+    pub per_run: u64,
+    /// Windows until every pending detail is read at this budget, this one included; 0 where none is pending, `null`
+    /// where the budget is zero.
+    pub windows_for_details: Option<u64>,
 }
 
 /// Carries the verb out.
@@ -158,13 +163,15 @@ fn read(config: &Config, now: Instant) -> Result<Status, Failure> {
     let (bytes, wal_bytes) = report::sizes(&config.database);
     let hold: Option<Hold> = report::state(&moment, HOLD)?;
     let identity: Option<Identity> = report::state(&moment, Identity::ENTRY)?;
+    let objects = objects(&moment)?;
+    let pending = objects.iter().filter_map(|object| object.details_pending).sum();
     Ok(Status {
         database: config.database.display().to_string(),
         bytes,
         wal_bytes,
         base_url: identity.map(|identity| identity.base_url),
-        objects: objects(&moment)?,
-        ru: ru(&moment, &session::limits(&config.budget), now)?,
+        objects,
+        ru: ru(&moment, &session::limits(&config.budget), pending, now)?,
         hold_until: hold.filter(|hold| hold.left(now).is_some()).map(|hold| hold.until),
         missing_scopes: report::state(&moment, MissingScopes::ENTRY)?.unwrap_or_default(),
         runs: report::last_runs(&moment, RUNS)?,
@@ -172,12 +179,21 @@ fn read(config: &Config, now: Instant) -> Result<Status, Failure> {
     })
 }
 
-fn ru(conn: &Connection, limits: &Limits, now: Instant) -> Result<RuStatus, StoreError> {
+fn ru(conn: &Connection, limits: &Limits, pending: u64, now: Instant) -> Result<RuStatus, StoreError> {
     let ledger: Option<Ledger> = report::state(conn, LEDGER)?;
     let ledger = ledger.unwrap_or_default().at(now, limits);
+    let (costs, _) = report::cost_of_runs(conn, session::RUNS_OF_FORECAST, now)?;
+    let left = limits.limit.saturating_sub(ledger.used).get();
+    let later = pending.saturating_sub(left);
     Ok(RuStatus {
+        per_run: forecast(&costs).get(),
+        windows_for_details: match (pending, limits.limit.get()) {
+            (0, _) => Some(0),
+            (_, 0) => None,
+            (_, limit) => Some(1 + later.div_ceil(limit)),
+        },
         used: ledger.used.get(),
-        left: limits.limit.saturating_sub(ledger.used).get(),
+        left,
         limit: limits.limit.get(),
         refills_at: ledger.refills_at(limits),
         total: ledger.total.get(),

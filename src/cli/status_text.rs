@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::human::{self, count};
 use super::output::{self, Column, plain};
 use super::status::{ObjectStatus, Status};
-use crate::model::Instant;
+use crate::model::{Instant, Ru};
 use crate::store::report::Run;
 
 /// A WAL beyond this is worth a word: somebody reads for very long.
@@ -47,6 +47,24 @@ fn head(status: &Status, now: Instant) -> String {
         human::when(ru.refills_at, now),
         human::moment(ru.refills_at),
     );
+    let _ = writeln!(
+        text,
+        "         a run for changes costs about {}",
+        human::ru(Ru::new(ru.per_run))
+    );
+    let _ = match ru.windows_for_details {
+        Some(0) => Ok(()),
+        Some(1) => writeln!(
+            text,
+            "         the budget of this window is enough for the pending details"
+        ),
+        Some(windows) => writeln!(
+            text,
+            "         the pending details take about {} windows",
+            count(windows)
+        ),
+        None => writeln!(text, "         the budget is zero: nothing is read"),
+    };
     if let Some(until) = status.hold_until {
         let _ = writeln!(
             text,

@@ -1,49 +1,17 @@
 //! From one value to one type. A text of the environment is read like the value of a file: `"4"` is a count too.
 
-use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use croner::parser::{CronParser, Seconds};
 use figment::value::{Num, Value};
 use jiff::tz::TimeZone;
 
+use super::cron::Cron;
 use super::error::ConfigError;
 use super::layers::Layers;
 use crate::api::BaseUrl;
 use crate::model::Resource;
-
-/// A cron line with seconds that parses.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cron(Box<str>);
-
-impl Cron {
-    /// Reads a cron line: six fields, seconds first, or seven with the year.
-    ///
-    /// # Errors
-    /// The reason, in a few words.
-    pub fn parse(line: &str) -> Result<Cron, String> {
-        parser().parse(line).map_err(|e| e.to_string())?;
-        Ok(Cron(line.into()))
-    }
-
-    /// The line.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for Cron {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// As the scheduler's own parser is set: what passes here passes there.
-fn parser() -> CronParser {
-    CronParser::builder().seconds(Seconds::Required).build()
-}
 
 /// The form of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

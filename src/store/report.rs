@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::batch::read_state;
 use super::error::{Doing, StoreError};
-use crate::model::Object;
+use crate::model::{Instant, Object, Ru};
 
 const DOING: &str = "read the mirror";
 
@@ -70,6 +70,28 @@ pub struct OddityLine {
     pub times: u64,
     /// When last.
     pub last_seen_at: String,
+}
+
+/// What the last runs that went for changes cost, and whether any of them was started by the schedule since an instant.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn cost_of_runs(conn: &Connection, most: u32, since: Instant) -> Result<(Vec<Ru>, bool), StoreError> {
+    let doing = "read the last runs";
+    let mut stmt = conn
+        .prepare_cached(
+            "SELECT ru, \"trigger\" = 'schedule' AND started_at >= ?2 FROM sync_runs
+             WHERE kind = 'sync' AND outcome = 'done' ORDER BY id DESC LIMIT ?1",
+        )
+        .doing(doing)?;
+    let rows = stmt.query_map(rusqlite::params![most, since.to_string()], |row| {
+        Ok((row.get::<_, i64>(0)?.unsigned_abs(), row.get::<_, bool>(1)?))
+    });
+    let runs: Vec<(u64, bool)> = rows.and_then(Iterator::collect).doing(doing)?;
+    Ok((
+        runs.iter().map(|(ru, _)| Ru::new(*ru)).collect(),
+        runs.iter().any(|(_, scheduled)| *scheduled),
+    ))
 }
 
 fn number(conn: &Connection, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Result<u64, StoreError> {
