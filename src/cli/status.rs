@@ -11,12 +11,12 @@ use serde::Serialize;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::{Global, output, session, status_text};
-use crate::budget::{Hold, Ledger, Limits, forecast};
+use crate::budget::{Hold, Ledger, forecast};
 use crate::config::Config;
 use crate::model::{Instant, Object, Resource};
 use crate::store::report::{self, OddityLine, Run};
 use crate::store::{StoreError, open};
-use crate::sync::purse::{HOLD, LEDGER};
+use crate::sync::purse::{self, HOLD, LEDGER};
 use crate::sync::state::{Fresh, Identity, MissingScopes, Sweep};
 use crate::sync::sweep::Outage;
 use crate::sync::verify::Evidence;
@@ -171,7 +171,7 @@ fn read(config: &Config, now: Instant) -> Result<Status, Failure> {
         wal_bytes,
         base_url: identity.map(|identity| identity.base_url),
         objects,
-        ru: ru(&moment, &session::limits(&config.budget), pending, now)?,
+        ru: ru(&moment, config, pending, now)?,
         hold_until: hold.filter(|hold| hold.left(now).is_some()).map(|hold| hold.until),
         missing_scopes: report::state(&moment, MissingScopes::ENTRY)?.unwrap_or_default(),
         runs: report::last_runs(&moment, RUNS)?,
@@ -179,9 +179,11 @@ fn read(config: &Config, now: Instant) -> Result<Status, Failure> {
     })
 }
 
-fn ru(conn: &Connection, limits: &Limits, pending: u64, now: Instant) -> Result<RuStatus, StoreError> {
-    let ledger: Option<Ledger> = report::state(conn, LEDGER)?;
-    let ledger = ledger.unwrap_or_default().at(now, limits);
+fn ru(conn: &Connection, config: &Config, pending: u64, now: Instant) -> Result<RuStatus, StoreError> {
+    let limits = &session::limits(&config.budget);
+    let stored: Option<Ledger> = report::state(conn, LEDGER)?;
+    let note = open::note_beside(&config.database);
+    let ledger = purse::later(stored.unwrap_or_default(), note.as_deref()).at(now, limits);
     let (costs, _) = report::cost_of_runs(conn, session::RUNS_OF_FORECAST, now)?;
     let left = limits.limit.saturating_sub(ledger.used).get();
     let later = pending.saturating_sub(left);

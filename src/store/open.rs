@@ -41,14 +41,7 @@ impl Lock {
             .truncate(false)
             .open(&path)
             .map_err(io)?;
-        let mut text = String::new();
-        // Whatever stands there that cannot be read is no note.
-        let _ = (&file).read_to_string(&mut text);
-        let mut lines = text.lines().map(str::trim);
-        let (pid, found) = (
-            lines.next().unwrap_or_default(),
-            lines.next().filter(|note| !note.is_empty()),
-        );
+        let (pid, found) = lines_of(&file);
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -59,7 +52,6 @@ impl Lock {
             }
             Err(TryLockError::Error(source)) => return Err(io(source)),
         }
-        let found = found.map(String::from);
         let lock = Lock { file, path, found };
         lock.write_line(0, &std::process::id().to_string(), PID_WIDTH)?;
         Ok(lock)
@@ -96,6 +88,24 @@ impl Lock {
         // Nothing to do about a failure: the lock goes with the process.
         let _ = self.file.unlock();
     }
+}
+
+/// The process and the note that stand in a lock. Whatever cannot be read is neither.
+fn lines_of(mut file: &File) -> (String, Option<String>) {
+    let mut text = String::new();
+    let _ = file.read_to_string(&mut text);
+    let mut lines = text.lines().map(str::trim).map(String::from);
+    (
+        lines.next().unwrap_or_default(),
+        lines.next().filter(|note| !note.is_empty()),
+    )
+}
+
+/// The note beside a mirror, for whoever only reads.
+pub fn note_beside(mirror: &Path) -> Option<String> {
+    let mut path = mirror.as_os_str().to_owned();
+    path.push(".lock");
+    lines_of(&File::open(path).ok()?).1
 }
 
 /// What stands at a path.

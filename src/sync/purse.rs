@@ -60,9 +60,7 @@ impl Purse {
         let (hold, stored) = store
             .write(|batch| Ok((batch.state(HOLD)?, stored_ledger(batch)?)))
             .await?;
-        let noted: Option<Ledger> = store.lock().found().and_then(|note| serde_json::from_str(note).ok());
-        // Both only grow: the note is ahead after a kill, the file after a restore of the note's folder.
-        let ledger = noted.filter(|noted| noted.total > stored.total).unwrap_or(stored);
+        let ledger = later(stored, store.lock().found());
         let (stop, _) = watch::channel(false);
         Ok(Purse {
             store,
@@ -191,6 +189,13 @@ impl Purse {
             tracing::warn!(%error, "A hold could not be stored");
         }
     }
+}
+
+/// The ledger as the file has it, or as the note beside it has it. Both only grow: the note is ahead during a run and
+/// after a kill, the file after a restore of the note's folder.
+pub fn later(stored: Ledger, note: Option<&str>) -> Ledger {
+    let noted: Option<Ledger> = note.and_then(|note| serde_json::from_str(note).ok());
+    noted.filter(|noted| noted.total > stored.total).unwrap_or(stored)
 }
 
 /// The hold as it is stored.

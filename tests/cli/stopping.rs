@@ -72,6 +72,10 @@ fn a_kill_in_a_first_copy_repeats_one_page_at_most() {
             .out
             .contains("under way: first copy of contacts")
     );
+    // What was sent is counted, also by a process that had no time to say so.
+    let asked = service.sandbox.log().len() as u64;
+    let used = place.run("status --json").json()["ru"]["used"].as_u64().unwrap();
+    assert!(used >= asked, "{used} of {asked}");
     goes_on(&service, &place, 4);
 }
 
