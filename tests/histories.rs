@@ -4,6 +4,12 @@
 //! Each case is a random history of a small workspace, served in pages of a few rows so that every walk has many.
 //! `HISTORIES=n` runs more of them.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on ends there"
+)]
+
 mod support;
 
 use std::time::Duration;

@@ -56,7 +56,7 @@ impl Shapes {
     }
 }
 
-/// An open transaction. Dropped without [`Batch::commit`], it never happened.
+/// An open transaction. Dropped without being committed, it never happened.
 #[derive(Debug)]
 pub struct Batch<'a> {
     pub(super) tx: Transaction<'a>,

@@ -58,7 +58,14 @@ impl Batch<'_> {
         phase: Phase,
     ) -> Result<Applied, StoreError> {
         let shape = self.shapes.list(object);
-        let written = self.write(object, &shape, record, record.extra.to_json(), asked_at, phase)?;
+        let written = self.write(
+            object,
+            &shape,
+            record,
+            record.extra.to_json().as_deref(),
+            asked_at,
+            phase,
+        )?;
         self.finish(object, record, written, asked_at, phase)
     }
 
@@ -75,14 +82,21 @@ impl Batch<'_> {
     ) -> Result<Applied, StoreError> {
         let list = self.shapes.list(object);
         let extra = self.merged_extra(object, record)?;
-        let written = self.write(object, &list, record, extra, asked_at, phase)?;
+        let written = self.write(object, &list, record, extra.as_deref(), asked_at, phase)?;
         if matches!(written, Written::Older) {
             // A newer answer is here: this detail is of a version that is gone, and its etag would say so anyway.
             return Ok(Applied::Older);
         }
         let applied = self.finish(object, record, written, asked_at, phase)?;
         let detail = self.shapes.detail(object);
-        let written = self.write(object, &detail, record, record.detail_extra.to_json(), asked_at, phase)?;
+        let written = self.write(
+            object,
+            &detail,
+            record,
+            record.detail_extra.to_json().as_deref(),
+            asked_at,
+            phase,
+        )?;
         match written {
             // The first reading of a detail is no change of it, unless the record itself came after the first copy.
             Written::Inserted(differences) if phase == Phase::Kept && self.was_inserted(object, &record.id)? => {
@@ -122,11 +136,7 @@ impl Batch<'_> {
     /// If SQLite refuses.
     pub fn apply_plain(&self, shape: &Shape, record: &Record, asked_at: Instant) -> Result<Applied, StoreError> {
         let extra = record.extra.to_json();
-        let incoming: Vec<_> = shape
-            .columns
-            .iter()
-            .map(|c| told(c.source, record, extra.as_deref()))
-            .collect();
+        let incoming: Vec<_> = shape.columns.iter().map(|c| told(c.source, record, extra)).collect();
         let id = record.id.as_str();
         Ok(match self.compare(shape, id, &incoming)? {
             Standing::Missing => {
@@ -146,15 +156,11 @@ impl Batch<'_> {
         object: Object,
         shape: &Shape,
         record: &Record,
-        extra: Option<String>,
+        extra: Option<&str>,
         asked_at: Instant,
         phase: Phase,
     ) -> Result<Written, StoreError> {
-        let incoming: Vec<_> = shape
-            .columns
-            .iter()
-            .map(|c| told(c.source, record, extra.as_deref()))
-            .collect();
+        let incoming: Vec<_> = shape.columns.iter().map(|c| told(c.source, record, extra)).collect();
         let id = record.id.as_str();
         // In a first copy nearly every row is new: try that first, and compare only what is there already.
         if phase == Phase::FirstCopy && self.execute(&shape.insert, id, &incoming, asked_at)? == 1 {
