@@ -299,9 +299,11 @@ impl Engine {
                     purse.give_back(batch, unused)?;
                 }
                 noted.oddities = odd_.len() as u64;
-                Ok(Stored { credit, noted })
+                // The page goes back to the thread that made it: freed here, it would have both threads wait for the
+                // allocator's lock.
+                Ok((Stored { credit, noted }, page))
             });
-            match stored.await {
+            match stored.await.map(|(stored, _page)| stored) {
                 Err(StoreError::StaleLayout) => {
                     let layout = self.store.layout();
                     let page = decoded(object.resource(), &arrived.answer, &layout, job.doing())?;
