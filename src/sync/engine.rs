@@ -191,11 +191,15 @@ impl Engine {
             },
         };
         let error = result.as_ref().err().map(chain);
-        let ended = self.clock.now();
+        let (ended, details) = (self.clock.now(), self.settings.details);
         let pending_details = self
             .store
             .write(move |batch| {
                 batch.end_run(run, ended, outcome, &tally, error.as_deref())?;
+                // Counting reads every row; where details are not read at all, none is pending.
+                if !details {
+                    return Ok(0);
+                }
                 Ok(batch.count_due_details(Object::Contact)? + batch.count_due_details(Object::Company)?)
             })
             .await?;
@@ -214,7 +218,7 @@ impl Engine {
                 .map(|(resource, scope)| (*resource, *scope))
                 .collect(),
             outages,
-            pending_details: if self.settings.details { pending_details } else { 0 },
+            pending_details,
             warnings: lock(&self.warnings).clone(),
         })
     }
