@@ -198,13 +198,13 @@ impl Engine {
         if let (Some(credit), false) = (credit, prepaid) {
             self.give_back(Some(credit)).await?;
         }
-        let answer = self
+        let layout = self.store.layout();
+        let (answer, page) = self
             .client
-            .list(&query, job.purpose(), prepaid)
+            .page(&query, job.purpose(), prepaid, &layout)
             .await
             .asking(job.doing(), resource)?;
-        let layout = self.store.layout();
-        let page = decoded(resource, &answer, &layout, job.doing())?;
+        let page = page.asking(job.doing(), resource)?;
         Ok(Arrived {
             answer,
             page,
