@@ -7,7 +7,7 @@
 
 mod support;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use support::child::{self, Service};
 use support::{Measured, Outcome, engine, median, service, straight_line};
@@ -111,9 +111,6 @@ fn measure(wanted: &Wanted) -> Outcome<()> {
     if ["copy", "resync", "changes"].iter().any(|part| wanted.wants(part)) {
         let service = Service::start(wanted.rows)?;
         let copies = first_copies(wanted, &service, dir.path())?;
-        if wanted.wants("resync") {
-            resyncs(wanted, &service, &copies)?;
-        }
         if wanted.wants("changes") {
             changes(wanted, &service, &copies)?;
         }
@@ -127,34 +124,36 @@ fn measure(wanted: &Wanted) -> Outcome<()> {
     Ok(())
 }
 
-/// The files of the last round, and how long a first copy took.
+/// The files of the last round.
 struct Copies {
-    straight: std::path::PathBuf,
-    mirror: std::path::PathBuf,
-    seconds: f64,
+    straight: PathBuf,
+    mirror: PathBuf,
 }
 
+/// First copies of both sides, and a resync of each mirror right after its copy.
 fn first_copies(wanted: &Wanted, service: &Service, dir: &Path) -> Outcome<Copies> {
-    let (mut straight, mut mirror) = (Vec::new(), Vec::new());
-    let mut copies = None;
+    let (mut straight, mut mirror, mut again) = (Vec::new(), Vec::new(), Vec::new());
+    let mut copies = Err("no round was run".into());
     for round in 0..wanted.rounds.max(1) {
         let dir = dir.join(format!("round{round}"));
         std::fs::create_dir(&dir)?;
-        let (plain, full) = (dir.join("straight.db"), dir.join("mirror.db"));
-        let straight_side = |into: &mut Vec<Measured>| -> Outcome<()> {
-            into.push(child::run("straight", service, &plain, &[])?);
-            Ok(())
+        let files = Copies {
+            straight: dir.join("straight.db"),
+            mirror: dir.join("mirror.db"),
         };
-        if round % 2 == 0 {
-            straight_side(&mut straight)?;
-            mirror.push(child::run("sync", service, &full, &[])?);
-        } else {
-            mirror.push(child::run("sync", service, &full, &[])?);
-            straight_side(&mut straight)?;
+        // Each side is first in every other round.
+        for side in [round % 2, (round + 1) % 2] {
+            if side == 0 {
+                straight.push(child::run("straight", service, &files.straight, &[])?);
+                continue;
+            }
+            mirror.push(child::run("sync", service, &files.mirror, &[])?);
+            if wanted.wants("resync") {
+                again.push(child::run("resync", service, &files.mirror, &[])?);
+            }
         }
-        copies = Some((plain, full));
+        copies = Ok(files);
     }
-    let ratio = median(straight.iter().zip(&mirror).map(|(s, m)| m.seconds / s.seconds));
     println!(
         "First copy of {} contacts' lists, {} rounds",
         wanted.rows,
@@ -162,28 +161,24 @@ fn first_copies(wanted: &Wanted, service: &Service, dir: &Path) -> Outcome<Copie
     );
     show("straight-line program", &straight);
     show("crm-mirror", &mirror);
+    let ratio = paired(&mirror, &straight);
     verdict("first copy / straight line", ratio, ratio <= MOST_FIRST_COPY, || {
         format!("at most {MOST_FIRST_COPY}")
     });
-    let (straight, file) = copies.ok_or("no round was run")?;
-    Ok(Copies {
-        straight,
-        mirror: file,
-        seconds: median(mirror.iter().map(|m| m.seconds)),
-    })
+    if wanted.wants("resync") {
+        println!("\nResync of an unchanged mirror, one walk");
+        show("crm-mirror", &again);
+        let ratio = paired(&again, &mirror);
+        verdict("resync / first copy", ratio, ratio <= MOST_RESYNC, || {
+            "at most a third".into()
+        });
+    }
+    copies
 }
 
-fn resyncs(wanted: &Wanted, service: &Service, copies: &Copies) -> Outcome<()> {
-    let runs = (0..wanted.rounds.max(1))
-        .map(|_| child::run("resync", service, &copies.mirror, &[]))
-        .collect::<Outcome<Vec<_>>>()?;
-    println!("\nResync of an unchanged mirror, one walk");
-    show("crm-mirror", &runs);
-    let ratio = median(runs.iter().map(|run| run.seconds)) / copies.seconds;
-    verdict("resync / first copy", ratio, ratio <= MOST_RESYNC, || {
-        "at most a third".into()
-    });
-    Ok(())
+/// The median of the rounds' ratios.
+fn paired(these: &[Measured], those: &[Measured]) -> f64 {
+    median(these.iter().zip(those).map(|(this, that)| this.seconds / that.seconds))
 }
 
 fn changes(wanted: &Wanted, service: &Service, copies: &Copies) -> Outcome<()> {
@@ -196,7 +191,7 @@ fn changes(wanted: &Wanted, service: &Service, copies: &Copies) -> Outcome<()> {
     println!("\nRun of {CHANGED} changed records");
     show("straight-line program", &straight);
     show("crm-mirror", &mirror);
-    let ratio = median(straight.iter().zip(&mirror).map(|(s, m)| m.seconds / s.seconds));
+    let ratio = paired(&mirror, &straight);
     verdict("changes / straight line", ratio, ratio <= MOST_CHANGES, || {
         format!("at most {MOST_CHANGES}")
     });
@@ -247,7 +242,8 @@ fn show(side: &str, runs: &[Measured]) {
     let Some(last) = runs.last() else { return };
     let seconds = median(runs.iter().map(|run| run.seconds));
     println!(
-        "  {side:<22} {seconds:>8.3} s  {:>7.0} pages/s  {:>8.0} rows/s  {:>5} RU  {:>6.1} MiB",
+        "  {side:<22} {seconds:>8.3} s  {:>8.2} s of processor  {:>6.0} pages/s  {:>8.0} rows/s  {:>5} RU  {:>6.1} MiB",
+        median(runs.iter().map(|run| run.processor_seconds)),
         last.ru as f64 / seconds,
         last.rows as f64 / seconds,
         last.ru,

@@ -11,7 +11,7 @@ use crm_mirror::store::{RunOutcome, Store};
 use crm_mirror::sync::observe::Silent;
 use crm_mirror::sync::{Engine, Plan, Purse, Settings};
 
-use super::{Measured, Outcome, peak_kib};
+use super::{Measured, Outcome, peak_kib, processor_seconds};
 
 /// One run on the contacts' lists: a first copy where the file is new, else the changes, or everything again.
 pub async fn run(base_url: &str, path: &Path, resync: bool, concurrency: u32) -> Outcome<Measured> {
@@ -46,6 +46,7 @@ pub async fn run(base_url: &str, path: &Path, resync: bool, concurrency: u32) ->
         seconds: began.elapsed().as_secs_f64(),
         rows: report.tally.rows,
         ru: report.tally.ru.get(),
+        processor_seconds: processor_seconds(),
         peak_kib: peak_kib(),
     })
 }

@@ -16,6 +16,8 @@ pub type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 pub struct Measured {
     /// From opening the file to having closed it.
     pub seconds: f64,
+    /// What of that all threads together had a processor; to a hundredth.
+    pub processor_seconds: f64,
     /// Rows read.
     pub rows: u64,
     /// Requests sent, at 1 RU each.
@@ -37,6 +39,15 @@ pub fn peak_kib() -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     line.and_then(|line| line.split_whitespace().next()?.parse().ok())
         .unwrap_or(0)
+}
+
+/// The processor time of this process so far; 0 where the system does not tell.
+pub fn processor_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name in parentheses may hold anything; what follows it are numbers. Ticks are hundredths on every Linux.
+    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let ticks = fields.split_whitespace().skip(11).take(2);
+    ticks.filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
 }
 
 /// The middle of some numbers.

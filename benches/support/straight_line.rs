@@ -11,7 +11,7 @@ use rusqlite::{Connection, ToSql};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Measured, Outcome, peak_kib};
+use super::{Measured, Outcome, peak_kib, processor_seconds};
 
 type Text<'a> = Option<Cow<'a, str>>;
 
@@ -265,6 +265,7 @@ pub async fn run(base_url: &str, path: &Path, after: Option<&str>) -> Outcome<Me
         seconds: began.elapsed().as_secs_f64(),
         rows,
         ru,
+        processor_seconds: processor_seconds(),
         peak_kib: peak_kib(),
     })
 }
