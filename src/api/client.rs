@@ -15,7 +15,7 @@ use reqwest::header::{ETAG, HeaderMap, HeaderName, HeaderValue, IF_MATCH};
 use serde_json::value::RawValue;
 
 use super::base_url::BaseUrl;
-use super::decode;
+use super::decode::{self, NotUnderstood, Page};
 use super::error::ApiError;
 use super::fate::Fate;
 use super::key::ApiKey;
@@ -24,7 +24,7 @@ use super::pace::Gate;
 use super::query::{ENCODED, ListQuery};
 use super::retry::Retries;
 use super::transport::{Reply, Request, Transport};
-use crate::model::{Clock, Cursor, Etag, Instant, Object, RecordId, Ru};
+use crate::model::{Clock, Cursor, Etag, Instant, Layout, Object, RecordId, Ru};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -168,6 +168,35 @@ impl Client {
             next,
             asked_at,
         })
+    }
+
+    /// As [`Client::list`], and decodes the page while its body is read for the first time: a body needs to be read
+    /// through to know that it is whole, and reading it twice takes a good part of a walk's time.
+    ///
+    /// # Errors
+    /// As [`Client::list`]; the page has its own error where the body is a list that cannot be understood.
+    pub async fn page(
+        &self,
+        query: &ListQuery,
+        purpose: Purpose,
+        layout: &Layout,
+    ) -> Result<(ListAnswer, Result<Page, NotUnderstood>), ApiError> {
+        let request = self.request(Method::GET, &query.to_address(), HeaderMap::new(), None)?;
+        let resource = query.resource();
+        let check = |body: &[u8]| match decode::page(resource, body, layout) {
+            Ok(page) => Ok((page.next.clone(), Ok(page))),
+            Err(error) => decode::next_cursor(body)
+                .map(|next| (next, Err(error)))
+                .map_err(|e| e.to_string()),
+        };
+        let (reply, (next, page), asked_at) = self.call(&request, Ru::GET, purpose, check).await?;
+        let answer = ListAnswer {
+            date: reply.date(),
+            body: reply.body,
+            next,
+            asked_at,
+        };
+        Ok((answer, page))
     }
 
     /// Fetches a detail, for 1 RU (*GET /contacts/{id}*, *GET /companies/{id}*).

@@ -1,5 +1,6 @@
 //! One transaction on the mirror: a page's rows, its checkpoint and its request units, all or nothing.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use rusqlite::{OptionalExtension, Transaction, params};
@@ -62,12 +63,15 @@ pub struct Batch<'a> {
     pub(super) tx: Transaction<'a>,
     pub(super) shapes: Shapes,
     changes_before: u64,
+    /// Objects whose details may be due since this transaction wrote a row.
+    pub(super) unsettled: [Cell<bool>; 2],
 }
 
 impl<'a> Batch<'a> {
     pub(super) fn new(tx: Transaction<'a>, shapes: Shapes) -> Batch<'a> {
         Batch {
             changes_before: tx.total_changes(),
+            unsettled: Default::default(),
             tx,
             shapes,
         }

@@ -189,6 +189,9 @@ fn settings(conn: &Connection) -> rusqlite::Result<()> {
     conn.pragma_update(None, "foreign_keys", false)?;
     conn.pragma_update(None, "cache_size", -8192)?;
     conn.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
+    // Up to 16 MiB of WAL: ids come in no order, so a first copy writes the same pages of their index again and again,
+    // and each checkpoint waits for the disk.
+    conn.pragma_update(None, "wal_autocheckpoint", 4096)?;
     // A misspelt column must be an error, never a text.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DDL, false)?;

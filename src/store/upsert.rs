@@ -124,6 +124,7 @@ impl Batch<'_> {
             Written::Inserted(differences) => (Applied::Inserted, "insert", differences),
             Written::Updated(differences) => (Applied::Updated, "update", differences),
         };
+        self.unsettle(object)?;
         if phase == Phase::Kept {
             self.remember(object, record.id.as_str(), kind, &differences, asked_at)?;
         }
@@ -136,7 +137,11 @@ impl Batch<'_> {
     /// If SQLite refuses.
     pub fn apply_plain(&self, shape: &Shape, record: &Record, asked_at: Instant) -> Result<Applied, StoreError> {
         let extra = record.extra.to_json();
-        let incoming: Vec<_> = shape.columns.iter().map(|c| told(c.source, record, extra)).collect();
+        let incoming: Vec<_> = shape
+            .columns
+            .iter()
+            .map(|c| told(c.source, record, extra.as_deref()))
+            .collect();
         let id = record.id.as_str();
         Ok(match self.compare(shape, id, &incoming)? {
             Standing::Missing => {

@@ -234,6 +234,7 @@ impl Engine {
         };
         let error = result.as_ref().err().map(chain);
         let (ended, retention, purse) = (self.clock.now(), self.settings.retention, self.purse.clone());
+        let details = self.settings.details;
         let skipped = lock(&self.skipped).clone();
         let mut served = lock(&self.served).clone();
         if matches!(outcome, RunOutcome::Paused | RunOutcome::Failed) {
@@ -248,6 +249,10 @@ impl Engine {
                 purse.enter(batch)?;
                 if let Some(retention) = retention {
                     batch.forget_before(ended.minus(retention))?;
+                }
+                // Counting reads every row; where details are not read at all, none is pending.
+                if !details {
+                    return Ok(0);
                 }
                 Ok(batch.count_due_details(Object::Contact)? + batch.count_due_details(Object::Company)?)
             })
@@ -267,7 +272,7 @@ impl Engine {
                 .map(|(resource, scope)| (*resource, *scope))
                 .collect(),
             outages,
-            pending_details: if self.settings.details { pending_details } else { 0 },
+            pending_details,
             warnings: lock(&self.warnings).clone(),
         })
     }

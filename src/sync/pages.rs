@@ -87,13 +87,6 @@ impl Job {
         }
     }
 
-    fn work(&self) -> &'static str {
-        match self {
-            Job::Changes(_) => "changes",
-            Job::Slice(..) => "full copy",
-        }
-    }
-
     fn doing(&self) -> &'static str {
         match self {
             Job::Changes(_) => "list the changes of",
@@ -257,16 +250,13 @@ impl Engine {
         } else {
             query
         };
-        let answer = self
+        let layout = self.store.layout();
+        let (answer, page) = self
             .client
-            .list(&query, job.purpose())
+            .page(&query, job.purpose(), &layout)
             .await
             .asking(job.doing(), resource)?;
-        let layout = self.store.layout();
-        let page = decoded(resource, &answer, &layout, job.doing())?;
-        if let (None, Some(total)) = (&walk.cursor, page.total) {
-            self.begins(resource, job.work(), Some(total));
-        }
+        let page = page.asking(job.doing(), resource)?;
         Ok(Arrived {
             answer,
             page,
@@ -347,9 +337,11 @@ impl Engine {
                     purse.enter(batch)?;
                 }
                 noted.oddities += odd_.len() as u64;
-                Ok(Stored { saved, noted })
+                // The page goes back to the thread that made it: freed here, it would have both threads wait for the
+                // allocator's lock.
+                Ok((Stored { saved, noted }, page))
             });
-            match stored.await {
+            match stored.await.map(|(stored, _page)| stored) {
                 Err(StoreError::StaleLayout) => {
                     let layout = self.store.layout();
                     let page = decoded(object.resource(), &arrived.answer, &layout, job.doing())?;
