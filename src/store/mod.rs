@@ -22,6 +22,7 @@ pub mod migrate;
 mod nominations;
 pub mod open;
 mod ranges;
+mod refill;
 pub mod runs;
 pub mod shape;
 mod team;

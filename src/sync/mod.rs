@@ -20,6 +20,7 @@ pub mod findings;
 mod identity;
 pub mod observe;
 mod pages;
+mod progress;
 pub mod purse;
 pub mod removals;
 pub mod span;

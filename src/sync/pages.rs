@@ -303,7 +303,7 @@ impl Engine {
                 if let Some(unused) = unused {
                     purse.give_back(batch, unused)?;
                 }
-                noted.oddities = odd_.len() as u64;
+                noted.oddities += odd_.len() as u64;
                 Ok(Stored { credit, noted })
             });
             match stored.await {
