@@ -2,6 +2,7 @@
 //! a comparison of both, field by field, that knows nothing of the code it judges but the catalogue.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub mod shell;
 pub mod truth;
 
 use std::path::PathBuf;
