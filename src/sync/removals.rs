@@ -152,7 +152,8 @@ impl Engine {
         let layout = self.store.layout();
         let page = decode::page(resource, &answer.body, &layout).asking("confirm removals of", resource)?;
         let here: HashSet<RecordId> = page.records.iter().map(|record| record.id.clone()).collect();
-        if page.next.is_none() && page.unusable == 0 {
+        let to_the_point = here.iter().all(|id| ids.contains(id));
+        if page.next.is_none() && page.unusable == 0 && to_the_point {
             let gone = ids.iter().filter(|id| !here.contains(*id)).cloned().collect();
             if apply {
                 self.apply_found(object, page.records, answer.asked_at, layout.version)
@@ -160,7 +161,7 @@ impl Engine {
             }
             return Ok(gone);
         }
-        // An answer that is not whole proves no absence.
+        // An answer that is not whole, or that answers another question, proves no absence.
         Ok(Vec::new())
     }
 
