@@ -262,7 +262,7 @@ fn record(resource: Resource, projection: Projection, item: Members<'_>, layout:
                             }
                             None => {
                                 out.odd += 1;
-                                out.extra.keep_nested(&name, &inner_name, inner_value);
+                                unknown(&mut out, projection).keep_nested(&name, &inner_name, inner_value);
                             }
                         }
                     }
@@ -277,15 +277,20 @@ fn record(resource: Resource, projection: Projection, item: Members<'_>, layout:
             None if name == "options" && resource == Resource::CustomFields => options(&mut out, value),
             None => {
                 out.odd += 1;
-                match projection {
-                    Projection::List => out.extra.keep(&name, value),
-                    Projection::Detail => out.detail_extra.keep(&name, value),
-                }
+                unknown(&mut out, projection).keep(&name, value);
             }
         }
     }
     out.id = id?;
     Some(out)
+}
+
+/// Where a field goes that nothing knows: a detail keeps its own, since lists may not carry it.
+fn unknown(out: &mut Record, projection: Projection) -> &mut Extra {
+    match projection {
+        Projection::List => &mut out.extra,
+        Projection::Detail => &mut out.detail_extra,
+    }
 }
 
 /// A record's identifier: its text, or the digits of a number that stands where a text should.
@@ -347,7 +352,7 @@ fn custom_values(out: &mut Record, resource: Resource, projection: Projection, v
             out.unknown_keys |= !fields.is_unplaced(&key);
             if value.get() != "null" {
                 out.odd += 1;
-                out.extra.keep_nested(WIRE, &key, value);
+                unknown(out, projection).keep_nested(WIRE, &key, value);
             }
             continue;
         };

@@ -44,6 +44,11 @@ impl Extra {
         self.fields.is_empty() && self.nested.is_empty()
     }
 
+    /// How many values are kept.
+    pub fn len(&self) -> usize {
+        self.fields.len() + self.nested.values().map(BTreeMap::len).sum::<usize>()
+    }
+
     /// Keeps a top-level field.
     pub fn keep(&mut self, wire: &str, source: &RawValue) {
         self.fields.insert(wire.to_string(), source.get().to_string());

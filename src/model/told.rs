@@ -99,15 +99,26 @@ fn boolean(source: &str) -> Option<i64> {
     }
 }
 
-/// A JSON number as a double, if the double's shortest text is the same number.
+/// A JSON number as a double, if that is what a double's shortest text looks like.
 fn real(source: &str) -> Option<f64> {
     if !is_number(source) {
         return None;
     }
     let value: f64 = source.parse().ok()?;
-    decimal::same_number(source, &value.to_string())
+    let shortest = value.to_string();
+    (value.is_finite() && (decimal::same_number(source, &shortest) || is_as_short(source, value, &shortest)))
         .then_some(value)
-        .filter(|v| v.is_finite())
+}
+
+/// Whether the text is the double's other shortest one: where two are equally near, one language writes the upper and
+/// another the even one.
+fn is_as_short(source: &str, value: f64, shortest: &str) -> bool {
+    let Some((_, decimals)) = source.split_once('.') else {
+        return false;
+    };
+    source.len() <= shortest.len()
+        && decimals.bytes().all(|b| b.is_ascii_digit())
+        && decimal::same_number(source, &format!("{value:.*}", decimals.len()))
 }
 
 /// Reads the value of a standard field into the form its column has.
@@ -205,6 +216,18 @@ mod tests {
             (Kind::Number, "0.1", Told::Value(Datum::Real(0.1))),
             (Kind::Number, "87", Told::Value(Datum::Real(87.0))),
             (Kind::Number, "0.10000000000000000001", Told::Odd),
+            (
+                Kind::Number,
+                "154674262860.64062",
+                Told::Value(Datum::Real(154_674_262_860.640_625)),
+            ),
+            (
+                Kind::Number,
+                "154674262860.64063",
+                Told::Value(Datum::Real(154_674_262_860.640_625)),
+            ),
+            (Kind::Number, "1e-400", Told::Odd),
+            (Kind::Number, "9007199254740993", Told::Odd),
             (Kind::Number, "1e400", Told::Odd),
             (Kind::Number, r#""87""#, Told::Odd),
             (value, "1.10", text("1.10")),

@@ -32,6 +32,8 @@ pub enum Fault {
     TruncatedChunked,
     /// 200 with a page of HTML.
     NotJson,
+    /// 200 with this body.
+    Body(String),
     /// The answer takes this long in real time.
     Slow(Duration),
     /// The answer takes this long by the sandbox's clock.

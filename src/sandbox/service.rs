@@ -104,6 +104,9 @@ pub(crate) fn serve(world: &mut World, memory: &mut Memory, request: &Request, f
         _ => {
             let key = key.map(|(_, key)| key.clone());
             served.result = key.and_then(|key| answer(world, memory, &key, request, fault));
+            if let (Some(Fault::Body(body)), Ok(success)) = (fault, &mut served.result) {
+                success.body.clone_from(body);
+            }
             match fault.cloned() {
                 Some(Fault::ResetAfterApply) => served.transport = Transport::Lost,
                 Some(Fault::Truncated) => served.transport = Transport::Truncated,

@@ -203,6 +203,15 @@ impl World {
         })
     }
 
+    /// Removes a field without a trace: neither list names it, and no record carries its values.
+    pub fn undefine(&mut self, object: Object, key: &str) -> bool {
+        let found = self.definitions.iter_mut().find(|d| d.object == object && d.key == key);
+        let Some(definition) = found else { return false };
+        definition.active = false;
+        let id = definition.id.clone();
+        self.table_mut(Resource::CustomFields).remove(&id).is_some()
+    }
+
     /// Every definition, archived ones included, in the order they were made.
     pub fn definitions(&self) -> &[CustomDefinition] {
         &self.definitions

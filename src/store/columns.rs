@@ -33,6 +33,23 @@ struct Row {
     readable: bool,
 }
 
+impl Row {
+    /// Whether records carry the field's values, so that its column is in use.
+    fn is_shown(&self) -> bool {
+        self.definition.active && self.readable
+    }
+
+    /// Whether the field became a decimal after another one was given the name of its companion.
+    fn is_squeezed(&self, rows: &[Row]) -> bool {
+        let Some(column) = self.column.as_ref().filter(|_| self.definition.data_type.has_num()) else {
+            return false;
+        };
+        let num = column.num();
+        rows.iter()
+            .any(|other| other.column.as_ref().is_some_and(|name| name.as_str() == num))
+    }
+}
+
 /// The names of an object's custom columns: who has which.
 struct Names {
     taken: BTreeSet<String>,
@@ -48,6 +65,7 @@ impl Names {
         };
         for row in rows {
             match &row.column {
+                Some(column) if row.is_squeezed(rows) => names.take(column, DataType::Unknown),
                 Some(column) => names.take(column, row.definition.data_type),
                 None if row.definition.data_type.has_num() => {
                     let plain = ColumnName::for_key(row.definition.key.as_str(), false, &BTreeSet::new());
@@ -67,9 +85,9 @@ impl Names {
     }
 
     /// The column of a definition: the one it has, or a new one; `None` where its values can have none.
-    fn give(&mut self, row: &Row) -> Option<ColumnName> {
+    fn give(&mut self, row: &Row, squeezed: bool) -> Option<ColumnName> {
         let Definition { id, key, data_type, .. } = &row.definition;
-        if row.column.is_some() {
+        if row.column.is_some() && !squeezed {
             return row.column.clone();
         }
         if *data_type == DataType::Unknown || self.taken.len() + 2 > MOST_COLUMNS {
@@ -108,12 +126,12 @@ pub(super) fn layout(conn: &Connection) -> Result<Layout, StoreError> {
         let rows = rows(conn, object)?;
         let unplaced = rows
             .iter()
-            .filter(|r| r.column.is_none() && r.definition.active)
+            .filter(|r| r.definition.active && (r.column.is_none() || !r.readable))
             .map(|r| r.definition.key.clone());
         let unplaced = unplaced.collect();
         let fields = rows
             .into_iter()
-            .filter(|row| row.definition.active)
+            .filter(Row::is_shown)
             .filter_map(|row| {
                 let Definition { id, key, data_type, .. } = row.definition;
                 Some(CustomField {
@@ -274,28 +292,31 @@ impl Batch<'_> {
         let mut names = Names::of(&rows);
         // Statements on tables that are about to change must not outlive the change.
         self.tx.flush_prepared_statement_cache();
-        for row in rows {
+        let squeezed: Vec<bool> = rows.iter().map(|row| row.is_squeezed(&rows)).collect();
+        for (row, squeezed) in rows.into_iter().zip(squeezed) {
             let definition = &row.definition;
             let known = before
                 .iter()
                 .find(|(id, _)| *id == definition.id)
                 .map(|(_, data_type)| *data_type);
-            let Some(column) = names.give(&row) else {
-                if definition.active {
+            if let (Some(known), Some(column)) = (known, &row.column)
+                && known != definition.data_type
+            {
+                self.drop_columns(object, column, known.has_num())?;
+            }
+            let Some(column) = names.give(&row, squeezed) else {
+                if row.is_shown() {
                     out.without_column.push(definition.key.clone());
                 }
                 continue;
             };
-            if known.is_some_and(|known| known != definition.data_type) {
-                self.drop_columns(object, &column)?;
-            }
-            if !definition.active {
+            if !row.is_shown() {
                 self.park(object, definition, &column)?;
             } else if definition.data_type == DataType::Unknown {
                 self.name_column(definition, None)?;
                 out.without_column.push(definition.key.clone());
                 continue;
-            } else if self.place(object, &column, definition.data_type)? && row.readable {
+            } else if self.place(object, &column, definition.data_type)? {
                 out.to_fill.push((object, definition.key.clone()));
             }
             if row.column.as_ref() != Some(&column) {
@@ -358,7 +379,7 @@ impl Batch<'_> {
                 self.drop_views()?;
                 self.rename(table, column.as_str(), &column.archived())?;
             }
-            if there.contains(column.as_str()) && there.contains(&column.num()) {
+            if there.contains(column.as_str()) && definition.data_type.has_num() && there.contains(&column.num()) {
                 self.rename(table, &column.num(), &format!("{}_num", column.archived()))?;
             }
         }
@@ -366,13 +387,12 @@ impl Batch<'_> {
     }
 
     /// Drops the columns of a field whose type changed: the old values mean nothing under the new type.
-    fn drop_columns(&self, object: Object, column: &ColumnName) -> Result<(), StoreError> {
-        let names = [
-            column.as_str().to_string(),
-            column.num(),
-            column.archived(),
-            format!("{}_num", column.archived()),
-        ];
+    fn drop_columns(&self, object: Object, column: &ColumnName, had_num: bool) -> Result<(), StoreError> {
+        let mut names = vec![column.as_str().to_string(), column.archived()];
+        if had_num {
+            // Without one, a column of this name is another field's.
+            names.extend([column.num(), format!("{}_num", column.archived())]);
+        }
         for table in Self::tables(object) {
             let there = physical(&self.tx, table)?;
             for name in names.iter().filter(|name| there.contains(*name)) {

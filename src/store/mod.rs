@@ -23,6 +23,7 @@ pub mod migrate;
 mod nominations;
 pub mod open;
 mod ranges;
+mod refill;
 pub mod report;
 pub mod runs;
 pub mod shape;

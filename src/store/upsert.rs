@@ -45,6 +45,12 @@ enum Written {
     Older,
 }
 
+impl Written {
+    const fn is_new(&self) -> bool {
+        matches!(self, Written::Inserted(_) | Written::Updated(_))
+    }
+}
+
 impl Batch<'_> {
     /// Writes a list item. `asked_at` is when the answer was asked for.
     ///
@@ -69,7 +75,8 @@ impl Batch<'_> {
         self.finish(object, record, written, asked_at, phase)
     }
 
-    /// Writes a detail: what lists return too, and what only details carry. Says what became of the list's part.
+    /// Writes a detail: what lists return too, and what only details carry. Says what became of the list's part, and
+    /// how many values were put into `extra` on either side.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -79,13 +86,14 @@ impl Batch<'_> {
         record: &Record,
         asked_at: Instant,
         phase: Phase,
-    ) -> Result<Applied, StoreError> {
+    ) -> Result<(Applied, u64), StoreError> {
         let list = self.shapes.list(object);
-        let extra = self.merged_extra(object, record)?;
-        let written = self.write(object, &list, record, extra.as_deref(), asked_at, phase)?;
+        let (extra, detail_extra) = self.divided_extra(object, record)?;
+        let written = self.write(object, &list, record, extra.to_json().as_deref(), asked_at, phase)?;
+        let mut kept = if written.is_new() { extra.len() as u64 } else { 0 };
         if matches!(written, Written::Older) {
             // A newer answer is here: this detail is of a version that is gone, and its etag would say so anyway.
-            return Ok(Applied::Older);
+            return Ok((Applied::Older, 0));
         }
         let applied = self.finish(object, record, written, asked_at, phase)?;
         let detail = self.shapes.detail(object);
@@ -93,10 +101,13 @@ impl Batch<'_> {
             object,
             &detail,
             record,
-            record.detail_extra.to_json().as_deref(),
+            detail_extra.to_json().as_deref(),
             asked_at,
             phase,
         )?;
+        if written.is_new() {
+            kept += detail_extra.len() as u64;
+        }
         match written {
             // The first reading of a detail is no change of it, unless the record itself came after the first copy.
             Written::Inserted(differences) if phase == Phase::Kept && self.was_inserted(object, &record.id)? => {
@@ -107,7 +118,7 @@ impl Batch<'_> {
             }
             _ => {}
         }
-        Ok(applied)
+        Ok((applied, kept))
     }
 
     fn finish(
@@ -331,9 +342,10 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// The list's `extra` after a detail was read: what the detail tells about list fields replaces what stood there;
-    /// fields that no catalogue knows stay as the list told them, since a detail keeps its own.
-    fn merged_extra(&self, object: Object, record: &Record) -> Result<Option<String>, StoreError> {
+    /// Both `extra` columns after a detail was read. What the detail tells about list fields replaces what stood in the
+    /// list's. What no catalogue and no definition knows stays with the list where a list told it, so that a list never
+    /// clears what only a detail carries.
+    fn divided_extra(&self, object: Object, record: &Record) -> Result<(Extra, Extra), StoreError> {
         let doing = "read a record";
         let sql = match object {
             Object::Contact => "SELECT extra FROM contacts WHERE id = ?1",
@@ -345,18 +357,41 @@ impl Batch<'_> {
             .and_then(|mut stmt| stmt.query_row([record.id.as_str()], |row| row.get(0)).optional())
             .doing(doing)?;
         let Some(Some(old)) = old else {
-            return Ok(record.extra.to_json());
+            return Ok((record.extra.clone(), record.detail_extra.clone()));
         };
-        let mut merged: Extra = record.extra.clone();
-        for (name, source) in Extra::from_json(&old).fields {
+        let old = Extra::from_json(&old);
+        let (mut list, mut detail) = (record.extra.clone(), record.detail_extra.clone());
+        for (name, source) in old.fields {
             let catalogued = object.list_fields().any(|field| field.wire == name);
-            if !catalogued && name != "customFields" && name != "location" {
-                merged.fields.entry(name).or_insert(source);
+            if !catalogued && !GROUPS.contains(&name.as_str()) {
+                list.fields.entry(name).or_insert(source);
             }
         }
-        Ok(merged.to_json())
+        for (group, members) in old.nested {
+            for (name, source) in members {
+                let known = match group.as_str() {
+                    "customFields" => self.shapes.layout.of(object).by_key(&name).is_some(),
+                    _ => object
+                        .list_fields()
+                        .any(|field| field.wire == format!("{group}.{name}")),
+                };
+                if !known {
+                    // Told by lists: the detail's word for it belongs there too.
+                    let told = detail.nested.get_mut(&group).and_then(|told| told.remove(&name));
+                    list.nested
+                        .entry(group.clone())
+                        .or_default()
+                        .insert(name, told.unwrap_or(source));
+                }
+            }
+        }
+        detail.nested.retain(|_, members| !members.is_empty());
+        Ok((list, detail))
     }
 }
+
+/// Fields of a record that are objects themselves.
+const GROUPS: [&str; 2] = ["customFields", "location"];
 
 /// How a row stands to an answer.
 enum Standing {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::engine::Engine;
 use super::error::{Asking, SyncError};
+use super::progress::Progress;
 use super::state::Fresh;
 use crate::api::decode::{self, Page};
 use crate::api::{ListQuery, SortBy};
@@ -16,9 +17,6 @@ pub const INTERVAL: Duration = Duration::from_secs(6 * 3600);
 
 /// What reading the definitions costs: active and archived, of both objects, as long as each fits a page.
 pub const LISTS: Ru = Ru::new(4);
-
-/// Pages that a short list may have: a cursor that never ends must not be followed for ever.
-const MOST_PAGES: usize = 1000;
 
 impl Engine {
     /// Whether a list was last read longer than its interval ago.
@@ -36,20 +34,49 @@ impl Engine {
         let asked_at = self.clock.now();
         let mut records = Vec::new();
         let mut at = query.clone();
-        for _ in 0..MOST_PAGES {
+        let mut progress = Progress::default();
+        loop {
             let answer = self
                 .client
                 .list(&at, Purpose::Definitions)
                 .await
                 .asking(doing, resource)?;
             let page: Page = decode::page(resource, &answer.body, &self.store.layout()).asking(doing, resource)?;
+            let rows = page.records.len();
             records.extend(page.records);
-            match answer.next {
-                None => return Ok((records, asked_at)),
-                Some(next) => at = query.clone().after(next),
+            if page.unusable > 0 {
+                let what = "an item that is no record with an `id` cannot be mirrored";
+                self.note("unusable_item", resource, what).await?;
             }
+            let Some(next) = answer.next else {
+                return Ok((records, asked_at));
+            };
+            if let Some(odd) = progress.take(&next, rows) {
+                self.note(odd.word(), resource, odd.sentence()).await?;
+            }
+            if progress.is_stuck() {
+                return Err(SyncError::NotAdvancing { resource });
+            }
+            at = query.clone().after(next);
         }
-        Err(SyncError::NotAdvancing { resource })
+    }
+
+    /// Notes an oddity of the service outside a page's own transaction, and counts it.
+    pub(super) async fn note(
+        &self,
+        kind: &'static str,
+        resource: Resource,
+        what: &'static str,
+    ) -> Result<(), SyncError> {
+        let now = self.clock.now();
+        self.store
+            .write(move |batch| batch.note_oddity(kind, resource, what, now))
+            .await?;
+        self.count(&Tally {
+            warnings: 1,
+            ..Tally::default()
+        });
+        Ok(())
     }
 
     /// Reads the definitions of both objects, active and archived, and brings the columns in line with them.
@@ -83,11 +110,23 @@ impl Engine {
             let (again, _) = self.whole_list(ListQuery::definitions_of(object, true)).await?;
             records.retain(|record| !again.iter().any(|later| later.id == record.id));
             records.extend(again);
+            if records.is_empty() {
+                // An empty answer is no proof that every field is gone.
+                self.warn(format!(
+                    "the service lists no custom fields of {object} any more: the columns stay as they are"
+                ));
+                return Ok(());
+            }
         }
         let rows = records.len() as u64;
         let redefined: Redefined = self
             .store
-            .write(move |batch| batch.apply_definitions(object, &records, asked_at))
+            .write(move |batch| {
+                let redefined = batch.apply_definitions(object, &records, asked_at)?;
+                // In the same transaction: a column that is new must not be forgotten before it is filled.
+                super::fill::want(batch, &redefined.to_fill)?;
+                Ok(redefined)
+            })
             .await?;
         self.count(&Tally {
             rows,
@@ -98,11 +137,6 @@ impl Engine {
             self.warn(format!(
                 "the values of the custom field `{key}` of {object} are kept in `extra`"
             ));
-        }
-        if !redefined.to_fill.is_empty() {
-            self.store
-                .write(move |batch| super::fill::want(batch, &redefined.to_fill))
-                .await?;
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use futures_util::future::join_all;
 use super::engine::Engine;
 use super::error::{Asking, Pause, SyncError};
 use super::tally::Noted;
+use crate::api::error::ApiError;
 use crate::api::{Answer, Fate, decode};
 use crate::model::told::{Datum, Told};
 use crate::model::{Kind, Object, Purpose, Record, RecordId};
@@ -169,6 +170,11 @@ impl Engine {
                 }
                 Ok(())
             }
+            // One record too large to be read must not keep the others waiting.
+            Err(ApiError::TooLarge { .. }) => {
+                queue.skip(id.clone());
+                Ok(())
+            }
             Err(error) => match error.fate() {
                 Fate::Gone => self.remove(object, vec![id.clone()]).await,
                 Fate::SkipRecord | Fate::BadRequest => {
@@ -218,10 +224,11 @@ impl Engine {
                 .write(move |batch| {
                     batch.expect_layout(version)?;
                     let phase = batch.phase(object)?;
-                    let applied = batch.apply_detail(object, &record, asked_at, phase)?;
+                    let (list, kept) = batch.apply_detail(object, &record, asked_at, phase)?;
                     let mut noted = Noted::default();
-                    noted.record(&record, applied);
-                    noted.tally.details = u64::from(applied != Applied::Older);
+                    noted.record(&record, list);
+                    noted.tally.warnings = kept;
+                    noted.tally.details = u64::from(list != Applied::Older);
                     purse.enter(batch)?;
                     Ok(noted.tally)
                 })

@@ -8,12 +8,18 @@ use serde::{Deserialize, Serialize};
 
 use super::engine::Engine;
 use super::error::{Asking, SyncError};
+use super::progress::Progress;
 use super::tally;
 use crate::api::{Fate, ListQuery, SortBy, decode};
 use crate::model::{FieldKey, Object, Purpose, RecordId};
 use crate::store::{Batch, Phase, StoreError};
 
 const ENTRY: &str = "fill";
+
+/// The state entry that says that only a sweep can fill a column of an object.
+pub(super) fn wanted_sweep(object: Object) -> String {
+    format!("wanted_sweep:{object}")
+}
 
 /// Columns that wait for their values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,14 +43,13 @@ pub(super) fn want(batch: &Batch<'_>, columns: &[(Object, FieldKey)]) -> Result<
 }
 
 impl Engine {
-    /// Fills the columns of an object that wait for their values. Says whether a sweep is wanted to fill the rest.
-    pub(super) async fn fill_columns(&self, object: Object) -> Result<bool, SyncError> {
+    /// Fills the columns of an object that wait for their values, as far as filters can tell who has one.
+    pub(super) async fn fill_columns(&self, object: Object) -> Result<(), SyncError> {
         let wanted: Wanted = self.store.write(|batch| batch.state(ENTRY)).await?.unwrap_or_default();
-        let mut needs_sweep = false;
         for (_, key) in wanted.0.into_iter().filter(|(of, _)| *of == object) {
-            let wanted_key = key.clone();
+            let mut needs_sweep = false;
             let definitions = self.store.write(move |batch| batch.definitions(object)).await?;
-            if let Some(definition) = definitions.iter().find(|definition| definition.key == wanted_key) {
+            if let Some(definition) = definitions.iter().find(|definition| definition.key == key) {
                 let long = definition.data_type.detail_only();
                 let query = ListQuery::new(object.resource())
                     .sort(SortBy::CreatedAsc)
@@ -55,14 +60,55 @@ impl Engine {
                             // The service refuses what its definition allows.
                             needs_sweep |= self.without_filter(object, long).await?;
                         }
-                        other => other?,
+                        other => {
+                            other?;
+                            self.read_passed_over(object, &key).await?;
+                        }
                     },
                     Err(_) => needs_sweep |= self.without_filter(object, long).await?,
                 }
             }
-            self.store.write(move |batch| filled(batch, object, &key)).await?;
+            self.store
+                .write(move |batch| {
+                    if needs_sweep {
+                        batch.set_state(&wanted_sweep(object), &true)?;
+                    }
+                    filled(batch, object, &key)
+                })
+                .await?;
         }
-        Ok(needs_sweep)
+        Ok(())
+    }
+
+    /// Reads again the records that have a value here and that the filter did not give: they lost it while the field was
+    /// archived, or slipped between two pages.
+    async fn read_passed_over(&self, object: Object, key: &FieldKey) -> Result<(), SyncError> {
+        let key = key.clone();
+        let passed_over = self
+            .store
+            .write(move |batch| {
+                let layout = batch.layout().clone();
+                let Some((_, field)) = layout.of(object).by_key(key.as_str()) else {
+                    return Ok(Vec::new());
+                };
+                let mut ids = batch.not_refilled(object, field)?;
+                let others = if field.data_type.detail_only() {
+                    0
+                } else {
+                    ids.iter().take_while(|id| id.fits_a_list()).count()
+                };
+                // What cannot be asked for in a list, and what no list tells.
+                batch.make_details_due(object, Some(&ids.split_off(others)))?;
+                Ok(ids)
+            })
+            .await?;
+        let mut rest: &[RecordId] = &passed_over;
+        while !rest.is_empty() {
+            let (some, others) = rest.split_at(ListQuery::ids_that_fit(rest).max(1));
+            self.absent(object, some).await?;
+            rest = others;
+        }
+        Ok(())
     }
 
     async fn without_filter(&self, object: Object, long: bool) -> Result<bool, SyncError> {
@@ -79,6 +125,8 @@ impl Engine {
         let resource = object.resource();
         let doing = "list the values of a new field of";
         let mut at = query.clone();
+        let mut progress = Progress::default();
+        self.store.write(|batch| batch.begin_refill()).await?;
         loop {
             let answer = self
                 .client
@@ -94,8 +142,9 @@ impl Engine {
                     .write(move |batch| {
                         batch.expect_layout(layout)?;
                         let phase: Phase = batch.phase(object)?;
+                        let ids: Vec<RecordId> = page.records.iter().map(|record| record.id.clone()).collect();
+                        batch.note_refilled(&ids)?;
                         if long {
-                            let ids: Vec<RecordId> = page.records.iter().map(|record| record.id.clone()).collect();
                             batch.make_details_due(object, Some(&ids))?;
                         }
                         tally::apply_page(batch, object, &page, asked_at, phase, now)
@@ -107,11 +156,14 @@ impl Engine {
                 }
             };
             self.count(&noted.tally);
-            match answer.next {
-                None => return Ok(()),
-                Some(next) if at.cursor() == Some(&next) => return Err(SyncError::NotAdvancing { resource }),
-                Some(next) => at = query.clone().after(next),
+            let Some(next) = answer.next else { return Ok(()) };
+            if let Some(odd) = progress.take(&next, noted.tally.rows as usize) {
+                self.note(odd.word(), resource, odd.sentence()).await?;
             }
+            if progress.is_stuck() {
+                return Err(SyncError::NotAdvancing { resource });
+            }
+            at = query.clone().after(next);
         }
     }
 }

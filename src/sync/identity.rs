@@ -1,8 +1,11 @@
 //! Whose mirror is this? Before anything is written, a new key or address is held against records that are known.
 
+use std::collections::HashSet;
+
 use super::engine::Engine;
 use super::error::{Asking, SyncError};
 use super::pages::instant;
+use super::progress::Progress;
 use super::state::Identity;
 use crate::api::{Fate, ListQuery, decode};
 use crate::model::{Object, Purpose, RecordId};
@@ -33,6 +36,7 @@ impl Engine {
     /// Asks for known records by id, and compares what never changes: ids may be alike in two workspaces, the moments
     /// of creation are not.
     async fn recognise(&self) -> Result<(), SyncError> {
+        let mut unseen = Vec::new();
         for object in Object::ALL {
             let sample = self
                 .store
@@ -50,32 +54,48 @@ impl Engine {
             let doing = "recognise the workspace by";
             let ids: Vec<RecordId> = sample.iter().map(|(id, _)| id.clone()).collect();
             let query = ListQuery::new(resource).ids(&ids).asking(doing, resource)?;
-            let answer = match self.client.list(&query, Purpose::Changes).await {
-                Err(error) if error.fate() == Fate::SkipObject => continue,
-                other => other.asking(doing, resource)?,
-            };
-            let page = decode::page(resource, &answer.body, &self.store.layout()).asking(doing, resource)?;
-            let met = page
-                .records
-                .iter()
-                .filter(|record| {
-                    let created = instant(resource, record, "createdAt").map(|at| at.to_string());
-                    created.is_some()
-                        && sample
-                            .iter()
-                            .any(|(id, known)| *id == record.id && created.as_ref() == Some(known))
-                })
-                .count();
-            // Records may have been removed since; that most of a sample are gone or others is another workspace.
-            if met * 2 < sample.len() {
-                return Err(SyncError::OtherWorkspace {
-                    asked: sample.len(),
-                    met,
-                });
+            let (mut met, mut at, mut progress) = (HashSet::new(), query.clone(), Progress::default());
+            loop {
+                let answer = match self.client.list(&at, Purpose::Changes).await {
+                    Err(error) if error.fate() == Fate::SkipObject => break,
+                    other => other.asking(doing, resource)?,
+                };
+                let page = decode::page(resource, &answer.body, &self.store.layout()).asking(doing, resource)?;
+                met.extend(page.records.iter().filter_map(|record| {
+                    let created = instant(resource, record, "createdAt")?.to_string();
+                    sample
+                        .iter()
+                        .any(|(id, known)| *id == record.id && *known == created)
+                        .then(|| record.id.clone())
+                }));
+                // One page, unless the service makes its pages smaller than they may be.
+                if let Some(next) = page.next {
+                    progress.take(&next, page.records.len());
+                    at = query.clone().after(next);
+                    if !progress.is_stuck() {
+                        continue;
+                    }
+                }
+                return judged(sample.len(), met.len());
             }
+            unseen.push(resource.read_scope());
+        }
+        if unseen.is_empty() {
+            // Nothing is known that could be overwritten.
             return Ok(());
         }
-        // Nothing is known that could be overwritten.
+        // There are records, and the key sees none of them: whose it is cannot be told.
+        Err(SyncError::NoScope {
+            scopes: unseen.join(", "),
+        })
+    }
+}
+
+/// Records may have been removed since; that most of a sample are gone or others is another workspace.
+fn judged(asked: usize, met: usize) -> Result<(), SyncError> {
+    if met * 2 < asked {
+        Err(SyncError::OtherWorkspace { asked, met })
+    } else {
         Ok(())
     }
 }

@@ -21,6 +21,7 @@ pub mod forecast;
 mod identity;
 pub mod observe;
 mod pages;
+mod progress;
 pub mod purse;
 pub mod removals;
 pub mod span;

@@ -299,6 +299,10 @@ impl Engine {
                 })
             })
             .await?;
+        self.count(&Tally {
+            warnings: u64::from(odd.is_some()),
+            ..Tally::default()
+        });
         Ok(first)
     }
 

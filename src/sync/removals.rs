@@ -132,7 +132,7 @@ impl Engine {
     }
 
     /// Those of the ids that the service does not have, for 1 RU a list of them; what it has is applied on the way.
-    async fn absent(&self, object: Object, ids: &[RecordId]) -> Result<Vec<RecordId>, SyncError> {
+    pub(super) async fn absent(&self, object: Object, ids: &[RecordId]) -> Result<Vec<RecordId>, SyncError> {
         let looked = self.look_up(object, ids).await?;
         let noted = self
             .store
@@ -179,9 +179,9 @@ impl Engine {
         let answer = self.client.list(&query, Purpose::Audit).await.asking(doing, resource)?;
         let page = decode::page(resource, &answer.body, &layout).asking(doing, resource)?;
         looked.asked_at = answer.asked_at;
-        // An answer that is not whole proves no absence.
-        if page.next.is_none() && page.unusable == 0 {
-            let here: HashSet<&RecordId> = page.records.iter().map(|record| &record.id).collect();
+        let here: HashSet<&RecordId> = page.records.iter().map(|record| &record.id).collect();
+        // An answer that is not whole, or that answers another question, proves no absence.
+        if page.next.is_none() && page.unusable == 0 && here.iter().all(|id| ids.contains(id)) {
             looked.gone = ids.iter().filter(|id| !here.contains(id)).cloned().collect();
         }
         looked.here = page.records;

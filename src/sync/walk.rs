@@ -23,6 +23,10 @@ use crate::model::{Cursor, Instant, Resource};
 /// How often a walk may restart without getting further.
 const MOST_RESTARTS: u32 = 4;
 
+/// Pages without rows in a row that are followed before the walk restarts: each has a cursor of its own, so nothing else
+/// would end them.
+const MOST_EMPTY: u32 = 10;
+
 /// Pages beyond the service's own time at the walk's beginning, after which a walk leaves the rest to the next run:
 /// under constant churn a walk would never end.
 const MOST_PAGES_BEYOND: u32 = 20;
@@ -209,6 +213,9 @@ pub struct Walk {
     orderly: bool,
     /// Pages beyond `served_at`.
     beyond: u32,
+    /// Pages without rows since the last one with rows.
+    #[serde(default)]
+    empty: u32,
     /// The cursors followed since the frontier last moved.
     #[serde(skip)]
     followed: HashSet<u64>,
@@ -235,6 +242,7 @@ impl Walk {
             restarts: 0,
             orderly: true,
             beyond: 0,
+            empty: 0,
             followed: HashSet::new(),
         }
     }
@@ -294,6 +302,12 @@ impl Walk {
         };
         if facts.keys.is_empty() {
             odd.push(Oddity::EmptyPage);
+            self.empty += 1;
+            if self.empty > MOST_EMPTY {
+                return self.restart();
+            }
+        } else {
+            self.empty = 0;
         }
         let mut hasher = DefaultHasher::new();
         next.hash(&mut hasher);

@@ -141,7 +141,7 @@ fn active(conn: &Connection, object: Object) -> Vec<(String, DataType, String)> 
     let mut stmt = conn
         .prepare(
             "SELECT key, data_type, column_name FROM custom_field_definitions
-             WHERE object_type = ?1 AND status = 'ACTIVE' AND column_name IS NOT NULL",
+             WHERE object_type = ?1 AND status = 'ACTIVE' AND readable IS NOT 0 AND column_name IS NOT NULL",
         )
         .unwrap();
     let rows = stmt.query_map([object.word()], |row| {

@@ -1,0 +1,425 @@
+//! A service that breaks its own rules: the mirror never loops, never empties, says what it saw, and is whole again
+//! when the service behaves.
+
+mod support;
+
+use std::time::Duration;
+
+use crm_mirror::model::{DataType, Object, Resource};
+use crm_mirror::sandbox::{Fault, NewField, Rule, World};
+use crm_mirror::store::RunOutcome;
+use crm_mirror::sync::{Plan, SyncError};
+use serde_json::json;
+use support::{Crm, Mirror, noon};
+
+fn world(contacts: usize) -> World {
+    let mut world = World::new(noon());
+    world.define(NewField::new(Object::Contact, "tier", DataType::ShortText));
+    for n in 0..contacts {
+        world.set_now(noon().minus(Duration::from_secs(100_000 - n as u64 * 10)));
+        let values = json!({"tier": format!("t{n}")});
+        world.create(
+            Object::Contact,
+            &json!({"id": format!("ct{n:03}"), "name": format!("Name {n}"), "customFields": values}),
+        );
+    }
+    world.create(Object::Company, &json!({"id": "co", "name": "Co"}));
+    world
+}
+
+/// A workspace served in pages of five rows, and a mirror that tries nothing twice.
+async fn crm(contacts: usize) -> (Crm, Mirror) {
+    let crm = Crm::serve(world(contacts)).await;
+    crm.sandbox.configure(|settings| settings.page_cap = Some(5));
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.tries = 1;
+    (crm, mirror)
+}
+
+/// The same, mirrored, and then every contact but the first edited.
+async fn edited(contacts: usize) -> (Crm, Mirror) {
+    let (crm, mirror) = crm(contacts).await;
+    mirror.sync(&crm).await;
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    crm.wait(600);
+    crm.sandbox.with_world(|world| {
+        for (n, id) in world.ids(Resource::Contacts).iter().enumerate().skip(1) {
+            let at = world.now().minus(Duration::from_secs(500 - n as u64));
+            world.edit_at(Object::Contact, id, &json!({"name": format!("Edited {id}")}), Some(at));
+        }
+    });
+    crm.wait(600);
+    crm.sandbox.clear_log();
+    (crm, mirror)
+}
+
+fn oddities(mirror: &Mirror) -> String {
+    mirror.one("SELECT coalesce(group_concat(kind || ' ' || resource, ', '), '') FROM service_oddities")
+}
+
+/// Contact lists that ask for rows and not for a count.
+fn pages(crm: &Crm) -> usize {
+    let log = crm.sandbox.log();
+    log.entries()
+        .iter()
+        .filter(|entry| entry.asked.lists(Resource::Contacts) && entry.asked.param("limit") != Some("1"))
+        .count()
+}
+
+async fn mends(crm: &Crm, mirror: &Mirror) {
+    crm.sandbox.faults().clear();
+    crm.wait(600);
+    mirror.sync(crm).await;
+    crm.wait(600);
+    mirror.sync(crm).await;
+    mirror.assert_exact(crm);
+    assert_eq!(mirror.count("removed_records"), 0);
+}
+
+/// What befalls one list of contacts in the middle of a walk.
+fn slips() -> [(Fault, &'static str); 7] {
+    [
+        (Fault::Unordered, "unordered_page contacts"),
+        (Fault::RowOutsideFilter, "row_outside_filter contacts"),
+        (Fault::SameCursor, "repeated_cursor contacts"),
+        (Fault::RepeatedPage, "repeated_cursor contacts"),
+        (Fault::EmptyPageWithCursor, "empty_page contacts"),
+        (Fault::RefusedCursor, "refused_cursor contacts"),
+        (Fault::Drag(Duration::from_secs(5)), ""),
+    ]
+}
+
+#[tokio::test]
+async fn one_slip_during_a_first_copy_costs_a_few_pages_and_no_row() {
+    for (fault, oddity) in slips() {
+        let (crm, mirror) = crm(40).await;
+        let rule = Rule::new(fault.clone())
+            .on(Resource::Contacts)
+            .lists()
+            .with_cursor()
+            .after(2);
+        crm.sandbox.faults().add(rule);
+        let report = mirror.sync(&crm).await;
+        assert_eq!(report.outcome, RunOutcome::Done, "{fault:?}");
+        // A row outside a filter needs a filter; a whole list has none.
+        if fault != Fault::RowOutsideFilter {
+            assert!(oddities(&mirror).contains(oddity), "{fault:?}: {}", oddities(&mirror));
+        }
+        assert!(pages(&crm) <= 20, "{fault:?}: {} pages for 8", pages(&crm));
+        assert_eq!(mirror.count("contacts"), 40);
+        mends(&crm, &mirror).await;
+    }
+}
+
+#[tokio::test]
+async fn one_slip_during_a_walk_of_changes_is_named_and_loses_no_change() {
+    for (fault, oddity) in slips() {
+        let (crm, mirror) = edited(40).await;
+        let rule = Rule::new(fault.clone())
+            .on(Resource::Contacts)
+            .lists()
+            .with_cursor()
+            .after(2);
+        crm.sandbox.faults().add(rule);
+        let report = mirror.sync(&crm).await;
+        assert_eq!(report.outcome, RunOutcome::Done, "{fault:?}");
+        assert!(oddities(&mirror).contains(oddity), "{fault:?}: {}", oddities(&mirror));
+        assert_eq!(report.tally.warnings > 0, !oddity.is_empty(), "{fault:?}");
+        assert!(pages(&crm) <= 20, "{fault:?}: {} pages for 8", pages(&crm));
+        mirror.assert_exact(&crm);
+        mends(&crm, &mirror).await;
+    }
+}
+
+#[tokio::test]
+async fn what_goes_on_for_ever_is_given_up_and_nothing_is_lost() {
+    for fault in [
+        Fault::SameCursor,
+        Fault::RepeatedPage,
+        Fault::EmptyPageWithCursor,
+        Fault::RefusedCursor,
+        Fault::Unordered,
+        Fault::RowOutsideFilter,
+    ] {
+        for plan in [Plan::sync(), Plan::resync()] {
+            let (crm, mirror) = edited(40).await;
+            crm.sandbox
+                .faults()
+                .add(Rule::new(fault.clone()).on(Resource::Contacts).lists().forever());
+            let ended = mirror.run(&crm, &plan).await;
+            if let Err(error) = &ended {
+                assert!(
+                    matches!(error, SyncError::NotAdvancing { .. } | SyncError::Api { .. }),
+                    "{fault:?}: {error:?}"
+                );
+            }
+            let asked = crm.sandbox.log().lists(Resource::Contacts);
+            assert!(asked <= 150, "{fault:?}: {asked} lists");
+            assert_eq!(mirror.count("contacts"), 40, "{fault:?}");
+            // The page served last may be one without a next: nothing about it looks odd.
+            let named = fault == Fault::RepeatedPage || oddities(&mirror).contains("contacts");
+            assert!(named, "{fault:?}");
+            mends(&crm, &mirror).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn short_lists_that_do_not_advance_are_given_up_too() {
+    for (resource, plan) in [
+        (Resource::CustomFields, Plan::sync().of(&[Resource::CustomFields])),
+        (Resource::TeamMembers, Plan::sync().of(&[Resource::TeamMembers])),
+    ] {
+        for fault in [Fault::SameCursor, Fault::EmptyPageWithCursor] {
+            let (crm, mirror) = crm(3).await;
+            crm.sandbox.with_world(|world| {
+                for n in 0..12 {
+                    world.define(NewField::new(Object::Contact, &format!("f{n}"), DataType::ShortText));
+                    world.add_team_member(&json!({"id": format!("tm{n}"), "firstName": "Ann"}));
+                }
+            });
+            mirror.sync(&crm).await;
+            crm.wait(600);
+            crm.sandbox.clear_log();
+            crm.sandbox
+                .faults()
+                .add(Rule::new(fault.clone()).on(resource).forever());
+            let failed = mirror.run(&crm, &plan).await.unwrap_err();
+            assert!(
+                matches!(failed, SyncError::NotAdvancing { .. }),
+                "{fault:?}: {failed:?}"
+            );
+            let asked = crm.sandbox.log().len();
+            assert!(asked <= 12, "{fault:?}: {asked} requests");
+            assert!(oddities(&mirror).contains(resource.word()), "{fault:?}");
+            assert_eq!(
+                (mirror.count("custom_field_definitions"), mirror.count("team_members")),
+                (13, 12)
+            );
+            // Once is nothing.
+            crm.sandbox.faults().clear();
+            crm.sandbox
+                .faults()
+                .add(Rule::new(fault.clone()).on(resource).with_cursor());
+            mirror.run(&crm, &plan).await.unwrap();
+            mends(&crm, &mirror).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_back_fill_that_does_not_advance_is_given_up_and_made_good() {
+    for fault in [Fault::SameCursor, Fault::EmptyPageWithCursor, Fault::RepeatedPage] {
+        let (crm, mirror) = edited(40).await;
+        mirror.sync(&crm).await;
+        crm.sandbox.with_world(|world| {
+            world.define(NewField::new(Object::Contact, "late", DataType::ShortText));
+            for id in world.ids(Resource::Contacts) {
+                world.edit_silently(Object::Contact, &id, &json!({"customFields": {"late": id}}));
+            }
+        });
+        crm.wait(6 * 3600);
+        crm.sandbox.clear_log();
+        let rule = Rule::new(fault.clone())
+            .on(Resource::Contacts)
+            .lists()
+            .with_cursor()
+            .forever();
+        crm.sandbox.faults().add(rule);
+        let failed = mirror.run(&crm, &Plan::sync()).await.unwrap_err();
+        assert!(
+            matches!(failed, SyncError::NotAdvancing { .. }),
+            "{fault:?}: {failed:?}"
+        );
+        assert!(crm.sandbox.log().lists(Resource::Contacts) <= 20, "{fault:?}");
+        mends(&crm, &mirror).await;
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_is_suddenly_empty_is_an_outage_and_removes_nothing() {
+    for contacts in [15, 120] {
+        let (crm, mirror) = crm(contacts).await;
+        mirror.sync(&crm).await;
+        let rule = || Rule::new(Fault::EmptyList).on(Resource::Contacts).lists().forever();
+        crm.sandbox.faults().add(rule());
+        crm.wait(600);
+        let report = mirror.resync(&crm).await;
+        assert_eq!(report.outcome, RunOutcome::Refused);
+        let (object, outage) = report.outages[0];
+        assert_eq!(
+            (object, outage.going, outage.of),
+            (Object::Contact, contacts as u64, contacts as u64)
+        );
+        assert_eq!(mirror.count("contacts"), contacts as i64);
+        assert_eq!(mirror.count("removed_records"), 0);
+        assert_eq!(
+            mirror.one("SELECT outcome FROM sync_runs ORDER BY id DESC"),
+            "'refused'"
+        );
+        // What is to be synced meanwhile goes on, and asks for no sweep by itself.
+        crm.wait(600);
+        crm.sandbox.clear_log();
+        assert_eq!(mirror.sync(&crm).await.outcome, RunOutcome::Done);
+        assert_eq!(crm.charged(), 2);
+        // It is back, and one record with it that changed.
+        crm.sandbox.faults().clear();
+        crm.sandbox
+            .with_world(|world| world.edit(Object::Contact, "ct003", &json!({"name": "Later"})));
+        crm.wait(600);
+        assert_eq!(mirror.sync(&crm).await.outcome, RunOutcome::Done);
+        mirror.assert_exact(&crm);
+        crm.wait(600);
+        assert_eq!(mirror.resync(&crm).await.outcome, RunOutcome::Done);
+        mirror.assert_exact(&crm);
+    }
+}
+
+#[tokio::test]
+async fn records_that_are_really_gone_go_when_a_person_says_so() {
+    let (crm, mirror) = crm(120).await;
+    crm.sandbox.configure(|settings| settings.page_cap = None);
+    mirror.sync(&crm).await;
+    crm.sandbox.with_world(|world| {
+        for n in 0..60 {
+            world.remove(Object::Contact, &format!("ct{n:03}"));
+        }
+    });
+    crm.wait(600);
+    let report = mirror.resync(&crm).await;
+    assert_eq!(report.outcome, RunOutcome::Refused);
+    assert_eq!((report.outages[0].1.going, report.outages[0].1.of), (60, 120));
+    assert_eq!(mirror.count("contacts"), 120);
+    crm.wait(600);
+    assert_eq!(
+        mirror.resync(&crm).await.outcome,
+        RunOutcome::Refused,
+        "and again, as long as nobody says so"
+    );
+    let accepted = Plan {
+        accept_removals: true,
+        ..Plan::resync()
+    };
+    crm.wait(600);
+    let report = mirror.run(&crm, &accepted).await.unwrap();
+    assert_eq!((report.outcome, report.tally.removed), (RunOutcome::Done, 60));
+    assert_eq!(mirror.count("removed_records"), 60);
+    mirror.assert_exact(&crm);
+}
+
+#[tokio::test]
+async fn a_tiny_table_may_lose_its_rows() {
+    let (crm, mirror) = crm(4).await;
+    mirror.sync(&crm).await;
+    crm.sandbox.with_world(|world| {
+        for id in world.ids(Resource::Contacts) {
+            world.remove(Object::Contact, &id);
+        }
+    });
+    crm.wait(600);
+    assert_eq!(mirror.resync(&crm).await.outcome, RunOutcome::Done);
+    mirror.assert_exact(&crm);
+    assert_eq!(mirror.count("removed_records"), 4);
+}
+
+#[tokio::test]
+async fn many_records_are_removed_however_small_the_services_pages_are() {
+    let (crm, mirror) = crm(60).await;
+    mirror.sync(&crm).await;
+    crm.sandbox.with_world(|world| {
+        for n in 0..12 {
+            world.remove(Object::Contact, &format!("ct{:03}", n * 4));
+        }
+    });
+    crm.wait(600);
+    assert_eq!(mirror.resync(&crm).await.outcome, RunOutcome::Done);
+    mirror.assert_exact(&crm);
+    assert_eq!(mirror.count("removed_records"), 12);
+}
+
+#[tokio::test]
+async fn a_detail_that_is_gone_is_a_removal() {
+    let (crm, mirror) = edited(6).await;
+    crm.sandbox
+        .faults()
+        .add(Rule::new(Fault::Status(404)).record("ct002").forever());
+    let report = mirror.sync(&crm).await;
+    assert_eq!(report.tally.removed, 1);
+    assert_eq!(mirror.one("SELECT group_concat(id) FROM removed_records"), "'ct002'");
+    assert_eq!(mirror.count("contact_details"), 5);
+    // It was only a bad moment: the record comes back, and leaves the removed ones.
+    crm.sandbox.faults().clear();
+    crm.wait(600);
+    mirror.resync(&crm).await;
+    mirror.assert_exact(&crm);
+    assert_eq!(mirror.count("removed_records"), 0);
+}
+
+#[tokio::test]
+async fn a_detail_that_always_fails_stops_no_other_record() {
+    for fault in [
+        Fault::Status(500),
+        Fault::Status(400),
+        Fault::Reset,
+        Fault::NotJson,
+        Fault::Truncated,
+        Fault::HugeBody(40_000_000),
+    ] {
+        let (crm, mirror) = edited(6).await;
+        crm.sandbox
+            .faults()
+            .add(Rule::new(fault.clone()).record("ct002").forever());
+        let report = mirror.sync(&crm).await;
+        assert_eq!(report.outcome, RunOutcome::Done, "{fault:?}");
+        assert_eq!((report.tally.details, report.pending_details), (4, 1), "{fault:?}");
+        assert_eq!(report.warnings, ["1 details of contacts could not be read in this run"]);
+        assert_eq!(
+            crm.sandbox.log().details(Object::Contact),
+            5,
+            "{fault:?}: tried once a run"
+        );
+        assert_eq!(
+            mirror.one("SELECT name FROM contacts WHERE id = 'ct002'"),
+            "'Edited ct002'"
+        );
+        mends(&crm, &mirror).await;
+    }
+}
+
+#[tokio::test]
+async fn a_service_whose_details_all_fail_is_not_asked_for_each_of_them() {
+    let (crm, mirror) = edited(30).await;
+    crm.sandbox
+        .faults()
+        .add(Rule::new(Fault::Status(503)).on(Resource::Contacts).records().forever());
+    let failed = mirror.run(&crm, &Plan::sync()).await.unwrap_err();
+    assert!(matches!(failed, SyncError::Api { .. }), "{failed:?}");
+    assert_eq!(crm.sandbox.log().details(Object::Contact), 3);
+    mends(&crm, &mirror).await;
+}
+
+#[tokio::test]
+async fn a_huge_body_and_a_redirect_end_the_run_and_change_nothing() {
+    for fault in [
+        Fault::HugeBody(40_000_000),
+        Fault::Status(302),
+        Fault::Status(307),
+        Fault::Status(418),
+    ] {
+        let (crm, mirror) = edited(6).await;
+        let before = mirror.one("SELECT group_concat(name) FROM contacts");
+        crm.sandbox
+            .faults()
+            .add(Rule::new(fault.clone()).on(Resource::Contacts).lists().forever());
+        let failed = mirror.run(&crm, &Plan::sync()).await.unwrap_err();
+        assert!(matches!(failed, SyncError::Api { .. }), "{fault:?}: {failed:?}");
+        assert_eq!(
+            crm.sandbox.log().lists(Resource::Contacts),
+            1,
+            "{fault:?}: not tried again"
+        );
+        assert_eq!(mirror.one("SELECT group_concat(name) FROM contacts"), before);
+        mends(&crm, &mirror).await;
+    }
+}

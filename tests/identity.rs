@@ -1,0 +1,293 @@
+//! Whose mirror is this? A new key or address is held against known records before anything of it is mirrored.
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crm_mirror::api::{ApiKey, Client, ClientSettings};
+use crm_mirror::model::{Clock, DataType, Object, Resource};
+use crm_mirror::sandbox::{NewField, SCOPES, World};
+use crm_mirror::store::{RunOutcome, Store};
+use crm_mirror::sync::observe::Silent;
+use crm_mirror::sync::{Engine, Plan, Purse, SyncError};
+use serde_json::json;
+use support::{Crm, Mirror, noon};
+
+/// A workspace of this many contacts and companies, created a second apart from `start` seconds before noon on.
+fn workspace(name: &str, records: u64, start: u64) -> World {
+    let mut world = World::new(noon());
+    world.define(NewField::new(Object::Contact, "tier", DataType::ShortText));
+    world.add_team_member(&json!({"id": format!("{name}-tm"), "firstName": name}));
+    for n in 0..records {
+        world.set_now(noon().minus(Duration::from_secs(start - n)));
+        world.create(
+            Object::Contact,
+            &json!({"id": format!("ct{n}"), "name": format!("{name} {n}"), "customFields": {"tier": name}}),
+        );
+        world.create(
+            Object::Company,
+            &json!({"id": format!("co{n}"), "name": format!("{name} {n}")}),
+        );
+    }
+    world
+}
+
+/// Every table's rows but for what says that a run was tried.
+fn contents(mirror: &Mirror) -> Vec<String> {
+    let conn = mirror.read();
+    let tables: Vec<String> = conn
+        .prepare(
+            "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'sync_runs'",
+        )
+        .unwrap()
+        .query_map([], |row| row.get(0))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    let mut out = Vec::new();
+    for table in tables {
+        let only = if table == "state" {
+            " WHERE name <> 'ledger'"
+        } else {
+            ""
+        };
+        let mut stmt = conn.prepare(&format!("SELECT * FROM {table}{only}")).unwrap();
+        let count = stmt.column_count();
+        let mut rows = stmt.query([]).unwrap();
+        while let Some(row) = rows.next().unwrap() {
+            let values: Vec<String> = (0..count).map(|i| support::truth::shown(row.get(i).unwrap())).collect();
+            out.push(format!("{table}: {}", values.join("|")));
+        }
+    }
+    out
+}
+
+/// A mirror of one workspace, and another workspace whose records have the same ids.
+async fn two(records: u64) -> (Crm, Crm, Mirror) {
+    let ours = Crm::serve(workspace("ours", records, 10_000)).await;
+    let theirs = Crm::serve(workspace("theirs", records, 9_000)).await;
+    let mirror = Mirror::one_at_a_time();
+    mirror.sync(&ours).await;
+    (ours, theirs, mirror)
+}
+
+#[tokio::test]
+async fn another_workspace_is_refused_for_one_request_before_anything_of_it_is_written() {
+    for records in [3, 80] {
+        let (_ours, theirs, mirror) = two(records).await;
+        let before = contents(&mirror);
+        for plan in [Plan::sync(), Plan::resync(), Plan::sync().of(&[Resource::TeamMembers])] {
+            theirs.sandbox.clear_log();
+            let refused = mirror.run(&theirs, &plan).await.unwrap_err();
+            let SyncError::OtherWorkspace { asked, met } = refused else {
+                panic!("{refused:?}")
+            };
+            assert_eq!(
+                (asked as u64, met),
+                (records.min(50), 0),
+                "the ids match, the moments of creation do not"
+            );
+            assert_eq!((theirs.charged(), theirs.sandbox.log().len()), (1, 1));
+            assert_eq!(contents(&mirror), before);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_few_records_that_happen_to_match_are_not_enough() {
+    let (ours, theirs, mirror) = two(10).await;
+    for n in 0..4 {
+        let created = ours
+            .sandbox
+            .with_world(|world| world.list_json(Resource::Contacts, &format!("ct{n}")).unwrap()["createdAt"].clone());
+        theirs
+            .sandbox
+            .with_world(|world| world.edit(Object::Contact, &format!("ct{n}"), &json!({"createdAt": created})));
+    }
+    let before = contents(&mirror);
+    let refused = mirror.run(&theirs, &Plan::sync()).await.unwrap_err();
+    assert!(
+        matches!(refused, SyncError::OtherWorkspace { asked: 10, met: 4 }),
+        "{refused:?}"
+    );
+    assert_eq!(contents(&mirror), before);
+}
+
+#[tokio::test]
+async fn a_workspace_where_much_was_removed_since_is_still_recognised() {
+    let (ours, _theirs, mut mirror) = two(10).await;
+    ours.sandbox.with_world(|world| {
+        for n in 0..4 {
+            world.remove(Object::Contact, &format!("ct{n}"));
+        }
+    });
+    mirror.key = Some(ours.sandbox.full_key());
+    ours.wait(600);
+    mirror.sync(&ours).await;
+    mirror.resync(&ours).await;
+    mirror.assert_exact(&ours);
+}
+
+#[tokio::test]
+async fn a_rotated_key_of_the_same_workspace_just_works() {
+    let (ours, _theirs, mut mirror) = two(5).await;
+    ours.wait(600);
+    mirror.sync(&ours).await;
+    mirror.key = Some(ours.sandbox.full_key());
+    ours.wait(600);
+    ours.sandbox.clear_log();
+    mirror.sync(&ours).await;
+    assert_eq!(ours.charged(), 3, "the check, and one request an object");
+    ours.sandbox.clear_log();
+    ours.wait(600);
+    mirror.sync(&ours).await;
+    assert_eq!(ours.charged(), 2, "known from now on");
+    mirror.assert_exact(&ours);
+}
+
+#[tokio::test]
+async fn the_first_run_of_an_empty_mirror_needs_no_check() {
+    let crm = Crm::serve(workspace("ours", 3, 100)).await;
+    let mirror = Mirror::one_at_a_time();
+    mirror.sync(&crm).await;
+    assert!(
+        crm.sandbox
+            .log()
+            .entries()
+            .iter()
+            .all(|entry| entry.asked.param("filter[id][in]").is_none())
+    );
+}
+
+#[tokio::test]
+async fn an_interrupted_walk_gives_its_cursors_up_with_its_key() {
+    for scopes in [
+        &SCOPES[..],
+        &["contacts:read", "companies:read", "custom-fields:read"][..],
+    ] {
+        let ours = Crm::serve(workspace("ours", 40, 10_000)).await;
+        ours.sandbox.configure(|settings| settings.page_cap = Some(5));
+        let mut mirror = Mirror::one_at_a_time();
+        let killed = mirror.run_killed_after(&ours, &Plan::sync(), Some(27)).await;
+        assert!(killed.is_err());
+        let there = mirror.count("contacts");
+        assert!((1..40).contains(&there), "{there} rows before the kill");
+        let cursors: i64 = mirror
+            .read()
+            .query_row(
+                "SELECT count(*) FROM state WHERE name LIKE 'slice:%' AND json_extract(value, '$.cursor') IS NOT NULL",
+                [],
+                |row| row.get(0),
+            )
+            .unwrap();
+        assert_eq!(cursors, 1, "a cursor waits");
+        mirror.key = Some(ours.sandbox.add_key(scopes));
+        ours.sandbox.clear_log();
+        let report = mirror.sync(&ours).await;
+        assert_eq!(report.outcome, RunOutcome::Done);
+        assert_eq!(
+            ours.sandbox.log().with_status(400),
+            0,
+            "the old cursor is not even tried"
+        );
+        assert_eq!(mirror.count("service_oddities"), 0);
+        assert_eq!(mirror.count("contacts"), 40);
+        if scopes.len() == SCOPES.len() {
+            mirror.assert_exact(&ours);
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_the_scope_of_contacts_the_companies_tell() {
+    let (ours, theirs, mut mirror) = two(5).await;
+    let before = contents(&mirror);
+    let scopes = ["companies:read", "custom-fields:read", "team-members:read"];
+    mirror.key = Some(theirs.sandbox.add_key(&scopes));
+    theirs.sandbox.clear_log();
+    let refused = mirror.run(&theirs, &Plan::sync()).await.unwrap_err();
+    assert!(
+        matches!(refused, SyncError::OtherWorkspace { asked: 5, met: 0 }),
+        "{refused:?}"
+    );
+    assert_eq!(theirs.charged(), 1, "a refusal for the scope costs nothing here");
+    assert_eq!(contents(&mirror), before);
+
+    mirror.key = Some(ours.sandbox.add_key(&scopes));
+    ours.wait(600);
+    let report = mirror.sync(&ours).await;
+    assert_eq!(report.missing_scopes, [(Resource::Contacts, "contacts:read")]);
+    assert_eq!(mirror.count("contacts"), 5);
+}
+
+#[tokio::test]
+async fn a_key_that_sees_no_record_cannot_be_recognised_and_changes_nothing() {
+    let (_ours, theirs, mut mirror) = two(5).await;
+    let before = contents(&mirror);
+    mirror.key = Some(theirs.sandbox.add_key(&["custom-fields:read", "team-members:read"]));
+    let refused = mirror.run(&theirs, &Plan::sync()).await.unwrap_err();
+    let SyncError::NoScope { scopes } = refused else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(scopes, "contacts:read, companies:read");
+    assert_eq!(contents(&mirror), before);
+}
+
+#[tokio::test]
+async fn another_workspace_takes_the_mirror_over_when_a_person_says_so() {
+    let (_ours, theirs, mut mirror) = two(5).await;
+    theirs.sandbox.with_world(|world| world.remove(Object::Contact, "ct0"));
+    mirror.settings.accept_workspace = true;
+    theirs.wait(600);
+    mirror
+        .run(
+            &theirs,
+            &Plan {
+                accept_removals: true,
+                ..Plan::resync()
+            },
+        )
+        .await
+        .unwrap();
+    mirror.assert_exact(&theirs);
+    mirror.settings.accept_workspace = false;
+    theirs.wait(600);
+    mirror.sync(&theirs).await;
+}
+
+#[tokio::test]
+async fn a_new_address_of_the_same_workspace_is_recognised_and_its_key_stays() {
+    let (ours, _theirs, mirror) = two(5).await;
+    let moved = ours.sandbox.start(0).await.unwrap();
+    let store = Store::open(&mirror.path).unwrap();
+    let clock: Arc<dyn Clock> = Arc::new(ours.clock.clone());
+    let purse = Purse::open(
+        store.clone(),
+        clock.clone(),
+        mirror.limits,
+        mirror.patience,
+        Arc::new(Silent),
+    )
+    .await
+    .unwrap();
+    let purse = Arc::new(purse);
+    let settings = ClientSettings::new(moved.base_url.parse().unwrap());
+    let client = Client::new(settings, ApiKey::new(&ours.key).unwrap(), clock.clone(), purse.clone()).unwrap();
+    let engine = Engine::new(client, store.clone(), purse, clock, Arc::new(Silent), mirror.settings);
+    ours.wait(600);
+    ours.sandbox.clear_log();
+    let report = engine.run(&Plan::sync(), "test").await.unwrap();
+    assert_eq!(report.outcome, RunOutcome::Done);
+    let checks = ours
+        .sandbox
+        .log()
+        .entries()
+        .iter()
+        .filter(|e| e.asked.param("filter[id][in]").is_some())
+        .count();
+    assert_eq!(checks, 1);
+    drop(engine);
+    store.close().await;
+    mirror.assert_exact(&ours);
+}
