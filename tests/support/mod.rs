@@ -1,6 +1,7 @@
 //! What the tests of capability share: a sandbox with a clock that is set by hand, a mirror in a temporary folder, and
 //! a comparison of both, field by field, that knows nothing of the code it judges but the catalogue.
 #![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
 
 pub mod shell;
 pub mod truth;
