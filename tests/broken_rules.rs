@@ -93,7 +93,7 @@ fn slips() -> [(Fault, &'static str); 7] {
 #[tokio::test]
 async fn one_slip_during_a_first_copy_costs_a_few_pages_and_no_row() {
     for (fault, oddity) in slips() {
-        let (crm, mirror) = crm(40).await;
+        let (crm, mirror) = crm(24).await;
         let rule = Rule::new(fault.clone())
             .on(Resource::Contacts)
             .lists()
@@ -106,8 +106,8 @@ async fn one_slip_during_a_first_copy_costs_a_few_pages_and_no_row() {
         if fault != Fault::RowOutsideFilter {
             assert!(oddities(&mirror).contains(oddity), "{fault:?}: {}", oddities(&mirror));
         }
-        assert!(pages(&crm) <= 20, "{fault:?}: {} pages for 8", pages(&crm));
-        assert_eq!(mirror.count("contacts"), 40);
+        assert!(pages(&crm) <= 14, "{fault:?}: {} pages for 5", pages(&crm));
+        assert_eq!(mirror.count("contacts"), 24);
         mends(&crm, &mirror).await;
     }
 }
@@ -115,7 +115,7 @@ async fn one_slip_during_a_first_copy_costs_a_few_pages_and_no_row() {
 #[tokio::test]
 async fn one_slip_during_a_walk_of_changes_is_named_and_loses_no_change() {
     for (fault, oddity) in slips() {
-        let (crm, mirror) = edited(40).await;
+        let (crm, mirror) = edited(24).await;
         let rule = Rule::new(fault.clone())
             .on(Resource::Contacts)
             .lists()
@@ -126,7 +126,7 @@ async fn one_slip_during_a_walk_of_changes_is_named_and_loses_no_change() {
         assert_eq!(report.outcome, RunOutcome::Done, "{fault:?}");
         assert!(oddities(&mirror).contains(oddity), "{fault:?}: {}", oddities(&mirror));
         assert_eq!(report.tally.warnings > 0, !oddity.is_empty(), "{fault:?}");
-        assert!(pages(&crm) <= 20, "{fault:?}: {} pages for 8", pages(&crm));
+        assert!(pages(&crm) <= 14, "{fault:?}: {} pages for 5", pages(&crm));
         mirror.assert_exact(&crm);
         mends(&crm, &mirror).await;
     }
@@ -143,7 +143,7 @@ async fn what_goes_on_for_ever_is_given_up_and_nothing_is_lost() {
         Fault::RowOutsideFilter,
     ] {
         for plan in [Plan::sync(), Plan::resync()] {
-            let (crm, mirror) = edited(40).await;
+            let (crm, mirror) = edited(24).await;
             crm.sandbox
                 .faults()
                 .add(Rule::new(fault.clone()).on(Resource::Contacts).lists().forever());
@@ -156,7 +156,7 @@ async fn what_goes_on_for_ever_is_given_up_and_nothing_is_lost() {
             }
             let asked = crm.sandbox.log().lists(Resource::Contacts);
             assert!(asked <= 150, "{fault:?}: {asked} lists");
-            assert_eq!(mirror.count("contacts"), 40, "{fault:?}");
+            assert_eq!(mirror.count("contacts"), 24, "{fault:?}");
             // The page served last may be one without a next: nothing about it looks odd.
             let named = fault == Fault::RepeatedPage || oddities(&mirror).contains("contacts");
             assert!(named, "{fault:?}");
@@ -211,7 +211,7 @@ async fn short_lists_that_do_not_advance_are_given_up_too() {
 #[tokio::test]
 async fn a_back_fill_that_does_not_advance_is_given_up_and_made_good() {
     for fault in [Fault::SameCursor, Fault::EmptyPageWithCursor, Fault::RepeatedPage] {
-        let (crm, mirror) = edited(40).await;
+        let (crm, mirror) = edited(24).await;
         mirror.sync(&crm).await;
         crm.sandbox.with_world(|world| {
             world.define(NewField::new(Object::Contact, "late", DataType::ShortText));

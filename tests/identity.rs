@@ -1,4 +1,5 @@
 //! Whose mirror is this? A new key or address is held against known records before anything of it is mirrored.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
 
 mod support;
 

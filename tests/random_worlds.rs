@@ -126,7 +126,7 @@ fn person() -> impl Strategy<Value = Person> {
 
 fn small() -> impl Strategy<Value = Small> {
     let some = |most| prop::collection::vec(person(), 0..most);
-    (some(14), some(5), 1_usize..6, 1_u32..4, any::<bool>()).prop_map(
+    (some(8), some(4), 1_usize..6, 1_u32..4, any::<bool>()).prop_map(
         |(contacts, companies, page_cap, walkers, offsets)| Small {
             contacts,
             companies,

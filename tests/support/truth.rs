@@ -104,7 +104,7 @@ fn standard_columns(row: &mut Row, fields: impl Iterator<Item = &'static Field>,
 /// The rows of a query whose first column is the key, columns by name.
 fn rows(conn: &Connection, sql: &str, keep: &dyn Fn(&str) -> bool) -> Rows {
     let mut stmt = conn.prepare(sql).unwrap();
-    let names: Vec<String> = stmt.column_names().into_iter().map(String::from).collect();
+    let names: Vec<String> = stmt.column_names().map(String::from).collect();
     let mut found = stmt.query([]).unwrap();
     let mut rows = Rows::new();
     while let Some(row) = found.next().unwrap() {
