@@ -1,6 +1,8 @@
 //! Audits and verification: every kind of fault that is planted in a mirror is found by the check that should find it,
 //! for the RU that it may cost.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
+
 mod support;
 
 use std::time::Duration;
@@ -46,10 +48,10 @@ const AUDIT: Verify = Verify {
     accept_removals: false,
 };
 
-fn contacts(verify: Verify) -> Verify {
+fn contacts(verify: &Verify) -> Verify {
     Verify {
         resources: vec![Resource::Contacts],
-        ..verify
+        ..verify.clone()
     }
 }
 
@@ -77,7 +79,7 @@ fn found(findings: &Findings) -> Vec<(String, Kind)> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_removed_record_among_a_hundred_thousand_costs_at_most_sixty_requests() {
     let (crm, mirror) = settled(world_of(100_000)).await;
-    let clean = only(mirror.verify(&crm, &contacts(AUDIT)).await.1);
+    let clean = only(mirror.verify(&crm, &contacts(&AUDIT)).await.1);
     assert!(clean.is_clean());
     let cost = crm.charged();
     assert!(
@@ -88,7 +90,7 @@ async fn one_removed_record_among_a_hundred_thousand_costs_at_most_sixty_request
     crm.sandbox.with_world(|world| world.remove(Object::Contact, "c054321"));
     crm.wait(600);
     crm.sandbox.clear_log();
-    let (report, findings) = mirror.verify(&crm, &contacts(Verify { repair: true, ..AUDIT })).await;
+    let (report, findings) = mirror.verify(&crm, &contacts(&Verify { repair: true, ..AUDIT })).await;
     assert_eq!(found(&only(findings)), [("c054321".to_string(), Kind::Lingering)]);
     let cost = crm.charged();
     assert!(cost <= 60, "{cost} RU");
@@ -104,7 +106,7 @@ async fn one_lost_and_one_lingering_are_found_although_the_totals_agree() {
     plant(&mirror, "DELETE FROM contacts WHERE id = 'c004100'");
     assert_eq!(mirror.count("contacts"), 4_999);
     assert_eq!(crm.sandbox.world().count(Resource::Contacts), 4_999);
-    let findings = only(mirror.verify(&crm, &contacts(AUDIT)).await.1);
+    let findings = only(mirror.verify(&crm, &contacts(&AUDIT)).await.1);
     assert_eq!(
         found(&findings),
         [
@@ -113,7 +115,7 @@ async fn one_lost_and_one_lingering_are_found_although_the_totals_agree() {
         ]
     );
     assert_eq!(mirror.count("contacts"), 4_999, "told, not mended");
-    mirror.verify(&crm, &contacts(Verify { repair: true, ..AUDIT })).await;
+    mirror.verify(&crm, &contacts(&Verify { repair: true, ..AUDIT })).await;
     mirror.assert_exact_lists(&crm);
 }
 
@@ -129,7 +131,12 @@ async fn a_stale_row_is_found_by_its_updated_at() {
             Some(early),
         );
     });
-    let findings = only(mirror.verify(&crm, &contacts(Verify { repair: true, ..AUDIT })).await.1);
+    let findings = only(
+        mirror
+            .verify(&crm, &contacts(&Verify { repair: true, ..AUDIT }))
+            .await
+            .1,
+    );
     assert_eq!(found(&findings), [("c003000".to_string(), Kind::Stale)]);
     mirror.assert_exact_lists(&crm);
 }
@@ -144,7 +151,12 @@ async fn records_without_a_date_are_a_range_of_their_own() {
             &json!({ "id": "dateless", "createdAt": null, "updatedAt": null }),
         );
     });
-    let findings = only(mirror.verify(&crm, &contacts(Verify { repair: true, ..AUDIT })).await.1);
+    let findings = only(
+        mirror
+            .verify(&crm, &contacts(&Verify { repair: true, ..AUDIT }))
+            .await
+            .1,
+    );
     assert_eq!(
         found(&findings),
         [
@@ -175,7 +187,7 @@ async fn a_full_verification_names_every_field_of_every_record_that_differs() {
          SELECT 'ghost', 'Ghost', created_at, updated_at, synced_at FROM contacts WHERE rowid = 80;
          DELETE FROM contacts WHERE rowid = 80",
     );
-    let full = contacts(Verify { full: true, ..AUDIT });
+    let full = contacts(&Verify { full: true, ..AUDIT });
     let findings = only(mirror.verify(&crm, &full).await.1);
     assert_eq!((findings.missing, findings.lingering, findings.stale), (1, 1, 2));
     let fields: Vec<&str> = findings
@@ -220,7 +232,7 @@ async fn a_full_verification_names_every_field_of_every_record_that_differs() {
 #[tokio::test]
 async fn every_audit_is_evidence_that_is_kept() {
     let (crm, mirror) = settled(world_of(5_000)).await;
-    mirror.verify(&crm, &contacts(AUDIT)).await;
+    mirror.verify(&crm, &contacts(&AUDIT)).await;
     let kept = "SELECT count(*) || ' ' || sum(count_here = count_there) FROM audits WHERE dimension = 'updated_at'";
     assert_eq!(mirror.one(kept), "'16 16'");
     let evidence = mirror.one("SELECT value FROM state WHERE name = 'evidence:contact'");

@@ -1,6 +1,8 @@
 //! A service that breaks its own rules: the mirror never loops, never empties, says what it saw, and is whole again
 //! when the service behaves.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
+
 mod support;
 
 use std::time::Duration;

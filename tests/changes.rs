@@ -1,5 +1,7 @@
 //! The changes walk: what changed is read once, what did not is not read at all.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
+
 mod support;
 
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! Definitions come, change, go and come back: columns follow, values are right, and only what is needed is asked for.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
+
 mod support;
 
 use std::sync::Arc;

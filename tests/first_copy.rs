@@ -1,5 +1,7 @@
 //! The first copy: everything there is, exactly, for the RU that it must cost.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
+
 mod support;
 
 use crm_mirror::model::{Object, Resource};

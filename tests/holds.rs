@@ -1,5 +1,7 @@
 //! Holds: when the service asks for quiet, nobody asks anything.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
+
 mod support;
 
 use std::time::Duration;

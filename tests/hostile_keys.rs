@@ -1,6 +1,8 @@
 //! Custom keys are hostile until proven otherwise: whatever a tenant calls a field, its values stand in a plain column
 //! that people can query, and nobody else's column suffers.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
+
 mod support;
 
 use crm_mirror::model::{DataType, Object};

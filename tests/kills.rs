@@ -1,6 +1,8 @@
 //! A hundred kills: the program is ended by SIGKILL at random requests of first copies, changes, sweeps and details,
 //! and the mirror is exact at the end all the same; nothing that was stored is read again, and the ledger is right.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
+
 mod support;
 
 use std::collections::BTreeMap;

@@ -1,5 +1,7 @@
 //! Small worlds of any content: whatever stands in a workspace, the mirror holds exactly that.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
+
 mod support;
 
 use std::time::Duration;

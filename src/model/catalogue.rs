@@ -12,6 +12,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use super::ops::{Op, Ops};
+
+pub use super::fields::{COMPANY, CONTACT, DEFINITION, TEAM_MEMBER};
+
 /// What a standard field holds, and so which type its column has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -81,102 +85,6 @@ pub enum Shown {
     Nowhere,
 }
 
-/// A filter operator (reference, *List query conventions*).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Op {
-    /// Equal.
-    Eq,
-    /// Greater than.
-    Gt,
-    /// Greater than or equal.
-    Gte,
-    /// Less than.
-    Lt,
-    /// Less than or equal.
-    Lte,
-    /// One of a list.
-    In,
-    /// A multi-select that holds at least one of a list.
-    HasAny,
-    /// Holds the text.
-    Contains,
-    /// Missing (`true`) or present (`false`).
-    IsNull,
-}
-
-impl Op {
-    /// Every operator.
-    pub const ALL: [Op; 9] = [
-        Op::Eq,
-        Op::Gt,
-        Op::Gte,
-        Op::Lt,
-        Op::Lte,
-        Op::In,
-        Op::HasAny,
-        Op::Contains,
-        Op::IsNull,
-    ];
-
-    /// The name in a query string and in `allowedOperators`.
-    pub const fn wire(self) -> &'static str {
-        match self {
-            Op::Eq => "eq",
-            Op::Gt => "gt",
-            Op::Gte => "gte",
-            Op::Lt => "lt",
-            Op::Lte => "lte",
-            Op::In => "in",
-            Op::HasAny => "hasAny",
-            Op::Contains => "contains",
-            Op::IsNull => "isNull",
-        }
-    }
-
-    /// The operator of that name.
-    pub fn from_wire(name: &str) -> Option<Op> {
-        Op::ALL.into_iter().find(|op| op.wire() == name)
-    }
-}
-
-/// A set of operators.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ops(&'static [Op]);
-
-impl Ops {
-    /// None: the field cannot be filtered by.
-    pub const NONE: Ops = Ops(&[]);
-    /// For identifiers and texts.
-    pub const TEXT: Ops = Ops(&[Op::Eq, Op::In, Op::IsNull]);
-    /// For timestamps, dates and numbers.
-    pub const RANGE: Ops = Ops(&[Op::Eq, Op::Gt, Op::Gte, Op::Lt, Op::Lte, Op::IsNull]);
-    /// For booleans.
-    pub const BOOLEAN: Ops = Ops(&[Op::Eq, Op::IsNull]);
-    /// For the contact's position.
-    pub const PHRASE: Ops = Ops(&[Op::Eq, Op::Contains, Op::IsNull]);
-    /// For the company's domain.
-    pub const DOMAIN: Ops = Ops(&[Op::Eq, Op::In]);
-    /// For multi-selects.
-    pub const CHOICES: Ops = Ops(&[Op::HasAny, Op::IsNull]);
-    /// For long texts.
-    pub const PRESENCE: Ops = Ops(&[Op::IsNull]);
-
-    /// Whether the set holds `op`.
-    pub fn allows(self, op: Op) -> bool {
-        self.0.contains(&op)
-    }
-
-    /// The operators, in the order of the reference.
-    pub fn iter(self) -> impl Iterator<Item = Op> {
-        self.0.iter().copied()
-    }
-
-    /// Whether the set is empty.
-    pub fn is_empty(self) -> bool {
-        self.0.is_empty()
-    }
-}
-
 /// One standard field.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
@@ -199,7 +107,13 @@ pub struct Field {
 }
 
 impl Field {
-    const fn new(wire: &'static str, column: &'static str, kind: Kind, shown: Shown, about: &'static str) -> Field {
+    pub(super) const fn new(
+        wire: &'static str,
+        column: &'static str,
+        kind: Kind,
+        shown: Shown,
+        about: &'static str,
+    ) -> Field {
         Field {
             wire,
             column,
@@ -211,21 +125,21 @@ impl Field {
             about,
         }
     }
-    const fn list(wire: &'static str, column: &'static str, kind: Kind, about: &'static str) -> Field {
+    pub(super) const fn list(wire: &'static str, column: &'static str, kind: Kind, about: &'static str) -> Field {
         Field::new(wire, column, kind, Shown::List, about)
     }
-    const fn detail(wire: &'static str, column: &'static str, kind: Kind, about: &'static str) -> Field {
+    pub(super) const fn detail(wire: &'static str, column: &'static str, kind: Kind, about: &'static str) -> Field {
         Field::new(wire, column, kind, Shown::Detail, about)
     }
-    const fn filter(mut self, ops: Ops) -> Field {
+    pub(super) const fn filter(mut self, ops: Ops) -> Field {
         self.filter = ops;
         self
     }
-    const fn sortable(mut self) -> Field {
+    pub(super) const fn sortable(mut self) -> Field {
         self.sortable = true;
         self
     }
-    const fn writable(mut self) -> Field {
+    pub(super) const fn writable(mut self) -> Field {
         self.writable = true;
         self
     }
@@ -235,359 +149,6 @@ impl Field {
         self.wire.rsplit('.').next().unwrap_or(self.wire)
     }
 }
-
-use Kind::{Boolean, Etag, Id, Integer, Json, Number, Text};
-const TIME: Kind = Kind::Instant;
-const VALUE: Kind = Kind::Value { num: false };
-const AMOUNT: Kind = Kind::Value { num: true };
-
-/// The contact (reference, *Contact*).
-pub const CONTACT: &[Field] = &[
-    Field::list("id", "id", Id, "record identifier").filter(Ops::TEXT),
-    Field::list("name", "name", Text, "full name").sortable(),
-    Field::list("firstName", "first_name", Text, "first name"),
-    Field::list("lastName", "last_name", Text, "last name"),
-    Field::list(
-        "email",
-        "email",
-        Text,
-        "primary e-mail address; read-only through the API",
-    )
-    .filter(Ops::TEXT),
-    Field::list(
-        "mobile",
-        "mobile",
-        Text,
-        "primary mobile number; read-only through the API",
-    )
-    .filter(Ops::TEXT),
-    Field::list("position", "position", Text, "job title")
-        .filter(Ops::PHRASE)
-        .writable(),
-    Field::list("company", "company", Text, "company text"),
-    Field::list("companyId", "company_id", Text, "identifier of the company").filter(Ops::TEXT),
-    Field::list("ownerId", "owner_id", Text, "identifier of the owning team member").filter(Ops::TEXT),
-    Field::list(
-        "qualification",
-        "qualification",
-        Boolean,
-        "whether the contact is qualified",
-    )
-    .filter(Ops::BOOLEAN),
-    Field::list("createdAt", "created_at", TIME, "when the record was created")
-        .filter(Ops::RANGE)
-        .sortable(),
-    Field::list("updatedAt", "updated_at", TIME, "when the record last changed")
-        .filter(Ops::RANGE)
-        .sortable(),
-    Field::list("intentType", "intent_type", Text, "kind of intent"),
-    Field::list("intentLevel", "intent_level", Text, "HIGH, MED or LOW").filter(Ops::TEXT),
-    Field::list(
-        "lastInteractionAt",
-        "last_interaction_at",
-        TIME,
-        "time of the last interaction",
-    )
-    .filter(Ops::RANGE)
-    .sortable(),
-    Field::list(
-        "enrichmentStatus",
-        "enrichment_status",
-        Text,
-        "pending, completed or failed",
-    )
-    .filter(Ops::TEXT),
-    Field::list("enrichmentAt", "enrichment_at", TIME, "when the record was enriched"),
-    Field::list("etag", "etag", Etag, "version token of the record, its quotes included"),
-    Field::list("location.country", "location_country", Text, "country, as stored text").filter(Ops::TEXT),
-    Field::list("location.region", "location_region", Text, "region"),
-    Field::list("location.city", "location_city", Text, "city"),
-    Field::detail("industry", "industry", Text, "industry, as stored text")
-        .filter(Ops::TEXT)
-        .writable(),
-    Field::detail("language", "language", Text, "preferred language").writable(),
-    Field::detail("timezone", "timezone", Text, "time zone").writable(),
-    Field::detail("linkedinUrl", "linkedin_url", Text, "LinkedIn profile"),
-    Field::detail("recordSource", "record_source", Text, "where the record came from"),
-    Field::detail("originChannel", "origin_channel", Text, "channel of the first contact"),
-    Field::detail("notes", "notes", Text, "notes").writable(),
-    Field::detail("notesAt", "notes_at", TIME, "when the notes last changed"),
-    Field::detail("score", "score", Number, "deprecated historical score"),
-    Field::detail("reasoning", "reasoning", Text, "reasoning behind the qualification"),
-    Field::detail(
-        "qualificationConfidence",
-        "qualification_confidence",
-        AMOUNT,
-        "confidence of the qualification",
-    ),
-    Field::detail("qualifiedAt", "qualified_at", TIME, "when the contact was qualified"),
-    Field::detail("intentReason", "intent_reason", Text, "reason of the intent"),
-    Field::detail(
-        "intentInferredAt",
-        "intent_inferred_at",
-        TIME,
-        "when the intent was inferred",
-    ),
-    Field::detail(
-        "lastMessageSentAt",
-        "last_message_sent_at",
-        TIME,
-        "last message sent to the contact",
-    ),
-    Field::detail(
-        "lastMessageReceivedAt",
-        "last_message_received_at",
-        TIME,
-        "last message received from the contact",
-    ),
-    Field::detail(
-        "sessionSummaryDiscussed",
-        "session_summary_discussed",
-        VALUE,
-        "what the last session discussed",
-    ),
-    Field::detail(
-        "sessionSummaryRequests",
-        "session_summary_requests",
-        VALUE,
-        "what the contact asked for",
-    ),
-    Field::detail(
-        "sessionSummaryAt",
-        "session_summary_at",
-        TIME,
-        "when the session was summarised",
-    ),
-    Field::detail(
-        "doNotContact",
-        "do_not_contact",
-        Boolean,
-        "whether the contact must not be contacted",
-    ),
-    Field::detail("doNotContactAt", "do_not_contact_at", TIME, "since when"),
-    Field::detail("doNotContactReason", "do_not_contact_reason", Text, "why"),
-    Field::detail(
-        "emailMarketingConsentStatus",
-        "email_marketing_consent_status",
-        Text,
-        "consent to marketing by e-mail",
-    ),
-    Field::detail(
-        "emailMarketingConsentUpdatedAt",
-        "email_marketing_consent_updated_at",
-        TIME,
-        "when the e-mail consent changed",
-    ),
-    Field::detail(
-        "smsMarketingConsentStatus",
-        "sms_marketing_consent_status",
-        Text,
-        "consent to marketing by SMS",
-    ),
-    Field::detail(
-        "smsMarketingConsentUpdatedAt",
-        "sms_marketing_consent_updated_at",
-        TIME,
-        "when the SMS consent changed",
-    ),
-    Field::detail(
-        "whatsappMarketingConsentStatus",
-        "whatsapp_marketing_consent_status",
-        Text,
-        "consent to marketing by WhatsApp",
-    ),
-    Field::detail(
-        "whatsappMarketingConsentUpdatedAt",
-        "whatsapp_marketing_consent_updated_at",
-        TIME,
-        "when the WhatsApp consent changed",
-    ),
-    Field::detail(
-        "phoneMarketingConsentStatus",
-        "phone_marketing_consent_status",
-        Text,
-        "consent to marketing by phone",
-    ),
-    Field::detail(
-        "phoneMarketingConsentUpdatedAt",
-        "phone_marketing_consent_updated_at",
-        TIME,
-        "when the phone consent changed",
-    ),
-    Field::detail(
-        "consentUpdatedAt",
-        "consent_updated_at",
-        TIME,
-        "when any consent last changed",
-    ),
-    Field::detail(
-        "contactable",
-        "contactable",
-        Boolean,
-        "whether any channel reaches the contact",
-    ),
-    Field::detail(
-        "contactableChannels",
-        "contactable_channels",
-        Json,
-        "the channels that do",
-    ),
-    Field::detail(
-        "contactabilityUpdatedAt",
-        "contactability_updated_at",
-        TIME,
-        "when contactability last changed",
-    ),
-    Field::detail(
-        "emailReachabilityStatus",
-        "email_reachability_status",
-        Text,
-        "reachable by e-mail",
-    ),
-    Field::detail(
-        "webChatReachabilityStatus",
-        "web_chat_reachability_status",
-        Text,
-        "reachable by web chat",
-    ),
-    Field::detail(
-        "whatsappReachabilityStatus",
-        "whatsapp_reachability_status",
-        Text,
-        "reachable by WhatsApp",
-    ),
-    Field::detail(
-        "whatsappServiceWindowExpiresAt",
-        "whatsapp_service_window_expires_at",
-        TIME,
-        "when the WhatsApp service window closes",
-    ),
-    Field::detail(
-        "phoneReachabilityStatus",
-        "phone_reachability_status",
-        Text,
-        "reachable by phone",
-    ),
-];
-
-/// The company (reference, *Company*).
-pub const COMPANY: &[Field] = &[
-    Field::list("id", "id", Id, "record identifier").filter(Ops::TEXT),
-    Field::list("name", "name", Text, "name").sortable(),
-    Field::list("registeredName", "registered_name", Text, "registered name"),
-    Field::list("industry", "industry", Text, "industry")
-        .filter(Ops::TEXT)
-        .writable(),
-    Field::list("subIndustry", "sub_industry", Text, "part of the industry").filter(Ops::TEXT),
-    Field::list("employeeCount", "employee_count", Integer, "number of employees")
-        .filter(Ops::RANGE)
-        .sortable(),
-    Field::list("revenue", "revenue", AMOUNT, "revenue, exactly as the service gives it"),
-    Field::list("hqCountry", "hq_country", Text, "country of the headquarters").filter(Ops::TEXT),
-    Field::list("yearFounded", "year_founded", Integer, "year of foundation").filter(Ops::RANGE),
-    Field::list("ownerId", "owner_id", Text, "identifier of the owning team member").filter(Ops::TEXT),
-    Field::list("logo", "logo", VALUE, "logo, exactly as the service gives it"),
-    Field::list("enrichmentAt", "enrichment_at", TIME, "when the record was enriched"),
-    Field::list(
-        "enrichmentStatus",
-        "enrichment_status",
-        Text,
-        "pending, completed or failed",
-    )
-    .filter(Ops::TEXT),
-    Field::list(
-        "lastMessageSentAt",
-        "last_message_sent_at",
-        TIME,
-        "last message sent to the company",
-    ),
-    Field::list(
-        "lastMessageReceivedAt",
-        "last_message_received_at",
-        TIME,
-        "last message received from the company",
-    ),
-    Field::list(
-        "lastInteractionAt",
-        "last_interaction_at",
-        TIME,
-        "time of the last interaction",
-    )
-    .filter(Ops::RANGE)
-    .sortable(),
-    Field::list("createdAt", "created_at", TIME, "when the record was created")
-        .filter(Ops::RANGE)
-        .sortable(),
-    Field::list("updatedAt", "updated_at", TIME, "when the record last changed")
-        .filter(Ops::RANGE)
-        .sortable(),
-    Field::list(
-        "customerFitScore",
-        "customer_fit_score",
-        Number,
-        "customer fit, compared as stored",
-    )
-    .filter(Ops::RANGE)
-    .sortable(),
-    Field::list("etag", "etag", Etag, "version token of the record, its quotes included"),
-    Field::list("websiteUrl", "website_url", Text, "web site"),
-    Field::detail("notes", "notes", Text, "notes"),
-    Field::detail("notesAt", "notes_at", TIME, "when the notes last changed"),
-    Field::detail(
-        "customerFitScoreReason",
-        "customer_fit_score_reason",
-        Text,
-        "reason of the customer fit",
-    ),
-    Field::new("domain", "domain", Text, Shown::Nowhere, "normalised host name").filter(Ops::DOMAIN),
-];
-
-/// The custom field definition (reference, *Custom field definition*). `options` has a table of its own.
-pub const DEFINITION: &[Field] = &[
-    Field::list("id", "id", Id, "definition identifier"),
-    Field::list("key", "key", Text, "immutable public key, as used inside customFields"),
-    Field::list("label", "label", Text, "display text"),
-    Field::list("dataType", "data_type", Text, "type of the values"),
-    Field::list("objectType", "object_type", Text, "contact or company"),
-    Field::list("status", "status", Text, "ACTIVE or ARCHIVED"),
-    Field::list("createdAt", "created_at", TIME, "when the definition was created").sortable(),
-    Field::list("updatedAt", "updated_at", TIME, "when the definition last changed"),
-    Field::list("archivedAt", "archived_at", TIME, "when the definition was archived"),
-    Field::list("nullable", "nullable", Boolean, "whether a value may be missing"),
-    Field::list("required", "required", Boolean, "whether a value is required"),
-    Field::list("readable", "readable", Boolean, "whether values are returned"),
-    Field::list("writable", "writable", Boolean, "whether values can be set"),
-    Field::list(
-        "filterable",
-        "filterable",
-        Boolean,
-        "whether lists can be filtered by the field",
-    ),
-    Field::list(
-        "sortable",
-        "sortable",
-        Boolean,
-        "whether the definition calls itself sortable",
-    ),
-    Field::list(
-        "allowedOperators",
-        "allowed_operators",
-        Json,
-        "filter operators valid for the field, as a JSON array",
-    ),
-];
-
-/// The team member. The reference names its status and the fields that `q` searches; the rest is assumed likewise.
-pub const TEAM_MEMBER: &[Field] = &[
-    Field::list("id", "id", Id, "team member identifier"),
-    Field::list("firstName", "first_name", Text, "first name"),
-    Field::list("lastName", "last_name", Text, "last name"),
-    Field::list("username", "username", Text, "user name"),
-    Field::list("email", "email", Text, "e-mail address"),
-    Field::list("status", "status", Text, "ACTIVE, INACTIVE, SUSPENDED or PENDING").filter(Ops::TEXT),
-    Field::list("createdAt", "created_at", TIME, "when the member was created").sortable(),
-    Field::list("updatedAt", "updated_at", TIME, "when the member last changed"),
-];
 
 /// A kind of record that has custom fields, details and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
