@@ -10,6 +10,7 @@
 //! - The API key passes through no layer: layers guess types and quote what they reject.
 
 mod api_key;
+mod cron;
 mod error;
 mod layers;
 mod values;
@@ -22,9 +23,10 @@ use jiff::tz::TimeZone;
 use crate::api::{ApiKey, BaseUrl};
 use crate::model::{Resource, Ru};
 
+pub use cron::Cron;
 pub use error::ConfigError;
 pub use layers::{Environment, Sources};
-pub use values::{Cron, LogFormat};
+pub use values::{LogFormat, duration};
 
 use api_key::KeySource;
 use layers::Layers;

@@ -4,6 +4,12 @@
 //! Each case is a random history of a small workspace, served in pages of a few rows so that every walk has many.
 //! `HISTORIES=n` runs more of them.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on ends there"
+)]
+
 mod support;
 
 use std::time::Duration;
@@ -382,12 +388,12 @@ async fn live_through(history: &History) -> Result<(), String> {
     Ok(())
 }
 
-#[test]
-fn after_any_history_two_undisturbed_runs_make_the_mirror_equal_the_service() {
+/// Half of the cases each: the two run side by side.
+fn converge(default_cases: u32) {
     let cases = std::env::var("HISTORIES")
         .ok()
-        .and_then(|n| n.parse().ok())
-        .unwrap_or(1_000);
+        .and_then(|n| n.parse::<u32>().ok())
+        .map_or(default_cases, |n| n / 2);
     let config = ProptestConfig {
         cases,
         max_shrink_iters: 400,
@@ -402,4 +408,14 @@ fn after_any_history_two_undisturbed_runs_make_the_mirror_equal_the_service() {
         let lived = runtime.block_on(live_through(&history));
         prop_assert!(lived.is_ok(), "{}", lived.unwrap_err());
     });
+}
+
+#[test]
+fn after_any_history_two_undisturbed_runs_make_the_mirror_equal_the_service() {
+    converge(500);
+}
+
+#[test]
+fn after_any_other_history_they_do_so_too() {
+    converge(500);
 }

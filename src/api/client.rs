@@ -15,7 +15,7 @@ use reqwest::header::{ETAG, HeaderMap, HeaderName, HeaderValue, IF_MATCH};
 use serde_json::value::RawValue;
 
 use super::base_url::BaseUrl;
-use super::decode;
+use super::decode::{self, NotUnderstood, Page};
 use super::error::ApiError;
 use super::fate::Fate;
 use super::key::ApiKey;
@@ -24,7 +24,7 @@ use super::pace::Gate;
 use super::query::{ENCODED, ListQuery};
 use super::retry::Retries;
 use super::transport::{Reply, Request, Transport};
-use crate::model::{Clock, Cursor, Etag, Instant, Object, RecordId, Ru};
+use crate::model::{Clock, Cursor, Etag, Instant, Layout, Object, RecordId, Ru};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -154,14 +154,14 @@ impl Client {
         self.0.gate.limit()
     }
 
-    /// Fetches a page of a list, for 1 RU. `prepaid` says that the first attempt is in the ledger already.
+    /// Fetches a page of a list, for 1 RU.
     ///
     /// # Errors
     /// [`ApiError`], after the retries that its kind deserves.
-    pub async fn list(&self, query: &ListQuery, purpose: Purpose, prepaid: bool) -> Result<ListAnswer, ApiError> {
+    pub async fn list(&self, query: &ListQuery, purpose: Purpose) -> Result<ListAnswer, ApiError> {
         let request = self.request(Method::GET, &query.to_address(), HeaderMap::new(), None)?;
         let check = |body: &[u8]| decode::next_cursor(body).map_err(|e| e.to_string());
-        let (reply, next, asked_at) = self.call(&request, Ru::GET, purpose, prepaid, check).await?;
+        let (reply, next, asked_at) = self.call(&request, Ru::GET, purpose, check).await?;
         Ok(ListAnswer {
             date: reply.date(),
             body: reply.body,
@@ -170,20 +170,43 @@ impl Client {
         })
     }
 
+    /// As [`Client::list`], and decodes the page while its body is read for the first time: a body needs to be read
+    /// through to know that it is whole, and reading it twice takes a good part of a walk's time.
+    ///
+    /// # Errors
+    /// As [`Client::list`]; the page has its own error where the body is a list that cannot be understood.
+    pub async fn page(
+        &self,
+        query: &ListQuery,
+        purpose: Purpose,
+        layout: &Layout,
+    ) -> Result<(ListAnswer, Result<Page, NotUnderstood>), ApiError> {
+        let request = self.request(Method::GET, &query.to_address(), HeaderMap::new(), None)?;
+        let resource = query.resource();
+        let check = |body: &[u8]| match decode::page(resource, body, layout) {
+            Ok(page) => Ok((page.next.clone(), Ok(page))),
+            Err(error) => decode::next_cursor(body)
+                .map(|next| (next, Err(error)))
+                .map_err(|e| e.to_string()),
+        };
+        let (reply, (next, page), asked_at) = self.call(&request, Ru::GET, purpose, check).await?;
+        let answer = ListAnswer {
+            date: reply.date(),
+            body: reply.body,
+            next,
+            asked_at,
+        };
+        Ok((answer, page))
+    }
+
     /// Fetches a detail, for 1 RU (*GET /contacts/{id}*, *GET /companies/{id}*).
     ///
     /// # Errors
     /// [`ApiError`], after the retries that its kind deserves; [`ApiError::Unsendable`] for an identifier that no
     /// address can name (`..`).
-    pub async fn detail(
-        &self,
-        object: Object,
-        id: &RecordId,
-        purpose: Purpose,
-        prepaid: bool,
-    ) -> Result<Answer, ApiError> {
+    pub async fn detail(&self, object: Object, id: &RecordId, purpose: Purpose) -> Result<Answer, ApiError> {
         let request = self.request(Method::GET, &record_path(object, id)?, HeaderMap::new(), None)?;
-        let (reply, (), asked_at) = self.call(&request, Ru::GET, purpose, prepaid, is_json).await?;
+        let (reply, (), asked_at) = self.call(&request, Ru::GET, purpose, is_json).await?;
         Ok(Answer {
             etag: etag(&reply),
             date: reply.date(),
@@ -214,7 +237,7 @@ impl Client {
         ]);
         let body = Bytes::copy_from_slice(body.as_bytes());
         let request = self.request(Method::PATCH, &record_path(object, id)?, headers, Some(body))?;
-        let (reply, (), asked_at) = self.call(&request, Ru::PATCH, Purpose::Outbox, false, is_json).await?;
+        let (reply, (), asked_at) = self.call(&request, Ru::PATCH, Purpose::Outbox, is_json).await?;
         let replayed = reply.headers.get(IDEMPOTENT_REPLAYED);
         Ok(PatchAnswer {
             etag: etag(&reply),
@@ -248,7 +271,6 @@ impl Client {
         request: &Request,
         cost: Ru,
         purpose: Purpose,
-        prepaid: bool,
         check: impl Fn(&[u8]) -> Result<T, String>,
     ) -> Result<(Reply, T, Instant), ApiError> {
         let Inner {
@@ -260,7 +282,7 @@ impl Client {
             ..
         } = &*self.0;
         let mut retries = Retries::new(settings.tries, settings.patience);
-        let mut attempt = Attempt { cost, purpose, prepaid };
+        let attempt = Attempt { cost, purpose };
         loop {
             let permit = gate.permit().await;
             meter.admit(attempt).await?;
@@ -290,7 +312,6 @@ impl Client {
                 tries = retries.made(),
                 "Trying again after: {error}"
             );
-            attempt.prepaid = false;
             clock.sleep_until(now.plus(delay)).await;
         }
     }

@@ -44,11 +44,12 @@ pub struct Page {
 #[error("{0}")]
 pub struct NotUnderstood(pub String);
 
-/// The envelope of a list, its parts still source text.
+/// The envelope of a list, its parts still source text but the items, which are read as a `T`.
 #[derive(Deserialize)]
-struct ListEnvelope<'a> {
-    #[serde(borrow, default, deserialize_with = "present")]
-    data: Option<&'a RawValue>,
+#[serde(bound(deserialize = "T: Deserialize<'de>"))]
+struct ListEnvelope<'a, T> {
+    #[serde(default, deserialize_with = "present")]
+    data: Option<T>,
     #[serde(borrow, default, deserialize_with = "present", rename = "nextCursor")]
     next_cursor: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
@@ -56,8 +57,8 @@ struct ListEnvelope<'a> {
 }
 
 /// Reads a member that is there, null included: a plain `Option` would make null and missing the same.
-fn present<'de, D: Deserializer<'de>>(d: D) -> Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(d).map(Some)
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(d).map(Some)
 }
 
 /// The next cursor of a page, read without decoding the records: lets the next request start early.
@@ -65,11 +66,16 @@ fn present<'de, D: Deserializer<'de>>(d: D) -> Result<Option<&'de RawValue>, D::
 /// # Errors
 /// [`NotUnderstood`] if the body is no list envelope.
 pub fn next_cursor(body: &[u8]) -> Result<Option<Cursor>, NotUnderstood> {
-    envelope(body).map(|(_, next)| next)
+    envelope::<&RawValue>(body).map(|(_, next)| next)
 }
 
-fn envelope(body: &[u8]) -> Result<(ListEnvelope<'_>, Option<Cursor>), NotUnderstood> {
-    let envelope: ListEnvelope<'_> = serde_json::from_slice(body).map_err(|e| not_json(&e))?;
+fn envelope<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<(ListEnvelope<'a, T>, Option<Cursor>), NotUnderstood> {
+    // Checked as a whole once, the text need not be checked again in each of its parts.
+    let envelope = match std::str::from_utf8(body) {
+        Ok(text) => serde_json::from_str(text),
+        Err(_) => serde_json::from_slice(body),
+    };
+    let envelope: ListEnvelope<'a, T> = envelope.map_err(|e| not_json(&e))?;
     let next = match envelope.next_cursor {
         None => return Err(NotUnderstood("the list has no `nextCursor`".into())),
         Some(raw) if raw.get() == "null" => None,
@@ -95,21 +101,37 @@ fn not_json(e: &serde_json::Error) -> NotUnderstood {
 /// # Errors
 /// [`NotUnderstood`] if the body is not JSON, has no `data` array or no `nextCursor`.
 pub fn page(resource: Resource, body: &[u8], layout: &Layout) -> Result<Page, NotUnderstood> {
-    let (envelope, next) = envelope(body)?;
-    let data = envelope
-        .data
-        .ok_or_else(|| NotUnderstood("the list has no `data`".into()))?;
-    let items: Vec<&RawValue> =
-        serde_json::from_str(data.get()).map_err(|_| NotUnderstood("`data` is not an array".into()))?;
+    // All in one pass, as nearly every page can be read; one odd item must not cost the others, so a page that cannot
+    // is read again item by item.
+    let (items, mut unusable, next, total) = match envelope::<Vec<Members<'_>>>(body) {
+        Ok((
+            ListEnvelope {
+                data: Some(items),
+                total,
+                ..
+            },
+            next,
+        )) => (items, 0, next, total),
+        _ => {
+            let (envelope, next) = envelope::<&RawValue>(body)?;
+            let data = envelope
+                .data
+                .ok_or_else(|| NotUnderstood("the list has no `data`".into()))?;
+            let raw: Vec<&RawValue> =
+                serde_json::from_str(data.get()).map_err(|_| NotUnderstood("`data` is not an array".into()))?;
+            let items: Vec<Members<'_>> = raw.iter().filter_map(|item| members(item)).collect();
+            let unusable = (raw.len() - items.len()) as u32;
+            (items, unusable, next, envelope.total)
+        }
+    };
     let mut records = Vec::with_capacity(items.len());
-    let mut unusable = 0;
     for item in items {
         match record(resource, Projection::List, item, layout) {
             Some(record) => records.push(record),
             None => unusable += 1,
         }
     }
-    let total = envelope.total.and_then(|raw| raw.get().parse().ok());
+    let total = total.and_then(|raw| raw.get().parse().ok());
     Ok(Page {
         records,
         next,
@@ -132,7 +154,8 @@ pub fn detail(resource: Resource, body: &[u8], layout: &Layout) -> Result<Record
     let data = single
         .data
         .ok_or_else(|| NotUnderstood("the answer has no `data`".into()))?;
-    record(resource, Projection::Detail, data, layout)
+    members(data)
+        .and_then(|members| record(resource, Projection::Detail, members, layout))
         .ok_or_else(|| NotUnderstood("`data` is not a record with an `id`".into()))
 }
 
@@ -198,7 +221,7 @@ fn places(resource: Resource) -> HashMap<&'static str, Place> {
     places
 }
 
-fn record(resource: Resource, projection: Projection, raw: &RawValue, layout: &Layout) -> Option<Record> {
+fn record(resource: Resource, projection: Projection, item: Members<'_>, layout: &Layout) -> Option<Record> {
     let fields = resource.fields();
     let places = &PLACES[Resource::ALL.iter().position(|r| *r == resource)?];
     let slots = resource.object().map_or(0, |object| layout.of(object).fields().len());
@@ -213,7 +236,7 @@ fn record(resource: Resource, projection: Projection, raw: &RawValue, layout: &L
         unknown_keys: false,
     };
     let mut id = None;
-    for (name, value) in members(raw)?.0 {
+    for (name, value) in item.0 {
         match places.get(name.as_ref()) {
             Some(Place::Field(index)) => {
                 if name == "id" {

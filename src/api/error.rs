@@ -114,8 +114,8 @@ impl ApiError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             ApiError::Status(rejection) => match rejection.status {
-                401 => Some("check the API key: `crm-mirror check` tries it"),
-                403 => Some("`crm-mirror check` shows which scope the key lacks"),
+                401 => Some("check that the API key is whole, of this workspace, and not revoked"),
+                403 => Some("give the key this scope in the workspace console"),
                 _ => None,
             },
             ApiError::Unreachable { .. } => Some("check `api.base_url` and the network"),

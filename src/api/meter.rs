@@ -20,8 +20,6 @@ pub struct Attempt {
     pub cost: Ru,
     /// What it is for.
     pub purpose: Purpose,
-    /// Whether its cost is in the ledger already.
-    pub prepaid: bool,
 }
 
 /// Why an attempt may not be sent now.

@@ -6,6 +6,8 @@
 
 mod hold;
 mod ledger;
+mod reserve;
 
 pub use hold::Hold;
 pub use ledger::{Ledger, Limits};
+pub use reserve::{forecast, reserve};

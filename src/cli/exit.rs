@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use crate::api::meter::Refused;
 use crate::api::{ApiError, Fate};
+use crate::store::StoreError;
+use crate::sync::SyncError;
 
 /// How the program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,6 +69,25 @@ impl Exit {
             },
         }
     }
+
+    /// The end that a failure of the mirror's file means.
+    pub fn of_store(error: &StoreError) -> Exit {
+        match error {
+            StoreError::StaleLayout | StoreError::Closed | StoreError::Interrupted => Exit::Internal,
+            _ => Exit::Storage,
+        }
+    }
+
+    /// The end that a failed run means.
+    pub fn of_sync(error: &SyncError) -> Exit {
+        match error {
+            SyncError::Api { source, .. } => Exit::of_api(source),
+            SyncError::Store(source) => Exit::of_store(source),
+            SyncError::NotAdvancing { .. } => Exit::Unavailable,
+            SyncError::OtherWorkspace { .. } => Exit::Config,
+            SyncError::NoScope { .. } => Exit::KeyRefused,
+        }
+    }
 }
 
 impl From<Exit> for ExitCode {
@@ -79,7 +100,8 @@ impl From<Exit> for ExitCode {
 mod tests {
     use super::*;
     use crate::api::{ApiKey, Rejection};
-    use crate::model::Instant;
+    use crate::model::{Instant, Resource};
+    use std::path::PathBuf;
     use std::time::Duration;
 
     #[test]
@@ -111,6 +133,89 @@ mod tests {
             (ApiError::Redirected { status: 301 }, 78),
         ] {
             assert_eq!(Exit::of_api(&error).code(), code, "{error}");
+            let run = SyncError::Api {
+                doing: "list",
+                resource: Resource::Contacts,
+                source: error,
+            };
+            assert_eq!(Exit::of_sync(&run).code(), code, "{run}");
+        }
+    }
+
+    #[test]
+    fn failures_of_the_file_have_their_codes() {
+        let path = || PathBuf::from("/m.db");
+        let io = || std::io::Error::other("no");
+        let sqlite = || rusqlite::Error::InvalidQuery;
+        let json = || serde_json::from_str::<u8>("x").unwrap_err();
+        for (error, code) in [
+            (
+                StoreError::Open {
+                    path: path(),
+                    source: sqlite(),
+                },
+                74,
+            ),
+            (
+                StoreError::Io {
+                    path: path(),
+                    source: io(),
+                },
+                74,
+            ),
+            (
+                StoreError::NotAMirror {
+                    path: path(),
+                    why: "it is a text",
+                },
+                74,
+            ),
+            (StoreError::Missing { path: path() }, 74),
+            (StoreError::NewerSchema { found: 9, known: 1 }, 74),
+            (
+                StoreError::Locked {
+                    path: path(),
+                    pid: Some(7),
+                },
+                74,
+            ),
+            (
+                StoreError::Sqlite {
+                    doing: "commit",
+                    source: sqlite(),
+                },
+                74,
+            ),
+            (
+                StoreError::State {
+                    name: "ledger".into(),
+                    source: json(),
+                },
+                74,
+            ),
+            (StoreError::StaleLayout, 70),
+            (StoreError::Closed, 70),
+            (StoreError::Interrupted, 70),
+        ] {
+            assert_eq!(Exit::of_store(&error).code(), code, "{error}");
+            assert_eq!(Exit::of_sync(&SyncError::Store(error)).code(), code);
+        }
+    }
+
+    #[test]
+    fn failed_runs_have_their_codes() {
+        let resource = Resource::Contacts;
+        for (error, code) in [
+            (SyncError::NotAdvancing { resource }, 69),
+            (SyncError::OtherWorkspace { asked: 40, met: 0 }, 78),
+            (
+                SyncError::NoScope {
+                    scopes: "contacts:read".into(),
+                },
+                77,
+            ),
+        ] {
+            assert_eq!(Exit::of_sync(&error).code(), code, "{error}");
         }
     }
 }

@@ -7,6 +7,8 @@ use std::io;
 use super::exit::Exit;
 use crate::api::ApiError;
 use crate::config::ConfigError;
+use crate::store::StoreError;
+use crate::sync::SyncError;
 
 /// Why a verb ended early.
 #[derive(Debug)]
@@ -74,6 +76,32 @@ impl From<ApiError> for Failure {
         Failure {
             hint,
             ..Failure::new(Exit::of_api(&error), error)
+        }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Failure {
+        let hint = error.hint().map(String::from);
+        Failure {
+            hint,
+            ..Failure::new(Exit::of_store(&error), error)
+        }
+    }
+}
+
+impl From<SyncError> for Failure {
+    fn from(error: SyncError) -> Failure {
+        let hint = match &error {
+            SyncError::OtherWorkspace { .. } => Some(
+                "use the workspace's own key, or another `database.path`; `--accept-workspace` lets this one take its place"
+                    .into(),
+            ),
+            other => other.hint().map(String::from),
+        };
+        Failure {
+            hint,
+            ..Failure::new(Exit::of_sync(&error), error)
         }
     }
 }

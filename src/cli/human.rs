@@ -81,6 +81,16 @@ pub fn when(then: Instant, now: Instant) -> String {
     }
 }
 
+/// A moment to the second: `2026-01-02 03:04:05 UTC`.
+pub fn moment(at: Instant) -> String {
+    at.timestamp().strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
+}
+
+/// `1 row`, `2,000 rows`.
+pub fn counted(number: u64, one: &str, more: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { more })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,6 +8,9 @@
 //! - A reader of stdout that goes away ends the program silently.
 
 pub mod completions;
+pub mod cost;
+pub mod demo;
+pub mod demo_questions;
 pub mod exit;
 pub mod failure;
 pub mod human;
@@ -16,11 +19,21 @@ pub mod logging;
 pub mod man;
 pub mod output;
 pub mod progress;
+pub mod rows;
+pub mod sandbox;
+pub mod session;
+pub mod signals;
+pub mod sql;
+pub mod status;
+pub mod status_text;
+pub mod summary;
+pub mod sync;
+pub mod verify;
 
 use std::ffi::OsString;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
@@ -28,7 +41,7 @@ use clap::{Args, Parser, Subcommand};
 pub use exit::Exit;
 pub use failure::Failure;
 
-use crate::config::{Config, ConfigError, Sources};
+use crate::config::{Config, ConfigError, Environment, LogConfig, Sources};
 
 /// Keeps an exact, queryable copy of a CRM workspace in one SQLite file.
 #[derive(Parser, Clone, Debug)]
@@ -69,7 +82,33 @@ impl Global {
     /// # Errors
     /// [`ConfigError`] names the key and where it stands.
     pub fn load(&self) -> Result<Config, ConfigError> {
-        Config::load(&Sources::of_process(self.config.clone(), self.flags()))
+        self.load_with(None)
+    }
+
+    /// As [`Global::load`], with another mirror than the configured one.
+    ///
+    /// # Errors
+    /// [`ConfigError`] names the key and where it stands.
+    pub fn load_with(&self, database: Option<&Path>) -> Result<Config, ConfigError> {
+        let mut flags = self.flags();
+        if let Some(path) = database {
+            flags.push(("database.path", path.to_string_lossy().into_owned()));
+        }
+        Config::load(&Sources::of_process(self.config.clone(), flags))
+    }
+
+    /// The log for verbs that need no configuration: only these flags count.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if a flag cannot be used.
+    pub fn log_alone(&self) -> Result<LogConfig, ConfigError> {
+        let sources = Sources {
+            file: None,
+            default_file: PathBuf::new(),
+            environment: Environment::default(),
+            flags: self.flags(),
+        };
+        Ok(Config::load(&sources)?.log)
     }
 
     fn flags(&self) -> Vec<(&'static str, String)> {
@@ -86,6 +125,20 @@ impl Global {
 pub enum Verb {
     /// Write a commented configuration file.
     Init(init::InitArgs),
+    /// Bring the mirror up to date.
+    Sync(sync::SyncArgs),
+    /// Read every record again, and find removed ones.
+    Resync(sync::ResyncArgs),
+    /// Show what the mirror holds, how fresh it is and what it cost.
+    Status(status::StatusArgs),
+    /// Hold the mirror against the service, and say what differs.
+    Verify(verify::VerifyArgs),
+    /// Run SQL on the mirror with the built-in SQLite.
+    Sql(sql::SqlArgs),
+    /// Show everything at once on a local sandbox: no key, no configuration.
+    Demo(demo::DemoArgs),
+    /// Serve the API locally with generated data.
+    Sandbox(sandbox::SandboxArgs),
     /// Print the completion script of a shell.
     Completions(completions::CompletionsArgs),
     /// Print the manual page.
@@ -120,6 +173,13 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
 fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
     match &cli.verb {
         Verb::Init(args) => init::run(args),
+        Verb::Sync(args) => sync::run(&cli.global, args),
+        Verb::Resync(args) => sync::rerun(&cli.global, args),
+        Verb::Status(args) => status::run(&cli.global, args),
+        Verb::Verify(args) => verify::run(&cli.global, args),
+        Verb::Sql(args) => sql::run(&cli.global, args),
+        Verb::Demo(args) => demo::run(&cli.global, args),
+        Verb::Sandbox(args) => sandbox::run(&cli.global, args),
         Verb::Completions(args) => completions::run(args),
         Verb::Man(args) => man::run(args),
     }

@@ -6,19 +6,21 @@
 use std::io::{self, IsTerminal, Write};
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+
+use crate::model::Instant;
 
 /// Which side a column leans to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Column {
+pub enum Column<'a> {
     /// Text.
-    Left(&'static str),
+    Left(&'a str),
     /// Numbers.
-    Right(&'static str),
+    Right(&'a str),
 }
 
-impl Column {
-    fn title(self) -> &'static str {
+impl<'a> Column<'a> {
+    fn title(self) -> &'a str {
         match self {
             Column::Left(title) | Column::Right(title) => title,
         }
@@ -33,6 +35,25 @@ pub fn json(value: &impl Serialize) -> io::Result<()> {
     let mut text = serde_json::to_vec_pretty(value)?;
     text.push(b'\n');
     raw(&text)
+}
+
+/// A moment in JSON, in the form that the mirror's columns have.
+///
+/// # Errors
+/// Whatever the serializer says.
+pub fn utc_always<S: Serializer>(at: &Instant, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(at)
+}
+
+/// As [`utc_always`], or null.
+///
+/// # Errors
+/// Whatever the serializer says.
+pub fn utc<S: Serializer>(at: &Option<Instant>, serializer: S) -> Result<S::Ok, S::Error> {
+    match at {
+        Some(at) => serializer.collect_str(at),
+        None => serializer.serialize_none(),
+    }
 }
 
 /// Writes a text, and a newline if it does not end in one.
@@ -51,6 +72,11 @@ pub fn text(text: &str) -> io::Result<()> {
     out.flush()
 }
 
+/// Writes a line for people to stderr. Where stderr is gone there is nobody to tell.
+pub fn note(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
 /// Writes bytes as they are.
 ///
 /// # Errors
@@ -65,12 +91,12 @@ pub fn raw(bytes: &[u8]) -> io::Result<()> {
 ///
 /// # Errors
 /// Whatever stdout says.
-pub fn table(columns: &[Column], rows: impl IntoIterator<Item = Vec<String>>) -> io::Result<()> {
+pub fn table(columns: &[Column<'_>], rows: impl IntoIterator<Item = Vec<String>>) -> io::Result<()> {
     text(&render(columns, rows, io::stdout().is_terminal()))
 }
 
 /// A table as text: columns apart by two spaces, a line below the titles.
-pub fn render(columns: &[Column], rows: impl IntoIterator<Item = Vec<String>>, terminal: bool) -> String {
+pub fn render(columns: &[Column<'_>], rows: impl IntoIterator<Item = Vec<String>>, terminal: bool) -> String {
     let mut table = Table::new();
     table
         .load_preset(presets::NOTHING)

@@ -1,80 +1,32 @@
 //! What a run shows while it works: bars on a terminal, now and then a log line elsewhere.
 //!
-//! Whoever works tells [`Event`]s and does not care which it is.
+//! [`Progress`] listens to the engine's events and does not change them: there is one stream, and this is one way to
+//! look at it. During a hold a line counts down; the next stored page takes it away.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
 
 use super::human;
-use crate::model::{Resource, Ru};
+use crate::model::{Instant, Resource};
+use crate::sync::observe::{Event, Observer};
 
 /// Rows between two log lines about the same work.
 const ROWS_PER_LINE: u64 = 10_000;
 
-/// What is being counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Work {
-    /// The list of a resource.
-    List(Resource),
-    /// The details of a resource's records.
-    Details(Resource),
-}
-
-impl std::fmt::Display for Work {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Work::List(resource) => write!(f, "{resource}"),
-            Work::Details(resource) => write!(f, "details of {resource}"),
-        }
-    }
-}
-
-/// Something that a person waiting wants to know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// A page, or a detail, was stored.
-    Page {
-        /// What it was a page of.
-        work: Work,
-        /// Rows so far.
-        rows: u64,
-        /// Rows in all, where that is known.
-        total: Option<u64>,
-        /// Request units spent by this run so far.
-        ru: Ru,
-    },
-    /// A piece of work is finished.
-    Finished {
-        /// Which.
-        work: Work,
-        /// Its rows.
-        rows: u64,
-    },
-    /// Nothing may be sent for so long: a hold.
-    Waiting {
-        /// What is left of the wait.
-        left: Duration,
-    },
-    /// The wait is over.
-    Resumed,
-}
-
-/// Shows events. Clones show on the same screen.
+/// Shows the events of runs. Clones show on the same screen.
 #[derive(Clone, Debug)]
 pub struct Progress(Arc<Shown>);
 
 #[derive(Debug)]
 enum Shown {
-    Bars {
-        screen: MultiProgress,
-        bars: Mutex<HashMap<Work, ProgressBar>>,
-        wait: Mutex<Option<ProgressBar>>,
-    },
-    Lines(Mutex<HashMap<Work, u64>>),
+    Bars { screen: MultiProgress, bars: Mutex<Bars> },
+    Lines(Mutex<Lines>),
+    Nothing,
 }
 
 impl Progress {
@@ -87,12 +39,20 @@ impl Progress {
         }
     }
 
+    /// Bars if stderr is a terminal, nothing if not.
+    pub fn bars_or_nothing() -> Progress {
+        if io::stderr().is_terminal() {
+            Progress::bars()
+        } else {
+            Progress::nothing()
+        }
+    }
+
     /// Bars on stderr.
     pub fn bars() -> Progress {
         Progress(Arc::new(Shown::Bars {
             screen: MultiProgress::new(),
             bars: Mutex::default(),
-            wait: Mutex::default(),
         }))
     }
 
@@ -101,152 +61,259 @@ impl Progress {
         Progress(Arc::new(Shown::Lines(Mutex::default())))
     }
 
-    /// Shows an event.
-    pub fn tell(&self, event: Event) {
-        match &*self.0 {
-            Shown::Bars { screen, bars, wait } => {
-                let mut bars = bars.lock().unwrap_or_else(PoisonError::into_inner);
-                let mut wait = wait.lock().unwrap_or_else(PoisonError::into_inner);
-                draw(screen, &mut bars, &mut wait, event);
-            }
-            Shown::Lines(told) => {
-                let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
-                if let Some(line) = line(&mut told, event) {
-                    tracing::info!("{line}");
-                }
-            }
-        }
+    /// Nothing at all, for verbs that have no runs to show.
+    pub fn nothing() -> Progress {
+        Progress(Arc::new(Shown::Nothing))
     }
 
     /// Runs something that writes to stderr, with the bars out of its way.
     pub(super) fn aside<R>(&self, write: impl FnOnce() -> R) -> R {
         match &*self.0 {
             Shown::Bars { screen, .. } => screen.suspend(write),
-            Shown::Lines(_) => write(),
+            Shown::Lines(_) | Shown::Nothing => write(),
         }
     }
 }
 
-fn draw(screen: &MultiProgress, bars: &mut HashMap<Work, ProgressBar>, wait: &mut Option<ProgressBar>, event: Event) {
-    match event {
-        Event::Page { work, rows, total, ru } => {
-            let bar = bars.entry(work).or_insert_with(|| screen.add(ProgressBar::no_length()));
-            bar.set_style(style(if total.is_some() {
-                "{prefix:24} [{bar:30}] {human_pos} of {human_len}, {per_sec}, {msg}, {eta} left"
-            } else {
-                "{prefix:24} {spinner} {human_pos}, {per_sec}, {msg}"
-            }));
-            if let Some(total) = total {
-                // Rows are created while they are read: a bar never runs past its end.
-                bar.set_length(total.max(rows));
-            }
-            bar.set_prefix(work.to_string());
-            bar.set_message(human::ru(ru));
-            bar.set_position(rows);
+impl Observer for Progress {
+    fn on(&self, event: Event) {
+        if let Event::Warning(warning) = &event {
+            tracing::warn!("{warning}");
+            return;
         }
-        Event::Finished { work, rows } => {
-            if let Some(bar) = bars.remove(&work) {
-                bar.set_style(style("{prefix:24} {human_pos} in {elapsed}"));
-                bar.set_position(rows);
-                bar.finish();
-            }
-        }
-        Event::Waiting { left } => {
-            let bar = wait.get_or_insert_with(|| {
-                let bar = screen.add(ProgressBar::no_length());
-                bar.set_style(style("{msg}"));
-                bar
-            });
-            bar.set_message(format!("the service asked to wait: {} left", human::duration(left)));
-        }
-        Event::Resumed => {
-            if let Some(bar) = wait.take() {
-                bar.finish_and_clear();
-            }
-        }
-    }
-}
-
-fn style(template: &str) -> ProgressStyle {
-    // The templates above are constants that parse; a plain bar is better than none should one not.
-    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
-}
-
-/// The line for an event, if it is worth one: every so many rows, and ends.
-fn line(told: &mut HashMap<Work, u64>, event: Event) -> Option<String> {
-    match event {
-        Event::Page { work, rows, total, ru } => {
-            let step = rows / ROWS_PER_LINE;
-            let last = told.insert(work, step).unwrap_or(0);
-            (step > last).then(|| match total {
-                Some(total) => {
-                    let (rows, total) = (human::count(rows), human::count(total));
-                    format!("{work}: {rows} of {total} rows, {} so far", human::ru(ru))
+        match &*self.0 {
+            Shown::Bars { screen, bars } => bars.lock().unwrap_or_else(PoisonError::into_inner).draw(screen, &event),
+            Shown::Lines(lines) => {
+                let line = lines.lock().unwrap_or_else(PoisonError::into_inner).line(&event);
+                if let Some(line) = line {
+                    tracing::info!("{line}");
                 }
-                None => format!("{work}: {} rows, {} so far", human::count(rows), human::ru(ru)),
-            })
+            }
+            Shown::Nothing => {}
         }
-        Event::Finished { work, rows } => {
-            told.remove(&work);
-            Some(format!("{work}: {} rows, finished", human::count(rows)))
+    }
+
+    fn wants_totals(&self) -> bool {
+        matches!(*self.0, Shown::Bars { .. })
+    }
+}
+
+/// The bars under way, and the countdown of a hold.
+#[derive(Debug, Default)]
+struct Bars {
+    work: HashMap<Resource, ProgressBar>,
+    hold: Option<(Instant, ProgressBar)>,
+}
+
+impl Bars {
+    fn draw(&mut self, screen: &MultiProgress, event: &Event) {
+        match event {
+            Event::Begins { resource, work, total } => {
+                let bar = ProgressBar::no_length();
+                bar.set_style(style(*total));
+                bar.set_prefix(format!("{resource}: {work}"));
+                if let Some(total) = total {
+                    bar.set_length(*total);
+                }
+                // Shown only now: it is drawn as it is added.
+                self.work.insert(*resource, screen.add(bar));
+            }
+            Event::Total { resource, total } => {
+                if let Some(bar) = self.work.get(resource) {
+                    bar.set_style(style(Some(*total)));
+                    bar.set_length(*total);
+                }
+            }
+            Event::Stored { resource, rows, ru } => {
+                self.go_on();
+                if let Some(bar) = self.work.get(resource) {
+                    // Rows are created while they are read: a bar never runs past its end.
+                    if bar.length().is_some_and(|length| length < *rows) {
+                        bar.set_length(*rows);
+                    }
+                    bar.set_message(human::ru(*ru));
+                    bar.set_position(*rows);
+                }
+            }
+            Event::Ends { resource } => {
+                if let Some(bar) = self.work.remove(resource) {
+                    let (rows, took) = (bar.position(), bar.elapsed());
+                    let name = bar.prefix();
+                    bar.finish_and_clear();
+                    screen.remove(&bar);
+                    if rows > 0 {
+                        // A line for good, which no later bar moves.
+                        let rows = human::counted(rows, "row", "rows");
+                        let _ = screen.println(format!("{name:24} {rows} in {}", human::duration(took)));
+                    }
+                }
+            }
+            Event::Holding { until } => self.count_down(screen, *until),
+            Event::Warning(_) => {}
         }
-        Event::Waiting { left } => Some(format!("the service asked to wait: {} left", human::duration(left))),
-        Event::Resumed => None,
+    }
+
+    fn count_down(&mut self, screen: &MultiProgress, until: Instant) {
+        if self.hold.as_ref().is_some_and(|(known, _)| *known == until) {
+            return;
+        }
+        self.go_on();
+        let bar = screen.add(ProgressBar::no_length());
+        let left = move |_: &ProgressState, line: &mut dyn fmt::Write| {
+            let left = until.since(Instant::system_now());
+            // Rounded up: the last second is a second, not nothing.
+            let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
+            let _ = line.write_str(&human::duration(Duration::from_secs(seconds)));
+        };
+        bar.set_style(template("the service asked to wait: {left} left").with_key("left", left));
+        bar.enable_steady_tick(Duration::from_millis(250));
+        self.hold = Some((until, bar));
+    }
+
+    fn go_on(&mut self) {
+        if let Some((_, bar)) = self.hold.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn style(total: Option<u64>) -> ProgressStyle {
+    let rate = |state: &ProgressState, line: &mut dyn fmt::Write| {
+        let _ = write!(line, "{} rows/s", human::count(state.per_sec().round() as u64));
+    };
+    template(if total.is_some() {
+        "{prefix:24} [{bar:30}] {human_pos} of {human_len}, {rate}, {msg}, {eta} left"
+    } else {
+        "{prefix:24} {spinner} {human_pos}, {rate}, {msg}"
+    })
+    .with_key("rate", rate)
+}
+
+fn template(text: &str) -> ProgressStyle {
+    // The templates here are constants that parse; a plain bar is better than none should one not.
+    ProgressStyle::with_template(text).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// What the log lines have told.
+#[derive(Debug, Default)]
+struct Lines {
+    work: HashMap<Resource, Work>,
+    hold: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Work {
+    name: &'static str,
+    total: Option<u64>,
+    rows: u64,
+    told: u64,
+}
+
+impl Lines {
+    /// The line for an event, if it is worth one: every so many rows, ends, and holds.
+    fn line(&mut self, event: &Event) -> Option<String> {
+        match event {
+            Event::Begins { resource, work, total } => {
+                let work = Work {
+                    name: work,
+                    total: *total,
+                    rows: 0,
+                    told: 0,
+                };
+                self.work.insert(*resource, work);
+                None
+            }
+            Event::Total { resource, total } => {
+                self.work.get_mut(resource)?.total = Some(*total);
+                None
+            }
+            Event::Stored { resource, rows, ru } => {
+                let work = self.work.get_mut(resource)?;
+                work.rows = work.rows.max(*rows);
+                if *rows < work.told + ROWS_PER_LINE {
+                    return None;
+                }
+                work.told = rows - rows % ROWS_PER_LINE;
+                let of = work
+                    .total
+                    .map(|total| format!(" of {}", human::count(total)))
+                    .unwrap_or_default();
+                let (name, rows, ru) = (work.name, human::count(*rows), human::ru(*ru));
+                Some(format!("{resource}: {name}, {rows}{of} rows, {ru} so far"))
+            }
+            Event::Ends { resource } => {
+                let Work { name, rows, .. } = self.work.remove(resource)?;
+                // That nothing happened is not worth a line every few minutes.
+                (rows > 0).then(|| format!("{resource}: {name}, {} rows, finished", human::count(rows)))
+            }
+            Event::Holding { until } => {
+                if self.hold.replace(*until) == Some(*until) {
+                    return None;
+                }
+                Some(format!("the service asked to wait until {}", human::moment(*until)))
+            }
+            Event::Warning(_) => None,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Ru;
 
-    const WORK: Work = Work::List(Resource::Contacts);
+    const RESOURCE: Resource = Resource::Contacts;
 
-    fn page(rows: u64, total: Option<u64>) -> Event {
-        let ru = Ru::new(rows / 100);
-        Event::Page {
-            work: WORK,
-            rows,
+    fn begins(total: Option<u64>) -> Event {
+        Event::Begins {
+            resource: RESOURCE,
+            work: "full copy",
             total,
-            ru,
+        }
+    }
+
+    fn stored(rows: u64) -> Event {
+        Event::Stored {
+            resource: RESOURCE,
+            rows,
+            ru: Ru::new(rows / 100),
         }
     }
 
     #[test]
     fn lines_come_now_and_then() {
-        let mut told = HashMap::new();
-        let lines: Vec<String> = (1..=250)
-            .filter_map(|n| line(&mut told, page(n * 100, Some(25_000))))
-            .collect();
+        let mut lines = Lines::default();
+        let until = "2026-01-02T03:04:05Z".parse().unwrap();
+        let mut told = Vec::new();
+        told.extend(lines.line(&begins(Some(25_000))));
+        told.extend((1..=250).filter_map(|n| lines.line(&stored(n * 100))));
+        told.extend((0..4).filter_map(|_| lines.line(&Event::Holding { until })));
+        told.extend(lines.line(&Event::Ends { resource: RESOURCE }));
         assert_eq!(
-            lines,
+            told,
             [
-                "contacts: 10,000 of 25,000 rows, 100 RU so far",
-                "contacts: 20,000 of 25,000 rows, 200 RU so far"
+                "contacts: full copy, 10,000 of 25,000 rows, 100 RU so far",
+                "contacts: full copy, 20,000 of 25,000 rows, 200 RU so far",
+                "the service asked to wait until 2026-01-02 03:04:05 UTC",
+                "contacts: full copy, 25,000 rows, finished"
             ]
         );
-        let end = Event::Finished {
-            work: WORK,
-            rows: 25_000,
-        };
-        assert_eq!(line(&mut told, end).unwrap(), "contacts: 25,000 rows, finished");
-        let other = Work::Details(Resource::Companies);
-        let end = Event::Finished { work: other, rows: 3 };
-        assert_eq!(line(&mut told, end).unwrap(), "details of companies: 3 rows, finished");
     }
 
     #[test]
     fn bars_take_every_event() {
         let progress = Progress::bars();
-        let left = Duration::from_secs(3);
-        for event in [
-            page(100, None),
-            page(200, Some(150)),
-            Event::Waiting { left },
-            Event::Resumed,
-        ] {
-            progress.tell(event);
+        assert!(progress.wants_totals() && !Progress::lines().wants_totals());
+        let until = Instant::EPOCH;
+        let total = Event::Total {
+            resource: RESOURCE,
+            total: 150,
+        };
+        let hold = Event::Holding { until };
+        let ends = Event::Ends { resource: RESOURCE };
+        for event in [begins(None), stored(100), total, hold.clone(), hold, stored(200), ends] {
+            progress.on(event);
         }
-        progress.tell(Event::Finished { work: WORK, rows: 200 });
         assert_eq!(progress.aside(|| 7), 7);
     }
 }

@@ -1,49 +1,17 @@
 //! From one value to one type. A text of the environment is read like the value of a file: `"4"` is a count too.
 
-use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use croner::parser::{CronParser, Seconds};
 use figment::value::{Num, Value};
 use jiff::tz::TimeZone;
 
+use super::cron::Cron;
 use super::error::ConfigError;
 use super::layers::Layers;
 use crate::api::BaseUrl;
 use crate::model::Resource;
-
-/// A cron line with seconds that parses.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cron(Box<str>);
-
-impl Cron {
-    /// Reads a cron line: six fields, seconds first, or seven with the year.
-    ///
-    /// # Errors
-    /// The reason, in a few words.
-    pub fn parse(line: &str) -> Result<Cron, String> {
-        parser().parse(line).map_err(|e| e.to_string())?;
-        Ok(Cron(line.into()))
-    }
-
-    /// The line.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for Cron {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// As the scheduler's own parser is set: what passes here passes there.
-fn parser() -> CronParser {
-    CronParser::builder().seconds(Seconds::Required).build()
-}
 
 /// The form of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,7 +178,10 @@ const UNITS: [(&str, u64); 5] = [
 ];
 
 /// Reads `30s`, `5m`, `1d`, `1h30m`; `0` needs no unit.
-fn duration(text: &str) -> Result<Duration, &'static str> {
+///
+/// # Errors
+/// What a duration must be.
+pub fn duration(text: &str) -> Result<Duration, &'static str> {
     const WRONG: &str = "must be a number and a unit, such as \"30s\", \"5m\", \"12h\" or \"1d\"";
     let mut rest = text.trim();
     if rest == "0" {

@@ -43,6 +43,12 @@ impl Instant {
     /// # Errors
     /// [`NotAnInstant`] for anything else, a text without a time zone included.
     pub fn read(text: &str) -> Result<ReadInstant, NotAnInstant> {
+        if let Some(plain) = Plain::read(text) {
+            return Ok(ReadInstant {
+                instant: plain.instant,
+                exact: true,
+            });
+        }
         let wrong = || NotAnInstant(text.chars().take(64).collect());
         let bytes = text.as_bytes();
         // The shape is checked here because the parser below is more lenient than the service's document.
@@ -73,6 +79,24 @@ impl Instant {
                 exact: !leap && !finer,
             })
             .map_err(|_| wrong())
+    }
+
+    /// The canonical form of a timestamp as the service writes it, and whether that form says everything the text said.
+    ///
+    /// # Errors
+    /// As [`Instant::read`].
+    pub fn canonical(text: &str) -> Result<(String, bool), NotAnInstant> {
+        if let Some(plain) = Plain::read(text) {
+            // The text is in UTC already: its own digits, the fraction filled up.
+            let mut canonical = String::with_capacity(27);
+            canonical.push_str(&text[..19]);
+            canonical.push('.');
+            canonical.push_str(plain.fraction);
+            canonical.push_str(&"000000"[plain.fraction.len()..]);
+            canonical.push('Z');
+            return Ok((canonical, true));
+        }
+        Instant::read(text).map(|read| (read.instant.to_string(), read.exact))
     }
 
     /// Microseconds since the epoch, cut towards the past.
@@ -151,6 +175,61 @@ impl Instant {
     }
 }
 
+/// A timestamp in the one spelling that nearly all have: UTC, `YYYY-MM-DDTHH:MM:SS[.fraction]Z` with at most six
+/// digits. Whatever is spelt otherwise, and whatever is no real time, is left to the full parser.
+struct Plain<'a> {
+    instant: Instant,
+    fraction: &'a str,
+}
+
+impl Plain<'_> {
+    fn read(text: &str) -> Option<Plain<'_>> {
+        let bytes = text.as_bytes();
+        let (last, body) = bytes.split_last()?;
+        let marks = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
+        if *last != b'Z' || body.len() < 19 || marks.iter().any(|(place, mark)| body[*place] != *mark) {
+            return None;
+        }
+        let number = |from: usize, to: usize| {
+            body[from..to].iter().try_fold(0i64, |sum, digit| {
+                digit.is_ascii_digit().then(|| sum * 10 + i64::from(digit - b'0'))
+            })
+        };
+        let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+        let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
+        let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+        let days = match month {
+            2 => 28 + i64::from(leap),
+            4 | 6 | 9 | 11 => 30,
+            1..=12 => 31,
+            _ => return None,
+        };
+        if year == 0 || !(1..=days).contains(&day) || hour > 23 || minute > 59 || second > 59 {
+            return None;
+        }
+        let digits = match body.get(19) {
+            None => 0,
+            Some(b'.') if (21..=26).contains(&body.len()) => body.len() - 20,
+            Some(_) => return None,
+        };
+        let fraction = if digits == 0 { 0 } else { number(20, body.len())? };
+        let nanos = fraction * 10i64.pow(9 - digits as u32);
+        // Years that begin in March put the leap day last, and the months' lengths into one formula.
+        let (year, month) = if month > 2 {
+            (year, month - 3)
+        } else {
+            (year - 1, month + 9)
+        };
+        let before_year = year * 365 + year / 4 - year / 100 + year / 400;
+        let since_epoch = before_year + (153 * month + 2) / 5 + day - 1 - 719_468;
+        let seconds = since_epoch * 86_400 + hour * 3600 + minute * 60 + second;
+        Some(Plain {
+            instant: Instant(Timestamp::new(seconds, nanos as i32).ok()?),
+            fraction: if digits == 0 { "" } else { text.get(20..body.len())? },
+        })
+    }
+}
+
 impl From<Timestamp> for Instant {
     fn from(t: Timestamp) -> Instant {
         Instant(t)
@@ -215,6 +294,42 @@ mod tests {
             ("1969-12-31T23:59:59.9999995Z", "1969-12-31T23:59:59.999999Z", false),
         ] {
             assert_eq!(read(given), (canonical.to_string(), exact), "{given}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn the_usual_spelling_is_read_as_the_full_parser_reads_it(
+            (year, month, day) in (0u32..10_000, 0u32..14, 0u32..33),
+            (hour, minute, second) in (0u32..25, 0u32..61, 0u32..62),
+            fraction in "([.][0-9]{0,8})?",
+        ) {
+            let text = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z");
+            if let Some(plain) = Plain::read(&text) {
+                let full = Instant(text.parse::<Timestamp>().unwrap());
+                proptest::prop_assert_eq!(plain.instant, full);
+                proptest::prop_assert_eq!(Instant::canonical(&text).unwrap(), (full.to_string(), true));
+            }
+        }
+    }
+
+    #[test]
+    fn the_usual_spelling_takes_the_short_way() {
+        for text in [
+            "2024-02-29T23:59:59.123Z",
+            "0001-01-01T00:00:00Z",
+            "9999-12-30T00:00:00.000001Z",
+        ] {
+            let full = Instant(text.parse::<Timestamp>().unwrap());
+            assert_eq!(Plain::read(text).map(|plain| plain.instant), Some(full), "{text}");
+        }
+        for text in [
+            "2023-02-29T00:00:00Z",
+            "2026-01-02T03:04:60Z",
+            "2026-01-02T03:04:05.1234567Z",
+            "2026-01-02T03:04:05.Z",
+        ] {
+            assert!(Plain::read(text).is_none(), "{text}");
         }
     }
 

@@ -77,14 +77,10 @@ fn odd_or<T>(value: Option<T>) -> Told<T> {
 }
 
 fn instant(text: &str) -> Told<Datum> {
-    match Instant::read(text) {
-        Ok(read) => {
-            let datum = Datum::Text(read.instant.to_string().into());
-            if read.exact {
-                Told::Value(datum)
-            } else {
-                Told::Cut(datum)
-            }
+    match Instant::canonical(text) {
+        Ok((canonical, exact)) => {
+            let datum = Datum::Text(canonical.into());
+            if exact { Told::Value(datum) } else { Told::Cut(datum) }
         }
         Err(_) => Told::Odd,
     }

@@ -47,6 +47,18 @@ impl Asked {
             .map(|(_, value)| value.as_str())
     }
 
+    /// Path and parameters in one line.
+    pub fn line(&self) -> String {
+        let mut line = self.path.clone();
+        for (place, (name, value)) in self.query.iter().enumerate() {
+            line.push(if place == 0 { '?' } else { '&' });
+            line.push_str(name);
+            line.push('=');
+            line.push_str(value);
+        }
+        line
+    }
+
     /// The resource that the path belongs to.
     pub fn resource(&self) -> Option<Resource> {
         match &self.route {

@@ -160,6 +160,12 @@ impl Sandbox {
             served.transport,
             Transport::Whole | Transport::Html | Transport::Padded(_)
         );
+        tracing::debug!(
+            "{} {} {status} {}",
+            request.asked.method,
+            request.asked.line(),
+            served.ru
+        );
         let mut log = locked(&self.0.log);
         log.1 += 1;
         log.0.push(Entry {

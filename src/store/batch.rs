@@ -1,5 +1,6 @@
 //! One transaction on the mirror: a page's rows, its checkpoint and its request units, all or nothing.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use rusqlite::{OptionalExtension, Transaction, params};
@@ -56,21 +57,34 @@ impl Shapes {
     }
 }
 
-/// An open transaction. Dropped without [`Batch::commit`], it never happened.
+/// An open transaction. Dropped without being committed, it never happened.
 #[derive(Debug)]
 pub struct Batch<'a> {
     pub(super) tx: Transaction<'a>,
     pub(super) shapes: Shapes,
+    changes_before: u64,
+    /// Objects whose details may be due since this transaction wrote a row.
+    pub(super) unsettled: [Cell<bool>; 2],
 }
 
 impl<'a> Batch<'a> {
     pub(super) fn new(tx: Transaction<'a>, shapes: Shapes) -> Batch<'a> {
-        Batch { tx, shapes }
+        Batch {
+            changes_before: tx.total_changes(),
+            unsettled: Default::default(),
+            tx,
+            shapes,
+        }
     }
 
     pub(super) fn commit(self) -> Result<Shapes, StoreError> {
         self.tx.commit().doing("commit a page")?;
         Ok(self.shapes)
+    }
+
+    /// Whether this transaction has written anything.
+    pub fn has_written(&self) -> bool {
+        self.tx.total_changes() != self.changes_before
     }
 
     /// The layout inside this transaction.

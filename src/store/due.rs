@@ -61,11 +61,30 @@ impl Batch<'_> {
             .doing(doing)
     }
 
-    /// How many details are due.
+    /// How many details are due. That none is, is remembered until a row is written: an idle run reads no table.
     ///
     /// # Errors
     /// If SQLite refuses.
     pub fn count_due_details(&self, object: Object) -> Result<u64, StoreError> {
+        if self.state(&settled(object))? == Some(true) {
+            return Ok(0);
+        }
+        let due = self.count_due(object)?;
+        if due == 0 {
+            self.set_state(&settled(object), &true)?;
+        }
+        Ok(due)
+    }
+
+    /// Forgets that no detail is due, once in a transaction.
+    pub(super) fn unsettle(&self, object: Object) -> Result<(), StoreError> {
+        if self.unsettled[object as usize].replace(true) {
+            return Ok(());
+        }
+        self.clear_state(&settled(object))
+    }
+
+    fn count_due(&self, object: Object) -> Result<u64, StoreError> {
         let count: i64 = self
             .tx
             .query_row(&due("count(*)", object), [], |row| row.get(0))
@@ -98,6 +117,7 @@ impl Batch<'_> {
     /// If SQLite refuses.
     pub fn make_details_due(&self, object: Object, ids: Option<&[RecordId]>) -> Result<(), StoreError> {
         let doing = "make details due";
+        self.unsettle(object)?;
         let (table, key) = (object.detail_table(), object.detail_key());
         match ids {
             None => self.tx.execute(&format!("UPDATE {table} SET etag = NULL WHERE etag IS NOT NULL"), []),
@@ -112,6 +132,11 @@ impl Batch<'_> {
         .doing(doing)?;
         Ok(())
     }
+}
+
+/// The state entry that says that no detail of an object is due.
+fn settled(object: Object) -> String {
+    format!("settled:{object}")
 }
 
 /// A detail is due when there is none, or when it was read at another etag. A record without an etag has one version.

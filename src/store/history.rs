@@ -151,7 +151,7 @@ impl Batch<'_> {
             .tx
             .prepare(&format!("SELECT * FROM {table} WHERE {key} = ?1"))
             .doing(doing)?;
-        let names: Vec<String> = stmt.column_names().into_iter().map(String::from).collect();
+        let names: Vec<String> = stmt.column_names().map(String::from).collect();
         stmt.query_row([id.as_str()], |row| {
             names
                 .iter()

@@ -75,6 +75,15 @@ impl Batch<'_> {
     /// # Errors
     /// If SQLite refuses.
     pub fn withdraw_nominations(&self, object: Object, ids: &str) -> Result<(), StoreError> {
+        let none = "SELECT NOT EXISTS (SELECT 1 FROM sweep_missing)";
+        if self
+            .tx
+            .prepare_cached(none)
+            .and_then(|mut stmt| stmt.query_row([], |row| row.get(0)))
+            .doing(DOING)?
+        {
+            return Ok(());
+        }
         self.tx
             .prepare_cached(
                 "DELETE FROM sweep_missing WHERE object_type = ?1 AND id IN (SELECT value FROM json_each(?2))",

@@ -1,7 +1,8 @@
 //! Opening the file: is it a mirror, are we the only writer, and how is SQLite set up.
 
 use std::fs::{File, TryLockError};
-use std::io::{Read, Seek, Write};
+use std::io::Read;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,48 +12,100 @@ use rusqlite::{Connection, OpenFlags};
 use super::error::{Doing, StoreError};
 use super::migrate::{self, APPLICATION_ID};
 
-/// The lock beside a mirror, held by the one process that writes it. Let go when dropped, or by a kill.
+/// The lock beside a mirror, held by the one process that writes it. It also carries a note of one line, which costs no
+/// transaction: what must be known after a kill, and changes with every request.
 #[derive(Debug)]
 pub struct Lock {
-    // Held for its lock alone.
-    _file: File,
+    file: File,
+    path: PathBuf,
+    found: Option<String>,
 }
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
-}
+/// The widths of the two lines of a lock: the process, and its note. Fixed, so that one small write replaces a line.
+const PID_WIDTH: usize = 20;
+const NOTE_WIDTH: usize = 200;
 
-fn lock(path: &Path) -> Result<Lock, StoreError> {
-    let lock_path = beside(path, ".lock");
-    let io = |source| StoreError::Io {
-        path: lock_path.clone(),
-        source,
-    };
-    let mut file = File::options()
-        .create(true)
-        .read(true)
-        .write(true)
-        .truncate(false)
-        .open(&lock_path)
-        .map_err(io)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let mut pid = String::new();
-            // Best effort: the other process may be just writing its number.
-            let _ = file.read_to_string(&mut pid);
-            return Err(StoreError::Locked {
-                path: path.to_path_buf(),
-                pid: pid.trim().parse().ok(),
-            });
+impl Lock {
+    fn take(mirror: &Path) -> Result<Lock, StoreError> {
+        let mut path = mirror.as_os_str().to_owned();
+        path.push(".lock");
+        let path = PathBuf::from(path);
+        let io = |source| StoreError::Io {
+            path: path.clone(),
+            source,
+        };
+        let file = File::options()
+            .create(true)
+            .read(true)
+            .write(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(io)?;
+        let (pid, found) = lines_of(&file);
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(StoreError::Locked {
+                    path: mirror.to_path_buf(),
+                    pid: pid.parse().ok(),
+                });
+            }
+            Err(TryLockError::Error(source)) => return Err(io(source)),
         }
-        Err(TryLockError::Error(source)) => return Err(io(source)),
+        let lock = Lock { file, path, found };
+        lock.write_line(0, &std::process::id().to_string(), PID_WIDTH)?;
+        Ok(lock)
     }
-    file.set_len(0).and_then(|()| file.rewind()).map_err(io)?;
-    write!(file, "{}", std::process::id()).map_err(io)?;
-    Ok(Lock { _file: file })
+
+    /// The note that the last process left.
+    pub fn found(&self) -> Option<&str> {
+        self.found.as_deref()
+    }
+
+    /// Replaces the note. It outlives the process, not a power cut.
+    ///
+    /// # Errors
+    /// If the system refuses, or the note is longer than 200 bytes.
+    pub fn note(&self, note: &str) -> Result<(), StoreError> {
+        self.write_line(PID_WIDTH as u64 + 1, note, NOTE_WIDTH)
+    }
+
+    fn write_line(&self, at: u64, text: &str, width: usize) -> Result<(), StoreError> {
+        let io = |source| StoreError::Io {
+            path: self.path.clone(),
+            source,
+        };
+        if text.len() > width {
+            return Err(io(std::io::Error::other("the note is too long")));
+        }
+        self.file
+            .write_all_at(format!("{text:<width$}\n").as_bytes(), at)
+            .map_err(io)
+    }
+
+    /// Lets the mirror go, whoever else still holds this.
+    pub fn release(&self) {
+        // Nothing to do about a failure: the lock goes with the process.
+        let _ = self.file.unlock();
+    }
+}
+
+/// The process and the note that stand in a lock. Whatever cannot be read is neither.
+fn lines_of(mut file: &File) -> (String, Option<String>) {
+    let mut text = String::new();
+    let _ = file.read_to_string(&mut text);
+    let mut lines = text.lines().map(str::trim).map(String::from);
+    (
+        lines.next().unwrap_or_default(),
+        lines.next().filter(|note| !note.is_empty()),
+    )
+}
+
+/// The note beside a mirror, for whoever only reads.
+pub fn note_beside(mirror: &Path) -> Option<String> {
+    let mut path = mirror.as_os_str().to_owned();
+    path.push(".lock");
+    lines_of(&File::open(path).ok()?).1
 }
 
 /// What stands at a path.
@@ -79,14 +132,19 @@ fn standing(path: &Path) -> Result<Standing, StoreError> {
         source,
     };
     let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(open)?;
-    let ask = || -> rusqlite::Result<(i32, i64)> {
+    let ask = || -> rusqlite::Result<(i32, u32, i64)> {
         let id = conn.pragma_query_value(None, "application_id", |row| row.get(0))?;
+        let version = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
         let tables = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-        Ok((id, tables))
+        Ok((id, version, tables))
     };
     match ask() {
-        Ok((APPLICATION_ID, _)) => Ok(Standing::Mirror),
-        Ok((0, 0)) => Ok(Standing::Nothing),
+        Ok((APPLICATION_ID, found, _)) if found > migrate::KNOWN => Err(StoreError::NewerSchema {
+            found,
+            known: migrate::KNOWN,
+        }),
+        Ok((APPLICATION_ID, ..)) => Ok(Standing::Mirror),
+        Ok((0, _, 0)) => Ok(Standing::Nothing),
         Ok(_) => Err(not_a_mirror(path, "it is a database of something else")),
         Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::NotADatabase) => {
             Err(not_a_mirror(path, "it is not an SQLite file"))
@@ -109,7 +167,7 @@ fn not_a_mirror(path: &Path, why: &'static str) -> StoreError {
 /// [`StoreError::NotAMirror`], [`StoreError::NewerSchema`] and [`StoreError::Locked`] leave the file as it is.
 pub fn writer(path: &Path) -> Result<(Connection, Lock, bool), StoreError> {
     standing(path)?;
-    let lock = lock(path)?;
+    let lock = Lock::take(path)?;
     let mut conn = Connection::open(path).map_err(|source| StoreError::Open {
         path: path.to_path_buf(),
         source,
@@ -131,6 +189,9 @@ fn settings(conn: &Connection) -> rusqlite::Result<()> {
     conn.pragma_update(None, "foreign_keys", false)?;
     conn.pragma_update(None, "cache_size", -8192)?;
     conn.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
+    // Up to 16 MiB of WAL: ids come in no order, so a first copy writes the same pages of their index again and again,
+    // and each checkpoint waits for the disk.
+    conn.pragma_update(None, "wal_autocheckpoint", 4096)?;
     // A misspelt column must be an error, never a text.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DDL, false)?;
@@ -167,15 +228,6 @@ pub fn reader(path: &Path) -> Result<Connection, StoreError> {
     };
     let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(open)?;
     conn.busy_timeout(Duration::from_secs(10)).map_err(open)?;
-    let found: u32 = conn
-        .pragma_query_value(None, "user_version", |row| row.get(0))
-        .map_err(open)?;
-    if found > migrate::KNOWN {
-        return Err(StoreError::NewerSchema {
-            found,
-            known: migrate::KNOWN,
-        });
-    }
     Ok(conn)
 }
 
@@ -215,6 +267,20 @@ mod tests {
         }
         drop(first);
         writer(&path).unwrap();
+    }
+
+    #[test]
+    fn a_note_outlives_its_writer() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mirror.db");
+        let (_, lock, _) = writer(&path).unwrap();
+        assert_eq!(lock.found(), None);
+        lock.note("a first and longer note").unwrap();
+        lock.note("a note").unwrap();
+        drop(lock);
+        let (_, lock, _) = writer(&path).unwrap();
+        assert_eq!(lock.found(), Some("a note"));
+        assert!(lock.note(&"x".repeat(500)).is_err());
     }
 
     #[test]

@@ -64,7 +64,14 @@ impl Batch<'_> {
         phase: Phase,
     ) -> Result<Applied, StoreError> {
         let shape = self.shapes.list(object);
-        let written = self.write(object, &shape, record, record.extra.to_json(), asked_at, phase)?;
+        let written = self.write(
+            object,
+            &shape,
+            record,
+            record.extra.to_json().as_deref(),
+            asked_at,
+            phase,
+        )?;
         self.finish(object, record, written, asked_at, phase)
     }
 
@@ -82,7 +89,7 @@ impl Batch<'_> {
     ) -> Result<(Applied, u64), StoreError> {
         let list = self.shapes.list(object);
         let (extra, detail_extra) = self.divided_extra(object, record)?;
-        let written = self.write(object, &list, record, extra.to_json(), asked_at, phase)?;
+        let written = self.write(object, &list, record, extra.to_json().as_deref(), asked_at, phase)?;
         let mut kept = if written.is_new() { extra.len() as u64 } else { 0 };
         if matches!(written, Written::Older) {
             // A newer answer is here: this detail is of a version that is gone, and its etag would say so anyway.
@@ -90,7 +97,14 @@ impl Batch<'_> {
         }
         let applied = self.finish(object, record, written, asked_at, phase)?;
         let detail = self.shapes.detail(object);
-        let written = self.write(object, &detail, record, detail_extra.to_json(), asked_at, phase)?;
+        let written = self.write(
+            object,
+            &detail,
+            record,
+            detail_extra.to_json().as_deref(),
+            asked_at,
+            phase,
+        )?;
         if written.is_new() {
             kept += detail_extra.len() as u64;
         }
@@ -121,6 +135,7 @@ impl Batch<'_> {
             Written::Inserted(differences) => (Applied::Inserted, "insert", differences),
             Written::Updated(differences) => (Applied::Updated, "update", differences),
         };
+        self.unsettle(object)?;
         if phase == Phase::Kept {
             self.remember(object, record.id.as_str(), kind, &differences, asked_at)?;
         }
@@ -157,15 +172,11 @@ impl Batch<'_> {
         object: Object,
         shape: &Shape,
         record: &Record,
-        extra: Option<String>,
+        extra: Option<&str>,
         asked_at: Instant,
         phase: Phase,
     ) -> Result<Written, StoreError> {
-        let incoming: Vec<_> = shape
-            .columns
-            .iter()
-            .map(|c| told(c.source, record, extra.as_deref()))
-            .collect();
+        let incoming: Vec<_> = shape.columns.iter().map(|c| told(c.source, record, extra)).collect();
         let id = record.id.as_str();
         // In a first copy nearly every row is new: try that first, and compare only what is there already.
         if phase == Phase::FirstCopy && self.execute(&shape.insert, id, &incoming, asked_at)? == 1 {

@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::batch::{Batch, Shapes};
 use super::error::{Doing, StoreError};
+use super::open::Lock;
 use super::{columns, open};
 use crate::model::custom::Layout;
 
@@ -25,6 +26,7 @@ pub struct Store {
     queue: mpsc::Sender<Work>,
     layout: Arc<RwLock<Arc<Layout>>>,
     path: Arc<PathBuf>,
+    lock: Arc<Lock>,
     thread: Arc<Mutex<Option<std::thread::JoinHandle<()>>>>,
 }
 
@@ -70,11 +72,12 @@ impl Store {
             *layout.write().unwrap_or_else(PoisonError::into_inner) = writer.shapes.layout.clone();
         }
         writer.commits_left = kill.0;
+        let lock = Arc::new(lock);
+        let held = lock.clone();
         let (queue, mut work) = mpsc::channel::<Work>(QUEUE);
         let thread = std::thread::Builder::new()
             .name("mirror-writer".into())
             .spawn(move || {
-                let _lock = lock;
                 while let Some(work) = work.blocking_recv() {
                     work(&mut writer);
                 }
@@ -83,6 +86,8 @@ impl Store {
                 {
                     tracing::warn!(%error, "The mirror could not be closed tidily");
                 }
+                drop(writer);
+                held.release();
             })
             .map_err(|source| StoreError::Io {
                 path: path.to_path_buf(),
@@ -93,6 +98,7 @@ impl Store {
             queue,
             layout,
             path: Arc::new(path.to_path_buf()),
+            lock,
             thread,
         })
     }
@@ -124,6 +130,11 @@ impl Store {
     /// The custom columns as the last finished transaction left them.
     pub fn layout(&self) -> Arc<Layout> {
         self.layout.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The lock beside the file, and its note.
+    pub fn lock(&self) -> &Lock {
+        &self.lock
     }
 
     /// The file.

@@ -15,7 +15,7 @@ use super::removals::Removals;
 use super::span::{Dimension, Extent, Span};
 use super::tally::Noted;
 use crate::api::{ListAnswer, ListQuery, decode};
-use crate::model::{Instant, Object, Purpose, RecordId};
+use crate::model::{Instant, Object, Purpose, Record, RecordId};
 use crate::store::{Compared, StoreError};
 
 /// Ranges of a full audit by each timestamp: 15 dated ones and the one without a date. A clean audit costs as many RU.
@@ -142,7 +142,7 @@ impl Engine {
 
     async fn ask(&self, query: &ListQuery) -> Result<ListAnswer, SyncError> {
         self.client
-            .list(query, Purpose::Audit, false)
+            .list(query, Purpose::Audit)
             .await
             .asking("audit", query.resource())
     }
@@ -219,55 +219,73 @@ impl Engine {
     ) -> Result<u64, SyncError> {
         let object = audit.object;
         let resource = object.resource();
-        let mend = matches!(audit.mode, Mode::Mend(_));
         loop {
             let layout = self.store.layout();
             let page = decode::page(resource, &answer.body, &layout).asking("audit", resource)?;
             let rows = page.records.len() as u64;
-            let (asked_at, version) = (answer.asked_at, layout.version);
-            let compared = self
-                .store
-                .write(move |batch| {
-                    batch.expect_layout(version)?;
-                    let phase = batch.phase(object)?;
-                    let mut noted = Noted::default();
-                    let mut compared = Vec::with_capacity(page.records.len());
-                    for record in page.records {
-                        let how = batch.compare_list(object, &record)?;
-                        if mend && how != Compared::Same {
-                            let applied = batch.apply_list(object, &record, asked_at, phase)?;
-                            noted.record(&record, applied);
-                        }
-                        compared.push((instant(resource, &record, "updatedAt"), record.id, how));
-                    }
-                    Ok((compared, noted.tally))
-                })
-                .await;
-            let (compared, tally) = match compared {
-                Err(StoreError::StaleLayout) => continue,
+            let ids: Vec<RecordId> = page.records.iter().map(|record| record.id.clone()).collect();
+            match self
+                .compare_records(audit, page.records, answer.asked_at, layout.version)
+                .await
+            {
+                Err(SyncError::Store(StoreError::StaleLayout)) => continue,
                 other => other?,
-            };
-            self.count(&tally);
-            audit.findings.compared += rows;
-            for (updated_at, id, how) in compared {
+            }
+            for id in ids {
                 unseen.remove(&id);
-                let news = matches!((updated_at, audit.since), (Some(updated), Some(since)) if updated >= since);
-                let (kind, fields) = match how {
-                    Compared::Missing => (Kind::Missing, Vec::new()),
-                    Compared::Differs(fields) => (Kind::Stale, fields),
-                    Compared::Same => continue,
-                };
-                if !news {
-                    audit.findings.add(Difference {
-                        object,
-                        id,
-                        kind,
-                        fields,
-                    });
-                }
             }
             return Ok(rows);
         }
+    }
+
+    /// Compares records with their rows, and applies them if that is asked for.
+    async fn compare_records(
+        &self,
+        audit: &mut Audit,
+        records: Vec<Record>,
+        asked_at: Instant,
+        layout: u64,
+    ) -> Result<(), SyncError> {
+        let object = audit.object;
+        let mend = matches!(audit.mode, Mode::Mend(_));
+        let rows = records.len() as u64;
+        let (compared, tally) = self
+            .store
+            .write(move |batch| {
+                batch.expect_layout(layout)?;
+                let phase = batch.phase(object)?;
+                let mut noted = Noted::default();
+                let mut compared = Vec::with_capacity(records.len());
+                for record in records {
+                    let how = batch.compare_list(object, &record)?;
+                    if mend && how != Compared::Same {
+                        let applied = batch.apply_list(object, &record, asked_at, phase)?;
+                        noted.record(&record, applied);
+                    }
+                    compared.push((instant(object.resource(), &record, "updatedAt"), record.id, how));
+                }
+                Ok((compared, noted.tally))
+            })
+            .await?;
+        self.count(&tally);
+        audit.findings.compared += rows;
+        for (updated_at, id, how) in compared {
+            let news = matches!((updated_at, audit.since), (Some(updated), Some(since)) if updated >= since);
+            let (kind, fields) = match how {
+                Compared::Missing => (Kind::Missing, Vec::new()),
+                Compared::Differs(fields) => (Kind::Stale, fields),
+                Compared::Same => continue,
+            };
+            if !news {
+                audit.findings.add(Difference {
+                    object,
+                    id,
+                    kind,
+                    fields,
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Asks by id for what is here and was not listed there: it may have moved out of the range, or be gone.
@@ -279,7 +297,16 @@ impl Engine {
         let mut rest: &[RecordId] = &unseen;
         while !rest.is_empty() {
             let (some, others) = rest.split_at(ListQuery::ids_that_fit(rest).max(1));
-            gone.extend(self.absent(object, some, matches!(audit.mode, Mode::Mend(_))).await?);
+            let looked = self.look_up(object, some).await?;
+            match self
+                .compare_records(audit, looked.here, looked.asked_at, looked.layout)
+                .await
+            {
+                // Another run tells what these are like; here they are, which is what was asked.
+                Err(SyncError::Store(StoreError::StaleLayout)) => {}
+                other => other?,
+            }
+            gone.extend(looked.gone);
             rest = others;
         }
         for id in &gone {

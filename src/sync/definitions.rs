@@ -9,11 +9,14 @@ use super::progress::Progress;
 use super::state::Fresh;
 use crate::api::decode::{self, Page};
 use crate::api::{ListQuery, SortBy};
-use crate::model::{Instant, Object, Purpose, Record, Resource};
+use crate::model::{Instant, Object, Purpose, Record, Resource, Ru};
 use crate::store::{Redefined, StoreError, Tally};
 
 /// How old these lists may be before a run reads them again: 6 hours, so that an idle day costs a few RU.
 pub const INTERVAL: Duration = Duration::from_secs(6 * 3600);
+
+/// What reading the definitions costs: active and archived, of both objects, as long as each fits a page.
+pub const LISTS: Ru = Ru::new(4);
 
 impl Engine {
     /// Whether a list was last read longer than its interval ago.
@@ -35,7 +38,7 @@ impl Engine {
         loop {
             let answer = self
                 .client
-                .list(&at, Purpose::Definitions, false)
+                .list(&at, Purpose::Definitions)
                 .await
                 .asking(doing, resource)?;
             let page: Page = decode::page(resource, &answer.body, &self.store.layout()).asking(doing, resource)?;
@@ -118,7 +121,12 @@ impl Engine {
         let rows = records.len() as u64;
         let redefined: Redefined = self
             .store
-            .write(move |batch| batch.apply_definitions(object, &records, asked_at))
+            .write(move |batch| {
+                let redefined = batch.apply_definitions(object, &records, asked_at)?;
+                // With the columns themselves: a kill in between would leave them empty for good.
+                super::fill::want(batch, &redefined.to_fill)?;
+                Ok(redefined)
+            })
             .await?;
         self.count(&Tally {
             rows,
@@ -129,11 +137,6 @@ impl Engine {
             self.warn(format!(
                 "the values of the custom field `{key}` of {object} are kept in `extra`"
             ));
-        }
-        if !redefined.to_fill.is_empty() {
-            self.store
-                .write(move |batch| super::fill::want(batch, &redefined.to_fill))
-                .await?;
         }
         Ok(())
     }

@@ -1,18 +1,16 @@
 //! Details: what only `GET /…/{id}` carries, at 1 RU each, for records that are new or have changed; newest first, with
 //! what the budget has left after the lists.
 //!
-//! Several requests are under way at once, as the client's pace allows. Each answer is one transaction, which also pays
-//! for its worker's next request.
+//! Several requests are under way at once, as the client's pace allows. Each answer is one transaction.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 
 use super::engine::Engine;
 use super::error::{Asking, Pause, SyncError};
-use super::purse::Credit;
 use super::tally::Noted;
 use crate::api::error::ApiError;
 use crate::api::{Answer, Fate, decode};
@@ -42,8 +40,9 @@ impl Queue {
         self.ids.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
-    fn has_more(&self) -> bool {
-        !self.ids.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    /// Leaves the rest to another run.
+    fn close(&self) {
+        self.ids.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     fn skip(&self, id: RecordId) {
@@ -118,7 +117,8 @@ impl Engine {
         };
         let done = Mutex::new(*read);
         let work = (0..workers).map(|_| self.detail_worker(object, purpose, &queue, &done));
-        let worked = try_join_all(work).await;
+        // Each finishes what it has asked for, whatever became of another: an answer that is paid for is stored.
+        let worked: Result<Vec<()>, SyncError> = join_all(work).await.into_iter().collect();
         *read = *done.lock().unwrap_or_else(PoisonError::into_inner);
         worked?;
         Ok(queue.skipped.into_inner().unwrap_or_else(PoisonError::into_inner))
@@ -131,35 +131,23 @@ impl Engine {
         queue: &Queue,
         done: &Mutex<u64>,
     ) -> Result<(), SyncError> {
-        let mut credit: Option<Credit> = None;
         while let Some(id) = queue.pop() {
-            let outcome = self.read_detail(object, &id, purpose, &mut credit, queue).await;
-            match outcome {
-                Ok(()) => {
-                    let rows = {
-                        let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
-                        *done += 1;
-                        *done
-                    };
-                    self.observer.on(super::observe::Event::Stored {
-                        resource: object.resource(),
-                        rows,
-                        ru: self.spent(),
-                    });
-                }
-                Err(error) => {
-                    self.return_credit(credit.take()).await?;
-                    return Err(error);
-                }
+            if let Err(error) = self.read_detail(object, &id, purpose, queue).await {
+                queue.close();
+                return Err(error);
             }
+            let rows = {
+                let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+                *done += 1;
+                *done
+            };
+            self.observer.on(super::observe::Event::Stored {
+                resource: object.resource(),
+                rows,
+                ru: self.spent(),
+            });
         }
-        self.return_credit(credit).await
-    }
-
-    async fn return_credit(&self, credit: Option<Credit>) -> Result<(), SyncError> {
-        let Some(credit) = credit else { return Ok(()) };
-        let purse = self.purse.clone();
-        Ok(self.store.write(move |batch| purse.give_back(batch, credit)).await?)
+        Ok(())
     }
 
     async fn read_detail(
@@ -167,24 +155,18 @@ impl Engine {
         object: Object,
         id: &RecordId,
         purpose: Purpose,
-        credit: &mut Option<Credit>,
         queue: &Queue,
     ) -> Result<(), SyncError> {
         let resource = object.resource();
         let doing = "read a detail of";
-        let paid = credit.take();
-        let prepaid = paid.is_some_and(|credit| credit.is_good(self.clock.now()));
-        if !prepaid {
-            self.return_credit(paid).await?;
-        }
-        match self.client.detail(object, id, purpose, prepaid).await {
+        match self.client.detail(object, id, purpose).await {
             Ok(answer) => {
                 *queue.failures.lock().unwrap_or_else(PoisonError::into_inner) = 0;
-                match self.store_detail(object, id, &answer, purpose, queue).await {
-                    Ok(next) => *credit = next,
+                match self.store_detail(object, id, &answer, queue).await {
                     Err(error @ SyncError::Store(_)) => return Err(error),
                     // An answer that is no record of this id: the others may be.
                     Err(_) => queue.skip(id.clone()),
+                    Ok(()) => {}
                 }
                 Ok(())
             }
@@ -221,10 +203,8 @@ impl Engine {
         object: Object,
         id: &RecordId,
         answer: &Answer,
-        purpose: Purpose,
         queue: &Queue,
-    ) -> Result<Option<Credit>, SyncError> {
-        let pay_next = queue.has_more();
+    ) -> Result<(), SyncError> {
         let resource = object.resource();
         loop {
             let layout = self.store.layout();
@@ -249,14 +229,14 @@ impl Engine {
                     noted.record(&record, list);
                     noted.tally.warnings = kept;
                     noted.tally.details = u64::from(list != Applied::Older);
-                    let credit = if pay_next { purse.prepay(batch, purpose)? } else { None };
-                    Ok((credit, noted.tally))
+                    purse.enter(batch)?;
+                    Ok(noted.tally)
                 })
                 .await;
             match stored {
                 Err(StoreError::StaleLayout) => {}
                 other => {
-                    let (credit, tally): (Option<Credit>, Tally) = other?;
+                    let tally: Tally = other?;
                     self.count(&tally);
                     if tally.details == 0 {
                         // A newer answer is here already; the next run reads the newer detail.
@@ -265,7 +245,7 @@ impl Engine {
                     if unknown_keys {
                         self.refresh_definitions_for_unknown_keys().await?;
                     }
-                    return Ok(credit);
+                    return Ok(());
                 }
             }
         }

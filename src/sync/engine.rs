@@ -3,7 +3,7 @@
 //! Order is priority: identity, definitions where they are due, changes, sweeps, columns to fill, details. What one
 //! object's key may not do is skipped and named; a key that is refused stops everything.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::observe::{Event, Observer};
 use super::purse::Purse;
 use super::removals::Removals;
 use super::span::Dimension;
-use super::state::Fresh;
+use super::state::{Fresh, MissingScopes};
 use super::sweep::Outage;
 use super::walk::{Range, Walk};
 use crate::api::{Client, Fate};
@@ -57,6 +57,8 @@ impl Default for Settings {
 pub struct Plan {
     /// What to bring up to date; everything if empty.
     pub resources: Vec<Resource>,
+    /// Whether a person named these: then they are read even where they are not due.
+    pub by_name: bool,
     /// Whether to read every record, whatever its age.
     pub resync: bool,
     /// Whether whatever is gone may go, however much it is.
@@ -68,6 +70,7 @@ impl Plan {
     pub fn sync() -> Plan {
         Plan {
             resources: Vec::new(),
+            by_name: false,
             resync: false,
             accept_removals: false,
         }
@@ -81,19 +84,28 @@ impl Plan {
         }
     }
 
-    /// Only these.
+    /// Only these, named by a person.
     #[must_use]
     pub fn of(mut self, resources: &[Resource]) -> Plan {
+        self.by_name = true;
+        self.resources = resources.to_vec();
+        self
+    }
+
+    /// Only these, as they are due.
+    #[must_use]
+    pub fn within(mut self, resources: &[Resource]) -> Plan {
+        self.by_name = false;
         self.resources = resources.to_vec();
         self
     }
 
     fn names(&self, resource: Resource) -> bool {
-        self.resources.contains(&resource)
+        self.by_name && self.resources.contains(&resource)
     }
 
-    fn wants(&self, resource: Resource) -> bool {
-        self.resources.is_empty() || self.names(resource)
+    pub(super) fn wants(&self, resource: Resource) -> bool {
+        self.resources.is_empty() || self.resources.contains(&resource)
     }
 
     const fn kind(&self) -> &'static str {
@@ -139,7 +151,9 @@ pub struct Engine {
     pub(super) settings: Settings,
     pub(super) refreshed: tokio::sync::Mutex<bool>,
     tally: Mutex<Tally>,
+    spent_before: Mutex<Ru>,
     skipped: Mutex<BTreeMap<Resource, &'static str>>,
+    served: Mutex<BTreeSet<Resource>>,
     warnings: Mutex<Vec<String>>,
 }
 
@@ -166,7 +180,9 @@ impl Engine {
             settings,
             refreshed: tokio::sync::Mutex::new(false),
             tally: Mutex::default(),
+            spent_before: Mutex::default(),
             skipped: Mutex::default(),
+            served: Mutex::default(),
             warnings: Mutex::default(),
         }
     }
@@ -193,17 +209,19 @@ impl Engine {
     ) -> Result<Report, SyncError> {
         *lock(&self.tally) = Tally::default();
         lock(&self.skipped).clear();
+        lock(&self.served).clear();
         lock(&self.warnings).clear();
         *self.refreshed.lock().await = false;
         let began = self.clock.now();
-        let before = self.purse.ledger().await?.total;
+        let before = self.purse.ledger().total;
+        *lock(&self.spent_before) = before;
         let run = self
             .store
             .write(move |batch| batch.begin_run(kind, trigger, began))
             .await?;
         let result = work.await;
         let tally = Tally {
-            ru: self.purse.ledger().await?.total.saturating_sub(before),
+            ru: self.purse.ledger().total.saturating_sub(before),
             ..*lock(&self.tally)
         };
         let (outcome, pause) = match &result {
@@ -215,13 +233,26 @@ impl Engine {
             },
         };
         let error = result.as_ref().err().map(chain);
-        let (ended, retention) = (self.clock.now(), self.settings.retention);
+        let (ended, retention, purse) = (self.clock.now(), self.settings.retention, self.purse.clone());
+        let details = self.settings.details;
+        let skipped = lock(&self.skipped).clone();
+        let mut served = lock(&self.served).clone();
+        if matches!(outcome, RunOutcome::Paused | RunOutcome::Failed) {
+            // Not everything was tried to its end.
+            served.clear();
+        }
         let pending_details = self
             .store
             .write(move |batch| {
+                MissingScopes::after_run(batch, &served, &skipped)?;
                 batch.end_run(run, ended, outcome, &tally, error.as_deref())?;
+                purse.enter(batch)?;
                 if let Some(retention) = retention {
                     batch.forget_before(ended.minus(retention))?;
+                }
+                // Counting reads every row; where details are not read at all, none is pending.
+                if !details {
+                    return Ok(0);
                 }
                 Ok(batch.count_due_details(Object::Contact)? + batch.count_due_details(Object::Company)?)
             })
@@ -241,7 +272,7 @@ impl Engine {
                 .map(|(resource, scope)| (*resource, *scope))
                 .collect(),
             outages,
-            pending_details: if self.settings.details { pending_details } else { 0 },
+            pending_details,
             warnings: lock(&self.warnings).clone(),
         })
     }
@@ -303,7 +334,7 @@ impl Engine {
                 self.guard(object.resource(), self.refresh_details(object).await)?;
             }
         }
-        self.nothing_skipped_or_something_done(plan)?;
+        self.nothing_skipped_or_something_done()?;
         Ok(ended)
     }
 
@@ -327,7 +358,10 @@ impl Engine {
     /// Lets a missing scope pass: the object is skipped, the rest goes on.
     pub(super) fn guard<T>(&self, resource: Resource, result: Result<T, SyncError>) -> Result<Option<T>, SyncError> {
         match result {
-            Ok(value) => Ok(Some(value)),
+            Ok(value) => {
+                lock(&self.served).insert(resource);
+                Ok(Some(value))
+            }
             Err(error) if self.skip(resource, &error) => Ok(None),
             Err(error) => Err(error),
         }
@@ -346,10 +380,10 @@ impl Engine {
         lock(&self.skipped).contains_key(&resource)
     }
 
-    fn nothing_skipped_or_something_done(&self, plan: &Plan) -> Result<(), SyncError> {
-        let skipped = lock(&self.skipped);
-        let wanted = Resource::ALL.into_iter().filter(|resource| plan.wants(*resource));
-        if !skipped.is_empty() && wanted.clone().all(|resource| skipped.contains_key(&resource)) {
+    /// Of what was asked for, some may be not due and was not tried: it says nothing about the key.
+    fn nothing_skipped_or_something_done(&self) -> Result<(), SyncError> {
+        let (skipped, served) = (lock(&self.skipped), lock(&self.served));
+        if !skipped.is_empty() && served.iter().all(|resource| skipped.contains_key(resource)) {
             let scopes: Vec<&str> = skipped.values().copied().collect();
             return Err(SyncError::NoScope {
                 scopes: scopes.join(", "),
@@ -380,7 +414,7 @@ impl Engine {
     }
 
     pub(super) fn spent(&self) -> Ru {
-        self.purse.spent()
+        self.purse.ledger().total.saturating_sub(*lock(&self.spent_before))
     }
 
     pub(super) fn workers(&self) -> usize {

@@ -93,7 +93,7 @@ impl Engine {
         let mut rest: &[RecordId] = &passed_over;
         while !rest.is_empty() {
             let (some, others) = rest.split_at(ListQuery::ids_that_fit(rest).max(1));
-            self.absent(object, some, true).await?;
+            self.absent(object, some).await?;
             rest = others;
         }
         Ok(())
@@ -118,7 +118,7 @@ impl Engine {
         loop {
             let answer = self
                 .client
-                .list(&at, Purpose::Definitions, false)
+                .list(&at, Purpose::Definitions)
                 .await
                 .asking(doing, resource)?;
             let mut version = self.store.layout();

@@ -56,7 +56,7 @@ impl Engine {
             let query = ListQuery::new(resource).ids(&ids).asking(doing, resource)?;
             let (mut met, mut at, mut progress) = (HashSet::new(), query.clone(), Progress::default());
             loop {
-                let answer = match self.client.list(&at, Purpose::Changes, false).await {
+                let answer = match self.client.list(&at, Purpose::Changes).await {
                     Err(error) if error.fate() == Fate::SkipObject => break,
                     other => other.asking(doing, resource)?,
                 };

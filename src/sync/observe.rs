@@ -14,6 +14,13 @@ pub enum Event {
         /// How many rows there will be, where that is known for free.
         total: Option<u64>,
     },
+    /// The service said how many rows the piece of work under way has.
+    Total {
+        /// What it is of.
+        resource: Resource,
+        /// The rows.
+        total: u64,
+    },
     /// A page or a detail was stored.
     Stored {
         /// What it was of.

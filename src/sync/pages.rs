@@ -2,7 +2,7 @@
 //! on its way.
 //!
 //! The decisions are [`super::walk`]'s. Here one thing is added: a page is stored (on the writer's thread) while the
-//! next is fetched and decoded. The next request is paid in the transaction of the page before, see [`super::purse`].
+//! next is fetched and decoded.
 
 use crate::api::decode::{self, Page};
 use crate::api::{Fate, ListAnswer};
@@ -12,7 +12,6 @@ use crate::store::{Batch, Phase, StoreError, Tally};
 
 use super::engine::Engine;
 use super::error::{Asking, SyncError};
-use super::purse::Credit;
 use super::state::{Changes, Sweep};
 use super::tally::{self, Noted};
 use super::verify::Check;
@@ -43,9 +42,34 @@ struct Arrived {
     layout: u64,
 }
 
-/// What storing a page gave.
+/// Pages in a row that brought nothing new and are read again after a kill at worst. Their checkpoints are not worth a
+/// write each: a page of the file for every page of the list would be most of what an unchanged resync writes.
+const MOST_UNSAVED: u32 = 8;
+
+/// Stored pages whose checkpoint is not.
+#[derive(Default)]
+struct Unsaved {
+    pages: u32,
+    /// The walk after the last of them.
+    walk: Option<Walk>,
+}
+
+/// A page as it is to be stored.
+struct Landing<'a> {
+    arrived: Arrived,
+    /// The walk's frontier before the page.
+    before: Frontier,
+    /// The walk after it.
+    walk: &'a Walk,
+    ends: bool,
+    odd: Vec<Oddity>,
+    /// Whether the checkpoint is to be written whatever the page brought.
+    save: bool,
+}
+
+/// What storing a page did.
 struct Stored {
-    credit: Option<Credit>,
+    saved: bool,
     noted: Noted,
 }
 
@@ -138,45 +162,71 @@ impl Engine {
     }
 
     async fn walk_one(&self, job: &Job, mut walk: Walk, turns: &mut Vec<(Job, Walk)>) -> Result<End, SyncError> {
+        let mut unsaved = Unsaved::default();
+        let walked = self.walk_pages(job, &mut walk, turns, &mut unsaved).await;
+        if let (Err(_), Some(stored)) = (&walked, unsaved.walk) {
+            // A walk that is stopped in an orderly way goes on exactly where it was.
+            let job = job.clone();
+            self.store.write(move |batch| job.checkpoint(batch, &stored)).await?;
+        }
+        walked
+    }
+
+    async fn walk_pages(
+        &self,
+        job: &Job,
+        walk: &mut Walk,
+        turns: &mut Vec<(Job, Walk)>,
+        unsaved: &mut Unsaved,
+    ) -> Result<End, SyncError> {
         let resource = job.object().resource();
-        let mut credit: Option<Credit> = None;
         let mut ahead: Option<Result<Arrived, SyncError>> = None;
         loop {
             let arrived = match ahead.take() {
                 Some(arrived) => arrived,
-                None => self.fetch(job, &walk, credit.take()).await,
+                None => self.fetch(job, walk).await,
             };
             let arrived = match arrived {
                 Ok(arrived) => arrived,
-                Err(error) => {
-                    self.give_back(credit.take()).await?;
-                    if error.fate() != Some(Fate::BadRequest) || walk.cursor.is_none() {
-                        return Err(error);
-                    }
-                    walk = self.restart(job, &walk, turns, Some(Oddity::RefusedCursor)).await?;
+                Err(error) if error.fate() == Some(Fate::BadRequest) && walk.cursor.is_some() => {
+                    *walk = self.restart(job, walk, turns, Some(Oddity::RefusedCursor)).await?;
+                    *unsaved = Unsaved::default();
                     continue;
                 }
+                Err(error) => return Err(error),
             };
+            if let Some(total) = arrived.page.total {
+                self.observer.on(super::observe::Event::Total { resource, total });
+            }
             let facts = facts(resource, &walk.range, &arrived);
             let before = walk.frontier;
             let (next, odd) = walk.take(&facts);
-            let storing = self.store_page(
-                job,
+            let goes_on = next == Next::Page;
+            let save = !goes_on || unsaved.pages >= MOST_UNSAVED;
+            let landing = Landing {
                 arrived,
                 before,
-                &walk,
-                &next,
+                walk,
+                ends: next == Next::End,
                 odd,
-                credit.take_if(|_| next != Next::Page),
-            );
-            let stored = if next == Next::Page {
-                let (stored, fetched) = tokio::join!(storing, self.fetch(job, &walk, credit.take()));
+                save,
+            };
+            let storing = self.store_page(job, landing);
+            let stored = if goes_on {
+                let (stored, fetched) = tokio::join!(storing, self.fetch(job, walk));
                 ahead = Some(fetched);
                 stored?
             } else {
                 storing.await?
             };
-            credit = stored.credit;
+            *unsaved = if stored.saved {
+                Unsaved::default()
+            } else {
+                Unsaved {
+                    pages: unsaved.pages + 1,
+                    walk: Some(walk.clone()),
+                }
+            };
             self.tell(resource, walk.rows, &stored.noted);
             if stored.noted.unknown_keys {
                 self.refresh_definitions_for_unknown_keys().await?;
@@ -186,41 +236,32 @@ impl Engine {
                 Next::End => return Ok(End::Finished),
                 Next::Later => return Ok(End::Later),
                 Next::Stuck => return Err(SyncError::NotAdvancing { resource }),
-                Next::Restart(_) => walk = self.restart(job, &walk, turns, None).await?,
+                Next::Restart(_) => *walk = self.restart(job, walk, turns, None).await?,
             }
         }
     }
 
-    async fn fetch(&self, job: &Job, walk: &Walk, credit: Option<Credit>) -> Result<Arrived, SyncError> {
+    async fn fetch(&self, job: &Job, walk: &Walk) -> Result<Arrived, SyncError> {
         let resource = job.object().resource();
         let query = walk.query(resource).asking(job.doing(), resource)?;
-        let query = if walk.cursor.is_none() && self.shows_totals(walk) {
+        // On every page or on none: a cursor is bound to the conditions that it came with.
+        let query = if self.shows_totals(walk) {
             query.count_exact()
         } else {
             query
         };
-        let prepaid = credit.is_some_and(|credit| credit.is_good(self.clock.now()));
-        if let (Some(credit), false) = (credit, prepaid) {
-            self.give_back(Some(credit)).await?;
-        }
-        let answer = self
+        let layout = self.store.layout();
+        let (answer, page) = self
             .client
-            .list(&query, job.purpose(), prepaid)
+            .page(&query, job.purpose(), &layout)
             .await
             .asking(job.doing(), resource)?;
-        let layout = self.store.layout();
-        let page = decoded(resource, &answer, &layout, job.doing())?;
+        let page = page.asking(job.doing(), resource)?;
         Ok(Arrived {
             answer,
             page,
             layout: layout.version,
         })
-    }
-
-    async fn give_back(&self, credit: Option<Credit>) -> Result<(), SyncError> {
-        let Some(credit) = credit else { return Ok(()) };
-        let purse = self.purse.clone();
-        Ok(self.store.write(move |batch| purse.give_back(batch, credit)).await?)
     }
 
     /// Stores the restart of a walk and gives the range to go on with; further ranges get their turn later.
@@ -265,21 +306,17 @@ impl Engine {
         Ok(first)
     }
 
-    /// Stores a page, its checkpoint, what was odd about it, and the payment for the request after the next.
-    #[expect(clippy::too_many_arguments, reason = "everything that one transaction holds")]
-    async fn store_page(
-        &self,
-        job: &Job,
-        mut arrived: Arrived,
-        before: Frontier,
-        walk: &Walk,
-        next: &Next,
-        odd: Vec<Oddity>,
-        unused: Option<Credit>,
-    ) -> Result<Stored, SyncError> {
+    /// Stores a page, its checkpoint and what was odd about it.
+    async fn store_page(&self, job: &Job, landing: Landing<'_>) -> Result<Stored, SyncError> {
         let object = job.object();
-        let goes_on = *next == Next::Page;
-        let ends = *next == Next::End;
+        let Landing {
+            mut arrived,
+            before,
+            walk,
+            ends,
+            odd,
+            save,
+        } = landing;
         loop {
             let (job_, walk_, purse, odd_) = (job.clone(), walk.clone(), self.purse.clone(), odd.clone());
             let (page, asked_at, now, version) =
@@ -294,23 +331,21 @@ impl Engine {
                 if matches!(job_, Job::Slice(..)) && phase == Phase::Kept {
                     super::removals::note_missing(batch, object, &walk_, before, &page.records, ends)?;
                 }
+                let saved = save || batch.has_written();
                 if ends {
-                    job_.finish(batch, &walk_)?
-                } else {
-                    job_.checkpoint(batch, &walk_)?
+                    job_.finish(batch, &walk_)?;
+                } else if saved {
+                    job_.checkpoint(batch, &walk_)?;
                 }
-                let credit = if goes_on {
-                    purse.prepay(batch, job_.purpose())?
-                } else {
-                    None
-                };
-                if let Some(unused) = unused {
-                    purse.give_back(batch, unused)?;
+                if saved {
+                    purse.enter(batch)?;
                 }
                 noted.oddities += odd_.len() as u64;
-                Ok(Stored { credit, noted })
+                // The page goes back to the thread that made it: freed here, it would have both threads wait for the
+                // allocator's lock.
+                Ok((Stored { saved, noted }, page))
             });
-            match stored.await {
+            match stored.await.map(|(stored, _page)| stored) {
                 Err(StoreError::StaleLayout) => {
                     let layout = self.store.layout();
                     let page = decoded(object.resource(), &arrived.answer, &layout, job.doing())?;

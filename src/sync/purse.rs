@@ -1,13 +1,13 @@
-//! The purse: lets the client spend request units, as the ledger in the mirror's file allows, and keeps the hold.
+//! The purse: lets the client spend request units, as the ledger allows, and keeps the hold.
 //!
 //! # Always true
-//! - A request is in the ledger, on disk, before it is sent.
-//! - A walker may have one request paid ahead, in the transaction of the page before: so a page costs one transaction,
-//!   and a kill leaves at most one request per walker counted and never sent.
+//! - A request is in the ledger, beyond a kill, before it is sent: the ledger is noted beside the mirror's file, which
+//!   costs a write of a few bytes and no transaction, and enters the file with whatever is written next.
+//! - So a killed process leaves at most one request per walker counted and never sent, and none sent and not counted.
 //! - During a hold nothing is sent, by anyone; the hold outlives the process.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -15,26 +15,13 @@ use tokio::sync::watch;
 use super::observe::{Event, Observer};
 use crate::api::meter::{Attempt, Meter, Outcome, Pending, Refused};
 use crate::budget::{Hold, Ledger, Limits};
-use crate::model::{Clock, Instant, Purpose, Ru};
+use crate::model::{Clock, Ru};
 use crate::store::{Batch, Store, StoreError};
 
-/// The state entries of the ledger and the hold.
-const LEDGER: &str = "ledger";
-const HOLD: &str = "hold";
-
-/// A request paid ahead: good until its window ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Credit {
-    charged_in: Instant,
-    good_until: Instant,
-}
-
-impl Credit {
-    /// Whether the credit pays for a request that is sent at `now`.
-    pub fn is_good(&self, now: Instant) -> bool {
-        now >= self.charged_in && now < self.good_until
-    }
-}
+/// The state entry of the ledger.
+pub const LEDGER: &str = "ledger";
+/// The state entry of the hold.
+pub const HOLD: &str = "hold";
 
 /// The ledger and the hold of one mirror.
 pub struct Purse {
@@ -44,7 +31,7 @@ pub struct Purse {
     patience: Duration,
     observer: Arc<dyn Observer>,
     reserve: AtomicU64,
-    spent: AtomicU64,
+    ledger: Mutex<Ledger>,
     hold: Mutex<Option<Hold>>,
     stop: watch::Sender<bool>,
 }
@@ -70,7 +57,10 @@ impl Purse {
         patience: Duration,
         observer: Arc<dyn Observer>,
     ) -> Result<Purse, StoreError> {
-        let hold = store.write(|batch| batch.state(HOLD)).await?;
+        let (hold, stored) = store
+            .write(|batch| Ok((batch.state(HOLD)?, stored_ledger(batch)?)))
+            .await?;
+        let ledger = later(stored, store.lock().found());
         let (stop, _) = watch::channel(false);
         Ok(Purse {
             store,
@@ -79,7 +69,7 @@ impl Purse {
             patience,
             observer,
             reserve: AtomicU64::new(0),
-            spent: AtomicU64::new(0),
+            ledger: Mutex::new(ledger),
             hold: Mutex::new(hold),
             stop,
         })
@@ -99,19 +89,6 @@ impl Purse {
         Ru::new(self.reserve.load(Ordering::Relaxed))
     }
 
-    /// What this process has spent so far.
-    pub fn spent(&self) -> Ru {
-        Ru::new(self.spent.load(Ordering::Relaxed))
-    }
-
-    fn spend(&self, cost: Ru) {
-        self.spent.fetch_add(cost.get(), Ordering::Relaxed);
-    }
-
-    fn unspend(&self, cost: Ru) {
-        self.spent.fetch_sub(cost.get(), Ordering::Relaxed);
-    }
-
     /// Lets nothing more be sent: what is under way is stored, then the run ends.
     pub fn stop(&self) {
         self.stop.send_replace(true);
@@ -122,42 +99,22 @@ impl Purse {
         *self.stop.borrow()
     }
 
+    fn book(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The ledger as it stands now.
-    ///
-    /// # Errors
-    /// If the mirror cannot be read.
-    pub async fn ledger(&self) -> Result<Ledger, StoreError> {
-        let (now, limits) = (self.clock.now(), self.limits);
-        self.store.write(move |batch| Ok(ledger(batch)?.at(now, &limits))).await
+    pub fn ledger(&self) -> Ledger {
+        self.book().at(self.clock.now(), &self.limits)
     }
 
-    /// Pays for a walker's next request in the transaction of the page before it; `None` if the budget does not allow.
+    /// Enters the ledger in the mirror's file, with whatever else the transaction writes.
     ///
     /// # Errors
     /// If SQLite refuses.
-    pub fn prepay(&self, batch: &Batch<'_>, purpose: Purpose) -> Result<Option<Credit>, StoreError> {
-        let now = self.clock.now();
-        match ledger(batch)?.charge(now, Ru::GET, purpose, &self.limits, self.reserve()) {
-            Ok(ledger) => {
-                batch.set_state(LEDGER, &ledger)?;
-                self.spend(Ru::GET);
-                Ok(Some(Credit {
-                    charged_in: ledger.since,
-                    good_until: ledger.refills_at(&self.limits),
-                }))
-            }
-            Err(_) => Ok(None),
-        }
-    }
-
-    /// Gives back a credit that was not used.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
-    pub fn give_back(&self, batch: &Batch<'_>, credit: Credit) -> Result<(), StoreError> {
-        let refunded = ledger(batch)?.refund(credit.charged_in, Ru::GET);
-        self.unspend(Ru::GET);
-        batch.set_state(LEDGER, &refunded)
+    pub fn enter(&self, batch: &Batch<'_>) -> Result<(), StoreError> {
+        let ledger = *self.book();
+        batch.set_state(LEDGER, &ledger)
     }
 
     /// Waits until no hold binds.
@@ -183,55 +140,62 @@ impl Purse {
         }
     }
 
-    async fn charge(&self, attempt: Attempt) -> Result<(), Refused> {
-        let (now, limits, reserve) = (self.clock.now(), self.limits, self.reserve());
-        let charged = self.store.write(move |batch| {
-            Ok(
-                match ledger(batch)?.charge(now, attempt.cost, attempt.purpose, &limits, reserve) {
-                    Ok(ledger) => {
-                        batch.set_state(LEDGER, &ledger)?;
-                        Ok(())
-                    }
-                    Err(refills_at) => Err(Refused::Budget { refills_at }),
-                },
+    /// Enters a request before it is sent.
+    fn charge(&self, attempt: Attempt) -> Result<(), Refused> {
+        let mut book = self.book();
+        let charged = book
+            .charge(
+                self.clock.now(),
+                attempt.cost,
+                attempt.purpose,
+                &self.limits,
+                self.reserve(),
             )
-        });
-        let charged = charged.await.unwrap_or_else(|error| {
+            .map_err(|refills_at| Refused::Budget { refills_at })?;
+        if let Err(error) = self.note(&charged) {
             tracing::error!(%error, "The RU ledger could not be written");
-            Err(Refused::Ledger)
-        });
-        if charged.is_ok() {
-            self.spend(attempt.cost);
+            return Err(Refused::Ledger);
         }
-        charged
+        *book = charged;
+        Ok(())
     }
 
-    /// Stores what an attempt's end changes, if it changes anything.
-    async fn enter(&self, attempt: Attempt, refund: bool, hold: Option<Option<Hold>>) {
-        if !refund && hold.is_none() {
-            return;
-        }
-        if refund {
-            self.unspend(attempt.cost);
-        }
-        let (now, limits) = (self.clock.now(), self.limits);
-        let entered = self.store.write(move |batch| {
-            if refund {
-                let known = ledger(batch)?.at(now, &limits);
-                batch.set_state(LEDGER, &known.refund(known.since, attempt.cost))?;
-            }
-            match hold {
-                Some(Some(hold)) => batch.set_state(HOLD, &hold)?,
-                Some(None) => batch.clear_state(HOLD)?,
-                None => {}
-            }
-            Ok(())
-        });
-        if let Err(error) = entered.await {
-            // The charge stands, and the hold binds this process: nothing is lost but a refund.
-            tracing::warn!(%error, "The end of a request could not be entered");
+    /// Takes a charge back for a request that costs nothing.
+    fn refund(&self, attempt: Attempt) {
+        let mut book = self.book();
+        let refunded = book.at(self.clock.now(), &self.limits).refund(attempt.cost);
+        // Without the note the charge stands after a kill: that errs on the safe side.
+        if self.note(&refunded).is_ok() {
+            *book = refunded;
         }
     }
+
+    fn note(&self, ledger: &Ledger) -> Result<(), StoreError> {
+        let note = serde_json::to_string(ledger).map_err(|source| StoreError::State {
+            name: LEDGER.into(),
+            source,
+        })?;
+        self.store.lock().note(&note)
+    }
+
+    /// Stores a hold, or that it is over.
+    async fn store_hold(&self, hold: Option<Hold>) {
+        let stored = self.store.write(move |batch| match hold {
+            Some(hold) => batch.set_state(HOLD, &hold),
+            None => batch.clear_state(HOLD),
+        });
+        if let Err(error) = stored.await {
+            // It binds this process all the same.
+            tracing::warn!(%error, "A hold could not be stored");
+        }
+    }
+}
+
+/// The ledger as the file has it, or as the note beside it has it. Both only grow: the note is ahead during a run and
+/// after a kill, the file after a restore of the note's folder.
+pub fn later(stored: Ledger, note: Option<&str>) -> Ledger {
+    let noted: Option<Ledger> = note.and_then(|note| serde_json::from_str(note).ok());
+    noted.filter(|noted| noted.total > stored.total).unwrap_or(stored)
 }
 
 /// The hold as it is stored.
@@ -242,7 +206,7 @@ pub fn stored_hold(batch: &Batch<'_>) -> Result<Option<Hold>, StoreError> {
     batch.state(HOLD)
 }
 
-fn ledger(batch: &Batch<'_>) -> Result<Ledger, StoreError> {
+fn stored_ledger(batch: &Batch<'_>) -> Result<Ledger, StoreError> {
     Ok(batch.state(LEDGER)?.unwrap_or_default())
 }
 
@@ -250,24 +214,17 @@ impl Meter for Purse {
     fn admit(&self, attempt: Attempt) -> Pending<'_, Result<(), Refused>> {
         Box::pin(async move {
             self.wait_for_quiet().await?;
-            if !attempt.prepaid {
-                self.charge(attempt).await?;
-                // The ledger took a moment: a hold or the end may have come meanwhile. The charge then stands for a
-                // request that is not sent, which errs on the safe side.
-                self.wait_for_quiet().await?;
-            }
-            Ok(())
+            self.charge(attempt)
         })
     }
 
     fn settle(&self, attempt: Attempt, outcome: Outcome) -> Pending<'_, ()> {
         Box::pin(async move {
-            let failed_free = !self.limits.charge_failed;
             match outcome {
                 Outcome::Unknown => {}
-                Outcome::NotSent => self.enter(attempt, true, None).await,
+                Outcome::NotSent => self.refund(attempt),
                 Outcome::Charged => {
-                    let known = self
+                    let over = self
                         .hold
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner)
@@ -275,18 +232,21 @@ impl Meter for Purse {
                             // A good answer that was on its way when another was refused does not end the hold.
                             hold.left(self.clock.now()).is_none()
                         });
-                    self.enter(attempt, false, known.map(|_| None)).await;
+                    if over.is_some() {
+                        self.store_hold(None).await;
+                    }
                 }
-                Outcome::Failed => self.enter(attempt, failed_free, None).await,
-                Outcome::Held(wait) => {
-                    let hold = {
-                        let mut known = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
-                        let hold = Hold::after(*known, self.clock.now(), wait);
-                        *known = Some(hold);
-                        hold
-                    };
-                    self.enter(attempt, failed_free, Some(Some(hold))).await;
-                }
+                Outcome::Failed | Outcome::Held(_) if !self.limits.charge_failed => self.refund(attempt),
+                Outcome::Failed | Outcome::Held(_) => {}
+            }
+            if let Outcome::Held(wait) = outcome {
+                let hold = {
+                    let mut known = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
+                    let hold = Hold::after(*known, self.clock.now(), wait);
+                    *known = Some(hold);
+                    hold
+                };
+                self.store_hold(Some(hold)).await;
             }
         })
     }

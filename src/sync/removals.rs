@@ -13,7 +13,7 @@ use super::tally::Noted;
 use super::walk::{Frontier, Range, Walk};
 use crate::api::decode;
 use crate::api::{Fate, ListQuery};
-use crate::model::{Object, Purpose, Record, RecordId};
+use crate::model::{Instant, Object, Purpose, Record, RecordId};
 use crate::store::{Batch, Phase, StoreError};
 
 /// Tables smaller than this may lose more than [`Removals::most`] of their rows at once.
@@ -41,6 +41,18 @@ impl Removals {
         }
         of < SMALL_TABLE || (going as f64) <= (of as f64) * self.most
     }
+}
+
+/// What the service said about records that were asked for by id.
+pub(super) struct LookedUp {
+    /// It does not have these.
+    pub(super) gone: Vec<RecordId>,
+    /// It has these.
+    pub(super) here: Vec<Record>,
+    /// When it was asked.
+    pub(super) asked_at: Instant,
+    /// The layout that the answer was decoded with.
+    pub(super) layout: u64,
 }
 
 /// What came of a sweep's nominations.
@@ -97,7 +109,7 @@ impl Engine {
         if !removals.allows(going, of) {
             // A service that lost its order nominates what is there: a look at a few tells that from an outage.
             let few: Vec<RecordId> = nominated.iter().take(50).cloned().collect();
-            let gone = self.absent(object, &few, true).await?;
+            let gone = self.absent(object, &few).await?;
             if gone.len() == few.len() {
                 return Ok(Confirmed::LooksLikeOutage { going, of });
             }
@@ -107,7 +119,7 @@ impl Engine {
         while !rest.is_empty() {
             let fit = ListQuery::ids_that_fit(rest).max(1);
             let (some, others) = rest.split_at(fit);
-            gone.extend(self.absent(object, some, true).await?);
+            gone.extend(self.absent(object, some).await?);
             rest = others;
         }
         let going = gone.len() as u64;
@@ -119,77 +131,62 @@ impl Engine {
         Ok(Confirmed::All)
     }
 
-    /// Those of the ids that the service does not have, for 1 RU a list of them; what it has is applied on the way, if
-    /// asked for.
-    pub(super) async fn absent(
-        &self,
-        object: Object,
-        ids: &[RecordId],
-        apply: bool,
-    ) -> Result<Vec<RecordId>, SyncError> {
-        let resource = object.resource();
-        let Some(first) = ids.first() else {
-            return Ok(Vec::new());
-        };
-        if !first.fits_a_list() {
-            // A comma cannot be escaped in a list (rule 2): such a record is asked for on its own.
-            let here = match self.client.detail(object, first, Purpose::Audit, false).await {
-                Ok(_) => true,
-                Err(error) if matches!(error.fate(), Fate::Gone) => false,
-                Err(error) if error.fate() == Fate::SkipRecord => true,
-                Err(source) => return Err(source).asking("confirm removals of", resource),
-            };
-            return Ok(if here { Vec::new() } else { vec![first.clone()] });
-        }
-        let query = ListQuery::new(resource)
-            .ids(ids)
-            .asking("confirm removals of", resource)?;
-        let answer = self
-            .client
-            .list(&query, Purpose::Audit, false)
-            .await
-            .asking("confirm removals of", resource)?;
-        let layout = self.store.layout();
-        let page = decode::page(resource, &answer.body, &layout).asking("confirm removals of", resource)?;
-        let here: HashSet<RecordId> = page.records.iter().map(|record| record.id.clone()).collect();
-        let to_the_point = here.iter().all(|id| ids.contains(id));
-        if page.next.is_none() && page.unusable == 0 && to_the_point {
-            let gone = ids.iter().filter(|id| !here.contains(*id)).cloned().collect();
-            if apply {
-                self.apply_found(object, page.records, answer.asked_at, layout.version)
-                    .await?;
-            }
-            return Ok(gone);
-        }
-        // An answer that is not whole, or that answers another question, proves no absence.
-        Ok(Vec::new())
-    }
-
-    async fn apply_found(
-        &self,
-        object: Object,
-        records: Vec<Record>,
-        asked_at: crate::model::Instant,
-        layout: u64,
-    ) -> Result<(), SyncError> {
+    /// Those of the ids that the service does not have, for 1 RU a list of them; what it has is applied on the way.
+    pub(super) async fn absent(&self, object: Object, ids: &[RecordId]) -> Result<Vec<RecordId>, SyncError> {
+        let looked = self.look_up(object, ids).await?;
         let noted = self
             .store
             .write(move |batch| {
                 let mut noted = Noted::default();
-                if batch.expect_layout(layout).is_err() {
-                    // Only presence was asked for; the next walk applies them.
-                    return Ok(noted);
-                }
-                let phase = batch.phase(object)?;
-                for record in &records {
-                    let applied = batch.apply_list(object, record, asked_at, phase)?;
-                    noted.record(record, applied);
+                // Only presence was asked for: with other columns than the answer was decoded with, the next walk
+                // applies it.
+                if batch.expect_layout(looked.layout).is_ok() {
+                    let phase = batch.phase(object)?;
+                    for record in &looked.here {
+                        noted.record(record, batch.apply_list(object, record, looked.asked_at, phase)?);
+                    }
                 }
                 Ok(noted)
             })
             .await?;
         self.count(&noted.tally);
-        Ok(())
+        Ok(looked.gone)
+    }
+
+    /// Asks for records by id: which the service has, and which not.
+    pub(super) async fn look_up(&self, object: Object, ids: &[RecordId]) -> Result<LookedUp, SyncError> {
+        let resource = object.resource();
+        let doing = "confirm removals of";
+        let layout = self.store.layout();
+        let mut looked = LookedUp {
+            gone: Vec::new(),
+            here: Vec::new(),
+            asked_at: self.clock.now(),
+            layout: layout.version,
+        };
+        let Some(first) = ids.first() else { return Ok(looked) };
+        if !first.fits_a_list() {
+            // A comma cannot be escaped in a list (rule 2): such a record is asked for on its own.
+            match self.client.detail(object, first, Purpose::Audit).await {
+                Ok(_) => {}
+                Err(error) if error.fate() == Fate::Gone => looked.gone.push(first.clone()),
+                Err(error) if error.fate() == Fate::SkipRecord => {}
+                Err(source) => return Err(source).asking(doing, resource),
+            }
+            return Ok(looked);
+        }
+        let query = ListQuery::new(resource).ids(ids).asking(doing, resource)?;
+        let answer = self.client.list(&query, Purpose::Audit).await.asking(doing, resource)?;
+        let page = decode::page(resource, &answer.body, &layout).asking(doing, resource)?;
+        looked.asked_at = answer.asked_at;
+        let here: HashSet<&RecordId> = page.records.iter().map(|record| &record.id).collect();
+        let to_the_point = here.iter().all(|id| ids.contains(id));
+        // An answer that is not whole, or that answers another question, proves no absence.
+        if page.next.is_none() && page.unusable == 0 && to_the_point {
+            looked.gone = ids.iter().filter(|id| !here.contains(id)).cloned().collect();
+        }
+        looked.here = page.records;
+        Ok(looked)
     }
 
     /// Removes records whose absence is confirmed.

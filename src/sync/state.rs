@@ -1,9 +1,11 @@
 //! What the runs remember between pages, runs and processes: small values in the mirror's `state` table.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::{Deserialize, Serialize};
 
 use super::walk::Walk;
-use crate::model::{Instant, Object};
+use crate::model::{Instant, Object, Resource};
 use crate::store::{Batch, StoreError};
 
 /// How far the changes of an object are known.
@@ -55,7 +57,8 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    fn entry(object: Object) -> String {
+    /// The entry.
+    pub fn entry(object: Object) -> String {
         format!("sweep:{object}")
     }
 
@@ -133,4 +136,37 @@ pub struct Identity {
 impl Identity {
     /// The entry.
     pub const ENTRY: &'static str = "identity";
+}
+
+/// What the key could not read when it was last tried: the scope that is missing, by resource.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct MissingScopes(pub BTreeMap<String, String>);
+
+impl MissingScopes {
+    /// The entry.
+    pub const ENTRY: &'static str = "missing_scopes";
+
+    /// Takes over what a run found: `served` was answered to its end, `skipped` was refused.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn after_run(
+        batch: &Batch<'_>,
+        served: &BTreeSet<Resource>,
+        skipped: &BTreeMap<Resource, &'static str>,
+    ) -> Result<(), StoreError> {
+        let known: MissingScopes = batch.state(MissingScopes::ENTRY)?.unwrap_or_default();
+        let mut now = known.clone();
+        for resource in served {
+            now.0.remove(resource.word());
+        }
+        for (resource, scope) in skipped {
+            now.0.insert(resource.word().into(), (*scope).into());
+        }
+        if now == known {
+            return Ok(());
+        }
+        batch.set_state(MissingScopes::ENTRY, &now)
+    }
 }

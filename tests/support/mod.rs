@@ -12,11 +12,12 @@ use std::time::Duration;
 
 use crm_mirror::api::{ApiKey, Client, ClientSettings};
 use crm_mirror::budget::Limits;
+use crm_mirror::model::Object;
 use crm_mirror::model::{Clock, Instant, ManualClock, Ru};
 use crm_mirror::sandbox::{Running, Sandbox, World};
 use crm_mirror::store::{KillAfter, Store};
 use crm_mirror::sync::observe::{Observer, Silent};
-use crm_mirror::sync::{Engine, Plan, Purse, Report, Settings, SyncError};
+use crm_mirror::sync::{Engine, Findings, Plan, Purse, Report, Settings, SyncError, Verify};
 
 /// The time at which every test begins.
 pub fn noon() -> Instant {
@@ -28,7 +29,8 @@ pub struct Crm {
     pub sandbox: Sandbox,
     pub clock: ManualClock,
     pub key: String,
-    running: Running,
+    base_url: String,
+    running: Option<Running>,
 }
 
 impl Crm {
@@ -44,12 +46,18 @@ impl Crm {
             sandbox,
             clock,
             key,
-            running,
+            base_url: running.base_url.clone(),
+            running: Some(running),
         }
     }
 
     pub fn base_url(&self) -> &str {
-        &self.running.base_url
+        &self.base_url
+    }
+
+    /// Stops serving: connections are refused from now on.
+    pub fn stop(&mut self) {
+        self.running = None;
     }
 
     /// Lets time pass.
@@ -124,7 +132,29 @@ impl Mirror {
         ended
     }
 
+    /// A run on a store that is open and stays so.
+    pub async fn run_on_open(&self, store: Store, crm: &Crm, plan: &Plan) -> Result<Report, SyncError> {
+        self.run_on(store, Arc::new(crm.clock.clone()), crm, plan).await
+    }
+
     async fn run_on(&self, store: Store, clock: Arc<dyn Clock>, crm: &Crm, plan: &Plan) -> Result<Report, SyncError> {
+        self.engine(store, clock, crm).await?.run(plan, "test").await
+    }
+
+    /// Holds the mirror against the service.
+    pub async fn verify(&self, crm: &Crm, verify: &Verify) -> (Report, Vec<(Object, Findings)>) {
+        let store = Store::open(&self.path).unwrap();
+        let engine = self
+            .engine(store.clone(), Arc::new(crm.clock.clone()), crm)
+            .await
+            .unwrap();
+        let verified = engine.verify(verify, "test").await.unwrap();
+        drop(engine);
+        store.close().await;
+        verified
+    }
+
+    async fn engine(&self, store: Store, clock: Arc<dyn Clock>, crm: &Crm) -> Result<Engine, SyncError> {
         let purse = Purse::open(
             store.clone(),
             clock.clone(),
@@ -140,8 +170,14 @@ impl Mirror {
         settings.tries = self.tries;
         let key = ApiKey::new(self.key.as_ref().unwrap_or(&crm.key)).unwrap();
         let client = Client::new(settings, key, clock.clone(), purse.clone()).unwrap();
-        let engine = Engine::new(client, store, purse, clock, self.observer.clone(), self.settings);
-        engine.run(plan, "test").await
+        Ok(Engine::new(
+            client,
+            store,
+            purse,
+            clock,
+            self.observer.clone(),
+            self.settings,
+        ))
     }
 
     /// A connection that only reads, as people have it.
@@ -177,6 +213,17 @@ impl Mirror {
     /// Every difference between mirror and world, lists and details.
     pub fn differences(&self, crm: &Crm) -> Vec<String> {
         truth::differences(&self.read(), &crm.sandbox, true)
+    }
+
+    /// As [`Mirror::assert_exact`], details left out.
+    #[track_caller]
+    pub fn assert_exact_lists(&self, crm: &Crm) {
+        let differences = truth::differences(&self.read(), &crm.sandbox, false);
+        assert!(
+            differences.is_empty(),
+            "{}",
+            differences[..differences.len().min(12)].join("\n")
+        );
     }
 
     #[track_caller]

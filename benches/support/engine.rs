@@ -1,0 +1,52 @@
+//! The real engine: store, purse, client and engine, as the program puts them together.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crm_mirror::api::{ApiKey, Client, ClientSettings};
+use crm_mirror::budget::Limits;
+use crm_mirror::model::{Clock, Resource, Ru, SystemClock};
+use crm_mirror::store::{RunOutcome, Store};
+use crm_mirror::sync::observe::Silent;
+use crm_mirror::sync::{Engine, Plan, Purse, Settings};
+
+use super::{Measured, Outcome, peak_kib, processor_seconds};
+
+/// One run on the contacts' lists: a first copy where the file is new, else the changes, or everything again.
+pub async fn run(base_url: &str, path: &Path, resync: bool, concurrency: u32) -> Outcome<Measured> {
+    let began = std::time::Instant::now();
+    let store = Store::open(path)?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let limits = Limits {
+        limit: Ru::new(1_000_000),
+        window: Duration::from_secs(86_400),
+        charge_failed: true,
+    };
+    let patience = Duration::from_secs(60);
+    let purse = Arc::new(Purse::open(store.clone(), clock.clone(), limits, patience, Arc::new(Silent)).await?);
+    let settings = Settings {
+        details: false,
+        concurrency,
+        ..Settings::default()
+    };
+    let mut client = ClientSettings::new(base_url.parse()?);
+    client.concurrency = concurrency;
+    let key = ApiKey::new("bench_v1_0123456789abcdef0123456789abcdef")?;
+    let client = Client::new(client, key, clock.clone(), purse.clone())?;
+    let engine = Engine::new(client, store.clone(), purse, clock, Arc::new(Silent), settings);
+    let plan = if resync { Plan::resync() } else { Plan::sync() };
+    let report = engine.run(&plan.of(&[Resource::Contacts]), "manual").await?;
+    if report.outcome != RunOutcome::Done {
+        return Err(format!("the run ended as {:?}", report.outcome).into());
+    }
+    drop(engine);
+    store.close().await;
+    Ok(Measured {
+        seconds: began.elapsed().as_secs_f64(),
+        rows: report.tally.rows,
+        ru: report.tally.ru.get(),
+        processor_seconds: processor_seconds(),
+        peak_kib: peak_kib(),
+    })
+}

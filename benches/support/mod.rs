@@ -1,0 +1,58 @@
+//! What the measurements share: the service that answers, the two programs that are compared, and child processes, so
+//! that each side's memory is its own.
+
+pub mod child;
+pub mod engine;
+pub mod service;
+pub mod straight_line;
+
+use serde::{Deserialize, Serialize};
+
+/// What went wrong; a measurement only reports it.
+pub type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// What one child measured of itself.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Measured {
+    /// From opening the file to having closed it.
+    pub seconds: f64,
+    /// What of that all threads together had a processor; to a hundredth.
+    pub processor_seconds: f64,
+    /// Rows read.
+    pub rows: u64,
+    /// Requests sent, at 1 RU each.
+    pub ru: u64,
+    /// The most memory the process ever had resident (`VmHWM`).
+    pub peak_kib: u64,
+}
+
+impl Measured {
+    /// Peak memory in MiB.
+    pub fn peak_mib(&self) -> f64 {
+        self.peak_kib as f64 / 1024.0
+    }
+}
+
+/// The most memory this process ever had resident; 0 where the system does not tell.
+pub fn peak_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok())
+        .unwrap_or(0)
+}
+
+/// The processor time of this process so far; 0 where the system does not tell.
+pub fn processor_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name in parentheses may hold anything; what follows it are numbers. Ticks are hundredths on every Linux.
+    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let ticks = fields.split_whitespace().skip(11).take(2);
+    ticks.filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
+}
+
+/// The middle of some numbers.
+pub fn median(numbers: impl IntoIterator<Item = f64>) -> f64 {
+    let mut numbers: Vec<f64> = numbers.into_iter().collect();
+    numbers.sort_by(f64::total_cmp);
+    numbers.get(numbers.len() / 2).copied().unwrap_or(0.0)
+}

@@ -1,0 +1,65 @@
+//! The reserve: what the runs still to come in this window will need, kept back from sweeps and details.
+//!
+//! Only runs that fall into the window count, so the first copy of a quiet workspace does not starve; and never more
+//! than half of the budget is kept back, so that a small budget still makes headway.
+
+use crate::model::{Instant, Ru};
+
+/// What a run that finds nothing costs: one request for each object.
+const IDLE_RUN: Ru = Ru::new(2);
+
+/// What a scheduled run is likely to cost: the mean of what the last ones did, rounded up, and at least what a run costs
+/// that finds nothing.
+pub fn forecast(last_runs: &[Ru]) -> Ru {
+    let total: Ru = last_runs.iter().copied().sum();
+    let mean = total.get().div_ceil((last_runs.len() as u64).max(1));
+    Ru::new(mean).max(IDLE_RUN)
+}
+
+/// What to keep back: the forecast for each run that is due before the window ends.
+pub fn reserve(due: impl Iterator<Item = Instant>, window_ends: Instant, forecast: Ru, limit: Ru) -> Ru {
+    let half = limit.get() / 2;
+    let most = half.div_ceil(forecast.get().max(1));
+    // Counted no further than matters: a schedule has no end.
+    let runs = due
+        .take_while(|at| *at < window_ends)
+        .take(usize::try_from(most).unwrap_or(usize::MAX))
+        .count() as u64;
+    Ru::new((runs * forecast.get()).min(half))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn every(seconds: u64) -> impl Iterator<Item = Instant> {
+        (1..).map(move |n| Instant::EPOCH.plus(Duration::from_secs(n * seconds)))
+    }
+
+    #[test]
+    fn a_forecast_is_the_mean_of_the_last_runs_and_at_least_an_idle_one() {
+        assert_eq!(forecast(&[]), Ru::new(2));
+        assert_eq!(forecast(&[Ru::new(0), Ru::new(1)]), Ru::new(2));
+        assert_eq!(forecast(&[Ru::new(3), Ru::new(10)]), Ru::new(7));
+    }
+
+    #[test]
+    fn only_runs_inside_the_window_are_kept_for_and_never_more_than_half() {
+        let day = Instant::EPOCH.plus(Duration::from_secs(86_400));
+        let per_run = Ru::new(2);
+        for (name, seconds, limit, kept) in [
+            ("every five minutes", 300, 10_000, 287 * 2),
+            ("every hour", 3_600, 10_000, 23 * 2),
+            ("none before the window ends", 90_000, 10_000, 0),
+            ("a small budget", 300, 50, 25),
+            ("no budget at all", 300, 0, 0),
+        ] {
+            assert_eq!(
+                reserve(every(seconds), day, per_run, Ru::new(limit)),
+                Ru::new(kept),
+                "{name}"
+            );
+        }
+    }
+}

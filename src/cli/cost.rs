@@ -1,0 +1,113 @@
+//! What a run would cost, as `--dry-run` prints it.
+
+use serde::Serialize;
+
+use super::human;
+use crate::budget::{Ledger, Limits};
+use crate::model::Ru;
+use crate::sync::Forecast;
+use crate::sync::forecast::ObjectForecast;
+
+/// The forecast of a run beside the budget.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cost {
+    /// For definitions and team members.
+    short_lists: u64,
+    /// For contacts and companies.
+    objects: Vec<ObjectForecast>,
+    /// Everything together.
+    total: u64,
+    /// Left in this window.
+    left: u64,
+    /// Allowed per window.
+    limit: u64,
+    /// Windows that the run needs, this one included; `None` where the budget is zero.
+    windows: Option<u64>,
+}
+
+impl Cost {
+    /// The forecast beside what is left of the budget.
+    pub fn new(forecast: &Forecast, ledger: &Ledger, limits: &Limits) -> Cost {
+        let (total, limit) = (forecast.total(), limits.limit);
+        let left = limit.saturating_sub(ledger.used);
+        let later = total.saturating_sub(left).get();
+        Cost {
+            short_lists: forecast.short_lists.get(),
+            objects: forecast.objects.clone(),
+            total: total.get(),
+            left: left.get(),
+            limit: limit.get(),
+            windows: match later {
+                0 => Some(1),
+                _ => (limit > Ru::ZERO).then(|| 1 + later.div_ceil(limit.get())),
+            },
+        }
+    }
+
+    /// For people, a few lines.
+    pub fn text(&self) -> String {
+        let n = human::count;
+        let mut text = String::new();
+        for of in &self.objects {
+            let what = if of.whole {
+                "read whole"
+            } else {
+                "changed since the last run"
+            };
+            text.push_str(&format!(
+                "{}: {} {what}, {} for lists, {} for details\n",
+                of.object.resource(),
+                human::counted(of.rows, "row", "rows"),
+                human::ru(of.lists),
+                human::ru(of.details),
+            ));
+        }
+        if self.short_lists > 0 {
+            text.push_str(&format!("definitions and team members: {} RU\n", n(self.short_lists)));
+        }
+        let windows = match self.windows {
+            Some(1) => "which is enough".to_string(),
+            Some(windows) => format!("so it takes {} windows", n(windows)),
+            None => "and the budget is zero".to_string(),
+        };
+        text.push_str(&format!(
+            "together about {} RU; {} of {} are left in this window, {windows}\n",
+            n(self.total),
+            n(self.left),
+            n(self.limit)
+        ));
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn windows_are_counted_from_what_is_left() {
+        let limits = |limit| Limits {
+            limit: Ru::new(limit),
+            window: Duration::from_secs(86_400),
+            charge_failed: true,
+        };
+        let spent = |used| Ledger {
+            used: Ru::new(used),
+            ..Ledger::default()
+        };
+        let cost = |total| Forecast {
+            short_lists: Ru::new(total),
+            objects: Vec::new(),
+        };
+        for (total, used, limit, windows) in [
+            (10, 0, 100, Some(1)),
+            (100, 1, 100, Some(2)),
+            (250, 50, 100, Some(3)),
+            (1, 0, 0, None),
+        ] {
+            let cost = Cost::new(&cost(total), &spent(used), &limits(limit));
+            assert_eq!(cost.windows, windows, "{total} {used} {limit}");
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! `crm-mirror demo`: a pretend CRM, its mirror, changes that follow, and questions to the result, in a few seconds.
+//!
+//! Everything is real but the CRM: the runs are the ones that `sync` and `resync` make, over HTTP on loopback.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use serde_json::json;
+
+use super::demo_questions as questions;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::progress::Progress;
+use super::session::{self, Ran, Session, Setup};
+use super::signals::Signals;
+use super::{Global, human, logging, output, sql};
+use crate::api::{ApiKey, BaseUrl};
+use crate::budget::Limits;
+use crate::config::ApiConfig;
+use crate::model::{Instant, Object, Resource, Ru, SystemClock};
+use crate::sandbox::{Running, Sandbox, World, generate};
+use crate::store::{RunOutcome, StoreError, open, report};
+use crate::sync::state::Identity;
+use crate::sync::{Plan, Settings};
+
+const CONTACTS: usize = 600;
+const COMPANIES: usize = 80;
+const SEED: u64 = 7;
+
+/// Show everything at once on a local sandbox, in a few seconds: no key, no configuration, no network.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "Example:\n  crm-mirror demo\n  crm-mirror demo --path /tmp/demo.db")]
+pub struct DemoArgs {
+    /// The mirror that is made; one that the demo made before is replaced.
+    #[arg(long, default_value = "./crm-mirror-demo.db", value_name = "FILE")]
+    path: PathBuf,
+}
+
+/// Carries the verb out.
+///
+/// # Errors
+/// When the file stands for something else, or a step fails.
+pub fn run(global: &Global, args: &DemoArgs) -> Result<Exit, Failure> {
+    // The steps tell what happens; log lines between them would only repeat it.
+    let progress = Progress::bars_or_nothing();
+    logging::start(&global.log_alone()?, &progress);
+    make_room(&args.path)?;
+    let ended = session::runtime()?.block_on(steps(&args.path, progress))?;
+    if ended != Exit::Done {
+        return Ok(ended);
+    }
+    questions::ask(&sql::connect(&args.path)?)?;
+    let path = args.path.display();
+    output::text(&format!(
+        "\nThe mirror is {path}, {}. Ask it yourself:\n  sqlite3 {path}\n  \
+         crm-mirror sql --database {path} 'SELECT * FROM mirror_columns LIMIT 10'\n",
+        human::bytes(report::sizes(&args.path).0),
+    ))?;
+    Ok(Exit::Done)
+}
+
+/// Removes the mirror of an earlier demo; refuses to touch anything else.
+fn make_room(path: &Path) -> Result<(), Failure> {
+    let conn = match open::reader(path) {
+        Ok(conn) => conn,
+        Err(StoreError::Missing { .. }) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    if !is_of_a_demo(&conn)? {
+        let told = format!("{} is a mirror that the demo did not make", path.display());
+        return Err(
+            Failure::new(Exit::Storage, told).hint("name another file with `--path`; this one was left as it is")
+        );
+    }
+    drop(conn);
+    // Another demo may be writing it: whoever holds the lock is told.
+    let (conn, lock, _) = open::writer(path)?;
+    drop(conn);
+    // The lock goes last: it holds the RU ledger of the runs before, which would count for the next.
+    for suffix in ["", "-wal", "-shm", ".lock"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        match std::fs::remove_file(&name) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                return Err(StoreError::Io {
+                    path: name.into(),
+                    source,
+                }
+                .into());
+            }
+            _ => {}
+        }
+    }
+    drop(lock);
+    Ok(())
+}
+
+/// Whether a sandbox is mirrored there, and every run was a demo's.
+fn is_of_a_demo(conn: &Connection) -> Result<bool, StoreError> {
+    let identity: Option<Identity> = report::state(conn, Identity::ENTRY)?;
+    let loopback = identity.is_none_or(|identity| {
+        let url: Result<BaseUrl, _> = identity.base_url.parse();
+        url.is_ok_and(|url| url.is_loopback())
+    });
+    Ok(loopback && report::all_runs_by(conn, "demo")?)
+}
+
+async fn steps(path: &Path, progress: Progress) -> Result<Exit, Failure> {
+    let mut signals = Signals::listen()?;
+    let sandbox = Sandbox::new(
+        generate(SEED, CONTACTS, COMPANIES, Instant::system_now()),
+        Arc::new(SystemClock),
+    );
+    let running = sandbox.start(0).await?;
+    output::text(&format!(
+        "A pretend CRM is at {}: {CONTACTS} contacts, {COMPANIES} companies, {} custom fields.\n",
+        running.base_url,
+        sandbox.with_world(|world| world.definitions().len()),
+    ))?;
+    let session = Session::open(setup(path, &running)?, Arc::new(progress)).await?;
+    let contacts = [Resource::Contacts];
+    let mut ended = Exit::Done;
+    for (title, change, plan) in [
+        ("First copy", None, Plan::sync()),
+        (
+            "The CRM changes; sync asks only for what changed",
+            Some(edit as fn(&mut World)),
+            Plan::sync(),
+        ),
+        (
+            "A contact is deleted, which no list of changes shows; resync finds it",
+            Some(delete as fn(&mut World)),
+            Plan::resync().of(&contacts),
+        ),
+    ] {
+        if let Some(change) = change {
+            sandbox.with_world(change);
+        }
+        let ran = session.run(&plan, "demo", &mut signals).await?;
+        output::text(&step(title, &ran))?;
+        if ran.report.outcome != RunOutcome::Done {
+            ended = Exit::Paused;
+            break;
+        }
+    }
+    session.close().await;
+    Ok(ended)
+}
+
+fn step(title: &str, ran: &Ran) -> String {
+    let tally = &ran.report.tally;
+    let n = human::count;
+    format!(
+        "\n{title}.\n  read {}: {} new, {} changed, {} removed; {}; {} in {}\n",
+        human::counted(tally.rows, "row", "rows"),
+        n(tally.inserted),
+        n(tally.updated),
+        n(tally.removed),
+        human::counted(tally.details, "detail", "details"),
+        human::ru(tally.ru),
+        human::duration(ran.took),
+    )
+}
+
+/// Three contacts and a company are edited, custom fields among them, and one contact is new.
+fn edit(world: &mut World) {
+    let contacts = world.ids(Resource::Contacts);
+    let companies = world.ids(Resource::Companies);
+    let changes = [
+        json!({"position": "Chief Data Officer"}),
+        json!({"customFields": {"tier": "gold", "lifetime_value": "1234567.89"}}),
+        json!({"customFields": {"topics": ["api", "pricing"]}, "notes": "Asked for the price list."}),
+    ];
+    for (id, change) in contacts.iter().zip(&changes) {
+        world.edit(Object::Contact, id, change);
+    }
+    if let Some(id) = companies.first() {
+        let change = json!({"employeeCount": 1200, "customFields": {"credit_limit": "250000.50"}});
+        world.edit(Object::Company, id, &change);
+    }
+    let new = json!({
+        "name": "Ada Demo", "firstName": "Ada", "lastName": "Demo", "email": "ada@demo.example",
+        "position": "Engineer", "companyId": companies.first(), "customFields": {"tier": "silver"},
+    });
+    world.create(Object::Contact, &new);
+}
+
+fn delete(world: &mut World) {
+    if let Some(id) = world.ids(Resource::Contacts).get(10) {
+        world.remove(Object::Contact, id);
+    }
+}
+
+fn setup(path: &Path, running: &Running) -> Result<Setup, Failure> {
+    let base_url: Result<BaseUrl, _> = running.base_url.parse();
+    let key = ApiKey::new(&running.sandbox().full_key());
+    Ok(Setup {
+        schedule: None,
+        api: ApiConfig {
+            base_url: base_url.map_err(|error| Failure::new(Exit::Internal, error))?,
+            key: key.map_err(|error| Failure::new(Exit::Internal, error))?,
+            concurrency: 4,
+            timeout: Duration::from_secs(30),
+        },
+        database: path.to_path_buf(),
+        limits: Limits {
+            limit: Ru::new(10_000),
+            window: Duration::from_secs(86_400),
+            charge_failed: true,
+        },
+        settings: Settings::default(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_somebody_else_is_left_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = dir.path().join("notes.txt");
+        std::fs::write(&text, "mine").unwrap();
+        assert_eq!(make_room(&text).unwrap_err().exit(), Exit::Storage);
+        assert_eq!(std::fs::read_to_string(&text).unwrap(), "mine");
+        let mirror = dir.path().join("mirror.db");
+        drop(open::writer(&mirror).unwrap());
+        Connection::open(&mirror)
+            .unwrap()
+            .execute(
+                "INSERT INTO sync_runs (kind, \"trigger\", started_at) VALUES ('sync', 'manual', '')",
+                [],
+            )
+            .unwrap();
+        let failure = make_room(&mirror).unwrap_err();
+        assert!(failure.text().contains("did not make"), "{}", failure.text());
+        assert!(mirror.exists());
+    }
+
+    #[test]
+    fn nothing_and_an_earlier_demo_make_room() {
+        let dir = tempfile::tempdir().unwrap();
+        let mirror = dir.path().join("mirror.db");
+        make_room(&mirror).unwrap();
+        let (_, lock, _) = open::writer(&mirror).unwrap();
+        lock.note("spent").unwrap();
+        drop(lock);
+        make_room(&mirror).unwrap();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}

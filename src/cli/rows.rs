@@ -1,0 +1,217 @@
+//! The rows of a statement: as a table, as JSON or as CSV.
+
+use std::io::{self, Write};
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Rows, Statement};
+use serde::ser::{SerializeMap, Serializer};
+use serde_json::Value;
+
+use super::output;
+
+/// How rows are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// Columns side by side; a missing value is NULL.
+    #[default]
+    Table,
+    /// An array of objects, a member per column.
+    Json,
+    /// A header and a line per row, as RFC 4180 has it; a missing value is empty, an empty text is quoted.
+    Csv,
+}
+
+/// Why rows could not be printed.
+#[derive(Debug)]
+pub enum Stopped {
+    /// SQLite refused.
+    Sql(rusqlite::Error),
+    /// The reader of stdout is gone, or the disk is full.
+    Out(io::Error),
+}
+
+impl From<rusqlite::Error> for Stopped {
+    fn from(error: rusqlite::Error) -> Stopped {
+        Stopped::Sql(error)
+    }
+}
+
+impl From<io::Error> for Stopped {
+    fn from(error: io::Error) -> Stopped {
+        Stopped::Out(error)
+    }
+}
+
+/// Runs a statement and writes its rows. JSON and CSV are written as they come, whatever their number.
+///
+/// # Errors
+/// [`Stopped`] says on which side.
+pub fn write(out: &mut impl Write, stmt: &mut Statement<'_>, format: Format, terminal: bool) -> Result<(), Stopped> {
+    let titles = titles(stmt);
+    let mut rows = stmt.query([])?;
+    match format {
+        Format::Table => {
+            let text = table(&titles, &mut rows, terminal)?;
+            out.write_all(text.as_bytes())?;
+        }
+        Format::Json => json(out, &titles, &mut rows)?,
+        Format::Csv => csv(out, &titles, &mut rows)?,
+    }
+    Ok(out.flush()?)
+}
+
+/// A statement's column names, each once: `id`, `id_2`.
+pub fn titles(stmt: &Statement<'_>) -> Vec<String> {
+    let mut titles: Vec<String> = Vec::with_capacity(stmt.column_count());
+    for name in stmt.column_names() {
+        let mut title = name.to_string();
+        let mut number = 2;
+        while titles.contains(&title) {
+            title = format!("{name}_{number}");
+            number += 1;
+        }
+        titles.push(title);
+    }
+    titles
+}
+
+/// The rows as a table, numbers to the right.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn table(titles: &[String], rows: &mut Rows<'_>, terminal: bool) -> rusqlite::Result<String> {
+    let mut cells = Vec::new();
+    let mut numbers = vec![None; titles.len()];
+    while let Some(row) = rows.next()? {
+        let mut line = Vec::with_capacity(titles.len());
+        for (place, all_numbers) in numbers.iter_mut().enumerate() {
+            let value = row.get_ref(place)?;
+            let number = matches!(value, ValueRef::Integer(_) | ValueRef::Real(_));
+            if value != ValueRef::Null {
+                *all_numbers = Some(number && *all_numbers != Some(false));
+            }
+            line.push(match value {
+                ValueRef::Null => "NULL".to_string(),
+                other => text(other),
+            });
+        }
+        cells.push(line);
+    }
+    let columns: Vec<output::Column<'_>> = titles
+        .iter()
+        .zip(numbers)
+        .map(|(title, number)| match number {
+            Some(true) => output::Column::Right(title),
+            _ => output::Column::Left(title),
+        })
+        .collect();
+    Ok(output::render(&columns, cells, terminal))
+}
+
+fn json(out: &mut impl Write, titles: &[String], rows: &mut Rows<'_>) -> Result<(), Stopped> {
+    let mut first = true;
+    while let Some(row) = rows.next()? {
+        out.write_all(if first { b"[\n  " } else { b",\n  " })?;
+        first = false;
+        let mut object = serde_json::Serializer::new(&mut *out);
+        let mut object = object.serialize_map(Some(titles.len())).map_err(io::Error::from)?;
+        for (place, title) in titles.iter().enumerate() {
+            let value = match row.get_ref(place)? {
+                ValueRef::Null => Value::Null,
+                ValueRef::Integer(integer) => integer.into(),
+                // What JSON has no number for is null.
+                ValueRef::Real(real) => real.into(),
+                other => text(other).into(),
+            };
+            object.serialize_entry(title, &value).map_err(io::Error::from)?;
+        }
+        object.end().map_err(io::Error::from)?;
+    }
+    Ok(out.write_all(if first { b"[]\n" } else { b"\n]\n" })?)
+}
+
+fn csv(out: &mut impl Write, titles: &[String], rows: &mut Rows<'_>) -> Result<(), Stopped> {
+    let header: Vec<String> = titles.iter().map(|title| field(title)).collect();
+    out.write_all((header.join(",") + "\r\n").as_bytes())?;
+    while let Some(row) = rows.next()? {
+        for place in 0..titles.len() {
+            if place > 0 {
+                out.write_all(b",")?;
+            }
+            match row.get_ref(place)? {
+                ValueRef::Null => {}
+                other => out.write_all(field(&text(other)).as_bytes())?,
+            }
+        }
+        out.write_all(b"\r\n")?;
+    }
+    Ok(())
+}
+
+fn field(text: &str) -> String {
+    let quoted =
+        text.is_empty() || text.contains(['"', ',', '\n', '\r']) || text.starts_with(' ') || text.ends_with(' ');
+    if quoted {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.into()
+    }
+}
+
+fn text(value: ValueRef<'_>) -> String {
+    match value {
+        ValueRef::Null => String::new(),
+        ValueRef::Integer(integer) => integer.to_string(),
+        ValueRef::Real(real) => format!("{real:?}"),
+        ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
+        ValueRef::Blob(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::Connection;
+
+    const SQL: &str = "SELECT 1 AS id, 'a \"b\", c' AS name, NULL AS gone, 2 AS id, 0.5 AS part, '' AS empty \
+                       UNION ALL SELECT 20, 'x' || char(10) || 'y', NULL, 3, 1.0, 'z'";
+
+    fn written(format: Format) -> String {
+        let conn = Connection::open_in_memory().unwrap();
+        let mut out = Vec::new();
+        write(&mut out, &mut conn.prepare(SQL).unwrap(), format, false).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_table_shows_what_is_missing() {
+        assert_eq!(
+            written(Format::Table),
+            "id  name      gone  id_2  part  empty\n \
+              1  a \"b\", c  NULL     2   0.5\n\
+             20  x y       NULL     3   1.0  z\n"
+        );
+    }
+
+    #[test]
+    fn csv_is_quoted_and_tells_missing_from_empty() {
+        assert_eq!(
+            written(Format::Csv),
+            "id,name,gone,id_2,part,empty\r\n1,\"a \"\"b\"\", c\",,2,0.5,\"\"\r\n20,\"x\ny\",,3,1.0,z\r\n"
+        );
+    }
+
+    #[test]
+    fn json_keeps_the_order_of_columns() {
+        let text = written(Format::Json);
+        let first = text.lines().nth(1).unwrap();
+        assert_eq!(
+            first,
+            r#"  {"id":1,"name":"a \"b\", c","gone":null,"id_2":2,"part":0.5,"empty":""},"#
+        );
+        assert_eq!(
+            serde_json::from_str::<Value>(&text).unwrap().as_array().unwrap().len(),
+            2
+        );
+    }
+}

@@ -1,0 +1,107 @@
+//! `crm-mirror sql`: one statement on the mirror with the SQLite that is built in, for reading only.
+
+use std::io::{self, BufWriter, IsTerminal, Read};
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+use rusqlite::config::DbConfig;
+
+use super::Global;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::rows::{self, Format, Stopped};
+use crate::store::{StoreError, functions, open};
+
+/// Run SQL on the mirror with the built-in SQLite, for reading only.
+///
+/// Beside SQLite's own functions there are decimal_sum(text), an exact sum, and decimal_cmp(a, b), which is -1, 0 or 1.
+#[derive(clap::Args, Clone, Debug)]
+#[command(
+    after_help = "Example:\n  crm-mirror sql 'SELECT hq_country, count(*) FROM companies GROUP BY 1 ORDER BY 2 DESC'\n  \
+                        crm-mirror sql --format csv - < report.sql > report.csv"
+)]
+pub struct SqlArgs {
+    /// The statement; - reads it from stdin.
+    #[arg(allow_hyphen_values = true)]
+    statement: String,
+    /// How rows are printed.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// The mirror [default: `database.path` of the configuration].
+    #[arg(long, value_name = "FILE")]
+    database: Option<PathBuf>,
+}
+
+/// Carries the verb out.
+///
+/// # Errors
+/// [`Exit::Usage`] for SQL that SQLite refuses, [`Exit::Storage`] where there is no mirror.
+pub fn run(global: &Global, args: &SqlArgs) -> Result<Exit, Failure> {
+    let database = match &args.database {
+        Some(path) => path.clone(),
+        None => global.load()?.database,
+    };
+    let statement = if args.statement == "-" {
+        let mut text = String::new();
+        io::stdin().read_to_string(&mut text)?;
+        text
+    } else {
+        args.statement.clone()
+    };
+    let conn = connect(&database)?;
+    if statement.trim().is_empty() {
+        return Err(Failure::new(Exit::Usage, "there is no statement"));
+    }
+    let mut stmt = conn.prepare(&statement).map_err(refused)?;
+    if stmt.column_count() == 0 {
+        let told = if stmt.readonly() {
+            "this statement asks for nothing"
+        } else {
+            "the mirror is read-only here: only the service changes it"
+        };
+        return Err(Failure::new(Exit::Usage, told));
+    }
+    let stdout = io::stdout();
+    let terminal = stdout.is_terminal();
+    let mut out = BufWriter::new(stdout.lock());
+    let written = rows::write(&mut out, &mut stmt, args.format, terminal);
+    if written.is_err() {
+        // What is buffered is half a document; dropping the writer would still send it.
+        let _ = out.into_parts();
+    }
+    match written {
+        Ok(()) => Ok(Exit::Done),
+        Err(Stopped::Sql(error)) => Err(refused(error)),
+        Err(Stopped::Out(error)) => Err(error.into()),
+    }
+}
+
+/// A connection that reads only, with the exact functions.
+///
+/// # Errors
+/// [`StoreError`] where there is no mirror or it cannot be read.
+pub fn connect(database: &Path) -> Result<Connection, StoreError> {
+    let conn = open::reader(database)?;
+    conn.pragma_update(None, "query_only", true)
+        // A misspelt column must be an error, never a text.
+        .and_then(|()| conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false))
+        .and_then(|_| functions::register(&conn))
+        .map_err(|source| StoreError::Open {
+            path: database.to_path_buf(),
+            source,
+        })?;
+    Ok(conn)
+}
+
+/// What SQLite said, without the words around it: whoever wrote the statement knows the rest.
+fn refused(error: rusqlite::Error) -> Failure {
+    match error {
+        rusqlite::Error::SqliteFailure(code, message) => {
+            let text = message.unwrap_or_else(|| code.to_string());
+            Failure::new(Exit::Usage, text)
+        }
+        rusqlite::Error::SqlInputError { msg, .. } => Failure::new(Exit::Usage, msg),
+        rusqlite::Error::MultipleStatement => Failure::new(Exit::Usage, "there is more than one statement"),
+        other => Failure::new(Exit::Usage, other),
+    }
+}

@@ -1,0 +1,207 @@
+//! `status` for people.
+
+use std::fmt::Write as _;
+
+use super::human::{self, count};
+use super::output::{self, Column, plain};
+use super::status::{ObjectStatus, Status};
+use crate::model::{Instant, Ru};
+use crate::store::report::Run;
+
+/// A WAL beyond this is worth a word: somebody reads for very long.
+const LARGE_WAL: u64 = 256 * 1024 * 1024;
+
+/// The whole of it.
+pub fn text(status: &Status, now: Instant) -> String {
+    let mut text = head(status, now);
+    text.push('\n');
+    text.push_str(&objects(&status.objects, now));
+    let waiting = attention(status, now);
+    if !waiting.is_empty() {
+        let _ = write!(text, "\n{waiting}");
+    }
+    if !status.runs.is_empty() {
+        let _ = write!(text, "\n{}", runs(&status.runs, now));
+    }
+    text
+}
+
+fn head(status: &Status, now: Instant) -> String {
+    let mut text = format!("mirror   {} ({}", status.database, human::bytes(status.bytes));
+    if status.wal_bytes > 0 {
+        let _ = write!(text, ", WAL {}", human::bytes(status.wal_bytes));
+    }
+    let _ = writeln!(text, ")");
+    let _ = writeln!(
+        text,
+        "service  {}",
+        status.base_url.as_deref().map_or("never asked".into(), plain)
+    );
+    let ru = &status.ru;
+    let _ = writeln!(
+        text,
+        "RU       {} of {} left, {} used; the window ends {}, at {}",
+        count(ru.left),
+        count(ru.limit),
+        count(ru.used),
+        human::when(ru.refills_at, now),
+        human::moment(ru.refills_at),
+    );
+    let _ = writeln!(
+        text,
+        "         a run for changes costs about {}",
+        human::ru(Ru::new(ru.per_run))
+    );
+    let _ = match ru.windows_for_details {
+        Some(0) => Ok(()),
+        Some(1) => writeln!(
+            text,
+            "         the budget of this window is enough for the pending details"
+        ),
+        Some(windows) => writeln!(
+            text,
+            "         the pending details take about {} windows",
+            count(windows)
+        ),
+        None => writeln!(text, "         the budget is zero: nothing is read"),
+    };
+    if let Some(until) = status.hold_until {
+        let _ = writeln!(
+            text,
+            "hold     the service asked for quiet until {} ({})",
+            human::moment(until),
+            human::when(until, now)
+        );
+    }
+    text
+}
+
+fn objects(objects: &[ObjectStatus], now: Instant) -> String {
+    let columns = [
+        Column::Left("object"),
+        Column::Right("rows"),
+        Column::Right("removed"),
+        Column::Right("details current"),
+        Column::Right("pending"),
+        Column::Right("custom fields"),
+        Column::Left("changes as of"),
+        Column::Left("complete as of"),
+    ];
+    let number = |number: Option<u64>| number.map(count).unwrap_or_default();
+    let ago = |at: Option<Instant>| at.map_or("never".into(), |at| human::when(at, now));
+    let rows = objects.iter().map(|object| {
+        vec![
+            object.object.to_string(),
+            count(object.rows),
+            number(object.removed),
+            number(object.details_current),
+            number(object.details_pending),
+            number(object.custom_fields),
+            ago(object.changes_as_of),
+            match object.complete_by {
+                Some("count") => format!("{}, by count", ago(object.complete_as_of)),
+                _ => ago(object.complete_as_of),
+            },
+        ]
+    });
+    output::render(&columns, rows, false)
+}
+
+/// What is under way, and what waits for somebody.
+fn attention(status: &Status, now: Instant) -> String {
+    let mut text = String::new();
+    for object in &status.objects {
+        let resource = object.object;
+        if let Some(sweep) = object.sweep {
+            let work = if sweep.first_copy { "first copy" } else { "sweep" };
+            let so_far = if sweep.first_copy {
+                human::counted(object.rows, "row", "rows")
+            } else {
+                human::counted(sweep.rows, "row", "rows")
+            };
+            let began = human::when(sweep.began, now);
+            let _ = writeln!(text, "under way: {work} of {resource}, begun {began}, {so_far} so far");
+        }
+        if object.differences > 0 {
+            let found = human::counted(object.differences, "difference", "differences");
+            let _ = writeln!(
+                text,
+                "differs: {found} to the service in {resource}; crm-mirror resync {resource} mends them"
+            );
+        }
+        if let Some(outage) = object.outage {
+            let _ = writeln!(
+                text,
+                "waiting: {} of {} {resource} would go at once, which looks like an outage; if they are really gone: \
+                 crm-mirror resync {resource} --accept-removals",
+                count(outage.going),
+                count(outage.of),
+            );
+        }
+    }
+    for (resource, scope) in &status.missing_scopes.0 {
+        let _ = writeln!(
+            text,
+            "missing: the key lacks `{}`; {} are not mirrored",
+            plain(scope),
+            plain(resource)
+        );
+    }
+    for odd in &status.oddities {
+        let _ = writeln!(
+            text,
+            "odd: {} ({}, {}, last {})",
+            plain(&odd.what),
+            plain(&odd.resource),
+            human::counted(odd.times, "time", "times"),
+            odd.last_seen_at
+                .parse()
+                .map_or_else(|_| odd.last_seen_at.clone(), |at| human::when(at, now)),
+        );
+    }
+    if status.wal_bytes > LARGE_WAL {
+        let _ = writeln!(
+            text,
+            "large: the WAL grows while somebody reads without end; close old readers"
+        );
+    }
+    text
+}
+
+fn runs(runs: &[Run], now: Instant) -> String {
+    let columns = [
+        Column::Right("run"),
+        Column::Left("kind"),
+        Column::Left("trigger"),
+        Column::Left("started"),
+        Column::Left("outcome"),
+        Column::Right("rows"),
+        Column::Right("new"),
+        Column::Right("changed"),
+        Column::Right("removed"),
+        Column::Right("details"),
+        Column::Right("RU"),
+    ];
+    let rows = runs.iter().map(|run| {
+        vec![
+            run.id.to_string(),
+            run.kind.clone(),
+            run.trigger.clone(),
+            run.started_at
+                .parse()
+                .map_or_else(|_| run.started_at.clone(), |at| human::when(at, now)),
+            run.outcome.clone().unwrap_or_else(|| "unfinished".into()),
+            count(run.rows),
+            count(run.inserted),
+            count(run.updated),
+            count(run.removed),
+            count(run.details),
+            count(run.ru),
+        ]
+    });
+    let mut text = output::render(&columns, rows, false);
+    if let Some((run, error)) = runs.iter().find_map(|run| Some((run, run.error.as_deref()?))) {
+        let _ = writeln!(text, "\nrun {}: {}", run.id, plain(error));
+    }
+    text
+}

@@ -1,0 +1,202 @@
+//! What a run did, as `sync` and `resync` print it.
+
+use serde::Serialize;
+
+use super::human;
+use super::session::Ran;
+use crate::budget::Limits;
+use crate::model::Instant;
+use crate::store::RunOutcome;
+use crate::sync::{Pause, Plan};
+
+/// The result of a run. Its JSON form is documented in the README and only ever grows.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// The run's number in `sync_runs`.
+    pub run: i64,
+    /// `sync` or `resync`.
+    pub kind: &'static str,
+    /// How it ended.
+    pub outcome: RunOutcome,
+    /// How long it took.
+    pub seconds: f64,
+    /// Rows that lists and details returned.
+    pub rows_read: u64,
+    /// Records that were new here.
+    pub inserted: u64,
+    /// Records that had changed.
+    pub updated: u64,
+    /// Records that the service no longer has.
+    pub removed: u64,
+    /// Details read.
+    pub details_read: u64,
+    /// Details still to be read.
+    pub details_pending: u64,
+    /// Values kept in `extra`, and items that cannot be mirrored.
+    pub warnings: u64,
+    /// Request units.
+    pub ru: RuSummary,
+    /// Why the run stopped early, if it did.
+    pub pause: Option<PauseSummary>,
+    /// What the key may not read.
+    pub missing_scopes: Vec<MissingScope>,
+    /// Objects whose removals wait for a person.
+    pub outages: Vec<OutageSummary>,
+    /// What a person should know.
+    pub notes: Vec<String>,
+}
+
+/// Request units of a run and of its window.
+#[derive(Clone, Debug, Serialize)]
+pub struct RuSummary {
+    /// Spent by this run.
+    pub spent: u64,
+    /// Spent in this window.
+    pub used: u64,
+    /// Left in this window.
+    pub left: u64,
+    /// Allowed per window.
+    pub limit: u64,
+    /// When the window ends, UTC.
+    pub refills_at: String,
+}
+
+/// Why a run stopped early.
+#[derive(Clone, Debug, Serialize)]
+pub struct PauseSummary {
+    /// `budget`, `hold` or `stopped`.
+    pub reason: &'static str,
+    /// Until when, where that is known; UTC.
+    pub until: Option<String>,
+    #[serde(skip)]
+    at: Option<Instant>,
+}
+
+/// A scope that the key lacks.
+#[derive(Clone, Debug, Serialize)]
+pub struct MissingScope {
+    /// What was skipped.
+    pub object: String,
+    /// The scope.
+    pub scope: &'static str,
+}
+
+/// Removals that look like an outage.
+#[derive(Clone, Debug, Serialize)]
+pub struct OutageSummary {
+    /// Of what.
+    pub object: String,
+    /// Records that would have gone.
+    pub going: u64,
+    /// Of so many.
+    pub of: u64,
+}
+
+impl Summary {
+    /// The summary of a run.
+    pub fn new(plan: &Plan, ran: &Ran, limits: &Limits) -> Summary {
+        let (report, tally) = (&ran.report, &ran.report.tally);
+        Summary {
+            run: report.run,
+            kind: if plan.resync { "resync" } else { "sync" },
+            outcome: report.outcome,
+            seconds: (ran.took.as_secs_f64() * 1000.0).round() / 1000.0,
+            rows_read: tally.rows,
+            inserted: tally.inserted,
+            updated: tally.updated,
+            removed: tally.removed,
+            details_read: tally.details,
+            details_pending: report.pending_details,
+            warnings: tally.warnings,
+            ru: RuSummary {
+                spent: tally.ru.get(),
+                used: ran.ledger.used.get(),
+                left: limits.limit.saturating_sub(ran.ledger.used).get(),
+                limit: limits.limit.get(),
+                refills_at: ran.ledger.refills_at(limits).to_string(),
+            },
+            pause: report.pause.map(|pause| {
+                let (reason, at) = match pause {
+                    Pause::Budget(at) => ("budget", Some(at)),
+                    Pause::Hold(at) => ("hold", Some(at)),
+                    Pause::Stopping => ("stopped", None),
+                };
+                PauseSummary {
+                    reason,
+                    until: at.map(|at| at.to_string()),
+                    at,
+                }
+            }),
+            missing_scopes: report
+                .missing_scopes
+                .iter()
+                .map(|(resource, scope)| MissingScope {
+                    object: resource.to_string(),
+                    scope,
+                })
+                .collect(),
+            outages: report
+                .outages
+                .iter()
+                .map(|(object, outage)| OutageSummary {
+                    object: object.resource().to_string(),
+                    going: outage.going,
+                    of: outage.of,
+                })
+                .collect(),
+            notes: report.warnings.clone(),
+        }
+    }
+
+    /// For people, a few lines.
+    pub fn text(&self, now: Instant) -> String {
+        let took = human::duration(std::time::Duration::from_secs_f64(self.seconds.max(0.0)));
+        let ended = match self.outcome {
+            RunOutcome::Done => format!("{} finished in {took}", self.kind),
+            RunOutcome::Paused => format!("{} stopped early after {took}", self.kind),
+            RunOutcome::Refused => format!("{} finished in {took}, removals refused", self.kind),
+            RunOutcome::Failed => format!("{} failed after {took}", self.kind),
+        };
+        let n = human::count;
+        let pending = match self.details_pending {
+            0 => "none pending".into(),
+            pending => format!("{} pending", n(pending)),
+        };
+        let refills = self
+            .ru
+            .refills_at
+            .parse()
+            .map(|at| format!(" until {} ({})", human::moment(at), human::when(at, now)))
+            .unwrap_or_default();
+        let mut text = format!(
+            "{ended}\n  rows read  {}: {} new, {} changed, {} removed\n  details    {} read, {pending}\n  \
+             RU         {} spent; {} of {} left{refills}\n",
+            n(self.rows_read),
+            n(self.inserted),
+            n(self.updated),
+            n(self.removed),
+            n(self.details_read),
+            n(self.ru.spent),
+            n(self.ru.left),
+            n(self.ru.limit),
+        );
+        if self.warnings > 0 {
+            let values = human::counted(self.warnings, "value or item does", "values or items do");
+            text.push_str(&format!(
+                "  warnings   {values} not fit their column; they are kept whole in `extra`\n"
+            ));
+        }
+        text
+    }
+
+    /// Why the run stopped early and how it goes on.
+    pub fn pause_sentence(&self) -> String {
+        let until = self.pause.as_ref().and_then(|pause| pause.at).map(human::moment);
+        let why = match (self.pause.as_ref().map(|pause| pause.reason), until) {
+            (Some("budget"), Some(until)) => format!("the budget of this window is spent; it refills at {until}"),
+            (Some("hold"), Some(until)) => format!("the service asked for quiet until {until}"),
+            _ => "stopped as asked; everything read so far is stored".into(),
+        };
+        format!("{why}\nhint: `crm-mirror sync` goes on from there")
+    }
+}

@@ -1,0 +1,201 @@
+//! `crm-mirror verify`: the mirror held against the service, now.
+
+use std::sync::Arc;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use serde::Serialize;
+
+use super::exit::Exit;
+use super::failure::Failure;
+use super::output::Column;
+use super::progress::Progress;
+use super::session::{self, Session, Setup};
+use super::signals::Signals;
+use super::{Global, human, logging, output};
+use crate::model::{Object, Resource};
+use crate::sync::findings::{Difference, Findings, Kind};
+use crate::sync::{Report, Verify};
+
+/// Differences that are printed for people; JSON has them all, up to a thousand an object.
+const SHOWN: usize = 50;
+
+/// Hold the mirror against the service: count ranges, or compare every record, and say what differs.
+///
+/// Without --full, records are counted in ranges of time, here and there, for at most 32 RU per object; where a range
+/// disagrees, its records are compared one by one. Changes since the last run are fetched first: they are no difference.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "Example:\n  crm-mirror verify\n  crm-mirror verify contacts --full --repair")]
+pub struct VerifyArgs {
+    /// What to verify [default: contacts and companies].
+    #[arg(value_name = "OBJECT", value_parser = objects())]
+    objects: Vec<Resource>,
+    /// Compare every listed field of every record, at 1 RU per 100 records.
+    #[arg(long)]
+    full: bool,
+    /// Mend what differs.
+    #[arg(long)]
+    repair: bool,
+    /// With --repair: remove whatever the service no longer has, even if it looks like an outage.
+    #[arg(long, requires = "repair")]
+    accept_removals: bool,
+    /// Print the result as one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+fn objects() -> impl TypedValueParser<Value = Resource> {
+    PossibleValuesParser::new(Object::ALL.map(|object| object.resource().word()))
+        .try_map(|word| Resource::from_word(&word).ok_or("no such object"))
+}
+
+/// The result, as JSON has it.
+#[derive(Serialize)]
+struct Document<'a> {
+    run: i64,
+    ru: u64,
+    repaired: bool,
+    objects: Vec<OfObject<'a>>,
+    notes: &'a [String],
+}
+
+#[derive(Serialize)]
+struct OfObject<'a> {
+    object: &'static str,
+    clean: bool,
+    #[serde(flatten)]
+    findings: &'a Findings,
+}
+
+/// Carries `verify` out.
+///
+/// # Errors
+/// What ended the verification and will not mend itself by waiting.
+pub fn run(global: &Global, args: &VerifyArgs) -> Result<Exit, Failure> {
+    let config = global.load()?;
+    let setup = Setup::from_config(&config, false)?;
+    let progress = Progress::of_process();
+    logging::start(&config.log, &progress);
+    let verify = Verify {
+        resources: args.objects.clone(),
+        full: args.full,
+        repair: args.repair,
+        accept_removals: args.accept_removals,
+    };
+    let runtime = session::runtime()?;
+    let (report, found) = runtime.block_on(async {
+        let mut signals = Signals::listen()?;
+        let session = Session::open(setup, Arc::new(progress)).await?;
+        let verified = session.verify(&verify, "manual", &mut signals).await;
+        if !matches!(&verified, Err(failure) if failure.exit() == Exit::Paused) {
+            session.close().await;
+        }
+        verified
+    })?;
+    runtime.shutdown_background();
+    if args.json {
+        output::json(&document(&report, &found, args.repair))?;
+    } else {
+        print(&report, &found, args.repair)?;
+    }
+    Ok(ending(&report, &found, args.repair))
+}
+
+fn document<'a>(report: &'a Report, found: &'a [(Object, Findings)], repaired: bool) -> Document<'a> {
+    let objects = found.iter().map(|(object, findings)| OfObject {
+        object: object.word(),
+        clean: findings.is_clean(),
+        findings,
+    });
+    Document {
+        run: report.run,
+        ru: report.tally.ru.get(),
+        repaired,
+        objects: objects.collect(),
+        notes: &report.warnings,
+    }
+}
+
+fn print(report: &Report, found: &[(Object, Findings)], repaired: bool) -> Result<(), Failure> {
+    for (object, findings) in found {
+        let how = format!(
+            "{} counted, {} compared",
+            human::counted(findings.ranges, "range", "ranges"),
+            human::counted(findings.compared, "record", "records")
+        );
+        let verdict = if findings.is_clean() {
+            "equal to the service".to_string()
+        } else {
+            let mended = if repaired { ", mended" } else { "" };
+            format!(
+                "{} missing here, {} lingering here, {} with other values{mended}",
+                human::count(findings.missing),
+                human::count(findings.lingering),
+                human::count(findings.stale)
+            )
+        };
+        output::text(&format!("{}: {verdict} ({how})", object.resource()))?;
+    }
+    let rows: Vec<Vec<String>> = found
+        .iter()
+        .flat_map(|(_, findings)| &findings.differences)
+        .flat_map(lines)
+        .collect();
+    if !rows.is_empty() {
+        let columns = ["object", "id", "difference", "column", "here", "there"].map(Column::Left);
+        let more = rows.len().saturating_sub(SHOWN);
+        output::table(&columns, rows.into_iter().take(SHOWN))?;
+        if more > 0 {
+            output::text(&format!("… and {} more; `--json` has them", human::count(more as u64)))?;
+        }
+    }
+    Ok(output::text(&format!("{} spent", human::ru(report.tally.ru)))?)
+}
+
+/// A difference as lines of the table: one for each field.
+fn lines(difference: &Difference) -> Vec<Vec<String>> {
+    let kind = match difference.kind {
+        Kind::Missing => "missing",
+        Kind::Lingering => "lingering",
+        Kind::Stale => "stale",
+    };
+    let line = |column: &str, here: String, there: String| {
+        vec![
+            difference.object.to_string(),
+            difference.id.to_string(),
+            kind.to_string(),
+            column.to_string(),
+            here,
+            there,
+        ]
+    };
+    if difference.fields.is_empty() {
+        return vec![line("", String::new(), String::new())];
+    }
+    let short = |value: &serde_json::Value| value.to_string().chars().take(40).collect();
+    difference
+        .fields
+        .iter()
+        .map(|field| line(&field.column, short(&field.here), short(&field.there)))
+        .collect()
+}
+
+fn ending(report: &Report, found: &[(Object, Findings)], repaired: bool) -> Exit {
+    for note in &report.warnings {
+        output::note(&format!("warning: {note}"));
+    }
+    for (resource, scope) in &report.missing_scopes {
+        output::note(&format!(
+            "warning: {resource} were not verified: the key lacks `{scope}`"
+        ));
+    }
+    if report.pause.is_some() {
+        output::note("stopped before the end, for budget or a hold\nhint: run it again later");
+        return Exit::Paused;
+    }
+    let clean = found.iter().all(|(_, findings)| findings.is_clean());
+    if clean || repaired {
+        return Exit::Done;
+    }
+    output::note("hint: `crm-mirror verify --repair` mends what differs");
+    Exit::Differences
+}

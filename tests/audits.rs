@@ -1,0 +1,271 @@
+//! Audits and verification: every kind of fault that is planted in a mirror is found by the check that should find it,
+//! for the RU that it may cost.
+
+mod support;
+
+use std::time::Duration;
+
+use crm_mirror::model::{Object, Resource};
+use crm_mirror::sandbox::{Asked, CursorKind, World, generate};
+use crm_mirror::sync::findings::Kind;
+use crm_mirror::sync::{Findings, Verify};
+use rusqlite::Connection;
+use serde_json::json;
+use support::{Crm, Mirror, noon};
+
+fn world_of(contacts: usize) -> World {
+    let mut world = World::new(noon().minus(Duration::from_secs(10_000_000)));
+    for n in 0..contacts {
+        let at = noon().minus(Duration::from_secs(9_000_000 - 60 * n as u64));
+        let created = at.to_wire();
+        world.create(
+            Object::Contact,
+            &json!({ "id": format!("c{n:06}"), "name": format!("Contact {n}"), "createdAt": created, "updatedAt": created }),
+        );
+    }
+    world
+}
+
+/// A copied and settled mirror without details, and an empty log.
+async fn settled(world: World) -> (Crm, Mirror) {
+    let crm = Crm::serve(world).await;
+    let mut mirror = Mirror::empty();
+    mirror.settings.details = false;
+    mirror.sync(&crm).await;
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    crm.wait(600);
+    crm.sandbox.clear_log();
+    (crm, mirror)
+}
+
+const AUDIT: Verify = Verify {
+    resources: Vec::new(),
+    full: false,
+    repair: false,
+    accept_removals: false,
+};
+
+fn contacts(verify: Verify) -> Verify {
+    Verify {
+        resources: vec![Resource::Contacts],
+        ..verify
+    }
+}
+
+/// Changes the file behind the program's back.
+fn plant(mirror: &Mirror, sql: &str) {
+    let conn = Connection::open(&mirror.path).unwrap();
+    assert!(conn.execute_batch(sql).is_ok(), "{sql}");
+}
+
+fn only(findings: Vec<(Object, Findings)>) -> Findings {
+    assert_eq!(findings.len(), 1);
+    findings.into_iter().next().unwrap().1
+}
+
+fn found(findings: &Findings) -> Vec<(String, Kind)> {
+    let mut found: Vec<_> = findings
+        .differences
+        .iter()
+        .map(|d| (d.id.to_string(), d.kind))
+        .collect();
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    found
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_removed_record_among_a_hundred_thousand_costs_at_most_sixty_requests() {
+    let (crm, mirror) = settled(world_of(100_000)).await;
+    let clean = only(mirror.verify(&crm, &contacts(AUDIT)).await.1);
+    assert!(clean.is_clean());
+    let cost = crm.charged();
+    assert!(
+        cost <= 32 + 1,
+        "a clean audit and the changes walk before it: {cost} RU"
+    );
+
+    crm.sandbox.with_world(|world| world.remove(Object::Contact, "c054321"));
+    crm.wait(600);
+    crm.sandbox.clear_log();
+    let (report, findings) = mirror.verify(&crm, &contacts(Verify { repair: true, ..AUDIT })).await;
+    assert_eq!(found(&only(findings)), [("c054321".to_string(), Kind::Lingering)]);
+    let cost = crm.charged();
+    assert!(cost <= 60, "{cost} RU");
+    assert_eq!(report.tally.ru.get(), cost);
+    assert_eq!(mirror.count("contacts"), 99_999);
+    assert_eq!(mirror.one("SELECT id FROM removed_records"), "'c054321'");
+}
+
+#[tokio::test]
+async fn one_lost_and_one_lingering_are_found_although_the_totals_agree() {
+    let (crm, mirror) = settled(world_of(5_000)).await;
+    crm.sandbox.with_world(|world| world.remove(Object::Contact, "c000700"));
+    plant(&mirror, "DELETE FROM contacts WHERE id = 'c004100'");
+    assert_eq!(mirror.count("contacts"), 4_999);
+    assert_eq!(crm.sandbox.world().count(Resource::Contacts), 4_999);
+    let findings = only(mirror.verify(&crm, &contacts(AUDIT)).await.1);
+    assert_eq!(
+        found(&findings),
+        [
+            ("c000700".to_string(), Kind::Lingering),
+            ("c004100".to_string(), Kind::Missing)
+        ]
+    );
+    assert_eq!(mirror.count("contacts"), 4_999, "told, not mended");
+    mirror.verify(&crm, &contacts(Verify { repair: true, ..AUDIT })).await;
+    mirror.assert_exact_lists(&crm);
+}
+
+#[tokio::test]
+async fn a_stale_row_is_found_by_its_updated_at() {
+    let (crm, mirror) = settled(world_of(5_000)).await;
+    crm.sandbox.with_world(|world| {
+        let early = noon().minus(Duration::from_secs(8_999_000));
+        world.edit_at(
+            Object::Contact,
+            "c003000",
+            &json!({ "name": "Moved back" }),
+            Some(early),
+        );
+    });
+    let findings = only(mirror.verify(&crm, &contacts(Verify { repair: true, ..AUDIT })).await.1);
+    assert_eq!(found(&findings), [("c003000".to_string(), Kind::Stale)]);
+    mirror.assert_exact_lists(&crm);
+}
+
+#[tokio::test]
+async fn records_without_a_date_are_a_range_of_their_own() {
+    let (crm, mirror) = settled(world_of(5_000)).await;
+    crm.sandbox.with_world(|world| {
+        world.set_updated_at(Object::Contact, "c003000", None);
+        world.create(
+            Object::Contact,
+            &json!({ "id": "dateless", "createdAt": null, "updatedAt": null }),
+        );
+    });
+    let findings = only(mirror.verify(&crm, &contacts(Verify { repair: true, ..AUDIT })).await.1);
+    assert_eq!(
+        found(&findings),
+        [
+            ("c003000".to_string(), Kind::Stale),
+            ("dateless".to_string(), Kind::Missing)
+        ]
+    );
+    mirror.assert_exact_lists(&crm);
+}
+
+#[tokio::test]
+async fn a_full_verification_names_every_field_of_every_record_that_differs() {
+    let (crm, mirror) = settled(generate(11, 1_000, 20, noon())).await;
+    let column = mirror.one(
+        "SELECT column_name FROM custom_field_definitions
+         WHERE object_type = 'contact' AND status = 'ACTIVE' AND data_type = 'SHORT_TEXT' LIMIT 1",
+    );
+    let column = column.trim_matches('\'');
+    plant(
+        &mirror,
+        &format!("UPDATE contacts SET {column} = 'wrong' WHERE rowid = 77"),
+    );
+    plant(&mirror, "UPDATE contacts SET name = 'Nobody' WHERE rowid = 78");
+    // One of each in the same range: counts by `createdAt` cannot see it.
+    plant(
+        &mirror,
+        "INSERT INTO contacts (id, name, created_at, updated_at, synced_at)
+         SELECT 'ghost', 'Ghost', created_at, updated_at, synced_at FROM contacts WHERE rowid = 80;
+         DELETE FROM contacts WHERE rowid = 80",
+    );
+    let full = contacts(Verify { full: true, ..AUDIT });
+    let findings = only(mirror.verify(&crm, &full).await.1);
+    assert_eq!((findings.missing, findings.lingering, findings.stale), (1, 1, 2));
+    let fields: Vec<&str> = findings
+        .differences
+        .iter()
+        .flat_map(|d| d.fields.iter().map(|f| f.column.as_str()))
+        .collect();
+    assert!(
+        fields.contains(&column) && fields.contains(&"name") && fields.len() == 2,
+        "{fields:?}"
+    );
+    let wrong = findings
+        .differences
+        .iter()
+        .flat_map(|d| &d.fields)
+        .find(|f| f.column == column)
+        .unwrap();
+    assert_eq!(wrong.here, json!("wrong"));
+    assert_eq!(
+        crm.charged(),
+        1 + 10 + 1,
+        "the changes walk, 1 RU per 100, and the ghost's confirmation"
+    );
+
+    let repaired = only(
+        mirror
+            .verify(
+                &crm,
+                &Verify {
+                    repair: true,
+                    ..full.clone()
+                },
+            )
+            .await
+            .1,
+    );
+    assert_eq!(repaired.count(), 4);
+    mirror.assert_exact_lists(&crm);
+    assert!(only(mirror.verify(&crm, &full).await.1).is_clean());
+}
+
+#[tokio::test]
+async fn every_audit_is_evidence_that_is_kept() {
+    let (crm, mirror) = settled(world_of(5_000)).await;
+    mirror.verify(&crm, &contacts(AUDIT)).await;
+    let kept = "SELECT count(*) || ' ' || sum(count_here = count_there) FROM audits WHERE dimension = 'updated_at'";
+    assert_eq!(mirror.one(kept), "'16 16'");
+    let evidence = mirror.one("SELECT value FROM state WHERE name = 'evidence:contact'");
+    assert!(
+        evidence.contains("\"by_record\":false") && evidence.contains("\"open\":0"),
+        "{evidence}"
+    );
+}
+
+#[tokio::test]
+async fn what_slipped_between_offset_pages_is_caught_by_the_count() {
+    let crm = Crm::serve(world_of(1_000)).await;
+    crm.sandbox.configure(|settings| settings.cursors = CursorKind::Offset);
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.details = false;
+    let mut asked_pages = 0;
+    // While the walk is under way, records behind it go: at each page's edge another slips through.
+    crm.sandbox.before_request(move |world: &mut World, asked: &Asked| {
+        if asked.lists(Resource::Contacts) && asked.param("cursor").is_some() {
+            asked_pages += 1;
+            if asked_pages == 3 {
+                world.remove(Object::Contact, "c000010");
+            }
+        }
+    });
+    mirror.sync(&crm).await;
+    mirror.assert_exact_lists(&crm);
+
+    // The same with changes: a record that changes once more moves ahead of the walk.
+    crm.wait(600);
+    crm.sandbox.with_world(|world| {
+        for n in 100..600 {
+            world.edit(Object::Contact, &format!("c{n:06}"), &json!({ "name": "Changed" }));
+        }
+    });
+    let mut asked_pages = 0;
+    crm.sandbox.before_request(move |world: &mut World, asked: &Asked| {
+        if asked.lists(Resource::Contacts) && asked.param("cursor").is_some() {
+            asked_pages += 1;
+            if asked_pages == 2 {
+                world.edit(Object::Contact, "c000110", &json!({ "name": "Once more" }));
+            }
+        }
+    });
+    crm.wait(120);
+    mirror.sync(&crm).await;
+    mirror.assert_exact_lists(&crm);
+}

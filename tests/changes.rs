@@ -1,0 +1,334 @@
+//! The changes walk: what changed is read once, what did not is not read at all.
+
+mod support;
+
+use std::time::Duration;
+
+use crm_mirror::model::{Object, Resource};
+use crm_mirror::sandbox::{Asked, Entry, Fault, Log, Rule, World, generate};
+use crm_mirror::sync::Plan;
+use serde_json::json;
+use support::{Crm, Mirror, noon};
+
+/// The pages of a list that were asked for, counts left out.
+fn pages(log: &Log, resource: Resource) -> Vec<Entry> {
+    let whole = |entry: &&Entry| entry.asked.lists(resource) && entry.asked.param("limit") == Some("100");
+    log.entries().iter().filter(whole).cloned().collect()
+}
+
+fn edit_all(crm: &Crm, object: Object, count: usize, name: &str) -> Vec<String> {
+    crm.sandbox.with_world(|world| {
+        let ids: Vec<String> = world.ids(object.resource()).into_iter().take(count).collect();
+        for id in &ids {
+            assert!(world.edit(object, id, &json!({ "name": name })));
+        }
+        ids
+    })
+}
+
+fn plain_world(contacts: usize) -> World {
+    let mut world = World::new(noon().minus(Duration::from_secs(100_000)));
+    for n in 0..contacts {
+        world.create(
+            Object::Contact,
+            &json!({ "id": format!("c{n:05}"), "name": format!("Contact {n}") }),
+        );
+    }
+    world
+}
+
+/// A copied and settled mirror, and an empty log.
+async fn settled(world: World) -> (Crm, Mirror) {
+    let crm = Crm::serve(world).await;
+    let mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    crm.wait(300);
+    mirror.sync(&crm).await;
+    crm.wait(300);
+    crm.sandbox.clear_log();
+    (crm, mirror)
+}
+
+#[tokio::test]
+async fn an_idle_run_costs_one_request_an_object_and_reads_no_row() {
+    let mut world = plain_world(10_000);
+    let now = world.now();
+    for id in world.ids(Resource::Contacts) {
+        world.set_updated_at(Object::Contact, &id, Some(now));
+    }
+    let crm = Crm::serve(world).await;
+    let mut mirror = Mirror::empty();
+    mirror.settings.details = false;
+    mirror.sync(&crm).await;
+    crm.wait(300);
+    mirror.sync(&crm).await;
+    let size: i64 = mirror.one("SELECT page_count FROM pragma_page_count").parse().unwrap();
+    crm.sandbox.clear_log();
+    for _ in 0..10 {
+        crm.wait(300);
+        let report = mirror.sync(&crm).await;
+        assert_eq!((report.tally.rows, report.tally.ru.get()), (0, 2));
+    }
+    assert_eq!(crm.sandbox.log().len(), 20);
+    let grown: i64 = mirror.one("SELECT page_count FROM pragma_page_count").parse().unwrap();
+    assert!(
+        grown - size <= 1,
+        "ten runs' records fit one page: {size} pages became {grown}"
+    );
+}
+
+#[tokio::test]
+async fn changed_records_cost_their_pages_and_their_details_and_nothing_twice() {
+    let (crm, mirror) = settled(generate(5, 600, 30, noon())).await;
+    let ids = edit_all(&crm, Object::Contact, 250, "Changed");
+    crm.wait(120);
+    let report = mirror.sync(&crm).await;
+    mirror.assert_exact(&crm);
+    let log = crm.sandbox.log();
+    assert_eq!(pages(&log, Resource::Contacts).len(), 3, "ceil(250 / 100)");
+    assert_eq!(log.details(Object::Contact), 250);
+    for id in ids {
+        let path = format!("/contacts/{id}");
+        assert_eq!(
+            log.entries().iter().filter(|entry| entry.asked.path == path).count(),
+            1,
+            "{id}"
+        );
+    }
+    assert_eq!(report.tally.ru, log.ru());
+    assert_eq!((report.tally.updated, report.tally.details), (250, 250));
+
+    crm.wait(120);
+    crm.sandbox.clear_log();
+    mirror.sync(&crm).await;
+    assert_eq!(crm.sandbox.log().len(), 2, "settled again");
+}
+
+#[tokio::test]
+async fn details_are_read_newest_first() {
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.limits.charge_failed = true;
+    let crm = Crm::serve(plain_world(20)).await;
+    crm.sandbox.with_world(|world| {
+        for (n, id) in world.ids(Resource::Contacts).into_iter().enumerate() {
+            let at = noon().minus(Duration::from_secs(1_000 - 10 * n as u64));
+            world.edit_at(Object::Contact, &id, &json!({}), Some(at));
+        }
+    });
+    mirror.sync(&crm).await;
+    let read: Vec<String> = crm
+        .sandbox
+        .log()
+        .entries()
+        .iter()
+        .filter_map(|entry| entry.asked.path.strip_prefix("/contacts/").map(String::from))
+        .collect();
+    let newest_first: String =
+        mirror.one("SELECT group_concat(id) FROM (SELECT id FROM contacts ORDER BY updated_at DESC)");
+    assert_eq!(format!("'{}'", read.join(",")), newest_first);
+}
+
+#[tokio::test]
+async fn a_refused_cursor_in_the_middle_of_a_tie_loses_no_row() {
+    let (crm, mirror) = settled(plain_world(350)).await;
+    let ids = edit_all(&crm, Object::Contact, 300, "Tied");
+    let now = crm.sandbox.world().now();
+    crm.sandbox.with_world(|world| {
+        for id in &ids {
+            world.set_updated_at(Object::Contact, id, Some(now));
+        }
+    });
+    crm.sandbox
+        .faults()
+        .add(Rule::new(Fault::RefusedCursor).on(Resource::Contacts).after(1));
+    crm.wait(120);
+    mirror.sync(&crm).await;
+    mirror.assert_exact(&crm);
+    let log = crm.sandbox.log();
+    let again: Vec<_> = pages(&log, Resource::Contacts)
+        .into_iter()
+        .filter(|entry| entry.asked.param("filter[updatedAt][gte]").is_some())
+        .collect();
+    assert!(!again.is_empty(), "goes on with gte: the tie is read again");
+    assert_eq!(
+        mirror.one("SELECT times FROM service_oddities WHERE kind = 'refused_cursor'"),
+        "1"
+    );
+}
+
+#[tokio::test]
+async fn a_row_that_was_committed_late_is_read_by_the_next_run() {
+    let (crm, mirror) = settled(plain_world(5)).await;
+    edit_all(&crm, Object::Contact, 1, "On time");
+    mirror.sync(&crm).await;
+    let late = crm.sandbox.world().ids(Resource::Contacts)[3].clone();
+    crm.wait(20);
+    crm.sandbox.with_world(|world| {
+        let before_the_run = world.now().minus(Duration::from_secs(40));
+        world.edit_at(Object::Contact, &late, &json!({ "name": "Late" }), Some(before_the_run));
+    });
+    mirror.sync(&crm).await;
+    mirror.assert_exact(&crm);
+}
+
+#[tokio::test]
+async fn a_row_dated_in_the_future_hides_no_later_change() {
+    let (crm, mirror) = settled(plain_world(5)).await;
+    let ids = crm.sandbox.world().ids(Resource::Contacts);
+    crm.sandbox.with_world(|world| {
+        let ahead = world.now().plus(Duration::from_secs(90 * 86_400));
+        world.edit_at(Object::Contact, &ids[0], &json!({ "name": "Ahead" }), Some(ahead));
+    });
+    mirror.sync(&crm).await;
+    mirror.assert_exact(&crm);
+    crm.wait(600);
+    edit_all(&crm, Object::Contact, 5, "After");
+    mirror.sync(&crm).await;
+    mirror.assert_exact(&crm);
+}
+
+#[tokio::test]
+async fn timestamps_of_other_precision_are_neither_lost_nor_read_for_ever() {
+    let crm = Crm::serve(plain_world(3)).await;
+    let ids = crm.sandbox.world().ids(Resource::Contacts);
+    crm.sandbox.with_world(|world| {
+        // Served with nine digits: the column holds six, `extra` all of them.
+        world.set_raw(
+            Object::Contact,
+            &ids[1],
+            "updatedAt",
+            "\"2026-03-04T11:00:00.123456789Z\"",
+        );
+    });
+    let mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    let id = &ids[1];
+    assert_eq!(
+        mirror.one(&format!("SELECT updated_at FROM contacts WHERE id = '{id}'")),
+        "'2026-03-04T11:00:00.123456Z'"
+    );
+    assert_eq!(
+        mirror.one(&format!("SELECT extra FROM contacts WHERE id = '{id}'")),
+        "'{\"updatedAt\":\"2026-03-04T11:00:00.123456789Z\"}'"
+    );
+    crm.wait(600);
+    crm.sandbox.clear_log();
+    mirror.sync(&crm).await;
+    let log = crm.sandbox.log();
+    let asked = pages(&log, Resource::Contacts)[0].asked.clone();
+    assert_eq!(
+        asked.param("filter[updatedAt][gt]"),
+        Some("2026-03-04T11:00:00.123456789Z"),
+        "not one digit is lost"
+    );
+}
+
+#[tokio::test]
+async fn a_walk_under_constant_churn_ends_and_the_next_one_takes_the_rest() {
+    let (crm, mirror) = settled(plain_world(120)).await;
+    crm.sandbox.configure(|settings| settings.page_cap = Some(2));
+    let clock = crm.clock.clone();
+    let mut n = 0_usize;
+    // Every request finds two more records changed: the walk alone would never end.
+    crm.sandbox.before_request(move |world: &mut World, asked: &Asked| {
+        if asked.lists(Resource::Contacts) {
+            let ids = world.ids(Resource::Contacts);
+            for _ in 0..2 {
+                clock.advance(Duration::from_secs(1));
+                world.set_now(crm_mirror::model::Clock::now(&clock));
+                world.edit(
+                    Object::Contact,
+                    &ids[n % ids.len()],
+                    &json!({ "name": format!("Churn {n}") }),
+                );
+                n += 1;
+            }
+        }
+    });
+    edit_all(&crm, Object::Contact, 10, "First");
+    mirror.sync(&crm).await;
+    assert!(crm.sandbox.log().lists(Resource::Contacts) < 200, "the run ended");
+    crm.sandbox.clear_hook();
+    crm.wait(120);
+    mirror.sync(&crm).await;
+    mirror.assert_exact(&crm);
+}
+
+#[tokio::test]
+async fn what_changed_is_remembered_field_by_field_and_removals_too() {
+    let (crm, mirror) = settled(plain_world(3)).await;
+    assert_eq!(mirror.count("changes"), 0, "the first copy is no change");
+    let ids = crm.sandbox.world().ids(Resource::Contacts);
+    crm.sandbox.with_world(|world| {
+        world.edit(
+            Object::Contact,
+            &ids[0],
+            &json!({ "name": "Renamed", "notes": "Called" }),
+        );
+        world.create(Object::Contact, &json!({ "id": "new", "name": "New" }));
+    });
+    crm.wait(120);
+    mirror.sync(&crm).await;
+    let name = format!(
+        "SELECT json_extract(fields, '$.name') FROM changes WHERE record_id = '{}' AND kind = 'update' ORDER BY seq",
+        ids[0]
+    );
+    assert_eq!(mirror.one(&name), "'[\"Contact 0\",\"Renamed\"]'");
+    let notes = format!(
+        "SELECT json_extract(fields, '$.notes') FROM changes WHERE record_id = '{}' AND kind = 'update'
+         AND json_extract(fields, '$.notes') IS NOT NULL",
+        ids[0]
+    );
+    assert_eq!(mirror.one(&notes), "'[null,\"Called\"]'");
+    assert_eq!(
+        mirror.one("SELECT json_extract(fields, '$.name') FROM changes WHERE kind = 'insert'"),
+        "'[null,\"New\"]'"
+    );
+    crm.sandbox.with_world(|world| world.remove(Object::Contact, &ids[1]));
+    mirror
+        .run(&crm, &Plan::resync().of(&[Resource::Contacts]))
+        .await
+        .unwrap();
+    let removed = format!(
+        "SELECT json_extract(fields, '$.name') FROM changes WHERE kind = 'remove' AND record_id = '{}'",
+        ids[1]
+    );
+    assert_eq!(mirror.one(&removed), "'[\"Contact 1\",null]'");
+    let record = format!(
+        "SELECT json_extract(record, '$.name') FROM removed_records WHERE id = '{}'",
+        ids[1]
+    );
+    assert_eq!(mirror.one(&record), "'Contact 1'");
+    crm.sandbox
+        .with_world(|world| world.create(Object::Contact, &json!({ "id": ids[1], "name": "Back" })));
+    crm.wait(120);
+    mirror.sync(&crm).await;
+    assert_eq!(
+        mirror.count("removed_records"),
+        0,
+        "a record that comes back leaves the removed ones"
+    );
+    mirror.assert_exact(&crm);
+}
+
+#[tokio::test]
+async fn history_is_forgotten_after_its_time_and_not_before() {
+    let (crm, mut mirror) = settled(plain_world(3)).await;
+    edit_all(&crm, Object::Contact, 3, "Early");
+    mirror.sync(&crm).await;
+    let early = mirror.count("changes");
+    assert!(early >= 3);
+    crm.wait(86_400);
+    edit_all(&crm, Object::Contact, 1, "Later");
+    mirror.settings.retention = Some(Duration::from_secs(2 * 86_400));
+    mirror.sync(&crm).await;
+    assert!(mirror.count("changes") > early);
+    mirror.settings.retention = Some(Duration::from_secs(3_600));
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    let left = mirror.count("changes");
+    assert!(left > 0 && left < early, "{left}");
+    crm.wait(86_400);
+    mirror.sync(&crm).await;
+    assert_eq!(mirror.count("changes"), 0);
+}

@@ -1,0 +1,52 @@
+//! `demo`: no key, no configuration, and a mirror at the end.
+
+use crate::binary::{Place, Service};
+
+#[test]
+fn it_shows_every_step_and_leaves_a_mirror() {
+    // Not even a broken environment is read.
+    let place = Place::empty().set("CRM_MIRROR_SYNC__NONSENSE", "1");
+    for _ in 0..2 {
+        // The second time it replaces its own file.
+        let ended = place.run("demo --path demo.db").done();
+        assert!(ended.err.is_empty(), "{}", ended.err);
+        for part in [
+            "First copy.",
+            " 1 new, 4 changed, 0 removed; 5 details",
+            " 0 new, 0 changed, 1 removed",
+            "decimal_sum(cf_credit_limit)",
+            "Chief Data Officer",
+            "sqlite3 demo.db",
+        ] {
+            assert!(ended.out.contains(part), "{part}\n{}", ended.out);
+        }
+        assert!(
+            ended.out.lines().all(|line| line.chars().count() <= 120),
+            "{}",
+            ended.out
+        );
+    }
+    let place = place
+        .set("CRM_MIRROR_DATABASE__PATH", "demo.db")
+        .unset("CRM_MIRROR_SYNC__NONSENSE");
+    assert_eq!(place.ask("SELECT count(*) FROM contacts"), "600");
+    assert_eq!(place.ask("SELECT count(*) FROM removed_records"), "1");
+    assert_eq!(
+        place.ask("SELECT group_concat(outcome) FROM sync_runs"),
+        "\"done,done,done\""
+    );
+}
+
+#[test]
+fn it_replaces_no_mirror_but_its_own() {
+    let service = Service::with(5, 1);
+    let place = Place::of(&service);
+    place.run("sync").done();
+    let ended = place.run("demo --path mirror.db").code(74);
+    assert!(
+        ended.err.contains("a mirror that the demo did not make"),
+        "{}",
+        ended.err
+    );
+    assert_eq!(place.ask("SELECT count(*) FROM contacts"), "5");
+}

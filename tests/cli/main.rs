@@ -1,0 +1,13 @@
+//! The program as people and scripts meet it: the real binary against a sandbox in this process.
+
+#![expect(clippy::unwrap_used, reason = "a test's helpers may fail as its tests do")]
+
+mod bad_input;
+mod binary;
+mod demo;
+mod readme;
+mod runs;
+mod sandbox;
+mod sql;
+mod status;
+mod stopping;

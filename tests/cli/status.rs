@@ -1,0 +1,69 @@
+//! `status`: from the file alone, also while another process writes it.
+
+use crm_mirror::store::Store;
+use serde_json::json;
+
+use crate::binary::{Place, Service};
+
+#[test]
+fn without_a_mirror_it_says_so() {
+    let place = Place::empty();
+    let ended = place.run("status").code(74);
+    assert_eq!(
+        ended.err,
+        "error: there is no mirror at mirror.db yet\nhint: `crm-mirror sync` makes the first copy\n"
+    );
+    assert!(place.files().is_empty());
+}
+
+#[test]
+fn it_tells_what_is_here_and_asks_nothing() {
+    let service = Service::with(130, 12);
+    let place = Place::of(&service);
+    place.run("sync").done();
+    let spent = service.sandbox.log().ru().get();
+    service.sandbox.clear_log();
+    // Another process may have it open for writing; neither key nor address is needed.
+    let writer = Store::open(&place.path("mirror.db")).unwrap();
+    let place = place.unset("CRM_MIRROR_API__KEY").unset("CRM_MIRROR_API__BASE_URL");
+    let text = place.run("status").done().out;
+    let status = place.run("status --json").done().json();
+    drop(writer);
+    assert!(service.sandbox.log().is_empty());
+    for part in [
+        "contacts",
+        "130",
+        "companies",
+        "team-members",
+        "custom-fields",
+        "just now",
+        "RU  ",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    assert!(text.lines().all(|line| line.len() <= 120), "{text}");
+    let contacts = &status["objects"][0];
+    assert_eq!(contacts["object"], "contacts");
+    assert_eq!(
+        (&contacts["rows"], &contacts["details_current"]),
+        (&json!(130), &json!(130))
+    );
+    assert_eq!(
+        (&contacts["details_pending"], &contacts["removed"]),
+        (&json!(0), &json!(0))
+    );
+    assert!(contacts["complete_as_of"].as_str().unwrap().ends_with('Z'));
+    assert_eq!(status["ru"]["total"], json!(spent));
+    assert_eq!(status["runs"][0]["outcome"], "done");
+    assert!(status["bytes"].as_u64().unwrap() > 100_000);
+}
+
+#[test]
+fn a_file_that_is_no_mirror_is_left_alone() {
+    let place = Place::empty();
+    std::fs::write(place.path("notes.txt"), "notes").unwrap();
+    let before = place.files();
+    let ended = place.run("status --database notes.txt").code(74);
+    assert!(ended.err.contains("notes.txt is not a mirror"), "{}", ended.err);
+    assert_eq!(place.files(), before);
+}

@@ -1,0 +1,127 @@
+//! Holds: when the service asks for quiet, nobody asks anything.
+
+mod support;
+
+use std::time::Duration;
+
+use crm_mirror::model::Clock;
+use crm_mirror::sandbox::{Fault, Rule, generate};
+use crm_mirror::store::RunOutcome;
+use crm_mirror::sync::{Pause, Plan, SyncError};
+use support::{Crm, Mirror, noon};
+
+fn held(body: u64) -> Fault {
+    Fault::TooMany {
+        body: Some(body),
+        header: None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_asks_anything_until_the_hold_is_over() {
+    let crm = Crm::serve(generate(41, 300, 20, noon())).await;
+    let mirror = Mirror::empty();
+    // In the middle of the details, with four workers.
+    crm.sandbox.faults().add(Rule::new(held(7)).records().after(50));
+    let report = mirror.sync(&crm).await;
+    assert_eq!(report.outcome, RunOutcome::Done);
+    mirror.assert_exact(&crm);
+    let log = crm.sandbox.log();
+    let refused = log.entries().iter().find(|entry| entry.status == Some(429)).unwrap().at;
+    let over = refused.plus(Duration::from_secs(7));
+    assert!(
+        log.entries()
+            .iter()
+            .all(|entry| entry.at <= refused || entry.at >= over)
+    );
+    assert!(log.entries().iter().any(|entry| entry.at >= over), "then it goes on");
+}
+
+#[tokio::test]
+async fn a_long_hold_ends_the_run_and_binds_the_next_process() {
+    let crm = Crm::serve(generate(42, 250, 3, noon())).await;
+    let mut mirror = Mirror::empty();
+    mirror.patience = Duration::from_secs(5);
+    crm.sandbox.faults().add(
+        Rule::new(Fault::TooMany {
+            body: None,
+            header: Some(90),
+        })
+        .lists()
+        .with_cursor(),
+    );
+    let until = crm.clock.now().plus(Duration::from_secs(90));
+    let report = mirror.sync(&crm).await;
+    assert_eq!(
+        (report.outcome, report.pause),
+        (RunOutcome::Paused, Some(Pause::Hold(until)))
+    );
+    crm.sandbox.clear_log();
+    crm.wait(30);
+    let again = mirror.sync(&crm).await;
+    assert_eq!(again.pause, Some(Pause::Hold(until)));
+    assert!(crm.sandbox.log().is_empty(), "not one request");
+    crm.wait(60);
+    assert_eq!(mirror.sync(&crm).await.outcome, RunOutcome::Done);
+    mirror.assert_exact(&crm);
+    assert_eq!(mirror.count("state WHERE name = 'hold'"), 0, "the hold is over");
+}
+
+#[tokio::test]
+async fn refusals_that_name_no_time_wait_longer_each_time() {
+    let crm = Crm::serve(generate(43, 5, 2, noon())).await;
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.patience = Duration::from_secs(1_000);
+    crm.sandbox.faults().add(
+        Rule::new(Fault::TooMany {
+            body: None,
+            header: None,
+        })
+        .times(3),
+    );
+    mirror.sync(&crm).await;
+    mirror.assert_exact(&crm);
+    let times: Vec<_> = crm
+        .sandbox
+        .log()
+        .entries()
+        .iter()
+        .take(4)
+        .map(|entry| entry.at)
+        .collect();
+    let waits: Vec<u64> = times.windows(2).map(|pair| pair[1].since(pair[0]).as_secs()).collect();
+    assert!(waits[0] >= 5 && waits[1] >= 10 && waits[2] >= 20, "{waits:?}");
+}
+
+#[tokio::test]
+async fn a_missing_scope_skips_its_object_and_names_it() {
+    let crm = Crm::serve(generate(44, 20, 5, noon())).await;
+    let mut mirror = Mirror::empty();
+    mirror.key = Some(
+        crm.sandbox
+            .add_key(&["companies:read", "custom-fields:read", "team-members:read"]),
+    );
+    let report = mirror.sync(&crm).await;
+    assert_eq!(report.outcome, RunOutcome::Done);
+    let named: Vec<&str> = report.missing_scopes.iter().map(|(_, scope)| *scope).collect();
+    assert_eq!(named, ["contacts:read"]);
+    assert_eq!((mirror.count("contacts"), mirror.count("companies")), (0, 5));
+    // The scope comes: the object is copied as if nothing had been.
+    mirror.key = None;
+    mirror.sync(&crm).await;
+    mirror.assert_exact(&crm);
+}
+
+#[tokio::test]
+async fn a_refused_key_stops_everything_at_the_first_request() {
+    let crm = Crm::serve(generate(45, 20, 5, noon())).await;
+    let mut mirror = Mirror::empty();
+    mirror.key = Some("crm_test_v1_of_somebody_else".into());
+    let error = mirror.run(&crm, &Plan::sync()).await.unwrap_err();
+    assert!(matches!(error, SyncError::Api { .. }));
+    assert_eq!(crm.sandbox.log().len(), 1, "no hammering");
+    assert!(!format!("{error:?} {error}").contains("somebody_else"));
+    mirror.key = Some(crm.sandbox.add_key(&[]));
+    let error = mirror.run(&crm, &Plan::sync()).await.unwrap_err();
+    assert!(matches!(error, SyncError::NoScope { .. }), "{error:?}");
+}

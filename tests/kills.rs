@@ -1,0 +1,155 @@
+//! A hundred kills: the program is ended by SIGKILL at random requests of first copies, changes, sweeps and details,
+//! and the mirror is exact at the end all the same; nothing that was stored is read again, and the ledger is right.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crm_mirror::model::{Instant, Object, Resource, SystemClock};
+use crm_mirror::sandbox::{Asked, Sandbox, World, generate};
+use serde_json::json;
+use support::truth;
+
+const KILLS: u64 = 100;
+const WALKERS: u64 = 4;
+
+struct Scene {
+    sandbox: Sandbox,
+    base_url: String,
+    key: String,
+    dir: tempfile::TempDir,
+}
+
+impl Scene {
+    fn start(&self, verb: &str) -> Child {
+        Command::new(env!("CARGO_BIN_EXE_crm-mirror"))
+            .args([verb, "--log-level", "error"])
+            .current_dir(self.dir.path())
+            .env_clear()
+            .env("CRM_MIRROR_API__BASE_URL", &self.base_url)
+            .env("CRM_MIRROR_API__KEY", &self.key)
+            .env("CRM_MIRROR_BUDGET__LIMIT", "1000000")
+            .env("CRM_MIRROR_BUDGET__CHARGE_FAILED", "false")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap()
+    }
+
+    /// Runs a verb and kills it when it makes its request number `at`. Says whether it came to that.
+    fn killed_at(&self, verb: &str, at: u64) -> bool {
+        let child: Arc<Mutex<Option<Child>>> = Arc::default();
+        let (victim, mut asked) = (child.clone(), 0);
+        self.sandbox.before_request(move |_: &mut World, _: &Asked| {
+            asked += 1;
+            if asked == at
+                && let Some(child) = victim.lock().unwrap().as_mut()
+            {
+                child.kill().unwrap();
+            }
+        });
+        // Held until the child is known, so that no request can come before.
+        let mut known = child.lock().unwrap();
+        *known = Some(self.start(verb));
+        drop(known);
+        // The hook needs the lock to kill: the child is looked at in turns.
+        loop {
+            let ended = child.lock().unwrap().as_mut().unwrap().try_wait().unwrap();
+            if let Some(status) = ended {
+                self.sandbox.clear_hook();
+                return status.code().is_none();
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    fn path(&self) -> std::path::PathBuf {
+        self.dir.path().join("mirror.db")
+    }
+}
+
+#[test]
+fn a_hundred_kills_end_in_an_exact_mirror_and_a_right_ledger() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let now = Instant::system_now();
+    let sandbox = Sandbox::new(
+        generate(51, 260, 30, now.minus(Duration::from_secs(7_200))),
+        Arc::new(SystemClock),
+    );
+    sandbox.configure(|settings| {
+        settings.gzip = false;
+        settings.page_cap = Some(9);
+    });
+    let running = runtime.block_on(sandbox.start(0)).unwrap();
+    let scene = Scene {
+        key: sandbox.full_key(),
+        base_url: running.base_url.clone(),
+        sandbox,
+        dir: tempfile::tempdir().unwrap(),
+    };
+    let mut rng = fastrand::Rng::with_seed(77);
+    let mut kills = 0;
+    let mut rounds = 0;
+    while kills < KILLS {
+        rounds += 1;
+        assert!(rounds < 10 * KILLS, "{kills} kills only");
+        let verb = if rounds % 9 == 0 { "resync" } else { "sync" };
+        kills += u64::from(scene.killed_at(verb, 1 + rng.u64(0..25)));
+        if rounds % 3 == 0 {
+            scene.sandbox.with_world(|world| {
+                let ids = world.ids(Resource::Contacts);
+                for _ in 0..8 {
+                    let id = &ids[rng.usize(0..ids.len())];
+                    world.edit(
+                        Object::Contact,
+                        id,
+                        &json!({ "name": format!("Round {rounds}"), "notes": "edited" }),
+                    );
+                }
+                if rounds % 12 == 0 {
+                    world.remove(Object::Contact, &ids[rng.usize(0..ids.len())]);
+                }
+            });
+        }
+    }
+    for verb in ["sync", "resync"] {
+        assert!(scene.start(verb).wait().unwrap().success(), "{verb}");
+    }
+    let conn = rusqlite::Connection::open(scene.path()).unwrap();
+    let differences = truth::differences(&conn, &scene.sandbox, true);
+    assert!(
+        differences.is_empty(),
+        "{}",
+        differences[..differences.len().min(12)].join("\n")
+    );
+
+    let ledger: String = conn
+        .query_row("SELECT value FROM state WHERE name = 'ledger'", [], |row| row.get(0))
+        .unwrap();
+    let ledger = serde_json::from_str::<serde_json::Value>(&ledger).unwrap()["total"]
+        .as_u64()
+        .unwrap();
+    let charged = scene.sandbox.log().ru().get();
+    assert!(
+        ledger >= charged,
+        "the ledger says {ledger}, the service charged {charged}"
+    );
+    assert!(
+        ledger <= charged + kills * WALKERS,
+        "the ledger says {ledger}, the service charged {charged}"
+    );
+
+    // A page of the first copy is asked for once, and once more for each kill that met it on its way.
+    let mut asked = BTreeMap::new();
+    for entry in scene.sandbox.log().entries() {
+        let first_copy = entry.asked.param("sort") == Some("createdAt") && entry.asked.lists(Resource::Contacts);
+        if let (true, Some(cursor)) = (first_copy, entry.asked.param("cursor")) {
+            *asked.entry(cursor.to_string()).or_insert(0_u64) += 1;
+        }
+    }
+    let again: u64 = asked.values().map(|times| times - 1).sum();
+    assert!(again <= 2 * kills, "{again} pages were read again after {kills} kills");
+}

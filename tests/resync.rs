@@ -1,0 +1,65 @@
+//! A resync of an unchanged mirror reads every record and writes next to nothing.
+
+mod support;
+
+use crm_mirror::model::{Object, Resource};
+use crm_mirror::sandbox::generate;
+use crm_mirror::sync::Plan;
+use support::{Crm, Mirror, noon};
+
+/// Bytes that the mirror's writer threads have handed to the system so far.
+fn written() -> u64 {
+    let mut sum = 0;
+    for task in std::fs::read_dir("/proc/self/task").unwrap() {
+        let task = task.unwrap().path();
+        if std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "mirror-writer") {
+            let io = std::fs::read_to_string(task.join("io")).unwrap();
+            let line = io.lines().find(|line| line.starts_with("wchar:")).unwrap();
+            sum += line["wchar:".len()..].trim().parse::<u64>().unwrap();
+        }
+    }
+    sum
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn resyncing_an_unchanged_mirror_rewrites_nothing() {
+    const CONTACTS: usize = 50_000;
+    let crm = Crm::serve(generate(23, CONTACTS, 50, noon())).await;
+    let mut mirror = Mirror::empty();
+    mirror.settings.details = false;
+    mirror.sync(&crm).await;
+    crm.wait(600);
+    crm.sandbox.clear_log();
+    let size = std::fs::metadata(&mirror.path).unwrap().len();
+    let version = mirror.one("SELECT group_concat(synced_at) FROM (SELECT DISTINCT synced_at FROM contacts)");
+
+    let store = crm_mirror::store::Store::open(&mirror.path).unwrap();
+    let before = written();
+    let report = mirror
+        .run_on_open(store.clone(), &crm, &Plan::resync().of(&[Resource::Contacts]))
+        .await
+        .unwrap();
+    let bytes = written() - before;
+    store.close().await;
+
+    eprintln!("wrote {bytes} of {size}: {:.2} %", bytes as f64 * 100.0 / size as f64);
+    assert_eq!(
+        (report.tally.inserted, report.tally.updated, report.tally.removed),
+        (0, 0, 0)
+    );
+    assert_eq!(
+        mirror.one("SELECT group_concat(synced_at) FROM (SELECT DISTINCT synced_at FROM contacts)"),
+        version
+    );
+    assert!(bytes * 100 < size * 2, "wrote {bytes} bytes into a file of {size}");
+    let log = crm.sandbox.log();
+    let pages = log
+        .entries()
+        .iter()
+        .filter(|e| e.asked.lists(Resource::Contacts) && e.asked.param("limit") == Some("100"));
+    let pages = pages.count();
+    let least = CONTACTS.div_ceil(100);
+    // The changes walk, and a part page for each of four slices and the dateless one.
+    assert!(pages >= least && pages <= least + 1 + 5, "{pages} pages for {least}");
+    assert!(log.details(Object::Contact) == 0);
+}
