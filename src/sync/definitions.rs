@@ -123,7 +123,7 @@ impl Engine {
             .store
             .write(move |batch| {
                 let redefined = batch.apply_definitions(object, &records, asked_at)?;
-                // With the columns themselves: a kill in between would leave them empty for good.
+                // In the same transaction: a column that is new must not be forgotten before it is filled.
                 super::fill::want(batch, &redefined.to_fill)?;
                 Ok(redefined)
             })

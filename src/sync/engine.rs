@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::error::{Pause, SyncError};
+use super::fill::wanted_sweep;
 use super::observe::{Event, Observer};
 use super::purse::Purse;
 use super::removals::Removals;
@@ -293,10 +294,13 @@ impl Engine {
             if phase == Phase::Kept {
                 self.guard(resource, self.walk_changes(object).await)?;
             }
-            if !self.is_skipped(resource)
-                && let Some(needs_sweep) = self.guard(resource, self.fill_columns(object).await)?
-            {
-                sweep |= needs_sweep;
+            if !self.is_skipped(resource) {
+                self.guard(resource, self.fill_columns(object).await)?;
+                sweep |= self
+                    .store
+                    .write(move |batch| batch.state(&wanted_sweep(object)))
+                    .await?
+                    == Some(true);
             }
             if !self.is_skipped(resource) && phase == Phase::Kept {
                 self.guard(resource, self.carry_out_checks(object, Dimension::UpdatedAt).await)?;

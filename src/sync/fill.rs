@@ -16,6 +16,11 @@ use crate::store::{Batch, Phase, StoreError};
 
 const ENTRY: &str = "fill";
 
+/// The state entry that says that only a sweep can fill a column of an object.
+pub(super) fn wanted_sweep(object: Object) -> String {
+    format!("wanted_sweep:{object}")
+}
+
 /// Columns that wait for their values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Wanted(Vec<(Object, FieldKey)>);
@@ -38,11 +43,11 @@ pub(super) fn want(batch: &Batch<'_>, columns: &[(Object, FieldKey)]) -> Result<
 }
 
 impl Engine {
-    /// Fills the columns of an object that wait for their values. Says whether a sweep is wanted to fill the rest.
-    pub(super) async fn fill_columns(&self, object: Object) -> Result<bool, SyncError> {
+    /// Fills the columns of an object that wait for their values, as far as filters can tell who has one.
+    pub(super) async fn fill_columns(&self, object: Object) -> Result<(), SyncError> {
         let wanted: Wanted = self.store.write(|batch| batch.state(ENTRY)).await?.unwrap_or_default();
-        let mut needs_sweep = false;
         for (_, key) in wanted.0.into_iter().filter(|(of, _)| *of == object) {
+            let mut needs_sweep = false;
             let definitions = self.store.write(move |batch| batch.definitions(object)).await?;
             if let Some(definition) = definitions.iter().find(|definition| definition.key == key) {
                 let long = definition.data_type.detail_only();
@@ -63,9 +68,16 @@ impl Engine {
                     Err(_) => needs_sweep |= self.without_filter(object, long).await?,
                 }
             }
-            self.store.write(move |batch| filled(batch, object, &key)).await?;
+            self.store
+                .write(move |batch| {
+                    if needs_sweep {
+                        batch.set_state(&wanted_sweep(object), &true)?;
+                    }
+                    filled(batch, object, &key)
+                })
+                .await?;
         }
-        Ok(needs_sweep)
+        Ok(())
     }
 
     /// Reads again the records that have a value here and that the filter did not give: they lost it while the field was

@@ -180,9 +180,8 @@ impl Engine {
         let page = decode::page(resource, &answer.body, &layout).asking(doing, resource)?;
         looked.asked_at = answer.asked_at;
         let here: HashSet<&RecordId> = page.records.iter().map(|record| &record.id).collect();
-        let to_the_point = here.iter().all(|id| ids.contains(id));
         // An answer that is not whole, or that answers another question, proves no absence.
-        if page.next.is_none() && page.unusable == 0 && to_the_point {
+        if page.next.is_none() && page.unusable == 0 && here.iter().all(|id| ids.contains(id)) {
             looked.gone = ids.iter().filter(|id| !here.contains(id)).cloned().collect();
         }
         looked.here = page.records;

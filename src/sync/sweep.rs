@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::engine::Engine;
 use super::error::SyncError;
+use super::fill::wanted_sweep;
 use super::pages::Job;
 use super::removals::{Confirmed, Removals};
 use super::span::{Dimension, Extent, Span};
@@ -101,6 +102,7 @@ impl Engine {
                 }
                 batch.clear_state(&Outage::entry(object))?;
                 batch.clear_nominations(object)?;
+                batch.clear_state(&wanted_sweep(object))?;
                 Sweep {
                     began: now,
                     served_at: None,

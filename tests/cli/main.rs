@@ -11,3 +11,4 @@ mod sandbox;
 mod sql;
 mod status;
 mod stopping;
+mod verify;

@@ -62,3 +62,21 @@ fn every_verb_that_is_named_exists_and_every_verb_is_named() {
         }
     }
 }
+
+#[test]
+fn every_guarantee_names_a_test_that_exists() {
+    let section = README
+        .split("\n## What is guaranteed")
+        .nth(1)
+        .unwrap()
+        .split("\n## ")
+        .next()
+        .unwrap();
+    let named: Vec<(&str, &str)> = section.split('`').filter_map(|word| word.split_once("::")).collect();
+    assert!(named.len() >= 20, "{named:?}");
+    for (file, test) in named {
+        let path = format!("{}/tests/{file}.rs", env!("CARGO_MANIFEST_DIR"));
+        let source = std::fs::read_to_string(&path).unwrap();
+        assert!(source.contains(&format!("fn {test}(")), "{file}::{test}");
+    }
+}
