@@ -5,11 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use super::error::{Pause, SyncError};
+use super::error::SyncError;
 use super::fill::wanted_sweep;
 use super::observe::{Event, Observer};
+use super::plan::{Plan, Report, Settings};
 use super::purse::Purse;
 use super::removals::Removals;
 use super::span::Dimension;
@@ -19,121 +19,6 @@ use super::walk::{Range, Walk};
 use crate::api::{Client, Fate};
 use crate::model::{Clock, Instant, Object, Resource, Ru};
 use crate::store::{Phase, RunOutcome, Store, Tally};
-
-/// How runs behave.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    /// How far a changes walk reads back, for rows that were committed late.
-    pub overlap: Duration,
-    /// Whether details are read at all.
-    pub details: bool,
-    /// How many requests may be under way at once.
-    pub concurrency: u32,
-    /// The part of a table that may go at once without a person's word.
-    pub most_removals: f64,
-    /// How long `changes`, `removed_records`, `audits` and `sync_runs` remember; for ever where it is `None`.
-    pub retention: Option<Duration>,
-    /// The age from which details are read again when there are request units to spare; never where it is `None`.
-    pub detail_max_age: Option<Duration>,
-    /// Whether a person said that another workspace may take this mirror's place.
-    pub accept_workspace: bool,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            overlap: Duration::from_secs(60),
-            details: true,
-            concurrency: 4,
-            most_removals: 0.2,
-            retention: Some(Duration::from_secs(365 * 86_400)),
-            detail_max_age: Some(Duration::from_secs(30 * 86_400)),
-            accept_workspace: false,
-        }
-    }
-}
-
-/// What a run is to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
-    /// What to bring up to date; everything if empty.
-    pub resources: Vec<Resource>,
-    /// Whether a person named these: then they are read even where they are not due.
-    pub by_name: bool,
-    /// Whether to read every record, whatever its age.
-    pub resync: bool,
-    /// Whether whatever is gone may go, however much it is.
-    pub accept_removals: bool,
-}
-
-impl Plan {
-    /// Everything, as far as it changed.
-    pub fn sync() -> Plan {
-        Plan {
-            resources: Vec::new(),
-            by_name: false,
-            resync: false,
-            accept_removals: false,
-        }
-    }
-
-    /// Everything, whole.
-    pub fn resync() -> Plan {
-        Plan {
-            resync: true,
-            ..Plan::sync()
-        }
-    }
-
-    /// Only these, named by a person.
-    #[must_use]
-    pub fn of(mut self, resources: &[Resource]) -> Plan {
-        self.by_name = true;
-        self.resources = resources.to_vec();
-        self
-    }
-
-    /// Only these, as they are due.
-    #[must_use]
-    pub fn within(mut self, resources: &[Resource]) -> Plan {
-        self.by_name = false;
-        self.resources = resources.to_vec();
-        self
-    }
-
-    fn names(&self, resource: Resource) -> bool {
-        self.by_name && self.resources.contains(&resource)
-    }
-
-    pub(super) fn wants(&self, resource: Resource) -> bool {
-        self.resources.is_empty() || self.resources.contains(&resource)
-    }
-
-    const fn kind(&self) -> &'static str {
-        if self.resync { "resync" } else { "sync" }
-    }
-}
-
-/// How a run ended and what it did.
-#[derive(Clone, Debug)]
-pub struct Report {
-    /// The run's number in `sync_runs`.
-    pub run: i64,
-    /// How it ended.
-    pub outcome: RunOutcome,
-    /// Why it stopped early, if it will go on by itself.
-    pub pause: Option<Pause>,
-    /// What it did.
-    pub tally: Tally,
-    /// Resources that the key may not read, with the scope that is missing.
-    pub missing_scopes: Vec<(Resource, &'static str)>,
-    /// Objects whose sweep looked like an outage.
-    pub outages: Vec<(Object, Outage)>,
-    /// Details still due.
-    pub pending_details: u64,
-    /// What a person should know.
-    pub warnings: Vec<String>,
-}
 
 /// What a piece of work that came to its end has to say.
 #[derive(Debug, Default)]
@@ -152,6 +37,7 @@ pub struct Engine {
     pub(super) settings: Settings,
     pub(super) refreshed: tokio::sync::Mutex<bool>,
     tally: Mutex<Tally>,
+    swept: Mutex<u64>,
     spent_before: Mutex<Ru>,
     skipped: Mutex<BTreeMap<Resource, &'static str>>,
     served: Mutex<BTreeSet<Resource>>,
@@ -181,6 +67,7 @@ impl Engine {
             settings,
             refreshed: tokio::sync::Mutex::new(false),
             tally: Mutex::default(),
+            swept: Mutex::default(),
             spent_before: Mutex::default(),
             skipped: Mutex::default(),
             served: Mutex::default(),
@@ -407,6 +294,18 @@ impl Engine {
             warnings.push(warning.clone());
             self.observer.on(Event::Warning(warning));
         }
+    }
+
+    /// Adds to the rows of the sweep under way, whose slices are read side by side, and gives their sum.
+    pub(super) fn swept(&self, rows: u64) -> u64 {
+        let mut swept = lock(&self.swept);
+        *swept += rows;
+        *swept
+    }
+
+    /// Sets the rows that a sweep had read before this run.
+    pub(super) fn set_swept(&self, rows: u64) {
+        *lock(&self.swept) = rows;
     }
 
     pub(super) fn begins(&self, resource: Resource, work: &'static str, total: Option<u64>) {

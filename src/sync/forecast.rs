@@ -2,8 +2,9 @@
 
 use super::changes::lower_bound;
 use super::definitions::LISTS;
-use super::engine::{Engine, Plan};
+use super::engine::Engine;
 use super::error::{Asking, SyncError};
+use super::plan::Plan;
 use super::state::{Changes, Fresh, Sweep};
 use super::walk::Range;
 use crate::api::{PageSize, decode};

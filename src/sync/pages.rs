@@ -227,7 +227,11 @@ impl Engine {
                     walk: Some(walk.clone()),
                 }
             };
-            self.tell(resource, walk.rows, &stored.noted);
+            let rows = match job {
+                Job::Changes(_) => walk.rows,
+                Job::Slice(..) => self.swept(facts.keys.len() as u64),
+            };
+            self.tell(resource, rows, &stored.noted);
             if stored.noted.unknown_keys {
                 self.refresh_definitions_for_unknown_keys().await?;
             }

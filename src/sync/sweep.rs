@@ -126,6 +126,12 @@ impl Engine {
             .store
             .write(move |batch| batch.states(&Sweep::slice_prefix(object)))
             .await?;
+        let read = self
+            .store
+            .write(move |batch| Sweep::load(batch, object))
+            .await?
+            .map_or(0, |sweep| sweep.rows);
+        self.set_swept(read + slices.iter().map(|(_, walk)| walk.rows).sum::<u64>());
         let mut walks = Vec::new();
         for (entry, walk) in slices {
             let mut under_key = walk.under_key(key).into_iter();
