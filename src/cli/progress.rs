@@ -9,14 +9,17 @@ use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use super::human;
-use crate::model::{Instant, Resource};
+use crate::model::{Instant, Resource, Ru};
 use crate::sync::observe::{Event, Observer};
 
 /// Rows between two log lines about the same work.
 const ROWS_PER_LINE: u64 = 10_000;
+
+/// Records whose cost is worth a word before it is spent.
+const WORTH_A_WORD: u64 = 1_000;
 
 /// Shows the events of runs. Clones show on the same screen.
 #[derive(Clone, Debug)]
@@ -109,7 +112,7 @@ impl Bars {
     fn draw(&mut self, screen: &MultiProgress, event: &Event) {
         match event {
             Event::Begins { resource, work, total } => {
-                let bar = ProgressBar::no_length();
+                let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
                 bar.set_style(style(*total));
                 bar.set_prefix(format!("{resource}: {work}"));
                 if let Some(total) = total {
@@ -120,6 +123,10 @@ impl Bars {
             }
             Event::Total { resource, total } => {
                 if let Some(bar) = self.work.get(resource) {
+                    if bar.length().is_none() && *total >= WORTH_A_WORD {
+                        // Where it cannot be written there is nobody to tell.
+                        let _ = screen.println(spending(*resource, *total));
+                    }
                     bar.set_style(style(Some(*total)));
                     bar.set_length(*total);
                 }
@@ -158,7 +165,7 @@ impl Bars {
             return;
         }
         self.go_on();
-        let bar = screen.add(ProgressBar::no_length());
+        let bar = screen.add(ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()));
         let left = move |_: &ProgressState, line: &mut dyn fmt::Write| {
             let left = until.since(Instant::system_now());
             // Rounded up: the last second is a second, not nothing.
@@ -192,6 +199,16 @@ fn style(total: Option<u64>) -> ProgressStyle {
 fn template(text: &str) -> ProgressStyle {
     // The templates here are constants that parse; a plain bar is better than none should one not.
     ProgressStyle::with_template(text).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// What reading so many records is going to cost, told before most of it is spent.
+fn spending(resource: Resource, total: u64) -> String {
+    format!(
+        "{resource}: {} records, about {} for the lists and up to {} for their details (`--dry-run` only says)",
+        human::count(total),
+        human::ru(Ru::new(total.div_ceil(100))),
+        human::ru(Ru::new(total)),
+    )
 }
 
 /// What the log lines have told.
@@ -260,7 +277,6 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Ru;
 
     const RESOURCE: Resource = Resource::Contacts;
 
@@ -278,6 +294,15 @@ mod tests {
             rows,
             ru: Ru::new(rows / 100),
         }
+    }
+
+    #[test]
+    fn a_big_spend_is_said_before() {
+        assert_eq!(
+            spending(RESOURCE, 20_050),
+            "contacts: 20,050 records, about 201 RU for the lists and up to 20,050 RU for their details \
+             (`--dry-run` only says)"
+        );
     }
 
     #[test]
