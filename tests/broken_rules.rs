@@ -359,6 +359,28 @@ async fn a_detail_that_is_gone_is_a_removal() {
 }
 
 #[tokio::test]
+async fn a_service_that_has_lost_all_details_has_not_lost_its_records() {
+    let (crm, mirror) = edited(60).await;
+    crm.sandbox
+        .faults()
+        .add(Rule::new(Fault::Status(404)).records().forever());
+    crm.sandbox.clear_log();
+    let report = mirror.sync(&crm).await;
+    assert_eq!(report.tally.removed, 0);
+    assert_eq!((mirror.count("contacts"), mirror.count("removed_records")), (60, 0));
+    assert_eq!(mirror.count("service_oddities WHERE kind = 'details_not_found'"), 1);
+    assert!(
+        crm.sandbox.log().len() < 120,
+        "and it is not asked for ever: {}",
+        crm.sandbox.log().len()
+    );
+    crm.sandbox.faults().clear();
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    mirror.assert_exact(&crm);
+}
+
+#[tokio::test]
 async fn a_detail_that_always_fails_stops_no_other_record() {
     for fault in [
         Fault::Status(500),

@@ -11,6 +11,7 @@ use futures_util::future::join_all;
 
 use super::engine::Engine;
 use super::error::{Asking, Pause, SyncError};
+use super::removals::MANY_NOT_FOUND;
 use super::tally::Noted;
 use crate::api::error::ApiError;
 use crate::api::{Answer, Fate, decode};
@@ -28,16 +29,34 @@ const REFRESHED_AT_ONCE: usize = 50;
 /// always fails must not keep the others waiting.
 const MOST_FAILURES: u32 = 3;
 
+/// What reading a batch left behind.
+struct Passed {
+    /// Records whose detail could not be read.
+    skipped: HashSet<RecordId>,
+    /// Whether so many were not found that it looks like an outage.
+    outage: bool,
+}
+
 /// What the workers of one batch share.
 struct Queue {
     ids: Mutex<VecDeque<RecordId>>,
     skipped: Mutex<HashSet<RecordId>>,
     failures: Mutex<u32>,
+    gone: Mutex<Vec<RecordId>>,
 }
 
 impl Queue {
     fn pop(&self) -> Option<RecordId> {
         self.ids.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
+    /// Notes a record whose detail is not found. After many, the rest waits until it is known what that means.
+    fn is_gone(&self, id: RecordId) {
+        let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        gone.push(id);
+        if gone.len() >= MANY_NOT_FOUND {
+            self.close();
+        }
     }
 
     /// Leaves the rest to another run.
@@ -67,7 +86,12 @@ impl Engine {
             if ids.is_empty() {
                 break;
             }
-            skipped.extend(self.read_batch(object, ids, Purpose::Details, &mut read).await?);
+            let passed = self.read_batch(object, ids, Purpose::Details, &mut read).await?;
+            skipped.extend(passed.skipped);
+            if passed.outage {
+                // Asking on would only find more of the same.
+                break;
+            }
         }
         self.ends(object.resource());
         if !skipped.is_empty() {
@@ -101,27 +125,32 @@ impl Engine {
         }
     }
 
-    /// Reads the details of these records side by side; gives those that could not be read.
-    pub(super) async fn read_batch(
+    /// Reads the details of these records side by side.
+    async fn read_batch(
         &self,
         object: Object,
         ids: VecDeque<RecordId>,
         purpose: Purpose,
         read: &mut u64,
-    ) -> Result<HashSet<RecordId>, SyncError> {
+    ) -> Result<Passed, SyncError> {
+        let before = *read;
         let workers = self.workers().min(ids.len());
         let queue = Queue {
             ids: Mutex::new(ids),
             skipped: Mutex::default(),
             failures: Mutex::new(0),
+            gone: Mutex::default(),
         };
         let done = Mutex::new(*read);
         let work = (0..workers).map(|_| self.detail_worker(object, purpose, &queue, &done));
         // Each finishes what it has asked for, whatever became of another: an answer that is paid for is stored.
         let worked: Result<Vec<()>, SyncError> = join_all(work).await.into_iter().collect();
         *read = *done.lock().unwrap_or_else(PoisonError::into_inner);
+        let skipped = queue.skipped.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let gone = queue.gone.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let outage = !self.remove_not_found(object, gone, *read - before).await?;
         worked?;
-        Ok(queue.skipped.into_inner().unwrap_or_else(PoisonError::into_inner))
+        Ok(Passed { skipped, outage })
     }
 
     async fn detail_worker(
@@ -176,7 +205,10 @@ impl Engine {
                 Ok(())
             }
             Err(error) => match error.fate() {
-                Fate::Gone => self.remove(object, vec![id.clone()]).await,
+                Fate::Gone => {
+                    queue.is_gone(id.clone());
+                    Ok(())
+                }
                 Fate::SkipRecord | Fate::BadRequest => {
                     queue.skip(id.clone());
                     Ok(())

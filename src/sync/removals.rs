@@ -21,6 +21,11 @@ const SMALL_TABLE: u64 = 100;
 /// Tables smaller than this may lose all of their rows at once.
 const TINY_TABLE: u64 = 10;
 
+/// Details not found at once that are more than the ordinary removals between two lists.
+pub(super) const MANY_NOT_FOUND: usize = 20;
+/// Details not found that are few even where nothing else was asked for.
+const FEW_NOT_FOUND: usize = 2;
+
 /// How many removals at once a run carries out without being told to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Removals {
@@ -186,6 +191,48 @@ impl Engine {
         }
         looked.here = page.records;
         Ok(looked)
+    }
+
+    /// Removes records whose detail was not found, of so many that were asked for: a few at the service's word. Where
+    /// they are many, lists are asked too, and the limit of a sweep holds: a service that has lost its details has not
+    /// lost its records. Says whether they could go.
+    pub(super) async fn remove_not_found(
+        &self,
+        object: Object,
+        gone: Vec<RecordId>,
+        asked: u64,
+    ) -> Result<bool, SyncError> {
+        let most = gone.len() > FEW_NOT_FOUND && gone.len() as u64 * 2 > asked;
+        if gone.len() < MANY_NOT_FOUND && !most {
+            self.remove(object, gone).await?;
+            return Ok(true);
+        }
+        let mut absent = Vec::new();
+        let mut rest: &[RecordId] = &gone;
+        while !rest.is_empty() {
+            let (some, others) = rest.split_at(ListQuery::ids_that_fit(rest).max(1));
+            absent.extend(self.absent(object, some).await?);
+            rest = others;
+        }
+        let removals = Removals {
+            most: self.settings.most_removals,
+            accepted: false,
+        };
+        let of = self.store.write(move |batch| batch.count_rows(object)).await?;
+        if absent.len() == gone.len() && removals.allows(absent.len() as u64, of) {
+            self.remove(object, absent).await?;
+            return Ok(true);
+        }
+        let (resource, now) = (object.resource(), self.clock.now());
+        let what = "details of records that lists have were not found";
+        self.store
+            .write(move |batch| batch.note_oddity("details_not_found", resource, what, now))
+            .await?;
+        self.warn(format!(
+            "{} details of {resource} were not found: this looks like an outage",
+            gone.len()
+        ));
+        Ok(false)
     }
 
     /// Removes records whose absence is confirmed.
