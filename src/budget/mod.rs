@@ -1,8 +1,8 @@
 //! What the mirror may spend, and when it must be quiet: pure arithmetic on request units and time.
 //!
 //! A [`Ledger`] counts request units per window and keeps back what runs still to come will need; a [`Hold`] remembers
-//! how long the service asked for quiet. Both are small values that the caller stores in the transaction they belong
-//! to, so a killed process never under-counts and the next process keeps the hold.
+//! how long the service asked for quiet. Both are small values that the caller keeps beyond a kill, so a killed process
+//! never under-counts and the next process keeps the hold.
 
 mod hold;
 mod ledger;

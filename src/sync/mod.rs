@@ -1,8 +1,8 @@
 //! Brings the mirror up to date with the service.
 //!
 //! [`Engine::run`] carries out a [`Plan`]. The decisions are pure and stand by themselves: [`walk`] (what to ask next
-//! and what a page means), [`changes::lower_bound`] (where changes begin), [`removals`] (what may go). The awaits stand
-//! in [`pages`](self), [`details`](self) and their neighbours, which never decide.
+//! and what a page means), [`changes::lower_bound`] (where changes begin), [`span`] (what to count), [`removals`] (what may
+//! go). The awaits stand in `pages.rs`, `details.rs` and their neighbours, which never decide.
 //!
 //! # Always true
 //! - A page's rows, checkpoint and RU are one transaction, so a crash repeats at most one page.
