@@ -1,4 +1,4 @@
-//! One transaction on the mirror: a page's rows, its checkpoint and its request units, all or nothing.
+//! One transaction on the mirror: a page's rows, its checkpoint and the ledger, all or nothing.
 
 use std::cell::Cell;
 use std::sync::Arc;

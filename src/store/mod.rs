@@ -5,7 +5,7 @@
 //! are remade in the transaction that changes them.
 //!
 //! # Always true
-//! - A page's rows, its checkpoint and its request units are one transaction: a kill repeats at most one page.
+//! - A page's rows and its checkpoint are one transaction: a kill repeats at most one page.
 //! - An unchanged record is compared and not written.
 //! - A list never clears what only a detail carries; an older answer never overwrites a newer one.
 //! - Any SQLite from 3.37 on can read the file: no newer syntax stands in the schema.

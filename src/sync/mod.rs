@@ -5,7 +5,8 @@
 //! go). The awaits stand in `pages.rs`, `details.rs` and their neighbours, which never decide.
 //!
 //! # Always true
-//! - A page's rows, checkpoint and RU are one transaction, so a crash repeats at most one page.
+//! - A request's RU are noted before it is sent; a page's rows and checkpoint are one transaction. So a kill repeats at
+//!   most one page, and never under-counts.
 //! - A watermark moves only when its walk is finished.
 //! - Nothing is removed that the service did not confirm by id.
 
