@@ -1,0 +1,71 @@
+//! Answers that overtake each other: an older one never overwrites a newer one, and never brings back what is gone.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
+
+use std::time::Duration;
+
+use crm_mirror::api::decode;
+use crm_mirror::model::{Instant, Layout, Object, RecordId, Resource};
+use crm_mirror::store::{Applied, Batch, Phase, Store};
+
+fn at(second: u64) -> Instant {
+    Instant::EPOCH.plus(Duration::from_secs(1_000_000 + second))
+}
+
+/// Applies a list item that says `name`, last updated at `updated`, in an answer that was asked for at `asked`.
+fn apply(batch: &Batch<'_>, name: &str, updated: u64, asked: u64) -> Applied {
+    let body = format!(
+        r#"{{"data":[{{"id":"a","name":"{name}","updatedAt":"{}","etag":"\"{updated}\""}}],"nextCursor":null}}"#,
+        at(updated).to_wire()
+    );
+    let page = decode::page(Resource::Contacts, body.as_bytes(), &Layout::default()).unwrap();
+    batch
+        .apply_list(Object::Contact, &page.records[0], at(asked), Phase::Kept)
+        .unwrap()
+}
+
+#[tokio::test]
+async fn an_older_answer_never_overwrites_a_newer_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("mirror.db");
+    let store = Store::open(&path).unwrap();
+    let applied = store
+        .write(|batch| {
+            Ok([
+                apply(batch, "first", 10, 100),
+                apply(batch, "second", 20, 200),
+                // Asked for before the second and arrived after it.
+                apply(batch, "first", 10, 150),
+                // As old, but with a newer version: the service answered it later than it was asked for.
+                apply(batch, "third", 30, 150),
+                // A restored backup: asked for later, an older `updatedAt` is the truth.
+                apply(batch, "restored", 5, 300),
+            ])
+        })
+        .await
+        .unwrap();
+    use Applied::{Inserted, Older, Updated};
+    assert_eq!(applied, [Inserted, Updated, Older, Updated, Updated]);
+    store.close().await;
+    let conn = rusqlite::Connection::open(&path).unwrap();
+    let name: String = conn
+        .query_row("SELECT name FROM contacts", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(name, "restored");
+}
+
+#[tokio::test]
+async fn an_older_page_brings_no_removed_record_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(&dir.path().join("mirror.db")).unwrap();
+    let applied = store
+        .write(|batch| {
+            let first = apply(batch, "here", 10, 100);
+            assert!(batch.remove(Object::Contact, &RecordId::new("a"), at(200), Phase::Kept)?);
+            Ok([first, apply(batch, "here", 10, 150), apply(batch, "back", 40, 400)])
+        })
+        .await
+        .unwrap();
+    assert_eq!(applied, [Applied::Inserted, Applied::Older, Applied::Inserted]);
+    store.close().await;
+}
