@@ -7,9 +7,7 @@ use super::output::{self, Column, plain};
 use super::status::{ObjectStatus, Status};
 use crate::model::{Instant, Ru};
 use crate::store::report::Run;
-
-/// A WAL beyond this is worth a word: somebody reads for very long.
-const LARGE_WAL: u64 = 256 * 1024 * 1024;
+use crate::store::wal;
 
 /// The whole of it.
 pub fn text(status: &Status, now: Instant) -> String {
@@ -159,10 +157,13 @@ fn attention(status: &Status, now: Instant) -> String {
                 .map_or_else(|_| odd.last_seen_at.clone(), |at| human::when(at, now)),
         );
     }
-    if status.wal_bytes > LARGE_WAL {
+    if wal::is_large(status.bytes, status.wal_bytes) {
         let _ = writeln!(
             text,
-            "large: the WAL grows while somebody reads without end; close old readers"
+            "large: the WAL, {}, cannot be emptied while a program keeps reading from before; end that program (`fuser -v \
+             {}-shm` lists them), and the next run empties it",
+            human::bytes(status.wal_bytes),
+            status.database,
         );
     }
     text

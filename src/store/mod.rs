@@ -30,6 +30,7 @@ pub mod shape;
 mod team;
 pub mod upsert;
 mod views;
+pub mod wal;
 mod writer;
 
 pub use batch::Batch;

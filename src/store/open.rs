@@ -2,15 +2,20 @@
 
 use std::fs::{File, TryLockError};
 use std::io::Read;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::error::{Doing, StoreError};
 use super::migrate::{self, APPLICATION_ID};
+use super::wal;
+
+/// What is made here can be written by its owner and read by its group; SQLite gives the WAL and its index the same. A
+/// stricter umask makes it less. No folder is ever made or changed: in one that readers may write to, they would leave
+/// files that the writer cannot open.
+const MODE: u32 = 0o640;
 
 /// The lock beside a mirror, held by the one process that writes it. It also carries a note of one line, which costs no
 /// transaction: what must be known after a kill, and changes with every request.
@@ -39,6 +44,7 @@ impl Lock {
             .read(true)
             .write(true)
             .truncate(false)
+            .mode(MODE)
             .open(&path)
             .map_err(io)?;
         let (pid, found) = lines_of(&file);
@@ -168,6 +174,7 @@ fn not_a_mirror(path: &Path, why: &'static str) -> StoreError {
 pub fn writer(path: &Path) -> Result<(Connection, Lock, bool), StoreError> {
     standing(path)?;
     let lock = Lock::take(path)?;
+    make(path)?;
     let mut conn = Connection::open(path).map_err(|source| StoreError::Open {
         path: path.to_path_buf(),
         source,
@@ -180,15 +187,26 @@ pub fn writer(path: &Path) -> Result<(Connection, Lock, bool), StoreError> {
     Ok((conn, lock, changed))
 }
 
+/// Makes an empty file if there is none: to SQLite it is a database without tables.
+fn make(path: &Path) -> Result<(), StoreError> {
+    match File::options().create_new(true).write(true).mode(MODE).open(path) {
+        Err(source) if source.kind() != std::io::ErrorKind::AlreadyExists => Err(StoreError::Io {
+            path: path.to_path_buf(),
+            source,
+        }),
+        _ => Ok(()),
+    }
+}
+
 fn settings(conn: &Connection) -> rusqlite::Result<()> {
-    conn.busy_timeout(Duration::from_secs(10))?;
+    conn.busy_timeout(wal::BUSY)?;
     // WAL: readers are never blocked. NORMAL: a kill loses nothing; a power cut may lose the last pages, never the
     // file, and the next run reads them again.
     conn.pragma_update(None, "journal_mode", "wal")?;
     conn.pragma_update(None, "synchronous", "normal")?;
     conn.pragma_update(None, "foreign_keys", false)?;
     conn.pragma_update(None, "cache_size", -8192)?;
-    conn.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
+    conn.pragma_update(None, "journal_size_limit", wal::STEP.cast_signed())?;
     // Up to 16 MiB of WAL: ids come in no order, so a first copy writes the same pages of their index again and again,
     // and each checkpoint waits for the disk.
     conn.pragma_update(None, "wal_autocheckpoint", 4096)?;
@@ -208,8 +226,7 @@ pub fn before_close(conn: &Connection) -> Result<(), StoreError> {
     let doing = "close the mirror";
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
         .doing(doing)?;
-    conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
-        .doing(doing)
+    wal::empty(conn).map(|_| ())
 }
 
 /// Opens a mirror for reading only.
@@ -227,7 +244,7 @@ pub fn reader(path: &Path) -> Result<Connection, StoreError> {
         source,
     };
     let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(open)?;
-    conn.busy_timeout(Duration::from_secs(10)).map_err(open)?;
+    conn.busy_timeout(wal::BUSY).map_err(open)?;
     Ok(conn)
 }
 

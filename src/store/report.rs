@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::batch::read_state;
 use super::error::{Doing, StoreError};
+use super::wal;
 use crate::model::{Instant, Object, Ru};
 
 const DOING: &str = "read the mirror";
@@ -208,7 +209,5 @@ pub fn state<T: DeserializeOwned>(conn: &Connection, name: &str) -> Result<Optio
 /// The size of the file and of its WAL, in bytes.
 pub fn sizes(path: &Path) -> (u64, u64) {
     let size = |path: &Path| std::fs::metadata(path).map_or(0, |meta| meta.len());
-    let mut wal = path.as_os_str().to_owned();
-    wal.push("-wal");
-    (size(path), size(Path::new(&wal)))
+    (size(path), size(&wal::beside(path)))
 }

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::batch::{Batch, Shapes};
 use super::error::{Doing, StoreError};
 use super::open::Lock;
-use super::{columns, open};
+use super::{columns, open, wal};
 use crate::model::custom::Layout;
 
 type Work = Box<dyn FnOnce(&mut Writer) + Send>;
@@ -35,6 +35,7 @@ pub struct Store {
 struct Writer {
     conn: Connection,
     shapes: Shapes,
+    wal: wal::Keeper,
     /// Commits left until a test's kill; `None` in the program.
     commits_left: Option<u64>,
     killed: bool,
@@ -64,6 +65,7 @@ impl Store {
         let mut writer = Writer {
             conn,
             shapes,
+            wal: wal::Keeper::of(path),
             commits_left: None,
             killed: false,
         };
@@ -122,6 +124,27 @@ impl Store {
             }
             // Whoever asked may have given up waiting; the work is done all the same.
             let _ = answer.send(result);
+            if !writer.killed {
+                writer.wal.after_commit(&writer.conn);
+            }
+        });
+        self.queue.send(work).await.map_err(|_| StoreError::Closed)?;
+        answered.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// Ends a run: leaves the WAL empty, as far as those who read allow. Says whether they did.
+    ///
+    /// # Errors
+    /// If SQLite refuses; the mirror is whole all the same.
+    pub async fn settle(&self) -> Result<bool, StoreError> {
+        let (answer, answered) = oneshot::channel();
+        let work: Work = Box::new(move |writer| {
+            let emptied = if writer.killed {
+                Ok(false)
+            } else {
+                wal::empty(&writer.conn)
+            };
+            let _ = answer.send(emptied);
         });
         self.queue.send(work).await.map_err(|_| StoreError::Closed)?;
         answered.await.map_err(|_| StoreError::Closed)?

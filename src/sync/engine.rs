@@ -145,6 +145,10 @@ impl Engine {
                 Ok(batch.count_due_details(Object::Contact)? + batch.count_due_details(Object::Company)?)
             })
             .await?;
+        if let Err(error) = self.store.settle().await {
+            // Everything is stored; whatever lasts, the next write meets too.
+            tracing::warn!(%error, "The WAL could not be emptied after the run");
+        }
         let outages = match result {
             Ok(ended) => ended.outages,
             Err(_) if pause.is_some() => Vec::new(),

@@ -67,3 +67,30 @@ fn a_file_that_is_no_mirror_is_left_alone() {
     assert!(ended.err.contains("notes.txt is not a mirror"), "{}", ended.err);
     assert_eq!(place.files(), before);
 }
+
+#[test]
+fn a_wal_that_somebody_keeps_from_being_emptied_is_named_with_its_cure() {
+    let service = Service::with(20, 2);
+    let place = Place::of(&service);
+    place.run("sync").done();
+    assert!(!place.run("status").done().out.contains("large:"));
+    // SQLite passes over what follows its last frame, so a hole of this size is as good as frames.
+    let wal = std::fs::File::options()
+        .write(true)
+        .open(place.path("mirror.db-wal"))
+        .unwrap();
+    wal.set_len(300 << 20).unwrap();
+    let told = place.run("status").done().out;
+    for part in [
+        "WAL 300.0 MiB",
+        "large: the WAL, 300.0 MiB, ",
+        "`fuser -v mirror.db-shm`",
+        "end that program",
+    ] {
+        assert!(told.contains(part), "{part}\n{told}");
+    }
+    assert_eq!(place.run("status --json").done().json()["wal_bytes"], json!(300 << 20));
+    place.run("sync").done();
+    let told = place.run("status").done().out;
+    assert!(!told.contains("large:") && !told.contains("WAL"), "{told}");
+}

@@ -1,0 +1,501 @@
+//! People who read while the program writes: as a user of the file's group, after a clean stop, after a kill, briefly
+//! and for very long.
+//!
+//! The writer and its readers are two users, as under systemd, where the tests run as root; elsewhere they are one.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
+
+mod support;
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crm_mirror::model::{Instant, Object, Resource, SystemClock};
+use crm_mirror::sandbox::{Asked, Running, Sandbox, World, generate};
+use crm_mirror::store::{Store, wal};
+use crm_mirror::sync::Plan;
+use rusqlite::{Connection, OpenFlags};
+use support::{Crm, Mirror, noon, shell};
+
+const MIB: u64 = 1024 * 1024;
+
+/// Who runs a program: user, group, and further groups. Users need no entry anywhere.
+#[derive(Clone, Copy)]
+struct User(u32, u32, &'static str);
+
+const WRITER: User = User(64_001, 64_000, "--clear-groups");
+/// One who was added to the writer's group, and may only look.
+const READER: User = User(64_002, 64_002, "--groups=64000");
+
+/// A folder as `StateDirectory` makes it, with the program in a folder beside it; a service that answers.
+struct Place {
+    dir: tempfile::TempDir,
+    program: PathBuf,
+    two_users: bool,
+    sandbox: Sandbox,
+    running: Running,
+    _runtime: tokio::runtime::Runtime,
+}
+
+const CONTACTS: usize = 600;
+const PAGE: i64 = 50;
+
+impl Place {
+    fn new() -> Place {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let world = generate(
+            61,
+            CONTACTS,
+            20,
+            Instant::system_now().minus(Duration::from_secs(7_200)),
+        );
+        let sandbox = Sandbox::new(world, Arc::new(SystemClock));
+        sandbox.configure(|settings| settings.page_cap = Some(PAGE as usize));
+        let running = runtime.block_on(sandbox.start(0)).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("state");
+        std::fs::create_dir(&state).unwrap();
+        let built = PathBuf::from(env!("CARGO_BIN_EXE_crm-mirror"));
+        let mut place = Place {
+            program: built.clone(),
+            dir,
+            two_users: false,
+            sandbox,
+            running,
+            _runtime: runtime,
+        };
+        if place.state().metadata().unwrap().uid() != 0 || !is_there("setpriv") {
+            eprintln!("skipped: one user instead of two, for lack of root or of `setpriv`");
+            return place;
+        }
+        // Others can get here, and to a copy of the program, wherever it was built.
+        chmod(place.dir.path(), 0o755);
+        place.program = place.dir.path().join("crm-mirror");
+        std::fs::copy(built, &place.program).unwrap();
+        chown(place.state(), Some(WRITER.0), Some(WRITER.1)).unwrap();
+        chmod(&place.state(), 0o750);
+        let reached = place.command(WRITER, &place.program).arg("--version").output().unwrap();
+        place.two_users = reached.status.success();
+        assert!(
+            place.two_users,
+            "a user without rights cannot get to {}",
+            place.dir.path().display()
+        );
+        place
+    }
+
+    fn state(&self) -> PathBuf {
+        self.dir.path().join("state")
+    }
+
+    fn mirror(&self) -> PathBuf {
+        self.state().join("mirror.db")
+    }
+
+    /// A program run as a user who has nothing but it.
+    fn command(&self, user: User, program: &Path) -> Command {
+        let mut command = if self.program.starts_with(self.dir.path()) {
+            let mut command = Command::new("setpriv");
+            command
+                .arg(format!("--reuid={}", user.0))
+                .arg(format!("--regid={}", user.1))
+                .arg(user.2);
+            command.arg(program);
+            command
+        } else {
+            Command::new(program)
+        };
+        command.current_dir(self.state()).stdin(Stdio::null());
+        command
+    }
+
+    /// Starts a verb with a umask that takes nothing away: what others may do is the program's own doing.
+    fn start(&self, verb: &str) -> Child {
+        let mut command = self.command(WRITER, Path::new("/bin/sh"));
+        command
+            .args(["-c", "umask 000; exec \"$0\" \"$@\""])
+            .arg(&self.program)
+            .args([verb, "--log-level", "error"])
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("CRM_MIRROR_API__BASE_URL", &self.running.base_url)
+            .env("CRM_MIRROR_API__KEY", self.sandbox.full_key())
+            .env("CRM_MIRROR_API__CONCURRENCY", "1")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command.spawn().unwrap()
+    }
+
+    fn finish(&self, verb: &str) {
+        assert!(self.start(verb).wait().unwrap().success(), "{verb}");
+    }
+
+    /// What the reader gets to see, asked of the program and of the machine's shell.
+    fn read(&self) -> Reading {
+        Reading {
+            rows: look(self.reading(), &self.mirror()),
+            shell: is_there("sqlite3").then(|| {
+                let mut shell = self.command(READER, Path::new("sqlite3"));
+                shell.args(["-batch", "-readonly"]).arg(self.mirror());
+                count(shell.arg("SELECT count(*) FROM contacts_full; PRAGMA integrity_check"))
+            }),
+        }
+    }
+
+    fn reading(&self) -> Command {
+        self.command(READER, &self.program)
+    }
+
+    /// The rights of everything in the folder, and of the folder.
+    fn rights(&self) -> Vec<(String, u32)> {
+        let mut rights: Vec<(String, u32)> = std::fs::read_dir(self.state())
+            .unwrap()
+            .map(|entry| entry.unwrap())
+            .map(|entry| {
+                let mode = entry.metadata().unwrap().permissions().mode() & 0o7777;
+                (entry.file_name().into_string().unwrap(), mode)
+            })
+            .collect();
+        rights.push((
+            ".".into(),
+            self.state().metadata().unwrap().permissions().mode() & 0o7777,
+        ));
+        rights.sort();
+        rights
+    }
+}
+
+/// Rows of contacts, as two programs see them.
+#[derive(Debug)]
+struct Reading {
+    rows: Result<i64, String>,
+    shell: Option<Result<i64, String>>,
+}
+
+impl Reading {
+    /// The rows, the same for all; the shell also found the file whole.
+    #[track_caller]
+    fn rows(&self) -> i64 {
+        let rows = self.rows.clone().unwrap();
+        if let Some(shell) = &self.shell {
+            assert_eq!(shell.clone().unwrap(), rows);
+        }
+        rows
+    }
+}
+
+fn look(mut command: Command, mirror: &Path) -> Result<i64, String> {
+    let sql = "SELECT count(*) FROM contacts_full";
+    command.args(["sql", "--format", "csv", sql, "--database"]).arg(mirror);
+    count(&mut command)
+}
+
+/// The first number that a program prints on a line of its own.
+fn count(command: &mut Command) -> Result<i64, String> {
+    let ran = command.output().unwrap();
+    let (out, err) = (
+        String::from_utf8_lossy(&ran.stdout),
+        String::from_utf8_lossy(&ran.stderr),
+    );
+    let number = out.lines().find_map(|line| line.trim().parse().ok());
+    number
+        .filter(|_| ran.status.success())
+        .ok_or_else(|| format!("{out}{err}"))
+}
+
+fn is_there(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok()
+}
+
+fn chmod(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_user_of_the_group_reads_during_a_run_after_a_stop_and_after_a_kill() {
+    let place = Arc::new(Place::new());
+    // During the first copy, a request in hand; killed at a later one.
+    let readings: Arc<Mutex<Vec<Reading>>> = Arc::default();
+    let child: Arc<Mutex<Option<Child>>> = Arc::default();
+    let (at, seen, victim, mut pages) = (place.clone(), readings.clone(), child.clone(), 0);
+    place.sandbox.before_request(move |_: &mut World, asked: &Asked| {
+        if !asked.lists(Resource::Contacts) || asked.param("cursor").is_none() {
+            return;
+        }
+        pages += 1;
+        match pages {
+            3 | 6 => seen.lock().unwrap().push(at.read()),
+            9 => victim.lock().unwrap().as_mut().unwrap().kill().unwrap(),
+            _ => {}
+        }
+    });
+    let mut known = child.lock().unwrap();
+    *known = Some(place.start("sync"));
+    drop(known);
+    // The hook needs the child to kill it: it is looked at in turns.
+    while child.lock().unwrap().as_mut().unwrap().try_wait().unwrap().is_none() {
+        std::thread::yield_now();
+    }
+    place.sandbox.clear_hook();
+
+    let during: Vec<i64> = readings.lock().unwrap().iter().map(Reading::rows).collect();
+    assert_eq!(during.len(), 2);
+    assert!(during.iter().all(|rows| rows % PAGE == 0), "{during:?}");
+    assert!(0 < during[0] && during[0] < during[1], "{during:?}");
+    let killed = place.read().rows();
+    assert!(
+        killed % PAGE == 0 && during[1] <= killed && killed < CONTACTS as i64,
+        "{killed}"
+    );
+    assert_rights(&place);
+
+    for verb in ["sync", "resync"] {
+        place.finish(verb);
+        assert_eq!(place.read().rows(), CONTACTS as i64, "{verb}");
+        assert_rights(&place);
+        assert_eq!(wal::beside(&place.mirror()).metadata().unwrap().len(), 0);
+    }
+    if place.two_users {
+        let status = place
+            .reading()
+            .args(["status", "--database"])
+            .arg(place.mirror())
+            .output()
+            .unwrap();
+        assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
+        // Who is not in the group sees nothing.
+        let stranger = place.command(User(64_003, 64_003, "--clear-groups"), &place.program);
+        assert!(look(stranger, &place.mirror()).is_err());
+    }
+    // A stop and a kill leave no one able to write who was not before, and readers leave nothing of their own.
+    let owners: Vec<u32> = std::fs::read_dir(place.state())
+        .unwrap()
+        .map(|entry| entry.unwrap().metadata().unwrap().uid())
+        .collect();
+    let owner = place.state().metadata().unwrap().uid();
+    assert!(owners.iter().all(|uid| *uid == owner), "{owners:?}");
+    // The hook that was cleared held the place too.
+    assert!(Arc::into_inner(place).is_some());
+}
+
+#[track_caller]
+fn assert_rights(place: &Place) {
+    let folder = if place.two_users { 0o750 } else { place.rights()[0].1 };
+    let expected = [
+        (".", folder),
+        ("mirror.db", 0o640),
+        ("mirror.db-shm", 0o640),
+        ("mirror.db-wal", 0o640),
+        ("mirror.db.lock", 0o640),
+    ]
+    .map(|(name, mode)| (name.to_string(), mode));
+    assert_eq!(place.rights(), expected);
+    assert_eq!(
+        place.rights()[0].1 & 0o020,
+        0,
+        "readers must not be able to write to the folder"
+    );
+}
+
+/// A reader that waits for nothing: what blocks it is an error.
+fn impatient(path: &Path) -> Connection {
+    let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    conn.busy_timeout(Duration::ZERO).unwrap();
+    conn
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_is_never_blocked_and_never_sees_half_a_page() {
+    let crm = Crm::serve(generate(62, 1_000, 0, noon())).await;
+    crm.sandbox.configure(|settings| settings.page_cap = Some(20));
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.details = false;
+    Store::open(&mirror.path).unwrap().close().await;
+    let done = Arc::new(AtomicBool::new(false));
+    let (path, ended) = (mirror.path.clone(), done.clone());
+    let reader = std::thread::spawn(move || {
+        let conn = impatient(&path);
+        let (mut seen, mut last) = (0, 0);
+        while !ended.load(Ordering::Relaxed) {
+            let rows: i64 = conn
+                .query_row("SELECT count(*) FROM contacts_full", [], |row| row.get(0))
+                .unwrap();
+            assert_eq!(rows % 20, 0);
+            assert!(rows >= last);
+            (seen, last) = (seen + 1, rows);
+        }
+        seen
+    });
+    mirror.sync(&crm).await;
+    done.store(true, Ordering::Relaxed);
+    assert!(reader.join().unwrap() > 0);
+    mirror.assert_exact_lists(&crm);
+}
+
+#[tokio::test]
+async fn a_reader_reads_while_a_transaction_is_open() {
+    let crm = Crm::serve(generate(63, 100, 0, noon())).await;
+    let mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    let store = Store::open(&mirror.path).unwrap();
+    let path = mirror.path.clone();
+    let seen = store
+        .write(move |batch| {
+            batch.set_state("test", &"x".repeat(20 << 20))?;
+            // Written, and larger than the cache, so it is in the WAL; not committed, so nobody sees it.
+            assert!(wal::beside(&path).metadata().unwrap().len() > 8 * MIB);
+            let conn = impatient(&path);
+            let rows: i64 = conn
+                .query_row("SELECT count(*) FROM contacts", [], |row| row.get(0))
+                .unwrap();
+            let half: i64 = conn
+                .query_row("SELECT count(*) FROM state WHERE name = 'test'", [], |row| row.get(0))
+                .unwrap();
+            Ok((rows, half))
+        })
+        .await
+        .unwrap();
+    assert_eq!(seen, (100, 0));
+    store.close().await;
+}
+
+/// Writes so many times 4 MiB, each in a transaction, and gives the largest WAL that was met.
+async fn write(store: &Store, rounds: u64) -> u64 {
+    let largest = Arc::new(AtomicU64::new(0));
+    for round in 0..rounds {
+        store
+            .write(move |batch| batch.set_state("test", &format!("{round:9}").repeat((4 << 20) / 9)))
+            .await
+            .unwrap();
+        let size = wal::beside(store.path()).metadata().unwrap().len();
+        largest.fetch_max(size, Ordering::Relaxed);
+    }
+    largest.load(Ordering::Relaxed)
+}
+
+#[tokio::test]
+async fn without_readers_the_wal_stays_short() {
+    let mirror = Mirror::empty();
+    let store = Store::open(&mirror.path).unwrap();
+    let largest = write(&store, 25).await;
+    eprintln!("no reader: 100 MiB written, the WAL was at most {} MiB", largest / MIB);
+    assert!(largest < 24 * MIB, "{largest}");
+    assert!(store.settle().await.unwrap());
+    assert_eq!(wal::beside(&mirror.path).metadata().unwrap().len(), 0);
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readers_that_overlap_do_not_let_the_wal_grow_with_what_is_written() {
+    let mirror = Mirror::empty();
+    let store = Store::open(&mirror.path).unwrap();
+    write(&store, 1).await;
+    let (path, done) = (mirror.path.clone(), Arc::new(AtomicBool::new(false)));
+    let ended = done.clone();
+    let started = Arc::new(std::sync::Barrier::new(2));
+    let starting = started.clone();
+    // Two by turns, each for longer than a commit takes: there is never a moment without one, and never one in which
+    // all of them see the newest commit.
+    let slow =
+        "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 50000) SELECT count(*) FROM n";
+    let readers = std::thread::spawn(move || {
+        let (one, other) = (impatient(&path), impatient(&path));
+        let begin = |conn: &Connection| {
+            conn.execute_batch("BEGIN; SELECT count(*) FROM state").unwrap();
+        };
+        begin(&one);
+        starting.wait();
+        while !ended.load(Ordering::Relaxed) {
+            begin(&other);
+            one.execute_batch("COMMIT").unwrap();
+            assert_eq!(other.query_row(slow, [], |row| row.get(0)), Ok(50_000));
+            begin(&one);
+            other.execute_batch("COMMIT").unwrap();
+            assert_eq!(one.query_row(slow, [], |row| row.get(0)), Ok(50_000));
+        }
+    });
+    started.wait();
+    let largest = write(&store, 35).await;
+    done.store(true, Ordering::Relaxed);
+    readers.join().unwrap();
+    eprintln!(
+        "readers that overlap: 140 MiB written, the WAL was at most {} MiB",
+        largest / MIB
+    );
+    assert!(largest < 110 * MIB, "{largest}");
+    store.close().await;
+}
+
+#[tokio::test]
+async fn one_long_reader_stops_nobody_and_the_wal_is_short_again_after_it() {
+    let crm = Crm::serve(generate(64, 200, 10, noon())).await;
+    let mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    let wal = wal::beside(&mirror.path);
+    let store = Store::open(&mirror.path).unwrap();
+    let long = impatient(&mirror.path);
+    long.execute_batch("BEGIN; SELECT count(*) FROM contacts").unwrap();
+    let names = "SELECT group_concat(name) FROM (SELECT name FROM contacts ORDER BY id)";
+    let ask = |conn: &Connection| conn.query_row(names, [], |row| row.get::<_, String>(0)).unwrap();
+    let before = ask(&long);
+
+    let largest = write(&store, 38).await;
+    eprintln!(
+        "a long reader: 152 MiB written, the WAL was at most {} MiB",
+        largest / MIB
+    );
+    crm.sandbox.with_world(|world| {
+        for id in world.ids(Object::Contact.resource()) {
+            world.edit(Object::Contact, &id, &serde_json::json!({"name": "New"}));
+        }
+    });
+    crm.wait(120);
+    let ran = mirror.run_on_open(store.clone(), &crm, &Plan::sync()).await.unwrap();
+    assert_eq!(ran.tally.updated, 200);
+    // It sees what it saw; whoever comes now sees the new.
+    assert_eq!(ask(&long), before);
+    assert_ne!(ask(&impatient(&mirror.path)), before);
+    assert!(!store.settle().await.unwrap());
+    // Everything since is needed, and nothing is there twice.
+    let held = wal.metadata().unwrap().len();
+    assert!((150 * MIB..180 * MIB).contains(&held), "{held}");
+
+    long.execute_batch("COMMIT").unwrap();
+    let after = write(&store, 2).await;
+    write(&store, 1).await;
+    let cut = wal.metadata().unwrap().len();
+    eprintln!("after it: {} MiB at first, {} MiB then", after / MIB, cut / MIB);
+    assert!(cut <= 64 * MIB, "{cut}");
+    crm.wait(120);
+    mirror.run_on_open(store.clone(), &crm, &Plan::sync()).await.unwrap();
+    assert_eq!(wal.metadata().unwrap().len(), 0);
+    store.close().await;
+    if shell::is_there() {
+        assert_eq!(shell::run(&mirror.path, "PRAGMA integrity_check").unwrap(), "ok");
+    }
+}
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_a_long_reader_and_takes_nothing_from_it() {
+    let crm = Crm::serve(generate(65, 50, 0, noon())).await;
+    let mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    let long = impatient(&mirror.path);
+    long.execute_batch("BEGIN; SELECT count(*) FROM contacts").unwrap();
+    let store = Store::open(&mirror.path).unwrap();
+    write(&store, 1).await;
+    store.close().await;
+    assert!(wal::beside(&mirror.path).metadata().unwrap().len() > 0);
+    let rows = |conn: &Connection| conn.query_row("SELECT count(*) FROM contacts", [], |row| row.get::<_, i64>(0));
+    assert_eq!(rows(&long).unwrap(), 50);
+    drop(long);
+    // What was written is in the WAL alone, and is read from there.
+    let kept = mirror.one("SELECT length(value) FROM state WHERE name = 'test'");
+    assert!(kept.parse::<u64>().unwrap() >= MIB, "{kept}");
+    mirror.sync(&crm).await;
+    assert_eq!(wal::beside(&mirror.path).metadata().unwrap().len(), 0);
+}
