@@ -170,8 +170,8 @@ fn edit(world: &mut World) {
     let companies = world.ids(Resource::Companies);
     let changes = [
         json!({"position": "Chief Data Officer"}),
-        json!({"customFields": {"tier": "gold", "lifetime_value": "1234567.89"}}),
-        json!({"customFields": {"topics": ["api", "pricing"]}, "notes": "Asked for the price list."}),
+        json!({"customFields": {"tier": "silver", "lifetime_value": "1234567.89"}}),
+        json!({"customFields": {"topics": ["api", "pricing"], "tier": "gold"}, "notes": "Asked for the price list."}),
     ];
     for (id, change) in contacts.iter().zip(&changes) {
         world.edit(Object::Contact, id, change);

@@ -9,9 +9,12 @@
 
 pub mod completions;
 pub mod cost;
+pub mod datasette;
 pub mod demo;
 pub mod demo_questions;
+pub mod describe;
 pub mod exit;
+pub mod export;
 pub mod failure;
 pub mod human;
 pub mod init;
@@ -19,6 +22,7 @@ pub mod logging;
 pub mod man;
 pub mod output;
 pub mod progress;
+pub mod recipes;
 pub mod rows;
 pub mod sandbox;
 pub mod session;
@@ -135,6 +139,12 @@ pub enum Verb {
     Verify(verify::VerifyArgs),
     /// Run SQL on the mirror with the built-in SQLite.
     Sql(sql::SqlArgs),
+    /// Show what the tables and columns of the mirror mean.
+    Describe(describe::DescribeArgs),
+    /// Print what changed after a place in the feed of changes.
+    Export(export::ExportArgs),
+    /// Print what Datasette needs to show the mirror well.
+    Datasette(datasette::DatasetteArgs),
     /// Show everything at once on a local sandbox: no key, no configuration.
     Demo(demo::DemoArgs),
     /// Serve the API locally with generated data.
@@ -178,6 +188,9 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
         Verb::Status(args) => status::run(&cli.global, args),
         Verb::Verify(args) => verify::run(&cli.global, args),
         Verb::Sql(args) => sql::run(&cli.global, args),
+        Verb::Describe(args) => describe::run(&cli.global, args),
+        Verb::Export(args) => export::run(&cli.global, args),
+        Verb::Datasette(args) => datasette::run(&cli.global, args),
         Verb::Demo(args) => demo::run(&cli.global, args),
         Verb::Sandbox(args) => sandbox::run(&cli.global, args),
         Verb::Completions(args) => completions::run(args),

@@ -148,7 +148,8 @@ fn csv(out: &mut impl Write, titles: &[String], rows: &mut Rows<'_>) -> Result<(
     Ok(())
 }
 
-fn field(text: &str) -> String {
+/// A text as a field of CSV, quoted where it needs to be.
+pub(super) fn field(text: &str) -> String {
     let quoted =
         text.is_empty() || text.contains(['"', ',', '\n', '\r']) || text.starts_with(' ') || text.ends_with(' ');
     if quoted {

@@ -238,7 +238,12 @@ impl Maker {
         self.put(&mut record, "firstName", Cell::Word(first));
         self.put(&mut record, "lastName", Cell::Word(last));
         if self.chance(95) {
-            self.text(&mut record, "email", format!("contact{n}@mail{}.example", n % 40));
+            // Entered twice, in capitals: the duplicate that every workspace has.
+            let email = match n % 150 {
+                149 => format!("CONTACT{}@mail{}.example", n - 1, (n - 1) % 40),
+                _ => format!("contact{n}@mail{}.example", n % 40),
+            };
+            self.text(&mut record, "email", email);
         }
         if self.chance(60) {
             self.text(&mut record, "mobile", format!("+{}", 440_000_000_000 + n as u64 * 37));

@@ -79,8 +79,10 @@ impl Batch<'_> {
                     }
                 })
                 .collect();
+            // `d.etag IS r.etag` says the same, but only to SQLite: DuckDB parses the views of the files that it reads.
             let sql = format!(
-                "CREATE VIEW {view} AS SELECT {shown}, (d.{key} IS NOT NULL AND d.etag IS r.etag) AS details_current \
+                "CREATE VIEW {view} AS SELECT {shown}, (d.{key} IS NOT NULL AND \
+                 coalesce(d.etag = r.etag, d.etag IS NULL AND r.etag IS NULL)) AS details_current \
                  FROM {table} AS r LEFT JOIN {details} AS d ON d.{key} = r.id",
                 view = object.full_view(),
                 shown = shown.join(", "),

@@ -4,8 +4,12 @@
 
 mod bad_input;
 mod binary;
+mod datasette;
 mod demo;
+mod describe;
+mod export;
 mod readme;
+mod recipes;
 mod runs;
 mod sandbox;
 mod sql;

@@ -1,0 +1,193 @@
+//! `crm-mirror datasette`: what Datasette reads beside a database to show it well.
+//!
+//! The document is JSON, which Datasette takes as it is. Titles and meanings come from the data dictionary, the queries
+//! from `schema/README.md`: those that this mirror's custom fields can answer.
+
+use std::path::PathBuf;
+
+use rusqlite::Connection;
+use serde_json::{Map, Value, json};
+
+use super::exit::Exit;
+use super::failure::Failure;
+use super::{Global, output, recipes, sql};
+use crate::store::StoreError;
+use crate::store::guide::{self, ColumnLine};
+
+/// Print the metadata that Datasette needs to show the mirror well, as JSON.
+///
+/// It holds what tables and columns mean, facets, columns that can be sorted by, and ready queries. Custom fields are part
+/// of it: print it again when they change.
+#[derive(clap::Args, Clone, Debug)]
+#[command(
+    after_help = "Example:\n  crm-mirror datasette --database mirror.db > metadata.json\n  \
+                        datasette mirror.db --metadata metadata.json"
+)]
+pub struct DatasetteArgs {
+    /// The mirror [default: `database.path` of the configuration].
+    #[arg(long, value_name = "FILE")]
+    database: Option<PathBuf>,
+}
+
+/// Columns with few values that people narrow a list by.
+const FACETS: [&str; 11] = [
+    "owner_name",
+    "owner_id",
+    "enrichment_status",
+    "intent_level",
+    "qualification",
+    "object_type",
+    "kind",
+    "status",
+    "data_type",
+    "outcome",
+    "source",
+];
+
+/// The most facets of a table: each costs a query whenever the table is shown.
+const MOST_FACETS: usize = 8;
+
+/// Carries the verb out.
+///
+/// # Errors
+/// [`Exit::Storage`] where there is no mirror.
+pub fn run(global: &Global, args: &DatasetteArgs) -> Result<Exit, Failure> {
+    let database = match &args.database {
+        Some(path) => path.clone(),
+        None => global.load()?.database,
+    };
+    let conn = sql::connect(&database)?;
+    let moment = conn.unchecked_transaction().map_err(|source| StoreError::Sqlite {
+        doing: "read the mirror",
+        source,
+    })?;
+    let name = database.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let of_database = json!({
+        "title": "CRM mirror",
+        "description": "A copy of a CRM workspace. Start with contacts_full and companies_full.",
+        "tables": tables(&moment)?,
+        "queries": queries(&moment),
+    });
+    let mut databases = Map::new();
+    databases.insert(name, of_database);
+    output::json(&json!({"title": "CRM mirror", "databases": databases}))?;
+    Ok(Exit::Done)
+}
+
+fn tables(conn: &Connection) -> Result<Map<String, Value>, StoreError> {
+    let mut tables = Map::new();
+    for table in guide::tables(conn)? {
+        let columns = guide::columns(conn, &table.name)?;
+        let mut about = Map::new();
+        about.insert("description".into(), sentence(&table.about).into());
+        let meanings: Map<String, Value> = columns
+            .iter()
+            .filter_map(|column| Some((column.name.clone(), meaning(column)?.into())))
+            .collect();
+        if !columns.is_empty() {
+            about.insert("columns".into(), meanings.into());
+            about.insert("facets".into(), facets(&table.name, &columns).into());
+            let sortable: Vec<&str> = columns
+                .iter()
+                .filter(|column| can_sort(column))
+                .map(|column| column.name.as_str())
+                .collect();
+            about.insert("sortable_columns".into(), json!(sortable));
+        }
+        if let Some(label) = label(&table.name) {
+            about.insert("label_column".into(), label.into());
+        }
+        tables.insert(table.name, about.into());
+    }
+    for table in guide::internal_tables(conn)? {
+        tables.insert(table, json!({"hidden": true}));
+    }
+    Ok(tables)
+}
+
+fn sentence(about: &str) -> String {
+    let mut letters = about.chars();
+    letters
+        .next()
+        .map(|first| first.to_uppercase().chain(letters).collect())
+        .unwrap_or_default()
+}
+
+/// A column's label, its meaning and its options, as far as there are any.
+fn meaning(column: &ColumnLine) -> Option<String> {
+    let options: Vec<&str> = column
+        .options
+        .iter()
+        .map(|option| option.label.as_deref().unwrap_or(&option.value))
+        .collect();
+    let parts: Vec<String> = [
+        column.label.clone(),
+        column.about.clone(),
+        (!options.is_empty()).then(|| options.join(", ")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    (!parts.is_empty()).then(|| parts.join(": "))
+}
+
+fn facets(table: &str, columns: &[ColumnLine]) -> Vec<Value> {
+    // A dictionary is read from top to bottom, and its kinds are many.
+    if table == "mirror_columns" {
+        return vec![json!("table_name"), json!("source")];
+    }
+    let named = FACETS
+        .iter()
+        .filter(|name| columns.iter().any(|column| column.name == **name))
+        // The name says more than the identifier.
+        .filter(|name| **name != "owner_id" || columns.iter().all(|column| column.name != "owner_name"))
+        .map(|name| json!(name));
+    let choices = columns.iter().filter_map(|column| match column.data_type.as_str() {
+        "SINGLE_SELECT" => Some(json!(column.name)),
+        "MULTI_SELECT" => Some(json!({"array": column.name})),
+        _ => None,
+    });
+    named.chain(choices).take(MOST_FACETS).collect()
+}
+
+/// Whether text order, or a number's, is the order that people mean. Exact decimals are text: `_num` stands beside them.
+fn can_sort(column: &ColumnLine) -> bool {
+    let plain = ["extra", "detail_extra", "notes", "fields", "record", "logo"];
+    !matches!(
+        column.data_type.as_str(),
+        "DECIMAL" | "LONG_TEXT" | "MULTI_SELECT" | "value" | "json" | "etag"
+    ) && !plain.contains(&column.name.as_str())
+}
+
+/// The column that stands for a row where another table links to it.
+fn label(table: &str) -> Option<&'static str> {
+    match table {
+        "contacts" | "companies" => Some("name"),
+        "team_members" => Some("email"),
+        "custom_field_definitions" => Some("label"),
+        _ => None,
+    }
+}
+
+/// The recipes that this mirror can answer: others name custom fields that it does not have.
+fn queries(conn: &Connection) -> Map<String, Value> {
+    recipes::all()
+        .into_iter()
+        .filter(|recipe| recipe.section == "Twenty questions" && conn.prepare(&recipe.sql).is_ok())
+        .map(|recipe| {
+            let name: String = recipe
+                .title
+                .to_lowercase()
+                .split(|c: char| !c.is_ascii_alphanumeric())
+                .filter(|word| !word.is_empty())
+                .collect::<Vec<_>>()
+                .join("-");
+            let query = json!({
+                "title": recipe.title,
+                "description": recipe.about,
+                "sql": recipe.sql.trim().trim_end_matches(';'),
+            });
+            (name, query)
+        })
+        .collect()
+}

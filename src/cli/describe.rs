@@ -1,0 +1,216 @@
+//! `crm-mirror describe`: the data dictionary for people: which tables there are, and what their columns mean.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::exit::Exit;
+use super::failure::Failure;
+use super::output::Column;
+use super::{Global, human, output, sql};
+use crate::store::StoreError;
+use crate::store::guide::{self, ColumnLine, TableLine};
+
+/// Show what the tables and columns of the mirror mean.
+///
+/// Without TABLE the tables and views, with TABLE its columns. Custom fields are shown with their labels and options.
+#[derive(clap::Args, Clone, Debug)]
+#[command(
+    after_help = "Example:\n  crm-mirror describe\n  crm-mirror describe contacts_full\n  \
+                        crm-mirror describe contacts_full --json | jq '.columns[].name'"
+)]
+pub struct DescribeArgs {
+    /// The table or view.
+    #[arg(value_name = "TABLE")]
+    table: Option<String>,
+    /// The mirror [default: `database.path` of the configuration].
+    #[arg(long, value_name = "FILE")]
+    database: Option<PathBuf>,
+    /// Print it as one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The JSON document without TABLE.
+#[derive(Serialize)]
+struct Tables {
+    tables: Vec<Table>,
+}
+
+/// A table, and with TABLE its columns.
+#[derive(Serialize)]
+struct Table {
+    #[serde(flatten)]
+    line: TableLine,
+    rows: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    columns: Option<Vec<ColumnLine>>,
+}
+
+/// Carries the verb out.
+///
+/// # Errors
+/// [`Exit::Usage`] for a table that is not there, [`Exit::Storage`] where there is no mirror.
+pub fn run(global: &Global, args: &DescribeArgs) -> Result<Exit, Failure> {
+    let database = match &args.database {
+        Some(path) => path.clone(),
+        None => global.load()?.database,
+    };
+    let conn = sql::connect(&database)?;
+    let moment = conn.unchecked_transaction().map_err(|source| StoreError::Sqlite {
+        doing: "read the mirror",
+        source,
+    })?;
+    let lines = guide::tables(&moment)?;
+    if lines.is_empty() {
+        return Err(
+            Failure::new(Exit::Storage, "the mirror is empty: nothing was copied yet")
+                .hint("`crm-mirror sync` makes the first copy"),
+        );
+    }
+    let Some(name) = &args.table else {
+        let tables: Result<Vec<Table>, StoreError> = lines
+            .into_iter()
+            .map(|line| {
+                Ok(Table {
+                    rows: guide::rows(&moment, &line.name)?,
+                    line,
+                    columns: None,
+                })
+            })
+            .collect();
+        return all(tables?, args.json);
+    };
+    let Some(line) = lines.iter().find(|line| line.name.eq_ignore_ascii_case(name)) else {
+        let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
+        let near: Vec<String> = nearest(name, &names).iter().map(|name| format!("`{name}`")).collect();
+        return Err(Failure::new(
+            Exit::Usage,
+            format!("there is no table or view `{}`", output::plain(name)),
+        )
+        .hint(format!(
+            "did you mean {}? `crm-mirror describe` lists them all",
+            near.join(" or ")
+        )));
+    };
+    let table = Table {
+        rows: guide::rows(&moment, &line.name)?,
+        columns: Some(guide::columns(&moment, &line.name)?),
+        line: line.clone(),
+    };
+    one(&table, args.json)
+}
+
+fn all(tables: Vec<Table>, json: bool) -> Result<Exit, Failure> {
+    if json {
+        output::json(&Tables { tables })?;
+        return Ok(Exit::Done);
+    }
+    let columns = [
+        Column::Left("name"),
+        Column::Left("kind"),
+        Column::Right("rows"),
+        Column::Left("what it is for"),
+    ];
+    let rows = tables.into_iter().map(|table| {
+        vec![
+            table.line.name,
+            table.line.kind,
+            human::count(table.rows),
+            table.line.about,
+        ]
+    });
+    output::table(&columns, rows)?;
+    output::text("\n`crm-mirror describe TABLE` shows the columns of one")?;
+    Ok(Exit::Done)
+}
+
+fn one(table: &Table, json: bool) -> Result<Exit, Failure> {
+    if json {
+        output::json(table)?;
+        return Ok(Exit::Done);
+    }
+    output::text(&format!(
+        "{} ({}, {}): {}\n\n",
+        table.line.name,
+        table.line.kind,
+        human::counted(table.rows, "row", "rows"),
+        table.line.about
+    ))?;
+    let titles = ["column", "type", "label", "wire name", "source", "about"].map(Column::Left);
+    let rows = table.columns.iter().flatten().map(|column| {
+        vec![
+            column.name.clone(),
+            column.data_type.clone(),
+            column.label.clone().unwrap_or_default(),
+            column.wire_name.clone().unwrap_or_default(),
+            column.source.clone(),
+            about(column),
+        ]
+    });
+    output::table(&titles, rows)?;
+    Ok(Exit::Done)
+}
+
+/// What a column means; for a select field its options, `value = label`.
+fn about(column: &ColumnLine) -> String {
+    let about = column.about.clone().unwrap_or_default();
+    if column.options.is_empty() {
+        return about;
+    }
+    let options: Vec<String> = column
+        .options
+        .iter()
+        .map(|option| match &option.label {
+            Some(label) if *label != option.value => format!("{} = {label}", option.value),
+            _ => option.value.clone(),
+        })
+        .collect();
+    let apart = if about.is_empty() { "" } else { "; " };
+    format!("{about}{apart}{}", options.join(", "))
+}
+
+/// Up to three names that are like the one that was asked for, the likest first; at least one.
+fn nearest<'a>(asked: &str, names: &[&'a str]) -> Vec<&'a str> {
+    let asked: Vec<char> = asked.to_lowercase().chars().take(100).collect();
+    let mut near: Vec<(usize, &str)> = names
+        .iter()
+        .map(|name| (distance(&asked, &name.chars().collect::<Vec<_>>()), *name))
+        .collect();
+    near.sort();
+    let best = near.first().map_or(0, |(distance, _)| *distance);
+    near.into_iter()
+        .take_while(|(distance, _)| *distance <= best + 1)
+        .take(3)
+        .map(|(_, name)| name)
+        .collect()
+}
+
+/// How many letters must be put, taken or changed to make one text of the other.
+fn distance(a: &[char], b: &[char]) -> usize {
+    let mut line: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut corner = line[0];
+        line[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let changed = corner + usize::from(x != y);
+            corner = line[j + 1];
+            line[j + 1] = changed.min(corner + 1).min(line[j] + 1);
+        }
+    }
+    line[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_names_are_found() {
+        let names = ["contacts", "contacts_full", "companies", "changes"];
+        assert_eq!(nearest("contact", &names), ["contacts"]);
+        assert_eq!(nearest("Contacts_ful", &names), ["contacts_full"]);
+        assert_eq!(nearest("company", &names), ["companies"]);
+        assert!(!nearest("", &names).is_empty());
+    }
+}

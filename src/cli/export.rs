@@ -1,0 +1,243 @@
+//! `crm-mirror export`: the feed of changes for warehouses and other programs that remember how far they came.
+//!
+//! The feed is read in small slices, each in a moment of its own: memory does not grow with it, and a reader that is
+//! slow to take the lines does not hold the WAL back.
+
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+
+use rusqlite::Connection;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::exit::Exit;
+use super::failure::Failure;
+use super::{Global, output, rows, sql};
+use crate::model::Object;
+use crate::store::StoreError;
+use crate::store::feed::{self, Change, Span};
+
+/// Changes that are read at once.
+const SLICE: u32 = 200;
+
+/// Print what changed after a place in the feed, in order, and end.
+///
+/// Each change has a number, `seq`, that only grows. Keep the cursor that stderr names at the end, and hand it to the
+/// next export as --since: no change is missed and none comes twice. Where part of what is asked for is already
+/// forgotten (`history.retention`), nothing is printed and the code is 74.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "Example:\n  crm-mirror export --since 0 > changes.ndjson\n  \
+                        crm-mirror export --since 1042 --format csv --object contact\n  \
+                        crm-mirror export --print-cursor")]
+pub struct ExportArgs {
+    /// The last change that is already known; 0 for the beginning.
+    #[arg(
+        long,
+        value_name = "SEQ",
+        required_unless_present = "print_cursor",
+        value_parser = clap::value_parser!(i64).range(0..)
+    )]
+    since: Option<i64>,
+    /// The form of the lines.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// Only the changes of contacts, or of companies.
+    #[arg(long, value_enum)]
+    object: Option<Only>,
+    /// The most changes to print.
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// Print the newest change's number and nothing else: where a copy of the tables that begins now will go on from.
+    #[arg(long, conflicts_with_all = ["since", "object", "limit"])]
+    print_cursor: bool,
+    /// The mirror [default: `database.path` of the configuration].
+    #[arg(long, value_name = "FILE")]
+    database: Option<PathBuf>,
+}
+
+/// The form of the lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// A JSON object a line.
+    #[default]
+    Ndjson,
+    /// A header and a line per change, as RFC 4180 has it; `fields` is JSON.
+    Csv,
+}
+
+/// Whose changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Only {
+    /// Of contacts.
+    Contact,
+    /// Of companies.
+    Company,
+}
+
+/// A change as a line of JSON.
+#[derive(Serialize)]
+struct Line<'a> {
+    seq: i64,
+    object_type: &'a str,
+    record_id: &'a str,
+    kind: &'a str,
+    fields: &'a RawValue,
+    seen_at: &'a str,
+}
+
+/// Carries the verb out.
+///
+/// # Errors
+/// [`Exit::Storage`] where there is no mirror, or the feed no longer holds what is asked for.
+pub fn run(global: &Global, args: &ExportArgs) -> Result<Exit, Failure> {
+    let database = match &args.database {
+        Some(path) => path.clone(),
+        None => global.load()?.database,
+    };
+    let conn = sql::connect(&database)?;
+    let Some(since) = args.since.filter(|_| !args.print_cursor) else {
+        output::text(&feed::span(&conn)?.newest.to_string())?;
+        return Ok(Exit::Done);
+    };
+    let mut out = BufWriter::new(io::stdout().lock());
+    let ended = stream(&conn, args, since, &mut out);
+    match ended {
+        Ok(cursor) => {
+            out.flush()?;
+            output::note(&format!("cursor: {cursor}"));
+            Ok(Exit::Done)
+        }
+        Err(Ended::Torn { cursor, failure }) => {
+            // What came before the gap is whole, and can be kept.
+            out.flush()?;
+            if cursor > since {
+                output::note(&format!("cursor: {cursor}"));
+            }
+            Err(failure)
+        }
+        Err(Ended::Out(error)) => {
+            let _ = out.into_parts();
+            Err(error.into())
+        }
+    }
+}
+
+/// Why an export ended early.
+enum Ended {
+    /// The mirror could not be read on.
+    Torn { cursor: i64, failure: Failure },
+    /// The reader of stdout is gone, or the disk is full.
+    Out(io::Error),
+}
+
+impl From<io::Error> for Ended {
+    fn from(error: io::Error) -> Ended {
+        Ended::Out(error)
+    }
+}
+
+/// Writes everything after `since` that was there at the beginning. Gives the place to go on from.
+fn stream(conn: &Connection, args: &ExportArgs, since: i64, out: &mut impl Write) -> Result<i64, Ended> {
+    let object = args.object.map(|only| match only {
+        Only::Contact => Object::Contact,
+        Only::Company => Object::Company,
+    });
+    let (mut cursor, mut left) = (since, args.limit.unwrap_or(u64::MAX));
+    let mut until = None;
+    loop {
+        let most = u32::try_from(left).map_or(SLICE, |left| left.min(SLICE));
+        let (span, slice) = slice(conn, cursor, until, object, most).map_err(|error| Ended::Torn {
+            cursor,
+            failure: error.into(),
+        })?;
+        if let Some(failure) = gap(span, cursor) {
+            return Err(Ended::Torn { cursor, failure });
+        }
+        if until.is_none() && args.format == Format::Csv {
+            out.write_all(b"seq,object_type,record_id,kind,fields,seen_at\r\n")?;
+        }
+        // A service that never rests would keep an export going for ever.
+        let end = *until.get_or_insert(span.newest);
+        for change in &slice {
+            line(out, args.format, change)?;
+            cursor = change.seq;
+        }
+        left -= slice.len() as u64;
+        if left == 0 {
+            return Ok(cursor);
+        }
+        if slice.len() < most as usize {
+            // Changes of the other object that follow are passed over too.
+            return Ok(end.max(cursor));
+        }
+    }
+}
+
+/// The next changes and the span of the feed, at one moment.
+fn slice(
+    conn: &Connection,
+    cursor: i64,
+    until: Option<i64>,
+    object: Option<Object>,
+    most: u32,
+) -> Result<(Span, Vec<Change>), StoreError> {
+    let moment = conn.unchecked_transaction().map_err(|source| StoreError::Sqlite {
+        doing: "read the changes",
+        source,
+    })?;
+    let span = feed::span(&moment)?;
+    let changes = feed::after(&moment, cursor, until.unwrap_or(span.newest), object, most)?;
+    Ok((span, changes))
+}
+
+/// What is wrong with going on from `cursor`.
+fn gap(span: Span, cursor: i64) -> Option<Failure> {
+    let told = if cursor > span.newest {
+        format!(
+            "change {cursor} is not of this mirror, whose newest is {}: it was made anew, or is another one",
+            span.newest
+        )
+    } else if cursor < span.forgotten {
+        format!(
+            "the changes {} to {} are already forgotten (`history.retention`)",
+            cursor + 1,
+            span.forgotten
+        )
+    } else {
+        return None;
+    };
+    Some(Failure::new(Exit::Storage, told).hint(
+        "begin again: `crm-mirror export --print-cursor`, then a copy of the tables, then --since with that cursor",
+    ))
+}
+
+fn line(out: &mut impl Write, format: Format, change: &Change) -> io::Result<()> {
+    match format {
+        Format::Ndjson => {
+            let line = Line {
+                seq: change.seq,
+                object_type: &change.object_type,
+                record_id: &change.record_id,
+                kind: &change.kind,
+                fields: serde_json::from_str(&change.fields)?,
+                seen_at: &change.seen_at,
+            };
+            serde_json::to_writer(&mut *out, &line)?;
+            out.write_all(b"\n")
+        }
+        Format::Csv => {
+            let texts = [
+                &change.object_type,
+                &change.record_id,
+                &change.kind,
+                &change.fields,
+                &change.seen_at,
+            ];
+            write!(out, "{}", change.seq)?;
+            for text in texts {
+                write!(out, ",{}", rows::field(text))?;
+            }
+            out.write_all(b"\r\n")
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! `datasette`: metadata that fits the mirror.
+
+use serde_json::{Value, json};
+
+use crate::binary::{Place, has_sqlite3, sqlite3};
+
+#[test]
+fn it_names_what_is_in_the_file() {
+    let place = Place::empty();
+    place.run("demo --path my.demo.db").done();
+    let found = place.run("datasette --database my.demo.db").done().json();
+    // The name that Datasette gives the file.
+    let database = &found["databases"]["my.demo"];
+    let tables = database["tables"].as_object().unwrap();
+    for own in ["state", "sweep_missing", "sqlite_sequence"] {
+        assert_eq!(tables[own], json!({"hidden": true}));
+    }
+    assert_eq!(tables["team_members"]["label_column"], "email");
+    let place = place.set("CRM_MIRROR_DATABASE__PATH", "my.demo.db");
+    for (name, table) in tables {
+        if table["hidden"] == json!(true) || name.ends_with("_search") {
+            continue;
+        }
+        let real = place.ask(&format!("SELECT name FROM pragma_table_info('{name}')"));
+        let real: Vec<&str> = real.lines().collect();
+        assert!(!table["description"].as_str().unwrap().is_empty());
+        let named = table["columns"].as_object().unwrap().keys().cloned();
+        let listed = |key: &str| -> Vec<String> {
+            let column = |value: &Value| value["array"].as_str().or(value.as_str()).unwrap().to_string();
+            table[key].as_array().unwrap().iter().map(column).collect()
+        };
+        for column in named.chain(listed("facets")).chain(listed("sortable_columns")) {
+            assert!(real.contains(&column.as_str()), "{name}.{column}");
+        }
+    }
+    let contacts = &tables["contacts_full"];
+    for facet in [
+        json!("enrichment_status"),
+        json!("cf_tier"),
+        json!({"array": "cf_topics"}),
+    ] {
+        assert!(contacts["facets"].as_array().unwrap().contains(&facet), "{facet}");
+    }
+    let sortable = contacts["sortable_columns"].as_array().unwrap();
+    assert!(sortable.contains(&json!("cf_lifetime_value_num")) && !sortable.contains(&json!("cf_lifetime_value")));
+    let queries = database["queries"].as_object().unwrap();
+    assert_eq!(queries.len(), 20);
+    for (name, query) in queries {
+        assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-'), "{name}");
+        if has_sqlite3() {
+            assert!(!sqlite3(&place.path("my.demo.db"), query["sql"].as_str().unwrap()).is_empty());
+        }
+    }
+}

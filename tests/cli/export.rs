@@ -1,0 +1,164 @@
+//! `export`: the feed of changes, by its number.
+
+use std::process::Stdio;
+
+use crm_mirror::model::{Object, Resource};
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use crate::binary::{Ended, Place, Service};
+
+/// A mirror whose CRM changed `edits` contacts and one company since.
+fn changed(edits: usize) -> (Service, Place) {
+    let service = Service::with(edits + 10, 4);
+    let place = Place::of(&service).set("CRM_MIRROR_SYNC__DETAILS", "off");
+    place.run("sync").done();
+    edit(&service, edits, "say \"hi\",\nthen leave");
+    place.run("sync").done();
+    (service, place)
+}
+
+fn edit(service: &Service, edits: usize, position: &str) {
+    service.sandbox.with_world(|world| {
+        for id in world.ids(Resource::Contacts).iter().take(edits) {
+            world.edit(Object::Contact, id, &json!({"position": position}));
+        }
+        let company = world.ids(Resource::Companies)[0].clone();
+        world.edit(Object::Company, &company, &json!({"industry": position}));
+    });
+}
+
+fn lines(ended: &Ended) -> Vec<Value> {
+    ended
+        .out
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn cursor(ended: &Ended) -> i64 {
+    let line = ended.err.lines().last().unwrap();
+    line.strip_prefix("cursor: ").unwrap().parse().unwrap()
+}
+
+#[test]
+fn the_feed_is_whole_and_in_order() {
+    // More than a slice.
+    let (_service, place) = changed(450);
+    let ended = place.run("export --since 0").done();
+    let found = lines(&ended);
+    assert_eq!(found.len(), 451);
+    for (place, line) in found.iter().enumerate() {
+        assert_eq!(line["seq"], place + 1);
+    }
+    assert_eq!(found[0]["kind"], "update");
+    assert_eq!(found[0]["fields"]["position"][1], "say \"hi\",\nthen leave");
+    assert_eq!(cursor(&ended), 451);
+    assert_eq!(place.run("export --print-cursor").done().out, "451\n");
+    let stored = place.ask("SELECT fields FROM changes WHERE seq = 7");
+    let raw: Value = serde_json::from_str(&stored.trim_matches('"').replace("\"\"", "\"")).unwrap();
+    assert_eq!(found[6]["fields"], raw);
+}
+
+#[test]
+fn a_reader_that_keeps_the_cursor_misses_nothing_and_sees_nothing_twice() {
+    let (service, place) = changed(30);
+    let mut seen = Vec::new();
+    let mut since = 0;
+    for round in 0..12 {
+        let ended = place.run(&format!("export --since {since} --limit 7")).done();
+        seen.extend(lines(&ended).iter().map(|line| line["seq"].as_i64().unwrap()));
+        since = cursor(&ended);
+        if round == 2 {
+            edit(&service, 5, "CFO");
+            place.run("sync").done();
+        }
+    }
+    assert_eq!(seen, (1..=since).collect::<Vec<_>>());
+    assert_eq!(since, 37);
+    // Of one object only, and the numbers of the other are passed over.
+    let companies = place.run("export --since 0 --object company").done();
+    assert_eq!(lines(&companies).len(), 2);
+    assert!(lines(&companies).iter().all(|line| line["object_type"] == "company"));
+    assert_eq!(cursor(&companies), 37);
+    let nothing = place.run("export --since 37").done();
+    assert_eq!((nothing.out.as_str(), cursor(&nothing)), ("", 37));
+}
+
+#[test]
+fn csv_is_quoted() {
+    let (_service, place) = changed(2);
+    let ended = place.run("export --since 1 --format csv --limit 1").done();
+    let stored = place.ask("SELECT seq, object_type, record_id, kind, fields, seen_at FROM changes WHERE seq = 2");
+    assert_eq!(
+        ended.out.replace("\r\n", "\n"),
+        format!("seq,object_type,record_id,kind,fields,seen_at\n{stored}\n")
+    );
+    assert!(ended.out.contains("\"\"position\"\""), "{}", ended.out);
+    let nothing = place.run("export --since 3 --format csv").done();
+    assert_eq!(nothing.out, "seq,object_type,record_id,kind,fields,seen_at\r\n");
+}
+
+#[test]
+fn what_is_forgotten_is_said_and_never_passed_over() {
+    let (_service, place) = changed(9);
+    let conn = Connection::open(place.path("mirror.db")).unwrap();
+    // As retention does it.
+    conn.execute("DELETE FROM changes WHERE seq <= 4", []).unwrap();
+    for since in [0, 3] {
+        let ended = place.run(&format!("export --since {since} --format csv")).code(74);
+        assert!(ended.out.is_empty(), "{}", ended.out);
+        let told = format!("the changes {} to 4 are already forgotten", since + 1);
+        assert!(
+            ended.err.contains(&told) && ended.err.contains("hint: "),
+            "{}",
+            ended.err
+        );
+    }
+    assert_eq!(lines(&place.run("export --since 4").done()).len(), 6);
+    conn.execute("DELETE FROM changes", []).unwrap();
+    place.run("export --since 9").code(74);
+    assert_eq!(cursor(&place.run("export --since 10").done()), 10);
+    // A cursor of another mirror.
+    let ended = place.run("export --since 11").code(74);
+    assert!(ended.err.contains("not of this mirror"), "{}", ended.err);
+}
+
+#[test]
+fn a_fresh_mirror_has_an_empty_feed() {
+    let service = Service::with(5, 1);
+    let place = Place::of(&service);
+    place.run("sync").done();
+    let ended = place.run("export --since 0").done();
+    assert_eq!((ended.out.as_str(), cursor(&ended)), ("", 0));
+    assert_eq!(place.run("export --print-cursor").done().out, "0\n");
+    place.run("export").code(2);
+    place.run("export --since -1").code(2);
+}
+
+#[test]
+fn it_reads_while_somebody_writes_and_ends_silently_without_a_reader() {
+    let (_service, place) = changed(450);
+    let mut conn = Connection::open(place.path("mirror.db")).unwrap();
+    let tx = conn
+        .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
+        .unwrap();
+    let sql = "INSERT INTO changes (object_type, record_id, kind, fields, seen_at)
+               VALUES ('contact', 'x', 'remove', '{}', '')";
+    tx.execute(sql, []).unwrap();
+    // What is not committed is not there yet.
+    assert_eq!(cursor(&place.run("export --since 0").done()), 451);
+    tx.commit().unwrap();
+    assert_eq!(lines(&place.run("export --since 451").done())[0]["record_id"], "x");
+    for format in ["ndjson", "csv"] {
+        let mut child = place
+            .command(&["export", "--since", "0", "--format", format])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let ended = Ended::from(child.wait_with_output().unwrap()).done();
+        assert!(ended.err.is_empty(), "{}", ended.err);
+    }
+}
