@@ -147,7 +147,8 @@ fn history() -> impl Strategy<Value = History> {
     )
 }
 
-const FIELDS: [(&str, DataType); 5] = [
+const FIELDS: [(&str, DataType); 6] = [
+    ("motto", DataType::ShortText),
     ("tier", DataType::SingleSelect),
     ("fee", DataType::Decimal),
     ("tags", DataType::MultiSelect),
@@ -183,6 +184,7 @@ impl Doing<'_> {
                 "fee": format!("{v}.10"),
                 "tags": if v.is_multiple_of(2) { json!(["a", "b"]) } else { json!(["b"]) },
                 "rank": i64::from(v),
+                "motto": if v.is_multiple_of(5) { json!(null) } else { json!(format!("Motto {v}")) },
             },
         })
     }
@@ -380,6 +382,11 @@ async fn live_through(history: &History) -> Result<(), String> {
     let differences = mirror.differences(&crm);
     if !differences.is_empty() {
         return Err(differences[..differences.len().min(8)].join("\n"));
+    }
+    let mut searched = support::searched::differences(&mirror.read());
+    searched.extend(support::searched::integrity(&mirror.path));
+    if !searched.is_empty() {
+        return Err(searched.join("\n"));
     }
     let (ledger, charged) = (mirror.ledger_total(), crm.charged());
     if ledger < charged {

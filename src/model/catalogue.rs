@@ -227,6 +227,14 @@ impl Object {
         }
     }
 
+    /// The full-text search table.
+    pub const fn search_table(self) -> &'static str {
+        match self {
+            Object::Contact => "contact_search",
+            Object::Company => "company_search",
+        }
+    }
+
     /// The view that joins both.
     pub const fn full_view(self) -> &'static str {
         match self {

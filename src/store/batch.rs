@@ -1,12 +1,14 @@
 //! One transaction on the mirror: a page's rows, its checkpoint and the ledger, all or nothing.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rusqlite::{OptionalExtension, Transaction, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::document::Document;
 use super::error::{Doing, StoreError};
 use super::shape::Shape;
 use crate::model::catalogue::{Object, Resource};
@@ -22,6 +24,7 @@ pub struct Shapes {
     detail: [Arc<Shape>; 2],
     team: Arc<Shape>,
     definitions: Arc<Shape>,
+    documents: [Arc<Document>; 2],
 }
 
 impl Shapes {
@@ -32,6 +35,7 @@ impl Shapes {
             detail: Object::ALL.map(|object| Arc::new(Shape::detail(object, layout.of(object)))),
             team: Arc::new(Shape::plain(Resource::TeamMembers)),
             definitions: Arc::new(Shape::plain(Resource::CustomFields)),
+            documents: Object::ALL.map(|object| Arc::new(Document::new(object, layout.of(object)))),
             layout,
         }
     }
@@ -55,6 +59,11 @@ impl Shapes {
     pub fn definitions(&self) -> Arc<Shape> {
         self.definitions.clone()
     }
+
+    /// What full-text search holds of an object's records.
+    pub fn document(&self, object: Object) -> Arc<Document> {
+        self.documents[object as usize].clone()
+    }
 }
 
 /// An open transaction. Dropped without being committed, it never happened.
@@ -65,6 +74,8 @@ pub struct Batch<'a> {
     changes_before: u64,
     /// Objects whose details may be due since this transaction wrote a row.
     pub(super) unsettled: [Cell<bool>; 2],
+    /// Records whose texts this transaction changed: their documents are written at its end.
+    pub(super) stale: RefCell<BTreeSet<(Object, String)>>,
 }
 
 impl<'a> Batch<'a> {
@@ -72,12 +83,14 @@ impl<'a> Batch<'a> {
         Batch {
             changes_before: tx.total_changes(),
             unsettled: Default::default(),
+            stale: RefCell::default(),
             tx,
             shapes,
         }
     }
 
     pub(super) fn commit(self) -> Result<Shapes, StoreError> {
+        self.settle_search()?;
         self.tx.commit().doing("commit a page")?;
         Ok(self.shapes)
     }

@@ -377,9 +377,11 @@ impl Batch<'_> {
             let there = physical(&self.tx, table)?;
             if there.contains(column.as_str()) {
                 self.drop_views()?;
+                self.drop_index(table, column.as_str())?;
                 self.rename(table, column.as_str(), &column.archived())?;
             }
             if there.contains(column.as_str()) && definition.data_type.has_num() && there.contains(&column.num()) {
+                self.drop_index(table, &column.num())?;
                 self.rename(table, &column.num(), &format!("{}_num", column.archived()))?;
             }
         }
@@ -397,6 +399,7 @@ impl Batch<'_> {
             let there = physical(&self.tx, table)?;
             for name in names.iter().filter(|name| there.contains(*name)) {
                 self.drop_views()?;
+                self.drop_index(table, name)?;
                 self.alter(&format!("ALTER TABLE {table} DROP COLUMN {name}"))?;
             }
         }
@@ -418,11 +421,12 @@ impl Batch<'_> {
         for object in Object::ALL {
             // A column that came back brings its values back too.
             if self.phase(object)? == Phase::Kept {
-                self.rebuild_multi_values(object)?;
+                self.derive(object)?;
             }
         }
         self.remake_views()?;
-        self.remake_dictionary()
+        self.remake_dictionary()?;
+        self.note_derived()
     }
 
     /// The active definitions of an object, options left out.

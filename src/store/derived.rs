@@ -1,15 +1,18 @@
-//! What is derived from rows and built in bulk at the end of a first copy: multi-select rows and secondary indexes.
+//! What is derived from rows and built in bulk at the end of a first copy: multi-select rows, full-text search and
+//! secondary indexes.
 //!
 //! A first copy writes plain rows only; building these once at its end is several times cheaper than keeping them page
 //! by page. A kill in between is a state like any other: the object is still in its first copy and builds again.
 
 use super::batch::Batch;
 use super::error::{Doing, StoreError};
+use super::migrate;
 use super::upsert::Phase;
 use crate::model::catalogue::Object;
 use crate::model::custom::DataType;
 
-const INDEXES: &str = include_str!("../../schema/deferred/indexes.sql");
+/// The state entry that says for which schema views, dictionary, search and indexes were made.
+const DERIVED: &str = "derived";
 
 /// The state entry that says an object's first copy is finished.
 fn entry(object: Object) -> String {
@@ -38,12 +41,31 @@ impl Batch<'_> {
         if self.phase(object)? == Phase::Kept {
             return Ok(());
         }
-        self.rebuild_multi_values(object)?;
-        self.tx.execute_batch(INDEXES).doing("build the indexes")?;
+        self.derive(object)?;
         self.set_state(&entry(object), &true)
     }
 
-    pub(super) fn rebuild_multi_values(&self, object: Object) -> Result<(), StoreError> {
+    /// Makes what follows from rows and definitions where an older program, or one that was killed, has not.
+    pub(super) fn catch_up(&mut self) -> Result<(), StoreError> {
+        if self.state::<u32>(DERIVED)? == Some(migrate::KNOWN) {
+            return Ok(());
+        }
+        self.relayout()
+    }
+
+    /// Notes that all of it is made, for this program's schema.
+    pub(super) fn note_derived(&self) -> Result<(), StoreError> {
+        self.set_state(DERIVED, &migrate::KNOWN)
+    }
+
+    /// Brings everything that is derived from an object's rows in step with the columns there are.
+    pub(super) fn derive(&self, object: Object) -> Result<(), StoreError> {
+        self.rebuild_multi_values(object)?;
+        self.bring_search_in_step(object)?;
+        self.bring_indexes_in_step(object)
+    }
+
+    fn rebuild_multi_values(&self, object: Object) -> Result<(), StoreError> {
         let doing = "build the rows of multi-selects";
         self.tx
             .execute(

@@ -95,12 +95,12 @@ fn shaped(shape: &Shape, resource: Resource, custom: &CustomFields, labels: &[(S
     entries
 }
 
-/// The lines of a table that only the schema describes: the comment of a column's line is its meaning.
+/// The lines of a table or view that only the schema describes: the comment of a column's line is its meaning.
 fn plain(conn: &Connection, table: &str) -> Result<Vec<Entry>, StoreError> {
     let doing = "read the schema";
     let sql: String = conn
         .query_row(
-            "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?1",
+            "SELECT sql FROM sqlite_schema WHERE type IN ('table', 'view') AND name = ?1",
             [table],
             |row| row.get(0),
         )
@@ -123,15 +123,29 @@ fn plain(conn: &Connection, table: &str) -> Result<Vec<Entry>, StoreError> {
         .into_iter()
         .map(|(name, kind)| Entry {
             about: about(&name),
-            ..Entry::own(&name, &kind.to_lowercase(), "")
+            // The columns of a search table have no type: they are texts.
+            ..Entry::own(
+                &name,
+                if kind.is_empty() {
+                    "text".into()
+                } else {
+                    kind.to_lowercase()
+                }
+                .as_str(),
+                "",
+            )
         })
         .collect())
 }
 
 /// Tables that people query and no shape describes.
-const PLAIN: [&str; 8] = [
+const PLAIN: [&str; 12] = [
     "custom_field_options",
     "custom_multi_values",
+    "select_labels",
+    "search_documents",
+    "contact_search",
+    "company_search",
     "removed_records",
     "changes",
     "sync_runs",
@@ -151,15 +165,15 @@ impl Batch<'_> {
             let (list, detail) = (self.shapes.list(object), self.shapes.detail(object));
             let of_list = shaped(&list, object.resource(), custom, &labels);
             let of_detail = shaped(&detail, object.resource(), custom, &labels);
-            let mut full: Vec<Entry> = views::columns(object, &list, &detail)
+            let mut full: Vec<Entry> = views::columns(&list, &detail)
                 .into_iter()
                 .filter_map(|shown| {
-                    let from = if shown.table == list.table {
-                        &of_list
-                    } else {
-                        &of_detail
+                    let (from, column) = match &shown.from {
+                        views::From::List(column) => (&of_list, column),
+                        views::From::Detail(column) => (&of_detail, column),
+                        views::From::Name(_, about) => return Some(Entry::own(&shown.name, "text", about)),
                     };
-                    let entry = from.iter().find(|entry| entry.column == shown.column)?;
+                    let entry = from.iter().find(|entry| entry.column == *column)?;
                     Some(Entry {
                         column: shown.name,
                         ..entry.clone()

@@ -136,6 +136,7 @@ impl Batch<'_> {
             ),
             &[&id.as_str()],
         )?;
+        self.unsearch(object, id.as_str(), phase);
         execute(
             &format!("DELETE FROM {} WHERE id = ?1", object.table()),
             &[&id.as_str()],

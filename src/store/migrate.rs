@@ -5,7 +5,10 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::error::{Doing, StoreError};
 
 /// Append only. A step's place in this list is its `user_version`.
-const STEPS: &[&str] = &[include_str!("../../schema/migrations/0001_mirror.sql")];
+const STEPS: &[&str] = &[
+    include_str!("../../schema/migrations/0001_mirror.sql"),
+    include_str!("../../schema/migrations/0002_search.sql"),
+];
 
 /// Marks the file as a mirror (`CRMM`).
 pub const APPLICATION_ID: i32 = 0x4352_4D4D;

@@ -35,7 +35,7 @@ pub enum Phase {
 }
 
 /// A difference in one column: name, old and new value.
-type Difference = (String, Value, Value);
+pub(super) type Difference = (String, Value, Value);
 
 /// What writing to one table did.
 enum Written {
@@ -108,6 +108,9 @@ impl Batch<'_> {
         if written.is_new() {
             kept += detail_extra.len() as u64;
         }
+        if let Written::Inserted(differences) | Written::Updated(differences) = &written {
+            self.unsearch_changed(object, record.id.as_str(), true, differences, phase);
+        }
         match written {
             // The first reading of a detail is no change of it, unless the record itself came after the first copy.
             Written::Inserted(differences) if phase == Phase::Kept && self.was_inserted(object, &record.id)? => {
@@ -136,6 +139,11 @@ impl Batch<'_> {
             Written::Updated(differences) => (Applied::Updated, "update", differences),
         };
         self.unsettle(object)?;
+        if applied == Applied::Inserted {
+            self.unsearch(object, record.id.as_str(), phase);
+        } else {
+            self.unsearch_changed(object, record.id.as_str(), false, &differences, phase);
+        }
         if phase == Phase::Kept {
             self.remember(object, record.id.as_str(), kind, &differences, asked_at)?;
         }

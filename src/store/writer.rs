@@ -59,7 +59,7 @@ impl Store {
     /// # Errors
     /// As [`open::writer`].
     pub fn open_killed_after(path: &Path, kill: KillAfter) -> Result<Store, StoreError> {
-        let (conn, lock, changed) = open::writer(path)?;
+        let (conn, lock, _) = open::writer(path)?;
         let shapes = Shapes::new(Arc::new(columns::layout(&conn)?));
         let layout = Arc::new(RwLock::new(shapes.layout.clone()));
         let mut writer = Writer {
@@ -69,10 +69,8 @@ impl Store {
             commits_left: None,
             killed: false,
         };
-        if changed {
-            writer.batch(|batch| batch.relayout())?;
-            *layout.write().unwrap_or_else(PoisonError::into_inner) = writer.shapes.layout.clone();
-        }
+        writer.batch(|batch| batch.catch_up())?;
+        *layout.write().unwrap_or_else(PoisonError::into_inner) = writer.shapes.layout.clone();
         writer.commits_left = kill.0;
         let lock = Arc::new(lock);
         let held = lock.clone();

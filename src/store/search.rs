@@ -1,0 +1,194 @@
+//! `contact_search` and `company_search`: full-text search over names, addresses, notes, summaries and custom texts.
+//!
+//! A document is made from its record's row and detail by one function, [`super::document`], whoever asks: the bulk
+//! building at the end of a first copy, a page, a changed definition. So the index always equals one that is made anew.
+//!
+//! # Always true
+//! - Once an object's first copy is finished, each of its records has one document, in step at every commit.
+//! - A transaction collects the records whose texts changed and writes their documents once, by rising docid: FTS5
+//!   writes a new piece of its index for every step back.
+//! - The texts are kept in the search tables too: contents of their own need no extension newer than 3.37, survive a
+//!   VACUUM, and give snippets.
+
+use std::collections::BTreeSet;
+
+use rusqlite::types::Value;
+use rusqlite::{OptionalExtension, ToSql, params, params_from_iter};
+
+use super::batch::Batch;
+use super::document::Document;
+use super::error::{Doing, StoreError};
+use super::upsert::{Difference, Phase};
+use crate::model::catalogue::Object;
+
+const DOING: &str = "keep the search index";
+
+/// The state entry that says with which custom texts an object's index was built.
+fn entry(object: Object) -> String {
+    format!("searched:{object}")
+}
+
+impl Batch<'_> {
+    /// Notes that a record's texts changed.
+    pub(super) fn unsearch(&self, object: Object, id: &str, phase: Phase) {
+        if phase == Phase::Kept {
+            self.stale.borrow_mut().insert((object, id.into()));
+        }
+    }
+
+    /// Notes that a record's texts changed, if columns that are searched are among the differences.
+    pub(super) fn unsearch_changed(
+        &self,
+        object: Object,
+        id: &str,
+        detail: bool,
+        differences: &[Difference],
+        phase: Phase,
+    ) {
+        let document = self.shapes.document(object);
+        if differences.iter().any(|(column, ..)| document.takes(detail, column)) {
+            self.unsearch(object, id, phase);
+        }
+    }
+
+    /// Writes the documents of the records whose texts changed in this transaction.
+    pub(super) fn settle_search(&self) -> Result<(), StoreError> {
+        let stale = self.stale.take();
+        for object in Object::ALL {
+            let ids = stale.iter().filter(|(of, _)| *of == object).map(|(_, id)| id.as_str());
+            self.write_documents(object, ids)?;
+        }
+        Ok(())
+    }
+
+    fn write_documents<'i>(&self, object: Object, ids: impl Iterator<Item = &'i str>) -> Result<(), StoreError> {
+        let mut known = BTreeSet::new();
+        let mut new = Vec::new();
+        for id in ids {
+            let docid: Option<i64> = self
+                .tx
+                .prepare_cached("SELECT docid FROM search_documents WHERE object_type = ?1 AND record_id = ?2")
+                .and_then(|mut stmt| stmt.query_row([object.word(), id], |row| row.get(0)).optional())
+                .doing(DOING)?;
+            match docid {
+                Some(docid) => {
+                    known.insert((docid, id));
+                }
+                None => new.push(id),
+            }
+        }
+        let document = self.shapes.document(object);
+        for (docid, id) in known {
+            match self.document(&document, id)? {
+                Some(columns) => self.update_document(&document, docid, columns)?,
+                None => {
+                    self.run(&document.delete, &[&docid])?;
+                    self.run("DELETE FROM search_documents WHERE docid = ?1", &[&docid])?;
+                }
+            }
+        }
+        for id in new {
+            if let Some(columns) = self.document(&document, id)? {
+                self.insert_document(&document, object, id, columns)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn document(&self, document: &Document, id: &str) -> Result<Option<Vec<Value>>, StoreError> {
+        self.tx
+            .prepare_cached(&document.select_one)
+            .and_then(|mut stmt| stmt.query_row([id], |row| document.read(row)).optional())
+            .doing(DOING)
+    }
+
+    fn update_document(&self, document: &Document, docid: i64, columns: Vec<Value>) -> Result<(), StoreError> {
+        let values = std::iter::once(docid.into()).chain(columns);
+        self.tx
+            .prepare_cached(&document.update)
+            .and_then(|mut stmt| stmt.execute(params_from_iter(values)))
+            .doing(DOING)?;
+        Ok(())
+    }
+
+    fn insert_document(
+        &self,
+        document: &Document,
+        object: Object,
+        id: &str,
+        columns: Vec<Value>,
+    ) -> Result<(), StoreError> {
+        self.run(
+            "INSERT INTO search_documents (object_type, record_id) VALUES (?1, ?2)",
+            &[&object.word(), &id],
+        )?;
+        let docid = self.tx.last_insert_rowid();
+        let values = [docid.into(), id.to_string().into()].into_iter().chain(columns);
+        self.tx
+            .prepare_cached(&document.insert)
+            .and_then(|mut stmt| stmt.execute(params_from_iter(values)))
+            .doing(DOING)?;
+        Ok(())
+    }
+
+    fn run(&self, sql: &str, values: &[&dyn ToSql]) -> Result<(), StoreError> {
+        self.tx
+            .prepare_cached(sql)
+            .and_then(|mut stmt| stmt.execute(values))
+            .doing(DOING)?;
+        Ok(())
+    }
+
+    /// Brings an object's index in step with the custom fields: builds it where there is none, and writes the documents
+    /// that differ where other custom texts are searched now.
+    pub(super) fn bring_search_in_step(&self, object: Object) -> Result<(), StoreError> {
+        let document = self.shapes.document(object);
+        match self.state::<Vec<String>>(&entry(object))? {
+            Some(custom) if custom == document.custom => return Ok(()),
+            Some(_) => self.compare_documents(object, &document)?,
+            None => self.build_search(object, &document)?,
+        }
+        self.set_state(&entry(object), &document.custom)
+    }
+
+    fn build_search(&self, object: Object, document: &Document) -> Result<(), StoreError> {
+        let mut records = self.tx.prepare(&document.select_all).doing(DOING)?;
+        let mut rows = records.query([]).doing(DOING)?;
+        while let Some(row) = rows.next().doing(DOING)? {
+            let id: String = row.get(0).doing(DOING)?;
+            let columns = document.read(row).doing(DOING)?;
+            self.insert_document(document, object, &id, columns)?;
+        }
+        Ok(())
+    }
+
+    /// Goes through every document in the index's own order. Reading is far cheaper than indexing.
+    fn compare_documents(&self, object: Object, document: &Document) -> Result<(), StoreError> {
+        let mut last = i64::MIN;
+        loop {
+            let next: Option<(i64, String)> = self
+                .tx
+                .prepare_cached(
+                    "SELECT docid, record_id FROM search_documents WHERE docid > ?1 AND +object_type = ?2
+                     ORDER BY docid LIMIT 1",
+                )
+                .and_then(|mut stmt| {
+                    stmt.query_row(params![last, object.word()], |row| Ok((row.get(0)?, row.get(1)?)))
+                        .optional()
+                })
+                .doing(DOING)?;
+            let Some((docid, id)) = next else { return Ok(()) };
+            last = docid;
+            let stored = self
+                .tx
+                .prepare_cached(&document.stored)
+                .and_then(|mut stmt| stmt.query_row([docid], |row| document.read_stored(row)))
+                .doing(DOING)?;
+            if let Some(columns) = self.document(document, &id)?
+                && columns != stored
+            {
+                self.update_document(document, docid, columns)?;
+            }
+        }
+    }
+}

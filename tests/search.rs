@@ -1,0 +1,245 @@
+//! Full-text search: what is in the records is found, what is no longer there is not, whatever happened in between.
+
+mod support;
+
+use crm_mirror::model::{DataType, Object};
+use crm_mirror::sandbox::{NewField, World};
+use crm_mirror::sync::Plan;
+use serde_json::json;
+use support::{Crm, Mirror, noon, searched, shell};
+
+fn world() -> World {
+    let mut world = World::new(noon());
+    for object in Object::ALL {
+        world.define(NewField::new(object, "motto", DataType::ShortText));
+        world.define(NewField::new(object, "story", DataType::LongText));
+    }
+    world.create(
+        Object::Company,
+        &json!({"id": "co1", "name": "Åkerlund Häuser", "registeredName": "Akerlund Verwaltung AB",
+                "websiteUrl": "https://houses.example"}),
+    );
+    world.create(
+        Object::Contact,
+        &json!({"id": "ct1", "name": "Zoë Müller", "firstName": "Zoë", "lastName": "Müller-Lüdenscheidt",
+                "email": "zoe@houses.example", "position": "Lighthouse keeper", "company": "Häuser",
+                "notes": "Prefers café meetings near the harbour", "customFields": {"motto": "Slow and steady"}}),
+    );
+    world.create(
+        Object::Contact,
+        &json!({"id": "ct2", "name": "Anna Bell", "customFields": {"story": "Once upon a steady tide"}}),
+    );
+    world
+}
+
+async fn mirrored() -> (Crm, Mirror) {
+    let crm = Crm::serve(world()).await;
+    let mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    (crm, mirror)
+}
+
+/// The records that a question finds.
+fn found(mirror: &Mirror, table: &str, question: &str) -> String {
+    let conn = mirror.read();
+    let mut stmt = conn
+        .prepare(&format!(
+            "SELECT record_id FROM {table} WHERE {table} MATCH ?1 ORDER BY record_id"
+        ))
+        .unwrap();
+    let ids = stmt.query_map([question], |row| row.get::<_, String>(0)).unwrap();
+    ids.map(Result::unwrap).collect::<Vec<_>>().join(" ")
+}
+
+#[track_caller]
+fn assert_in_step(mirror: &Mirror) {
+    let mut differences = searched::differences(&mirror.read());
+    differences.extend(searched::integrity(&mirror.path));
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+async fn again(crm: &Crm, mirror: &Mirror) {
+    crm.wait(7 * 3600);
+    mirror.resync(crm).await;
+    mirror.assert_exact(crm);
+    assert_in_step(mirror);
+}
+
+#[tokio::test]
+async fn names_notes_and_custom_texts_are_found_with_and_without_diacritics_and_by_prefix() {
+    let (_crm, mirror) = mirrored().await;
+    assert_in_step(&mirror);
+    for (question, ids) in [
+        ("müller", "ct1"),
+        ("muller", "ct1"),
+        ("ludensch*", "ct1"),
+        ("zo*", "ct1"),
+        ("email:zoe", "ct1"),
+        ("light*", "ct1"),
+        ("cafe", "ct1"),
+        ("notes:harbour", "ct1"),
+        ("custom:steady", "ct1 ct2"),
+        ("company:hauser", "ct1"),
+        ("\"upon a steady\"", "ct2"),
+        ("name:harbour", ""),
+        ("nobody", ""),
+    ] {
+        assert_eq!(found(&mirror, "contact_search", question), ids, "{question}");
+    }
+    for question in ["akerlund", "verwaltung", "company:houses", "name:hau*"] {
+        assert_eq!(found(&mirror, "company_search", question), "co1", "{question}");
+    }
+}
+
+#[tokio::test]
+async fn ranks_and_snippets_come_through_a_join() {
+    let (_crm, mirror) = mirrored().await;
+    let sql = "SELECT c.name || ': ' || snippet(contact_search, 7, '[', ']', '...', 3)
+               FROM contact_search AS s JOIN contacts_full AS c ON c.id = s.record_id
+               WHERE contact_search MATCH 'zoe OR steady' ORDER BY bm25(contact_search, 0, 10, 5), c.id LIMIT 1";
+    assert_eq!(mirror.one(sql), "'Zoë Müller: Slow and [steady]'");
+    if shell::is_there() {
+        assert_eq!(shell::run(&mirror.path, sql).unwrap(), "Zoë Müller: Slow and [steady]");
+    }
+}
+
+#[tokio::test]
+async fn the_index_follows_edits_removals_and_returns() {
+    let (crm, mirror) = mirrored().await;
+    crm.sandbox.with_world(|world| {
+        world.edit(
+            Object::Contact,
+            "ct2",
+            &json!({"name": "Anna Clapper", "notes": "Rings", "customFields": {"story": null, "motto": "Louder"}}),
+        );
+        world.remove(Object::Contact, "ct1");
+        world.create(Object::Company, &json!({"id": "co2", "name": "Foundry"}));
+    });
+    again(&crm, &mirror).await;
+    for (question, ids) in [
+        ("bell", ""),
+        ("clapper", "ct2"),
+        ("rings", "ct2"),
+        ("steady", ""),
+        ("lou*", "ct2"),
+    ] {
+        assert_eq!(found(&mirror, "contact_search", question), ids, "{question}");
+    }
+    assert_eq!(found(&mirror, "company_search", "foundry"), "co2");
+    crm.sandbox.with_world(|world| {
+        world.create(Object::Contact, &json!({"id": "ct1", "name": "Zoë Returned"}));
+    });
+    again(&crm, &mirror).await;
+    assert_eq!(found(&mirror, "contact_search", "zoe"), "ct1");
+}
+
+#[tokio::test]
+async fn the_index_follows_what_becomes_of_custom_fields() {
+    let (crm, mirror) = mirrored().await;
+    let archive = |key: &'static str| crm.sandbox.with_world(|world| world.archive(Object::Contact, key));
+    archive("motto");
+    again(&crm, &mirror).await;
+    assert_eq!(found(&mirror, "contact_search", "steady"), "ct2");
+    archive("story");
+    again(&crm, &mirror).await;
+    assert_eq!(found(&mirror, "contact_search", "steady"), "");
+    crm.sandbox.with_world(|world| {
+        world.reactivate(Object::Contact, "motto");
+        world.reactivate(Object::Contact, "story");
+    });
+    again(&crm, &mirror).await;
+    assert_eq!(found(&mirror, "contact_search", "steady"), "ct1 ct2");
+    crm.sandbox.with_world(|world| {
+        world.redefine(Object::Contact, "motto", |field| field.data_type = "INTEGER".into());
+        world.edit(Object::Contact, "ct1", &json!({"customFields": {"motto": 7}}));
+    });
+    again(&crm, &mirror).await;
+    assert_eq!(found(&mirror, "contact_search", "steady"), "ct2");
+    crm.sandbox.with_world(|world| {
+        world.redefine(Object::Contact, "motto", |field| field.data_type = "LONG_TEXT".into());
+        world.edit(
+            Object::Contact,
+            "ct1",
+            &json!({"customFields": {"motto": "Steady again"}}),
+        );
+    });
+    again(&crm, &mirror).await;
+    assert_eq!(found(&mirror, "contact_search", "steady"), "ct1 ct2");
+}
+
+#[tokio::test]
+async fn a_kill_at_any_commit_of_the_first_copy_ends_in_the_same_index() {
+    for commits in 0..200 {
+        let crm = Crm::serve(world()).await;
+        let mirror = Mirror::one_at_a_time();
+        let killed = mirror
+            .run_killed_after(&crm, &Plan::sync(), Some(commits))
+            .await
+            .is_err();
+        mirror.sync(&crm).await;
+        mirror.assert_exact(&crm);
+        assert_in_step(&mirror);
+        if !killed {
+            assert!(commits > 8, "so few commits are no test");
+            return;
+        }
+    }
+    panic!("a first copy of three records in 200 commits");
+}
+
+#[tokio::test]
+async fn a_vacuum_by_a_person_does_no_harm() {
+    let (crm, mirror) = mirrored().await;
+    crm.sandbox.with_world(|world| world.remove(Object::Contact, "ct1"));
+    again(&crm, &mirror).await;
+    rusqlite::Connection::open(&mirror.path)
+        .unwrap()
+        .execute_batch("VACUUM")
+        .unwrap();
+    assert_in_step(&mirror);
+    crm.sandbox.with_world(|world| {
+        world.edit(Object::Contact, "ct2", &json!({"name": "After the vacuum"}));
+    });
+    again(&crm, &mirror).await;
+    assert_eq!(found(&mirror, "contact_search", "vacuum"), "ct2");
+}
+
+/// Takes a mirror back to the schema before search: what an older program would have left.
+fn make_old(mirror: &Mirror) {
+    let conn = rusqlite::Connection::open(&mirror.path).unwrap();
+    conn.execute_batch(
+        "DROP TABLE contact_search; DROP TABLE company_search; DROP TABLE search_documents; DROP VIEW select_labels;
+         DROP INDEX custom_field_definitions_by_column;
+         DROP INDEX contacts_by_owner; DROP INDEX contacts_by_email;
+         DELETE FROM state WHERE name = 'derived' OR name LIKE 'searched:%';
+         PRAGMA user_version = 1;",
+    )
+    .unwrap();
+}
+
+#[tokio::test]
+async fn a_mirror_of_the_first_schema_gets_its_index_when_it_is_opened() {
+    let (crm, mirror) = mirrored().await;
+    make_old(&mirror);
+    crm_mirror::store::Store::open(&mirror.path).unwrap().close().await;
+    assert_in_step(&mirror);
+    mirror.sync(&crm).await;
+    assert_in_step(&mirror);
+    assert_eq!(found(&mirror, "contact_search", "cafe"), "ct1");
+    assert_eq!(
+        mirror.one("SELECT count(*) FROM sqlite_schema WHERE name = 'contacts_by_email'"),
+        "1"
+    );
+}
+
+#[tokio::test]
+async fn an_upgrade_that_was_killed_before_the_index_goes_on_at_the_next_opening() {
+    let (crm, mirror) = mirrored().await;
+    make_old(&mirror);
+    let mut conn = rusqlite::Connection::open(&mirror.path).unwrap();
+    assert!(crm_mirror::store::migrate::migrate(&mut conn).unwrap());
+    drop(conn);
+    mirror.sync(&crm).await;
+    assert_in_step(&mirror);
+    assert_eq!(found(&mirror, "contact_search", "cafe"), "ct1");
+}
