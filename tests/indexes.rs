@@ -1,6 +1,7 @@
 //! Secondary indexes and views: the questions that people ask are answered without reading whole tables, by the SQLite
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
 //! that is built in and by the one on the machine.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! Small worlds of any content: whatever stands in a workspace, the mirror holds exactly that.
+
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
 
 mod support;

@@ -1,4 +1,5 @@
 //! The file as other programs meet it: an older SQLite, a read-only folder, a tool that reads the schema.
+
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
 
 mod support;
