@@ -3,7 +3,7 @@
 //! After a commit that leaves 16 MiB or more in the WAL, SQLite copies it into the file and begins it anew, but only if
 //! nobody reads from it at that moment. Two kinds of readers stand in the way:
 //! - Short ones that overlap, so that there is never a moment without one. Each time the WAL has grown by another
-//!   [`STEP`], and at the end of every run, the writer waits a little for those that are there. Readers that come
+//!   `STEP`, and at the end of every run, the writer waits a little for those that are there. Readers that come
 //!   meanwhile find everything in the file, need no WAL, and wait for nobody.
 //! - One that keeps its transaction open. It must go on seeing what it saw, so everything that is written after it began
 //!   has to stay in the WAL: SQLite knows no other way. The writer goes on all the same, `status` says that the WAL is
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_millis(250);
 /// How long it waits for whatever else may hold the file.
 pub(super) const BUSY: Duration = Duration::from_secs(10);
 
-/// A WAL up to this size is nobody's business. Without readers it stays below [`STEP`], but for one transaction: the
+/// A WAL up to this size is nobody's business. Without readers it stays below `STEP`, but for one transaction: the
 /// end of a first copy, which builds the indexes.
 const UNREMARKABLE: u64 = 256 * 1024 * 1024;
 
