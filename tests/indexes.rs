@@ -1,6 +1,8 @@
 //! Secondary indexes and views: the questions that people ask are answered without reading whole tables, by the SQLite
 //! that is built in and by the one on the machine.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
+
 mod support;
 
 use std::time::{Duration, Instant};

@@ -1,5 +1,7 @@
 //! Full-text search: what is in the records is found, what is no longer there is not, whatever happened in between.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
+
 mod support;
 
 use crm_mirror::model::{DataType, Object};
