@@ -263,6 +263,7 @@ pub async fn run(base_url: &str, path: &Path, after: Option<&str>) -> Outcome<Me
     conn.close().map_err(|(_, error)| error)?;
     Ok(Measured {
         seconds: began.elapsed().as_secs_f64(),
+        lists_seconds: began.elapsed().as_secs_f64(),
         rows,
         ru,
         processor_seconds: processor_seconds(),

@@ -12,7 +12,7 @@ use crate::model::catalogue::Object;
 const DOING: &str = "read the data dictionary";
 
 /// What each table and view is for, in the order in which people meet them.
-const TABLES: [(&str, &str); 18] = [
+const TABLES: [(&str, &str); 20] = [
     (
         "contacts_full",
         "a row per contact with every field: list, detail and active custom fields",
@@ -37,6 +37,10 @@ const TABLES: [(&str, &str); 18] = [
         "custom_field_options",
         "the options of select fields, with their labels",
     ),
+    (
+        "select_labels",
+        "what the values of select fields are called, by column",
+    ),
     ("custom_multi_values", "multi-select values, one row each"),
     ("changes", "what changed since the first copy, field by field"),
     (
@@ -45,6 +49,7 @@ const TABLES: [(&str, &str); 18] = [
     ),
     ("contact_search", "full-text index of contacts"),
     ("company_search", "full-text index of companies"),
+    ("search_documents", "which record a row of a full-text index is of"),
     ("mirror_columns", "the data dictionary: a row per column"),
     ("sync_runs", "every run of the mirror: what it read and what it cost"),
     ("audits", "counts here held against counts at the service"),
