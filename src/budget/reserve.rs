@@ -8,12 +8,13 @@ use crate::model::{Instant, Ru};
 /// What a run that finds nothing costs: one request for each object.
 const IDLE_RUN: Ru = Ru::new(2);
 
-/// What a scheduled run is likely to cost: the mean of what the last ones did, rounded up, and at least what a run costs
-/// that finds nothing.
+/// What a scheduled run is likely to cost: the median of what the last ones did, since one full copy among them says
+/// nothing about the next run; and at least what a run costs that finds nothing.
 pub fn forecast(last_runs: &[Ru]) -> Ru {
-    let total: Ru = last_runs.iter().copied().sum();
-    let mean = total.get().div_ceil((last_runs.len() as u64).max(1));
-    Ru::new(mean).max(IDLE_RUN)
+    let mut costs = last_runs.to_vec();
+    costs.sort_unstable();
+    let median = costs.len().checked_sub(1).and_then(|last| costs.get(last / 2).copied());
+    median.unwrap_or(IDLE_RUN).max(IDLE_RUN)
 }
 
 /// What to keep back: the forecast for each run that is due before the window ends.
@@ -38,10 +39,11 @@ mod tests {
     }
 
     #[test]
-    fn a_forecast_is_the_mean_of_the_last_runs_and_at_least_an_idle_one() {
+    fn a_forecast_is_the_median_of_the_last_runs_and_at_least_an_idle_one() {
         assert_eq!(forecast(&[]), Ru::new(2));
         assert_eq!(forecast(&[Ru::new(0), Ru::new(1)]), Ru::new(2));
-        assert_eq!(forecast(&[Ru::new(3), Ru::new(10)]), Ru::new(7));
+        assert_eq!(forecast(&[Ru::new(1_127), Ru::new(3)]), Ru::new(3));
+        assert_eq!(forecast(&[Ru::new(7), Ru::new(1_127), Ru::new(3)]), Ru::new(7));
     }
 
     #[test]

@@ -27,7 +27,7 @@ use crate::sync::{Engine, Findings, Forecast, Plan, Purse, Report, Settings, Syn
 /// The longest hold that is waited for while a person watches; a longer one ends the run.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs that the forecast of a run's cost is the mean of.
+/// Runs that the forecast of a run's cost is the median of.
 pub const RUNS_OF_FORECAST: u32 = 20;
 
 /// How long the requests under way may take to end once a stop was asked for.

@@ -131,7 +131,7 @@ pub struct RuStatus {
     pub refills_at: Instant,
     /// Spent since the mirror was made.
     pub total: u64,
-    /// What a run for changes is likely to cost: the mean of the last ones.
+    /// What a run for changes is likely to cost: the median of the last ones.
     pub per_run: u64,
     /// Windows until every pending detail is read at this budget, this one included; 0 where none is pending, `null`
     /// where the budget is zero.
