@@ -8,6 +8,7 @@ mod datasette;
 mod demo;
 mod describe;
 mod export;
+mod log;
 mod readme;
 mod recipes;
 mod runs;
