@@ -8,7 +8,8 @@
 //! - [`store`]: the SQLite file, and the only room that speaks SQL to it. One writer; a page is one transaction.
 //! - [`sync`]: the decisions (pure) and the runs that carry them out: changes, sweeps, removals, details, audits.
 //! - [`sandbox`]: the whole service as a local server, for demos, tests and trying things out.
-//! - [`config`] and [`cli`]: settings checked once, and a file per verb.
+//! - [`config`] and [`cli`]: settings checked once, and a file per verb. [`exit`] is the table of exit codes, [`human`] writes
+//!   numbers and times as people read them.
 //!
 //! # How a page travels
 //! A walk names a query; the client sends it once the ledger has it; the answer is decoded from its source text, so no
@@ -19,6 +20,8 @@ pub mod api;
 pub mod budget;
 pub mod cli;
 pub mod config;
+pub mod exit;
+pub mod human;
 pub mod model;
 pub mod sandbox;
 pub mod store;

@@ -9,6 +9,7 @@ use crate::api::ApiError;
 use crate::config::ConfigError;
 use crate::store::StoreError;
 use crate::sync::SyncError;
+use crate::sync::setup::SetupError;
 
 /// Why a verb ended early.
 #[derive(Debug)]
@@ -86,6 +87,15 @@ impl From<StoreError> for Failure {
         Failure {
             hint,
             ..Failure::new(Exit::of_store(&error), error)
+        }
+    }
+}
+
+impl From<SetupError> for Failure {
+    fn from(error: SetupError) -> Failure {
+        match error {
+            SetupError::Store(error) => error.into(),
+            SetupError::Api(error) => error.into(),
         }
     }
 }

@@ -13,10 +13,8 @@ pub mod datasette;
 pub mod demo;
 pub mod demo_questions;
 pub mod describe;
-pub mod exit;
 pub mod export;
 pub mod failure;
-pub mod human;
 pub mod init;
 pub mod logging;
 pub mod man;
@@ -30,7 +28,6 @@ pub mod signals;
 pub mod sql;
 pub mod status;
 pub mod status_text;
-pub mod summary;
 pub mod sync;
 pub mod verify;
 
@@ -42,8 +39,10 @@ use std::path::{Path, PathBuf};
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 
-pub use exit::Exit;
 pub use failure::Failure;
+
+pub use crate::exit::Exit;
+pub(crate) use crate::{exit, human};
 
 use crate::config::{Config, ConfigError, Environment, LogConfig, Sources};
 

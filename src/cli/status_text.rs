@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use super::human::{self, count};
 use super::output::{self, Column, plain};
-use super::status::{ObjectStatus, Status};
 use crate::model::{Instant, Ru};
 use crate::store::report::Run;
 use crate::store::wal;
+use crate::sync::status::{ObjectStatus, Status};
 
 /// The whole of it.
 pub fn text(status: &Status, now: Instant) -> String {

@@ -8,13 +8,12 @@ use super::cost::Cost;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::progress::Progress;
-use super::session::{self, Ran, Session, Setup};
+use super::session::{self, Session, Setup};
 use super::signals::Signals;
-use super::summary::Summary;
 use super::{Global, logging, output};
 use crate::model::{Object, Resource};
 use crate::store::RunOutcome;
-use crate::sync::Plan;
+use crate::sync::{Plan, Ran, Summary};
 
 /// Bring the mirror up to date: changes, then details, within the budget. The first run is a full copy.
 #[derive(clap::Args, Clone, Debug)]

@@ -96,7 +96,8 @@ impl Plan {
         self.resources.is_empty() || self.resources.contains(&resource)
     }
 
-    pub(super) const fn kind(&self) -> &'static str {
+    /// The word in `sync_runs`.
+    pub const fn kind(&self) -> &'static str {
         if self.resync { "resync" } else { "sync" }
     }
 }
