@@ -7,6 +7,7 @@
 //! - [`budget`]: what may be spent and when to be quiet, as pure arithmetic.
 //! - [`store`]: the SQLite file, and the only room that speaks SQL to it. One writer; a page is one transaction.
 //! - [`sync`]: the decisions (pure) and the runs that carry them out: changes, sweeps, removals, details, audits.
+//! - [`outbox`]: local edits on their way to the service.
 //! - [`sandbox`]: the whole service as a local server, for demos, tests and trying things out.
 //! - [`config`] and [`cli`]: settings checked once, and a file per verb.
 //!
@@ -20,6 +21,7 @@ pub mod budget;
 pub mod cli;
 pub mod config;
 pub mod model;
+pub mod outbox;
 pub mod sandbox;
 pub mod store;
 pub mod sync;
