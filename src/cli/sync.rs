@@ -111,7 +111,7 @@ fn foreground(global: &Global, args: &Common, plan: Plan) -> Result<Exit, Failur
     })?;
     // Whoever stopped the program twice waits for nothing.
     runtime.shutdown_background();
-    let summary = Summary::new(&plan, &ran, &limits);
+    let summary = Summary::new(plan.kind(), &ran, &limits);
     if args.json {
         output::json(&summary)?;
     } else {

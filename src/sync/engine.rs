@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::error::SyncError;
 use super::fill::wanted_sweep;
 use super::observe::{Event, Observer};
-use super::plan::{Plan, Report, Settings};
+use super::plan::{Plan, PushTally, Report, Settings};
 use super::purse::Purse;
 use super::removals::Removals;
 use super::span::Dimension;
@@ -37,6 +37,8 @@ pub struct Engine {
     pub(super) settings: Settings,
     pub(super) refreshed: tokio::sync::Mutex<bool>,
     tally: Mutex<Tally>,
+    pub(super) pushed: Mutex<PushTally>,
+    pub(super) unwritable: Mutex<BTreeMap<Resource, &'static str>>,
     swept: Mutex<u64>,
     spent_before: Mutex<Ru>,
     skipped: Mutex<BTreeMap<Resource, &'static str>>,
@@ -44,7 +46,7 @@ pub struct Engine {
     warnings: Mutex<Vec<String>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -67,6 +69,8 @@ impl Engine {
             settings,
             refreshed: tokio::sync::Mutex::new(false),
             tally: Mutex::default(),
+            pushed: Mutex::default(),
+            unwritable: Mutex::default(),
             swept: Mutex::default(),
             spent_before: Mutex::default(),
             skipped: Mutex::default(),
@@ -96,6 +100,8 @@ impl Engine {
         work: impl Future<Output = Result<Ended, SyncError>>,
     ) -> Result<Report, SyncError> {
         *lock(&self.tally) = Tally::default();
+        *lock(&self.pushed) = PushTally::default();
+        lock(&self.unwritable).clear();
         lock(&self.skipped).clear();
         lock(&self.served).clear();
         lock(&self.warnings).clear();
@@ -159,8 +165,10 @@ impl Engine {
             outcome,
             pause,
             tally,
+            push: *lock(&self.pushed),
             missing_scopes: lock(&self.skipped)
                 .iter()
+                .chain(lock(&self.unwritable).iter())
                 .map(|(resource, scope)| (*resource, *scope))
                 .collect(),
             outages,
@@ -171,6 +179,14 @@ impl Engine {
 
     async fn carry_out(&self, plan: &Plan) -> Result<Ended, SyncError> {
         self.check_identity().await?;
+        if self.settings.write_back {
+            self.push_edits().await?;
+        } else if plan.only_push {
+            self.warn("edits wait: `write_back.enabled` is off".into());
+        }
+        if plan.only_push {
+            return Ok(Ended::default());
+        }
         let objects: Vec<Object> = Object::ALL
             .into_iter()
             .filter(|object| plan.wants(object.resource()))

@@ -49,6 +49,7 @@ impl Setup {
                 retention: config.history,
                 detail_max_age: config.sync.detail_max_age,
                 accept_workspace,
+                write_back: config.write_back,
             },
             api,
             database: config.database.clone(),
@@ -74,7 +75,7 @@ impl Setup {
     ) -> Result<(Engine, Arc<Purse>), SetupError> {
         let purse = Purse::open(store.clone(), clock.clone(), self.limits, patience, observer.clone()).await?;
         let purse = Arc::new(purse);
-        self.keep_back(&purse, clock.now())?;
+        self.keep_back(&purse, false, clock.now())?;
         let client = ClientSettings {
             timeout: self.api.timeout,
             concurrency: self.api.concurrency,
@@ -85,13 +86,14 @@ impl Setup {
         Ok((engine, purse))
     }
 
-    /// Keeps back what scheduled runs will still need in this window.
+    /// Keeps back what scheduled runs will still need in this window. `driven` says that the schedule is certain to run;
+    /// else it counts where it has run in the last window.
     ///
     /// # Errors
     /// When the mirror cannot be read.
-    pub fn keep_back(&self, purse: &Purse, now: Instant) -> Result<(), StoreError> {
+    pub fn keep_back(&self, purse: &Purse, driven: bool, now: Instant) -> Result<(), StoreError> {
         if let Some((cron, zone)) = &self.schedule {
-            purse.set_reserve(reserve(&self.database, purse, cron, zone, now)?);
+            purse.set_reserve(reserve(&self.database, purse, (cron, zone), driven, now)?);
         }
         Ok(())
     }
@@ -117,13 +119,19 @@ pub fn limits(budget: &BudgetConfig) -> Limits {
     }
 }
 
-/// What scheduled runs will still need in this window. Nothing, where none has run in the last one: a schedule that
-/// nobody drives needs nothing.
-fn reserve(database: &Path, purse: &Purse, cron: &Cron, zone: &TimeZone, now: Instant) -> Result<Ru, StoreError> {
+/// What scheduled runs will still need in this window. Nothing, where nobody drives the schedule and none has run in the
+/// last one.
+fn reserve(
+    database: &Path,
+    purse: &Purse,
+    (cron, zone): (&Cron, &TimeZone),
+    driven: bool,
+    now: Instant,
+) -> Result<Ru, StoreError> {
     let limits = purse.limits();
     let reader = open::reader(database)?;
     let (costs, scheduled) = report::cost_of_runs(&reader, RUNS_OF_FORECAST, now.minus(limits.window))?;
-    if !scheduled {
+    if !driven && !scheduled {
         return Ok(Ru::ZERO);
     }
     let window_ends = purse.ledger().refills_at(limits);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Pause, Plan, Report};
+use super::{Pause, Report};
 use crate::budget::{Ledger, Limits};
 use crate::human;
 use crate::model::Instant;
@@ -27,7 +27,7 @@ pub struct Ran {
 pub struct Summary {
     /// The run's number in `sync_runs`.
     pub run: i64,
-    /// `sync` or `resync`.
+    /// `sync`, `resync`, `verify` or `push`.
     pub kind: Cow<'static, str>,
     /// How it ended.
     pub outcome: RunOutcome,
@@ -105,11 +105,11 @@ pub struct OutageSummary {
 
 impl Summary {
     /// The summary of a run.
-    pub fn new(plan: &Plan, ran: &Ran, limits: &Limits) -> Summary {
+    pub fn new(kind: &'static str, ran: &Ran, limits: &Limits) -> Summary {
         let (report, tally) = (&ran.report, &ran.report.tally);
         Summary {
             run: report.run,
-            kind: plan.kind().into(),
+            kind: kind.into(),
             outcome: report.outcome,
             seconds: (ran.took.as_secs_f64() * 1000.0).round() / 1000.0,
             rows_read: tally.rows,
@@ -156,6 +156,26 @@ impl Summary {
                 .collect(),
             notes: report.warnings.clone(),
         }
+    }
+
+    /// Takes in what an earlier run of the same job did.
+    #[must_use]
+    pub fn after(mut self, earlier: &Summary) -> Summary {
+        self.kind = earlier.kind.clone();
+        self.seconds += earlier.seconds;
+        self.rows_read += earlier.rows_read;
+        self.inserted += earlier.inserted;
+        self.updated += earlier.updated;
+        self.removed += earlier.removed;
+        self.details_read += earlier.details_read;
+        self.warnings += earlier.warnings;
+        self.ru.spent += earlier.ru.spent;
+        for note in &earlier.notes {
+            if !self.notes.contains(note) {
+                self.notes.push(note.clone());
+            }
+        }
+        self
     }
 
     /// For people, a few lines.
