@@ -122,19 +122,10 @@ fn foreground(global: &Global, args: &Common, plan: Plan) -> Result<Exit, Failur
 
 /// The plan for what was named, else for what the configuration names.
 fn limited(plan: Plan, named: &[Resource], configured: Option<&[Resource]>) -> Result<Plan, Failure> {
-    if named.is_empty() {
-        return Ok(match configured {
-            Some(configured) => plan.within(configured),
-            None => plan,
-        });
-    }
-    match named.iter().find(|r| configured.is_some_and(|c| !c.contains(r))) {
-        None => Ok(plan.of(named)),
-        Some(other) => Err(
-            Failure::new(Exit::Usage, format!("`{other}` is not among `sync.objects`"))
-                .hint("add it there, or name others"),
-        ),
-    }
+    plan.limited(named, configured).map_err(|other| {
+        Failure::new(Exit::Usage, format!("`{other}` is not among `sync.objects`"))
+            .hint("add it there, or name others")
+    })
 }
 
 /// Says on stderr what is still to be done, and by whom.

@@ -13,7 +13,7 @@ use super::plan::{Plan, PushTally, Report, Settings};
 use super::purse::Purse;
 use super::removals::Removals;
 use super::span::Dimension;
-use super::state::{Fresh, MissingScopes};
+use super::state::{Fresh, MissingScopes, Sweep};
 use super::sweep::Outage;
 use super::walk::{Range, Walk};
 use crate::api::{Client, Fate};
@@ -191,6 +191,9 @@ impl Engine {
             .into_iter()
             .filter(|object| plan.wants(object.resource()))
             .collect();
+        if plan.resync {
+            self.want_sweeps(&objects, plan.accept_removals).await?;
+        }
         self.lists(plan, !objects.is_empty()).await?;
         let mut ended = Ended::default();
         let mut to_sweep = Vec::new();
@@ -205,9 +208,12 @@ impl Engine {
                 self.guard(resource, self.fill_columns(object).await)?;
                 sweep |= self
                     .store
-                    .write(move |batch| batch.state(&wanted_sweep(object)))
-                    .await?
-                    == Some(true);
+                    .write(move |batch| {
+                        let wanted: Option<bool> = batch.state(&wanted_sweep(object))?;
+                        let asked: Option<bool> = batch.state(&Sweep::asked(object))?;
+                        Ok(wanted.or(asked) == Some(true))
+                    })
+                    .await?;
             }
             if !self.is_skipped(resource) && phase == Phase::Kept {
                 self.guard(resource, self.carry_out_checks(object, Dimension::UpdatedAt).await)?;
