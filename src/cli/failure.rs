@@ -7,6 +7,7 @@ use std::io;
 use super::exit::Exit;
 use crate::api::ApiError;
 use crate::config::ConfigError;
+use crate::daemon::DaemonError;
 use crate::store::StoreError;
 use crate::sync::SyncError;
 use crate::sync::setup::SetupError;
@@ -67,6 +68,16 @@ impl From<ConfigError> for Failure {
         Failure {
             hint,
             ..Failure::new(Exit::Config, error)
+        }
+    }
+}
+
+impl From<DaemonError> for Failure {
+    fn from(error: DaemonError) -> Failure {
+        let hint = error.hint().map(String::from);
+        Failure {
+            hint,
+            ..Failure::new(error.exit(), error)
         }
     }
 }

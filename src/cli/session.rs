@@ -19,7 +19,7 @@ use crate::model::{Object, SystemClock};
 use crate::store::Store;
 use crate::sync::observe::Observer;
 pub use crate::sync::setup::Setup;
-use crate::sync::{Engine, Findings, Forecast, Plan, Purse, Ran, Report, SyncError, Verify};
+use crate::sync::{Engine, Findings, Forecast, Plan, Purse, Ran, SyncError, Verify};
 
 /// The longest hold that is waited for while a person watches; a longer one ends the run.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -72,8 +72,15 @@ impl Session {
         verify: &Verify,
         trigger: &'static str,
         signals: &mut Signals,
-    ) -> Result<(Report, Vec<(Object, Findings)>), Failure> {
-        self.until_stopped(self.engine.verify(verify, trigger), signals).await
+    ) -> Result<(Ran, Vec<(Object, Findings)>), Failure> {
+        let began = std::time::Instant::now();
+        let (report, found) = self.until_stopped(self.engine.verify(verify, trigger), signals).await?;
+        let ran = Ran {
+            report,
+            took: began.elapsed(),
+            ledger: self.purse.ledger(),
+        };
+        Ok((ran, found))
     }
 
     /// Says what a run would cost, and how the budget stands.
@@ -104,6 +111,14 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// Forgets the sweeps under way; gives how many.
+    ///
+    /// # Errors
+    /// When the file refuses.
+    pub async fn forget_sweeps(&self) -> Result<usize, Failure> {
+        Ok(self.engine.forget_sweeps().await?.len())
     }
 
     /// Closes the mirror.

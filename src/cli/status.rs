@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use super::exit::Exit;
 use super::failure::Failure;
-use super::{Global, output, status_text};
+use super::{Global, output, remote, session, status_text};
+use crate::daemon::Standing;
 use crate::model::Instant;
 use crate::sync::status;
 
@@ -28,10 +29,19 @@ pub fn run(global: &Global, args: &StatusArgs) -> Result<Exit, Failure> {
     let config = global.load_with(args.database.as_deref())?;
     let now = Instant::system_now();
     let status = status::read(&config, now)?;
+    // A daemon that does not answer is worth a word; what the file tells is true all the same.
+    let daemon = match session::runtime()?.block_on(remote::daemon(&config)) {
+        Ok(daemon) => daemon.map(|(_, daemon)| daemon),
+        Err(failure) => {
+            output::note(failure.text().trim_end());
+            None
+        }
+    };
+    let standing = Standing { status, daemon };
     if args.json {
-        output::json(&status)?;
+        output::json(&standing)?;
     } else {
-        output::text(&status_text::text(&status, now))?;
+        output::text(&status_text::text(&standing, now))?;
     }
     Ok(Exit::Done)
 }

@@ -16,7 +16,7 @@ use crate::budget::{Hold, Ledger, forecast};
 use crate::config::Config;
 use crate::model::instant::{self, Instant};
 use crate::model::{Object, Resource};
-use crate::store::report::{self, OddityLine, Run};
+use crate::store::report::{self, Failing, OddityLine, Run};
 use crate::store::{StoreError, open};
 
 /// Runs that are shown.
@@ -42,6 +42,11 @@ pub struct Status {
     pub hold_until: Option<Instant>,
     /// The scopes that the key lacks, by what could not be read.
     pub missing_scopes: MissingScopes,
+    /// When a run last did all that it was to do, UTC.
+    #[serde(serialize_with = "instant::utc")]
+    pub last_success: Option<Instant>,
+    /// The runs that failed since the last one that did not.
+    pub trouble: Option<Failing>,
     /// The last runs, the newest first.
     pub runs: Vec<Run>,
     /// What the service did against its own document.
@@ -148,6 +153,8 @@ pub fn read(config: &Config, now: Instant) -> Result<Status, StoreError> {
         ru: ru(&moment, config, pending, now)?,
         hold_until: hold.filter(|hold| hold.left(now).is_some()).map(|hold| hold.until),
         missing_scopes: report::state(&moment, MissingScopes::ENTRY)?.unwrap_or_default(),
+        last_success: report::last_success(&moment)?,
+        trouble: report::failing(&moment)?,
         runs: report::last_runs(&moment, RUNS)?,
         oddities: report::oddities(&moment)?,
     })
