@@ -47,6 +47,7 @@ const KEYS: &[(&str, &[&str])] = &[
             "audit_schedule",
             "sweep_schedule",
             "time_zone",
+            "jitter",
             "overlap",
             "details",
             "detail_max_age",
@@ -123,6 +124,8 @@ pub struct SyncConfig {
     pub sweep_schedule: Option<Cron>,
     /// The zone of the schedules.
     pub time_zone: TimeZone,
+    /// How much later than the schedule a run may start.
+    pub jitter: Duration,
     /// How far a changes walk reads back.
     pub overlap: Duration,
     /// Whether details are read.
@@ -174,6 +177,7 @@ impl Config {
                 audit_schedule: layers.cron("sync.audit_schedule")?,
                 sweep_schedule: layers.cron("sync.sweep_schedule")?,
                 time_zone: layers.time_zone("sync.time_zone")?,
+                jitter: layers.duration("sync.jitter", Duration::ZERO..=HOUR)?,
                 overlap: layers.duration("sync.overlap", Duration::ZERO..=24 * HOUR)?,
                 details: layers.one_of("sync.details", &[("all", true), ("off", false)])?,
                 detail_max_age: layers.age("sync.detail_max_age")?,

@@ -13,7 +13,7 @@ use super::demo_questions as questions;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::progress::Progress;
-use super::session::{self, Ran, Session, Setup};
+use super::session::{self, Session, Setup};
 use super::signals::Signals;
 use super::{Global, human, logging, output, sql};
 use crate::api::{ApiKey, BaseUrl};
@@ -23,7 +23,7 @@ use crate::model::{Instant, Object, Resource, Ru, SystemClock};
 use crate::sandbox::{Running, Sandbox, World, generate};
 use crate::store::{RunOutcome, StoreError, open, report};
 use crate::sync::state::Identity;
-use crate::sync::{Plan, Settings};
+use crate::sync::{Plan, Ran, Settings};
 
 const CONTACTS: usize = 600;
 const COMPANIES: usize = 80;

@@ -9,28 +9,28 @@
 
 pub mod completions;
 pub mod cost;
+pub mod daemon;
 pub mod datasette;
 pub mod demo;
 pub mod demo_questions;
 pub mod describe;
-pub mod exit;
 pub mod export;
 pub mod failure;
-pub mod human;
 pub mod init;
 pub mod logging;
 pub mod man;
 pub mod output;
 pub mod progress;
 pub mod recipes;
+pub mod remote;
 pub mod rows;
 pub mod sandbox;
+pub mod schedule;
 pub mod session;
 pub mod signals;
 pub mod sql;
 pub mod status;
 pub mod status_text;
-pub mod summary;
 pub mod sync;
 pub mod verify;
 
@@ -42,8 +42,10 @@ use std::path::{Path, PathBuf};
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 
-pub use exit::Exit;
 pub use failure::Failure;
+
+pub use crate::exit::Exit;
+pub(crate) use crate::{exit, human};
 
 use crate::config::{Config, ConfigError, Environment, LogConfig, Sources};
 
@@ -101,6 +103,11 @@ impl Global {
         Config::load(&Sources::of_process(self.config.clone(), flags))
     }
 
+    /// Where the configuration comes from, for whoever reads it more than once.
+    pub fn sources(&self) -> Sources {
+        Sources::of_process(self.config.clone(), self.flags())
+    }
+
     /// The log for verbs that need no configuration: only these flags count.
     ///
     /// # Errors
@@ -133,6 +140,12 @@ pub enum Verb {
     Sync(sync::SyncArgs),
     /// Read every record again, and find removed ones.
     Resync(sync::ResyncArgs),
+    /// Keep the mirror up to date by the schedule, until asked to end.
+    Daemon(daemon::DaemonArgs),
+    /// Let the daemon's schedule rest.
+    Pause(schedule::PauseArgs),
+    /// Let the daemon's schedule go on.
+    Resume(schedule::ResumeArgs),
     /// Show what the mirror holds, how fresh it is and what it cost.
     Status(status::StatusArgs),
     /// Hold the mirror against the service, and say what differs.
@@ -185,6 +198,9 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
         Verb::Init(args) => init::run(args),
         Verb::Sync(args) => sync::run(&cli.global, args),
         Verb::Resync(args) => sync::rerun(&cli.global, args),
+        Verb::Daemon(args) => daemon::run(&cli.global, args),
+        Verb::Pause(args) => schedule::pause(&cli.global, args),
+        Verb::Resume(args) => schedule::resume(&cli.global, args),
         Verb::Status(args) => status::run(&cli.global, args),
         Verb::Verify(args) => verify::run(&cli.global, args),
         Verb::Sql(args) => sql::run(&cli.global, args),

@@ -12,7 +12,7 @@ use crate::model::catalogue::Object;
 const DOING: &str = "read the data dictionary";
 
 /// What each table and view is for, in the order in which people meet them.
-const TABLES: [(&str, &str); 20] = [
+const TABLES: [(&str, &str); 22] = [
     (
         "contacts_full",
         "a row per contact with every field: list, detail and active custom fields",
@@ -47,6 +47,8 @@ const TABLES: [(&str, &str); 20] = [
         "removed_records",
         "records that the service no longer has, as they last were",
     ),
+    ("outbox", "edits made here, and what became of each"),
+    ("outbox_events", "every step of every edit"),
     ("contact_search", "full-text index of contacts"),
     ("company_search", "full-text index of companies"),
     ("search_documents", "which record a row of a full-text index is of"),

@@ -8,6 +8,7 @@ use super::error::{Doing, StoreError};
 const STEPS: &[&str] = &[
     include_str!("../../schema/migrations/0001_mirror.sql"),
     include_str!("../../schema/migrations/0002_search.sql"),
+    include_str!("../../schema/migrations/0003_outbox.sql"),
 ];
 
 /// Marks the file as a mirror (`CRMM`).

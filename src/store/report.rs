@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -167,6 +167,67 @@ pub fn last_runs(conn: &Connection, most: u32) -> Result<Vec<Run>, StoreError> {
     })
     .and_then(Iterator::collect)
     .doing(DOING)
+}
+
+/// When the last run of a kind began.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn last_begun(conn: &Connection, kind: &str) -> Result<Option<Instant>, StoreError> {
+    instant_of(conn, "SELECT max(started_at) FROM sync_runs WHERE kind = ?1", &[&kind])
+}
+
+/// When a run last did all that it was to do.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn last_success(conn: &Connection) -> Result<Option<Instant>, StoreError> {
+    let sql = "SELECT finished_at FROM sync_runs WHERE outcome = 'done' ORDER BY id DESC LIMIT 1";
+    instant_of(conn, sql, &[])
+}
+
+fn instant_of(conn: &Connection, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Result<Option<Instant>, StoreError> {
+    let text: Option<Option<String>> = conn.query_row(sql, params, |row| row.get(0)).optional().doing(DOING)?;
+    Ok(text.flatten().and_then(|text| text.parse().ok()))
+}
+
+/// Runs that failed in a row, up to the last one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Failing {
+    /// When the first of them began, UTC.
+    pub since: String,
+    /// How many.
+    pub runs: u32,
+    /// What the last ended with.
+    pub error: Option<String>,
+}
+
+/// The runs that failed since the last one that did not; `None` where that is none.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn failing(conn: &Connection) -> Result<Option<Failing>, StoreError> {
+    let sql = "SELECT min(started_at), count(*), (SELECT error FROM sync_runs WHERE outcome = 'failed' ORDER BY id DESC LIMIT 1)
+               FROM sync_runs WHERE outcome = 'failed'
+                 AND id > (SELECT coalesce(max(id), 0) FROM sync_runs WHERE outcome <> 'failed')";
+    conn.query_row(sql, [], |row| {
+        let since: Option<String> = row.get(0)?;
+        let runs = row.get(1)?;
+        let error = row.get(2)?;
+        Ok(since.map(|since| Failing { since, runs, error }))
+    })
+    .doing(DOING)
+}
+
+/// The newest entry of the trail of edits, and whether any after `last` says that an edit was queued.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn edits_after(conn: &Connection, last: i64) -> Result<(i64, bool), StoreError> {
+    let sql = "SELECT coalesce(max(id), ?1), coalesce(max(to_state = 'queued'), 0) FROM outbox_events WHERE id > ?1";
+    conn.prepare_cached(sql)
+        .and_then(|mut stmt| stmt.query_row([last], |row| Ok((row.get(0)?, row.get(1)?))))
+        .doing(DOING)
 }
 
 /// Whether every run was started by `trigger`.

@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::error::SyncError;
 use super::fill::wanted_sweep;
 use super::observe::{Event, Observer};
-use super::plan::{Plan, Report, Settings};
+use super::plan::{Plan, PushTally, Report, Settings};
 use super::purse::Purse;
 use super::removals::Removals;
 use super::run_line::EndedRun;
 use super::span::Dimension;
-use super::state::{Fresh, MissingScopes};
+use super::state::{Fresh, MissingScopes, Sweep};
 use super::sweep::Outage;
 use super::walk::{Range, Walk};
 use crate::api::{Client, Fate};
@@ -38,6 +38,8 @@ pub struct Engine {
     pub(super) settings: Settings,
     pub(super) refreshed: tokio::sync::Mutex<bool>,
     tally: Mutex<Tally>,
+    pub(super) pushed: Mutex<PushTally>,
+    pub(super) unwritable: Mutex<BTreeMap<Resource, &'static str>>,
     swept: Mutex<u64>,
     spent_before: Mutex<Ru>,
     skipped: Mutex<BTreeMap<Resource, &'static str>>,
@@ -45,7 +47,7 @@ pub struct Engine {
     warnings: Mutex<Vec<String>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -68,6 +70,8 @@ impl Engine {
             settings,
             refreshed: tokio::sync::Mutex::new(false),
             tally: Mutex::default(),
+            pushed: Mutex::default(),
+            unwritable: Mutex::default(),
             swept: Mutex::default(),
             spent_before: Mutex::default(),
             skipped: Mutex::default(),
@@ -97,6 +101,8 @@ impl Engine {
         work: impl Future<Output = Result<Ended, SyncError>>,
     ) -> Result<Report, SyncError> {
         *lock(&self.tally) = Tally::default();
+        *lock(&self.pushed) = PushTally::default();
+        lock(&self.unwritable).clear();
         lock(&self.skipped).clear();
         lock(&self.served).clear();
         lock(&self.warnings).clear();
@@ -170,8 +176,10 @@ impl Engine {
             outcome,
             pause,
             tally,
+            push: *lock(&self.pushed),
             missing_scopes: lock(&self.skipped)
                 .iter()
+                .chain(lock(&self.unwritable).iter())
                 .map(|(resource, scope)| (*resource, *scope))
                 .collect(),
             outages,
@@ -182,10 +190,21 @@ impl Engine {
 
     async fn carry_out(&self, plan: &Plan) -> Result<Ended, SyncError> {
         self.check_identity().await?;
+        if self.settings.write_back {
+            self.push_edits().await?;
+        } else if plan.only_push {
+            self.warn("edits wait: `write_back.enabled` is off".into());
+        }
+        if plan.only_push {
+            return Ok(Ended::default());
+        }
         let objects: Vec<Object> = Object::ALL
             .into_iter()
             .filter(|object| plan.wants(object.resource()))
             .collect();
+        if plan.resync {
+            self.want_sweeps(&objects, plan.accept_removals).await?;
+        }
         self.lists(plan, !objects.is_empty()).await?;
         let mut ended = Ended::default();
         let mut to_sweep = Vec::new();
@@ -200,9 +219,12 @@ impl Engine {
                 self.guard(resource, self.fill_columns(object).await)?;
                 sweep |= self
                     .store
-                    .write(move |batch| batch.state(&wanted_sweep(object)))
-                    .await?
-                    == Some(true);
+                    .write(move |batch| {
+                        let wanted: Option<bool> = batch.state(&wanted_sweep(object))?;
+                        let asked: Option<bool> = batch.state(&Sweep::asked(object))?;
+                        Ok(wanted.or(asked) == Some(true))
+                    })
+                    .await?;
             }
             if !self.is_skipped(resource) && phase == Phase::Kept {
                 self.guard(resource, self.carry_out_checks(object, Dimension::UpdatedAt).await)?;

@@ -24,6 +24,8 @@ pub struct Settings {
     pub detail_max_age: Option<Duration>,
     /// Whether a person said that another workspace may take this mirror's place.
     pub accept_workspace: bool,
+    /// Whether local edits are sent to the service.
+    pub write_back: bool,
 }
 
 impl Default for Settings {
@@ -36,6 +38,7 @@ impl Default for Settings {
             retention: Some(Duration::from_secs(365 * 86_400)),
             detail_max_age: Some(Duration::from_secs(30 * 86_400)),
             accept_workspace: false,
+            write_back: false,
         }
     }
 }
@@ -51,6 +54,8 @@ pub struct Plan {
     pub resync: bool,
     /// Whether whatever is gone may go, however much it is.
     pub accept_removals: bool,
+    /// Whether only local edits are sent, and nothing is read that they do not need.
+    pub only_push: bool,
 }
 
 impl Plan {
@@ -61,6 +66,7 @@ impl Plan {
             by_name: false,
             resync: false,
             accept_removals: false,
+            only_push: false,
         }
     }
 
@@ -68,6 +74,14 @@ impl Plan {
     pub fn resync() -> Plan {
         Plan {
             resync: true,
+            ..Plan::sync()
+        }
+    }
+
+    /// Only the local edits that wait to be sent, where `Settings::write_back` allows it.
+    pub fn push() -> Plan {
+        Plan {
+            only_push: true,
             ..Plan::sync()
         }
     }
@@ -88,6 +102,23 @@ impl Plan {
         self
     }
 
+    /// Only what was named, else what the configuration names.
+    ///
+    /// # Errors
+    /// What was named and is not among what the configuration names.
+    pub fn limited(self, named: &[Resource], configured: Option<&[Resource]>) -> Result<Plan, Resource> {
+        if named.is_empty() {
+            return Ok(match configured {
+                Some(configured) => self.within(configured),
+                None => self,
+            });
+        }
+        match named.iter().find(|r| configured.is_some_and(|c| !c.contains(r))) {
+            None => Ok(self.of(named)),
+            Some(other) => Err(*other),
+        }
+    }
+
     pub(super) fn names(&self, resource: Resource) -> bool {
         self.by_name && self.resources.contains(&resource)
     }
@@ -96,9 +127,29 @@ impl Plan {
         self.resources.is_empty() || self.resources.contains(&resource)
     }
 
-    pub(super) const fn kind(&self) -> &'static str {
-        if self.resync { "resync" } else { "sync" }
+    /// The word in `sync_runs`.
+    pub const fn kind(&self) -> &'static str {
+        match (self.only_push, self.resync) {
+            (true, _) => "push",
+            (false, true) => "resync",
+            (false, false) => "sync",
+        }
     }
+}
+
+/// What a run did with local edits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct PushTally {
+    /// Updates sent; one may carry several edits of a record, and one edit may take several.
+    pub sent: u64,
+    /// Edits that the service has now.
+    pub applied: u64,
+    /// Edits that met another's change of the same field and wait for a person.
+    pub conflicts: u64,
+    /// Edits that the service does not take.
+    pub rejected: u64,
+    /// Edits still on their way after the run.
+    pub waiting: u64,
 }
 
 /// How a run ended and what it did.
@@ -112,7 +163,9 @@ pub struct Report {
     pub pause: Option<Pause>,
     /// What it did.
     pub tally: Tally,
-    /// Resources that the key may not read, with the scope that is missing.
+    /// What became of local edits.
+    pub push: PushTally,
+    /// Resources that the key may not read or write, with the scope that is missing.
     pub missing_scopes: Vec<(Resource, &'static str)>,
     /// Objects whose sweep looked like an outage.
     pub outages: Vec<(Object, Outage)>,

@@ -94,6 +94,11 @@ impl Purse {
         self.stop.send_replace(true);
     }
 
+    /// Lets requests be sent again, for the next run.
+    pub fn go_on(&self) {
+        self.stop.send_replace(false);
+    }
+
     /// Whether [`Purse::stop`] was called.
     pub fn is_stopping(&self) -> bool {
         *self.stop.borrow()

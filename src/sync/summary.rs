@@ -1,21 +1,34 @@
 //! What a run did, as `sync` and `resync` print it.
 
-use serde::Serialize;
+use std::borrow::Cow;
+use std::time::Duration;
 
-use super::human;
-use super::session::Ran;
-use crate::budget::Limits;
+use serde::{Deserialize, Serialize};
+
+use super::{Pause, Report};
+use crate::budget::{Ledger, Limits};
+use crate::human;
 use crate::model::Instant;
 use crate::store::RunOutcome;
-use crate::sync::{Pause, Plan};
+
+/// How a run went.
+#[derive(Debug)]
+pub struct Ran {
+    /// What the engine reports.
+    pub report: Report,
+    /// The ledger after it.
+    pub ledger: Ledger,
+    /// How long it took.
+    pub took: Duration,
+}
 
 /// The result of a run. Its JSON form is documented in the README and only ever grows.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {
     /// The run's number in `sync_runs`.
     pub run: i64,
-    /// `sync` or `resync`.
-    pub kind: &'static str,
+    /// `sync`, `resync`, `verify` or `push`.
+    pub kind: Cow<'static, str>,
     /// How it ended.
     pub outcome: RunOutcome,
     /// How long it took.
@@ -47,7 +60,7 @@ pub struct Summary {
 }
 
 /// Request units of a run and of its window.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RuSummary {
     /// Spent by this run.
     pub spent: u64,
@@ -62,27 +75,25 @@ pub struct RuSummary {
 }
 
 /// Why a run stopped early.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PauseSummary {
     /// `budget`, `hold` or `stopped`.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// Until when, where that is known; UTC.
     pub until: Option<String>,
-    #[serde(skip)]
-    at: Option<Instant>,
 }
 
 /// A scope that the key lacks.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MissingScope {
     /// What was skipped.
     pub object: String,
     /// The scope.
-    pub scope: &'static str,
+    pub scope: Cow<'static, str>,
 }
 
 /// Removals that look like an outage.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OutageSummary {
     /// Of what.
     pub object: String,
@@ -94,11 +105,11 @@ pub struct OutageSummary {
 
 impl Summary {
     /// The summary of a run.
-    pub fn new(plan: &Plan, ran: &Ran, limits: &Limits) -> Summary {
+    pub fn new(kind: &'static str, ran: &Ran, limits: &Limits) -> Summary {
         let (report, tally) = (&ran.report, &ran.report.tally);
         Summary {
             run: report.run,
-            kind: if plan.resync { "resync" } else { "sync" },
+            kind: kind.into(),
             outcome: report.outcome,
             seconds: (ran.took.as_secs_f64() * 1000.0).round() / 1000.0,
             rows_read: tally.rows,
@@ -122,9 +133,8 @@ impl Summary {
                     Pause::Stopping => ("stopped", None),
                 };
                 PauseSummary {
-                    reason,
+                    reason: reason.into(),
                     until: at.map(|at| at.to_string()),
-                    at,
                 }
             }),
             missing_scopes: report
@@ -132,7 +142,7 @@ impl Summary {
                 .iter()
                 .map(|(resource, scope)| MissingScope {
                     object: resource.to_string(),
-                    scope,
+                    scope: (*scope).into(),
                 })
                 .collect(),
             outages: report
@@ -148,9 +158,29 @@ impl Summary {
         }
     }
 
+    /// Takes in what an earlier run of the same job did.
+    #[must_use]
+    pub fn after(mut self, earlier: &Summary) -> Summary {
+        self.kind = earlier.kind.clone();
+        self.seconds += earlier.seconds;
+        self.rows_read += earlier.rows_read;
+        self.inserted += earlier.inserted;
+        self.updated += earlier.updated;
+        self.removed += earlier.removed;
+        self.details_read += earlier.details_read;
+        self.warnings += earlier.warnings;
+        self.ru.spent += earlier.ru.spent;
+        for note in &earlier.notes {
+            if !self.notes.contains(note) {
+                self.notes.push(note.clone());
+            }
+        }
+        self
+    }
+
     /// For people, a few lines.
     pub fn text(&self, now: Instant) -> String {
-        let took = human::duration(std::time::Duration::from_secs_f64(self.seconds.max(0.0)));
+        let took = human::duration(Duration::from_secs_f64(self.seconds.max(0.0)));
         let ended = match self.outcome {
             RunOutcome::Done => format!("{} finished in {took}", self.kind),
             RunOutcome::Paused => format!("{} stopped early after {took}", self.kind),
@@ -191,8 +221,12 @@ impl Summary {
 
     /// Why the run stopped early and how it goes on.
     pub fn pause_sentence(&self) -> String {
-        let until = self.pause.as_ref().and_then(|pause| pause.at).map(human::moment);
-        let why = match (self.pause.as_ref().map(|pause| pause.reason), until) {
+        let until = self
+            .pause
+            .as_ref()
+            .and_then(|pause| pause.until.as_ref()?.parse().ok())
+            .map(human::moment);
+        let why = match (self.pause.as_ref().map(|pause| pause.reason.as_ref()), until) {
             (Some("budget"), Some(until)) => format!("the budget of this window is spent; it refills at {until}"),
             (Some("hold"), Some(until)) => format!("the service asked for quiet until {until}"),
             _ => "stopped as asked; everything read so far is stored".into(),

@@ -1,0 +1,74 @@
+//! A field that can be edited, as far as judging an edit of it needs.
+
+use super::catalogue::{Field, Object, Shown};
+use super::custom::DataType;
+use super::ids::FieldKey;
+
+/// What a writable custom field takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CustomTarget {
+    /// The key inside `customFields`.
+    pub key: FieldKey,
+    /// The type of the values.
+    pub data_type: DataType,
+    /// Whether a value may be missing.
+    pub clearable: bool,
+    /// The values of the options of a select field.
+    pub options: Vec<String>,
+}
+
+/// Where an edit goes.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// A standard field that the catalogue calls writable.
+    Standard(&'static Field),
+    /// An active custom field that its definition calls writable.
+    Custom(CustomTarget),
+}
+
+/// A field that can be edited, and the column of the `_full` view that shows it.
+#[derive(Clone, Debug)]
+pub struct Editable {
+    /// Whose field it is.
+    pub object: Object,
+    /// The column.
+    pub column: Box<str>,
+    /// Where an edit of it goes.
+    pub target: Target,
+}
+
+impl Editable {
+    /// The writable standard field of that column.
+    pub fn standard(object: Object, column: &str) -> Option<Editable> {
+        let field = object.fields().iter().find(|f| f.writable && f.column == column)?;
+        Some(Editable {
+            object,
+            column: column.into(),
+            target: Target::Standard(field),
+        })
+    }
+
+    /// The custom field's key; `None` for a standard field.
+    pub fn key(&self) -> Option<&FieldKey> {
+        match &self.target {
+            Target::Standard(_) => None,
+            Target::Custom(custom) => Some(&custom.key),
+        }
+    }
+
+    /// The name in a request's body; a custom field's name inside `customFields`.
+    pub fn wire(&self) -> &str {
+        match &self.target {
+            Target::Standard(field) => field.wire,
+            Target::Custom(custom) => custom.key.as_str(),
+        }
+    }
+
+    /// Whether only details carry the value.
+    pub fn detail_only(&self) -> bool {
+        match &self.target {
+            Target::Standard(field) => field.shown == Shown::Detail,
+            Target::Custom(custom) => custom.data_type.detail_only(),
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Whether an edit may be sent: every bound of the reference (*Custom values*, *Limits*, the PATCH sections), pure.
+//!
+//! An edit is judged twice: before it is queued, so that whoever makes it hears at once, and before it is sent, since a
+//! definition may have changed meanwhile, and an edit made with SQL was judged only as far as SQL can.
+//!
+//! Values come as the mirror's columns have them: booleans as 0 and 1, decimals as text, a multi-select as the text of
+//! its JSON array, a cleared value as null. What comes out is the value as it stands in a request's body.
+
+use serde_json::{Map, Value};
+
+use crate::model::catalogue::Object;
+use crate::model::custom::DataType;
+use crate::model::editable::{CustomTarget, Editable, Target};
+use crate::model::instant::Instant;
+use crate::model::{decimal, told};
+
+/// The most characters of a SHORT_TEXT.
+pub const SHORT_TEXT: usize = 255;
+/// The most characters of a LONG_TEXT.
+pub const LONG_TEXT: usize = 10_000;
+/// The most items of a MULTI_SELECT.
+pub const MULTI_SELECT: usize = 100;
+/// The most custom keys of one request.
+pub const CUSTOM_KEYS: usize = 100;
+
+/// Fields that a contact's body must not even repeat.
+const IDENTITY: [&str; 2] = ["email", "mobile"];
+
+/// Why an edit cannot be sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The field does not take this value.
+    #[error("`{column}` {why}")]
+    Value {
+        /// The column of the field.
+        column: Box<str>,
+        /// What it takes instead.
+        why: Why,
+    },
+    /// The edit changes nothing.
+    #[error("the edit changes nothing")]
+    Nothing,
+    /// More custom fields than one request may hold.
+    #[error("an edit changes at most {CUSTOM_KEYS} custom fields at once, not {0}")]
+    TooManyKeys(usize),
+    /// The primary e-mail address or mobile number, which no update may hold.
+    #[error("`{0}` is read-only at the service")]
+    Identity(&'static str),
+    /// A company's update whose texts are all blank.
+    #[error("`{0}` must contain a character that is not white space")]
+    Blank(Box<str>),
+}
+
+/// What a field takes, said where it was given something else.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Why {
+    /// It takes text.
+    #[error("takes text")]
+    Text,
+    /// It takes text of so many characters.
+    #[error("takes at most {most} characters, not {are}")]
+    Length {
+        /// The bound.
+        most: usize,
+        /// How many there are.
+        are: usize,
+    },
+    /// It takes an integer.
+    #[error("takes a whole number of 64 bits")]
+    Integer,
+    /// It takes a decimal.
+    #[error("takes a decimal of at most 20 digits before the point and 10 behind it")]
+    Decimal,
+    /// It takes a boolean.
+    #[error("takes 1 (true) or 0 (false)")]
+    Boolean,
+    /// It takes a date.
+    #[error("takes a real date, YYYY-MM-DD")]
+    Date,
+    /// It takes a timestamp.
+    #[error("takes a timestamp with a time zone, such as 2026-01-02T03:04:05Z")]
+    DateTime,
+    /// It takes one of its options.
+    #[error("takes one of its options: {}", list(.0))]
+    Option(Vec<String>),
+    /// It takes several of its options.
+    #[error("takes a list of its options: {}", list(.0))]
+    Options(Vec<String>),
+    /// It takes at most so many options at once.
+    #[error("takes at most {MULTI_SELECT} options at once, not {0}")]
+    TooMany(usize),
+    /// Its definition wants a value.
+    #[error("cannot be cleared: its definition requires a value")]
+    Required,
+    /// Nothing is known of its type.
+    #[error("is of a type that this program does not know")]
+    UnknownType,
+}
+
+/// The first options, as many as a line takes.
+fn list(options: &[String]) -> String {
+    const SHOWN: usize = 12;
+    let shown: Vec<&str> = options.iter().take(SHOWN).map(String::as_str).collect();
+    match options.len().checked_sub(SHOWN) {
+        _ if options.is_empty() => "it has none".into(),
+        None | Some(0) => shown.join(", "),
+        Some(more) => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// The value for the body, where the field takes this value of its column.
+///
+/// # Errors
+/// [`Refusal::Value`] says what the field takes.
+pub fn field(field: &Editable, value: &Value) -> Result<Value, Refusal> {
+    let wire = match &field.target {
+        Target::Standard(_) => match value {
+            Value::Null | Value::String(_) => Ok(value.clone()),
+            _ => Err(Why::Text),
+        },
+        Target::Custom(custom) => self::custom(custom, value),
+    };
+    wire.map_err(|why| Refusal::Value {
+        column: field.column.clone(),
+        why,
+    })
+}
+
+fn custom(custom: &CustomTarget, value: &Value) -> Result<Value, Why> {
+    let known = |value: &str| custom.options.iter().any(|option| option == value);
+    let options = || custom.options.clone();
+    let wire = match (custom.data_type, value) {
+        (DataType::Unknown, _) => Err(Why::UnknownType),
+        (_, Value::Null) => Ok(Value::Null),
+        (DataType::ShortText, Value::String(text)) => within(text, SHORT_TEXT),
+        (DataType::LongText, Value::String(text)) => within(text, LONG_TEXT),
+        (DataType::ShortText | DataType::LongText, _) => Err(Why::Text),
+        (DataType::Integer, Value::Number(number)) if number.is_i64() => Ok(value.clone()),
+        (DataType::Integer, _) => Err(Why::Integer),
+        (DataType::Decimal, Value::String(text)) if decimal::is_within_bounds(text) => Ok(value.clone()),
+        (DataType::Decimal, _) => Err(Why::Decimal),
+        (DataType::Boolean, value) => match value.as_i64() {
+            Some(0) => Ok(Value::Bool(false)),
+            Some(1) => Ok(Value::Bool(true)),
+            _ => Err(Why::Boolean),
+        },
+        (DataType::Date, Value::String(text)) if told::is_date(text) => Ok(value.clone()),
+        (DataType::Date, _) => Err(Why::Date),
+        (DataType::DateTime, Value::String(text)) if Instant::read(text).is_ok() => Ok(value.clone()),
+        (DataType::DateTime, _) => Err(Why::DateTime),
+        (DataType::SingleSelect, Value::String(text)) if text.is_empty() => Ok(Value::Null),
+        (DataType::SingleSelect, Value::String(text)) if known(text) => Ok(value.clone()),
+        (DataType::SingleSelect, _) => Err(Why::Option(options())),
+        (DataType::MultiSelect, Value::String(text)) => match told::multi_values(text) {
+            Some(items) if items.is_empty() => Ok(Value::Null),
+            Some(items) if items.len() > MULTI_SELECT => Err(Why::TooMany(items.len())),
+            Some(items) if items.iter().all(|item| known(item)) => Ok(Value::from(items)),
+            // Empty text is a cleared value, as it is for every text of a column.
+            None if text.is_empty() => Ok(Value::Null),
+            _ => Err(Why::Options(options())),
+        },
+        (DataType::MultiSelect, _) => Err(Why::Options(options())),
+    }?;
+    if wire.is_null() && !custom.clearable {
+        return Err(Why::Required);
+    }
+    Ok(wire)
+}
+
+/// A text of a custom field; empty text is stored as a cleared value (*Custom values*, rule 6).
+fn within(text: &str, most: usize) -> Result<Value, Why> {
+    match text.chars().count() {
+        0 => Ok(Value::Null),
+        are if are > most => Err(Why::Length { most, are }),
+        _ => Ok(Value::from(text)),
+    }
+}
+
+/// Whether a whole body may be sent: what no single value shows.
+///
+/// # Errors
+/// [`Refusal`] but for [`Refusal::Value`].
+pub fn body(object: Object, body: &Map<String, Value>) -> Result<(), Refusal> {
+    if let Some(name) = IDENTITY
+        .into_iter()
+        .find(|name| object == Object::Contact && body.contains_key(*name))
+    {
+        return Err(Refusal::Identity(name));
+    }
+    let custom = body.get("customFields").and_then(Value::as_object);
+    match custom.map(Map::len) {
+        Some(keys) if keys > CUSTOM_KEYS => return Err(Refusal::TooManyKeys(keys)),
+        keys if body.is_empty() || keys == Some(0) && body.len() == 1 => return Err(Refusal::Nothing),
+        _ => {}
+    }
+    let mut texts = body.iter().filter_map(|(name, value)| Some((name, value.as_str()?)));
+    let blank = |text: &str| text.trim().is_empty();
+    match texts.clone().next() {
+        Some((name, _)) if object == Object::Company && texts.all(|(_, text)| blank(text)) => {
+            Err(Refusal::Blank(name.as_str().into()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The form in which the column will hold a value that [`field`] takes: cleared values are null, timestamps and lists
+/// have one spelling. What does not fit stays as it is.
+pub fn settled(field: &Editable, value: &Value) -> Value {
+    let Target::Custom(custom) = &field.target else {
+        return value.clone();
+    };
+    let Value::String(text) = value else {
+        return value.clone();
+    };
+    match custom.data_type {
+        DataType::ShortText | DataType::LongText | DataType::SingleSelect | DataType::MultiSelect
+            if text.is_empty() =>
+        {
+            Value::Null
+        }
+        DataType::MultiSelect => match told::multi_values(text) {
+            Some(items) if items.is_empty() => Value::Null,
+            Some(items) => Value::String(Value::from(items).to_string()),
+            None => value.clone(),
+        },
+        // A finer timestamp than the column can hold is sent whole.
+        DataType::DateTime => match Instant::canonical(text) {
+            Ok((canonical, true)) => Value::String(canonical),
+            _ => value.clone(),
+        },
+        _ => value.clone(),
+    }
+}
+
+/// Whether two values of the field's column mean the same: decimals by number, timestamps as finely as the column holds
+/// them.
+pub fn same(field: &Editable, a: &Value, b: &Value) -> bool {
+    let (a, b) = (settled(field, a), settled(field, b));
+    let (Target::Custom(custom), Value::String(x), Value::String(y)) = (&field.target, &a, &b) else {
+        return a == b;
+    };
+    match custom.data_type {
+        DataType::Decimal => a == b || decimal::same_number(x, y),
+        DataType::DateTime => {
+            let cut = |text: &str| Instant::canonical(text).ok().map(|(canonical, _)| canonical);
+            a == b || cut(x).is_some() && cut(x) == cut(y)
+        }
+        _ => a == b,
+    }
+}

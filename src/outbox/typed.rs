@@ -1,0 +1,60 @@
+//! What people and programs write, turned into the form that a column has. Whether the field takes it is for
+//! [`check`](super::check) to say.
+
+use serde_json::Value;
+
+use crate::model::custom::DataType;
+use crate::model::editable::{Editable, Target};
+
+/// A value as it was given.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Given {
+    /// A text, as on a command line. Empty text clears.
+    Text(String),
+    /// JSON, as the service writes values: `true`, `12`, `"12.50"`, `["a", "b"]`, `null`.
+    Json(Value),
+}
+
+impl Given {
+    /// The value as the field's column has it; what cannot be read is left as text, for the check to refuse.
+    pub fn column(&self, field: &Editable) -> Value {
+        let data_type = match &field.target {
+            Target::Standard(_) => None,
+            Target::Custom(custom) => Some((custom.data_type, &custom.options)),
+        };
+        match (self, data_type) {
+            (Given::Json(Value::Bool(flag)), Some((DataType::Boolean, _))) => Value::from(i64::from(*flag)),
+            // A number is no value of a boolean, though its column holds one.
+            (Given::Json(number @ Value::Number(_)), Some((DataType::Boolean, _))) => Value::String(number.to_string()),
+            (Given::Json(Value::Array(items)), Some((DataType::MultiSelect, _))) => {
+                Value::String(Value::from(items.clone()).to_string())
+            }
+            (Given::Json(value), _) => value.clone(),
+            (Given::Text(text), _) if text.is_empty() => Value::Null,
+            (Given::Text(text), Some((data_type, options))) => typed(data_type, options, text),
+            (Given::Text(text), None) => Value::from(text.as_str()),
+        }
+    }
+}
+
+fn typed(data_type: DataType, options: &[String], text: &str) -> Value {
+    let as_is = || Value::from(text);
+    match data_type {
+        DataType::Integer => text.parse::<i64>().map_or_else(|_| as_is(), Value::from),
+        DataType::Boolean => match text {
+            "1" | "true" => Value::from(1),
+            "0" | "false" => Value::from(0),
+            _ => as_is(),
+        },
+        DataType::MultiSelect if text.starts_with('[') => as_is(),
+        // An option's value may hold a comma.
+        DataType::MultiSelect if options.iter().any(|option| option == text) => {
+            Value::String(Value::from(vec![text]).to_string())
+        }
+        DataType::MultiSelect => {
+            let items: Vec<&str> = text.split(',').map(str::trim).collect();
+            Value::String(Value::from(items).to_string())
+        }
+        _ => as_is(),
+    }
+}
