@@ -75,6 +75,17 @@ fn in_the_journal() -> bool {
     told.is_some_and(|told: (u64, u64)| ours.is_ok_and(|ours| ours == told))
 }
 
+/// What a program says on stderr as it fails: in the journal, each line with the priority of an error.
+pub fn as_error(text: String) -> String {
+    if in_the_journal() { prioritised(&text) } else { text }
+}
+
+fn prioritised(text: &str) -> String {
+    text.lines()
+        .map(|line| format!("<{}>{line}\n", priority(Level::ERROR)))
+        .collect()
+}
+
 fn colours() -> bool {
     io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
@@ -269,6 +280,11 @@ mod tests {
             tracing::trace!("ours");
         });
         assert_eq!(lines, "<4>a certificate is odd\n<7>ours\n");
+    }
+
+    #[test]
+    fn last_words_are_errors_line_by_line() {
+        assert_eq!(prioritised("error: no\nhint: do\n"), "<3>error: no\n<3>hint: do\n");
     }
 
     #[test]
