@@ -3,6 +3,8 @@
 inside systemctl is-active --quiet crm-mirror.service || fail "it does not run"
 one="$base_url"
 serve --contacts 200 --companies 20 --seed 9
+# By name: the sandbox of the unit must let it be looked up.
+base_url="${base_url/127.0.0.1/localhost}"
 configure "$often" "" acme.toml crm-mirror/acme
 install -m 600 /dev/stdin "$tree/etc/crm-mirror/acme.key" <<<"$api_key"
 inside systemctl enable --now crm-mirror@acme.service 2>"$work/enabled" || fail "$(cat "$work/enabled")"
@@ -17,6 +19,20 @@ inside crm-mirror --config /etc/crm-mirror/acme.toml resync >"$work/resync" 2>&1
     fail "when one stops the other's socket is gone: $(cat "$work/resync")"
 inside systemctl start crm-mirror.service
 ok "a second workspace has its own mirror, and does not mind when the first one stops"
+
+serve --contacts 10 --companies 1 --latency 1m
+configure "$often" "" slow.toml crm-mirror/slow
+install -m 600 /dev/stdin "$tree/etc/crm-mirror/slow.key" <<<"$api_key"
+inside systemctl start crm-mirror@slow.service || fail "it does not start where the service is slow"
+asks() { [ "$(ask 'SELECT count(*) FROM sync_runs' /var/lib/crm-mirror/slow/mirror.db)" = 1 ]; }
+until_ 20 "a run of the slow workspace" asks
+asked="$(date +%s%N)"
+inside systemctl stop crm-mirror@slow.service
+took=$((($(date +%s%N) - asked) / 1000000))
+[ "$took" -lt 5000 ] || fail "SIGTERM took $took ms while an answer was waited for"
+is ExecMainStatus 0 crm-mirror@slow.service || fail "it ended with $(property ExecMainStatus crm-mirror@slow.service)"
+is Result success crm-mirror@slow.service || fail "it ended with $(property Result crm-mirror@slow.service)"
+ok "SIGTERM while an answer is waited for that takes a minute: ended with 0 after $took ms"
 base_url="$one"
 
 names="$(ask "SELECT name FROM contacts WHERE name IS NOT NULL UNION SELECT email FROM contacts WHERE email IS NOT NULL")"
