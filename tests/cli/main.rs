@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod binary;
+mod check;
 mod datasette;
 mod demo;
 mod describe;
