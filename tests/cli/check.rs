@@ -268,7 +268,12 @@ fn a_folder_that_cannot_be_written_is_a_failure() {
     let service = Service::with(5, 1);
     let place = Place::of(&service).set("CRM_MIRROR_DATABASE__PATH", "gone/mirror.db");
     let document = place.run("check --json").code(74).json();
-    is(&document, "disk.folder", "fail", &["does not exist", "mkdir -p gone"]);
+    is(
+        &document,
+        "disk.folder",
+        "fail",
+        &["does not exist", "mkdir -p /", "/gone"],
+    );
     is(&document, "service.contacts", "ok", &[]);
     assert!(place.files().is_empty());
 }
@@ -419,7 +424,7 @@ fn readers_are_told_of_an_old_shell_and_an_open_folder() {
         "warn",
         &["3.40.1", "-readonly", "mode=ro"],
     );
-    is(&document, "readers.folder", "warn", &["(0770)", "chmod g-w ."]);
+    is(&document, "readers.folder", "warn", &["(0770)", "chmod g-w /"]);
 }
 
 #[test]

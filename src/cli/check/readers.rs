@@ -27,12 +27,13 @@ pub fn check(database: &Path) -> Vec<Line> {
     lines
 }
 
-/// The folder that a file is in.
+/// The folder that a file is in, from the root: "." says little to whoever reads the output elsewhere.
 pub fn folder_of(file: &Path) -> PathBuf {
-    match file.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.into(),
-        _ => ".".into(),
-    }
+    let parent = match file.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    std::path::absolute(parent).unwrap_or_else(|_| parent.into())
 }
 
 fn folder_mode(folder: &Path, mode: u32, group: &str) -> Line {
