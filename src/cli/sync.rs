@@ -141,9 +141,14 @@ fn limited(plan: Plan, named: &[Resource], configured: Option<&[Resource]>) -> R
 /// Says on stderr what is still to be done, and by whom.
 fn ending(ran: &Ran, summary: &Summary) -> Exit {
     for (resource, scope) in &ran.report.missing_scopes {
+        let or_else = match resource {
+            // Read with every object, whether named or not.
+            Resource::CustomFields => "; until then there are no columns of custom fields".into(),
+            _ => format!(", or leave {resource} out of `sync.objects`"),
+        };
         output::note(&format!(
             "warning: {resource} were skipped: the key lacks `{scope}`\n\
-             hint: give the key this scope, or leave {resource} out of `sync.objects`"
+             hint: give the key this scope{or_else}"
         ));
     }
     for (object, outage) in &ran.report.outages {

@@ -5,6 +5,7 @@
 mod bad_input;
 mod binary;
 mod check;
+mod check_service;
 mod datasette;
 mod demo;
 mod describe;

@@ -1,8 +1,13 @@
 //! The configuration: which sources it was read from, and whether it can be used.
 
+use std::path::Path;
+
 use super::line::Line;
 use crate::cli::exit::Exit;
 use crate::config::{Config, ConfigError, Sources};
+
+/// Where `init` writes the file that nobody reads unless it is named.
+const WRITTEN: &str = "./crm-mirror.toml";
 
 /// Looks at what was read, and from where.
 pub fn check(sources: &Sources, read: &Result<Config, ConfigError>) -> Vec<Line> {
@@ -21,7 +26,11 @@ pub fn check(sources: &Sources, read: &Result<Config, ConfigError>) -> Vec<Line>
         Some(url) => Line::ok("config.base_url", url.as_str()),
         None => {
             let error = ConfigError::NoBaseUrl;
-            let mend = error.hint().unwrap_or_default();
+            let forgotten = file(sources).is_none() && Path::new(WRITTEN).exists();
+            let mend = match error.hint().unwrap_or_default() {
+                _ if forgotten => format!("{WRITTEN} is here and was not read: add `--config {WRITTEN}`"),
+                hint => hint.into(),
+            };
             Line::fail("config.base_url", Exit::Config, error.to_string(), mend)
         }
     });

@@ -23,6 +23,15 @@ pub fn check(database: &Path) -> Vec<Line> {
             &group(meta.gid()),
         ));
     }
+    let owned = |path: PathBuf| Some((path.clone(), std::fs::metadata(path).ok()?.uid()));
+    let beside = ["-wal", "-shm", ".lock"].map(|suffix| {
+        let mut path = database.as_os_str().to_owned();
+        path.push(suffix);
+        path.into()
+    });
+    if let Some((_, owner)) = owned(database.into()) {
+        lines.extend(owners(owner, beside.into_iter().filter_map(owned)));
+    }
     lines.extend(version_on_the_path().map(|version| shell(&version)));
     lines
 }
@@ -77,6 +86,20 @@ fn file_mode(mode: u32, owner: &str, group: &str) -> Line {
         _ => "everybody may read it".into(),
     };
     Line::ok(name, format!("{who} ({mode:04o})"))
+}
+
+/// What stands beside a mirror must be its owner's; otherwise its writer cannot open it.
+fn owners(owner: u32, beside: impl Iterator<Item = (PathBuf, u32)>) -> Option<Line> {
+    let (path, other) = { beside }.find(|(_, other)| *other != owner)?;
+    let (path, owner) = (path.display(), user(owner));
+    Some(Line::warn(
+        "readers.owners",
+        format!(
+            "{path} belongs to {}, and the mirror to {owner}, who cannot write it",
+            user(other)
+        ),
+        format!("while nobody writes the mirror: chown {owner} {path}"),
+    ))
 }
 
 fn shell(version: &str) -> Line {
@@ -161,6 +184,15 @@ mod tests {
             assert_eq!(line.state, state, "{mode:o}");
             assert!(line.says.contains(part), "{}", line.says);
         }
+    }
+
+    #[test]
+    fn a_file_of_somebody_else_beside_the_mirror_is_a_warning() {
+        let beside = |uid| [("m-wal".into(), 0), ("m-shm".into(), uid)].into_iter();
+        assert_eq!(owners(0, beside(0)), None);
+        let line = owners(0, beside(4_000_000)).unwrap();
+        assert!(line.says.starts_with("m-shm belongs to 4000000"), "{}", line.says);
+        assert!(line.mend.unwrap().ends_with(" m-shm"));
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! The disk: whether this user may write there, and whether there is room for what the mirror will need.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{Access, access, statvfs};
+use rustix::io::Errno;
 
 use super::line::Line;
 use super::mirror::Mirror;
@@ -39,7 +41,6 @@ pub fn check(database: &Path, mirror: Option<&Mirror>, expected: Option<u64>) ->
 /// Whether a run of this user could write. Nothing is written to find out.
 fn folder_line(folder: &Path, database: &Path) -> Line {
     let name = "disk.folder";
-    let may = |path: &Path| access(path, Access::WRITE_OK).is_ok();
     let Ok(meta) = std::fs::metadata(folder) else {
         return Line::fail(
             name,
@@ -65,9 +66,19 @@ fn folder_line(folder: &Path, database: &Path) -> Line {
         path.push(suffix);
         path.into()
     }));
-    match needed.iter().find(|path| path.exists() && !may(path)) {
+    let refused = needed.iter().filter(|path| path.exists()).find_map(|path| {
+        let error = access(path, Access::WRITE_OK).err()?;
+        Some((path, error))
+    });
+    match refused {
         None => Line::ok(name, format!("this user may write to {}", folder.display())),
-        Some(path) => Line::fail(
+        Some((_, Errno::ROFS)) => Line::fail(
+            name,
+            Exit::Storage,
+            format!("{} is on a disk that is mounted for reading only", folder.display()),
+            "after an error the system does that by itself: `dmesg` says why; then `mount -o remount,rw`",
+        ),
+        Some((path, _)) => Line::fail(
             name,
             Exit::Storage,
             format!("this user may not write to {}", path.display()),
@@ -77,7 +88,6 @@ fn folder_line(folder: &Path, database: &Path) -> Line {
 }
 
 fn mend(path: &Path) -> String {
-    use std::os::unix::fs::MetadataExt;
     let owner = std::fs::metadata(path).map(|meta| user(meta.uid()));
     owner.map_or_else(
         |_| "run this as the user that writes the mirror".into(),
