@@ -23,6 +23,7 @@ use jiff::tz::TimeZone;
 use crate::api::{ApiKey, BaseUrl};
 use crate::model::{Resource, Ru};
 
+pub use api_key::KeyPlace;
 pub use cron::Cron;
 pub use error::ConfigError;
 pub use layers::{Environment, Sources};
@@ -203,6 +204,11 @@ impl Config {
         self.base_url.as_ref()
     }
 
+    /// Where the key is; reads nothing.
+    pub fn key_place(&self) -> KeyPlace {
+        self.key.place()
+    }
+
     /// What a client needs; reads the key.
     ///
     /// # Errors
@@ -210,10 +216,18 @@ impl Config {
     pub fn api(&self) -> Result<ApiConfig, ConfigError> {
         Ok(ApiConfig {
             base_url: self.base_url.clone().ok_or(ConfigError::NoBaseUrl)?,
-            key: self.key.read()?,
+            key: self.api_key()?,
             concurrency: self.concurrency,
             timeout: self.timeout,
         })
+    }
+
+    /// The key.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if there is none, or it cannot be read or is none.
+    pub fn api_key(&self) -> Result<ApiKey, ConfigError> {
+        self.key.read()
     }
 }
 

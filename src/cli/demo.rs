@@ -54,7 +54,7 @@ pub fn run(global: &Global, args: &DemoArgs) -> Result<Exit, Failure> {
     questions::ask(&sql::connect(&args.path)?)?;
     let path = args.path.display();
     output::text(&format!(
-        "\nThe mirror is {path}, {}. Ask it yourself:\n  sqlite3 {path}\n  \
+        "\nThe mirror is {path}, {}. Ask it yourself:\n  sqlite3 -readonly {path}\n  \
          crm-mirror sql --database {path} 'SELECT * FROM mirror_columns LIMIT 10'\n",
         human::bytes(report::sizes(&args.path).0),
     ))?;

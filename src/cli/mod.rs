@@ -7,6 +7,7 @@
 //! - stdout carries the answer and nothing else; progress, logs and errors go to stderr.
 //! - A reader of stdout that goes away ends the program silently.
 
+pub mod check;
 pub mod completions;
 pub mod cost;
 pub mod daemon;
@@ -136,6 +137,8 @@ impl Global {
 pub enum Verb {
     /// Write a commented configuration file.
     Init(init::InitArgs),
+    /// Say what is wrong, and how to mend it.
+    Check(check::CheckArgs),
     /// Bring the mirror up to date.
     Sync(sync::SyncArgs),
     /// Read every record again, and find removed ones.
@@ -196,6 +199,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
 fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
     match &cli.verb {
         Verb::Init(args) => init::run(args),
+        Verb::Check(args) => check::run(&cli.global, args),
         Verb::Sync(args) => sync::run(&cli.global, args),
         Verb::Resync(args) => sync::rerun(&cli.global, args),
         Verb::Daemon(args) => daemon::run(&cli.global, args),

@@ -201,9 +201,15 @@ fn limited(plan: Plan, named: &[Resource], configured: Option<&[Resource]>) -> R
 fn ending(summary: &Summary) -> Exit {
     for missing in &summary.missing_scopes {
         let (object, scope) = (&missing.object, &missing.scope);
+        let or_else = if object == Resource::CustomFields.word() {
+            // Read with every object, whether named or not.
+            "; until then there are no columns of custom fields".into()
+        } else {
+            format!(", or leave {object} out of `sync.objects`")
+        };
         output::note(&format!(
             "warning: {object} were skipped: the key lacks `{scope}`\n\
-             hint: give the key this scope, or leave {object} out of `sync.objects`"
+             hint: give the key this scope{or_else}"
         ));
     }
     for outage in &summary.outages {

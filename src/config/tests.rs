@@ -90,6 +90,7 @@ fn the_defaults_are_the_documented_ones() {
         audit_schedule: Some(Cron::parse("0 0 */6 * * *").unwrap()),
         sweep_schedule: Some(Cron::parse("0 0 3 * * SUN").unwrap()),
         time_zone: TimeZone::get("UTC").unwrap(),
+        jitter: 10 * SECOND,
         overlap: 60 * SECOND,
         details: true,
         detail_max_age: Some(30 * day),

@@ -114,6 +114,20 @@ pub fn note_beside(mirror: &Path) -> Option<String> {
     lines_of(&File::open(path).ok()?).1
 }
 
+/// Who writes a mirror at the moment, without getting in anybody's way: `None` for nobody, else the process as far as it
+/// said.
+pub fn who_writes(mirror: &Path) -> Option<Option<u32>> {
+    let mut path = mirror.as_os_str().to_owned();
+    path.push(".lock");
+    let file = File::open(path).ok()?;
+    let (pid, _) = lines_of(&file);
+    // Shared, and for an instant only: a writer that begins just now is the only one that could meet it.
+    match file.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => Some(pid.parse().ok()),
+        _ => None,
+    }
+}
+
 /// What stands at a path.
 enum Standing {
     Nothing,
@@ -277,12 +291,15 @@ mod tests {
     fn a_second_writer_is_told_who_the_first_is() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mirror.db");
+        assert_eq!(who_writes(&path), None);
         let first = writer(&path).unwrap();
+        assert_eq!(who_writes(&path), Some(Some(std::process::id())));
         match writer(&path) {
             Err(StoreError::Locked { pid, .. }) => assert_eq!(pid, Some(std::process::id())),
             other => panic!("{other:?}"),
         }
         drop(first);
+        assert_eq!(who_writes(&path), None);
         writer(&path).unwrap();
     }
 

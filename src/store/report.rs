@@ -74,6 +74,7 @@ pub struct OddityLine {
 }
 
 /// What the last runs that went for changes cost, and whether any of them was started by the schedule since an instant.
+/// The first that was done is left out of the costs: it made the copy, and says nothing about the next.
 ///
 /// # Errors
 /// If SQLite refuses.
@@ -81,17 +82,21 @@ pub fn cost_of_runs(conn: &Connection, most: u32, since: Instant) -> Result<(Vec
     let doing = "read the last runs";
     let mut stmt = conn
         .prepare_cached(
-            "SELECT ru, \"trigger\" = 'schedule' AND started_at >= ?2 FROM sync_runs
-             WHERE kind = 'sync' AND outcome = 'done' ORDER BY id DESC LIMIT ?1",
+            "SELECT ru, \"trigger\" = 'schedule' AND started_at >= ?2,
+                    id > (SELECT min(id) FROM sync_runs WHERE kind = 'sync' AND outcome = 'done')
+             FROM sync_runs WHERE kind = 'sync' AND outcome = 'done' ORDER BY id DESC LIMIT ?1",
         )
         .doing(doing)?;
     let rows = stmt.query_map(rusqlite::params![most, since.to_string()], |row| {
-        Ok((row.get::<_, i64>(0)?.unsigned_abs(), row.get::<_, bool>(1)?))
+        Ok((row.get::<_, i64>(0)?.unsigned_abs(), row.get(1)?, row.get(2)?))
     });
-    let runs: Vec<(u64, bool)> = rows.and_then(Iterator::collect).doing(doing)?;
+    let runs: Vec<(u64, bool, bool)> = rows.and_then(Iterator::collect).doing(doing)?;
     Ok((
-        runs.iter().map(|(ru, _)| Ru::new(*ru)).collect(),
-        runs.iter().any(|(_, scheduled)| *scheduled),
+        runs.iter()
+            .filter(|(_, _, later)| *later)
+            .map(|(ru, ..)| Ru::new(*ru))
+            .collect(),
+        runs.iter().any(|(_, scheduled, _)| *scheduled),
     ))
 }
 

@@ -4,6 +4,8 @@
 
 mod bad_input;
 mod binary;
+mod check;
+mod check_service;
 mod datasette;
 mod demo;
 mod describe;
