@@ -64,6 +64,7 @@ impl Setup {
                 retention: config.history,
                 detail_max_age: config.sync.detail_max_age,
                 accept_workspace,
+                write_back: config.write_back,
             },
             api,
             database: config.database.clone(),

@@ -24,6 +24,8 @@ pub struct Settings {
     pub detail_max_age: Option<Duration>,
     /// Whether a person said that another workspace may take this mirror's place.
     pub accept_workspace: bool,
+    /// Whether edits of the mirror are taken and sent.
+    pub write_back: bool,
 }
 
 impl Default for Settings {
@@ -36,6 +38,7 @@ impl Default for Settings {
             retention: Some(Duration::from_secs(365 * 86_400)),
             detail_max_age: Some(Duration::from_secs(30 * 86_400)),
             accept_workspace: false,
+            write_back: false,
         }
     }
 }
