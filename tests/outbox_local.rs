@@ -115,6 +115,17 @@ async fn an_update_queues_one_edit_with_what_changed_and_the_first_line_of_its_t
         ),
         "'1|1|1|queued|changed with SQL'"
     );
+    assert_eq!(
+        mirror.one(
+            "SELECT group_concat(concat_ws('|', edit_id, object_type, record_id, name, column_name, before, after, theirs IS NULL,
+                                           state, since = (SELECT queued_at FROM outbox)), char(10))
+             FROM (SELECT * FROM pending_edits WHERE column_name IN ('position', 'cf_decimal', 'cf_multi_select')
+                   ORDER BY column_name)"
+        ),
+        "'1|contact|a|Ann|cf_decimal|1.50|12.50|1|queued|1\n\
+         1|contact|a|Ann|cf_multi_select|[\"x\"]|[\"y\",\"x\"]|1|queued|1\n\
+         1|contact|a|Ann|position|CEO|CTO|1|queued|1'"
+    );
     // The view shows the service's truth until the edit is applied there.
     assert_eq!(mirror.one("SELECT position FROM contacts_full WHERE id = 'a'"), "'CEO'");
 }
@@ -269,6 +280,7 @@ async fn what_cannot_be_edited_is_refused_by_the_name_of_its_column_and_why() {
             "cf_single_select = 'Ex'",
             "cf_single_select takes the value of one of its options",
         ),
+        ("cf_multi_select = ''", "cf_multi_select takes a JSON array"),
         ("cf_multi_select = 'x'", "cf_multi_select takes a JSON array"),
         ("cf_multi_select = '\"x\"'", "cf_multi_select takes a JSON array"),
         (

@@ -13,6 +13,7 @@ pub mod datasette;
 pub mod demo;
 pub mod demo_questions;
 pub mod describe;
+pub mod edit;
 pub mod exit;
 pub mod export;
 pub mod failure;
@@ -139,6 +140,8 @@ pub enum Verb {
     Verify(verify::VerifyArgs),
     /// Run SQL on the mirror with the built-in SQLite.
     Sql(sql::SqlArgs),
+    /// Change fields of one contact or company at the service.
+    Edit(edit::EditArgs),
     /// Show what the tables and columns of the mirror mean.
     Describe(describe::DescribeArgs),
     /// Print what changed after a place in the feed of changes.
@@ -188,6 +191,7 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
         Verb::Status(args) => status::run(&cli.global, args),
         Verb::Verify(args) => verify::run(&cli.global, args),
         Verb::Sql(args) => sql::run(&cli.global, args),
+        Verb::Edit(args) => edit::run(&cli.global, args),
         Verb::Describe(args) => describe::run(&cli.global, args),
         Verb::Export(args) => export::run(&cli.global, args),
         Verb::Datasette(args) => datasette::run(&cli.global, args),

@@ -29,6 +29,8 @@ impl Given {
             (Given::Json(Value::Array(items)), Some((DataType::MultiSelect, _))) => {
                 Value::String(Value::from(items.clone()).to_string())
             }
+            // The column holds the text of an array, but a text is no value of the field.
+            (Given::Json(text @ Value::String(_)), Some((DataType::MultiSelect, _))) => Value::from(vec![text.clone()]),
             (Given::Json(value), _) => value.clone(),
             (Given::Text(text), _) if text.is_empty() => Value::Null,
             (Given::Text(text), Some((data_type, options))) => typed(data_type, options, text),

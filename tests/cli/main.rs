@@ -7,6 +7,7 @@ mod binary;
 mod datasette;
 mod demo;
 mod describe;
+mod edit;
 mod export;
 mod readme;
 mod recipes;
