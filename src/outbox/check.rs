@@ -10,18 +10,9 @@ use serde_json::{Map, Value};
 
 use crate::model::catalogue::Object;
 use crate::model::custom::DataType;
-use crate::model::editable::{CustomTarget, Editable, Target};
+use crate::model::editable::{CUSTOM_KEYS, CustomTarget, Editable, LONG_TEXT, MULTI_SELECT, SHORT_TEXT, Target};
 use crate::model::instant::Instant;
 use crate::model::{decimal, told};
-
-/// The most characters of a SHORT_TEXT.
-pub const SHORT_TEXT: usize = 255;
-/// The most characters of a LONG_TEXT.
-pub const LONG_TEXT: usize = 10_000;
-/// The most items of a MULTI_SELECT.
-pub const MULTI_SELECT: usize = 100;
-/// The most custom keys of one request.
-pub const CUSTOM_KEYS: usize = 100;
 
 /// Fields that a contact's body must not even repeat.
 const IDENTITY: [&str; 2] = ["email", "mobile"];

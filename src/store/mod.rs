@@ -18,6 +18,8 @@ mod dictionary;
 mod differ;
 pub mod document;
 mod due;
+pub mod editable;
+mod edits;
 pub mod error;
 pub mod feed;
 pub mod functions;

@@ -109,9 +109,13 @@ impl Engine {
         let began = self.clock.now();
         let before = self.purse.ledger().total;
         *lock(&self.spent_before) = before;
+        let write_back = self.settings.write_back;
         let run = self
             .store
-            .write(move |batch| batch.begin_run(kind, trigger, began))
+            .write(move |batch| {
+                batch.set_write_back(write_back)?;
+                batch.begin_run(kind, trigger, began)
+            })
             .await?;
         let result = work.await;
         let tally = Tally {

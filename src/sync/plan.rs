@@ -24,7 +24,7 @@ pub struct Settings {
     pub detail_max_age: Option<Duration>,
     /// Whether a person said that another workspace may take this mirror's place.
     pub accept_workspace: bool,
-    /// Whether local edits are sent to the service.
+    /// Whether edits of the mirror are taken and sent.
     pub write_back: bool,
 }
 
