@@ -14,9 +14,14 @@
 
 pub mod body;
 pub mod check;
+pub mod error;
 pub mod key;
+pub mod push;
 pub mod rebase;
 pub mod state;
+mod steps;
+mod trail;
 pub mod typed;
 
 pub use key::Keys;
+pub use push::PushTally;

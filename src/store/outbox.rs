@@ -12,8 +12,10 @@ use serde_json::Value;
 
 use super::batch::Batch;
 use super::differ::json;
+use super::editable;
 use super::error::{Doing, StoreError};
-use crate::model::{Edit, EditState, EditedFields, Etag, Instant, Object, RecordId};
+use crate::model::editable::Standing;
+use crate::model::{Edit, EditState, Editable, EditedFields, Etag, Instant, Object, RecordId};
 
 const READ: &str = "read the outbox";
 const WRITE: &str = "write the outbox";
@@ -206,6 +208,19 @@ impl Batch<'_> {
             );
         }
         Ok(columns > 0 && seen.len() == columns)
+    }
+
+    /// The fields of an object that can be edited, by column.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn editable(&self, object: Object) -> Result<BTreeMap<String, Editable>, StoreError> {
+        let columns = editable::columns(&self.tx, object, &self.shapes)?;
+        let fields = columns.into_iter().filter_map(|(column, standing)| match standing {
+            Standing::Editable(field) => Some((column, field)),
+            _ => None,
+        });
+        Ok(fields.collect())
     }
 
     /// Fixes a request: the first edit carries it, the others go along.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::error::SyncError;
 use super::fill::wanted_sweep;
 use super::observe::{Event, Observer};
-use super::plan::{Plan, PushTally, Report, Settings};
+use super::plan::{Plan, Report, Settings};
 use super::purse::Purse;
 use super::removals::Removals;
 use super::span::Dimension;
@@ -18,6 +18,7 @@ use super::sweep::Outage;
 use super::walk::{Range, Walk};
 use crate::api::{Client, Fate};
 use crate::model::{Clock, Instant, Object, Resource, Ru};
+use crate::outbox::{Keys, PushTally};
 use crate::store::{Phase, RunOutcome, Store, Tally};
 
 /// What a piece of work that came to its end has to say.
@@ -35,6 +36,7 @@ pub struct Engine {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) observer: Arc<dyn Observer>,
     pub(super) settings: Settings,
+    pub(super) keys: Keys,
     pub(super) refreshed: tokio::sync::Mutex<bool>,
     tally: Mutex<Tally>,
     pub(super) pushed: Mutex<PushTally>,
@@ -67,6 +69,7 @@ impl Engine {
             clock,
             observer,
             settings,
+            keys: Keys::system(),
             refreshed: tokio::sync::Mutex::new(false),
             tally: Mutex::default(),
             pushed: Mutex::default(),
@@ -77,6 +80,12 @@ impl Engine {
             served: Mutex::default(),
             warnings: Mutex::default(),
         }
+    }
+
+    /// With idempotency keys from another source than the system's randomness.
+    #[must_use]
+    pub fn with_keys(self, keys: Keys) -> Engine {
+        Engine { keys, ..self }
     }
 
     /// The mirror's file.
