@@ -12,6 +12,7 @@
 
 pub mod batch;
 mod columns;
+mod confirm;
 mod derived;
 mod dictionary;
 mod differ;
@@ -28,6 +29,7 @@ mod indexes;
 pub mod migrate;
 mod nominations;
 pub mod open;
+mod outbox;
 mod ranges;
 mod refill;
 pub mod report;
@@ -45,6 +47,7 @@ pub use columns::{MOST_COLUMNS, Redefined};
 pub use differ::{Compared, FieldDifference};
 pub use error::StoreError;
 pub use indexes::MOST_INDEXED;
+pub use outbox::{EditStep, OpenEdits};
 pub use ranges::{Part, Stretch};
 pub use runs::{RunOutcome, Tally};
 pub use upsert::{Applied, Phase};

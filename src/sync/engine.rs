@@ -18,6 +18,7 @@ use super::sweep::Outage;
 use super::walk::{Range, Walk};
 use crate::api::{Client, Fate};
 use crate::model::{Clock, Instant, Object, Resource, Ru};
+use crate::outbox::{Keys, PushTally};
 use crate::store::{Phase, RunOutcome, Store, Tally};
 
 /// What a piece of work that came to its end has to say.
@@ -35,8 +36,11 @@ pub struct Engine {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) observer: Arc<dyn Observer>,
     pub(super) settings: Settings,
+    pub(super) keys: Keys,
     pub(super) refreshed: tokio::sync::Mutex<bool>,
     tally: Mutex<Tally>,
+    pub(super) pushed: Mutex<PushTally>,
+    pub(super) unwritable: Mutex<BTreeMap<Resource, &'static str>>,
     swept: Mutex<u64>,
     spent_before: Mutex<Ru>,
     skipped: Mutex<BTreeMap<Resource, &'static str>>,
@@ -44,7 +48,7 @@ pub struct Engine {
     warnings: Mutex<Vec<String>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -65,14 +69,23 @@ impl Engine {
             clock,
             observer,
             settings,
+            keys: Keys::system(),
             refreshed: tokio::sync::Mutex::new(false),
             tally: Mutex::default(),
+            pushed: Mutex::default(),
+            unwritable: Mutex::default(),
             swept: Mutex::default(),
             spent_before: Mutex::default(),
             skipped: Mutex::default(),
             served: Mutex::default(),
             warnings: Mutex::default(),
         }
+    }
+
+    /// With idempotency keys from another source than the system's randomness.
+    #[must_use]
+    pub fn with_keys(self, keys: Keys) -> Engine {
+        Engine { keys, ..self }
     }
 
     /// The mirror's file.
@@ -96,6 +109,8 @@ impl Engine {
         work: impl Future<Output = Result<Ended, SyncError>>,
     ) -> Result<Report, SyncError> {
         *lock(&self.tally) = Tally::default();
+        *lock(&self.pushed) = PushTally::default();
+        lock(&self.unwritable).clear();
         lock(&self.skipped).clear();
         lock(&self.served).clear();
         lock(&self.warnings).clear();
@@ -163,8 +178,10 @@ impl Engine {
             outcome,
             pause,
             tally,
+            push: *lock(&self.pushed),
             missing_scopes: lock(&self.skipped)
                 .iter()
+                .chain(lock(&self.unwritable).iter())
                 .map(|(resource, scope)| (*resource, *scope))
                 .collect(),
             outages,
@@ -175,6 +192,14 @@ impl Engine {
 
     async fn carry_out(&self, plan: &Plan) -> Result<Ended, SyncError> {
         self.check_identity().await?;
+        if self.settings.write_back {
+            self.push_edits().await?;
+        } else if plan.only_push {
+            self.warn("edits wait: `write_back.enabled` is off".into());
+        }
+        if plan.only_push {
+            return Ok(Ended::default());
+        }
         let objects: Vec<Object> = Object::ALL
             .into_iter()
             .filter(|object| plan.wants(object.resource()))

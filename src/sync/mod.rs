@@ -14,6 +14,7 @@ mod audit;
 pub mod changes;
 mod definitions;
 mod details;
+mod edits;
 pub mod engine;
 pub mod error;
 mod fill;
@@ -42,3 +43,5 @@ pub use forecast::Forecast;
 pub use plan::{Plan, Report, Settings};
 pub use purse::Purse;
 pub use verify::Verify;
+
+pub use crate::outbox::PushTally;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::error::Pause;
 use super::sweep::Outage;
 use crate::model::{Object, Resource};
+use crate::outbox::PushTally;
 use crate::store::{RunOutcome, Tally};
 
 /// How runs behave.
@@ -54,6 +55,8 @@ pub struct Plan {
     pub resync: bool,
     /// Whether whatever is gone may go, however much it is.
     pub accept_removals: bool,
+    /// Whether only local edits are sent, and nothing is read that they do not need.
+    pub only_push: bool,
 }
 
 impl Plan {
@@ -64,6 +67,7 @@ impl Plan {
             by_name: false,
             resync: false,
             accept_removals: false,
+            only_push: false,
         }
     }
 
@@ -71,6 +75,14 @@ impl Plan {
     pub fn resync() -> Plan {
         Plan {
             resync: true,
+            ..Plan::sync()
+        }
+    }
+
+    /// Only the local edits that wait to be sent, where `Settings::write_back` allows it.
+    pub fn push() -> Plan {
+        Plan {
+            only_push: true,
             ..Plan::sync()
         }
     }
@@ -100,7 +112,11 @@ impl Plan {
     }
 
     pub(super) const fn kind(&self) -> &'static str {
-        if self.resync { "resync" } else { "sync" }
+        match (self.only_push, self.resync) {
+            (true, _) => "push",
+            (false, true) => "resync",
+            (false, false) => "sync",
+        }
     }
 }
 
@@ -115,7 +131,9 @@ pub struct Report {
     pub pause: Option<Pause>,
     /// What it did.
     pub tally: Tally,
-    /// Resources that the key may not read, with the scope that is missing.
+    /// What became of local edits.
+    pub push: PushTally,
+    /// Resources that the key may not read or write, with the scope that is missing.
     pub missing_scopes: Vec<(Resource, &'static str)>,
     /// Objects whose sweep looked like an outage.
     pub outages: Vec<(Object, Outage)>,
