@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use rusqlite::TransactionBehavior;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -14,7 +13,7 @@ use crate::model::{Etag, Instant, Object, RecordId};
 use crate::outbox::queue::{self, Changes, Prepared};
 use crate::outbox::typed::Given;
 use crate::outbox::{EditRequest, QueueError, Source};
-use crate::store::{StoreError, open};
+use crate::store::{open, write_beside};
 
 /// Change fields of one contact or company at the service.
 ///
@@ -100,16 +99,9 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
     if !config.write_back {
         return Err(off());
     }
-    let mut conn = open::editor(&config.database)?;
-    let sqlite = |source| StoreError::Sqlite {
-        doing: "queue an edit",
-        source,
-    };
-    let tx = conn
-        .transaction_with_behavior(TransactionBehavior::Immediate)
-        .map_err(sqlite)?;
-    let (id, prepared) = queue::queue(&tx, &request, Source::Edit, Instant::system_now())?;
-    tx.commit().map_err(sqlite)?;
+    let (id, prepared) = write_beside(&config.database, |batch| {
+        queue::queue(batch.connection(), &request, Source::Edit, Instant::system_now())
+    })?;
     if args.json {
         output::json(&Queued {
             edit: id,
@@ -123,6 +115,7 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
         Some(id) => {
             output::text(&format!("edit {id} of {} {} is queued", request.object, args.id))?;
             output::text(&lines(&prepared.fields))?;
+            output::note("the next `crm-mirror sync` sends it, and `crm-mirror push` at once");
         }
         None => output::text("nothing to do: the record holds this already")?,
     }
@@ -170,11 +163,16 @@ pub(super) fn lines(fields: &Changes) -> String {
 /// A value on one line, cut where it is long.
 pub(super) fn shown(value: &Value) -> String {
     const MOST: usize = 60;
-    let text = output::plain(&value.to_string());
+    let text = whole(value);
     match text.char_indices().nth(MOST) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
     }
+}
+
+/// A value on one line, whole.
+pub(super) fn whole(value: &Value) -> String {
+    output::plain(&value.to_string())
 }
 
 /// Reads `field=value`, `field=@FILE` or `field:=JSON`.

@@ -21,8 +21,10 @@ pub mod human;
 pub mod init;
 pub mod logging;
 pub mod man;
+pub mod outbox;
 pub mod output;
 pub mod progress;
+pub mod push;
 pub mod recipes;
 pub mod rows;
 pub mod sandbox;
@@ -142,6 +144,10 @@ pub enum Verb {
     Sql(sql::SqlArgs),
     /// Change fields of one contact or company at the service.
     Edit(edit::EditArgs),
+    /// Send the edits that wait, now.
+    Push(push::PushArgs),
+    /// Show the edits that wait, and decide about those that cannot go on.
+    Outbox(outbox::OutboxArgs),
     /// Show what the tables and columns of the mirror mean.
     Describe(describe::DescribeArgs),
     /// Print what changed after a place in the feed of changes.
@@ -192,6 +198,8 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
         Verb::Verify(args) => verify::run(&cli.global, args),
         Verb::Sql(args) => sql::run(&cli.global, args),
         Verb::Edit(args) => edit::run(&cli.global, args),
+        Verb::Push(args) => push::run(&cli.global, args),
+        Verb::Outbox(args) => outbox::run(&cli.global, args),
         Verb::Describe(args) => describe::run(&cli.global, args),
         Verb::Export(args) => export::run(&cli.global, args),
         Verb::Datasette(args) => datasette::run(&cli.global, args),

@@ -6,6 +6,7 @@ use super::human;
 use super::session::Ran;
 use crate::budget::Limits;
 use crate::model::Instant;
+use crate::outbox::PushTally;
 use crate::store::RunOutcome;
 use crate::sync::{Pause, Plan};
 
@@ -14,7 +15,7 @@ use crate::sync::{Pause, Plan};
 pub struct Summary {
     /// The run's number in `sync_runs`.
     pub run: i64,
-    /// `sync` or `resync`.
+    /// `sync`, `resync` or `push`.
     pub kind: &'static str,
     /// How it ended.
     pub outcome: RunOutcome,
@@ -34,6 +35,8 @@ pub struct Summary {
     pub details_pending: u64,
     /// Values kept in `extra`, and items that cannot be mirrored.
     pub warnings: u64,
+    /// What became of local edits.
+    pub push: PushTally,
     /// Request units.
     pub ru: RuSummary,
     /// Why the run stopped early, if it did.
@@ -98,7 +101,7 @@ impl Summary {
         let (report, tally) = (&ran.report, &ran.report.tally);
         Summary {
             run: report.run,
-            kind: if plan.resync { "resync" } else { "sync" },
+            kind: plan.kind(),
             outcome: report.outcome,
             seconds: (ran.took.as_secs_f64() * 1000.0).round() / 1000.0,
             rows_read: tally.rows,
@@ -108,6 +111,7 @@ impl Summary {
             details_read: tally.details,
             details_pending: report.pending_details,
             warnings: tally.warnings,
+            push: report.push,
             ru: RuSummary {
                 spent: tally.ru.get(),
                 used: ran.ledger.used.get(),
@@ -168,18 +172,34 @@ impl Summary {
             .parse()
             .map(|at| format!(" until {} ({})", human::moment(at), human::when(at, now)))
             .unwrap_or_default();
-        let mut text = format!(
-            "{ended}\n  rows read  {}: {} new, {} changed, {} removed\n  details    {} read, {pending}\n  \
-             RU         {} spent; {} of {} left{refills}\n",
-            n(self.rows_read),
-            n(self.inserted),
-            n(self.updated),
-            n(self.removed),
-            n(self.details_read),
+        let mut text = format!("{ended}\n");
+        if self.kind != "push" {
+            text.push_str(&format!(
+                "  rows read  {}: {} new, {} changed, {} removed\n  details    {} read, {pending}\n",
+                n(self.rows_read),
+                n(self.inserted),
+                n(self.updated),
+                n(self.removed),
+                n(self.details_read),
+            ));
+        }
+        let push = &self.push;
+        if self.kind == "push" || *push != PushTally::default() {
+            text.push_str(&format!(
+                "  edits      {} applied, {} in conflict, {} rejected, {} waiting; {} sent\n",
+                n(push.applied),
+                n(push.conflicts),
+                n(push.rejected),
+                n(push.waiting),
+                human::counted(push.sent, "update", "updates"),
+            ));
+        }
+        text.push_str(&format!(
+            "  RU         {} spent; {} of {} left{refills}\n",
             n(self.ru.spent),
             n(self.ru.left),
             n(self.ru.limit),
-        );
+        ));
         if self.warnings > 0 {
             let values = human::counted(self.warnings, "value or item does", "values or items do");
             text.push_str(&format!(

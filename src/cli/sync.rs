@@ -12,6 +12,7 @@ use super::session::{self, Ran, Session, Setup};
 use super::signals::Signals;
 use super::summary::Summary;
 use super::{Global, logging, output};
+use crate::config::Config;
 use crate::model::{Object, Resource};
 use crate::store::RunOutcome;
 use crate::sync::Plan;
@@ -80,30 +81,46 @@ pub fn rerun(global: &Global, args: &ResyncArgs) -> Result<Exit, Failure> {
 fn foreground(global: &Global, args: &Common, plan: Plan) -> Result<Exit, Failure> {
     let config = global.load()?;
     let plan = limited(plan, &args.objects, config.sync.objects.as_deref())?;
-    let setup = Setup::from_config(&config, args.accept_workspace)?;
+    if args.dry_run {
+        return forecast(&config, &plan, args);
+    }
+    in_foreground(&config, &plan, args.accept_workspace, args.json)
+}
+
+/// Says what a run would cost.
+fn forecast(config: &Config, plan: &Plan, args: &Common) -> Result<Exit, Failure> {
+    let setup = Setup::from_config(config, args.accept_workspace)?;
+    let progress = Progress::of_process();
+    logging::start(&config.log, &progress);
+    let (forecast, ledger, limits) = session::runtime()?.block_on(async {
+        let session = Session::open(setup, Arc::new(progress)).await?;
+        let limits = *session.limits();
+        let said = session.forecast(plan).await;
+        session.close().await;
+        said.map(|(forecast, ledger)| (forecast, ledger, limits))
+    })?;
+    let cost = Cost::new(&forecast, &ledger, &limits);
+    if args.json {
+        output::json(&cost)?
+    } else {
+        output::text(&cost.text())?
+    }
+    Ok(Exit::Done)
+}
+
+/// Carries a plan out while a person watches, and says what it did.
+///
+/// # Errors
+/// What ended the run and will not mend itself by waiting.
+pub(super) fn in_foreground(config: &Config, plan: &Plan, accept_workspace: bool, json: bool) -> Result<Exit, Failure> {
+    let setup = Setup::from_config(config, accept_workspace)?;
     let progress = Progress::of_process();
     logging::start(&config.log, &progress);
     let runtime = session::runtime()?;
-    if args.dry_run {
-        let (forecast, ledger, limits) = runtime.block_on(async {
-            let session = Session::open(setup, Arc::new(progress)).await?;
-            let limits = *session.limits();
-            let said = session.forecast(&plan).await;
-            session.close().await;
-            said.map(|(forecast, ledger)| (forecast, ledger, limits))
-        })?;
-        let cost = Cost::new(&forecast, &ledger, &limits);
-        if args.json {
-            output::json(&cost)?
-        } else {
-            output::text(&cost.text())?
-        }
-        return Ok(Exit::Done);
-    }
     let (ran, limits) = runtime.block_on(async {
         let mut signals = Signals::listen()?;
         let session = Session::open(setup, Arc::new(progress)).await?;
-        let ran = session.run(&plan, "manual", &mut signals).await;
+        let ran = session.run(plan, "manual", &mut signals).await;
         let limits = *session.limits();
         if !matches!(&ran, Err(failure) if failure.exit() == Exit::Paused) {
             session.close().await;
@@ -112,8 +129,8 @@ fn foreground(global: &Global, args: &Common, plan: Plan) -> Result<Exit, Failur
     })?;
     // Whoever stopped the program twice waits for nothing.
     runtime.shutdown_background();
-    let summary = Summary::new(&plan, &ran, &limits);
-    if args.json {
+    let summary = Summary::new(plan, &ran, &limits);
+    if json {
         output::json(&summary)?;
     } else {
         output::text(&summary.text(crate::model::Instant::system_now()))?;

@@ -3,7 +3,8 @@
 //! [`check`] says whether a value may be sent at all, before it is queued and again before it goes out. [`typed`] turns
 //! what people and programs write into the form that a column has, and [`queue()`] puts an edit into the outbox.
 //! [`body`] says which request comes next for a record, [`state`] what its answer means, [`rebase`] what a record that
-//! changed meanwhile says about an edit of it; all of them are pure. [`push`] carries them out.
+//! changed meanwhile says about an edit of it; all of them are pure. [`push`] carries them out. [`decide`] is what a
+//! person does about an edit that waits or was refused.
 //!
 //! # Always true
 //! - An edit is applied at most once, or ends in a state that says why not: [`state`] says how.
@@ -14,6 +15,7 @@
 
 pub mod body;
 pub mod check;
+pub mod decide;
 pub mod error;
 pub mod key;
 pub mod push;

@@ -182,6 +182,17 @@ pub fn queue(
     source: Source,
     now: Instant,
 ) -> Result<(Option<i64>, Prepared), QueueError> {
+    queue_as(conn, request, source.word(), source.why(), now)
+}
+
+/// As [`queue()`], in other words.
+pub(super) fn queue_as(
+    conn: &Connection,
+    request: &EditRequest,
+    source: &str,
+    why: &str,
+    now: Instant,
+) -> Result<(Option<i64>, Prepared), QueueError> {
     let prepared = prepare(conn, request)?;
     if prepared.fields.is_empty() {
         return Ok((None, prepared));
@@ -189,11 +200,11 @@ pub fn queue(
     let edit = NewEdit {
         object: request.object,
         record: &request.record,
-        source: source.word(),
+        source,
         fields: &prepared.fields,
         base_etag: prepared.base_etag.as_ref(),
     };
-    let id = editable::insert(conn, &edit, source.why(), now)?;
+    let id = editable::insert(conn, &edit, why, now)?;
     Ok((Some(id), prepared))
 }
 

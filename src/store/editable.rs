@@ -179,7 +179,7 @@ pub struct NewEdit<'a> {
     /// The record.
     pub record: &'a RecordId,
     /// Who made it: `edit` or `socket`; what SQL makes, the triggers queue.
-    pub source: &'static str,
+    pub source: &'a str,
     /// `{column: [before, after]}`.
     pub fields: &'a BTreeMap<String, (Value, Value)>,
     /// The version that it was made on.

@@ -234,7 +234,7 @@ pub fn before_close(conn: &Connection) -> Result<(), StoreError> {
 ///
 /// # Errors
 /// As [`reader`]; [`StoreError::OlderSchema`] where the tables are not there yet.
-pub fn editor(path: &Path) -> Result<Connection, StoreError> {
+pub(super) fn editor(path: &Path) -> Result<Connection, StoreError> {
     if let Standing::Nothing = standing(path)? {
         return Err(StoreError::Missing {
             path: path.to_path_buf(),

@@ -111,7 +111,8 @@ impl Plan {
         self.resources.is_empty() || self.resources.contains(&resource)
     }
 
-    pub(super) const fn kind(&self) -> &'static str {
+    /// The word for it in `sync_runs`.
+    pub const fn kind(&self) -> &'static str {
         match (self.only_push, self.resync) {
             (true, _) => "push",
             (false, true) => "resync",

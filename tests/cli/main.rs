@@ -9,6 +9,7 @@ mod demo;
 mod describe;
 mod edit;
 mod export;
+mod outbox;
 mod readme;
 mod recipes;
 mod runs;
