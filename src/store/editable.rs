@@ -121,6 +121,14 @@ fn options(conn: &Connection, object: Object) -> Result<HashMap<String, Vec<Stri
     Ok(options)
 }
 
+/// A text of the outbox. SQL can make a text that is no UTF-8; one such edit must not hide the others.
+pub(super) fn text(row: &rusqlite::Row<'_>, place: usize) -> rusqlite::Result<String> {
+    match row.get_ref(place)? {
+        ValueRef::Text(text) => Ok(String::from_utf8_lossy(text).into_owned()),
+        _ => row.get(place),
+    }
+}
+
 /// A record as whoever edits it sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::editable;
 use super::error::{Doing, StoreError};
 use crate::model::{EditState, EditedFields, Object};
 
@@ -128,7 +129,8 @@ fn line(row: &Row<'_>) -> rusqlite::Result<EditLine> {
         rusqlite::Error::FromSqlConversionFailure(place, rusqlite::types::Type::Text, what.into())
     };
     let (object, state): (String, String) = (row.get(1)?, row.get(4)?);
-    let (fields, theirs, answer): (String, Option<String>, Option<String>) = (row.get(6)?, row.get(7)?, row.get(10)?);
+    let fields = editable::text(row, 6)?;
+    let (theirs, answer): (Option<String>, Option<String>) = (row.get(7)?, row.get(10)?);
     let theirs = theirs.map(|text| serde_json::from_str(&text)).transpose();
     Ok(EditLine {
         id: row.get(0)?,
