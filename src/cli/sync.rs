@@ -158,6 +158,13 @@ fn limited(plan: Plan, named: &[Resource], configured: Option<&[Resource]>) -> R
 /// Says on stderr what is still to be done, and by whom.
 fn ending(ran: &Ran, summary: &Summary) -> Exit {
     for (resource, scope) in &ran.report.missing_scopes {
+        if scope.ends_with(":write") {
+            output::note(&format!(
+                "warning: edits of {resource} wait: the key lacks `{scope}`\n\
+                 hint: give the key this scope in the workspace console"
+            ));
+            continue;
+        }
         output::note(&format!(
             "warning: {resource} were skipped: the key lacks `{scope}`\n\
              hint: give the key this scope, or leave {resource} out of `sync.objects`"

@@ -51,6 +51,8 @@ pub struct Pushed {
     pub mirror: Tally,
     /// Objects whose records the key may not update.
     pub unwritable: BTreeSet<Object>,
+    /// Objects of which an update was carried out.
+    pub written: BTreeSet<Object>,
     /// Records that the service said it does not have.
     pub gone: Vec<(Object, RecordId)>,
     /// Whether an answer had a custom key that no definition explains.
@@ -91,8 +93,6 @@ struct Shared {
     pushed: Mutex<Pushed>,
     /// Objects whose custom values may not be written.
     no_custom: Mutex<BTreeSet<Object>>,
-    /// Objects of which an update was carried out.
-    written: Mutex<BTreeSet<Object>>,
     failures: Mutex<u32>,
 }
 
@@ -153,10 +153,9 @@ impl Pusher {
         let shared = Shared::default();
         let result = self.work(&shared).await;
         let mut pushed = shared.pushed.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let written = lock(&shared.written);
         // A plan that allows no custom values forbids them where others are taken.
-        let refused = lock(&shared.no_custom);
-        pushed.unwritable.extend(refused.difference(&written).copied());
+        let refused = lock(&shared.no_custom).clone();
+        pushed.unwritable.extend(refused.difference(&pushed.written));
         let result = match self.store.write(|batch| batch.open_edits()).await {
             Ok(open) => {
                 pushed.push.waiting = open.waiting;
@@ -240,8 +239,11 @@ impl Pusher {
             .await;
         let failed = match answer {
             Ok(answer) => {
-                lock(&shared.pushed).push.sent += 1;
-                lock(&shared.written).insert(object);
+                {
+                    let mut pushed = lock(&shared.pushed);
+                    pushed.push.sent += 1;
+                    pushed.written.insert(object);
+                }
                 shared.answered();
                 self.confirm(shared, object, id, sending, answer).await?;
                 return Ok(true);

@@ -9,8 +9,8 @@
 //!
 //! # Doubt
 //! A request is in doubt where this or an earlier sending of it had no answer, or one that says nothing about what was
-//! done (5xx). A refusal clears doubt only where the service looks for a stored answer before it refuses: not for 401,
-//! 403 and 429, which come before.
+//! done (5xx). No refusal of a retry clears that: when a service looks for a stored answer is not documented, and 401,
+//! 403 and 429 may come before it does. So a request in doubt is sent again, or the record is read.
 
 use std::time::Duration;
 
@@ -78,10 +78,11 @@ pub fn after(answered: Answered, sent: Sent) -> Next {
             // The key was used with another request (reference, *Errors*). With a key of 128 random bits that is no
             // accident of ours, but a request that was altered on its way may have been carried out: look first. A
             // second one under a fresh key says that the service means something else by it.
-            409 if sent.last_status == Some(409) => Next::Rejected,
+            409 if sent.last_status == Some(409) && !sent.doubt => Next::Rejected,
             409 => Next::Read,
             300..=399 | 401 | 403 | 429 => again_or_back,
             500.. => Next::Again,
+            _ if sent.doubt => Next::Read,
             _ if sent.edits > 1 => Next::Alone,
             _ => Next::Rejected,
         },
@@ -117,10 +118,10 @@ mod tests {
             (Answered::Done, Next::Applied, Next::Applied),
             (Answered::Silence, Next::Again, Next::Again),
             (Answered::NotSent, Next::Back, Next::Again),
-            (Answered::Refused(400), Next::Rejected, Next::Rejected),
-            (Answered::Refused(422), Next::Rejected, Next::Rejected),
-            (Answered::Refused(428), Next::Rejected, Next::Rejected),
-            (Answered::Refused(405), Next::Rejected, Next::Rejected),
+            (Answered::Refused(400), Next::Rejected, Next::Read),
+            (Answered::Refused(422), Next::Rejected, Next::Read),
+            (Answered::Refused(428), Next::Rejected, Next::Read),
+            (Answered::Refused(405), Next::Rejected, Next::Read),
             (Answered::Refused(302), Next::Back, Next::Again),
             (Answered::Refused(401), Next::Back, Next::Again),
             (Answered::Refused(403), Next::Back, Next::Again),

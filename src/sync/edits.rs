@@ -37,14 +37,16 @@ impl Engine {
             push,
             mirror,
             unwritable,
+            written,
             gone,
             unknown_keys,
             warnings,
         } = pushed;
         *lock(&self.pushed) = push;
         self.count(&mirror);
-        let scopes = unwritable.into_iter().map(Object::resource);
-        lock(&self.unwritable).extend(scopes.filter_map(|resource| Some((resource, resource.write_scope()?))));
+        let scope = |object: Object| Some((object.resource(), object.resource().write_scope()?));
+        lock(&self.unwritable).extend(unwritable.into_iter().filter_map(scope));
+        lock(&self.writable).extend(written.into_iter().filter_map(|object| Some(scope(object)?.1)));
         for warning in warnings {
             self.warn(warning);
         }

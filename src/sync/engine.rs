@@ -41,6 +41,7 @@ pub struct Engine {
     tally: Mutex<Tally>,
     pub(super) pushed: Mutex<PushTally>,
     pub(super) unwritable: Mutex<BTreeMap<Resource, &'static str>>,
+    pub(super) writable: Mutex<BTreeSet<&'static str>>,
     swept: Mutex<u64>,
     spent_before: Mutex<Ru>,
     skipped: Mutex<BTreeMap<Resource, &'static str>>,
@@ -74,6 +75,7 @@ impl Engine {
             tally: Mutex::default(),
             pushed: Mutex::default(),
             unwritable: Mutex::default(),
+            writable: Mutex::default(),
             swept: Mutex::default(),
             spent_before: Mutex::default(),
             skipped: Mutex::default(),
@@ -111,6 +113,7 @@ impl Engine {
         *lock(&self.tally) = Tally::default();
         *lock(&self.pushed) = PushTally::default();
         lock(&self.unwritable).clear();
+        lock(&self.writable).clear();
         lock(&self.skipped).clear();
         lock(&self.served).clear();
         lock(&self.warnings).clear();
@@ -143,6 +146,7 @@ impl Engine {
         let (ended, retention, purse) = (self.clock.now(), self.settings.retention, self.purse.clone());
         let details = self.settings.details;
         let skipped = lock(&self.skipped).clone();
+        let (writable, unwritable) = (lock(&self.writable).clone(), lock(&self.unwritable).clone());
         let mut served = lock(&self.served).clone();
         if matches!(outcome, RunOutcome::Paused | RunOutcome::Failed) {
             // Not everything was tried to its end.
@@ -152,6 +156,7 @@ impl Engine {
             .store
             .write(move |batch| {
                 MissingScopes::after_run(batch, &served, &skipped)?;
+                MissingScopes::after_push(batch, &writable, &unwritable)?;
                 batch.end_run(run, ended, outcome, &tally, error.as_deref())?;
                 purse.enter(batch)?;
                 if let Some(retention) = retention {
