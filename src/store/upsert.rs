@@ -38,7 +38,7 @@ pub enum Phase {
 pub(super) type Difference = (String, Value, Value);
 
 /// What writing to one table did.
-enum Written {
+pub(super) enum Written {
     Inserted(Vec<Difference>),
     Updated(Vec<Difference>),
     Unchanged,
@@ -124,7 +124,7 @@ impl Batch<'_> {
         Ok((applied, kept))
     }
 
-    fn finish(
+    pub(super) fn finish(
         &self,
         object: Object,
         record: &Record,
@@ -175,7 +175,7 @@ impl Batch<'_> {
         })
     }
 
-    fn write(
+    pub(super) fn write(
         &self,
         object: Object,
         shape: &Shape,

@@ -112,10 +112,31 @@ impl Store {
         T: Send + 'static,
         F: FnOnce(&mut Batch<'_>) -> Result<T, StoreError> + Send + 'static,
     {
+        self.carry_out(|writer| writer.batch(work)).await
+    }
+
+    /// As [`Store::write`], and beyond a power cut once it returns: for what cannot be read again from the service.
+    ///
+    /// # Errors
+    /// As [`Store::write`].
+    pub async fn write_durably<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Batch<'_>) -> Result<T, StoreError> + Send + 'static,
+    {
+        self.carry_out(|writer| writer.durably(|writer| writer.batch(work)))
+            .await
+    }
+
+    async fn carry_out<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Writer) -> Result<T, StoreError> + Send + 'static,
+    {
         let (answer, answered) = oneshot::channel();
         let layout = self.layout.clone();
         let work: Work = Box::new(move |writer| {
-            let result = writer.batch(work);
+            let result = work(writer);
             let now = &writer.shapes.layout;
             if layout.read().unwrap_or_else(PoisonError::into_inner).version != now.version {
                 *layout.write().unwrap_or_else(PoisonError::into_inner) = now.clone();
@@ -176,6 +197,20 @@ impl Store {
 }
 
 impl Writer {
+    /// Does the work with every commit on the disk before it counts. It cannot be set inside a transaction.
+    fn durably<T>(&mut self, work: impl FnOnce(&mut Writer) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let set = |writer: &Writer, how| {
+            writer
+                .conn
+                .pragma_update(None, "synchronous", how)
+                .doing("make a commit durable")
+        };
+        set(self, "full")?;
+        let done = work(self);
+        set(self, "normal")?;
+        done
+    }
+
     fn batch<T>(&mut self, work: impl FnOnce(&mut Batch<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
         if self.killed {
             return Err(StoreError::Interrupted);

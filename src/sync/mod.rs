@@ -44,9 +44,11 @@ pub use engine::Engine;
 pub use error::{Pause, SyncError};
 pub use findings::Findings;
 pub use forecast::Forecast;
-pub use plan::{Plan, PushTally, Report, Settings};
+pub use plan::{Plan, Report, Settings};
 pub use purse::Purse;
 pub use run_line::RUN_LINE;
 pub use setup::Setup;
 pub use summary::{Ran, Summary};
 pub use verify::Verify;
+
+pub use crate::outbox::PushTally;
