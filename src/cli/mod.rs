@@ -199,7 +199,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
         Ok(exit) => exit,
         Err(failure) => {
             // Where stderr is gone, there is nobody to tell that it is.
-            let _ = std::io::stderr().write_all(failure.text().as_bytes());
+            let _ = std::io::stderr().write_all(logging::as_error(failure.text()).as_bytes());
             failure.exit()
         }
     }

@@ -139,7 +139,7 @@ pub fn serve(control: Control, listener: UnixListener) -> Server {
             let _ = ends.wait_for(|ends| *ends).await;
         };
         if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(ended).await {
-            tracing::error!(%error, "The control socket has ended");
+            tracing::error!(%error, "The control socket has ended: {error}");
         }
     });
     Server { control, serving }

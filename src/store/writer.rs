@@ -84,7 +84,7 @@ impl Store {
                 if !writer.killed
                     && let Err(error) = open::before_close(&writer.conn)
                 {
-                    tracing::warn!(%error, "The mirror could not be closed tidily");
+                    tracing::warn!(%error, "The mirror could not be closed tidily: {error}");
                 }
                 drop(writer);
                 held.release();

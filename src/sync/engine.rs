@@ -12,6 +12,7 @@ use super::observe::{Event, Observer};
 use super::plan::{Plan, Report, Settings};
 use super::purse::Purse;
 use super::removals::Removals;
+use super::run_line::EndedRun;
 use super::span::Dimension;
 use super::state::{Fresh, MissingScopes, Sweep};
 use super::sweep::Outage;
@@ -171,8 +172,18 @@ impl Engine {
             .await?;
         if let Err(error) = self.store.settle().await {
             // Everything is stored; whatever lasts, the next write meets too.
-            tracing::warn!(%error, "The WAL could not be emptied after the run");
+            tracing::warn!(%error, "The WAL could not be emptied after the run: {error}");
         }
+        EndedRun {
+            run,
+            kind,
+            trigger,
+            outcome,
+            tally: &tally,
+            ru_left: self.purse.limits().limit.saturating_sub(self.purse.ledger().used),
+            took: ended.since(began),
+        }
+        .tell();
         let outages = match result {
             Ok(ended) => ended.outages,
             Err(_) if pause.is_some() => Vec::new(),

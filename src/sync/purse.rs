@@ -165,7 +165,7 @@ impl Purse {
             )
             .map_err(|refills_at| Refused::Budget { refills_at })?;
         if let Err(error) = self.note(&charged) {
-            tracing::error!(%error, "The RU ledger could not be written");
+            tracing::error!(%error, "The RU ledger could not be written: {error}");
             return Err(Refused::Ledger);
         }
         *book = charged;
@@ -198,7 +198,7 @@ impl Purse {
         });
         if let Err(error) = stored.await {
             // It binds this process all the same.
-            tracing::warn!(%error, "A hold could not be stored");
+            tracing::warn!(%error, "A hold could not be stored: {error}");
         }
     }
 }

@@ -11,6 +11,7 @@ mod demo;
 mod describe;
 mod edit;
 mod export;
+mod log;
 mod outbox;
 mod readme;
 mod recipes;
