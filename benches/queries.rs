@@ -264,21 +264,25 @@ fn questions(conn: &Connection) -> Outcome<Vec<Question>> {
         |row| row.get(0),
     )?;
     if searched > 0 {
-        // A word of the notes that few records have, and one of many.
-        for (what, word, order) in [
+        let name = one("SELECT lower(last_name) FROM contacts WHERE last_name IS NOT NULL ORDER BY rowid LIMIT 1")?;
+        let letters: String = name.chars().take(2).collect();
+        for (what, word, more, order) in [
+            ("a name, limit 20", name, "", ""),
+            ("two letters, limit 20", letters, "*", ""),
+            ("a word of the notes, limit 20", "budget".to_string(), "", ""),
             (
-                "a rare word, limit 20",
-                one("SELECT lower(last_name) FROM contacts WHERE last_name IS NOT NULL ORDER BY rowid LIMIT 1")?,
+                "a word of the notes, best 20",
+                "budget".to_string(),
                 "",
+                " ORDER BY rank",
             ),
-            ("a common word, best 20", "budget".to_string(), " ORDER BY rank"),
         ] {
             let like =
                 ["name", "email", "company", "position", "notes"].map(|c| format!("{c} LIKE '%{}%'", quoted(&word)));
             questions.push(Question {
                 what,
                 mirror: format!(
-                    "SELECT record_id, name FROM contact_search WHERE contact_search MATCH '\"{}\"'{order} LIMIT 20",
+                    "SELECT record_id, name FROM contact_search WHERE contact_search MATCH '\"{}\"{more}'{order} LIMIT 20",
                     quoted(&word)
                 ),
                 // What is left without one: every row is looked at.
