@@ -40,6 +40,8 @@ pub struct Setup {
     pub api: ApiConfig,
     /// The mirror's file.
     pub database: PathBuf,
+    /// The most custom fields of each object that have an index.
+    pub custom_indexes: u32,
     /// What may be spent.
     pub limits: Limits,
     /// How runs behave.
@@ -67,6 +69,7 @@ impl Setup {
             },
             api,
             database: config.database.clone(),
+            custom_indexes: config.custom_indexes,
             limits: limits(&config.budget),
             schedule: config
                 .sync
@@ -112,12 +115,13 @@ impl Session {
         let Setup {
             api,
             database,
+            custom_indexes,
             limits,
             settings,
             schedule,
         } = setup;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let store = Store::open(&database)?;
+        let store = Store::open_indexing(&database, custom_indexes)?;
         let purse = Purse::open(store.clone(), clock.clone(), limits, PATIENCE, observer.clone()).await?;
         if let Some((cron, zone)) = schedule {
             purse.set_reserve(reserve(&database, &purse, &cron, &zone)?);

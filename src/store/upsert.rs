@@ -168,8 +168,8 @@ impl Batch<'_> {
                 Applied::Inserted
             }
             Standing::Same => Applied::Unchanged,
-            Standing::Differs { merged, .. } => {
-                self.execute(&shape.update, id, &refs(&merged), asked_at)?;
+            Standing::Differs { merged, changed, .. } => {
+                self.execute(&shape.update(&changed), id, &refs(&merged, &changed), asked_at)?;
                 Applied::Updated
             }
         })
@@ -218,7 +218,7 @@ impl Batch<'_> {
                 if asked_at.to_string() < stamp && is_behind(shape, &incoming, &old) {
                     return Ok(Written::Older);
                 }
-                self.execute(&shape.update, id, &refs(&merged), asked_at)?;
+                self.execute(&shape.update(&changed), id, &refs(&merged, &changed), asked_at)?;
                 self.index_multi_values(object, shape, record, &incoming, Some(&changed), phase)?;
                 let differences = changed
                     .iter()
@@ -413,8 +413,12 @@ enum Standing {
     },
 }
 
-fn refs(values: &[Value]) -> Vec<Option<ValueRef<'_>>> {
-    values.iter().map(|value| Some(ValueRef::from(value))).collect()
+/// The values at these places.
+fn refs<'a>(values: &'a [Value], places: &[usize]) -> Vec<Option<ValueRef<'a>>> {
+    places
+        .iter()
+        .map(|&place| Some(ValueRef::from(&values[place])))
+        .collect()
 }
 
 fn bind(
