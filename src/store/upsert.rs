@@ -186,8 +186,15 @@ impl Batch<'_> {
     ) -> Result<Written, StoreError> {
         let incoming: Vec<_> = shape.columns.iter().map(|c| told(c.source, record, extra)).collect();
         let id = record.id.as_str();
+        let is_detail = shape.key != "id";
+        if is_detail {
+            self.note_standing(object, id)?;
+        }
         // In a first copy nearly every row is new: try that first, and compare only what is there already.
         if phase == Phase::FirstCopy && self.execute(&shape.insert, id, &incoming, asked_at)? == 1 {
+            if !is_detail {
+                self.note_new(object, id);
+            }
             return Ok(Written::Inserted(Vec::new()));
         }
         match self.compare(shape, id, &incoming)? {
@@ -196,6 +203,7 @@ impl Batch<'_> {
                 if !self.may_return(object, shape, id, asked_at)? {
                     return Ok(Written::Older);
                 }
+                self.note_standing(object, id)?;
                 self.execute(&shape.insert, id, &incoming, asked_at)?;
                 self.index_multi_values(object, shape, record, &incoming, None, phase)?;
                 let differences = shape
@@ -218,6 +226,7 @@ impl Batch<'_> {
                 if asked_at.to_string() < stamp && is_behind(shape, &incoming, &old) {
                     return Ok(Written::Older);
                 }
+                self.note_standing(object, id)?;
                 self.execute(&shape.update(&changed), id, &refs(&merged, &changed), asked_at)?;
                 self.index_multi_values(object, shape, record, &incoming, Some(&changed), phase)?;
                 let differences = changed

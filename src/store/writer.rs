@@ -83,6 +83,7 @@ impl Store {
         };
         writer.batch(|batch| {
             batch.catch_up()?;
+            batch.count_once()?;
             indexed.map_or(Ok(()), |most| batch.index_at_most(most))
         })?;
         *layout.write().unwrap_or_else(PoisonError::into_inner) = writer.shapes.layout.clone();
