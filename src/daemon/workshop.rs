@@ -49,7 +49,7 @@ impl Workshop {
         observer: Arc<dyn Observer>,
     ) -> Result<Workshop, DaemonError> {
         let setup = Setup::from_config(&config, false)?;
-        let store = Store::open(&setup.database)?;
+        let store = setup.store()?;
         let (engine, purse) = setup
             .engine(store.clone(), clock.clone(), PATIENCE, observer.clone())
             .await?;

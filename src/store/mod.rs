@@ -25,6 +25,7 @@ pub mod error;
 pub mod feed;
 pub mod functions;
 pub mod guide;
+mod held;
 mod history;
 mod indexes;
 pub mod migrate;
