@@ -180,6 +180,7 @@ impl Engine {
             trigger,
             outcome,
             tally: &tally,
+            push: *lock(&self.pushed),
             ru_left: self.purse.limits().limit.saturating_sub(self.purse.ledger().used),
             took: ended.since(began),
         }
