@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::exit::Exit;
 use super::failure::Failure;
 use super::{Global, describe, output};
+use crate::daemon::client;
 use crate::model::{Etag, Instant, Object, RecordId};
 use crate::outbox::queue::{self, Changes, Prepared};
 use crate::outbox::typed::Given;
@@ -115,7 +116,11 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
         Some(id) => {
             output::text(&format!("edit {id} of {} {} is queued", request.object, args.id))?;
             output::text(&lines(&prepared.fields))?;
-            output::note("the next `crm-mirror sync` sends it, and `crm-mirror push` at once");
+            output::note(if client::listens(&config.socket) {
+                "the daemon sends it within seconds"
+            } else {
+                "the next `crm-mirror sync` sends it, and `crm-mirror push` at once"
+            });
         }
         None => output::text("nothing to do: the record holds this already")?,
     }

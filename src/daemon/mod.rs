@@ -12,6 +12,7 @@
 pub mod client;
 mod control;
 mod describe;
+mod edit_request;
 mod edits;
 pub mod error;
 pub mod job;
