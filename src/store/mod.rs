@@ -22,6 +22,7 @@ pub mod feed;
 pub mod functions;
 pub mod guide;
 mod history;
+pub mod history_report;
 mod indexes;
 pub mod migrate;
 mod nominations;
