@@ -34,12 +34,13 @@ use super::error::DaemonError;
 use super::told::Told;
 
 /// What the page is made of: path, type and content.
-const PARTS: [(&str, &str, &str); 6] = [
+const PARTS: [(&str, &str, &str); 7] = [
     ("/", HTML, include_str!("page/index.html")),
     ("/page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
     ("/page.js", SCRIPT, include_str!("page/page.js")),
     ("/plots.js", SCRIPT, include_str!("page/plots.js")),
     ("/text.js", SCRIPT, include_str!("page/text.js")),
+    ("/words.js", SCRIPT, include_str!("page/words.js")),
     ("/icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
 ];
 const HTML: &str = "text/html; charset=utf-8";

@@ -26,7 +26,11 @@ pub struct Change {
     pub seen_at: String,
 }
 
-/// The last changes, the newest first. Values are left out: whoever may look at the mirror's health need not be somebody
+/// Changes that are looked at for each that is wanted.
+const LOOKS: u32 = 10;
+
+/// The last changes, the newest first, without those that moved no more than the record's version: they say nothing to a
+/// person. Values are left out: whoever may look at the mirror's health need not be somebody
 /// who may look at its people.
 ///
 /// # Errors
@@ -35,9 +39,12 @@ pub fn last_changes(conn: &Connection, most: u32) -> Result<Vec<Change>, StoreEr
     // A record that came or went names every column it has: that says nothing, and may be thousands.
     let sql = "SELECT seq, object_type, record_id, kind, seen_at,
                       CASE kind WHEN 'update' THEN (SELECT json_group_array(f.key) FROM json_each(changes.fields) AS f) END
-               FROM changes ORDER BY seq DESC LIMIT ?1";
+               FROM (SELECT * FROM changes ORDER BY seq DESC LIMIT ?2) AS changes
+               WHERE kind <> 'update'
+                  OR EXISTS (SELECT 1 FROM json_each(changes.fields) AS f WHERE f.key NOT IN ('etag', 'updated_at'))
+               ORDER BY seq DESC LIMIT ?1";
     let mut stmt = conn.prepare(sql).doing(DOING)?;
-    stmt.query_map([most], |row| {
+    stmt.query_map([most, most.saturating_mul(LOOKS)], |row| {
         let columns: Option<String> = row.get(5)?;
         Ok(Change {
             seq: row.get(0)?,
@@ -87,6 +94,7 @@ mod tests {
              CREATE TABLE sync_runs (id INTEGER PRIMARY KEY, started_at, finished_at, ru);
              INSERT INTO changes VALUES
                  (1, 'contact', 'ct_1', 'insert', '{\"name\": [null, \"Ada\"]}', '2026-03-04T12:00:00.000000Z'),
+                 (3, 'contact', 'ct_1', 'update', '{\"etag\": [\"1\", \"2\"], \"updated_at\": [null, null]}', '2026-03-04T12:06:00.000000Z'),
                  (2, 'contact', 'ct_1', 'update', '{\"name\": [\"Ada\", \"Eve\"], \"email\": [null, \"e\"]}', '2026-03-04T12:05:00.000000Z');
              INSERT INTO sync_runs VALUES
                  (1, '2026-03-03T23:00:00.000000Z', '2026-03-03T23:30:00.000000Z', 100),

@@ -4,12 +4,14 @@
 
 mod bad_input;
 mod binary;
+mod browser;
 mod check;
 mod check_service;
 mod datasette;
 mod demo;
 mod describe;
 mod export;
+mod page;
 mod readme;
 mod recipes;
 mod runs;

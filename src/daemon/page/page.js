@@ -1,7 +1,8 @@
 // The page: asks the daemon how it stands, listens to what happens, and shows both. It never asks for anything to be done.
 
 import { lasted, outcome, spent, strip, windows } from "/plots.js";
-import { ago, byId, bytes, clock, count, h, moment, s, say, setClock, tick, took, when, zone } from "/text.js";
+import { ago, byId, bytes, clock, count, h, moment, s, say, setClock, tick, took, zone } from "/text.js";
+import { causes, standing } from "/words.js";
 
 /** How often everything is asked for anew: at rest, and while something runs. */
 const AT_REST = 60_000;
@@ -139,94 +140,26 @@ function heard(told) {
 
 /* What is shown. */
 
-const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
-
-/** One line: what goes on. */
-function standing() {
-  const daemon = known.status?.daemon;
-  if (known.silent !== null) return ["bad", "The daemon does not answer"];
-  if (known.stopping) return ["waits", "The daemon is ending"];
-  if (!daemon) return ["waits", "The daemon says nothing of itself"];
-  if (daemon.running) {
-    const { work, trigger } = daemon.running;
-    const parts = [`${sentence(work)} under way${trigger === "schedule" ? " by the schedule" : ""}`];
-    if (known.work) {
-      const { resource, work: piece, rows, total } = known.work;
-      parts.push(`${piece} of ${resource}${rows || total ? `, ${count(rows)}${total ? ` of ${count(total)}` : ""} rows` : ""}`);
-    }
-    if (known.runRu) parts.push(`${count(known.runRu)} RU`);
-    return ["runs", parts.join(": ").replace(/: (\S+ RU)$/, ", $1")];
-  }
-  if (daemon.quiet) return ["waits", `Quiet until ${moment(Date.parse(daemon.quiet.until))}`];
-  if (daemon.trouble) return ["bad", `Runs fail; next try ${when(Date.parse(daemon.trouble.next_try))}`];
-  if (daemon.paused_since) return ["waits", "The schedule rests"];
-  const next = daemon.next.find((kind) => kind.kind === "changes")?.at;
-  return ["ok", next ? `Up to date; next run ${when(Date.parse(next))}` : "Up to date; waiting to be asked"];
-}
-
 function showNow() {
-  const [tone, text] = standing();
+  const [tone, text] = standing(known);
   const now = byId("now");
   if (now.className !== tone) now.className = tone;
   say(now, text);
   notices();
 }
 
-/** What a person should know or do, the gravest first. */
-function causes() {
-  const found = [];
-  const { status } = known;
-  if (known.silent !== null) {
-    const why = known.silent || "What is below is what it said last. It is tried again every few seconds.";
-    found.push(["bad", "The daemon does not answer.", why]);
-  }
-  if (!status) return found;
-  const { daemon } = status;
-  if (daemon?.trouble) {
-    const { since, why, runs, next_try } = daemon.trouble;
-    const next = `Next try at ${moment(Date.parse(next_try))}.`;
-    found.push(["bad", `Runs have failed since ${moment(Date.parse(since))}, ${count(runs)} in a row.`, `${sentence(why)}. ${next}`]);
-  } else if (!daemon && status.trouble) {
-    found.push(["bad", `The last ${count(status.trouble.runs)} runs failed.`, status.trouble.error ?? ""]);
-  }
-  for (const { object, outage, differences } of status.objects) {
-    if (outage) {
-      const going = `${count(outage.going)} of ${count(outage.of)} ${object} would be removed.`;
-      found.push(["bad", going, "That looks like an outage, so nothing was. If it is right: crm-mirror resync --accept-removals"]);
-    }
-    if (differences) {
-      found.push(["warn", `${count(differences)} differences in ${object}.`, "crm-mirror verify --repair mends them."]);
-    }
-  }
-  const quiet = daemon?.quiet;
-  if (quiet?.why === "budget") {
-    found.push(["warn", `The budget of this window is spent; going on at ${moment(Date.parse(quiet.until))}.`, "The limit is budget.limit."]);
-  }
-  const hold = quiet?.why === "hold" ? quiet.until : status.hold_until;
-  if (hold && Date.parse(hold) > clock()) {
-    found.push(["warn", `The service asked for quiet until ${moment(Date.parse(hold))}.`, "Nothing is asked before."]);
-  }
-  if (daemon?.paused_since) {
-    const since = moment(Date.parse(daemon.paused_since));
-    found.push(["warn", `The schedule rests since ${since}.`, "crm-mirror resume lets it go on."]);
-  }
-  for (const [object, scope] of Object.entries(status.missing_scopes)) {
-    found.push(["warn", `The key may not read ${object}.`, `It lacks the scope ${scope}.`]);
-  }
-  for (const { text, at } of known.warnings) found.push(["info", `${moment(at)}:`, text]);
-  return found;
-}
-
 let noticed = "";
 
 function notices() {
-  const found = causes();
+  const found = causes(known);
   // What is unchanged is not read out again.
   const now = JSON.stringify(found);
   if (now === noticed) return;
   noticed = now;
   byId("notices").replaceChildren(
-    ...found.map(([tone, what, why]) => h("p", { class: `notice ${tone}` }, h("strong", {}, what), " ", h("span", {}, why))),
+    ...found.map(([tone, what, why, command]) =>
+      h("p", { class: `notice ${tone}` }, h("strong", {}, what), h("span", {}, ` ${why} `, command ? h("code", {}, command) : null)),
+    ),
   );
 }
 
@@ -245,7 +178,7 @@ function details(object) {
   if (object.details_pending === null) return h("td", { class: "wide empty" });
   const done = object.details_current;
   const says = object.details_pending ? `${count(object.details_pending)} pending` : "all read";
-  return h("td", { class: "wide", "data-name": "Details" }, meter(done, object.rows, `Details: ${says}`), h("span", { class: "small" }, says));
+  return h("td", { class: "wide", "data-name": "Details" }, h("span", { class: "small" }, says), meter(done, object.rows, `Details: ${says}`));
 }
 
 function freshness() {
@@ -282,6 +215,7 @@ function budget() {
     ago(refills_at),
     `. A run for changes costs about ${count(per_run)} RU.${more}`,
   );
+  say(byId("windows-says"), `The last seven windows; the line is the limit of ${count(limit)} RU`);
   spent({ window, used, limit });
   windows({ windows: known.history.windows, used, limit, until });
 }
@@ -313,7 +247,7 @@ function runs() {
         h("td", {}, `${run.kind}, ${run.trigger}`),
         h("td", {}, ago(run.started_at)),
         h("td", { class: "number" }, ms === null ? "" : took(ms)),
-        h("td", { title: run.error }, h("span", { class: `tone-${word.replace(" ", "-")}` }, word), run.error ? `: ${run.error}` : ""),
+        h("td", { class: "says" }, h("span", { class: `tone-${word.replace(" ", "-")}` }, word), run.error ? `: ${run.error}` : ""),
         number(run.rows),
         number(run.inserted),
         number(run.updated),

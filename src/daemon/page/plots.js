@@ -90,12 +90,10 @@ export function spent({ window, used, limit }) {
       label(ends, height - 5, moment(until).slice(-5), { class: "axis", "text-anchor": "end" }),
       reserved > 0 &&
         titled(
-          s("rect", {
+          // It shrinks with every run, down to nothing as the window ends.
+          s("polygon", {
             class: "reserve",
-            x: x(now),
-            width: Math.max(ends - x(now), 0),
-            y: y(limit),
-            height: Math.max(y(limit - reserved) - y(limit), 1),
+            points: `${x(now)},${y(limit)} ${x(now)},${y(limit - reserved)} ${ends},${y(limit)}`,
           }),
           `${count(reserved)} RU kept back for scheduled runs`,
         ),
@@ -130,7 +128,7 @@ export function windows({ windows, used, limit, until }) {
   const top = Math.max(limit, ...bars.map((bar) => bar.ru), 1);
   const says = `RU by window: ${bars.map((bar) => `${long(bar.at)} ${count(bar.ru)}`).join(", ")}`;
   into("windows", (width) => {
-    const [height, head, foot] = [170, 18, 20];
+    const [height, head, foot] = [170, 22, 20];
     const step = width / bars.length;
     const bar = Math.min(step * 0.6, 44);
     const y = (ru) => height - foot - (ru / top) * (height - head - foot);
@@ -139,7 +137,6 @@ export function windows({ windows, used, limit, until }) {
       height,
       says,
       s("line", { class: "limit", x1: 0, x2: width, y1: y(limit), y2: y(limit) }),
-      label(0, y(limit) - 5, `limit ${count(limit)}`, { class: "axis" }),
       bars.map(({ at, ru }, place) => {
         const middle = place * step + step / 2;
         const last = place + 1 === bars.length;
@@ -150,7 +147,7 @@ export function windows({ windows, used, limit, until }) {
             `${long(at)}: ${count(ru)} RU`,
           ),
           ru > 0 &&
-            label(middle, Math.max(y(0) - tall - 4, head + 10), short(ru), { class: last ? "value" : "axis", "text-anchor": "middle" }),
+            label(middle, y(0) - tall - 5, short(ru), { class: last ? "value" : "axis", "text-anchor": "middle" }),
           label(middle, height - 5, name(at), { class: "axis", "text-anchor": "middle" }),
         ];
       }),
