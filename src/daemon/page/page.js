@@ -215,7 +215,6 @@ function budget() {
     ago(refills_at),
     `. A run for changes costs about ${count(per_run)} RU.${more}`,
   );
-  say(byId("windows-says"), `The last seven windows; the line is the limit of ${count(limit)} RU`);
   spent({ window, used, limit });
   windows({ windows: known.history.windows, used, limit, until });
 }
