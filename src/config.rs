@@ -39,7 +39,7 @@ pub const DEFAULT_TOML: &str = include_str!("../config/default.toml");
 /// Every key there is, section by section.
 const KEYS: &[(&str, &[&str])] = &[
     ("api", &["base_url", "key_file", "concurrency", "timeout"]),
-    ("database", &["path"]),
+    ("database", &["path", "custom_indexes"]),
     ("budget", &["limit", "window", "charge_failed"]),
     (
         "sync",
@@ -71,6 +71,8 @@ const YEAR: Duration = Duration::from_secs(366 * 86400);
 pub struct Config {
     /// `[database] path`: the mirror.
     pub database: PathBuf,
+    /// `[database] custom_indexes`: the most custom fields of each object that have an index.
+    pub custom_indexes: u32,
     /// `[budget]`.
     pub budget: BudgetConfig,
     /// `[sync]`.
@@ -170,6 +172,7 @@ impl Config {
                 PathBuf::from(beside)
             });
         Ok(Config {
+            custom_indexes: layers.whole("database.custom_indexes", 0..=30)? as u32,
             budget: BudgetConfig {
                 limit: Ru::new(layers.whole("budget.limit", 1..=1_000_000_000_000)?),
                 window: layers.duration("budget.window", 60 * SECOND..=YEAR)?,

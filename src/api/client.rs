@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,7 +20,7 @@ use super::decode::{self, NotUnderstood, Page};
 use super::error::ApiError;
 use super::fate::Fate;
 use super::key::ApiKey;
-use super::meter::{Attempt, Meter, Purpose};
+use super::meter::{Attempt, Meter, Outcome, Purpose};
 use super::pace::Gate;
 use super::query::{ENCODED, ListQuery};
 use super::retry::Retries;
@@ -102,6 +103,16 @@ pub struct PatchAnswer {
     pub date: Option<Instant>,
     /// Our clock when the answered request was sent.
     pub asked_at: Instant,
+}
+
+/// An update that brought no confirmation.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{why}")]
+pub struct PatchError {
+    /// What went wrong at last.
+    pub why: ApiError,
+    /// Whether the update may have been carried out: a sending of it had no answer, or one that does not tell.
+    pub unanswered: bool,
 }
 
 /// A client of the service. Clones share connections, pace and meter.
@@ -219,8 +230,8 @@ impl Client {
     /// idempotency key are sent as they are, and again the same in every retry.
     ///
     /// # Errors
-    /// [`ApiError`], after the retries that its kind deserves. After [`Fate::Retry`] the update may have been carried
-    /// out: sending it again with the same key within 24 hours finds out.
+    /// [`PatchError`], after the retries that its kind deserves. Where it may have been carried out, sending it again with
+    /// the same key within 24 hours finds out.
     pub async fn patch(
         &self,
         object: Object,
@@ -228,6 +239,23 @@ impl Client {
         body: &str,
         if_match: &Etag,
         idempotency_key: &str,
+    ) -> Result<PatchAnswer, PatchError> {
+        let silence = AtomicBool::new(false);
+        let sent = self.send_patch(object, id, body, if_match, idempotency_key, &silence);
+        sent.await.map_err(|why| PatchError {
+            why,
+            unanswered: silence.into_inner(),
+        })
+    }
+
+    async fn send_patch(
+        &self,
+        object: Object,
+        id: &RecordId,
+        body: &str,
+        if_match: &Etag,
+        idempotency_key: &str,
+        silence: &AtomicBool,
     ) -> Result<PatchAnswer, ApiError> {
         let header =
             |text: &str, what| HeaderValue::from_bytes(text.as_bytes()).map_err(|_| ApiError::Unsendable { what });
@@ -237,7 +265,9 @@ impl Client {
         ]);
         let body = Bytes::copy_from_slice(body.as_bytes());
         let request = self.request(Method::PATCH, &record_path(object, id)?, headers, Some(body))?;
-        let (reply, (), asked_at) = self.call(&request, Ru::PATCH, Purpose::Outbox, is_json).await?;
+        let (reply, (), asked_at) = self
+            .call_noting(&request, Ru::PATCH, Purpose::Outbox, is_json, silence)
+            .await?;
         let replayed = reply.headers.get(IDEMPOTENT_REPLAYED);
         Ok(PatchAnswer {
             etag: etag(&reply),
@@ -273,6 +303,19 @@ impl Client {
         purpose: Purpose,
         check: impl Fn(&[u8]) -> Result<T, String>,
     ) -> Result<(Reply, T, Instant), ApiError> {
+        self.call_noting(request, cost, purpose, check, &AtomicBool::new(false))
+            .await
+    }
+
+    /// As [`Client::call`]; notes in `silence` when an attempt may have been carried out without our being told.
+    async fn call_noting<T>(
+        &self,
+        request: &Request,
+        cost: Ru,
+        purpose: Purpose,
+        check: impl Fn(&[u8]) -> Result<T, String>,
+        silence: &AtomicBool,
+    ) -> Result<(Reply, T, Instant), ApiError> {
         let Inner {
             settings,
             clock,
@@ -299,6 +342,9 @@ impl Client {
                 },
                 Err(error) => error,
             };
+            if matches!(outcome, Outcome::Unknown | Outcome::Charged) || error.status() >= Some(500) {
+                silence.store(true, Ordering::Relaxed);
+            }
             if error.fate() == Fate::Hold {
                 permit.held();
             }
@@ -310,7 +356,8 @@ impl Client {
             tracing::debug!(
                 wait_ms = delay.as_millis() as u64,
                 tries = retries.made(),
-                "Trying again after: {error}"
+                "Trying again in {} ms after: {error}",
+                delay.as_millis()
             );
             clock.sleep_until(now.plus(delay)).await;
         }

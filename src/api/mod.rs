@@ -23,7 +23,7 @@ mod retry;
 pub(crate) mod transport;
 
 pub use base_url::BaseUrl;
-pub use client::{Answer, Client, ClientSettings, ListAnswer, PatchAnswer};
+pub use client::{Answer, Client, ClientSettings, ListAnswer, PatchAnswer, PatchError};
 pub use error::{ApiError, Rejection};
 pub use fate::Fate;
 pub use key::ApiKey;

@@ -24,7 +24,8 @@ pub struct DaemonArgs {}
 pub fn run(global: &Global, _: &DaemonArgs) -> Result<Exit, Failure> {
     let sources = global.sources();
     let config = crate::config::Config::load(&sources)?;
-    logging::start(&config.log, &Progress::nothing());
+    // Nobody watches, so the log tells how each run ended.
+    logging::start(&config.log, &Progress::lines());
     let runtime = session::runtime()?;
     runtime.block_on(daemon::run(sources, Arc::new(SystemClock)))?;
     runtime.shutdown_background();

@@ -21,7 +21,7 @@ use crate::budget::Limits;
 use crate::config::ApiConfig;
 use crate::model::{Instant, Object, Resource, Ru, SystemClock};
 use crate::sandbox::{Running, Sandbox, World, generate};
-use crate::store::{RunOutcome, StoreError, open, report};
+use crate::store::{MOST_INDEXED, RunOutcome, StoreError, open, report};
 use crate::sync::state::Identity;
 use crate::sync::{Plan, Ran, Settings};
 
@@ -205,6 +205,7 @@ fn setup(path: &Path, running: &Running) -> Result<Setup, Failure> {
             timeout: Duration::from_secs(30),
         },
         database: path.to_path_buf(),
+        custom_indexes: MOST_INDEXED,
         limits: Limits {
             limit: Ru::new(10_000),
             window: Duration::from_secs(86_400),

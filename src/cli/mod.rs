@@ -15,13 +15,16 @@ pub mod datasette;
 pub mod demo;
 pub mod demo_questions;
 pub mod describe;
+pub mod edit;
 pub mod export;
 pub mod failure;
 pub mod init;
 pub mod logging;
 pub mod man;
+pub mod outbox;
 pub mod output;
 pub mod progress;
+pub mod push;
 pub mod recipes;
 pub mod remote;
 pub mod rows;
@@ -155,6 +158,12 @@ pub enum Verb {
     Verify(verify::VerifyArgs),
     /// Run SQL on the mirror with the built-in SQLite.
     Sql(sql::SqlArgs),
+    /// Change fields of one contact or company at the service.
+    Edit(edit::EditArgs),
+    /// Send the edits that wait, now.
+    Push(push::PushArgs),
+    /// Show the edits that wait, and decide about those that cannot go on.
+    Outbox(outbox::OutboxArgs),
     /// Show what the tables and columns of the mirror mean.
     Describe(describe::DescribeArgs),
     /// Print what changed after a place in the feed of changes.
@@ -190,7 +199,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
         Ok(exit) => exit,
         Err(failure) => {
             // Where stderr is gone, there is nobody to tell that it is.
-            let _ = std::io::stderr().write_all(failure.text().as_bytes());
+            let _ = std::io::stderr().write_all(logging::as_error(failure.text()).as_bytes());
             failure.exit()
         }
     }
@@ -208,6 +217,9 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
         Verb::Status(args) => status::run(&cli.global, args),
         Verb::Verify(args) => verify::run(&cli.global, args),
         Verb::Sql(args) => sql::run(&cli.global, args),
+        Verb::Edit(args) => edit::run(&cli.global, args),
+        Verb::Push(args) => push::run(&cli.global, args),
+        Verb::Outbox(args) => outbox::run(&cli.global, args),
         Verb::Describe(args) => describe::run(&cli.global, args),
         Verb::Export(args) => export::run(&cli.global, args),
         Verb::Datasette(args) => datasette::run(&cli.global, args),

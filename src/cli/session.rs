@@ -16,7 +16,6 @@ use super::signals::Signals;
 use crate::api::ApiError;
 use crate::budget::Limits;
 use crate::model::{Object, SystemClock};
-use crate::store::Store;
 use crate::sync::observe::Observer;
 pub use crate::sync::setup::Setup;
 use crate::sync::{Engine, Findings, Forecast, Plan, Purse, Ran, SyncError, Verify};
@@ -39,7 +38,7 @@ impl Session {
     /// # Errors
     /// When the file is not to be had, or no client can be made.
     pub async fn open(setup: Setup, observer: Arc<dyn Observer>) -> Result<Session, Failure> {
-        let store = Store::open(&setup.database)?;
+        let store = setup.store()?;
         let (engine, purse) = setup.engine(store, Arc::new(SystemClock), PATIENCE, observer).await?;
         Ok(Session { engine, purse })
     }

@@ -198,12 +198,11 @@ fn attention(status: &Status, now: Instant) -> String {
         }
     }
     for (resource, scope) in &status.missing_scopes.0 {
-        let _ = writeln!(
-            text,
-            "missing: the key lacks `{}`; {} are not mirrored",
-            plain(scope),
-            plain(resource)
-        );
+        let what = match scope.strip_suffix(":write") {
+            Some(written) => format!("edits of {} wait", plain(written)),
+            None => format!("{} are not mirrored", plain(resource)),
+        };
+        let _ = writeln!(text, "missing: the key lacks `{}`; {what}", plain(scope));
     }
     for odd in &status.oddities {
         let _ = writeln!(

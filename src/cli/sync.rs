@@ -14,6 +14,7 @@ use super::remote::{self, Watched};
 use super::session::{self, Session, Setup};
 use super::signals::Signals;
 use super::{Global, logging, output};
+use crate::config::Config;
 use crate::daemon::client::Client;
 use crate::model::Resource;
 use crate::store::RunOutcome;
@@ -89,40 +90,71 @@ pub fn rerun(global: &Global, args: &ResyncArgs) -> Result<Exit, Failure> {
 fn foreground(global: &Global, args: &Common, plan: Plan) -> Result<Exit, Failure> {
     let config = global.load()?;
     let plan = limited(plan, &args.objects, config.sync.objects.as_deref())?;
+    if args.dry_run {
+        return forecast(&config, &plan, args);
+    }
+    run_now(&config, &plan, &args.objects, args.accept_workspace, args.json)
+}
+
+/// Says what a run would cost.
+fn forecast(config: &Config, plan: &Plan, args: &Common) -> Result<Exit, Failure> {
     let progress = Progress::of_process();
     logging::start(&config.log, &progress);
     let runtime = session::runtime()?;
-    if let Some((client, _)) = runtime.block_on(remote::daemon(&config))? {
-        if args.dry_run || args.accept_workspace {
-            return Err(Failure::new(
-                Exit::Storage,
-                "the daemon keeps this mirror, and these options need it alone",
-            )
-            .hint("stop the daemon first, or leave them out"));
-        }
-        return through_daemon(&runtime, &client, args, &plan, &progress);
+    if runtime.block_on(remote::daemon(config))?.is_some() {
+        return Err(needs_it_alone());
     }
-    let setup = Setup::from_config(&config, args.accept_workspace)?;
-    if args.dry_run {
-        let (forecast, ledger, limits) = runtime.block_on(async {
-            let session = Session::open(setup, Arc::new(progress)).await?;
-            let limits = *session.limits();
-            let said = session.forecast(&plan).await;
-            session.close().await;
-            said.map(|(forecast, ledger)| (forecast, ledger, limits))
-        })?;
-        let cost = Cost::new(&forecast, &ledger, &limits);
-        if args.json {
-            output::json(&cost)?
-        } else {
-            output::text(&cost.text())?
-        }
-        return Ok(Exit::Done);
+    let setup = Setup::from_config(config, args.accept_workspace)?;
+    let (forecast, ledger, limits) = runtime.block_on(async {
+        let session = Session::open(setup, Arc::new(progress)).await?;
+        let limits = *session.limits();
+        let said = session.forecast(plan).await;
+        session.close().await;
+        said.map(|(forecast, ledger)| (forecast, ledger, limits))
+    })?;
+    let cost = Cost::new(&forecast, &ledger, &limits);
+    if args.json {
+        output::json(&cost)?
+    } else {
+        output::text(&cost.text())?
     }
+    Ok(Exit::Done)
+}
+
+fn needs_it_alone() -> Failure {
+    Failure::new(
+        Exit::Storage,
+        "the daemon keeps this mirror, and this option needs it alone",
+    )
+    .hint("stop the daemon first, or leave the option out")
+}
+
+/// Carries a plan out while a person watches, through the daemon where one keeps the mirror, and says what it did.
+/// `objects` are those that the person named.
+///
+/// # Errors
+/// What ended the run and will not mend itself by waiting.
+pub(super) fn run_now(
+    config: &Config,
+    plan: &Plan,
+    objects: &[Resource],
+    accept_workspace: bool,
+    json: bool,
+) -> Result<Exit, Failure> {
+    let progress = Progress::of_process();
+    logging::start(&config.log, &progress);
+    let runtime = session::runtime()?;
+    if let Some((client, _)) = runtime.block_on(remote::daemon(config))? {
+        if accept_workspace {
+            return Err(needs_it_alone());
+        }
+        return through_daemon(&runtime, &client, objects, plan, json, &progress);
+    }
+    let setup = Setup::from_config(config, accept_workspace)?;
     let (ran, limits) = runtime.block_on(async {
         let mut signals = Signals::listen()?;
         let session = Session::open(setup, Arc::new(progress)).await?;
-        let ran = session.run(&plan, "manual", &mut signals).await;
+        let ran = session.run(plan, "manual", &mut signals).await;
         let limits = *session.limits();
         if !matches!(&ran, Err(failure) if failure.exit() == Exit::Paused) {
             session.close().await;
@@ -131,26 +163,27 @@ fn foreground(global: &Global, args: &Common, plan: Plan) -> Result<Exit, Failur
     })?;
     // Whoever stopped the program twice waits for nothing.
     runtime.shutdown_background();
-    told(args, &Summary::new(plan.kind(), &ran, &limits))
+    told(json, &Summary::new(plan.kind(), &ran, &limits))
 }
 
 /// Lets the daemon do it.
 fn through_daemon(
     runtime: &Runtime,
     client: &Client,
-    args: &Common,
+    objects: &[Resource],
     plan: &Plan,
+    as_json: bool,
     progress: &Progress,
 ) -> Result<Exit, Failure> {
-    let path = if plan.resync { "/resync" } else { "/sync" };
-    let body = json!({"objects": args.objects, "accept_removals": plan.accept_removals});
+    let path = format!("/{}", plan.kind());
+    let body = json!({"objects": objects, "accept_removals": plan.accept_removals});
     let how_to_stop = if plan.resync {
         "`crm-mirror resync --stop` stops it"
     } else {
         "`crm-mirror status` shows it"
     };
-    match runtime.block_on(remote::job(client, path, &body, progress, how_to_stop))? {
-        Watched::Finished(finished) => told(args, &finished.summary),
+    match runtime.block_on(remote::job(client, &path, &body, progress, how_to_stop))? {
+        Watched::Finished(finished) => told(as_json, &finished.summary),
         Watched::Left => Ok(Exit::Done),
     }
 }
@@ -181,8 +214,8 @@ fn stop(global: &Global) -> Result<Exit, Failure> {
 }
 
 /// Says what a run did, and gives the code for it.
-fn told(args: &Common, summary: &Summary) -> Result<Exit, Failure> {
-    if args.json {
+fn told(json: bool, summary: &Summary) -> Result<Exit, Failure> {
+    if json {
         output::json(summary)?;
     } else {
         output::text(&summary.text(crate::model::Instant::system_now()))?;
@@ -201,6 +234,13 @@ fn limited(plan: Plan, named: &[Resource], configured: Option<&[Resource]>) -> R
 fn ending(summary: &Summary) -> Exit {
     for missing in &summary.missing_scopes {
         let (object, scope) = (&missing.object, &missing.scope);
+        if scope.ends_with(":write") {
+            output::note(&format!(
+                "warning: edits of {object} wait: the key lacks `{scope}`\n\
+                 hint: give the key this scope in the workspace console"
+            ));
+            continue;
+        }
         let or_else = if object == Resource::CustomFields.word() {
             // Read with every object, whether named or not.
             "; until then there are no columns of custom fields".into()

@@ -22,6 +22,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
+use super::edit_request;
 use super::job::Work;
 use super::message::Message;
 use super::metrics;
@@ -31,6 +32,7 @@ use super::told::{DaemonStatus, Told};
 use super::voice::Voice;
 use crate::config::Config;
 use crate::model::{Clock, Resource};
+use crate::outbox::QueueError;
 use crate::sync::status::{self, Status};
 use crate::sync::{Plan, Verify};
 
@@ -148,7 +150,7 @@ pub fn serve(control: Control, listener: UnixListener) -> Server {
             let _ = ends.wait_for(|ends| *ends).await;
         };
         if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(ended).await {
-            tracing::error!(%error, "The control socket has ended");
+            tracing::error!(%error, "The control socket has ended: {error}");
         }
     });
     Server { control, serving }
@@ -164,6 +166,7 @@ fn router(control: Control) -> Router {
         .route("/resync/stop", post(stop_resync))
         .route("/verify", post(verify))
         .route("/push", post(push))
+        .route("/edits", post(edit))
         .route("/pause", post(pause))
         .route("/resume", post(resume))
         .fallback(|| async { problem(StatusCode::NOT_FOUND, "there is nothing here", Some(PATHS)) })
@@ -174,7 +177,7 @@ fn router(control: Control) -> Router {
 }
 
 const PATHS: &str =
-    "GET /status, /metrics, /events; POST /sync, /resync, /resync/stop, /verify, /push, /pause, /resume";
+    "GET /status, /metrics, /events; POST /sync, /resync, /resync/stop, /verify, /push, /edits, /pause, /resume";
 
 /// The body of `POST /sync` and `POST /resync`; none is an empty one.
 #[derive(Deserialize, Default)]
@@ -252,13 +255,46 @@ async fn verify(State(control): State<Control>, body: Bytes) -> Response {
     }
 }
 
+async fn edit(State(control): State<Control>, body: Bytes) -> Response {
+    if !control.config().write_back {
+        return write_back_is_off();
+    }
+    let wanted: edit_request::Wanted = match serde_json::from_slice(&body) {
+        Ok(wanted) => wanted,
+        Err(error) => {
+            let told = format!("the body is not understood: {error}");
+            let hint = r#"it is like {"object": "contact", "id": "…", "fields": {"position": "CTO"}}"#;
+            return problem(StatusCode::BAD_REQUEST, &told, Some(hint));
+        }
+    };
+    let (mirror, now) = (control.config().database.clone(), control.clock.now());
+    match tokio::task::spawn_blocking(move || edit_request::take(&mirror, wanted, now)).await {
+        Ok(Ok(queued)) => {
+            // Where this is lost, the watch on the outbox sees the edit in a second.
+            let _ = control.inbox.send(Message::Edited).await;
+            answer(StatusCode::ACCEPTED, &queued)
+        }
+        Ok(Err(error @ QueueError::NoRecord { .. })) => problem(StatusCode::NOT_FOUND, &error.to_string(), None),
+        Ok(Err(error @ QueueError::OtherVersion { .. })) => problem(StatusCode::CONFLICT, &error.to_string(), None),
+        Ok(Err(QueueError::Store(error))) => {
+            problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string(), error.hint())
+        }
+        Ok(Err(error)) => problem(StatusCode::UNPROCESSABLE_ENTITY, &error.to_string(), None),
+        Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string(), None),
+    }
+}
+
+fn write_back_is_off() -> Response {
+    problem(
+        StatusCode::CONFLICT,
+        "write-back is off",
+        Some("set `write_back.enabled = true` and reload"),
+    )
+}
+
 async fn push(State(control): State<Control>) -> Response {
     if !control.config().write_back {
-        return problem(
-            StatusCode::CONFLICT,
-            "write-back is off",
-            Some("set `write_back.enabled = true` and reload"),
-        );
+        return write_back_is_off();
     }
     control.accept(&[], Work::Push).await
 }

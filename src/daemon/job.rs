@@ -122,15 +122,13 @@ pub struct Job {
 }
 
 impl Job {
-    /// The place in the queue: lower goes first. People and edits before the clock, short before long.
+    /// The place in the queue: lower goes first, and those of one rank in the order in which they came. Edits before
+    /// people, people before the clock.
     pub(super) const fn rank(&self) -> u8 {
         match (&self.work, self.trigger) {
             (Work::Push, _) => 0,
-            (Work::Sync { .. } | Work::Verify(_), Trigger::Manual) => 1,
-            (Work::Sync { .. }, Trigger::Schedule) => 2,
-            (Work::Resync { .. }, Trigger::Manual) => 3,
-            (Work::Verify(_), Trigger::Schedule) => 4,
-            (Work::Resync { .. }, Trigger::Schedule) => 5,
+            (_, Trigger::Manual) => 1,
+            (_, Trigger::Schedule) => 2,
         }
     }
 }

@@ -13,6 +13,7 @@
 pub mod client;
 mod control;
 mod describe;
+mod edit_request;
 mod edits;
 pub mod error;
 pub mod job;

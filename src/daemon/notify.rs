@@ -7,7 +7,7 @@ use sd_notify::NotifyState;
 fn tell(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         // Whoever started us does not listen: nothing else depends on it.
-        tracing::debug!(%error, "systemd was not told");
+        tracing::debug!(%error, "systemd was not told: {error}");
     }
 }
 

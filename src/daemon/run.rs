@@ -342,7 +342,7 @@ impl Daemon {
                     Effect::Reschedule => {
                         let now = self.clock.now();
                         if let Err(error) = self.scheduler.set(self.state.timetable(), now).await {
-                            tracing::error!(%error, "The scheduler was not set; the timetable is looked at every ten seconds");
+                            tracing::error!(%error, "The scheduler was not set: {error}; the timetable is looked at every ten seconds");
                         }
                     }
                     Effect::Exit => going = false,
@@ -381,7 +381,8 @@ impl Daemon {
                 Event::Reloaded(super::Timetable::new(&config.sync, self.part))
             }
             Err(error) => {
-                tracing::error!(error = %error, hint = error.hint(), "The configuration was not taken; the one before stays in force");
+                let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
+                tracing::error!(%error, "The configuration was not taken, and the one before stays in force: {error}{hint}");
                 Event::Tick
             }
         };
@@ -464,7 +465,8 @@ impl Daemon {
         let trouble = self.state.trouble().map(|trouble| (trouble.since, trouble.runs));
         match (&ended.outcome.end, trouble) {
             (End::Failed { failing, why }, None) => {
-                tracing::error!(hint = ended.hint, "A run failed: {why}");
+                let hint = ended.hint.as_ref().map(|hint| format!(" ({hint})"));
+                tracing::error!("A run failed: {why}{}", hint.unwrap_or_default());
                 if *failing == Failing::Config {
                     self.failure = Some(DaemonError::WrongWorkspace { why: why.clone() });
                 }

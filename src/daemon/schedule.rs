@@ -80,7 +80,7 @@ impl Scheduler {
     /// Ends it.
     pub async fn end(mut self) {
         if let Err(error) = self.scheduler.shutdown().await {
-            tracing::debug!(%error, "The scheduler did not end well");
+            tracing::debug!(%error, "The scheduler did not end well: {error}");
         }
     }
 }

@@ -157,6 +157,8 @@ pub struct Trouble {
 pub struct State {
     timetable: Timetable,
     looked: [Instant; 3],
+    /// When each kind is due after the last look: reckoned once, since that takes a cron line to be read.
+    due_at: [Option<Instant>; 3],
     queue: Vec<Job>,
     running: Option<Running>,
     paused_since: Option<Instant>,
@@ -177,6 +179,7 @@ impl State {
         State {
             settles_at: now.plus(timetable.delay),
             reload: false,
+            due_at: due_at(&timetable, looked),
             timetable,
             looked,
             queue: Vec::new(),
@@ -198,7 +201,10 @@ impl State {
             Event::Tick => {}
             Event::ClockMoved => self.clock_moved(now, &mut effects),
             Event::Asked(reply, request) => self.asked(reply, request, now, &mut effects),
-            Event::Edited => self.edited(&mut effects),
+            Event::Edited => {
+                // Those that are being sent were chosen before these came.
+                self.enter(Work::Push, Trigger::Manual, &mut effects);
+            }
             Event::Ended(outcome) => self.ended(outcome, now, &mut effects),
             Event::Reload => {
                 self.reload = true;
@@ -207,6 +213,7 @@ impl State {
             }
             Event::Reloaded(timetable) => {
                 self.timetable = timetable;
+                self.due_at = due_at(&self.timetable, self.looked);
                 self.trouble = None;
                 effects.push(Effect::Reschedule);
             }
@@ -277,10 +284,11 @@ impl State {
     /// Enters jobs that have come due.
     fn look(&mut self, now: Instant, effects: &mut Vec<Effect>) {
         for (place, kind) in Kind::ALL.into_iter().enumerate() {
-            if !self.timetable.is_due(kind, self.looked[place], now) {
+            if self.due_at[place].is_none_or(|due| due > now) {
                 continue;
             }
             self.looked[place] = now;
+            self.due_at[place] = self.timetable.next(kind, now);
             if self.paused_since.is_none() {
                 self.due(kind, now, effects);
             }
@@ -392,17 +400,6 @@ impl State {
         effects.push(Effect::Answer(reply, answer));
     }
 
-    fn edited(&mut self, effects: &mut Vec<Effect>) {
-        if self
-            .running
-            .as_ref()
-            .is_some_and(|running| running.job.work == Work::Push)
-        {
-            return;
-        }
-        self.enter(Work::Push, Trigger::Manual, effects);
-    }
-
     /// Asks the run under way to end, if it can. Gives whether it does.
     fn let_end(&mut self, why: LetEnd, effects: &mut Vec<Effect>) -> bool {
         let Some(running) = &mut self.running else {
@@ -507,6 +504,7 @@ impl State {
             // Set back, the clock shows times that were looked at already; they are to come again.
             *looked = (*looked).min(now);
         }
+        self.due_at = due_at(&self.timetable, self.looked);
         // The engine knows the hold and the budget; if they still bind, the next run says so and asks nothing.
         self.quiet = None;
         if let Some(trouble) = &mut self.trouble {
@@ -569,6 +567,10 @@ impl State {
         });
         effects.push(Effect::Start(job));
     }
+}
+
+fn due_at(timetable: &Timetable, looked: [Instant; 3]) -> [Option<Instant>; 3] {
+    [0, 1, 2].map(|place| timetable.next(Kind::ALL[place], looked[place]))
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ impl Workshop {
         observer: Arc<dyn Observer>,
     ) -> Result<Workshop, DaemonError> {
         let setup = Setup::from_config(&config, false)?;
-        let store = Store::open(&setup.database)?;
+        let store = setup.store()?;
         let (engine, purse) = setup
             .engine(store.clone(), clock.clone(), PATIENCE, observer.clone())
             .await?;
@@ -189,7 +189,11 @@ impl Workshop {
                     tracing::info!(%object, "The sweep of {} was stopped; nothing was removed", object.resource());
                 }
             }
-            Err(error) => tracing::error!(error = chain(&error), "The sweeps could not be stopped"),
+            Err(error) => tracing::error!(
+                error = chain(&error),
+                "The sweeps could not be stopped: {}",
+                chain(&error)
+            ),
         }
     }
 
@@ -200,7 +204,7 @@ impl Workshop {
             None => batch.clear_state(PAUSED),
         });
         if let Err(error) = written.await {
-            tracing::error!(%error, "That the schedule rests could not be stored: a restart forgets it");
+            tracing::error!(%error, "That the schedule rests could not be stored, and a restart forgets it: {error}");
         }
     }
 

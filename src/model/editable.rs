@@ -4,6 +4,15 @@ use super::catalogue::{Field, Object, Shown};
 use super::custom::DataType;
 use super::ids::FieldKey;
 
+/// The most characters of a SHORT_TEXT (reference, *Limits*).
+pub const SHORT_TEXT: usize = 255;
+/// The most characters of a LONG_TEXT.
+pub const LONG_TEXT: usize = 10_000;
+/// The most items of a MULTI_SELECT.
+pub const MULTI_SELECT: usize = 100;
+/// The most custom keys of one request.
+pub const CUSTOM_KEYS: usize = 100;
+
 /// What a writable custom field takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CustomTarget {
@@ -70,5 +79,34 @@ impl Editable {
             Target::Standard(field) => field.shown == Shown::Detail,
             Target::Custom(custom) => custom.data_type.detail_only(),
         }
+    }
+}
+
+/// How a column of a `_full` view stands to edits.
+#[derive(Clone, Debug)]
+pub enum Standing {
+    /// It can be edited.
+    Editable(Editable),
+    /// A standard field that no update may hold.
+    ReadOnly,
+    /// A custom field that its definition calls not writable.
+    NotWritable,
+    /// Made here: from this column, or by the mirror itself.
+    Derived(Option<Box<str>>),
+    /// A custom field that is archived: it stands in no view.
+    Archived,
+}
+
+impl Standing {
+    /// Why a column cannot be edited, after its name; `None` if it can.
+    pub fn refusal(&self) -> Option<String> {
+        Some(match self {
+            Standing::Editable(_) => return None,
+            Standing::ReadOnly => "is read-only at the service".into(),
+            Standing::NotWritable => "is not writable by its definition".into(),
+            Standing::Derived(Some(from)) => format!("is derived here: change {from}"),
+            Standing::Derived(None) => "is derived here and cannot be changed".into(),
+            Standing::Archived => "is archived and cannot be changed".into(),
+        })
     }
 }

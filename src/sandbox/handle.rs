@@ -173,11 +173,13 @@ impl Sandbox {
             asked: request.asked.clone(),
             if_match: request.if_match.clone(),
             idempotency_key: request.idempotency_key.clone(),
+            body: (request.asked.method == "PATCH").then(|| String::from_utf8_lossy(&request.body).into_owned()),
             status: (served.transport != Transport::Lost).then_some(status),
             ru: served.ru,
             key: served.key,
             cut: !whole,
             replayed: served.result.as_ref().is_ok_and(|s| s.replayed == Some(true)),
+            changed: served.result.as_ref().is_ok_and(|s| s.replayed == Some(false)),
         });
         (served, log.1)
     }

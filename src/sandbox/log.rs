@@ -15,6 +15,8 @@ pub struct Entry {
     pub if_match: Option<String>,
     /// The `Idempotency-Key` header.
     pub idempotency_key: Option<String>,
+    /// The body of a PATCH.
+    pub body: Option<String>,
     /// The status of the answer; `None` if none was made.
     pub status: Option<u16>,
     /// What was charged for it.
@@ -25,6 +27,8 @@ pub struct Entry {
     pub cut: bool,
     /// Whether the answer was a stored one.
     pub replayed: bool,
+    /// Whether it was an update that was carried out, by this very request.
+    pub changed: bool,
 }
 
 /// The requests since the start or the last clearing.
@@ -80,6 +84,13 @@ impl Log {
     /// How many requests had this answer.
     pub fn with_status(&self, status: u16) -> usize {
         self.entries.iter().filter(|entry| entry.status == Some(status)).count()
+    }
+
+    /// The updates that were carried out, whatever became of their answers; stored answers given again are none.
+    pub fn carried_out(&self) -> impl Iterator<Item = &Entry> {
+        self.entries
+            .iter()
+            .filter(|entry| entry.asked.method == "PATCH" && entry.changed)
     }
 
     fn of_records<'a>(&'a self, object: Object, method: &'a str) -> impl Iterator<Item = &'a Entry> {

@@ -11,22 +11,29 @@
 //! - Any SQLite from 3.37 on can read the file: no newer syntax stands in the schema.
 
 pub mod batch;
+mod beside;
 mod columns;
+mod confirm;
 mod derived;
 mod dictionary;
 mod differ;
 pub mod document;
 mod due;
+pub mod editable;
+mod edits;
 pub mod error;
 pub mod feed;
 pub mod functions;
 pub mod guide;
+mod held;
 mod history;
 pub mod history_report;
 mod indexes;
 pub mod migrate;
 mod nominations;
 pub mod open;
+mod outbox;
+pub mod outbox_report;
 mod ranges;
 mod refill;
 pub mod report;
@@ -40,10 +47,12 @@ pub mod wal;
 mod writer;
 
 pub use batch::Batch;
+pub use beside::write_beside;
 pub use columns::{MOST_COLUMNS, Redefined};
 pub use differ::{Compared, FieldDifference};
 pub use error::StoreError;
 pub use indexes::MOST_INDEXED;
+pub use outbox::{EditStep, OpenEdits};
 pub use ranges::{Part, Stretch};
 pub use runs::{RunOutcome, Tally};
 pub use upsert::{Applied, Phase};

@@ -243,6 +243,39 @@ pub fn before_close(conn: &Connection) -> Result<(), StoreError> {
     wal::empty(conn).map(|_| ())
 }
 
+/// Opens a mirror beside its writer, to put edits into the outbox: no lock is needed for that, and whoever holds it is
+/// waited for no longer than a page takes. What is committed here outlives a power cut.
+///
+/// # Errors
+/// As [`reader`]; [`StoreError::OlderSchema`] where the tables are not there yet.
+pub(super) fn editor(path: &Path) -> Result<Connection, StoreError> {
+    if let Standing::Nothing = standing(path)? {
+        return Err(StoreError::Missing {
+            path: path.to_path_buf(),
+        });
+    }
+    let open = || -> rusqlite::Result<(Connection, u32)> {
+        // Not made where it is missing.
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let conn = Connection::open_with_flags(path, flags)?;
+        settings(&conn)?;
+        conn.pragma_update(None, "synchronous", "full")?;
+        // The writer keeps the WAL short, and its files are left for those who only read.
+        conn.pragma_update(None, "wal_autocheckpoint", 0)?;
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        let found = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        Ok((conn, found))
+    };
+    match open() {
+        Ok((_, found)) if found < migrate::KNOWN => Err(StoreError::OlderSchema { found }),
+        Ok((conn, _)) => Ok(conn),
+        Err(source) => Err(StoreError::Open {
+            path: path.to_path_buf(),
+            source,
+        }),
+    }
+}
+
 /// Opens a mirror for reading only.
 ///
 /// # Errors

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::batch::read_state;
 use super::error::{Doing, StoreError};
-use super::wal;
+use super::{held, wal};
 use crate::model::{Instant, Object, Ru};
 
 const DOING: &str = "read the mirror";
@@ -110,16 +110,18 @@ fn number(conn: &Connection, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Resu
 /// # Errors
 /// If SQLite refuses.
 pub fn holds(conn: &Connection, object: Object) -> Result<Holds, StoreError> {
-    let (table, details, key) = (object.table(), object.detail_table(), object.detail_key());
     let word = object.word();
-    let current =
-        format!("SELECT count(*) FROM {table} AS r JOIN {details} AS d ON d.{key} = r.id AND d.etag IS r.etag");
+    let held = match held::kept(conn, object)? {
+        Some(held) => held,
+        // Written by an older program: counted until this one writes.
+        None => held::count(conn, object)?,
+    };
     let removed = "SELECT count(*) FROM removed_records WHERE object_type = ?1";
     let fields = "SELECT count(*) FROM custom_field_definitions WHERE object_type = ?1 AND status = 'ACTIVE'";
     Ok(Holds {
-        rows: rows(conn, table)?,
+        rows: held.rows,
         removed: number(conn, removed, &[&word])?,
-        details_current: number(conn, &current, &[])?,
+        details_current: held.details_current,
         custom_fields: number(conn, fields, &[&word])?,
     })
 }

@@ -131,6 +131,6 @@ impl Batch<'_> {
             );
             self.tx.execute_batch(&sql).doing("remake the views")?;
         }
-        Ok(())
+        self.make_edit_triggers()
     }
 }

@@ -51,7 +51,15 @@ impl Store {
     /// # Errors
     /// As [`open::writer`].
     pub fn open(path: &Path) -> Result<Store, StoreError> {
-        Store::open_killed_after(path, KillAfter(None))
+        Store::open_with(path, None, KillAfter(None))
+    }
+
+    /// As [`Store::open`], and at most so many custom fields of each object have an index from now on.
+    ///
+    /// # Errors
+    /// As [`open::writer`].
+    pub fn open_indexing(path: &Path, most: u32) -> Result<Store, StoreError> {
+        Store::open_with(path, Some(most), KillAfter(None))
     }
 
     /// As [`Store::open`], for tests of crash recovery: the writer dies before commit number `n + 1`.
@@ -59,6 +67,10 @@ impl Store {
     /// # Errors
     /// As [`open::writer`].
     pub fn open_killed_after(path: &Path, kill: KillAfter) -> Result<Store, StoreError> {
+        Store::open_with(path, None, kill)
+    }
+
+    fn open_with(path: &Path, indexed: Option<u32>, kill: KillAfter) -> Result<Store, StoreError> {
         let (conn, lock, _) = open::writer(path)?;
         let shapes = Shapes::new(Arc::new(columns::layout(&conn)?));
         let layout = Arc::new(RwLock::new(shapes.layout.clone()));
@@ -69,7 +81,11 @@ impl Store {
             commits_left: None,
             killed: false,
         };
-        writer.batch(|batch| batch.catch_up())?;
+        writer.batch(|batch| {
+            batch.catch_up()?;
+            batch.count_once()?;
+            indexed.map_or(Ok(()), |most| batch.index_at_most(most))
+        })?;
         *layout.write().unwrap_or_else(PoisonError::into_inner) = writer.shapes.layout.clone();
         writer.commits_left = kill.0;
         let lock = Arc::new(lock);
@@ -84,7 +100,7 @@ impl Store {
                 if !writer.killed
                     && let Err(error) = open::before_close(&writer.conn)
                 {
-                    tracing::warn!(%error, "The mirror could not be closed tidily");
+                    tracing::warn!(%error, "The mirror could not be closed tidily: {error}");
                 }
                 drop(writer);
                 held.release();
@@ -112,10 +128,31 @@ impl Store {
         T: Send + 'static,
         F: FnOnce(&mut Batch<'_>) -> Result<T, StoreError> + Send + 'static,
     {
+        self.carry_out(|writer| writer.batch(work)).await
+    }
+
+    /// As [`Store::write`], and beyond a power cut once it returns: for what cannot be read again from the service.
+    ///
+    /// # Errors
+    /// As [`Store::write`].
+    pub async fn write_durably<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Batch<'_>) -> Result<T, StoreError> + Send + 'static,
+    {
+        self.carry_out(|writer| writer.durably(|writer| writer.batch(work)))
+            .await
+    }
+
+    async fn carry_out<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Writer) -> Result<T, StoreError> + Send + 'static,
+    {
         let (answer, answered) = oneshot::channel();
         let layout = self.layout.clone();
         let work: Work = Box::new(move |writer| {
-            let result = writer.batch(work);
+            let result = work(writer);
             let now = &writer.shapes.layout;
             if layout.read().unwrap_or_else(PoisonError::into_inner).version != now.version {
                 *layout.write().unwrap_or_else(PoisonError::into_inner) = now.clone();
@@ -176,6 +213,20 @@ impl Store {
 }
 
 impl Writer {
+    /// Does the work with every commit on the disk before it counts. It cannot be set inside a transaction.
+    fn durably<T>(&mut self, work: impl FnOnce(&mut Writer) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let set = |writer: &Writer, how| {
+            writer
+                .conn
+                .pragma_update(None, "synchronous", how)
+                .doing("make a commit durable")
+        };
+        set(self, "full")?;
+        let done = work(self);
+        set(self, "normal")?;
+        done
+    }
+
     fn batch<T>(&mut self, work: impl FnOnce(&mut Batch<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
         if self.killed {
             return Err(StoreError::Interrupted);

@@ -1,11 +1,78 @@
 //! Local edits inside a run: they go first, before anything is read.
 
-use super::engine::Engine;
+use super::engine::{Engine, lock};
 use super::error::SyncError;
+use crate::api::ListQuery;
+use crate::model::{Object, RecordId, Ru};
+use crate::outbox::error::OutboxError;
+use crate::outbox::push::{Pushed, Pusher};
+
+impl From<OutboxError> for SyncError {
+    fn from(error: OutboxError) -> SyncError {
+        match error {
+            OutboxError::Api { doing, object, source } => SyncError::Api {
+                doing,
+                resource: object.resource(),
+                source,
+            },
+            OutboxError::Store(source) => SyncError::Store(source),
+        }
+    }
+}
 
 impl Engine {
-    /// Sends the edits that wait.
+    /// Sends the edits that wait, and keeps back what those will cost that still do.
     pub(super) async fn push_edits(&self) -> Result<(), SyncError> {
+        let purse = self.purse.clone();
+        let pusher = Pusher {
+            client: self.client.clone(),
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            keys: self.keys.clone(),
+            enter: std::sync::Arc::new(move |batch| purse.enter(batch)),
+            workers: self.workers(),
+        };
+        let (pushed, result) = pusher.push().await;
+        let Pushed {
+            push,
+            mirror,
+            unwritable,
+            written,
+            gone,
+            unknown_keys,
+            warnings,
+        } = pushed;
+        *lock(&self.pushed) = push;
+        self.count(&mirror);
+        let scope = |object: Object| Some((object.resource(), object.resource().write_scope()?));
+        lock(&self.unwritable).extend(unwritable.into_iter().filter_map(scope));
+        lock(&self.writable).extend(written.into_iter().filter_map(|object| Some(scope(object)?.1)));
+        for warning in warnings {
+            self.warn(warning);
+        }
+        self.purse
+            .keep_for_edits(Ru::new(push.waiting.saturating_mul(Ru::PATCH.get())));
+        result?;
+        for object in Object::ALL {
+            let of_object = gone.iter().filter(|(of, _)| *of == object);
+            let ids: Vec<RecordId> = of_object.map(|(_, id)| id.clone()).collect();
+            self.guard(object.resource(), self.confirm_gone(object, &ids).await)?;
+        }
+        if unknown_keys {
+            self.refresh_definitions_for_unknown_keys().await?;
+        }
+        Ok(())
+    }
+
+    /// Removes the records that the service does not list either: an address that takes no updates is not a removal.
+    async fn confirm_gone(&self, object: Object, ids: &[RecordId]) -> Result<(), SyncError> {
+        let mut rest = ids;
+        while !rest.is_empty() {
+            let (some, others) = rest.split_at(ListQuery::ids_that_fit(rest).max(1));
+            let absent = self.absent(object, some).await?;
+            self.remove(object, absent).await?;
+            rest = others;
+        }
         Ok(())
     }
 }

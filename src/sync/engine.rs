@@ -9,15 +9,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::error::SyncError;
 use super::fill::wanted_sweep;
 use super::observe::{Event, Observer};
-use super::plan::{Plan, PushTally, Report, Settings};
+use super::plan::{Plan, Report, Settings};
 use super::purse::Purse;
 use super::removals::Removals;
+use super::run_line::EndedRun;
 use super::span::Dimension;
 use super::state::{Fresh, MissingScopes, Sweep};
 use super::sweep::Outage;
 use super::walk::{Range, Walk};
 use crate::api::{Client, Fate};
 use crate::model::{Clock, Instant, Object, Resource, Ru};
+use crate::outbox::{Keys, PushTally};
 use crate::store::{Phase, RunOutcome, Store, Tally};
 
 /// What a piece of work that came to its end has to say.
@@ -35,10 +37,12 @@ pub struct Engine {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) observer: Arc<dyn Observer>,
     pub(super) settings: Settings,
+    pub(super) keys: Keys,
     pub(super) refreshed: tokio::sync::Mutex<bool>,
     tally: Mutex<Tally>,
     pub(super) pushed: Mutex<PushTally>,
     pub(super) unwritable: Mutex<BTreeMap<Resource, &'static str>>,
+    pub(super) writable: Mutex<BTreeSet<&'static str>>,
     swept: Mutex<u64>,
     spent_before: Mutex<Ru>,
     skipped: Mutex<BTreeMap<Resource, &'static str>>,
@@ -67,16 +71,24 @@ impl Engine {
             clock,
             observer,
             settings,
+            keys: Keys::system(),
             refreshed: tokio::sync::Mutex::new(false),
             tally: Mutex::default(),
             pushed: Mutex::default(),
             unwritable: Mutex::default(),
+            writable: Mutex::default(),
             swept: Mutex::default(),
             spent_before: Mutex::default(),
             skipped: Mutex::default(),
             served: Mutex::default(),
             warnings: Mutex::default(),
         }
+    }
+
+    /// With idempotency keys from another source than the system's randomness.
+    #[must_use]
+    pub fn with_keys(self, keys: Keys) -> Engine {
+        Engine { keys, ..self }
     }
 
     /// The mirror's file.
@@ -102,6 +114,7 @@ impl Engine {
         *lock(&self.tally) = Tally::default();
         *lock(&self.pushed) = PushTally::default();
         lock(&self.unwritable).clear();
+        lock(&self.writable).clear();
         lock(&self.skipped).clear();
         lock(&self.served).clear();
         lock(&self.warnings).clear();
@@ -109,9 +122,13 @@ impl Engine {
         let began = self.clock.now();
         let before = self.purse.ledger().total;
         *lock(&self.spent_before) = before;
+        let write_back = self.settings.write_back;
         let run = self
             .store
-            .write(move |batch| batch.begin_run(kind, trigger, began))
+            .write(move |batch| {
+                batch.set_write_back(write_back)?;
+                batch.begin_run(kind, trigger, began)
+            })
             .await?;
         let result = work.await;
         let tally = Tally {
@@ -130,6 +147,7 @@ impl Engine {
         let (ended, retention, purse) = (self.clock.now(), self.settings.retention, self.purse.clone());
         let details = self.settings.details;
         let skipped = lock(&self.skipped).clone();
+        let (writable, unwritable) = (lock(&self.writable).clone(), lock(&self.unwritable).clone());
         let mut served = lock(&self.served).clone();
         if matches!(outcome, RunOutcome::Paused | RunOutcome::Failed) {
             // Not everything was tried to its end.
@@ -139,6 +157,7 @@ impl Engine {
             .store
             .write(move |batch| {
                 MissingScopes::after_run(batch, &served, &skipped)?;
+                MissingScopes::after_push(batch, &writable, &unwritable)?;
                 batch.end_run(run, ended, outcome, &tally, error.as_deref())?;
                 purse.enter(batch)?;
                 if let Some(retention) = retention {
@@ -153,8 +172,18 @@ impl Engine {
             .await?;
         if let Err(error) = self.store.settle().await {
             // Everything is stored; whatever lasts, the next write meets too.
-            tracing::warn!(%error, "The WAL could not be emptied after the run");
+            tracing::warn!(%error, "The WAL could not be emptied after the run: {error}");
         }
+        EndedRun {
+            run,
+            kind,
+            trigger,
+            outcome,
+            tally: &tally,
+            ru_left: self.purse.limits().limit.saturating_sub(self.purse.ledger().used),
+            took: ended.since(began),
+        }
+        .tell();
         let outages = match result {
             Ok(ended) => ended.outages,
             Err(_) if pause.is_some() => Vec::new(),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::error::Pause;
 use super::sweep::Outage;
 use crate::model::{Object, Resource};
+use crate::outbox::PushTally;
 use crate::store::{RunOutcome, Tally};
 
 /// How runs behave.
@@ -24,7 +25,7 @@ pub struct Settings {
     pub detail_max_age: Option<Duration>,
     /// Whether a person said that another workspace may take this mirror's place.
     pub accept_workspace: bool,
-    /// Whether local edits are sent to the service.
+    /// Whether edits of the mirror are taken and sent.
     pub write_back: bool,
 }
 
@@ -135,21 +136,6 @@ impl Plan {
             (false, false) => "sync",
         }
     }
-}
-
-/// What a run did with local edits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct PushTally {
-    /// Updates sent; one may carry several edits of a record, and one edit may take several.
-    pub sent: u64,
-    /// Edits that the service has now.
-    pub applied: u64,
-    /// Edits that met another's change of the same field and wait for a person.
-    pub conflicts: u64,
-    /// Edits that the service does not take.
-    pub rejected: u64,
-    /// Edits still on their way after the run.
-    pub waiting: u64,
 }
 
 /// How a run ended and what it did.

@@ -31,6 +31,7 @@ pub struct Purse {
     patience: Duration,
     observer: Arc<dyn Observer>,
     reserve: AtomicU64,
+    for_edits: AtomicU64,
     ledger: Mutex<Ledger>,
     hold: Mutex<Option<Hold>>,
     stop: watch::Sender<bool>,
@@ -69,6 +70,7 @@ impl Purse {
             patience,
             observer,
             reserve: AtomicU64::new(0),
+            for_edits: AtomicU64::new(0),
             ledger: Mutex::new(ledger),
             hold: Mutex::new(hold),
             stop,
@@ -85,8 +87,13 @@ impl Purse {
         self.reserve.store(reserve.get(), Ordering::Relaxed);
     }
 
+    /// Keeps request units back for edits that still wait to be sent.
+    pub fn keep_for_edits(&self, units: Ru) {
+        self.for_edits.store(units.get(), Ordering::Relaxed);
+    }
+
     fn reserve(&self) -> Ru {
-        Ru::new(self.reserve.load(Ordering::Relaxed))
+        Ru::new(self.reserve.load(Ordering::Relaxed)) + Ru::new(self.for_edits.load(Ordering::Relaxed))
     }
 
     /// Lets nothing more be sent: what is under way is stored, then the run ends.
@@ -158,7 +165,7 @@ impl Purse {
             )
             .map_err(|refills_at| Refused::Budget { refills_at })?;
         if let Err(error) = self.note(&charged) {
-            tracing::error!(%error, "The RU ledger could not be written");
+            tracing::error!(%error, "The RU ledger could not be written: {error}");
             return Err(Refused::Ledger);
         }
         *book = charged;
@@ -191,7 +198,7 @@ impl Purse {
         });
         if let Err(error) = stored.await {
             // It binds this process all the same.
-            tracing::warn!(%error, "A hold could not be stored");
+            tracing::warn!(%error, "A hold could not be stored: {error}");
         }
     }
 }

@@ -25,6 +25,8 @@ pub struct Setup {
     pub api: ApiConfig,
     /// The mirror's file.
     pub database: PathBuf,
+    /// The most custom fields of each object that have an index.
+    pub custom_indexes: u32,
     /// What may be spent.
     pub limits: Limits,
     /// How runs behave.
@@ -53,6 +55,7 @@ impl Setup {
             },
             api,
             database: config.database.clone(),
+            custom_indexes: config.custom_indexes,
             limits: limits(&config.budget),
             schedule: config
                 .sync
@@ -60,6 +63,14 @@ impl Setup {
                 .clone()
                 .map(|cron| (cron, config.sync.time_zone.clone())),
         })
+    }
+
+    /// Opens the mirror for writing, makes it if there is none.
+    ///
+    /// # Errors
+    /// When the file is not to be had.
+    pub fn store(&self) -> Result<Store, StoreError> {
+        Store::open_indexing(&self.database, self.custom_indexes)
     }
 
     /// The engine for this setup on an open mirror, and the purse that it spends from.

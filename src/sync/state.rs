@@ -146,7 +146,8 @@ impl Identity {
     pub const ENTRY: &'static str = "identity";
 }
 
-/// What the key could not read when it was last tried: the scope that is missing, by resource.
+/// What the key could not do when it was last tried: the scope that is missing, by what it is missing for. That is a
+/// resource for reading, and the scope itself for writing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MissingScopes(pub BTreeMap<String, String>);
@@ -171,6 +172,29 @@ impl MissingScopes {
         }
         for (resource, scope) in skipped {
             now.0.insert(resource.word().into(), (*scope).into());
+        }
+        if now == known {
+            return Ok(());
+        }
+        batch.set_state(MissingScopes::ENTRY, &now)
+    }
+
+    /// Takes over what sending edits found: the scopes that were enough, and those that are missing.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn after_push(
+        batch: &Batch<'_>,
+        enough: &BTreeSet<&'static str>,
+        missing: &BTreeMap<Resource, &'static str>,
+    ) -> Result<(), StoreError> {
+        let known: MissingScopes = batch.state(MissingScopes::ENTRY)?.unwrap_or_default();
+        let mut now = known.clone();
+        for scope in enough {
+            now.0.remove(*scope);
+        }
+        for scope in missing.values() {
+            now.0.insert((*scope).into(), (*scope).into());
         }
         if now == known {
             return Ok(());

@@ -9,6 +9,7 @@ use super::{Pause, Report};
 use crate::budget::{Ledger, Limits};
 use crate::human;
 use crate::model::Instant;
+use crate::outbox::PushTally;
 use crate::store::RunOutcome;
 
 /// How a run went.
@@ -47,6 +48,8 @@ pub struct Summary {
     pub details_pending: u64,
     /// Values kept in `extra`, and items that cannot be mirrored.
     pub warnings: u64,
+    /// What became of local edits.
+    pub push: PushTally,
     /// Request units.
     pub ru: RuSummary,
     /// Why the run stopped early, if it did.
@@ -119,6 +122,7 @@ impl Summary {
             details_read: tally.details,
             details_pending: report.pending_details,
             warnings: tally.warnings,
+            push: report.push,
             ru: RuSummary {
                 spent: tally.ru.get(),
                 used: ran.ledger.used.get(),
@@ -170,6 +174,13 @@ impl Summary {
         self.details_read += earlier.details_read;
         self.warnings += earlier.warnings;
         self.ru.spent += earlier.ru.spent;
+        self.push = PushTally {
+            sent: self.push.sent + earlier.push.sent,
+            applied: self.push.applied + earlier.push.applied,
+            conflicts: self.push.conflicts + earlier.push.conflicts,
+            rejected: self.push.rejected + earlier.push.rejected,
+            waiting: self.push.waiting,
+        };
         for note in &earlier.notes {
             if !self.notes.contains(note) {
                 self.notes.push(note.clone());
@@ -198,18 +209,34 @@ impl Summary {
             .parse()
             .map(|at| format!(" until {} ({})", human::moment(at), human::when(at, now)))
             .unwrap_or_default();
-        let mut text = format!(
-            "{ended}\n  rows read  {}: {} new, {} changed, {} removed\n  details    {} read, {pending}\n  \
-             RU         {} spent; {} of {} left{refills}\n",
-            n(self.rows_read),
-            n(self.inserted),
-            n(self.updated),
-            n(self.removed),
-            n(self.details_read),
+        let mut text = format!("{ended}\n");
+        if self.kind != "push" {
+            text.push_str(&format!(
+                "  rows read  {}: {} new, {} changed, {} removed\n  details    {} read, {pending}\n",
+                n(self.rows_read),
+                n(self.inserted),
+                n(self.updated),
+                n(self.removed),
+                n(self.details_read),
+            ));
+        }
+        let push = &self.push;
+        if self.kind == "push" || *push != PushTally::default() {
+            text.push_str(&format!(
+                "  edits      {} applied, {} in conflict, {} rejected, {} waiting; {} sent\n",
+                n(push.applied),
+                n(push.conflicts),
+                n(push.rejected),
+                n(push.waiting),
+                human::counted(push.sent, "update", "updates"),
+            ));
+        }
+        text.push_str(&format!(
+            "  RU         {} spent; {} of {} left{refills}\n",
             n(self.ru.spent),
             n(self.ru.left),
             n(self.ru.limit),
-        );
+        ));
         if self.warnings > 0 {
             let values = human::counted(self.warnings, "value or item does", "values or items do");
             text.push_str(&format!(

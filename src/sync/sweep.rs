@@ -252,6 +252,8 @@ fn end_sweep(batch: &Batch<'_>, object: Object, finished: Instant) -> Result<(),
             walk: None,
         }
         .store(batch, object)?;
+    } else {
+        batch.recount(object)?;
     }
     if sweep.pages > 1 {
         Check::of_sweep(batch, object, sweep.pages)?;

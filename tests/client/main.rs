@@ -336,7 +336,8 @@ async fn a_stale_write_is_told_apart_and_not_repeated() {
         .patch(Object::Company, &id, "{}", &etag, "k")
         .await
         .unwrap_err();
-    assert_eq!((error.fate(), error.status()), (Fate::Rebase, Some(412)));
+    assert_eq!((error.why.fate(), error.why.status()), (Fate::Rebase, Some(412)));
+    assert!(!error.unanswered, "a refusal leaves no doubt");
     assert!(scene.first_lines()[0].starts_with("PATCH /v1/companies/c1 "));
 }
 

@@ -1,0 +1,219 @@
+//! Which request comes next for a record, and its body: pure.
+//!
+//! # Always true
+//! - Edits of one record go strictly in order. One that is being sent, or that is in conflict, holds every later edit of
+//!   the same record, whatever columns they touch: whoever decides about a conflict finds the later edits still there,
+//!   and nothing overtakes.
+//! - Edits that wait behind each other become one request, whose value for a column is the last one wanted. An edit that
+//!   the service refused together with others goes alone.
+//! - A request holds at most 100 custom keys, and nothing that the service would refuse as far as can be known here.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::check;
+use super::rebase::{self, Standing, Verdict};
+use super::state;
+use crate::model::{Edit, EditState, Editable, EditedFields, Etag, Object};
+
+/// What the mirror has of a record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Held {
+    /// The record's version.
+    pub etag: Option<Etag>,
+    /// Whether the detail is of that version too.
+    pub details_current: bool,
+    /// The columns that were asked for and exist.
+    pub values: BTreeMap<String, Value>,
+}
+
+/// What is to be done next for a record.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Nothing: no edit waits, or what is in front has to be decided first.
+    Rest,
+    /// The record has to be read: what the mirror has is not enough to decide.
+    Read,
+    /// This edit's request is fixed: it is sent again, or what became of it is found out.
+    Resume(i64),
+    /// The service has what this edit wants.
+    Settled(i64),
+    /// The service will not take this edit.
+    Refuse(i64, String),
+    /// Somebody else changed what this edit changes.
+    Conflict(i64),
+    /// The record is not here.
+    Gone(i64),
+    /// A new request for these edits, the first of which carries the others.
+    Send(Request),
+}
+
+/// A request to be fixed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// The edits, in order.
+    pub edits: Vec<i64>,
+    /// The body.
+    pub body: String,
+    /// The version that it replaces.
+    pub if_match: Etag,
+}
+
+/// Decides what comes next, from the record's open edits in order. `custom` says whether custom values may be written,
+/// as far as is known.
+pub fn next(
+    object: Object,
+    edits: &[Edit],
+    held: Option<&Held>,
+    editable: &BTreeMap<String, Editable>,
+    custom: bool,
+) -> Step {
+    let mut edits = edits.iter().filter(|edit| edit.merged_into.is_none());
+    let Some(first) = edits.next() else { return Step::Rest };
+    match first.state {
+        EditState::Sending => return Step::Resume(first.id),
+        EditState::Queued => {}
+        _ => return Step::Rest,
+    }
+    let Some(held) = held else { return Step::Gone(first.id) };
+    if held.etag.is_none() || !held.details_current && needs_detail(first, editable) {
+        return Step::Read;
+    }
+    if let Err(why) = sendable(object, &first.fields, editable) {
+        return Step::Refuse(first.id, why);
+    }
+    let standings = rebase::standings(&first.fields, editable, &held.values);
+    match rebase::verdict(&standings, rebase::Evidence::default()) {
+        Verdict::Applied => return Step::Settled(first.id),
+        Verdict::Conflict => return Step::Conflict(first.id),
+        Verdict::Anew => {}
+    }
+    if !custom && has_custom(&first.fields, editable) {
+        return Step::Rest;
+    }
+    let mut group = vec![first.id];
+    let mut wanted = first.fields.clone();
+    let alone = |edit: &Edit| edit.status.is_some_and(state::is_refusal_of_content);
+    if !alone(first) {
+        for edit in edits {
+            let fits = edit.state == EditState::Queued
+                && !alone(edit)
+                && (held.details_current || !needs_detail(edit, editable))
+                && (custom || !has_custom(&edit.fields, editable))
+                && sendable(object, &edit.fields, editable).is_ok();
+            let Some(together) = fits.then(|| joined(&wanted, &edit.fields, editable, held)).flatten() else {
+                break;
+            };
+            if sendable(object, &together, editable).is_err() {
+                break;
+            }
+            group.push(edit.id);
+            wanted = together;
+        }
+    }
+    let submitted = wanted.iter().filter(|(column, (before, after))| {
+        let now = held.values.get(*column).unwrap_or(&Value::Null);
+        rebase::standing(editable.get(*column), (before, after), now) != Standing::Ours
+    });
+    let submitted = submitted.map(|(column, (_, after))| (column.as_str(), after));
+    match (body(object, submitted, editable), &held.etag) {
+        (Ok(body), Some(etag)) => Step::Send(Request {
+            edits: group,
+            body,
+            if_match: etag.clone(),
+        }),
+        // Together they undo each other: the first goes alone.
+        _ if group.len() > 1 => next(object, std::slice::from_ref(first), Some(held), editable, custom),
+        (Err(why), _) => Step::Refuse(first.id, why),
+        (Ok(_), None) => Step::Read,
+    }
+}
+
+/// Several edits as one: each column from what it was before the first to what the last wants. `None` where an edit was
+/// made on other values than those in front of it leave.
+fn joined(
+    wanted: &EditedFields,
+    more: &EditedFields,
+    editable: &BTreeMap<String, Editable>,
+    held: &Held,
+) -> Option<EditedFields> {
+    let mut joined = wanted.clone();
+    for (column, (before, after)) in more {
+        let field = editable.get(column);
+        let first_before = match wanted.get(column) {
+            Some((first, last)) if rebase::same(field, before, first) || rebase::same(field, before, last) => {
+                first.clone()
+            }
+            Some(_) => return None,
+            None => {
+                let now = held.values.get(column).unwrap_or(&Value::Null);
+                if rebase::standing(field, (before, after), now) == Standing::Theirs {
+                    return None;
+                }
+                before.clone()
+            }
+        };
+        joined.insert(column.clone(), (first_before, after.clone()));
+    }
+    Some(joined)
+}
+
+/// The edited fields of several edits of one request: each column from before the first to the last.
+pub fn union<'a>(edits: impl IntoIterator<Item = &'a Edit>) -> EditedFields {
+    let mut fields = EditedFields::new();
+    for (column, (before, after)) in edits.into_iter().flat_map(|edit| &edit.fields) {
+        fields
+            .entry(column.clone())
+            .and_modify(|(_, last)| last.clone_from(after))
+            .or_insert_with(|| (before.clone(), after.clone()));
+    }
+    fields
+}
+
+fn needs_detail(edit: &Edit, editable: &BTreeMap<String, Editable>) -> bool {
+    edit.fields
+        .keys()
+        .any(|column| editable.get(column).is_some_and(Editable::detail_only))
+}
+
+fn has_custom(fields: &EditedFields, editable: &BTreeMap<String, Editable>) -> bool {
+    fields
+        .keys()
+        .any(|column| editable.get(column).is_some_and(|field| field.key().is_some()))
+}
+
+/// Whether the service can take these values, as far as can be known here.
+fn sendable(object: Object, fields: &EditedFields, editable: &BTreeMap<String, Editable>) -> Result<(), String> {
+    let values = fields.iter().map(|(column, (_, after))| (column.as_str(), after));
+    body(object, values, editable).map(drop)
+}
+
+/// The body that gives these columns these values.
+///
+/// # Errors
+/// Why the service would not take it, in a sentence.
+pub fn body<'a>(
+    object: Object,
+    values: impl Iterator<Item = (&'a str, &'a Value)>,
+    editable: &BTreeMap<String, Editable>,
+) -> Result<String, String> {
+    let (mut body, mut custom) = (Map::new(), Map::new());
+    for (column, value) in values {
+        let field = editable
+            .get(column)
+            .ok_or_else(|| format!("`{column}` cannot be edited: no writable field has this column now"))?;
+        let wire = check::field(field, value).map_err(|refusal| refusal.to_string())?;
+        let members = if field.key().is_some() { &mut custom } else { &mut body };
+        members.insert(field.wire().into(), wire);
+    }
+    if !custom.is_empty() {
+        body.insert("customFields".into(), custom.into());
+    }
+    check::body(object, &body).map_err(|refusal| refusal.to_string())?;
+    Ok(Value::from(body).to_string())
+}
+
+#[cfg(test)]
+#[path = "body_tests.rs"]
+mod tests;

@@ -1,0 +1,51 @@
+//! Idempotency keys: 128 random bits each, so that no two logical updates of a workspace ever share one.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Where keys come from: the system's randomness, or a test's own numbers.
+#[derive(Clone)]
+pub struct Keys(Arc<dyn Fn() -> u128 + Send + Sync>);
+
+impl Keys {
+    /// Keys of the system's randomness.
+    pub fn system() -> Keys {
+        Keys::from_source(|| {
+            let mut bytes = [0; 16];
+            match getrandom::fill(&mut bytes) {
+                Ok(()) => u128::from_be_bytes(bytes),
+                // A system without randomness: what is left is as unlike as a program can make it.
+                Err(_) => fastrand::u128(..),
+            }
+        })
+    }
+
+    /// Keys of this source.
+    pub fn from_source(source: impl Fn() -> u128 + Send + Sync + 'static) -> Keys {
+        Keys(Arc::new(source))
+    }
+
+    /// A new key.
+    pub fn make(&self) -> String {
+        format!("{:032x}", (self.0)())
+    }
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Keys")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_32_digits_of_their_source() {
+        assert_eq!(Keys::from_source(|| 255).make(), format!("{:0>32}", "ff"));
+        let keys = Keys::system();
+        assert_ne!(keys.make(), keys.make());
+        assert_eq!(keys.make().len(), 32);
+    }
+}

@@ -1,0 +1,487 @@
+//! Edits made in SQL: what an UPDATE of a view queues, what it refuses and how it says so, in the shell that people have.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
+
+mod support;
+
+use crm_mirror::model::{Clock, DataType, Object};
+use crm_mirror::outbox::typed::Given;
+use crm_mirror::outbox::{self, EditRequest, Source};
+use crm_mirror::sandbox::{NewField, World};
+use crm_mirror::store::Store;
+use serde_json::{Value, json};
+use support::{Crm, Mirror, noon, shell};
+
+const CONTACT: Object = Object::Contact;
+
+/// Two contacts and a company with a field of every type, one that is read-only, one that is required, one archived.
+fn world() -> World {
+    let mut world = World::new(noon());
+    for object in Object::ALL {
+        for data_type in DataType::ALL {
+            let key = data_type.wire().to_lowercase();
+            world.define(NewField::new(object, &key, data_type).options(&["x=Ex", "y", "it's"]));
+        }
+        world.define(NewField::new(object, "fixed", DataType::ShortText).read_only());
+        world.define(NewField::new(object, "must", DataType::ShortText));
+        world.redefine(object, "must", |field| field.required = true);
+        world.define(NewField::new(object, "old", DataType::ShortText));
+        world.archive(object, "old");
+    }
+    let custom = json!({"short_text": "s", "decimal": "1.50", "must": "m", "multi_select": ["x"], "boolean": true,
+                        "datetime": "2026-01-02T03:04:05.000Z"});
+    for id in ["a", "b"] {
+        world.create(
+            CONTACT,
+            &json!({"id": id, "name": "Ann", "position": "CEO", "notes": "old", "email": "a@x.com", "customFields": custom}),
+        );
+    }
+    world.create(
+        Object::Company,
+        &json!({"id": "p", "name": "Acme", "industry": "Food", "customFields": custom}),
+    );
+    world
+}
+
+async fn mirrored(world: World) -> (Crm, Mirror) {
+    let crm = Crm::serve(world).await;
+    let mut mirror = Mirror::empty();
+    mirror.settings.write_back = true;
+    mirror.sync(&crm).await;
+    (crm, mirror)
+}
+
+/// Runs a statement as a person would, in the machine's own shell. The SQLite that is built in must say the same.
+fn edit(mirror: &Mirror, sql: &str) -> Result<(), String> {
+    let mut conn = rusqlite::Connection::open(&mirror.path).unwrap();
+    let tx = conn.transaction().unwrap();
+    let built_in = tx.execute_batch(sql).map_err(|e| e.to_string());
+    if !shell::is_there() {
+        tx.commit().unwrap();
+        return built_in;
+    }
+    tx.rollback().unwrap();
+    let in_shell = shell::write(&mirror.path, sql).map(|out| assert_eq!(out, "", "{sql}"));
+    match (&in_shell, &built_in) {
+        (Ok(()), Ok(())) => {}
+        (Err(shell), Err(built_in)) => {
+            let built_in = built_in.split(" in UPDATE").next().unwrap();
+            assert!(shell.contains(built_in), "{shell}; {built_in}");
+        }
+        differ => panic!("{sql}: {differ:?}"),
+    }
+    in_shell
+}
+
+/// The edits in the outbox: record and fields.
+fn queued(mirror: &Mirror) -> Vec<(String, Value)> {
+    let conn = mirror.read();
+    let mut stmt = conn
+        .prepare("SELECT record_id, fields FROM outbox ORDER BY id")
+        .unwrap();
+    stmt.query_map([], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))
+        .unwrap()
+        .map(Result::unwrap)
+        .map(|(id, fields)| (id, serde_json::from_str(&fields).unwrap()))
+        .collect()
+}
+
+#[tokio::test]
+async fn an_update_queues_one_edit_with_what_changed_and_the_first_line_of_its_trail() {
+    let (_crm, mirror) = mirrored(world()).await;
+    edit(
+        &mirror,
+        "UPDATE contacts_full SET position = 'CTO', notes = 'new', cf_short_text = 's', cf_decimal = '12.50',
+         cf_boolean = 0, cf_integer = 7, cf_date = '2024-02-29', cf_datetime = '2026-01-02T05:04:05.1+02:00',
+         cf_single_select = 'it''s', cf_multi_select = '[ \"y\", \"x\" ]', cf_long_text = 'a\"b' WHERE id = 'a'",
+    )
+    .unwrap();
+    let fields = json!({
+        "position": ["CEO", "CTO"], "notes": ["old", "new"], "cf_decimal": ["1.50", "12.50"], "cf_boolean": [1, 0],
+        "cf_integer": [null, 7], "cf_date": [null, "2024-02-29"],
+        "cf_datetime": ["2026-01-02T03:04:05.000000Z", "2026-01-02T03:04:05.100000Z"],
+        "cf_single_select": [null, "it's"], "cf_multi_select": ["[\"x\"]", "[\"y\",\"x\"]"],
+        "cf_long_text": [null, "a\"b"],
+    });
+    assert_eq!(queued(&mirror), [("a".to_string(), fields)]);
+    assert_eq!(
+        mirror.one("SELECT concat_ws('|', object_type, state, source, attempts, base_etag = (SELECT etag FROM contacts WHERE id = 'a'), body IS NULL) FROM outbox"),
+        "'contact|queued|sql|0|1|1'"
+    );
+    let form =
+        "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9][0-9][0-9][0-9][0-9][0-9]Z";
+    assert_eq!(mirror.one(&format!("SELECT queued_at GLOB '{form}' FROM outbox")), "1");
+    assert_eq!(
+        mirror.one(
+            "SELECT concat_ws('|', e.outbox_id = o.id, e.at = o.queued_at, e.from_state IS NULL, e.to_state, e.why)
+             FROM outbox_events AS e, outbox AS o"
+        ),
+        "'1|1|1|queued|changed with SQL'"
+    );
+    assert_eq!(
+        mirror.one(
+            "SELECT group_concat(concat_ws('|', edit_id, object_type, record_id, name, column_name, before, after, theirs IS NULL,
+                                           state, since = (SELECT queued_at FROM outbox)), char(10))
+             FROM (SELECT * FROM pending_edits WHERE column_name IN ('position', 'cf_decimal', 'cf_multi_select')
+                   ORDER BY column_name)"
+        ),
+        "'1|contact|a|Ann|cf_decimal|1.50|12.50|1|queued|1\n\
+         1|contact|a|Ann|cf_multi_select|[\"x\"]|[\"y\",\"x\"]|1|queued|1\n\
+         1|contact|a|Ann|position|CEO|CTO|1|queued|1'"
+    );
+    // The view shows the service's truth until the edit is applied there.
+    assert_eq!(mirror.one("SELECT position FROM contacts_full WHERE id = 'a'"), "'CEO'");
+}
+
+#[tokio::test]
+async fn a_statement_over_many_rows_makes_an_edit_of_each_that_changes() {
+    let (_crm, mirror) = mirrored(world()).await;
+    edit(&mirror, "UPDATE contacts_full SET position = 'CTO' WHERE name = 'Ann'").unwrap();
+    assert_eq!(
+        queued(&mirror).iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(),
+        ["a", "b"]
+    );
+    edit(
+        &mirror,
+        "UPDATE contacts_full SET position = CASE id WHEN 'b' THEN 'COO' ELSE position END",
+    )
+    .unwrap();
+    assert_eq!(
+        queued(&mirror)[2..],
+        [("b".to_string(), json!({"position": ["CEO", "COO"]}))]
+    );
+    assert_eq!(mirror.count("outbox_events"), 3);
+    edit(
+        &mirror,
+        "UPDATE companies_full SET industry = upper(industry), cf_boolean = FALSE",
+    )
+    .unwrap();
+    assert_eq!(
+        queued(&mirror)[3..],
+        [(
+            "p".to_string(),
+            json!({"industry": ["Food", "FOOD"], "cf_boolean": [1, 0]})
+        )]
+    );
+    // One row that is refused takes the whole statement back.
+    let refused = edit(
+        &mirror,
+        "UPDATE contacts_full SET cf_integer = CASE id WHEN 'b' THEN 'x' ELSE 1 END",
+    );
+    assert!(refused.unwrap_err().contains("cf_integer"), "names the column");
+    assert_eq!((mirror.count("outbox"), mirror.count("outbox_events")), (4, 4));
+}
+
+#[tokio::test]
+async fn what_changes_nothing_queues_nothing_and_empty_values_clear() {
+    let (_crm, mirror) = mirrored(world()).await;
+    for nothing in [
+        "position = position, notes = notes, cf_multi_select = cf_multi_select, name = name, synced_at = synced_at",
+        "position = 'CEO', cf_boolean = 1, cf_decimal = '1.50'",
+        "cf_multi_select = '[\"x\" ]', cf_datetime = '2026-01-02T03:04:05Z'",
+        "cf_long_text = '', cf_single_select = '', cf_integer = NULL",
+    ] {
+        edit(&mirror, &format!("UPDATE contacts_full SET {nothing} WHERE id = 'a'")).unwrap();
+        assert_eq!(queued(&mirror), [], "{nothing}");
+    }
+    for (set, fields) in [
+        (
+            "position = NULL, notes = ''",
+            json!({"position": ["CEO", null], "notes": ["old", ""]}),
+        ),
+        ("cf_short_text = ''", json!({"cf_short_text": ["s", null]})),
+        ("cf_multi_select = '[]'", json!({"cf_multi_select": ["[\"x\"]", null]})),
+        (
+            "cf_multi_select = json_array('y')",
+            json!({"cf_multi_select": ["[\"x\"]", "[\"y\"]"]}),
+        ),
+        ("cf_integer = '5'", json!({"cf_integer": [null, 5]})),
+        ("cf_decimal = 12.5", json!({"cf_decimal": ["1.50", "12.5"]})),
+    ] {
+        edit(&mirror, &format!("UPDATE contacts_full SET {set} WHERE id = 'a'")).unwrap();
+        assert_eq!(queued(&mirror).pop(), Some(("a".to_string(), fields)), "{set}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_edited_is_refused_by_the_name_of_its_column_and_why() {
+    let (_crm, mirror) = mirrored(world()).await;
+    for (set, told) in [
+        ("name = 'x'", "name is read-only at the service"),
+        ("id = 'x'", "id is read-only at the service"),
+        ("email = NULL", "email is read-only at the service"),
+        ("etag = 'x'", "etag is read-only at the service"),
+        (
+            "position = 'x', qualification = 1",
+            "qualification is read-only at the service",
+        ),
+        ("notes_at = 'x'", "notes_at is read-only at the service"),
+        ("cf_fixed = 'x'", "cf_fixed is not writable by its definition"),
+        (
+            "cf_decimal_num = 1",
+            "cf_decimal_num is derived here: change cf_decimal",
+        ),
+        (
+            "details_current = 0",
+            "details_current is derived here and cannot be changed",
+        ),
+        ("owner_name = 'x'", "owner_name is derived here and cannot be changed"),
+        ("extra = '{}'", "extra is derived here and cannot be changed"),
+        ("cf_old = 'x'", "no such column: cf_old"),
+        ("position = x'41'", "position takes text; NULL clears it"),
+        (
+            "cf_short_text = printf('%256d', 1)",
+            "cf_short_text takes text of at most 255 characters; NULL clears it",
+        ),
+        (
+            "cf_must = NULL",
+            "cf_must takes text of at most 255 characters; it cannot be cleared",
+        ),
+        (
+            "cf_must = ''",
+            "cf_must takes text of at most 255 characters; it cannot be cleared",
+        ),
+        (
+            "cf_long_text = printf('%10001d', 1)",
+            "cf_long_text takes text of at most 10000 characters",
+        ),
+        ("cf_integer = 1.5", "cf_integer takes a whole number"),
+        ("cf_integer = 9223372036854775808", "cf_integer takes a whole number"),
+        ("cf_integer = 'many'", "cf_integer takes a whole number"),
+        ("cf_integer = 9e999", "cf_integer takes a whole number"),
+        ("cf_decimal = '1e3'", "cf_decimal takes a decimal as text"),
+        (
+            "cf_decimal = '100000000000000000000'",
+            "cf_decimal takes a decimal as text",
+        ),
+        ("cf_decimal = '0.12345678901'", "cf_decimal takes a decimal as text"),
+        ("cf_decimal = '1.'", "cf_decimal takes a decimal as text"),
+        ("cf_decimal = ''", "cf_decimal takes a decimal as text"),
+        ("cf_boolean = 2", "cf_boolean takes 0 or 1"),
+        ("cf_boolean = 'true'", "cf_boolean takes 0 or 1"),
+        ("cf_date = '2023-02-29'", "cf_date takes a real date"),
+        ("cf_date = 'now'", "cf_date takes a real date"),
+        ("cf_date = '2024-02-29T00:00:00Z'", "cf_date takes a real date"),
+        (
+            "cf_datetime = '2026-01-02T03:04:05'",
+            "cf_datetime takes a timestamp with a time zone",
+        ),
+        (
+            "cf_datetime = '2026-01-02T24:00:00Z'",
+            "cf_datetime takes a timestamp with a time zone",
+        ),
+        (
+            "cf_datetime = '2026-02-30T03:04:05Z'",
+            "cf_datetime takes a timestamp with a time zone",
+        ),
+        (
+            "cf_datetime = '2026-13-45T99:99:99.000000Z'",
+            "cf_datetime takes a timestamp with a time zone",
+        ),
+        ("cf_datetime = ''", "cf_datetime takes a timestamp with a time zone"),
+        (
+            "cf_single_select = 'Ex'",
+            "cf_single_select takes the value of one of its options",
+        ),
+        ("cf_multi_select = ''", "cf_multi_select takes a JSON array"),
+        ("cf_multi_select = 'x'", "cf_multi_select takes a JSON array"),
+        ("cf_multi_select = '\"x\"'", "cf_multi_select takes a JSON array"),
+        (
+            "cf_multi_select = '[\"x\", \"w\"]'",
+            "cf_multi_select takes a JSON array",
+        ),
+        ("cf_multi_select = '[1]'", "cf_multi_select takes a JSON array"),
+        (
+            "cf_multi_select = (WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 101)
+             SELECT json_group_array('x') FROM n)",
+            "cf_multi_select takes a JSON array of at most 100",
+        ),
+    ] {
+        let refused = edit(&mirror, &format!("UPDATE contacts_full SET {set} WHERE id = 'a'"));
+        let refused = refused.expect_err(set);
+        assert!(refused.contains(told), "{set}: {refused}");
+        assert_eq!((mirror.count("outbox"), mirror.count("outbox_events")), (0, 0), "{set}");
+    }
+    for (sql, told) in [
+        (
+            "UPDATE companies_full SET industry = ' ' || char(160, 9)",
+            "industry takes text with a character",
+        ),
+        (
+            "UPDATE companies_full SET notes = 'x'",
+            "notes is read-only at the service",
+        ),
+        (
+            "UPDATE companies_full SET revenue_num = 1",
+            "revenue_num is derived here: change revenue",
+        ),
+        (
+            "INSERT INTO contacts_full (id) VALUES ('n')",
+            "a contact cannot be made here",
+        ),
+        (
+            "DELETE FROM companies_full WHERE id = 'p'",
+            "a company cannot be removed here",
+        ),
+    ] {
+        let refused = edit(&mirror, sql).expect_err(sql);
+        assert!(refused.contains(told), "{sql}: {refused}");
+    }
+    assert_eq!(mirror.count("outbox"), 0);
+    assert_eq!(mirror.count("companies"), 1);
+}
+
+#[tokio::test]
+async fn nothing_is_queued_while_writing_back_is_off_and_the_error_says_how_to_turn_it_on() {
+    let (crm, mut mirror) = mirrored(world()).await;
+    mirror.settings.write_back = false;
+    mirror.sync(&crm).await;
+    let change = "UPDATE contacts_full SET position = 'CTO' WHERE id = 'a'";
+    let refused = edit(&mirror, change).unwrap_err();
+    assert!(refused.contains("set enabled = true below [write_back]"), "{refused}");
+    assert_eq!(mirror.count("outbox"), 0);
+    mirror.settings.write_back = true;
+    mirror.sync(&crm).await;
+    edit(&mirror, change).unwrap();
+    assert_eq!(mirror.count("outbox"), 1);
+}
+
+#[tokio::test]
+async fn what_only_details_carry_is_edited_on_the_version_that_was_seen() {
+    let (crm, mut mirror) = mirrored(world()).await;
+    let seen = mirror.one("SELECT etag FROM contact_details WHERE contact_id = 'a'");
+    crm.wait(600);
+    crm.sandbox
+        .with_world(|world| world.edit(CONTACT, "a", &json!({"notes": "newer", "position": "CIO"})));
+    mirror.settings.details = false;
+    mirror.sync(&crm).await;
+    let current = mirror.one("SELECT etag FROM contacts WHERE id = 'a'");
+    assert_ne!(current, seen);
+    for set in ["position = 'x'", "position = 'x', notes = 'x'", "cf_long_text = 'x'"] {
+        edit(&mirror, &format!("UPDATE contacts_full SET {set} WHERE id = 'a'")).unwrap();
+    }
+    let base = |id: i64| mirror.one(&format!("SELECT base_etag FROM outbox WHERE id = {id}"));
+    assert_eq!([base(1), base(2), base(3)], [current, seen.clone(), seen]);
+}
+
+#[tokio::test]
+async fn fifteen_hundred_fields_can_be_edited_in_a_stock_shell() {
+    let fields = 1500;
+    let mut world = World::new(noon());
+    for n in 0..fields {
+        let data_type = [DataType::ShortText, DataType::MultiSelect, DataType::DateTime][n % 3];
+        world.define(NewField::new(CONTACT, &format!("f{n:04}"), data_type).options(&["a", "b"]));
+    }
+    world.create(CONTACT, &json!({"id": "ct", "customFields": {"f0000": "x"}}));
+    let (_crm, mirror) = mirrored(world).await;
+    edit(
+        &mirror,
+        "UPDATE contacts_full SET cf_f0000 = 'y', cf_f1498 = '[\"b\"]', cf_f1499 = '2026-01-02T03:04:05Z'",
+    )
+    .unwrap();
+    let fields = json!({"cf_f0000": ["x", "y"], "cf_f1498": [null, "[\"b\"]"],
+                        "cf_f1499": [null, "2026-01-02T03:04:05.000000Z"]});
+    assert_eq!(queued(&mirror), [("ct".to_string(), fields)]);
+    let refused = edit(&mirror, "UPDATE contacts_full SET cf_f1498 = '[\"c\"]'").unwrap_err();
+    assert!(refused.contains("cf_f1498 takes a JSON array"), "{refused}");
+    let set = |count: usize| {
+        let sets: Vec<String> = (0..count).map(|n| format!("cf_f{:04} = 'v'", n * 3)).collect();
+        format!("UPDATE contacts_full SET {}", sets.join(", "))
+    };
+    edit(&mirror, &set(100)).unwrap();
+    let refused = edit(&mirror, &set(101)).unwrap_err();
+    assert!(refused.contains("at most 100 custom fields"), "{refused}");
+    assert_eq!(mirror.count("outbox"), 2);
+    assert_eq!(mirror.one("PRAGMA integrity_check"), "'ok'");
+}
+
+#[tokio::test]
+async fn hostile_keys_and_ids_are_edited_like_any_other() {
+    let mut world = World::new(noon());
+    let keys = ["x'); DROP TABLE outbox; --", "a\"b", "$.a", "line\nbreak"];
+    let id = "x'; DELETE FROM contacts; --\"";
+    for key in keys {
+        world.define(NewField::new(CONTACT, key, DataType::SingleSelect).options(&["'\"", "b"]));
+    }
+    world.create(CONTACT, &json!({"id": id, "name": "Eve"}));
+    let (_crm, mirror) = mirrored(world).await;
+    edit(
+        &mirror,
+        "UPDATE contacts_full SET cf_x____drop_table_outbox____ = '''\"', cf_a_b = 'b', cf___a = 'b', cf_line_break = 'b'",
+    )
+    .unwrap();
+    let one = json!([null, "b"]);
+    let fields =
+        json!({"cf_x____drop_table_outbox____": [null, "'\""], "cf_a_b": one, "cf___a": one, "cf_line_break": one});
+    assert_eq!(queued(&mirror), [(id.to_string(), fields)]);
+    assert_eq!(mirror.count("contacts"), 1);
+}
+
+#[tokio::test]
+async fn a_text_that_is_no_text_hides_no_other_edit() {
+    let (crm, mirror) = mirrored(world()).await;
+    edit(
+        &mirror,
+        "UPDATE contacts_full SET notes = CAST(x'61ff62' AS TEXT) WHERE id = 'a'",
+    )
+    .unwrap();
+    edit(&mirror, "UPDATE contacts_full SET position = 'CTO' WHERE id = 'b'").unwrap();
+    mirror.sync(&crm).await;
+    let there = crm.sandbox.with_world(|world| world.detail_json(CONTACT, "b")).unwrap();
+    assert_eq!(there["position"], json!("CTO"));
+    assert_eq!(
+        mirror.one("SELECT state FROM outbox WHERE record_id = 'b'"),
+        "'applied'"
+    );
+}
+
+/// The daemon's way into the outbox: through the writer, in its own transaction.
+#[tokio::test]
+async fn an_edit_through_the_writer_is_judged_and_queued_like_any_other() {
+    let (crm, mirror) = mirrored(world()).await;
+    let request = |changes: &[(&str, Value)]| EditRequest {
+        object: CONTACT,
+        record: "a".into(),
+        changes: changes
+            .iter()
+            .map(|(name, value)| (name.to_string(), Given::Json(value.clone())))
+            .collect(),
+        if_match: None,
+    };
+    let (good, bad) = (
+        request(&[
+            ("position", json!("CTO")),
+            ("cf_boolean", json!(false)),
+            ("cf_short_text", json!("s")),
+        ]),
+        request(&[("cf_boolean", json!(0))]),
+    );
+    let store = Store::open(&mirror.path).unwrap();
+    let now = crm.clock.now();
+    let (queued, refused) = store
+        .write_durably(move |batch| {
+            let queue = |request| outbox::queue(batch.connection(), request, Source::Socket, now);
+            Ok((queue(&good), queue(&bad)))
+        })
+        .await
+        .unwrap();
+    store.close().await;
+    assert_eq!(queued.unwrap().0, Some(1));
+    assert!(
+        refused
+            .unwrap_err()
+            .to_string()
+            .contains("`cf_boolean` takes 1 (true) or 0 (false)")
+    );
+    assert_eq!(
+        self::queued(&mirror),
+        [(
+            "a".to_string(),
+            json!({"position": ["CEO", "CTO"], "cf_boolean": [1, 0]})
+        )]
+    );
+    assert_eq!(
+        mirror.one("SELECT concat_ws('|', source, queued_at, why) FROM outbox, outbox_events"),
+        format!("'socket|{now}|changed through the control socket'")
+    );
+}
