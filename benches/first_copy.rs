@@ -1,7 +1,7 @@
 //! How fast the mirror is, as ratios to a straight-line program that does nothing but fetch, parse and write.
 //!
 //! `cargo bench --bench first_copy` shows everything in one run; after `--` come `--rows N` (100,000), `--rounds N` (5),
-//! and `--only copy|memory|resync|changes|slices`. Rounds are interleaved and medians are shown, so that what else the
+//! and `--only copy|memory|resync|changes|slices|indexes`. Rounds are interleaved and medians are shown, so that what else the
 //! machine does falls on all sides alike: only the ratios mean something. Each run is a process of its own, and so is
 //! the service that they ask. Where cargo only tries whether benches run, everything is small.
 
@@ -9,6 +9,7 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
+use crm_mirror::store::MOST_INDEXED;
 use support::child::{self, Service};
 use support::{Measured, Outcome, engine, median, service, straight_line};
 
@@ -26,6 +27,8 @@ const LEAST_SLICES: f64 = 3.5;
 const MOST_SLICES_RU: f64 = 0.02;
 /// How long every answer takes where slices are measured.
 const LATENCY_MS: u64 = 50;
+/// How many custom indexes are kept where their cost is measured; the last is more than there are fields.
+const INDEXED: [&str; 4] = ["0", "4", "8", "30"];
 /// Records of a run of changes.
 const CHANGED: usize = 1000;
 
@@ -51,10 +54,11 @@ fn run(role: &str, base_url: &str, path: &Path, extra: &[&str]) -> Outcome<Measu
     };
     let runtime = builder.enable_all().build()?;
     let walkers = || -> Outcome<u32> { Ok(extra.first().copied().unwrap_or("1").parse()?) };
+    let indexed = extra.get(1).map_or(Ok(MOST_INDEXED), |most| most.parse())?;
     match role {
         "straight" => runtime.block_on(straight_line::run(base_url, path, extra.first().copied())),
-        "sync" => runtime.block_on(engine::run(base_url, path, false, walkers()?)),
-        "resync" => runtime.block_on(engine::run(base_url, path, true, walkers()?)),
+        "sync" => runtime.block_on(engine::run(base_url, path, false, walkers()?, indexed)),
+        "resync" => runtime.block_on(engine::run(base_url, path, true, walkers()?, indexed)),
         _ => Err(format!("`{role}` is no run").into()),
     }
 }
@@ -120,6 +124,9 @@ fn measure(wanted: &Wanted) -> Outcome<()> {
     }
     if wanted.wants("slices") {
         slices(wanted, dir.path())?;
+    }
+    if wanted.wants("indexes") {
+        indexes(wanted, dir.path())?;
     }
     Ok(())
 }
@@ -250,6 +257,34 @@ fn slices(wanted: &Wanted, dir: &Path) -> Outcome<()> {
     verdict("more RU, %", more * 100.0, more <= MOST_SLICES_RU, || {
         format!("at most {}", MOST_SLICES_RU * 100.0)
     });
+    Ok(())
+}
+
+/// What custom indexes cost, in a first copy and in a run of changes: each round makes a mirror with each number.
+fn indexes(wanted: &Wanted, dir: &Path) -> Outcome<()> {
+    let service = Service::start(wanted.rows)?;
+    let (mut copies, mut changes) = (vec![Vec::new(); INDEXED.len()], vec![Vec::new(); INDEXED.len()]);
+    for round in 0..wanted.rounds.max(1) {
+        let file = |most| dir.join(format!("indexed{round}-{most}.db"));
+        for (most, runs) in INDEXED.iter().zip(&mut copies) {
+            runs.push(child::run("sync", &service, &file(most), &["1", most])?);
+        }
+        service.touch(CHANGED)?;
+        for (most, runs) in INDEXED.iter().zip(&mut changes) {
+            runs.push(child::run("sync", &service, &file(most), &["1", most])?);
+            std::fs::remove_file(file(most))?;
+        }
+    }
+    println!("\nCustom indexes of {} contacts", wanted.rows);
+    for (n, most) in INDEXED.iter().enumerate() {
+        println!(
+            "  {most:>2} at most  first copy {:>7.3} s ({:.2} of that without)  {CHANGED} changes {:>7.3} s ({:.2} of that without)",
+            median(copies[n].iter().map(|run| run.seconds)),
+            paired(&copies[n], &copies[0]),
+            median(changes[n].iter().map(|run| run.seconds)),
+            paired(&changes[n], &changes[0]),
+        );
+    }
     Ok(())
 }
 

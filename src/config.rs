@@ -23,6 +23,7 @@ use jiff::tz::TimeZone;
 use crate::api::{ApiKey, BaseUrl};
 use crate::model::{Resource, Ru};
 
+pub use api_key::KeyPlace;
 pub use cron::Cron;
 pub use error::ConfigError;
 pub use layers::{Environment, Sources};
@@ -37,7 +38,7 @@ pub const DEFAULT_TOML: &str = include_str!("../config/default.toml");
 /// Every key there is, section by section.
 const KEYS: &[(&str, &[&str])] = &[
     ("api", &["base_url", "key_file", "concurrency", "timeout"]),
-    ("database", &["path"]),
+    ("database", &["path", "custom_indexes"]),
     ("budget", &["limit", "window", "charge_failed"]),
     (
         "sync",
@@ -47,6 +48,7 @@ const KEYS: &[(&str, &[&str])] = &[
             "audit_schedule",
             "sweep_schedule",
             "time_zone",
+            "jitter",
             "overlap",
             "details",
             "detail_max_age",
@@ -68,6 +70,8 @@ const YEAR: Duration = Duration::from_secs(366 * 86400);
 pub struct Config {
     /// `[database] path`: the mirror.
     pub database: PathBuf,
+    /// `[database] custom_indexes`: the most custom fields of each object that have an index.
+    pub custom_indexes: u32,
     /// `[budget]`.
     pub budget: BudgetConfig,
     /// `[sync]`.
@@ -123,6 +127,8 @@ pub struct SyncConfig {
     pub sweep_schedule: Option<Cron>,
     /// The zone of the schedules.
     pub time_zone: TimeZone,
+    /// How much later than the schedule a run may start.
+    pub jitter: Duration,
     /// How far a changes walk reads back.
     pub overlap: Duration,
     /// Whether details are read.
@@ -163,6 +169,7 @@ impl Config {
                 PathBuf::from(beside)
             });
         Ok(Config {
+            custom_indexes: layers.whole("database.custom_indexes", 0..=30)? as u32,
             budget: BudgetConfig {
                 limit: Ru::new(layers.whole("budget.limit", 1..=1_000_000_000_000)?),
                 window: layers.duration("budget.window", 60 * SECOND..=YEAR)?,
@@ -174,6 +181,7 @@ impl Config {
                 audit_schedule: layers.cron("sync.audit_schedule")?,
                 sweep_schedule: layers.cron("sync.sweep_schedule")?,
                 time_zone: layers.time_zone("sync.time_zone")?,
+                jitter: layers.duration("sync.jitter", Duration::ZERO..=HOUR)?,
                 overlap: layers.duration("sync.overlap", Duration::ZERO..=24 * HOUR)?,
                 details: layers.one_of("sync.details", &[("all", true), ("off", false)])?,
                 detail_max_age: layers.age("sync.detail_max_age")?,
@@ -199,6 +207,11 @@ impl Config {
         self.base_url.as_ref()
     }
 
+    /// Where the key is; reads nothing.
+    pub fn key_place(&self) -> KeyPlace {
+        self.key.place()
+    }
+
     /// What a client needs; reads the key.
     ///
     /// # Errors
@@ -206,10 +219,18 @@ impl Config {
     pub fn api(&self) -> Result<ApiConfig, ConfigError> {
         Ok(ApiConfig {
             base_url: self.base_url.clone().ok_or(ConfigError::NoBaseUrl)?,
-            key: self.key.read()?,
+            key: self.api_key()?,
             concurrency: self.concurrency,
             timeout: self.timeout,
         })
+    }
+
+    /// The key.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if there is none, or it cannot be read or is none.
+    pub fn api_key(&self) -> Result<ApiKey, ConfigError> {
+        self.key.read()
     }
 }
 

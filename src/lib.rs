@@ -8,8 +8,10 @@
 //! - [`store`]: the SQLite file, and the only room that speaks SQL to it. One writer; a page is one transaction.
 //! - [`sync`]: the decisions (pure) and the runs that carry them out: changes, sweeps, removals, details, audits.
 //! - [`outbox`]: local edits on their way to the service.
+//! - [`daemon`]: runs by the clock and on request, the control socket, systemd.
 //! - [`sandbox`]: the whole service as a local server, for demos, tests and trying things out.
-//! - [`config`] and [`cli`]: settings checked once, and a file per verb.
+//! - [`config`] and [`cli`]: settings checked once, and a file per verb. [`exit`] is the table of exit codes, [`human`] writes
+//!   numbers and times as people read them.
 //!
 //! # How a page travels
 //! A walk names a query; the client sends it once the ledger has it; the answer is decoded from its source text, so no
@@ -20,6 +22,9 @@ pub mod api;
 pub mod budget;
 pub mod cli;
 pub mod config;
+pub mod daemon;
+pub mod exit;
+pub mod human;
 pub mod model;
 pub mod outbox;
 pub mod sandbox;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crm_mirror::model::{DataType, Object};
 use crm_mirror::sandbox::{NewField, World};
-use crm_mirror::store::MOST_INDEXED;
+use crm_mirror::store::{MOST_INDEXED, Store};
 use serde_json::json;
 use support::{Crm, Mirror, noon, searched, shell};
 
@@ -69,6 +69,10 @@ fn plans(mirror: &Mirror, sql: &str) -> Vec<String> {
 
 fn indexes(mirror: &Mirror) -> String {
     mirror.one("SELECT group_concat(name, ' ') FROM (SELECT name FROM sqlite_schema WHERE name GLOB 'ix_*' ORDER BY 1)")
+}
+
+fn how_many(mirror: &Mirror) -> usize {
+    indexes(mirror).matches("ix_").count()
 }
 
 #[tokio::test]
@@ -219,6 +223,37 @@ async fn a_custom_fields_index_comes_and_goes_with_its_column() {
     sync().await;
     assert_eq!(indexes(&mirror), "'ix_contacts_cf_fee ix_contacts_cf_since_num'");
     assert_eq!(mirror.one("PRAGMA integrity_check"), "'ok'");
+}
+
+#[tokio::test]
+async fn as_many_custom_fields_have_an_index_as_the_last_setting_says() {
+    let (crm, mirror) = mirrored().await;
+    let all = indexes(&mirror);
+    for (most, there) in [(2, 2), (0, 0), (30, 3), (1, 1)] {
+        Store::open_indexing(&mirror.path, most).unwrap().close().await;
+        assert_eq!(how_many(&mirror), there, "{most}");
+        // The file remembers it, whatever the definitions do meanwhile.
+        crm.wait(7 * 3600);
+        crm.sandbox.with_world(|world| {
+            world.redefine(Object::Contact, "story", |field| field.label = format!("Story {most}"));
+        });
+        mirror.sync(&crm).await;
+        assert_eq!(how_many(&mirror), there, "{most}");
+        if there == 3 {
+            assert_eq!(indexes(&mirror), all);
+        }
+    }
+    mirror.assert_exact(&crm);
+    assert_eq!(mirror.one("PRAGMA integrity_check"), "'ok'");
+}
+
+#[tokio::test]
+async fn a_first_copy_builds_as_many_as_it_was_opened_with() {
+    let crm = Crm::serve(world()).await;
+    let mirror = Mirror::empty();
+    Store::open_indexing(&mirror.path, 1).unwrap().close().await;
+    mirror.sync(&crm).await;
+    assert_eq!(how_many(&mirror), 1);
 }
 
 #[tokio::test]

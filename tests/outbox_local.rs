@@ -4,8 +4,11 @@
 
 mod support;
 
-use crm_mirror::model::{DataType, Object};
+use crm_mirror::model::{Clock, DataType, Object};
+use crm_mirror::outbox::typed::Given;
+use crm_mirror::outbox::{self, EditRequest, Source};
 use crm_mirror::sandbox::{NewField, World};
+use crm_mirror::store::Store;
 use serde_json::{Value, json};
 use support::{Crm, Mirror, noon, shell};
 
@@ -114,6 +117,17 @@ async fn an_update_queues_one_edit_with_what_changed_and_the_first_line_of_its_t
              FROM outbox_events AS e, outbox AS o"
         ),
         "'1|1|1|queued|changed with SQL'"
+    );
+    assert_eq!(
+        mirror.one(
+            "SELECT group_concat(concat_ws('|', edit_id, object_type, record_id, name, column_name, before, after, theirs IS NULL,
+                                           state, since = (SELECT queued_at FROM outbox)), char(10))
+             FROM (SELECT * FROM pending_edits WHERE column_name IN ('position', 'cf_decimal', 'cf_multi_select')
+                   ORDER BY column_name)"
+        ),
+        "'1|contact|a|Ann|cf_decimal|1.50|12.50|1|queued|1\n\
+         1|contact|a|Ann|cf_multi_select|[\"x\"]|[\"y\",\"x\"]|1|queued|1\n\
+         1|contact|a|Ann|position|CEO|CTO|1|queued|1'"
     );
     // The view shows the service's truth until the edit is applied there.
     assert_eq!(mirror.one("SELECT position FROM contacts_full WHERE id = 'a'"), "'CEO'");
@@ -269,6 +283,7 @@ async fn what_cannot_be_edited_is_refused_by_the_name_of_its_column_and_why() {
             "cf_single_select = 'Ex'",
             "cf_single_select takes the value of one of its options",
         ),
+        ("cf_multi_select = ''", "cf_multi_select takes a JSON array"),
         ("cf_multi_select = 'x'", "cf_multi_select takes a JSON array"),
         ("cf_multi_select = '\"x\"'", "cf_multi_select takes a JSON array"),
         (
@@ -400,4 +415,73 @@ async fn hostile_keys_and_ids_are_edited_like_any_other() {
         json!({"cf_x____drop_table_outbox____": [null, "'\""], "cf_a_b": one, "cf___a": one, "cf_line_break": one});
     assert_eq!(queued(&mirror), [(id.to_string(), fields)]);
     assert_eq!(mirror.count("contacts"), 1);
+}
+
+#[tokio::test]
+async fn a_text_that_is_no_text_hides_no_other_edit() {
+    let (crm, mirror) = mirrored(world()).await;
+    edit(
+        &mirror,
+        "UPDATE contacts_full SET notes = CAST(x'61ff62' AS TEXT) WHERE id = 'a'",
+    )
+    .unwrap();
+    edit(&mirror, "UPDATE contacts_full SET position = 'CTO' WHERE id = 'b'").unwrap();
+    mirror.sync(&crm).await;
+    let there = crm.sandbox.with_world(|world| world.detail_json(CONTACT, "b")).unwrap();
+    assert_eq!(there["position"], json!("CTO"));
+    assert_eq!(
+        mirror.one("SELECT state FROM outbox WHERE record_id = 'b'"),
+        "'applied'"
+    );
+}
+
+/// The daemon's way into the outbox: through the writer, in its own transaction.
+#[tokio::test]
+async fn an_edit_through_the_writer_is_judged_and_queued_like_any_other() {
+    let (crm, mirror) = mirrored(world()).await;
+    let request = |changes: &[(&str, Value)]| EditRequest {
+        object: CONTACT,
+        record: "a".into(),
+        changes: changes
+            .iter()
+            .map(|(name, value)| (name.to_string(), Given::Json(value.clone())))
+            .collect(),
+        if_match: None,
+    };
+    let (good, bad) = (
+        request(&[
+            ("position", json!("CTO")),
+            ("cf_boolean", json!(false)),
+            ("cf_short_text", json!("s")),
+        ]),
+        request(&[("cf_boolean", json!(0))]),
+    );
+    let store = Store::open(&mirror.path).unwrap();
+    let now = crm.clock.now();
+    let (queued, refused) = store
+        .write_durably(move |batch| {
+            let queue = |request| outbox::queue(batch.connection(), request, Source::Socket, now);
+            Ok((queue(&good), queue(&bad)))
+        })
+        .await
+        .unwrap();
+    store.close().await;
+    assert_eq!(queued.unwrap().0, Some(1));
+    assert!(
+        refused
+            .unwrap_err()
+            .to_string()
+            .contains("`cf_boolean` takes 1 (true) or 0 (false)")
+    );
+    assert_eq!(
+        self::queued(&mirror),
+        [(
+            "a".to_string(),
+            json!({"position": ["CEO", "CTO"], "cf_boolean": [1, 0]})
+        )]
+    );
+    assert_eq!(
+        mirror.one("SELECT concat_ws('|', source, queued_at, why) FROM outbox, outbox_events"),
+        format!("'socket|{now}|changed through the control socket'")
+    );
 }

@@ -34,9 +34,9 @@ impl Observer for Lists {
 }
 
 /// One run on the contacts' lists: a first copy where the file is new, else the changes, or everything again.
-pub async fn run(base_url: &str, path: &Path, resync: bool, concurrency: u32) -> Outcome<Measured> {
+pub async fn run(base_url: &str, path: &Path, resync: bool, concurrency: u32, indexed: u32) -> Outcome<Measured> {
     let began = std::time::Instant::now();
-    let store = Store::open(path)?;
+    let store = Store::open_indexing(path, indexed)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let limits = Limits {
         limit: Ru::new(1_000_000),

@@ -17,8 +17,7 @@ CREATE VIRTUAL TABLE contact_search USING fts5 (
     notes, -- notes
     summaries, -- what the last session discussed, and what the contact asked for
     custom, -- every text custom field, one line each
-    tokenize = 'unicode61 remove_diacritics 2',
-    prefix = '2 3'
+    tokenize = 'unicode61 remove_diacritics 2'
 );
 
 CREATE VIRTUAL TABLE company_search USING fts5 (
@@ -27,8 +26,7 @@ CREATE VIRTUAL TABLE company_search USING fts5 (
     company, -- registered name and web site
     notes, -- notes
     custom, -- every text custom field, one line each
-    tokenize = 'unicode61 remove_diacritics 2',
-    prefix = '2 3'
+    tokenize = 'unicode61 remove_diacritics 2'
 );
 
 -- What the values of select fields are called: join by object_type, column_name (or field_key) and value.

@@ -34,3 +34,25 @@ CREATE TABLE outbox_events (
     to_state TEXT NOT NULL,
     why TEXT NOT NULL -- a sentence
 ) STRICT;
+
+-- What waits to reach the service: a row per edited column of every open edit. The views go on showing the service's
+-- truth until an edit is applied there.
+CREATE VIEW pending_edits (
+    edit_id, -- the edit's id in outbox
+    object_type, -- contact or company
+    record_id, -- the record's id
+    name, -- what the record is called
+    column_name, -- the column that was edited
+    before, -- what the column held when the edit was made
+    after, -- what it is to hold
+    theirs, -- in a conflict, what it holds at the service
+    state, -- queued, sending or conflict
+    since -- when the edit was made, UTC
+) AS
+SELECT o.id, o.object_type, o.record_id, coalesce(c.name, k.name), f.key,
+    json_extract(f.value, '$[0]'), json_extract(f.value, '$[1]'), json_extract(o.theirs, '$.' || f.key),
+    o.state, o.queued_at
+FROM outbox AS o JOIN json_each(o.fields) AS f
+LEFT JOIN contacts AS c ON o.object_type = 'contact' AND c.id = o.record_id
+LEFT JOIN companies AS k ON o.object_type = 'company' AND k.id = o.record_id
+WHERE o.state IN ('queued', 'sending', 'conflict');

@@ -356,7 +356,8 @@ impl Client {
             tracing::debug!(
                 wait_ms = delay.as_millis() as u64,
                 tries = retries.made(),
-                "Trying again after: {error}"
+                "Trying again in {} ms after: {error}",
+                delay.as_millis()
             );
             clock.sleep_until(now.plus(delay)).await;
         }

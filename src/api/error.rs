@@ -114,8 +114,10 @@ impl ApiError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             ApiError::Status(rejection) => match rejection.status {
-                401 => Some("check that the API key is whole, of this workspace, and not revoked"),
-                403 => Some("give the key this scope in the workspace console"),
+                401 => Some(
+                    "the API key must be whole, of this workspace, and not revoked; `crm-mirror check` says where it comes from",
+                ),
+                403 => Some("give the key this scope in the workspace console; `crm-mirror check` lists what it has"),
                 _ => None,
             },
             ApiError::Unreachable { .. } => Some("check `api.base_url` and the network"),

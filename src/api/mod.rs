@@ -20,7 +20,7 @@ pub mod meter;
 pub mod pace;
 pub mod query;
 mod retry;
-mod transport;
+pub(crate) mod transport;
 
 pub use base_url::BaseUrl;
 pub use client::{Answer, Client, ClientSettings, ListAnswer, PatchAnswer, PatchError};

@@ -176,7 +176,7 @@ impl Transport {
 }
 
 /// Makes ring the TLS provider of this process: without one, building a client panics, even for plain http.
-fn install_tls() {
+pub(crate) fn install_tls() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         // Fails only where the program that uses this library chose a provider itself: then that one is used.

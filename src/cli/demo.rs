@@ -13,7 +13,7 @@ use super::demo_questions as questions;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::progress::Progress;
-use super::session::{self, Ran, Session, Setup};
+use super::session::{self, Session, Setup};
 use super::signals::Signals;
 use super::{Global, human, logging, output, sql};
 use crate::api::{ApiKey, BaseUrl};
@@ -21,9 +21,9 @@ use crate::budget::Limits;
 use crate::config::ApiConfig;
 use crate::model::{Instant, Object, Resource, Ru, SystemClock};
 use crate::sandbox::{Running, Sandbox, World, generate};
-use crate::store::{RunOutcome, StoreError, open, report};
+use crate::store::{MOST_INDEXED, RunOutcome, StoreError, open, report};
 use crate::sync::state::Identity;
-use crate::sync::{Plan, Settings};
+use crate::sync::{Plan, Ran, Settings};
 
 const CONTACTS: usize = 600;
 const COMPANIES: usize = 80;
@@ -54,7 +54,7 @@ pub fn run(global: &Global, args: &DemoArgs) -> Result<Exit, Failure> {
     questions::ask(&sql::connect(&args.path)?)?;
     let path = args.path.display();
     output::text(&format!(
-        "\nThe mirror is {path}, {}. Ask it yourself:\n  sqlite3 {path}\n  \
+        "\nThe mirror is {path}, {}. Ask it yourself:\n  sqlite3 -readonly {path}\n  \
          crm-mirror sql --database {path} 'SELECT * FROM mirror_columns LIMIT 10'\n",
         human::bytes(report::sizes(&args.path).0),
     ))?;
@@ -205,6 +205,7 @@ fn setup(path: &Path, running: &Running) -> Result<Setup, Failure> {
             timeout: Duration::from_secs(30),
         },
         database: path.to_path_buf(),
+        custom_indexes: MOST_INDEXED,
         limits: Limits {
             limit: Ru::new(10_000),
             window: Duration::from_secs(86_400),

@@ -171,7 +171,7 @@ fn about(column: &ColumnLine) -> String {
 }
 
 /// Up to three names that are like the one that was asked for, the likest first; at least one.
-fn nearest<'a>(asked: &str, names: &[&'a str]) -> Vec<&'a str> {
+pub(super) fn nearest<'a>(asked: &str, names: &[&'a str]) -> Vec<&'a str> {
     let asked: Vec<char> = asked.to_lowercase().chars().take(100).collect();
     let mut near: Vec<(usize, &str)> = names
         .iter()

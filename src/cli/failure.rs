@@ -7,8 +7,10 @@ use std::io;
 use super::exit::Exit;
 use crate::api::ApiError;
 use crate::config::ConfigError;
+use crate::daemon::DaemonError;
 use crate::store::StoreError;
 use crate::sync::SyncError;
+use crate::sync::setup::SetupError;
 
 /// Why a verb ended early.
 #[derive(Debug)]
@@ -70,6 +72,16 @@ impl From<ConfigError> for Failure {
     }
 }
 
+impl From<DaemonError> for Failure {
+    fn from(error: DaemonError) -> Failure {
+        let hint = error.hint().map(String::from);
+        Failure {
+            hint,
+            ..Failure::new(error.exit(), error)
+        }
+    }
+}
+
 impl From<ApiError> for Failure {
     fn from(error: ApiError) -> Failure {
         let hint = error.hint().map(String::from);
@@ -86,6 +98,15 @@ impl From<StoreError> for Failure {
         Failure {
             hint,
             ..Failure::new(Exit::of_store(&error), error)
+        }
+    }
+}
+
+impl From<SetupError> for Failure {
+    fn from(error: SetupError) -> Failure {
+        match error {
+            SetupError::Store(error) => error.into(),
+            SetupError::Api(error) => error.into(),
         }
     }
 }

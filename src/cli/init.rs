@@ -47,7 +47,7 @@ pub fn run(args: &InitArgs) -> Result<Exit, Failure> {
     let path = args.path.display();
     output::text(&format!(
         "wrote {path}\nnext: put the API key in a file and name it in `api.key_file`, \
-         then run `crm-mirror sync --config {path}`"
+         then run `crm-mirror check --config {path}`"
     ))?;
     Ok(Exit::Done)
 }

@@ -7,30 +7,34 @@
 //! - stdout carries the answer and nothing else; progress, logs and errors go to stderr.
 //! - A reader of stdout that goes away ends the program silently.
 
+pub mod check;
 pub mod completions;
 pub mod cost;
+pub mod daemon;
 pub mod datasette;
 pub mod demo;
 pub mod demo_questions;
 pub mod describe;
-pub mod exit;
+pub mod edit;
 pub mod export;
 pub mod failure;
-pub mod human;
 pub mod init;
 pub mod logging;
 pub mod man;
+pub mod outbox;
 pub mod output;
 pub mod progress;
+pub mod push;
 pub mod recipes;
+pub mod remote;
 pub mod rows;
 pub mod sandbox;
+pub mod schedule;
 pub mod session;
 pub mod signals;
 pub mod sql;
 pub mod status;
 pub mod status_text;
-pub mod summary;
 pub mod sync;
 pub mod verify;
 
@@ -42,8 +46,10 @@ use std::path::{Path, PathBuf};
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 
-pub use exit::Exit;
 pub use failure::Failure;
+
+pub use crate::exit::Exit;
+pub(crate) use crate::{exit, human};
 
 use crate::config::{Config, ConfigError, Environment, LogConfig, Sources};
 
@@ -101,6 +107,11 @@ impl Global {
         Config::load(&Sources::of_process(self.config.clone(), flags))
     }
 
+    /// Where the configuration comes from, for whoever reads it more than once.
+    pub fn sources(&self) -> Sources {
+        Sources::of_process(self.config.clone(), self.flags())
+    }
+
     /// The log for verbs that need no configuration: only these flags count.
     ///
     /// # Errors
@@ -129,16 +140,30 @@ impl Global {
 pub enum Verb {
     /// Write a commented configuration file.
     Init(init::InitArgs),
+    /// Say what is wrong, and how to mend it.
+    Check(check::CheckArgs),
     /// Bring the mirror up to date.
     Sync(sync::SyncArgs),
     /// Read every record again, and find removed ones.
     Resync(sync::ResyncArgs),
+    /// Keep the mirror up to date by the schedule, until asked to end.
+    Daemon(daemon::DaemonArgs),
+    /// Let the daemon's schedule rest.
+    Pause(schedule::PauseArgs),
+    /// Let the daemon's schedule go on.
+    Resume(schedule::ResumeArgs),
     /// Show what the mirror holds, how fresh it is and what it cost.
     Status(status::StatusArgs),
     /// Hold the mirror against the service, and say what differs.
     Verify(verify::VerifyArgs),
     /// Run SQL on the mirror with the built-in SQLite.
     Sql(sql::SqlArgs),
+    /// Change fields of one contact or company at the service.
+    Edit(edit::EditArgs),
+    /// Send the edits that wait, now.
+    Push(push::PushArgs),
+    /// Show the edits that wait, and decide about those that cannot go on.
+    Outbox(outbox::OutboxArgs),
     /// Show what the tables and columns of the mirror mean.
     Describe(describe::DescribeArgs),
     /// Print what changed after a place in the feed of changes.
@@ -174,7 +199,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
         Ok(exit) => exit,
         Err(failure) => {
             // Where stderr is gone, there is nobody to tell that it is.
-            let _ = std::io::stderr().write_all(failure.text().as_bytes());
+            let _ = std::io::stderr().write_all(logging::as_error(failure.text()).as_bytes());
             failure.exit()
         }
     }
@@ -183,11 +208,18 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
 fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
     match &cli.verb {
         Verb::Init(args) => init::run(args),
+        Verb::Check(args) => check::run(&cli.global, args),
         Verb::Sync(args) => sync::run(&cli.global, args),
         Verb::Resync(args) => sync::rerun(&cli.global, args),
+        Verb::Daemon(args) => daemon::run(&cli.global, args),
+        Verb::Pause(args) => schedule::pause(&cli.global, args),
+        Verb::Resume(args) => schedule::resume(&cli.global, args),
         Verb::Status(args) => status::run(&cli.global, args),
         Verb::Verify(args) => verify::run(&cli.global, args),
         Verb::Sql(args) => sql::run(&cli.global, args),
+        Verb::Edit(args) => edit::run(&cli.global, args),
+        Verb::Push(args) => push::run(&cli.global, args),
+        Verb::Outbox(args) => outbox::run(&cli.global, args),
         Verb::Describe(args) => describe::run(&cli.global, args),
         Verb::Export(args) => export::run(&cli.global, args),
         Verb::Datasette(args) => datasette::run(&cli.global, args),

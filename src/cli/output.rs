@@ -6,9 +6,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use serde::{Serialize, Serializer};
-
-use crate::model::Instant;
+use serde::Serialize;
 
 /// Which side a column leans to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,25 +33,6 @@ pub fn json(value: &impl Serialize) -> io::Result<()> {
     let mut text = serde_json::to_vec_pretty(value)?;
     text.push(b'\n');
     raw(&text)
-}
-
-/// A moment in JSON, in the form that the mirror's columns have.
-///
-/// # Errors
-/// Whatever the serializer says.
-pub fn utc_always<S: Serializer>(at: &Instant, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(at)
-}
-
-/// As [`utc_always`], or null.
-///
-/// # Errors
-/// Whatever the serializer says.
-pub fn utc<S: Serializer>(at: &Option<Instant>, serializer: S) -> Result<S::Ok, S::Error> {
-    match at {
-        Some(at) => serializer.collect_str(at),
-        None => serializer.serialize_none(),
-    }
 }
 
 /// Writes a text, and a newline if it does not end in one.

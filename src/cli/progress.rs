@@ -69,6 +69,12 @@ impl Progress {
         Progress(Arc::new(Shown::Nothing))
     }
 
+    /// Whether the log is to tell how a run ended: where bars are watched, or the verb tells what happened, a line more
+    /// would only repeat it.
+    pub(super) fn logs_ends(&self) -> bool {
+        matches!(*self.0, Shown::Lines(_))
+    }
+
     /// Runs something that writes to stderr, with the bars out of its way.
     pub(super) fn aside<R>(&self, write: impl FnOnce() -> R) -> R {
         match &*self.0 {
@@ -88,8 +94,11 @@ impl Observer for Progress {
             Shown::Bars { screen, bars } => bars.lock().unwrap_or_else(PoisonError::into_inner).draw(screen, &event),
             Shown::Lines(lines) => {
                 let line = lines.lock().unwrap_or_else(PoisonError::into_inner).line(&event);
-                if let Some(line) = line {
-                    tracing::info!("{line}");
+                match (line, event) {
+                    // The line that ends the run has its numbers.
+                    (Some(line), Event::Ends { .. }) => tracing::debug!("{line}"),
+                    (Some(line), _) => tracing::info!("{line}"),
+                    (None, _) => {}
                 }
             }
             Shown::Nothing => {}

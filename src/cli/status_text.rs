@@ -4,14 +4,17 @@ use std::fmt::Write as _;
 
 use super::human::{self, count};
 use super::output::{self, Column, plain};
-use super::status::{ObjectStatus, Status};
+use crate::daemon::Standing;
 use crate::model::{Instant, Ru};
 use crate::store::report::Run;
 use crate::store::wal;
+use crate::sync::status::{ObjectStatus, Status};
 
 /// The whole of it.
-pub fn text(status: &Status, now: Instant) -> String {
+pub fn text(standing: &Standing, now: Instant) -> String {
+    let status = &standing.status;
     let mut text = head(status, now);
+    text.push_str(&daemon(standing, now));
     text.push('\n');
     text.push_str(&objects(&status.objects, now));
     let waiting = attention(status, now);
@@ -70,6 +73,63 @@ fn head(status: &Status, now: Instant) -> String {
             human::moment(until),
             human::when(until, now)
         );
+    }
+    text
+}
+
+/// What the daemon does and when it goes on; and since when runs fail, with or without one.
+fn daemon(standing: &Standing, now: Instant) -> String {
+    let mut text = String::new();
+    let moment = |at: Instant| format!("{} ({})", human::moment(at), human::when(at, now));
+    match &standing.daemon {
+        None => {}
+        Some(daemon) => {
+            let doing = match (&daemon.running, daemon.paused_since) {
+                (Some(job), _) => {
+                    let since = job.since.map(|since| human::when(since, now)).unwrap_or_default();
+                    format!("{} under way, begun {since}", job.work)
+                }
+                (None, Some(since)) => format!(
+                    "the schedule rests since {}; crm-mirror resume lets it go on",
+                    human::moment(since)
+                ),
+                (None, None) => "waiting".into(),
+            };
+            let _ = writeln!(
+                text,
+                "daemon   process {}, since {}: {doing}",
+                daemon.pid,
+                human::moment(daemon.since)
+            );
+            let next: Vec<String> = daemon
+                .next
+                .iter()
+                .filter_map(|next| Some(format!("{} {}", next.kind, human::when(next.at?, now))))
+                .collect();
+            let next = if next.is_empty() {
+                "nothing".into()
+            } else {
+                next.join(", ")
+            };
+            let _ = writeln!(text, "next     {next} (schedule in {})", daemon.time_zone);
+            if let Some(quiet) = &daemon.quiet
+                && quiet.why == "budget"
+            {
+                let _ = writeln!(text, "quiet    the budget is spent; going on {}", moment(quiet.until));
+            }
+        }
+    }
+    if let Some(trouble) = &standing.status.trouble {
+        let since = trouble.since.parse().map_or_else(|_| trouble.since.clone(), moment);
+        let _ = writeln!(
+            text,
+            "failing  since {since}, {} in a row: {}",
+            human::counted(u64::from(trouble.runs), "run", "runs"),
+            plain(trouble.error.as_deref().unwrap_or("unknown"))
+        );
+        if let Some(trouble) = standing.daemon.as_ref().and_then(|daemon| daemon.trouble.as_ref()) {
+            let _ = writeln!(text, "         next try {}", moment(trouble.next_try));
+        }
     }
     text
 }

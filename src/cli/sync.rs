@@ -3,18 +3,22 @@
 use std::sync::Arc;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
 
 use super::cost::Cost;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::progress::Progress;
-use super::session::{self, Ran, Session, Setup};
+use super::remote::{self, Watched};
+use super::session::{self, Session, Setup};
 use super::signals::Signals;
-use super::summary::Summary;
 use super::{Global, logging, output};
-use crate::model::{Object, Resource};
+use crate::config::Config;
+use crate::daemon::client::Client;
+use crate::model::Resource;
 use crate::store::RunOutcome;
-use crate::sync::Plan;
+use crate::sync::{Plan, Summary};
 
 /// Bring the mirror up to date: changes, then details, within the budget. The first run is a full copy.
 #[derive(clap::Args, Clone, Debug)]
@@ -33,6 +37,9 @@ pub struct ResyncArgs {
     /// Remove whatever the service no longer has, even if it is so much that it looks like an outage.
     #[arg(long)]
     accept_removals: bool,
+    /// End the resync that is under way, or was interrupted, and forget how far it came.
+    #[arg(long, conflicts_with_all = ["objects", "accept_removals", "dry_run", "accept_workspace"])]
+    stop: bool,
 }
 
 /// What both take.
@@ -70,6 +77,9 @@ pub fn run(global: &Global, args: &SyncArgs) -> Result<Exit, Failure> {
 /// # Errors
 /// What ended the run and will not mend itself by waiting.
 pub fn rerun(global: &Global, args: &ResyncArgs) -> Result<Exit, Failure> {
+    if args.stop {
+        return stop(global);
+    }
     let plan = Plan {
         accept_removals: args.accept_removals,
         ..Plan::resync()
@@ -80,30 +90,71 @@ pub fn rerun(global: &Global, args: &ResyncArgs) -> Result<Exit, Failure> {
 fn foreground(global: &Global, args: &Common, plan: Plan) -> Result<Exit, Failure> {
     let config = global.load()?;
     let plan = limited(plan, &args.objects, config.sync.objects.as_deref())?;
-    let setup = Setup::from_config(&config, args.accept_workspace)?;
+    if args.dry_run {
+        return forecast(&config, &plan, args);
+    }
+    run_now(&config, &plan, &args.objects, args.accept_workspace, args.json)
+}
+
+/// Says what a run would cost.
+fn forecast(config: &Config, plan: &Plan, args: &Common) -> Result<Exit, Failure> {
     let progress = Progress::of_process();
     logging::start(&config.log, &progress);
     let runtime = session::runtime()?;
-    if args.dry_run {
-        let (forecast, ledger, limits) = runtime.block_on(async {
-            let session = Session::open(setup, Arc::new(progress)).await?;
-            let limits = *session.limits();
-            let said = session.forecast(&plan).await;
-            session.close().await;
-            said.map(|(forecast, ledger)| (forecast, ledger, limits))
-        })?;
-        let cost = Cost::new(&forecast, &ledger, &limits);
-        if args.json {
-            output::json(&cost)?
-        } else {
-            output::text(&cost.text())?
-        }
-        return Ok(Exit::Done);
+    if runtime.block_on(remote::daemon(config))?.is_some() {
+        return Err(needs_it_alone());
     }
+    let setup = Setup::from_config(config, args.accept_workspace)?;
+    let (forecast, ledger, limits) = runtime.block_on(async {
+        let session = Session::open(setup, Arc::new(progress)).await?;
+        let limits = *session.limits();
+        let said = session.forecast(plan).await;
+        session.close().await;
+        said.map(|(forecast, ledger)| (forecast, ledger, limits))
+    })?;
+    let cost = Cost::new(&forecast, &ledger, &limits);
+    if args.json {
+        output::json(&cost)?
+    } else {
+        output::text(&cost.text())?
+    }
+    Ok(Exit::Done)
+}
+
+fn needs_it_alone() -> Failure {
+    Failure::new(
+        Exit::Storage,
+        "the daemon keeps this mirror, and this option needs it alone",
+    )
+    .hint("stop the daemon first, or leave the option out")
+}
+
+/// Carries a plan out while a person watches, through the daemon where one keeps the mirror, and says what it did.
+/// `objects` are those that the person named.
+///
+/// # Errors
+/// What ended the run and will not mend itself by waiting.
+pub(super) fn run_now(
+    config: &Config,
+    plan: &Plan,
+    objects: &[Resource],
+    accept_workspace: bool,
+    json: bool,
+) -> Result<Exit, Failure> {
+    let progress = Progress::of_process();
+    logging::start(&config.log, &progress);
+    let runtime = session::runtime()?;
+    if let Some((client, _)) = runtime.block_on(remote::daemon(config))? {
+        if accept_workspace {
+            return Err(needs_it_alone());
+        }
+        return through_daemon(&runtime, &client, objects, plan, json, &progress);
+    }
+    let setup = Setup::from_config(config, accept_workspace)?;
     let (ran, limits) = runtime.block_on(async {
         let mut signals = Signals::listen()?;
         let session = Session::open(setup, Arc::new(progress)).await?;
-        let ran = session.run(&plan, "manual", &mut signals).await;
+        let ran = session.run(plan, "manual", &mut signals).await;
         let limits = *session.limits();
         if !matches!(&ran, Err(failure) if failure.exit() == Exit::Paused) {
             session.close().await;
@@ -112,58 +163,105 @@ fn foreground(global: &Global, args: &Common, plan: Plan) -> Result<Exit, Failur
     })?;
     // Whoever stopped the program twice waits for nothing.
     runtime.shutdown_background();
-    let summary = Summary::new(&plan, &ran, &limits);
-    if args.json {
-        output::json(&summary)?;
+    told(json, &Summary::new(plan.kind(), &ran, &limits))
+}
+
+/// Lets the daemon do it.
+fn through_daemon(
+    runtime: &Runtime,
+    client: &Client,
+    objects: &[Resource],
+    plan: &Plan,
+    as_json: bool,
+    progress: &Progress,
+) -> Result<Exit, Failure> {
+    let path = format!("/{}", plan.kind());
+    let body = json!({"objects": objects, "accept_removals": plan.accept_removals});
+    let how_to_stop = if plan.resync {
+        "`crm-mirror resync --stop` stops it"
+    } else {
+        "`crm-mirror status` shows it"
+    };
+    match runtime.block_on(remote::job(client, &path, &body, progress, how_to_stop))? {
+        Watched::Finished(finished) => told(as_json, &finished.summary),
+        Watched::Left => Ok(Exit::Done),
+    }
+}
+
+/// Ends the sweeps under way, through the daemon or alone.
+fn stop(global: &Global) -> Result<Exit, Failure> {
+    let config = global.load()?;
+    logging::start(&config.log, &Progress::nothing());
+    let runtime = session::runtime()?;
+    if let Some((client, _)) = runtime.block_on(remote::daemon(&config))? {
+        runtime.block_on(client.post::<Value>("/resync/stop", &json!({})))?;
+        output::note("the daemon ends the resync at the page in hand; nothing of it was removed");
+        return Ok(Exit::Done);
+    }
+    let setup = Setup::from_config(&config, false)?;
+    let forgotten = runtime.block_on(async {
+        let session = Session::open(setup, Arc::new(Progress::nothing())).await?;
+        let forgotten = session.forget_sweeps().await;
+        session.close().await;
+        forgotten
+    })?;
+    output::note(if forgotten == 0 {
+        "no resync is under way"
+    } else {
+        "the resync is forgotten; nothing of it was removed"
+    });
+    Ok(Exit::Done)
+}
+
+/// Says what a run did, and gives the code for it.
+fn told(json: bool, summary: &Summary) -> Result<Exit, Failure> {
+    if json {
+        output::json(summary)?;
     } else {
         output::text(&summary.text(crate::model::Instant::system_now()))?;
     }
-    Ok(ending(&ran, &summary))
+    Ok(ending(summary))
 }
 
 /// The plan for what was named, else for what the configuration names.
 fn limited(plan: Plan, named: &[Resource], configured: Option<&[Resource]>) -> Result<Plan, Failure> {
-    if named.is_empty() {
-        return Ok(match configured {
-            Some(configured) => plan.within(configured),
-            None => plan,
-        });
-    }
-    match named.iter().find(|r| configured.is_some_and(|c| !c.contains(r))) {
-        None => Ok(plan.of(named)),
-        Some(other) => Err(
-            Failure::new(Exit::Usage, format!("`{other}` is not among `sync.objects`"))
-                .hint("add it there, or name others"),
-        ),
-    }
+    plan.limited(named, configured).map_err(|other| {
+        Failure::new(Exit::Usage, format!("`{other}` is not among `sync.objects`")).hint("add it there, or name others")
+    })
 }
 
 /// Says on stderr what is still to be done, and by whom.
-fn ending(ran: &Ran, summary: &Summary) -> Exit {
-    for (resource, scope) in &ran.report.missing_scopes {
+fn ending(summary: &Summary) -> Exit {
+    for missing in &summary.missing_scopes {
+        let (object, scope) = (&missing.object, &missing.scope);
         if scope.ends_with(":write") {
             output::note(&format!(
-                "warning: edits of {resource} wait: the key lacks `{scope}`\n\
+                "warning: edits of {object} wait: the key lacks `{scope}`\n\
                  hint: give the key this scope in the workspace console"
             ));
             continue;
         }
+        let or_else = if object == Resource::CustomFields.word() {
+            // Read with every object, whether named or not.
+            "; until then there are no columns of custom fields".into()
+        } else {
+            format!(", or leave {object} out of `sync.objects`")
+        };
         output::note(&format!(
-            "warning: {resource} were skipped: the key lacks `{scope}`\n\
-             hint: give the key this scope, or leave {resource} out of `sync.objects`"
+            "warning: {object} were skipped: the key lacks `{scope}`\n\
+             hint: give the key this scope{or_else}"
         ));
     }
-    for (object, outage) in &ran.report.outages {
+    for outage in &summary.outages {
+        let object = &outage.object;
         output::note(&format!(
-            "error: {} of {} {} would go at once, which looks like an outage: none was removed\n\
-             hint: if they are really gone, `crm-mirror resync {} --accept-removals` removes them",
+            "error: {} of {} {object} would go at once, which looks like an outage: none was removed\n\
+             hint: if they are really gone, `crm-mirror resync {object} --accept-removals` removes them",
             super::human::count(outage.going),
             super::human::count(outage.of),
-            plural(*object),
-            object.resource(),
         ));
     }
-    match ran.report.outcome {
+    match summary.outcome {
         RunOutcome::Done => Exit::Done,
         RunOutcome::Refused => Exit::Outage,
         RunOutcome::Paused => {
@@ -172,10 +270,6 @@ fn ending(ran: &Ran, summary: &Summary) -> Exit {
         }
         RunOutcome::Failed => Exit::Internal,
     }
-}
-
-const fn plural(object: Object) -> &'static str {
-    object.table()
 }
 
 #[cfg(test)]

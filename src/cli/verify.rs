@@ -4,17 +4,19 @@ use std::sync::Arc;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
+use serde_json::json;
 
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::Column;
 use super::progress::Progress;
+use super::remote::{self, Watched};
 use super::session::{self, Session, Setup};
 use super::signals::Signals;
 use super::{Global, human, logging, output};
-use crate::model::{Object, Resource};
+use crate::model::{Object, Resource, Ru};
 use crate::sync::findings::{Difference, Findings, Kind};
-use crate::sync::{Report, Verify};
+use crate::sync::{Summary, Verify};
 
 /// Differences that are printed for people; JSON has them all, up to a thousand an object.
 const SHOWN: usize = 50;
@@ -72,50 +74,66 @@ struct OfObject<'a> {
 /// What ended the verification and will not mend itself by waiting.
 pub fn run(global: &Global, args: &VerifyArgs) -> Result<Exit, Failure> {
     let config = global.load()?;
-    let setup = Setup::from_config(&config, false)?;
     let progress = Progress::of_process();
     logging::start(&config.log, &progress);
+    let runtime = session::runtime()?;
+    if let Some((client, _)) = runtime.block_on(remote::daemon(&config))? {
+        let body = json!({
+            "objects": args.objects, "full": args.full, "repair": args.repair, "accept_removals": args.accept_removals,
+        });
+        let job = remote::job(&client, "/verify", &body, &progress, "`crm-mirror status` shows it");
+        return match runtime.block_on(job)? {
+            Watched::Finished(finished) => told(args, &finished.summary, &finished.found),
+            Watched::Left => Ok(Exit::Done),
+        };
+    }
+    let setup = Setup::from_config(&config, false)?;
     let verify = Verify {
         resources: args.objects.clone(),
         full: args.full,
         repair: args.repair,
         accept_removals: args.accept_removals,
     };
-    let runtime = session::runtime()?;
-    let (report, found) = runtime.block_on(async {
+    let (ran, limits, found) = runtime.block_on(async {
         let mut signals = Signals::listen()?;
         let session = Session::open(setup, Arc::new(progress)).await?;
         let verified = session.verify(&verify, "manual", &mut signals).await;
+        let limits = *session.limits();
         if !matches!(&verified, Err(failure) if failure.exit() == Exit::Paused) {
             session.close().await;
         }
-        verified
+        verified.map(|(ran, found)| (ran, limits, found))
     })?;
     runtime.shutdown_background();
-    if args.json {
-        output::json(&document(&report, &found, args.repair))?;
-    } else {
-        print(&report, &found, args.repair)?;
-    }
-    Ok(ending(&report, &found, args.repair))
+    told(args, &Summary::new("verify", &ran, &limits), &found)
 }
 
-fn document<'a>(report: &'a Report, found: &'a [(Object, Findings)], repaired: bool) -> Document<'a> {
+/// Says what was found, and gives the code for it.
+fn told(args: &VerifyArgs, summary: &Summary, found: &[(Object, Findings)]) -> Result<Exit, Failure> {
+    if args.json {
+        output::json(&document(summary, found, args.repair))?;
+    } else {
+        print(summary, found, args.repair)?;
+    }
+    Ok(ending(summary, found, args.repair))
+}
+
+fn document<'a>(summary: &'a Summary, found: &'a [(Object, Findings)], repaired: bool) -> Document<'a> {
     let objects = found.iter().map(|(object, findings)| OfObject {
         object: object.word(),
         clean: findings.is_clean(),
         findings,
     });
     Document {
-        run: report.run,
-        ru: report.tally.ru.get(),
+        run: summary.run,
+        ru: summary.ru.spent,
         repaired,
         objects: objects.collect(),
-        notes: &report.warnings,
+        notes: &summary.notes,
     }
 }
 
-fn print(report: &Report, found: &[(Object, Findings)], repaired: bool) -> Result<(), Failure> {
+fn print(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Result<(), Failure> {
     for (object, findings) in found {
         let how = format!(
             "{} counted, {} compared",
@@ -148,7 +166,10 @@ fn print(report: &Report, found: &[(Object, Findings)], repaired: bool) -> Resul
             output::text(&format!("… and {} more; `--json` has them", human::count(more as u64)))?;
         }
     }
-    Ok(output::text(&format!("{} spent", human::ru(report.tally.ru)))?)
+    Ok(output::text(&format!(
+        "{} spent",
+        human::ru(Ru::new(summary.ru.spent))
+    ))?)
 }
 
 /// A difference as lines of the table: one for each field.
@@ -179,16 +200,17 @@ fn lines(difference: &Difference) -> Vec<Vec<String>> {
         .collect()
 }
 
-fn ending(report: &Report, found: &[(Object, Findings)], repaired: bool) -> Exit {
-    for note in &report.warnings {
+fn ending(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Exit {
+    for note in &summary.notes {
         output::note(&format!("warning: {note}"));
     }
-    for (resource, scope) in &report.missing_scopes {
+    for missing in &summary.missing_scopes {
         output::note(&format!(
-            "warning: {resource} were not verified: the key lacks `{scope}`"
+            "warning: {} were not verified: the key lacks `{}`",
+            missing.object, missing.scope
         ));
     }
-    if report.pause.is_some() {
+    if summary.pause.is_some() {
         output::note("stopped before the end, for budget or a hold\nhint: run it again later");
         return Exit::Paused;
     }

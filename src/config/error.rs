@@ -81,9 +81,9 @@ impl ConfigError {
             ConfigError::File { .. } => Some("`crm-mirror init` writes a commented file"),
             ConfigError::Unknown { .. } => Some("`crm-mirror init --stdout` prints every key"),
             ConfigError::KeyInFile { .. } => Some("put it in a file of its own and name that in `api.key_file`"),
-            ConfigError::NoBaseUrl => {
-                Some("set it in the configuration file, or CRM_MIRROR_API__BASE_URL in the environment")
-            }
+            ConfigError::NoBaseUrl => Some(
+                "set it in the configuration file that `--config` names, or CRM_MIRROR_API__BASE_URL in the environment",
+            ),
             ConfigError::NoKey => Some(
                 "name its file in `api.key_file`, load the systemd credential `api-key`, or set CRM_MIRROR_API__KEY",
             ),

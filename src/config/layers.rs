@@ -38,6 +38,12 @@ impl Environment {
         self.0.get(name).map(String::as_str)
     }
 
+    /// The names of the variables that are settings, the key's left out.
+    pub fn settings(&self) -> impl Iterator<Item = &str> {
+        let names = self.0.keys().map(String::as_str);
+        names.filter(|name| name.starts_with(PREFIX) && *name != KEY_VARIABLE)
+    }
+
     /// A directory that systemd made for the unit; the first, should there be several.
     pub(super) fn directory(&self, name: &str) -> Option<PathBuf> {
         let first = self.get(name)?.split(':').next()?;

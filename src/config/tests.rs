@@ -76,6 +76,7 @@ fn the_default_file_names_exactly_the_keys_there_are() {
 fn the_defaults_are_the_documented_ones() {
     let config = case().load().unwrap();
     assert_eq!(config.database, Path::new("mirror.db"));
+    assert_eq!(config.custom_indexes, crate::store::MOST_INDEXED);
     assert_eq!(config.socket, Path::new("mirror.db.sock"));
     let day = 24 * HOUR;
     let budget = BudgetConfig {
@@ -90,6 +91,7 @@ fn the_defaults_are_the_documented_ones() {
         audit_schedule: Some(Cron::parse("0 0 */6 * * *").unwrap()),
         sweep_schedule: Some(Cron::parse("0 0 3 * * SUN").unwrap()),
         time_zone: TimeZone::get("UTC").unwrap(),
+        jitter: 10 * SECOND,
         overlap: 60 * SECOND,
         details: true,
         detail_max_age: Some(30 * day),
@@ -221,6 +223,8 @@ fn wrong_values_are_named_with_their_place_and_reason() {
         ("[sync]\nmax_removals = 2", "must be a number from 0 to 1"),
         ("[log]\nlevel = \"a=b=c\"", "must be error, warn"),
         ("[database]\npath = \"\"", "is empty"),
+        ("[database]\ncustom_indexes = 31", "must be a whole number from 0 to 30"),
+        ("[database]\ncustom_indexes = -1", "must be a whole number from 0 to 30"),
     ] {
         let case = case().file(text);
         let error = case.error();

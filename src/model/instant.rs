@@ -264,6 +264,25 @@ impl<'de> Deserialize<'de> for Instant {
     }
 }
 
+/// A moment in JSON, in the form that the mirror's columns have.
+///
+/// # Errors
+/// Whatever the serializer says.
+pub fn utc_always<S: serde::Serializer>(at: &Instant, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(at)
+}
+
+/// As [`utc_always`], or null.
+///
+/// # Errors
+/// Whatever the serializer says.
+pub fn utc<S: serde::Serializer>(at: &Option<Instant>, serializer: S) -> Result<S::Ok, S::Error> {
+    match at {
+        Some(at) => serializer.collect_str(at),
+        None => serializer.serialize_none(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

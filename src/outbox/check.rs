@@ -146,8 +146,6 @@ fn custom(custom: &CustomTarget, value: &Value) -> Result<Value, Why> {
             Some(items) if items.is_empty() => Ok(Value::Null),
             Some(items) if items.len() > MULTI_SELECT => Err(Why::TooMany(items.len())),
             Some(items) if items.iter().all(|item| known(item)) => Ok(Value::from(items)),
-            // Empty text is a cleared value, as it is for every text of a column.
-            None if text.is_empty() => Ok(Value::Null),
             _ => Err(Why::Options(options())),
         },
         (DataType::MultiSelect, _) => Err(Why::Options(options())),
@@ -194,6 +192,31 @@ pub fn body(object: Object, body: &Map<String, Value>) -> Result<(), Refusal> {
     }
 }
 
+/// The body that gives these fields these values of their columns.
+///
+/// # Errors
+/// [`Refusal`] for the first thing that the service would not take.
+pub fn request<'a>(
+    object: Object,
+    changes: impl IntoIterator<Item = (&'a Editable, &'a Value)>,
+) -> Result<Map<String, Value>, Refusal> {
+    let (mut standard, mut custom) = (Map::new(), Map::new());
+    for (field, value) in changes {
+        let wire = self::field(field, value)?;
+        let members = if field.key().is_some() {
+            &mut custom
+        } else {
+            &mut standard
+        };
+        members.insert(field.wire().into(), wire);
+    }
+    if !custom.is_empty() {
+        standard.insert("customFields".into(), custom.into());
+    }
+    body(object, &standard)?;
+    Ok(standard)
+}
+
 /// The form in which the column will hold a value that [`field`] takes: cleared values are null, timestamps and lists
 /// have one spelling. What does not fit stays as it is.
 pub fn settled(field: &Editable, value: &Value) -> Value {
@@ -204,11 +227,7 @@ pub fn settled(field: &Editable, value: &Value) -> Value {
         return value.clone();
     };
     match custom.data_type {
-        DataType::ShortText | DataType::LongText | DataType::SingleSelect | DataType::MultiSelect
-            if text.is_empty() =>
-        {
-            Value::Null
-        }
+        DataType::ShortText | DataType::LongText | DataType::SingleSelect if text.is_empty() => Value::Null,
         DataType::MultiSelect => match told::multi_values(text) {
             Some(items) if items.is_empty() => Value::Null,
             Some(items) => Value::String(Value::from(items).to_string()),

@@ -28,7 +28,7 @@ const MOST_REQUESTS: u32 = 5;
 const MOST_FAILURES: u32 = 3;
 
 /// What a run did with local edits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct PushTally {
     /// Updates sent; one may carry several edits of a record, and one edit may take several.
     pub sent: u64,

@@ -13,6 +13,8 @@ pub enum Given {
     Text(String),
     /// JSON, as the service writes values: `true`, `12`, `"12.50"`, `["a", "b"]`, `null`.
     Json(Value),
+    /// A value as the column has it.
+    Column(Value),
 }
 
 impl Given {
@@ -29,7 +31,9 @@ impl Given {
             (Given::Json(Value::Array(items)), Some((DataType::MultiSelect, _))) => {
                 Value::String(Value::from(items.clone()).to_string())
             }
-            (Given::Json(value), _) => value.clone(),
+            // The column holds the text of an array, but a text is no value of the field.
+            (Given::Json(text @ Value::String(_)), Some((DataType::MultiSelect, _))) => Value::from(vec![text.clone()]),
+            (Given::Json(value) | Given::Column(value), _) => value.clone(),
             (Given::Text(text), _) if text.is_empty() => Value::Null,
             (Given::Text(text), Some((data_type, options))) => typed(data_type, options, text),
             (Given::Text(text), None) => Value::from(text.as_str()),

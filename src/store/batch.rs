@@ -1,7 +1,7 @@
 //! One transaction on the mirror: a page's rows, its checkpoint and the ledger, all or nothing.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rusqlite::{OptionalExtension, Transaction, params};
@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::document::Document;
 use super::error::{Doing, StoreError};
+use super::held::Stands;
 use super::shape::Shape;
 use crate::model::catalogue::{Object, Resource};
 use crate::model::custom::Layout;
@@ -76,6 +77,10 @@ pub struct Batch<'a> {
     pub(super) unsettled: [Cell<bool>; 2],
     /// Records whose texts this transaction changed: their documents are written at its end.
     pub(super) stale: RefCell<BTreeSet<(Object, String)>>,
+    /// How the records stood that this transaction wrote.
+    pub(super) stood: RefCell<[BTreeMap<String, Stands>; 2]>,
+    /// New records that are counted without having been looked up.
+    pub(super) new: [Cell<u64>; 2],
 }
 
 impl<'a> Batch<'a> {
@@ -84,6 +89,8 @@ impl<'a> Batch<'a> {
             changes_before: tx.total_changes(),
             unsettled: Default::default(),
             stale: RefCell::default(),
+            stood: RefCell::default(),
+            new: Default::default(),
             tx,
             shapes,
         }
@@ -91,6 +98,7 @@ impl<'a> Batch<'a> {
 
     pub(super) fn commit(self) -> Result<Shapes, StoreError> {
         self.settle_search()?;
+        self.settle_held()?;
         self.tx.commit().doing("commit a page")?;
         Ok(self.shapes)
     }

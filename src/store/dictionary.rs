@@ -139,7 +139,7 @@ fn plain(conn: &Connection, table: &str) -> Result<Vec<Entry>, StoreError> {
 }
 
 /// Tables that people query and no shape describes.
-const PLAIN: [&str; 14] = [
+const PLAIN: [&str; 15] = [
     "custom_field_options",
     "custom_multi_values",
     "select_labels",
@@ -148,6 +148,7 @@ const PLAIN: [&str; 14] = [
     "company_search",
     "removed_records",
     "changes",
+    "pending_edits",
     "outbox",
     "outbox_events",
     "sync_runs",

@@ -1,7 +1,7 @@
 //! Holds a record against its row, without writing.
 
 use rusqlite::types::{Value, ValueRef};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::batch::Batch;
 use super::error::{Doing, StoreError};
@@ -10,7 +10,7 @@ use crate::model::catalogue::Object;
 use crate::model::record::Record;
 
 /// A column whose value differs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FieldDifference {
     /// The column.
     pub column: String,

@@ -49,7 +49,7 @@ pub struct Document {
     searched: [Vec<String>; 2],
     /// The custom texts, with the table that each is in: an index that was built with others is out of date.
     pub custom: Vec<String>,
-    /// Key and texts of every record, in the table's order.
+    /// Key and texts of every record, and its row's number, by that number.
     pub select_all: String,
     /// Key and texts of the record `?1`.
     pub select_one: String,
@@ -98,9 +98,9 @@ impl Document {
                 .map(String::from)
                 .collect()
         };
-        let select = format!(
-            "SELECT r.id, {} FROM {} AS r LEFT JOIN {} AS d ON d.{} = r.id",
-            sources.join(", "),
+        let texts = sources.join(", ");
+        let from = format!(
+            "FROM {} AS r LEFT JOIN {} AS d ON d.{} = r.id",
             object.table(),
             object.detail_table(),
             object.detail_key()
@@ -108,8 +108,8 @@ impl Document {
         Document {
             table,
             searched: [of("r."), of("d.")],
-            select_one: format!("{select} WHERE r.id = ?1"),
-            select_all: select,
+            select_one: format!("SELECT r.id, {texts} {from} WHERE r.id = ?1"),
+            select_all: format!("SELECT r.id, {texts}, r.rowid {from} ORDER BY r.rowid"),
             stored: format!("SELECT record_id, {} FROM {table} WHERE rowid = ?1", names.join(", ")),
             insert: format!(
                 "INSERT INTO {table} (rowid, record_id, {}) VALUES (?1, ?2, {})",
@@ -130,23 +130,39 @@ impl Document {
 
     /// The columns of a document, from a row of one of the selects.
     pub fn read(&self, row: &Row<'_>) -> rusqlite::Result<Vec<Value>> {
+        let mut columns = self.blank();
+        self.fill(&mut columns, row)?;
+        let value = |column: String| if column.is_empty() { Value::Null } else { column.into() };
+        Ok(columns.into_iter().map(value).collect())
+    }
+
+    /// The columns of a document without texts.
+    pub fn blank(&self) -> Vec<String> {
+        vec![String::new(); self.spans.len()]
+    }
+
+    /// Puts the texts of a row into the columns of a document; an empty column stands for NULL.
+    pub fn fill(&self, columns: &mut [String], row: &Row<'_>) -> rusqlite::Result<()> {
         let mut place = 1;
-        let mut columns = Vec::with_capacity(self.spans.len());
-        for (n, span) in self.spans.iter().enumerate() {
-            let is_custom = n + 1 == self.spans.len();
-            let mut column = String::new();
+        let last = self.spans.len() - 1;
+        for (n, (span, column)) in self.spans.iter().zip(columns).enumerate() {
+            column.clear();
             for index in place..place + span {
                 if let ValueRef::Text(text) = row.get_ref(index)? {
                     let text = String::from_utf8_lossy(text);
-                    if is_custom || !has_words(&column, &text) {
-                        add(&mut column, &text);
+                    if n == last || !has_words(column, &text) {
+                        add(column, &text);
                     }
                 }
             }
             place += span;
-            columns.push(if column.is_empty() { Value::Null } else { column.into() });
         }
-        Ok(columns)
+        Ok(())
+    }
+
+    /// The number of a row of `select_all`.
+    pub fn row_number(&self, row: &Row<'_>) -> rusqlite::Result<i64> {
+        row.get(1 + self.spans.iter().sum::<usize>())
     }
 
     /// The columns of a document as the index holds them, from a row of `stored`.

@@ -119,17 +119,21 @@ impl Batch<'_> {
         let doing = "make details due";
         self.unsettle(object)?;
         let (table, key) = (object.detail_table(), object.detail_key());
-        match ids {
-            None => self.tx.execute(&format!("UPDATE {table} SET etag = NULL WHERE etag IS NOT NULL"), []),
-            Some(ids) => {
-                let ids: Vec<&str> = ids.iter().map(RecordId::as_str).collect();
-                let sql = format!(
-                    "UPDATE {table} SET etag = NULL WHERE {key} IN (SELECT value FROM json_each(?1)) AND etag IS NOT NULL"
-                );
-                self.tx.execute(&sql, [serde_json::Value::from(ids).to_string()])
-            }
+        let Some(ids) = ids else {
+            let sql = format!("UPDATE {table} SET etag = NULL WHERE etag IS NOT NULL");
+            self.tx.execute(&sql, []).doing(doing)?;
+            return self.recount(object);
+        };
+        for id in ids {
+            self.note_standing(object, id.as_str())?;
         }
-        .doing(doing)?;
+        let ids: Vec<&str> = ids.iter().map(RecordId::as_str).collect();
+        let sql = format!(
+            "UPDATE {table} SET etag = NULL WHERE {key} IN (SELECT value FROM json_each(?1)) AND etag IS NOT NULL"
+        );
+        self.tx
+            .execute(&sql, [serde_json::Value::from(ids).to_string()])
+            .doing(doing)?;
         Ok(())
     }
 }

@@ -1,17 +1,20 @@
 //! How the columns of the `_full` views stand to edits: from the catalogue and the definitions.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use rusqlite::{Connection, params};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension, params};
+use serde_json::Value;
 
-use super::batch::Shapes;
+use super::batch::{Batch, Shapes};
 use super::columns as custom_columns;
 use super::error::{Doing, StoreError};
 use super::views;
 use crate::model::catalogue::Object;
 use crate::model::custom::DataType;
 use crate::model::editable::{CustomTarget, Editable, Standing, Target};
-use crate::model::ids::FieldKey;
+use crate::model::ids::{Etag, FieldKey, RecordId};
+use crate::model::instant::Instant;
 
 const DOING: &str = "read which fields can be edited";
 
@@ -55,7 +58,7 @@ pub(super) fn columns(
     Ok(columns)
 }
 
-/// As [`columns`], for whoever has no writer's shapes at hand.
+/// Every column of an object's `_full` view, in order, and how it stands to edits.
 ///
 /// # Errors
 /// If SQLite refuses.
@@ -116,4 +119,117 @@ fn options(conn: &Connection, object: Object) -> Result<HashMap<String, Vec<Stri
         options.entry(definition).or_default().push(value);
     }
     Ok(options)
+}
+
+/// A text of the outbox. SQL can make a text that is no UTF-8; one such edit must not hide the others.
+pub(super) fn text(row: &rusqlite::Row<'_>, place: usize) -> rusqlite::Result<String> {
+    match row.get_ref(place)? {
+        ValueRef::Text(text) => Ok(String::from_utf8_lossy(text).into_owned()),
+        _ => row.get(place),
+    }
+}
+
+/// A record as whoever edits it sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    /// The record's version.
+    pub etag: Option<Etag>,
+    /// The version that its detail is of; `None` where there is no detail.
+    pub detail_etag: Option<Etag>,
+    /// The values of the fields that were asked for, by column.
+    pub values: BTreeMap<String, Value>,
+}
+
+/// What a record holds in the columns of these fields; `None` where there is no such record.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn seen<'a>(
+    conn: &Connection,
+    object: Object,
+    id: &RecordId,
+    fields: impl IntoIterator<Item = &'a Editable>,
+) -> Result<Option<Seen>, StoreError> {
+    let columns: Vec<&str> = fields.into_iter().map(|field| &*field.column).collect();
+    let sql = format!(
+        "SELECT r.etag, d.etag{} FROM {view} AS r LEFT JOIN {details} AS d ON d.{key} = r.id WHERE r.id = ?1",
+        columns.iter().map(|column| format!(", r.{column}")).collect::<String>(),
+        view = object.full_view(),
+        details = object.detail_table(),
+        key = object.detail_key(),
+    );
+    conn.query_row(&sql, [id.as_str()], |row| {
+        let etag = |place| row.get::<_, Option<String>>(place).map(|etag| etag.map(Etag::new));
+        let values = columns.iter().enumerate().map(|(place, column)| {
+            let value = match row.get_ref(place + 2)? {
+                ValueRef::Null => Value::Null,
+                ValueRef::Integer(integer) => Value::from(integer),
+                ValueRef::Real(real) => Value::from(real),
+                ValueRef::Text(text) | ValueRef::Blob(text) => Value::from(String::from_utf8_lossy(text)),
+            };
+            Ok(((*column).to_string(), value))
+        });
+        Ok(Seen {
+            etag: etag(0)?,
+            detail_etag: etag(1)?,
+            values: values.collect::<rusqlite::Result<_>>()?,
+        })
+    })
+    .optional()
+    .doing("read the record")
+}
+
+/// An edit that is about to be queued.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewEdit<'a> {
+    /// Whose record it is of.
+    pub object: Object,
+    /// The record.
+    pub record: &'a RecordId,
+    /// Who made it: `edit` or `socket`; what SQL makes, the triggers queue.
+    pub source: &'a str,
+    /// `{column: [before, after]}`.
+    pub fields: &'a BTreeMap<String, (Value, Value)>,
+    /// The version that it was made on.
+    pub base_etag: Option<&'a Etag>,
+}
+
+/// Puts an edit into the outbox, and the first line of its trail with it. Gives its number.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn insert(conn: &Connection, edit: &NewEdit<'_>, why: &str, now: Instant) -> Result<i64, StoreError> {
+    let doing = "queue an edit";
+    let fields = serde_json::to_string(edit.fields).map_err(|source| StoreError::State {
+        name: "outbox".into(),
+        source,
+    })?;
+    let (etag, now) = (edit.base_etag.map(Etag::as_str), now.to_string());
+    conn.prepare_cached(
+        "INSERT INTO outbox (object_type, record_id, source, fields, base_etag, queued_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )
+    .and_then(|mut stmt| {
+        stmt.execute(params![
+            edit.object.word(),
+            edit.record.as_str(),
+            edit.source,
+            fields,
+            etag,
+            now
+        ])
+    })
+    .doing(doing)?;
+    let id = conn.last_insert_rowid();
+    conn.prepare_cached("INSERT INTO outbox_events (outbox_id, at, to_state, why) VALUES (?1, ?2, 'queued', ?3)")
+        .and_then(|mut stmt| stmt.execute(params![id, now, why]))
+        .doing(doing)?;
+    Ok(id)
+}
+
+impl Batch<'_> {
+    /// The connection that this transaction is of, for what works on one: the outbox's functions.
+    pub fn connection(&self) -> &Connection {
+        &self.tx
+    }
 }

@@ -51,7 +51,7 @@ fn changed(object: Object, rows: &str) -> String {
     WHEN 'LONG_TEXT' THEN nullif(v.after, '')
     WHEN 'SINGLE_SELECT' THEN nullif(v.after, '')
     WHEN 'MULTI_SELECT' THEN
-      CASE WHEN coalesce(v.after, '') = '' THEN NULL WHEN json_valid(v.after) = 0 THEN x'00'
+      CASE WHEN v.after IS NULL THEN NULL WHEN json_valid(v.after) = 0 THEN x'00'
         WHEN json_type(v.after) <> 'array' THEN x'00'
         ELSE (SELECT nullif(json_group_array(j.value), '[]') FROM json_each(v.after) AS j) END
     WHEN 'DATETIME' THEN CASE WHEN v.after IS NULL THEN NULL ELSE (SELECT {TIMESTAMP} FROM (

@@ -43,6 +43,12 @@ pub enum StoreError {
         /// The newest that this program knows.
         known: u32,
     },
+    /// An older program wrote the file, and nobody has brought its tables up to date yet.
+    #[error("the mirror has schema {found}, which has no place for this yet")]
+    OlderSchema {
+        /// The file's `user_version`.
+        found: u32,
+    },
     /// Another process writes the file.
     #[error("another crm-mirror{} is writing {path}", pid.map(|pid| format!(" (process {pid})")).unwrap_or_default(), path = path.display())]
     Locked {
@@ -84,6 +90,7 @@ impl StoreError {
         match self {
             StoreError::NotAMirror { .. } => Some("name another file with `database.path`; this one was left as it is"),
             StoreError::NewerSchema { .. } => Some("install the newer crm-mirror again; the file was left as it is"),
+            StoreError::OlderSchema { .. } => Some("run `crm-mirror sync` once: it brings the mirror up to date"),
             StoreError::Locked { .. } => Some("stop the other process, or ask it: `crm-mirror status`"),
             StoreError::Missing { .. } => Some("`crm-mirror sync` makes the first copy"),
             StoreError::Open { .. } | StoreError::Io { .. } => {

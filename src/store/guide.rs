@@ -12,7 +12,7 @@ use crate::model::catalogue::Object;
 const DOING: &str = "read the data dictionary";
 
 /// What each table and view is for, in the order in which people meet them.
-const TABLES: [(&str, &str); 22] = [
+const TABLES: [(&str, &str); 23] = [
     (
         "contacts_full",
         "a row per contact with every field: list, detail and active custom fields",
@@ -46,6 +46,10 @@ const TABLES: [(&str, &str); 22] = [
     (
         "removed_records",
         "records that the service no longer has, as they last were",
+    ),
+    (
+        "pending_edits",
+        "edits that wait to reach the service, a row per edited column",
     ),
     ("outbox", "edits made here, and what became of each"),
     ("outbox_events", "every step of every edit"),

@@ -97,6 +97,7 @@ impl Batch<'_> {
         let Some(mut record) = self.row(object.table(), "id", id)? else {
             return Ok(false);
         };
+        self.note_standing(object, id.as_str())?;
         if let Some(detail) = self.row(object.detail_table(), object.detail_key(), id)? {
             let own = [object.detail_key(), "etag", "extra", "fetched_at"];
             record.extend(detail.into_iter().filter(|(column, _)| !own.contains(&column.as_str())));

@@ -1,13 +1,14 @@
 //! Secondary indexes: those of the schema, and one for each custom field that lists can be filtered by.
 //!
 //! All of them are built in bulk at the end of an object's first copy. The indexes of custom fields come and go with
-//! their columns, and there are at most [`MOST_INDEXED`] of them: each is written with every row, and thousands of
-//! fields must not make thousands of indexes.
+//! their columns, and there are only so many of them, as configured: each is written with every row, and thousands of
+//! fields must not make thousands of indexes. The file remembers how many, so whoever opens it keeps the same ones.
 
 use std::collections::BTreeSet;
 
 use super::batch::Batch;
 use super::error::{Doing, StoreError};
+use super::upsert::Phase;
 use crate::model::catalogue::Object;
 use crate::model::column_name::ColumnName;
 use crate::model::custom::DataType;
@@ -22,8 +23,11 @@ const fn standard(object: Object) -> &'static str {
     }
 }
 
-/// The most custom fields of one object that have an index: the first ones by creation.
-pub const MOST_INDEXED: usize = 8;
+/// How many custom fields of each object have an index where nobody says otherwise: the first ones by creation.
+pub const MOST_INDEXED: u32 = 8;
+
+/// The state entry that says how many custom fields of each object are to have one.
+const MOST: &str = "custom_indexes";
 
 /// The index of a column.
 fn name(table: &str, column: &str) -> String {
@@ -31,6 +35,20 @@ fn name(table: &str, column: &str) -> String {
 }
 
 impl Batch<'_> {
+    /// Changes how many custom fields of each object have an index, and builds or drops what follows from that.
+    pub(super) fn index_at_most(&self, most: u32) -> Result<(), StoreError> {
+        if self.state(MOST)? == Some(most) {
+            return Ok(());
+        }
+        self.set_state(MOST, &most)?;
+        for object in Object::ALL {
+            if self.phase(object)? == Phase::Kept {
+                self.bring_indexes_in_step(object)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Builds the indexes that an object lacks, and drops those of custom fields that have none any more.
     pub(super) fn bring_indexes_in_step(&self, object: Object) -> Result<(), StoreError> {
         self.tx.execute_batch(standard(object)).doing(DOING)?;
@@ -65,6 +83,7 @@ impl Batch<'_> {
     /// The columns that are to have an index: a decimal's is its companion, whose order is that of numbers. The values
     /// of multi-selects have their own table.
     fn indexed_columns(&self, object: Object) -> Result<Vec<String>, StoreError> {
+        let most = self.state(MOST)?.unwrap_or(MOST_INDEXED);
         let mut stmt = self
             .tx
             .prepare_cached(
@@ -74,7 +93,7 @@ impl Batch<'_> {
                  ORDER BY created_at IS NULL, created_at, id LIMIT ?2",
             )
             .doing(DOING)?;
-        let rows = stmt.query_map(rusqlite::params![object.word(), MOST_INDEXED as i64], |row| {
+        let rows = stmt.query_map(rusqlite::params![object.word(), most], |row| {
             Ok((row.get::<_, String>(0)?, row.get::<_, Option<String>>(1)?))
         });
         let rows: Vec<_> = rows.and_then(Iterator::collect).doing(DOING)?;

@@ -11,6 +11,7 @@
 //! - Any SQLite from 3.37 on can read the file: no newer syntax stands in the schema.
 
 pub mod batch;
+mod beside;
 mod columns;
 mod confirm;
 mod derived;
@@ -24,12 +25,14 @@ pub mod error;
 pub mod feed;
 pub mod functions;
 pub mod guide;
+mod held;
 mod history;
 mod indexes;
 pub mod migrate;
 mod nominations;
 pub mod open;
 mod outbox;
+pub mod outbox_report;
 mod ranges;
 mod refill;
 pub mod report;
@@ -43,6 +46,7 @@ pub mod wal;
 mod writer;
 
 pub use batch::Batch;
+pub use beside::write_beside;
 pub use columns::{MOST_COLUMNS, Redefined};
 pub use differ::{Compared, FieldDifference};
 pub use error::StoreError;

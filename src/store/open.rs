@@ -114,6 +114,20 @@ pub fn note_beside(mirror: &Path) -> Option<String> {
     lines_of(&File::open(path).ok()?).1
 }
 
+/// Who writes a mirror at the moment, without getting in anybody's way: `None` for nobody, else the process as far as it
+/// said.
+pub fn who_writes(mirror: &Path) -> Option<Option<u32>> {
+    let mut path = mirror.as_os_str().to_owned();
+    path.push(".lock");
+    let file = File::open(path).ok()?;
+    let (pid, _) = lines_of(&file);
+    // Shared, and for an instant only: a writer that begins just now is the only one that could meet it.
+    match file.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => Some(pid.parse().ok()),
+        _ => None,
+    }
+}
+
 /// What stands at a path.
 enum Standing {
     Nothing,
@@ -229,6 +243,39 @@ pub fn before_close(conn: &Connection) -> Result<(), StoreError> {
     wal::empty(conn).map(|_| ())
 }
 
+/// Opens a mirror beside its writer, to put edits into the outbox: no lock is needed for that, and whoever holds it is
+/// waited for no longer than a page takes. What is committed here outlives a power cut.
+///
+/// # Errors
+/// As [`reader`]; [`StoreError::OlderSchema`] where the tables are not there yet.
+pub(super) fn editor(path: &Path) -> Result<Connection, StoreError> {
+    if let Standing::Nothing = standing(path)? {
+        return Err(StoreError::Missing {
+            path: path.to_path_buf(),
+        });
+    }
+    let open = || -> rusqlite::Result<(Connection, u32)> {
+        // Not made where it is missing.
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let conn = Connection::open_with_flags(path, flags)?;
+        settings(&conn)?;
+        conn.pragma_update(None, "synchronous", "full")?;
+        // The writer keeps the WAL short, and its files are left for those who only read.
+        conn.pragma_update(None, "wal_autocheckpoint", 0)?;
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        let found = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        Ok((conn, found))
+    };
+    match open() {
+        Ok((_, found)) if found < migrate::KNOWN => Err(StoreError::OlderSchema { found }),
+        Ok((conn, _)) => Ok(conn),
+        Err(source) => Err(StoreError::Open {
+            path: path.to_path_buf(),
+            source,
+        }),
+    }
+}
+
 /// Opens a mirror for reading only.
 ///
 /// # Errors
@@ -277,12 +324,15 @@ mod tests {
     fn a_second_writer_is_told_who_the_first_is() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mirror.db");
+        assert_eq!(who_writes(&path), None);
         let first = writer(&path).unwrap();
+        assert_eq!(who_writes(&path), Some(Some(std::process::id())));
         match writer(&path) {
             Err(StoreError::Locked { pid, .. }) => assert_eq!(pid, Some(std::process::id())),
             other => panic!("{other:?}"),
         }
         drop(first);
+        assert_eq!(who_writes(&path), None);
         writer(&path).unwrap();
     }
 

@@ -341,7 +341,7 @@ fn edit(object: Object, id: &RecordId, row: &Row<'_>) -> rusqlite::Result<Edit> 
         rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, what.into())
     };
     let state: String = row.get(1)?;
-    let fields: String = row.get(2)?;
+    let fields = editable::text(row, 2)?;
     let first_sent_at: Option<String> = row.get(7)?;
     Ok(Edit {
         id: row.get(0)?,

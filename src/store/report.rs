@@ -3,13 +3,13 @@
 
 use std::path::Path;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::batch::read_state;
 use super::error::{Doing, StoreError};
-use super::wal;
+use super::{held, wal};
 use crate::model::{Instant, Object, Ru};
 
 const DOING: &str = "read the mirror";
@@ -74,6 +74,7 @@ pub struct OddityLine {
 }
 
 /// What the last runs that went for changes cost, and whether any of them was started by the schedule since an instant.
+/// The first that was done is left out of the costs: it made the copy, and says nothing about the next.
 ///
 /// # Errors
 /// If SQLite refuses.
@@ -81,17 +82,21 @@ pub fn cost_of_runs(conn: &Connection, most: u32, since: Instant) -> Result<(Vec
     let doing = "read the last runs";
     let mut stmt = conn
         .prepare_cached(
-            "SELECT ru, \"trigger\" = 'schedule' AND started_at >= ?2 FROM sync_runs
-             WHERE kind = 'sync' AND outcome = 'done' ORDER BY id DESC LIMIT ?1",
+            "SELECT ru, \"trigger\" = 'schedule' AND started_at >= ?2,
+                    id > (SELECT min(id) FROM sync_runs WHERE kind = 'sync' AND outcome = 'done')
+             FROM sync_runs WHERE kind = 'sync' AND outcome = 'done' ORDER BY id DESC LIMIT ?1",
         )
         .doing(doing)?;
     let rows = stmt.query_map(rusqlite::params![most, since.to_string()], |row| {
-        Ok((row.get::<_, i64>(0)?.unsigned_abs(), row.get::<_, bool>(1)?))
+        Ok((row.get::<_, i64>(0)?.unsigned_abs(), row.get(1)?, row.get(2)?))
     });
-    let runs: Vec<(u64, bool)> = rows.and_then(Iterator::collect).doing(doing)?;
+    let runs: Vec<(u64, bool, bool)> = rows.and_then(Iterator::collect).doing(doing)?;
     Ok((
-        runs.iter().map(|(ru, _)| Ru::new(*ru)).collect(),
-        runs.iter().any(|(_, scheduled)| *scheduled),
+        runs.iter()
+            .filter(|(_, _, later)| *later)
+            .map(|(ru, ..)| Ru::new(*ru))
+            .collect(),
+        runs.iter().any(|(_, scheduled, _)| *scheduled),
     ))
 }
 
@@ -105,16 +110,18 @@ fn number(conn: &Connection, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Resu
 /// # Errors
 /// If SQLite refuses.
 pub fn holds(conn: &Connection, object: Object) -> Result<Holds, StoreError> {
-    let (table, details, key) = (object.table(), object.detail_table(), object.detail_key());
     let word = object.word();
-    let current =
-        format!("SELECT count(*) FROM {table} AS r JOIN {details} AS d ON d.{key} = r.id AND d.etag IS r.etag");
+    let held = match held::kept(conn, object)? {
+        Some(held) => held,
+        // Written by an older program: counted until this one writes.
+        None => held::count(conn, object)?,
+    };
     let removed = "SELECT count(*) FROM removed_records WHERE object_type = ?1";
     let fields = "SELECT count(*) FROM custom_field_definitions WHERE object_type = ?1 AND status = 'ACTIVE'";
     Ok(Holds {
-        rows: rows(conn, table)?,
+        rows: held.rows,
         removed: number(conn, removed, &[&word])?,
-        details_current: number(conn, &current, &[])?,
+        details_current: held.details_current,
         custom_fields: number(conn, fields, &[&word])?,
     })
 }
@@ -167,6 +174,67 @@ pub fn last_runs(conn: &Connection, most: u32) -> Result<Vec<Run>, StoreError> {
     })
     .and_then(Iterator::collect)
     .doing(DOING)
+}
+
+/// When the last run of a kind began.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn last_begun(conn: &Connection, kind: &str) -> Result<Option<Instant>, StoreError> {
+    instant_of(conn, "SELECT max(started_at) FROM sync_runs WHERE kind = ?1", &[&kind])
+}
+
+/// When a run last did all that it was to do.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn last_success(conn: &Connection) -> Result<Option<Instant>, StoreError> {
+    let sql = "SELECT finished_at FROM sync_runs WHERE outcome = 'done' ORDER BY id DESC LIMIT 1";
+    instant_of(conn, sql, &[])
+}
+
+fn instant_of(conn: &Connection, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Result<Option<Instant>, StoreError> {
+    let text: Option<Option<String>> = conn.query_row(sql, params, |row| row.get(0)).optional().doing(DOING)?;
+    Ok(text.flatten().and_then(|text| text.parse().ok()))
+}
+
+/// Runs that failed in a row, up to the last one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Failing {
+    /// When the first of them began, UTC.
+    pub since: String,
+    /// How many.
+    pub runs: u32,
+    /// What the last ended with.
+    pub error: Option<String>,
+}
+
+/// The runs that failed since the last one that did not; `None` where that is none.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn failing(conn: &Connection) -> Result<Option<Failing>, StoreError> {
+    let sql = "SELECT min(started_at), count(*), (SELECT error FROM sync_runs WHERE outcome = 'failed' ORDER BY id DESC LIMIT 1)
+               FROM sync_runs WHERE outcome = 'failed'
+                 AND id > (SELECT coalesce(max(id), 0) FROM sync_runs WHERE outcome <> 'failed')";
+    conn.query_row(sql, [], |row| {
+        let since: Option<String> = row.get(0)?;
+        let runs = row.get(1)?;
+        let error = row.get(2)?;
+        Ok(since.map(|since| Failing { since, runs, error }))
+    })
+    .doing(DOING)
+}
+
+/// The newest entry of the trail of edits, and whether any after `last` says that an edit was queued.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn edits_after(conn: &Connection, last: i64) -> Result<(i64, bool), StoreError> {
+    let sql = "SELECT coalesce(max(id), ?1), coalesce(max(to_state = 'queued'), 0) FROM outbox_events WHERE id > ?1";
+    conn.prepare_cached(sql)
+        .and_then(|mut stmt| stmt.query_row([last], |row| Ok((row.get(0)?, row.get(1)?))))
+        .doing(DOING)
 }
 
 /// Whether every run was started by `trigger`.

@@ -53,8 +53,6 @@ pub struct Shape {
     pub select: String,
     /// `INSERT OR IGNORE`: key, columns, stamp.
     pub insert: String,
-    /// `UPDATE … WHERE key = ?1`: key, columns, stamp.
-    pub update: String,
 }
 
 impl Shape {
@@ -69,11 +67,6 @@ impl Shape {
         let list = names.join(", ");
         let last = names.len() + 2;
         let marks: Vec<String> = (1..=last).map(|n| format!("?{n}")).collect();
-        let sets: Vec<String> = names
-            .iter()
-            .enumerate()
-            .map(|(i, name)| format!("{name} = ?{}", i + 2))
-            .collect();
         Shape {
             table,
             key,
@@ -83,13 +76,24 @@ impl Shape {
                 "INSERT OR IGNORE INTO {table} ({key}, {list}, {stamp}) VALUES ({})",
                 marks.join(", ")
             ),
-            update: format!(
-                "UPDATE {table} SET {}, {stamp} = ?{last} WHERE {key} = ?1",
-                sets.join(", ")
-            ),
             columns,
             multi,
         }
+    }
+
+    /// `UPDATE … WHERE key = ?1`: key, the columns at these places, stamp. A column that is named is written to every
+    /// index it stands in, whether its value changes or not.
+    pub fn update(&self, places: &[usize]) -> String {
+        let sets: String = places
+            .iter()
+            .zip(2..)
+            .map(|(place, n)| format!("{} = ?{n}, ", self.columns[*place].name))
+            .collect();
+        let (table, key, stamp) = (self.table, self.key, self.stamp);
+        format!(
+            "UPDATE {table} SET {sets}{stamp} = ?{} WHERE {key} = ?1",
+            places.len() + 2
+        )
     }
 
     /// The table of an object's list items.

@@ -168,8 +168,8 @@ impl Batch<'_> {
                 Applied::Inserted
             }
             Standing::Same => Applied::Unchanged,
-            Standing::Differs { merged, .. } => {
-                self.execute(&shape.update, id, &refs(&merged), asked_at)?;
+            Standing::Differs { merged, changed, .. } => {
+                self.execute(&shape.update(&changed), id, &refs(&merged, &changed), asked_at)?;
                 Applied::Updated
             }
         })
@@ -186,8 +186,15 @@ impl Batch<'_> {
     ) -> Result<Written, StoreError> {
         let incoming: Vec<_> = shape.columns.iter().map(|c| told(c.source, record, extra)).collect();
         let id = record.id.as_str();
+        let is_detail = shape.key != "id";
+        if is_detail {
+            self.note_standing(object, id)?;
+        }
         // In a first copy nearly every row is new: try that first, and compare only what is there already.
         if phase == Phase::FirstCopy && self.execute(&shape.insert, id, &incoming, asked_at)? == 1 {
+            if !is_detail {
+                self.note_new(object, id);
+            }
             return Ok(Written::Inserted(Vec::new()));
         }
         match self.compare(shape, id, &incoming)? {
@@ -196,6 +203,7 @@ impl Batch<'_> {
                 if !self.may_return(object, shape, id, asked_at)? {
                     return Ok(Written::Older);
                 }
+                self.note_standing(object, id)?;
                 self.execute(&shape.insert, id, &incoming, asked_at)?;
                 self.index_multi_values(object, shape, record, &incoming, None, phase)?;
                 let differences = shape
@@ -218,7 +226,8 @@ impl Batch<'_> {
                 if asked_at.to_string() < stamp && is_behind(shape, &incoming, &old) {
                     return Ok(Written::Older);
                 }
-                self.execute(&shape.update, id, &refs(&merged), asked_at)?;
+                self.note_standing(object, id)?;
+                self.execute(&shape.update(&changed), id, &refs(&merged, &changed), asked_at)?;
                 self.index_multi_values(object, shape, record, &incoming, Some(&changed), phase)?;
                 let differences = changed
                     .iter()
@@ -413,8 +422,12 @@ enum Standing {
     },
 }
 
-fn refs(values: &[Value]) -> Vec<Option<ValueRef<'_>>> {
-    values.iter().map(|value| Some(ValueRef::from(value))).collect()
+/// The values at these places.
+fn refs<'a>(values: &'a [Value], places: &[usize]) -> Vec<Option<ValueRef<'a>>> {
+    places
+        .iter()
+        .map(|&place| Some(ValueRef::from(&values[place])))
+        .collect()
 }
 
 fn bind(

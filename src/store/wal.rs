@@ -87,9 +87,9 @@ impl Keeper {
             Ok(true) => {}
             Ok(false) => tracing::info!(
                 wal.bytes = bytes,
-                "The WAL cannot be emptied yet: somebody has been reading the mirror for long"
+                "The WAL of {bytes} bytes cannot be emptied yet: somebody has been reading the mirror for long"
             ),
-            Err(error) => tracing::warn!(%error, "The WAL could not be emptied"),
+            Err(error) => tracing::warn!(%error, "The WAL could not be emptied: {error}"),
         }
     }
 }

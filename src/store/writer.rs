@@ -51,7 +51,15 @@ impl Store {
     /// # Errors
     /// As [`open::writer`].
     pub fn open(path: &Path) -> Result<Store, StoreError> {
-        Store::open_killed_after(path, KillAfter(None))
+        Store::open_with(path, None, KillAfter(None))
+    }
+
+    /// As [`Store::open`], and at most so many custom fields of each object have an index from now on.
+    ///
+    /// # Errors
+    /// As [`open::writer`].
+    pub fn open_indexing(path: &Path, most: u32) -> Result<Store, StoreError> {
+        Store::open_with(path, Some(most), KillAfter(None))
     }
 
     /// As [`Store::open`], for tests of crash recovery: the writer dies before commit number `n + 1`.
@@ -59,6 +67,10 @@ impl Store {
     /// # Errors
     /// As [`open::writer`].
     pub fn open_killed_after(path: &Path, kill: KillAfter) -> Result<Store, StoreError> {
+        Store::open_with(path, None, kill)
+    }
+
+    fn open_with(path: &Path, indexed: Option<u32>, kill: KillAfter) -> Result<Store, StoreError> {
         let (conn, lock, _) = open::writer(path)?;
         let shapes = Shapes::new(Arc::new(columns::layout(&conn)?));
         let layout = Arc::new(RwLock::new(shapes.layout.clone()));
@@ -69,7 +81,11 @@ impl Store {
             commits_left: None,
             killed: false,
         };
-        writer.batch(|batch| batch.catch_up())?;
+        writer.batch(|batch| {
+            batch.catch_up()?;
+            batch.count_once()?;
+            indexed.map_or(Ok(()), |most| batch.index_at_most(most))
+        })?;
         *layout.write().unwrap_or_else(PoisonError::into_inner) = writer.shapes.layout.clone();
         writer.commits_left = kill.0;
         let lock = Arc::new(lock);
@@ -84,7 +100,7 @@ impl Store {
                 if !writer.killed
                     && let Err(error) = open::before_close(&writer.conn)
                 {
-                    tracing::warn!(%error, "The mirror could not be closed tidily");
+                    tracing::warn!(%error, "The mirror could not be closed tidily: {error}");
                 }
                 drop(writer);
                 held.release();

@@ -12,8 +12,9 @@ use super::observe::{Event, Observer};
 use super::plan::{Plan, Report, Settings};
 use super::purse::Purse;
 use super::removals::Removals;
+use super::run_line::EndedRun;
 use super::span::Dimension;
-use super::state::{Fresh, MissingScopes};
+use super::state::{Fresh, MissingScopes, Sweep};
 use super::sweep::Outage;
 use super::walk::{Range, Walk};
 use crate::api::{Client, Fate};
@@ -171,8 +172,18 @@ impl Engine {
             .await?;
         if let Err(error) = self.store.settle().await {
             // Everything is stored; whatever lasts, the next write meets too.
-            tracing::warn!(%error, "The WAL could not be emptied after the run");
+            tracing::warn!(%error, "The WAL could not be emptied after the run: {error}");
         }
+        EndedRun {
+            run,
+            kind,
+            trigger,
+            outcome,
+            tally: &tally,
+            ru_left: self.purse.limits().limit.saturating_sub(self.purse.ledger().used),
+            took: ended.since(began),
+        }
+        .tell();
         let outages = match result {
             Ok(ended) => ended.outages,
             Err(_) if pause.is_some() => Vec::new(),
@@ -209,6 +220,9 @@ impl Engine {
             .into_iter()
             .filter(|object| plan.wants(object.resource()))
             .collect();
+        if plan.resync {
+            self.want_sweeps(&objects, plan.accept_removals).await?;
+        }
         self.lists(plan, !objects.is_empty()).await?;
         let mut ended = Ended::default();
         let mut to_sweep = Vec::new();
@@ -223,9 +237,12 @@ impl Engine {
                 self.guard(resource, self.fill_columns(object).await)?;
                 sweep |= self
                     .store
-                    .write(move |batch| batch.state(&wanted_sweep(object)))
-                    .await?
-                    == Some(true);
+                    .write(move |batch| {
+                        let wanted: Option<bool> = batch.state(&wanted_sweep(object))?;
+                        let asked: Option<bool> = batch.state(&Sweep::asked(object))?;
+                        Ok(wanted.or(asked) == Some(true))
+                    })
+                    .await?;
             }
             if !self.is_skipped(resource) && phase == Phase::Kept {
                 self.guard(resource, self.carry_out_checks(object, Dimension::UpdatedAt).await)?;

@@ -1,12 +1,12 @@
 //! What an audit or a verification found: each difference by record and field.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::model::{Object, RecordId};
 use crate::store::FieldDifference;
 
 /// How a record differs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// The service has it, the mirror has not.
@@ -18,7 +18,7 @@ pub enum Kind {
 }
 
 /// One record that differs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
     /// The kind of record.
     pub object: Object,
@@ -34,7 +34,7 @@ pub struct Difference {
 const MOST_KEPT: usize = 1_000;
 
 /// Everything that was found.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Findings {
     /// The differences, up to a thousand.
     pub differences: Vec<Difference>,

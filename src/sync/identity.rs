@@ -35,7 +35,10 @@ impl Engine {
 
     /// Asks for known records by id, and compares what never changes: ids may be alike in two workspaces, the moments
     /// of creation are not.
-    async fn recognise(&self) -> Result<(), SyncError> {
+    ///
+    /// # Errors
+    /// [`SyncError::OtherWorkspace`] if they are not there, [`SyncError::NoScope`] if the key sees none of them.
+    pub async fn recognise(&self) -> Result<(), SyncError> {
         let mut unseen = Vec::new();
         for object in Object::ALL {
             let sample = self

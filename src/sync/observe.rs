@@ -2,6 +2,9 @@
 
 use crate::model::{Instant, Resource, Ru};
 
+/// The words for pieces of work.
+pub const WORK: [&str; 4] = ["changes", "full copy", "sweep", "details"];
+
 /// Something that happened in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {

@@ -103,6 +103,23 @@ impl Plan {
         self
     }
 
+    /// Only what was named, else what the configuration names.
+    ///
+    /// # Errors
+    /// What was named and is not among what the configuration names.
+    pub fn limited(self, named: &[Resource], configured: Option<&[Resource]>) -> Result<Plan, Resource> {
+        if named.is_empty() {
+            return Ok(match configured {
+                Some(configured) => self.within(configured),
+                None => self,
+            });
+        }
+        match named.iter().find(|r| configured.is_some_and(|c| !c.contains(r))) {
+            None => Ok(self.of(named)),
+            Some(other) => Err(*other),
+        }
+    }
+
     pub(super) fn names(&self, resource: Resource) -> bool {
         self.by_name && self.resources.contains(&resource)
     }
@@ -111,7 +128,8 @@ impl Plan {
         self.resources.is_empty() || self.resources.contains(&resource)
     }
 
-    pub(super) const fn kind(&self) -> &'static str {
+    /// The word in `sync_runs`.
+    pub const fn kind(&self) -> &'static str {
         match (self.only_push, self.resync) {
             (true, _) => "push",
             (false, true) => "resync",

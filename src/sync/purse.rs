@@ -101,6 +101,11 @@ impl Purse {
         self.stop.send_replace(true);
     }
 
+    /// Lets requests be sent again, for the next run.
+    pub fn go_on(&self) {
+        self.stop.send_replace(false);
+    }
+
     /// Whether [`Purse::stop`] was called.
     pub fn is_stopping(&self) -> bool {
         *self.stop.borrow()
@@ -160,7 +165,7 @@ impl Purse {
             )
             .map_err(|refills_at| Refused::Budget { refills_at })?;
         if let Err(error) = self.note(&charged) {
-            tracing::error!(%error, "The RU ledger could not be written");
+            tracing::error!(%error, "The RU ledger could not be written: {error}");
             return Err(Refused::Ledger);
         }
         *book = charged;
@@ -193,7 +198,7 @@ impl Purse {
         });
         if let Err(error) = stored.await {
             // It binds this process all the same.
-            tracing::warn!(%error, "A hold could not be stored");
+            tracing::warn!(%error, "A hold could not be stored: {error}");
         }
     }
 }

@@ -54,6 +54,9 @@ pub struct Sweep {
     pub rows: u64,
     /// Pages read by slices that are read.
     pub pages: u64,
+    /// Whether a column waits for it, so that nobody may end it for good.
+    #[serde(default)]
+    pub needed: bool,
 }
 
 impl Sweep {
@@ -84,6 +87,11 @@ impl Sweep {
     /// If SQLite refuses.
     pub fn clear(batch: &Batch<'_>, object: Object) -> Result<(), StoreError> {
         batch.clear_state(&Sweep::entry(object))
+    }
+
+    /// The entry that says that a person or the schedule asked for a sweep that has not begun.
+    pub fn asked(object: Object) -> String {
+        format!("asked_sweep:{object}")
     }
 
     /// The entry of one slice. Each has its own, so that slices side by side never write over each other.

@@ -56,6 +56,60 @@ impl Engine {
         Ok(found)
     }
 
+    /// Notes the sweeps that a person or the schedule asked for: should this run end early, the next one begins those that
+    /// have not begun.
+    pub(super) async fn want_sweeps(&self, objects: &[Object], accepted: bool) -> Result<(), SyncError> {
+        let objects = objects.to_vec();
+        self.store
+            .write(move |batch| {
+                for object in objects {
+                    let outage: Option<Outage> = batch.state(&Outage::entry(object))?;
+                    let begins = outage.is_some() && !accepted || Sweep::load(batch, object)?.is_none();
+                    if begins && batch.phase(object)? == Phase::Kept {
+                        batch.set_state(&Sweep::asked(object), &true)?;
+                    }
+                }
+                Ok(())
+            })
+            .await?;
+        Ok(())
+    }
+
+    /// Ends the sweeps of known records that are under way, and forgets how far they came; gives their objects. A first
+    /// copy is not ended: without it there is no mirror.
+    ///
+    /// # Errors
+    /// If the mirror's file refuses.
+    pub async fn forget_sweeps(&self) -> Result<Vec<Object>, SyncError> {
+        let forgotten = self
+            .store
+            .write(|batch| {
+                let mut forgotten = Vec::new();
+                for object in Object::ALL {
+                    let asked: Option<bool> = batch.state(&Sweep::asked(object))?;
+                    let under_way = Sweep::load(batch, object)?;
+                    if batch.phase(object)? == Phase::FirstCopy || under_way.is_none() && asked.is_none() {
+                        continue;
+                    }
+                    if under_way.is_some_and(|sweep| sweep.needed) {
+                        // Not read on, but begun anew: nothing else would bring the column its values.
+                        batch.set_state(&wanted_sweep(object), &true)?;
+                    }
+                    Sweep::clear(batch, object)?;
+                    for (slice, _) in batch.states::<Walk>(&Sweep::slice_prefix(object))? {
+                        batch.clear_state(&slice)?;
+                    }
+                    batch.clear_state(&Sweep::asked(object))?;
+                    batch.clear_state(&Outage::entry(object))?;
+                    batch.clear_nominations(object)?;
+                    forgotten.push(object);
+                }
+                Ok(forgotten)
+            })
+            .await?;
+        Ok(forgotten)
+    }
+
     /// Begins a sweep, or goes on with the one that is under way, and carries it through. Gives the outage that it
     /// looks like, if it does.
     pub(super) async fn sweep(&self, object: Object, removals: Removals) -> Result<Option<Outage>, SyncError> {
@@ -102,13 +156,16 @@ impl Engine {
                 }
                 batch.clear_state(&Outage::entry(object))?;
                 batch.clear_nominations(object)?;
+                let needed: Option<bool> = batch.state(&wanted_sweep(object))?;
                 batch.clear_state(&wanted_sweep(object))?;
+                batch.clear_state(&Sweep::asked(object))?;
                 Sweep {
                     began: now,
                     served_at: None,
                     high: None,
                     rows: 0,
                     pages: 0,
+                    needed: needed == Some(true),
                 }
                 .store(batch, object)?;
                 for (number, range) in slices(batch, object, workers)?.into_iter().enumerate() {
@@ -195,6 +252,8 @@ fn end_sweep(batch: &Batch<'_>, object: Object, finished: Instant) -> Result<(),
             walk: None,
         }
         .store(batch, object)?;
+    } else {
+        batch.recount(object)?;
     }
     if sweep.pages > 1 {
         Check::of_sweep(batch, object, sweep.pages)?;

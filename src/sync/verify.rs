@@ -144,7 +144,8 @@ impl Engine {
         };
         self.compare(&mut audit, spans).await?;
         if !audit.findings.is_clean() {
-            tracing::info!(%object, found = audit.findings.count(), "A count after a walk found records that had slipped");
+            let found = audit.findings.count();
+            tracing::warn!(%object, found, "A count after a walk of {object} records found {found} that had slipped");
         }
         self.store.write(move |batch| batch.clear_state(&entry)).await?;
         Ok(())

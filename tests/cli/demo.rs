@@ -16,7 +16,7 @@ fn it_shows_every_step_and_leaves_a_mirror() {
             " 0 new, 0 changed, 1 removed",
             "decimal_sum(cf_credit_limit)",
             "Chief Data Officer",
-            "sqlite3 demo.db",
+            "sqlite3 -readonly demo.db",
         ] {
             assert!(ended.out.contains(part), "{part}\n{}", ended.out);
         }

@@ -4,10 +4,15 @@
 
 mod bad_input;
 mod binary;
+mod check;
+mod check_service;
 mod datasette;
 mod demo;
 mod describe;
+mod edit;
 mod export;
+mod log;
+mod outbox;
 mod readme;
 mod recipes;
 mod runs;

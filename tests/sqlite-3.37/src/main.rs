@@ -1,4 +1,5 @@
-//! Reads a mirror from end to end with SQLite 3.37.0: every table, every view, every index by an integrity check.
+//! Reads a mirror from end to end with SQLite 3.37.0: every table, every view, every index by an integrity check; and edits
+//! a contact with it.
 //!
 //! One entry of the schema that it does not know makes the whole file unreadable, so that any of this works at all is
 //! most of the proof. Prints a line for each table and view with its rows; ends with 1 where anything is refused.
@@ -47,7 +48,44 @@ fn read(path: &str) -> std::result::Result<Vec<String>, String> {
         return Err(format!("integrity check: {checked}"));
     }
     lines.push("integrity_check|ok".into());
+    drop(conn);
+    edit(path)?;
+    lines.push("edit|ok".into());
     Ok(lines)
+}
+
+/// Edits a contact as people do, in a transaction that is taken back.
+fn edit(path: &str) -> std::result::Result<(), String> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE;
+    let mut conn = Connection::open_with_flags(path, flags).map_err(|e| e.to_string())?;
+    let tx = conn.transaction().map_err(|e| e.to_string())?;
+    let run = |sql: &str| tx.execute_batch(sql).map_err(|e| e.to_string());
+    let one = "id = (SELECT min(id) FROM contacts)";
+    let refused = |set: &str, told: &str| match run(&format!("UPDATE contacts_full SET {set} WHERE {one}")) {
+        Err(error) if error.contains(told) => Ok(()),
+        other => Err(format!("UPDATE with {set}: {other:?}")),
+    };
+    refused("position = 'x'", "writing back is off")?;
+    run("INSERT OR REPLACE INTO state VALUES ('write_back', 'true')")?;
+    refused("email = 'x'", "email is read-only")?;
+    refused("cf_birthday = '2023-02-29'", "cf_birthday takes a real date")?;
+    refused(
+        "cf_next_call = '2023-02-29T00:00:00Z'",
+        "cf_next_call takes a timestamp",
+    )?;
+    refused("cf_topics = '[\"none\"]'", "cf_topics takes a JSON array")?;
+    refused("cf_lifetime_value = '1e3'", "cf_lifetime_value takes a decimal")?;
+    run(&format!(
+        "UPDATE contacts_full SET position = 'One of 3.37', cf_topics = json('[\"api\"]'), cf_birthday = '2024-02-29',
+         cf_next_call = '2026-01-02T03:04:05+02:00', cf_lifetime_value = '12.50' WHERE {one}"
+    ))?;
+    let queued = "SELECT count(*) = 1 AND json_extract(max(fields), '$.cf_topics[1]') = '[\"api\"]'
+                  AND json_extract(max(fields), '$.cf_next_call[1]') = '2026-01-02T01:04:05.000000Z'
+                  AND (SELECT count(*) FROM outbox_events) = 1 AND (SELECT count(*) FROM pending_edits) = 5 FROM outbox";
+    match tx.query_row(queued, [], |row| row.get::<_, bool>(0)) {
+        Ok(true) => tx.rollback().map_err(|e| e.to_string()),
+        other => Err(format!("the edit was queued otherwise: {other:?}")),
+    }
 }
 
 /// Tables and views, the parts of search tables left out: those are read through their table.

@@ -53,6 +53,12 @@ impl Exit {
         self as u8
     }
 
+    /// The end that a number means; one that is not in the table is a mistake of ours.
+    pub fn of_code(code: u8) -> Exit {
+        let known = Exit::TABLE.into_iter().find(|(exit, _)| exit.code() == code);
+        known.map_or(Exit::Internal, |(exit, _)| exit)
+    }
+
     /// The end that a failure of the service means, where nothing went on after it.
     pub fn of_api(error: &ApiError) -> Exit {
         match error.fate() {

@@ -1,21 +1,35 @@
 //! What a run did, as `sync` and `resync` print it.
 
-use serde::Serialize;
+use std::borrow::Cow;
+use std::time::Duration;
 
-use super::human;
-use super::session::Ran;
-use crate::budget::Limits;
+use serde::{Deserialize, Serialize};
+
+use super::{Pause, Report};
+use crate::budget::{Ledger, Limits};
+use crate::human;
 use crate::model::Instant;
+use crate::outbox::PushTally;
 use crate::store::RunOutcome;
-use crate::sync::{Pause, Plan};
+
+/// How a run went.
+#[derive(Debug)]
+pub struct Ran {
+    /// What the engine reports.
+    pub report: Report,
+    /// The ledger after it.
+    pub ledger: Ledger,
+    /// How long it took.
+    pub took: Duration,
+}
 
 /// The result of a run. Its JSON form is documented in the README and only ever grows.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {
     /// The run's number in `sync_runs`.
     pub run: i64,
-    /// `sync` or `resync`.
-    pub kind: &'static str,
+    /// `sync`, `resync`, `verify` or `push`.
+    pub kind: Cow<'static, str>,
     /// How it ended.
     pub outcome: RunOutcome,
     /// How long it took.
@@ -34,6 +48,8 @@ pub struct Summary {
     pub details_pending: u64,
     /// Values kept in `extra`, and items that cannot be mirrored.
     pub warnings: u64,
+    /// What became of local edits.
+    pub push: PushTally,
     /// Request units.
     pub ru: RuSummary,
     /// Why the run stopped early, if it did.
@@ -47,7 +63,7 @@ pub struct Summary {
 }
 
 /// Request units of a run and of its window.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RuSummary {
     /// Spent by this run.
     pub spent: u64,
@@ -62,27 +78,25 @@ pub struct RuSummary {
 }
 
 /// Why a run stopped early.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PauseSummary {
     /// `budget`, `hold` or `stopped`.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// Until when, where that is known; UTC.
     pub until: Option<String>,
-    #[serde(skip)]
-    at: Option<Instant>,
 }
 
 /// A scope that the key lacks.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MissingScope {
     /// What was skipped.
     pub object: String,
     /// The scope.
-    pub scope: &'static str,
+    pub scope: Cow<'static, str>,
 }
 
 /// Removals that look like an outage.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OutageSummary {
     /// Of what.
     pub object: String,
@@ -94,11 +108,11 @@ pub struct OutageSummary {
 
 impl Summary {
     /// The summary of a run.
-    pub fn new(plan: &Plan, ran: &Ran, limits: &Limits) -> Summary {
+    pub fn new(kind: &'static str, ran: &Ran, limits: &Limits) -> Summary {
         let (report, tally) = (&ran.report, &ran.report.tally);
         Summary {
             run: report.run,
-            kind: if plan.resync { "resync" } else { "sync" },
+            kind: kind.into(),
             outcome: report.outcome,
             seconds: (ran.took.as_secs_f64() * 1000.0).round() / 1000.0,
             rows_read: tally.rows,
@@ -108,6 +122,7 @@ impl Summary {
             details_read: tally.details,
             details_pending: report.pending_details,
             warnings: tally.warnings,
+            push: report.push,
             ru: RuSummary {
                 spent: tally.ru.get(),
                 used: ran.ledger.used.get(),
@@ -122,9 +137,8 @@ impl Summary {
                     Pause::Stopping => ("stopped", None),
                 };
                 PauseSummary {
-                    reason,
+                    reason: reason.into(),
                     until: at.map(|at| at.to_string()),
-                    at,
                 }
             }),
             missing_scopes: report
@@ -132,7 +146,7 @@ impl Summary {
                 .iter()
                 .map(|(resource, scope)| MissingScope {
                     object: resource.to_string(),
-                    scope,
+                    scope: (*scope).into(),
                 })
                 .collect(),
             outages: report
@@ -148,9 +162,36 @@ impl Summary {
         }
     }
 
+    /// Takes in what an earlier run of the same job did.
+    #[must_use]
+    pub fn after(mut self, earlier: &Summary) -> Summary {
+        self.kind = earlier.kind.clone();
+        self.seconds += earlier.seconds;
+        self.rows_read += earlier.rows_read;
+        self.inserted += earlier.inserted;
+        self.updated += earlier.updated;
+        self.removed += earlier.removed;
+        self.details_read += earlier.details_read;
+        self.warnings += earlier.warnings;
+        self.ru.spent += earlier.ru.spent;
+        self.push = PushTally {
+            sent: self.push.sent + earlier.push.sent,
+            applied: self.push.applied + earlier.push.applied,
+            conflicts: self.push.conflicts + earlier.push.conflicts,
+            rejected: self.push.rejected + earlier.push.rejected,
+            waiting: self.push.waiting,
+        };
+        for note in &earlier.notes {
+            if !self.notes.contains(note) {
+                self.notes.push(note.clone());
+            }
+        }
+        self
+    }
+
     /// For people, a few lines.
     pub fn text(&self, now: Instant) -> String {
-        let took = human::duration(std::time::Duration::from_secs_f64(self.seconds.max(0.0)));
+        let took = human::duration(Duration::from_secs_f64(self.seconds.max(0.0)));
         let ended = match self.outcome {
             RunOutcome::Done => format!("{} finished in {took}", self.kind),
             RunOutcome::Paused => format!("{} stopped early after {took}", self.kind),
@@ -168,18 +209,34 @@ impl Summary {
             .parse()
             .map(|at| format!(" until {} ({})", human::moment(at), human::when(at, now)))
             .unwrap_or_default();
-        let mut text = format!(
-            "{ended}\n  rows read  {}: {} new, {} changed, {} removed\n  details    {} read, {pending}\n  \
-             RU         {} spent; {} of {} left{refills}\n",
-            n(self.rows_read),
-            n(self.inserted),
-            n(self.updated),
-            n(self.removed),
-            n(self.details_read),
+        let mut text = format!("{ended}\n");
+        if self.kind != "push" {
+            text.push_str(&format!(
+                "  rows read  {}: {} new, {} changed, {} removed\n  details    {} read, {pending}\n",
+                n(self.rows_read),
+                n(self.inserted),
+                n(self.updated),
+                n(self.removed),
+                n(self.details_read),
+            ));
+        }
+        let push = &self.push;
+        if self.kind == "push" || *push != PushTally::default() {
+            text.push_str(&format!(
+                "  edits      {} applied, {} in conflict, {} rejected, {} waiting; {} sent\n",
+                n(push.applied),
+                n(push.conflicts),
+                n(push.rejected),
+                n(push.waiting),
+                human::counted(push.sent, "update", "updates"),
+            ));
+        }
+        text.push_str(&format!(
+            "  RU         {} spent; {} of {} left{refills}\n",
             n(self.ru.spent),
             n(self.ru.left),
             n(self.ru.limit),
-        );
+        ));
         if self.warnings > 0 {
             let values = human::counted(self.warnings, "value or item does", "values or items do");
             text.push_str(&format!(
@@ -191,8 +248,12 @@ impl Summary {
 
     /// Why the run stopped early and how it goes on.
     pub fn pause_sentence(&self) -> String {
-        let until = self.pause.as_ref().and_then(|pause| pause.at).map(human::moment);
-        let why = match (self.pause.as_ref().map(|pause| pause.reason), until) {
+        let until = self
+            .pause
+            .as_ref()
+            .and_then(|pause| pause.until.as_ref()?.parse().ok())
+            .map(human::moment);
+        let why = match (self.pause.as_ref().map(|pause| pause.reason.as_ref()), until) {
             (Some("budget"), Some(until)) => format!("the budget of this window is spent; it refills at {until}"),
             (Some("hold"), Some(until)) => format!("the service asked for quiet until {until}"),
             _ => "stopped as asked; everything read so far is stored".into(),

@@ -1,0 +1,60 @@
+//! A meter for where there is no mirror, and so no ledger: it counts, and keeps quiet once the service asked for it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::api::meter::{Attempt, Meter, Outcome, Pending, Refused};
+use crate::budget::Hold;
+use crate::model::Clock;
+
+/// Counts what is sent.
+#[derive(Debug)]
+pub struct Uncounted {
+    clock: Arc<dyn Clock>,
+    spent: AtomicU64,
+    hold: Mutex<Option<Hold>>,
+}
+
+impl Uncounted {
+    /// Nothing spent yet.
+    pub fn new(clock: Arc<dyn Clock>) -> Uncounted {
+        Uncounted {
+            clock,
+            spent: AtomicU64::new(0),
+            hold: Mutex::new(None),
+        }
+    }
+
+    /// Request units that may have been charged.
+    pub fn spent(&self) -> u64 {
+        self.spent.load(Ordering::Relaxed)
+    }
+}
+
+impl Meter for Uncounted {
+    fn admit(&self, attempt: Attempt) -> Pending<'_, Result<(), Refused>> {
+        let hold = *self.hold.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = match hold {
+            Some(hold) => Err(Refused::Hold { until: hold.until }),
+            None => {
+                self.spent.fetch_add(attempt.cost.get(), Ordering::Relaxed);
+                Ok(())
+            }
+        };
+        Box::pin(std::future::ready(result))
+    }
+
+    fn settle(&self, attempt: Attempt, outcome: Outcome) -> Pending<'_, ()> {
+        match outcome {
+            Outcome::NotSent => {
+                self.spent.fetch_sub(attempt.cost.get(), Ordering::Relaxed);
+            }
+            Outcome::Held(wait) => {
+                let hold = Hold::after(None, self.clock.now(), wait);
+                *self.hold.lock().unwrap_or_else(PoisonError::into_inner) = Some(hold);
+            }
+            Outcome::Charged | Outcome::Unknown | Outcome::Failed => {}
+        }
+        Box::pin(std::future::ready(()))
+    }
+}

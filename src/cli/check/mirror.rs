@@ -1,0 +1,274 @@
+//! The mirror: whether there is one, whose it is, who writes it, and what its last run says. Opened for reading only.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::line::Line;
+use crate::budget::{Hold, Ledger, Limits};
+use crate::cli::{exit::Exit, human};
+use crate::config::Config;
+use crate::model::{Instant, Object, Ru};
+use crate::store::report::{self, Run};
+use crate::store::{StoreError, migrate, open, wal};
+use crate::sync::purse::{self, HOLD, LEDGER};
+use crate::sync::state::{Fresh, Identity};
+
+/// What the mirror says of itself.
+#[derive(Clone, Debug)]
+pub struct Mirror {
+    /// The version of its tables.
+    pub schema: u32,
+    /// The file's size in bytes.
+    pub bytes: u64,
+    /// Its WAL's size in bytes.
+    pub wal_bytes: u64,
+    /// Whose it is; `None` before the first run.
+    pub identity: Option<Identity>,
+    /// Until when the service asked for quiet, where that is still to come.
+    pub hold: Option<Instant>,
+    /// What was spent.
+    pub ledger: Ledger,
+    /// What the last runs for changes cost.
+    pub costs: Vec<Ru>,
+    /// The objects, contacts first.
+    pub objects: [Held; 2],
+    /// The last run.
+    pub last_run: Option<Run>,
+}
+
+/// What is here of an object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Records.
+    pub rows: u64,
+    /// Records whose detail is current.
+    pub details: u64,
+    /// Whether all of it was read once.
+    pub complete: bool,
+}
+
+impl Mirror {
+    /// Reads it, all at one moment.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`] if there is none, and whatever else keeps it from being read.
+    pub fn read(path: &Path, limits: &Limits, now: Instant) -> Result<Mirror, StoreError> {
+        let conn = open::reader(path)?;
+        let refused = |source| StoreError::Sqlite {
+            doing: "read the mirror",
+            source,
+        };
+        let moment = conn.unchecked_transaction().map_err(refused)?;
+        let schema = moment
+            .pragma_query_value(None, "user_version", |row| row.get(0))
+            .map_err(refused)?;
+        let (bytes, wal_bytes) = report::sizes(path);
+        let hold: Option<Hold> = report::state(&moment, HOLD)?;
+        let stored: Option<Ledger> = report::state(&moment, LEDGER)?;
+        let note = open::note_beside(path);
+        let [contact, company] = Object::ALL;
+        Ok(Mirror {
+            schema,
+            bytes,
+            wal_bytes,
+            identity: report::state(&moment, Identity::ENTRY)?,
+            hold: hold.filter(|hold| hold.left(now).is_some()).map(|hold| hold.until),
+            ledger: purse::later(stored.unwrap_or_default(), note.as_deref()).at(now, limits),
+            costs: report::cost_of_runs(&moment, crate::sync::setup::RUNS_OF_FORECAST, now)?.0,
+            objects: [held(&moment, contact)?, held(&moment, company)?],
+            last_run: report::last_runs(&moment, 1)?.into_iter().next(),
+        })
+    }
+
+    /// Whether an older program wrote it, so that the next run brings its tables up to date first.
+    pub fn is_older(&self) -> bool {
+        self.schema < migrate::KNOWN
+    }
+
+    /// Records of both objects.
+    pub fn rows(&self) -> u64 {
+        self.objects.iter().map(|held| held.rows).sum()
+    }
+}
+
+fn held(conn: &Connection, object: Object) -> Result<Held, StoreError> {
+    let holds = report::holds(conn, object)?;
+    let swept: Option<Fresh> = report::state(conn, &Fresh::sweep(object))?;
+    Ok(Held {
+        rows: holds.rows,
+        details: holds.details_current,
+        complete: swept.is_some(),
+    })
+}
+
+/// The mirror in lines.
+pub fn check(
+    config: &Config,
+    read: &Result<Mirror, StoreError>,
+    writer: Option<Option<u32>>,
+    now: Instant,
+) -> Vec<Line> {
+    let path = &config.database;
+    let mirror = match read {
+        Ok(mirror) => mirror,
+        Err(error @ StoreError::Missing { .. }) => {
+            return vec![Line::ok("mirror.file", format!("{error}: `crm-mirror sync` makes it"))];
+        }
+        Err(error) => {
+            let mend = error
+                .hint()
+                .unwrap_or("if it is damaged, move it away with its -wal and -shm; `crm-mirror sync` makes a new copy");
+            return vec![Line::fail(
+                "mirror.file",
+                Exit::of_store(error),
+                super::told(error),
+                mend,
+            )];
+        }
+    };
+    let [contacts, companies] = mirror.objects;
+    let mut lines = vec![Line::ok(
+        "mirror.file",
+        format!(
+            "{}, {}: {}, {}",
+            path.display(),
+            human::bytes(mirror.bytes),
+            human::counted(contacts.rows, "contact", "contacts"),
+            human::counted(companies.rows, "company", "companies"),
+        ),
+    )];
+    if mirror.is_older() {
+        let says = format!(
+            "an older crm-mirror wrote it (schema {}, now {})",
+            mirror.schema,
+            migrate::KNOWN
+        );
+        lines.push(Line::warn(
+            "mirror.schema",
+            says,
+            "`crm-mirror sync` brings it up to date; older programs cannot write it then",
+        ));
+    }
+    lines.extend(mirror.last_run.as_ref().map(|run| last_run(run, writer.is_some(), now)));
+    lines.push(match writer {
+        None => Line::ok("mirror.writer", "nobody writes it at the moment"),
+        Some(pid) => Line::ok("mirror.writer", format!("{} writes it at the moment", process(pid))),
+    });
+    lines.push(log_size(path, mirror));
+    if let Some(until) = mirror.hold {
+        lines.push(Line::fail(
+            "mirror.hold",
+            Exit::Paused,
+            format!(
+                "the service asked for quiet until {} ({})",
+                human::moment(until),
+                human::when(until, now)
+            ),
+            "wait; the next run after that goes on by itself",
+        ));
+    }
+    lines
+}
+
+/// A process in words.
+pub fn process(pid: Option<u32>) -> String {
+    pid.map_or_else(|| "another crm-mirror".into(), |pid| format!("process {pid}"))
+}
+
+fn last_run(run: &Run, written: bool, now: Instant) -> Line {
+    let started = run
+        .started_at
+        .parse()
+        .map_or_else(|_| run.started_at.clone(), |at| human::when(at, now));
+    let name = "mirror.last-run";
+    let what = format!("run {}, a {} begun {started}", run.id, run.kind);
+    match (run.outcome.as_deref(), run.error.as_deref()) {
+        (Some("failed"), error) => Line::warn(
+            name,
+            format!("{what}, failed: {}", error.unwrap_or("it does not say why")),
+            "mend what is told below or above, and run `crm-mirror sync`",
+        ),
+        (Some("refused"), _) => Line::warn(
+            name,
+            format!("{what}, refused to mirror what looks like an outage"),
+            "`crm-mirror status` says what would go; if it is really gone: `crm-mirror resync --accept-removals`",
+        ),
+        (Some(outcome), _) => Line::ok(name, format!("{what}: {outcome}")),
+        (None, _) if written => Line::ok(name, format!("{what}, is under way")),
+        (None, _) => Line::warn(
+            name,
+            format!("{what}, did not come to its end: its process was killed"),
+            "nothing is lost; `crm-mirror sync` goes on from there",
+        ),
+    }
+}
+
+fn log_size(path: &Path, mirror: &Mirror) -> Line {
+    let size = human::bytes(mirror.wal_bytes);
+    if wal::is_large(mirror.bytes, mirror.wal_bytes) {
+        let mend = format!(
+            "end the program that has been reading for long (`fuser -v {}-shm` lists them); the next run empties it",
+            path.display()
+        );
+        return Line::warn(
+            "mirror.wal",
+            format!("{size}: somebody keeps it from being emptied"),
+            mend,
+        );
+    }
+    Line::ok("mirror.wal", size)
+}
+
+/// Whether the mirror is of this address and key, as far as the file knows. `None` where it does not know yet, or the
+/// configuration has neither.
+pub fn is_ours(mirror: &Mirror, base_url: &str, fingerprint: &str) -> Option<bool> {
+    let known = mirror.identity.as_ref()?;
+    Some(known.base_url == base_url && known.key == fingerprint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::check::line::State;
+
+    fn run(outcome: Option<&str>, error: Option<&str>) -> Run {
+        Run {
+            id: 7,
+            kind: "sync".into(),
+            trigger: "manual".into(),
+            started_at: "2026-01-02T03:00:00.000000Z".into(),
+            finished_at: None,
+            outcome: outcome.map(String::from),
+            rows: 0,
+            inserted: 0,
+            updated: 0,
+            removed: 0,
+            details: 0,
+            ru: 0,
+            error: error.map(String::from),
+        }
+    }
+
+    #[test]
+    fn the_last_run_is_told_as_it_ended() {
+        let now = "2026-01-02T03:04:00Z".parse().unwrap();
+        for (outcome, error, written, state, part) in [
+            (
+                Some("done"),
+                None,
+                false,
+                State::Ok,
+                "run 7, a sync begun 4 min ago: done",
+            ),
+            (Some("failed"), Some("no route"), false, State::Warn, "failed: no route"),
+            (Some("refused"), None, false, State::Warn, "looks like an outage"),
+            (None, None, true, State::Ok, "under way"),
+            (None, None, false, State::Warn, "killed"),
+        ] {
+            let line = last_run(&run(outcome, error), written, now);
+            assert_eq!(line.state, state, "{outcome:?}");
+            assert!(line.says.contains(part), "{}", line.says);
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The people who read the mirror: who may, and with what.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::line::Line;
+
+/// Older shells may damage a file in WAL mode when two processes empty the WAL at once.
+const SOUND: (u32, u32, u32) = (3, 51, 3);
+
+/// Looks at folder, files and shell.
+pub fn check(database: &Path) -> Vec<Line> {
+    let folder = folder_of(database);
+    let mut lines = Vec::new();
+    if let Ok(meta) = std::fs::metadata(&folder) {
+        lines.push(folder_mode(&folder, meta.permissions().mode(), &group(meta.gid())));
+    }
+    if let Ok(meta) = std::fs::metadata(database) {
+        lines.push(file_mode(
+            meta.permissions().mode(),
+            &user(meta.uid()),
+            &group(meta.gid()),
+        ));
+    }
+    let owned = |path: PathBuf| Some((path.clone(), std::fs::metadata(path).ok()?.uid()));
+    let beside = ["-wal", "-shm", ".lock"].map(|suffix| {
+        let mut path = database.as_os_str().to_owned();
+        path.push(suffix);
+        path.into()
+    });
+    if let Some((_, owner)) = owned(database.into()) {
+        lines.extend(owners(owner, beside.into_iter().filter_map(owned)));
+    }
+    lines.extend(version_on_the_path().map(|version| shell(&version)));
+    lines
+}
+
+/// The folder that a file is in, from the root: "." says little to whoever reads the output elsewhere.
+pub fn folder_of(file: &Path) -> PathBuf {
+    let parent = match file.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    std::path::absolute(parent).unwrap_or_else(|_| parent.into())
+}
+
+fn folder_mode(folder: &Path, mode: u32, group: &str) -> Line {
+    let (name, mode) = ("readers.folder", mode & 0o7777);
+    let who = match (mode & 0o002, mode & 0o020) {
+        (0, 0) => {
+            let who = match (mode & 0o005, mode & 0o050) {
+                (0o005, _) => "everybody may look into it".into(),
+                (_, 0o050) => format!("group {group} may look into it"),
+                _ => "only its owner may look into it".into(),
+            };
+            return Line::ok(name, format!("{}: {who} ({mode:04o})", folder.display()));
+        }
+        (0, _) => (format!("group {group}"), "g-w"),
+        _ => ("everybody".into(), "go-w"),
+    };
+    let (who, mode_change) = who;
+    Line::warn(
+        name,
+        format!(
+            "{who} may write to {} ({mode:04o}): a reader can leave a -wal there that this program cannot open",
+            folder.display()
+        ),
+        format!("chmod {mode_change} {}", folder.display()),
+    )
+}
+
+fn file_mode(mode: u32, owner: &str, group: &str) -> Line {
+    let (name, mode) = ("readers.file", mode & 0o777);
+    if mode & 0o022 != 0 {
+        let says = format!("others than its owner {owner} may write the mirror ({mode:04o})");
+        return Line::warn(
+            name,
+            says,
+            "chmod go-w on it and on its -wal and -shm; readers need to read only",
+        );
+    }
+    let who = match (mode & 0o004, mode & 0o040) {
+        (0, 0) => format!("only {owner} may read it"),
+        (0, _) => format!("{owner} and group {group} may read it"),
+        _ => "everybody may read it".into(),
+    };
+    Line::ok(name, format!("{who} ({mode:04o})"))
+}
+
+/// What stands beside a mirror must be its owner's; otherwise its writer cannot open it.
+fn owners(owner: u32, beside: impl Iterator<Item = (PathBuf, u32)>) -> Option<Line> {
+    let (path, other) = { beside }.find(|(_, other)| *other != owner)?;
+    let (path, owner) = (path.display(), user(owner));
+    Some(Line::warn(
+        "readers.owners",
+        format!(
+            "{path} belongs to {}, and the mirror to {owner}, who cannot write it",
+            user(other)
+        ),
+        format!("while nobody writes the mirror: chown {owner} {path}"),
+    ))
+}
+
+fn shell(version: &str) -> Line {
+    let name = "readers.sqlite3";
+    let told = version.split_whitespace().next().unwrap_or_default();
+    let mut parts = told.split('.').map(str::parse::<u32>);
+    let mut part = || parts.next().and_then(Result::ok);
+    let number = part()
+        .zip(part())
+        .map(|(major, minor)| (major, minor, part().unwrap_or(0)));
+    match number {
+        Some(number) if number >= SOUND => Line::ok(name, format!("sqlite3 {told} is on the PATH")),
+        Some(_) => Line::warn(
+            name,
+            format!("sqlite3 {told} is on the PATH: before 3.51.3 it can damage a mirror that it may write"),
+            "open the mirror with `sqlite3 -readonly` or `mode=ro`, or use `crm-mirror sql`",
+        ),
+        None => Line::skip(name, "the sqlite3 on the PATH does not say its version"),
+    }
+}
+
+/// What the shell on the PATH says of itself; `None` without one.
+fn version_on_the_path() -> Option<String> {
+    let mut command = Command::new("sqlite3");
+    let output = command.arg("--version").stdin(Stdio::null()).output().ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// A user's name, else the number.
+pub fn user(id: u32) -> String {
+    name_in("/etc/passwd", id)
+}
+
+fn group(id: u32) -> String {
+    name_in("/etc/group", id)
+}
+
+fn name_in(table: &str, id: u32) -> String {
+    let table = std::fs::read_to_string(table).unwrap_or_default();
+    name(&table, id).unwrap_or_else(|| id.to_string())
+}
+
+/// The name in the first field of the line whose third is the number.
+fn name(table: &str, id: u32) -> Option<String> {
+    let number = id.to_string();
+    table.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)? == number).then(|| name.to_string())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::check::line::State;
+
+    #[test]
+    fn a_folder_that_readers_may_write_to_is_a_warning() {
+        for (mode, state, part) in [
+            (0o40750, State::Ok, "group crm may look into it (0750)"),
+            (0o40700, State::Ok, "only its owner"),
+            (0o40755, State::Ok, "everybody may look"),
+            (0o42770, State::Warn, "group crm may write to d (2770)"),
+            (0o41777, State::Warn, "everybody may write"),
+        ] {
+            let line = folder_mode(Path::new("d"), mode, "crm");
+            assert_eq!(line.state, state, "{mode:o}");
+            assert!(line.says.contains(part), "{}", line.says);
+        }
+    }
+
+    #[test]
+    fn a_mirror_that_others_may_write_is_a_warning() {
+        for (mode, state, part) in [
+            (0o100640, State::Ok, "me and group crm may read it (0640)"),
+            (0o100600, State::Ok, "only me"),
+            (0o100644, State::Ok, "everybody may read"),
+            (0o100660, State::Warn, "others than its owner me"),
+        ] {
+            let line = file_mode(mode, "me", "crm");
+            assert_eq!(line.state, state, "{mode:o}");
+            assert!(line.says.contains(part), "{}", line.says);
+        }
+    }
+
+    #[test]
+    fn a_file_of_somebody_else_beside_the_mirror_is_a_warning() {
+        let beside = |uid| [("m-wal".into(), 0), ("m-shm".into(), uid)].into_iter();
+        assert_eq!(owners(0, beside(0)), None);
+        let line = owners(0, beside(4_000_000)).unwrap();
+        assert!(line.says.starts_with("m-shm belongs to 4000000"), "{}", line.says);
+        assert!(line.mend.unwrap().ends_with(" m-shm"));
+    }
+
+    #[test]
+    fn an_older_shell_is_a_warning() {
+        for (version, state) in [
+            ("3.40.1 2022-12-28 14:03:47 df5c253c0b3d", State::Warn),
+            ("3.51.2 2026-01-01", State::Warn),
+            ("3.51.3 2026-02-01", State::Ok),
+            ("3.54.1", State::Ok),
+            ("4.0", State::Ok),
+            ("", State::Skip),
+        ] {
+            assert_eq!(shell(version).state, state, "{version}");
+        }
+    }
+
+    #[test]
+    fn a_number_has_its_name() {
+        let table = "root:x:0:\ncrm:x:117:anna,bert\n";
+        assert_eq!(name(table, 117).as_deref(), Some("crm"));
+        assert_eq!(name(table, 11), None);
+    }
+}

@@ -1,0 +1,203 @@
+//! The disk: whether this user may write there, and whether there is room for what the mirror will need.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::fs::{Access, access, statvfs};
+use rustix::io::Errno;
+
+use super::line::Line;
+use super::mirror::Mirror;
+use super::readers::{folder_of, user};
+use crate::cli::{exit::Exit, human};
+
+/// What a record with its detail takes where none is here yet to go by.
+const PER_RECORD: u64 = 3 * 1024;
+/// A mirror with fewer records is mostly empty tables, and says little about a record.
+const ENOUGH: u64 = 500;
+/// What a run may leave in the WAL beside the file.
+const ROOM: u64 = 128 * 1024 * 1024;
+
+/// Looks at the folder and the disk. `expected` is how many records the service has, where that is known.
+pub fn check(database: &Path, mirror: Option<&Mirror>, expected: Option<u64>) -> Vec<Line> {
+    let folder = folder_of(database);
+    let mut lines = vec![folder_line(&folder, database)];
+    if let Ok(disk) = statvfs(&folder) {
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        lines.push(match Forecast::of(mirror, expected) {
+            Some(forecast) => room(free, &forecast),
+            None => Line::skip(
+                "disk.space",
+                format!(
+                    "{} free; how much the mirror will take is not known",
+                    human::bytes(free)
+                ),
+            ),
+        });
+    }
+    lines
+}
+
+/// Whether a run of this user could write. Nothing is written to find out.
+fn folder_line(folder: &Path, database: &Path) -> Line {
+    let name = "disk.folder";
+    let Ok(meta) = std::fs::metadata(folder) else {
+        return Line::fail(
+            name,
+            Exit::Storage,
+            format!("{} cannot be reached by this user, or does not exist", folder.display()),
+            format!(
+                "mkdir -p {}, or name another file with `database.path`",
+                folder.display()
+            ),
+        );
+    };
+    if !meta.is_dir() {
+        return Line::fail(
+            name,
+            Exit::Storage,
+            format!("{} is not a folder", folder.display()),
+            "name another file with `database.path`",
+        );
+    }
+    let mut needed = vec![folder.to_path_buf()];
+    needed.extend(["", "-wal", "-shm", ".lock"].map(|suffix| {
+        let mut path = database.as_os_str().to_owned();
+        path.push(suffix);
+        path.into()
+    }));
+    let refused = needed.iter().filter(|path| path.exists()).find_map(|path| {
+        let error = access(path, Access::WRITE_OK).err()?;
+        Some((path, error))
+    });
+    match refused {
+        None => Line::ok(name, format!("this user may write to {}", folder.display())),
+        Some((_, Errno::ROFS)) => Line::fail(
+            name,
+            Exit::Storage,
+            format!("{} is on a disk that is mounted for reading only", folder.display()),
+            "after an error the system does that by itself: `dmesg` says why; then `mount -o remount,rw`",
+        ),
+        Some((path, _)) => Line::fail(
+            name,
+            Exit::Storage,
+            format!("this user may not write to {}", path.display()),
+            mend(path),
+        ),
+    }
+}
+
+fn mend(path: &Path) -> String {
+    let owner = std::fs::metadata(path).map(|meta| user(meta.uid()));
+    owner.map_or_else(
+        |_| "run this as the user that writes the mirror".into(),
+        |owner| format!("it belongs to {owner}: run this as that user, as in `sudo -u {owner} crm-mirror check`"),
+    )
+}
+
+/// What the mirror will need beyond what it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Forecast {
+    /// How large the file will be.
+    file: u64,
+    /// How much it will grow.
+    growth: u64,
+}
+
+impl Forecast {
+    /// `None` where nothing tells how much it will be.
+    fn of(mirror: Option<&Mirror>, expected: Option<u64>) -> Option<Forecast> {
+        let (bytes, rows) = mirror.map_or((0, 0), |mirror| (mirror.bytes + mirror.wal_bytes, mirror.rows()));
+        let expected = expected.or(mirror.map(|_| rows))?;
+        Some(Forecast::from(bytes, rows, expected))
+    }
+
+    fn from(bytes: u64, rows: u64, expected: u64) -> Forecast {
+        let each = if rows < ENOUGH { PER_RECORD } else { bytes / rows };
+        let growth = expected.saturating_sub(rows).saturating_mul(each);
+        Forecast {
+            file: bytes.saturating_add(growth),
+            growth,
+        }
+    }
+
+    /// The WAL's share: what a run leaves there, and the one large transaction at the end of a first copy.
+    fn with_room(&self) -> u64 {
+        self.growth.saturating_add(ROOM.max(self.growth / 2))
+    }
+}
+
+fn room(free: u64, forecast: &Forecast) -> Line {
+    let name = "disk.space";
+    let says = format!(
+        "{} free; the mirror will take about {}",
+        human::bytes(free),
+        human::bytes(forecast.file)
+    );
+    let mend = || {
+        format!(
+            "make room for {} on this disk, or move `database.path`",
+            human::bytes(forecast.with_room())
+        )
+    };
+    if free <= forecast.growth {
+        Line::fail(name, Exit::Storage, format!("{says}: not enough"), mend())
+    } else if free < forecast.with_room() {
+        Line::warn(name, format!("{says}: hardly enough with its WAL"), mend())
+    } else {
+        Line::ok(name, says)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::check::line::State;
+
+    const MIB: u64 = 1024 * 1024;
+
+    #[test]
+    fn the_forecast_goes_by_what_is_here() {
+        assert_eq!(Forecast::from(0, 0, 1000).file, 3000 * 1024);
+        assert_eq!(
+            Forecast::from(10 * MIB, 1024, 2048),
+            Forecast {
+                file: 20 * MIB,
+                growth: 10 * MIB
+            }
+        );
+        assert_eq!(Forecast::from(10 * MIB, 1024, 7).growth, 0);
+    }
+
+    #[test]
+    fn too_little_room_fails_and_little_room_warns() {
+        let forecast = Forecast {
+            file: 500 * MIB,
+            growth: 400 * MIB,
+        };
+        for (free, state) in [
+            (400 * MIB, State::Fail),
+            (599 * MIB, State::Warn),
+            (600 * MIB, State::Ok),
+        ] {
+            assert_eq!(room(free, &forecast).state, state, "{free}");
+        }
+        let grown = Forecast { file: 7, growth: 0 };
+        assert_eq!(room(0, &grown).state, State::Fail);
+        assert_eq!(room(MIB, &grown).state, State::Warn);
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_told_and_not_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("gone");
+        let line = folder_line(&folder, &folder.join("m.db"));
+        assert_eq!((line.state, line.exit), (State::Fail, Exit::Storage));
+        assert!(!folder.exists());
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        assert!(folder_line(&file, &file.join("m.db")).says.ends_with("is not a folder"));
+        assert_eq!(folder_line(dir.path(), &dir.path().join("m.db")).state, State::Ok);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}

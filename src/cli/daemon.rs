@@ -1,0 +1,33 @@
+//! `crm-mirror daemon`: the scheduler, in the foreground; systemd keeps it in the background.
+
+use std::sync::Arc;
+
+use super::exit::Exit;
+use super::failure::Failure;
+use super::progress::Progress;
+use super::{Global, logging, session};
+use crate::daemon;
+use crate::model::SystemClock;
+
+/// Keep the mirror up to date by the schedule, until asked to end.
+///
+/// It answers on its control socket (`daemon.socket`); sync, resync, verify, push and status use it when it runs. SIGHUP
+/// reads the configuration again; SIGTERM and Ctrl-C end it at a page's boundary.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "Example:\n  crm-mirror daemon\n  curl --unix-socket mirror.db.sock http://localhost/status")]
+pub struct DaemonArgs {}
+
+/// Carries `daemon` out.
+///
+/// # Errors
+/// Why it cannot begin, or cannot go on.
+pub fn run(global: &Global, _: &DaemonArgs) -> Result<Exit, Failure> {
+    let sources = global.sources();
+    let config = crate::config::Config::load(&sources)?;
+    // Nobody watches, so the log tells how each run ended.
+    logging::start(&config.log, &Progress::lines());
+    let runtime = session::runtime()?;
+    runtime.block_on(daemon::run(sources, Arc::new(SystemClock)))?;
+    runtime.shutdown_background();
+    Ok(Exit::Done)
+}

@@ -1,0 +1,270 @@
+//! `crm-mirror edit`: queues a change of one record's fields, whether or not a daemon runs.
+
+use std::path::PathBuf;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::exit::Exit;
+use super::failure::Failure;
+use super::{Global, describe, output};
+use crate::daemon::client;
+use crate::model::{Etag, Instant, Object, RecordId};
+use crate::outbox::queue::{self, Changes, Prepared};
+use crate::outbox::typed::Given;
+use crate::outbox::{EditRequest, QueueError, Source};
+use crate::store::{open, write_beside};
+
+/// Change fields of one contact or company at the service.
+///
+/// The change is queued in the mirror and sent by the next run or by the daemon. Until then the mirror goes on showing
+/// what the service has. Fields are named by their columns in contacts_full or companies_full.
+#[derive(clap::Args, Clone, Debug)]
+#[command(
+    after_help = "Example:\n  crm-mirror edit contact ct_1 position='Chief Data Officer' cf_tier=gold\n  \
+                  crm-mirror edit contact ct_1 notes=@notes.txt cf_topics=api,pricing cf_region=\n  \
+                  crm-mirror edit company co_1 industry=Media cf_public:=true --dry-run"
+)]
+pub struct EditArgs {
+    /// contact or company.
+    #[arg(value_parser = objects())]
+    object: Object,
+    /// The record's id.
+    #[arg(allow_hyphen_values = true)]
+    id: String,
+    /// field=value takes the text as it is, and nothing after the sign clears the field; field=@FILE reads a file, whose
+    /// last line break does not count; field:=JSON takes a value as the service writes it. Several options of a
+    /// multi-select stand apart with commas.
+    #[arg(value_name = "FIELD=VALUE", required = true)]
+    changes: Vec<String>,
+    /// Queue it only if the record has this version here.
+    #[arg(long, value_name = "ETAG")]
+    if_match: Option<String>,
+    /// Only show the request that would be sent.
+    #[arg(long)]
+    dry_run: bool,
+    /// The mirror [default: `database.path` of the configuration].
+    #[arg(long, value_name = "FILE")]
+    database: Option<PathBuf>,
+    /// Print the result as one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+fn objects() -> impl TypedValueParser<Value = Object> {
+    PossibleValuesParser::new(Object::ALL.map(Object::word))
+        .try_map(|word| Object::from_word(&word).ok_or("no such object"))
+}
+
+/// The JSON document of an edit.
+#[derive(Serialize)]
+struct Queued<'a> {
+    /// Its number; null where the record holds all of it already.
+    edit: Option<i64>,
+    object: Object,
+    id: &'a RecordId,
+    fields: &'a Changes,
+}
+
+/// The JSON document of `--dry-run`.
+#[derive(Serialize)]
+struct Planned<'a> {
+    method: &'static str,
+    path: String,
+    if_match: Option<&'a Etag>,
+    body: &'a Map<String, Value>,
+    fields: &'a Changes,
+}
+
+/// Carries the verb out.
+///
+/// # Errors
+/// [`Exit::Config`] while writing back is off, [`Exit::Usage`] for what cannot be sent; nothing is queued then.
+pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
+    let config = global.load_with(args.database.as_deref())?;
+    let request = EditRequest {
+        object: args.object,
+        record: RecordId::new(args.id.as_str()),
+        changes: args
+            .changes
+            .iter()
+            .map(|change| given(change))
+            .collect::<Result<_, _>>()?,
+        if_match: args.if_match.as_deref().map(Etag::from),
+    };
+    if args.dry_run {
+        let conn = open::reader(&config.database)?;
+        return planned(&request, &queue::prepare(&conn, &request)?, args.json);
+    }
+    if !config.write_back {
+        return Err(off());
+    }
+    let (id, prepared) = write_beside(&config.database, |batch| {
+        queue::queue(batch.connection(), &request, Source::Edit, Instant::system_now())
+    })?;
+    if args.json {
+        output::json(&Queued {
+            edit: id,
+            object: request.object,
+            id: &request.record,
+            fields: &prepared.fields,
+        })?;
+        return Ok(Exit::Done);
+    }
+    match id {
+        Some(id) => {
+            output::text(&format!("edit {id} of {} {} is queued", request.object, args.id))?;
+            output::text(&lines(&prepared.fields))?;
+            output::note(if client::listens(&config.socket) {
+                "the daemon sends it within seconds"
+            } else {
+                "the next `crm-mirror sync` sends it, and `crm-mirror push` at once"
+            });
+        }
+        None => output::text("nothing to do: the record holds this already")?,
+    }
+    Ok(Exit::Done)
+}
+
+/// That nothing can be queued, and how that is changed.
+pub(super) fn off() -> Failure {
+    Failure::new(Exit::Config, "writing back is off: edits are neither taken nor sent")
+        .hint("set `enabled = true` under `[write_back]` in the configuration; the key needs a write scope")
+}
+
+fn planned(request: &EditRequest, prepared: &Prepared, json: bool) -> Result<Exit, Failure> {
+    let path = format!("{}/{}", request.object.resource().path(), request.record);
+    if json {
+        output::json(&Planned {
+            method: "PATCH",
+            path,
+            if_match: prepared.base_etag.as_ref(),
+            body: &prepared.body,
+            fields: &prepared.fields,
+        })?;
+    } else if prepared.fields.is_empty() {
+        output::text("nothing to do: the record holds this already")?;
+    } else {
+        let etag = prepared
+            .base_etag
+            .as_ref()
+            .map_or("(the record is read first)", Etag::as_str);
+        let body = serde_json::to_string_pretty(&prepared.body).map_err(std::io::Error::other)?;
+        output::text(&output::plain(&format!("PATCH {path}")))?;
+        output::text(&format!("If-Match: {}\n\n{body}", output::plain(etag)))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// A line for each field: what it held, and what it is to hold.
+pub(super) fn lines(fields: &Changes) -> String {
+    fields
+        .iter()
+        .map(|(column, (before, after))| format!("  {column}: {} -> {}\n", shown(before), shown(after)))
+        .collect()
+}
+
+/// A value on one line, cut where it is long.
+pub(super) fn shown(value: &Value) -> String {
+    const MOST: usize = 60;
+    let text = whole(value);
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+/// A value on one line, whole.
+pub(super) fn whole(value: &Value) -> String {
+    output::plain(&value.to_string())
+}
+
+/// Reads `field=value`, `field=@FILE` or `field:=JSON`.
+fn given(change: &str) -> Result<(String, Given), Failure> {
+    let usage = |what: String| Failure::new(Exit::Usage, what);
+    let (name, value) = change
+        .split_once('=')
+        .filter(|(name, _)| !name.trim_end_matches(':').is_empty())
+        .ok_or_else(|| usage(format!("`{}` is no field=value", output::plain(change))))?;
+    if let Some(name) = name.strip_suffix(':') {
+        let value = serde_json::from_str(value)
+            .map_err(|e| usage(format!("what follows `{name}:=` is no JSON: {e}")).hint("a text stands in quotes"))?;
+        return Ok((name.into(), Given::Json(value)));
+    }
+    let Some(path) = value.strip_prefix('@') else {
+        return Ok((name.into(), Given::Text(value.into())));
+    };
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        usage(format!("could not read {path} for `{name}`: {e}"))
+            .hint(format!("`{name}:='\"@…\"'` is a text that begins with @"))
+    })?;
+    let text = text
+        .strip_suffix('\n')
+        .map_or(text.as_str(), |line| line.strip_suffix('\r').unwrap_or(line));
+    Ok((name.into(), Given::Text(text.into())))
+}
+
+impl From<QueueError> for Failure {
+    fn from(error: QueueError) -> Failure {
+        let hint = match &error {
+            QueueError::Store(_) => None,
+            QueueError::NoColumn { column, editable, .. } => {
+                let names: Vec<&str> = editable.iter().map(String::as_str).collect();
+                let near: Vec<String> = describe::nearest(column, &names)
+                    .iter()
+                    .map(|name| format!("`{name}`"))
+                    .collect();
+                Some(format!("fields that can be edited are named like {}", near.join(", ")))
+            }
+            QueueError::NoRecord { .. } => Some("`crm-mirror sync` may bring it, if it is new".into()),
+            QueueError::OtherVersion { .. } => {
+                Some("look at it again; `crm-mirror sync` brings the newest version".into())
+            }
+            _ => None,
+        };
+        let failure = match error {
+            QueueError::Store(error) => return error.into(),
+            error => Failure::new(Exit::Usage, error),
+        };
+        match hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn changes_are_texts_files_or_json() {
+        let text = |t: &str| Given::Text(t.into());
+        for (change, name, value) in [
+            ("position=CTO", "position", text("CTO")),
+            ("position=", "position", text("")),
+            ("notes=a=b", "notes", text("a=b")),
+            ("cf_vip:=true", "cf_vip", Given::Json(json!(true))),
+            ("cf_topics:=[\"a\"]", "cf_topics", Given::Json(json!(["a"]))),
+            ("notes:=\"@x\"", "notes", Given::Json(json!("@x"))),
+        ] {
+            assert_eq!(given(change).ok(), Some((name.to_string(), value)), "{change}");
+        }
+        for wrong in ["position", "=x", ":=1", "cf_vip:=yes", "notes=@/nonexistent/file"] {
+            assert_eq!(given(wrong).map(drop).unwrap_err().exit(), Exit::Usage, "{wrong}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("notes.txt");
+        std::fs::write(&path, "two\nlines\n").unwrap();
+        let change = format!("notes=@{}", path.display());
+        assert_eq!(given(&change).ok(), Some(("notes".to_string(), text("two\nlines"))));
+    }
+
+    #[test]
+    fn long_values_are_cut_for_people() {
+        assert_eq!(shown(&json!("x".repeat(100))).chars().count(), 61);
+        assert_eq!(shown(&json!("\u{1b}[1m")), "\"\\u001b[1m\"");
+    }
+}

@@ -1,0 +1,27 @@
+//! `crm-mirror push`: sends the edits that wait, and nothing else.
+
+use super::exit::Exit;
+use super::failure::Failure;
+use super::{Global, edit, sync};
+use crate::sync::Plan;
+
+/// Send the edits that wait, now, at 2 RU an update. `sync` does so too, before it reads anything.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "Example:\n  crm-mirror push\n  crm-mirror push --json | jq .push")]
+pub struct PushArgs {
+    /// Print the result as one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Carries the verb out.
+///
+/// # Errors
+/// [`Exit::Config`] while writing back is off; else what ended the run and will not mend itself by waiting.
+pub fn run(global: &Global, args: &PushArgs) -> Result<Exit, Failure> {
+    let config = global.load()?;
+    if !config.write_back {
+        return Err(edit::off());
+    }
+    sync::run_now(&config, &Plan::push(), &[], false, args.json)
+}

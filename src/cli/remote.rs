@@ -1,0 +1,136 @@
+//! A job through the daemon that keeps the mirror: asked for, watched with the same progress as in the foreground, and
+//! ended with the same words and code.
+//!
+//! Ctrl-C leaves the job to the daemon: it says how to stop it, and that nothing was lost.
+
+use serde_json::Value;
+
+use super::exit::Exit;
+use super::failure::Failure;
+use super::output;
+use super::progress::Progress;
+use super::signals::Signals;
+use crate::config::Config;
+use crate::daemon::client::{Accepted, Client, ClientError, Events};
+use crate::daemon::told::{DaemonStatus, Told};
+use crate::human;
+use crate::model::{Instant, Object};
+use crate::sync::observe::Observer;
+use crate::sync::{Findings, Summary};
+
+/// How a job ended.
+#[derive(Debug)]
+pub struct Finished {
+    /// The code of the verb.
+    pub exit: Exit,
+    /// What it did.
+    pub summary: Summary,
+    /// What a verification found.
+    pub found: Vec<(Object, Findings)>,
+}
+
+/// What came of a job, as far as it was watched.
+#[derive(Debug)]
+pub enum Watched {
+    /// Its end.
+    Finished(Box<Finished>),
+    /// The person went away; the job goes on.
+    Left,
+}
+
+/// The daemon that keeps the configured mirror, and how it stands; `None` where none does.
+///
+/// # Errors
+/// If something listens and does not answer as it should.
+pub async fn daemon(config: &Config) -> Result<Option<(Client, DaemonStatus)>, Failure> {
+    let Some(client) = Client::connect(&config.socket) else {
+        return Ok(None);
+    };
+    let status = client.status_of(&config.database).await?;
+    Ok(status.map(|status| (client, status)))
+}
+
+/// Asks for a job and watches it to its end.
+///
+/// # Errors
+/// What the job ended with, or that the daemon is not to be reached.
+pub async fn job(
+    client: &Client,
+    path: &str,
+    body: &Value,
+    progress: &Progress,
+    how_to_stop: &str,
+) -> Result<Watched, Failure> {
+    let mut signals = Signals::listen()?;
+    // Listened to before it is asked for: nothing of it is missed.
+    let mut events = client.listen().await?;
+    let accepted: Accepted = client.post(path, body).await?;
+    output::note(&format!("the daemon does it (job {})", accepted.job));
+    if let Some(until) = accepted.waits_until.as_deref().and_then(|until| until.parse().ok()) {
+        let until: Instant = until;
+        output::note(&format!("it waits until {}", human::moment(until)));
+    }
+    tokio::select! {
+        ended = watch(&mut events, accepted.job, progress) => Ok(Watched::Finished(Box::new(ended?))),
+        () = signals.next() => {
+            output::note(&format!("the daemon goes on with it; {how_to_stop}"));
+            Ok(Watched::Left)
+        }
+    }
+}
+
+async fn watch(events: &mut Events, job: u64, progress: &Progress) -> Result<Finished, Failure> {
+    let mut ours = false;
+    loop {
+        let told = events.next().await?;
+        match told {
+            Told::Started { job: started, .. } => ours = started == job,
+            Told::Yielded { job: yielded } if yielded == job => ours = false,
+            Told::Finished {
+                job: ended,
+                exit,
+                summary,
+                found,
+                error,
+                hint,
+            } if ended == job => {
+                let exit = Exit::of_code(exit);
+                let Some(summary) = summary else {
+                    let failure = Failure::new(exit, error.unwrap_or_else(|| "the run failed".into()));
+                    return Err(match hint {
+                        Some(hint) => failure.hint(hint),
+                        None => failure,
+                    });
+                };
+                return Ok(Finished {
+                    exit,
+                    summary: *summary,
+                    found,
+                });
+            }
+            told if ours => {
+                if let Some(event) = told.of_run() {
+                    progress.on(event);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Failure {
+        match error {
+            ClientError::Refused { error, hint } => {
+                let failure = Failure::new(Exit::Usage, error);
+                match hint {
+                    Some(hint) => failure.hint(hint),
+                    None => failure,
+                }
+            }
+            ClientError::Ended => Failure::new(Exit::Paused, error)
+                .hint("what was stored stays; `crm-mirror status` shows how far it came"),
+            other => Failure::new(Exit::Internal, other).hint("`systemctl status crm-mirror` may tell more"),
+        }
+    }
+}

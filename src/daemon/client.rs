@@ -1,0 +1,180 @@
+//! The other end of the control socket: how a verb asks the daemon, and listens to what becomes of it.
+
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::told::{DaemonStatus, Told};
+
+/// How long an answer is waited for. The daemon answers at once.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A daemon that listens.
+#[derive(Clone, Debug)]
+pub struct Client {
+    http: reqwest::Client,
+}
+
+/// Why the daemon did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// It did not answer.
+    #[error("the daemon does not answer on its control socket")]
+    Silent(#[source] reqwest::Error),
+    /// It answered something else.
+    #[error("the daemon's answer is not understood: {0}")]
+    NotUnderstood(String),
+    /// It refused.
+    #[error("{error}")]
+    Refused {
+        /// What it said.
+        error: String,
+        /// A next move for a person.
+        hint: Option<String>,
+    },
+    /// Its stream ended before the job did.
+    #[error("the daemon ended before the job did")]
+    Ended,
+}
+
+/// The answer to a job that was asked for.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Accepted {
+    /// The job.
+    pub job: u64,
+    /// Until when it waits, UTC, where it does.
+    pub waits_until: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Problem {
+    error: String,
+    hint: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Standing {
+    database: String,
+    daemon: Option<DaemonStatus>,
+}
+
+/// Whether a program listens on a socket that this user may open.
+pub fn listens(socket: &Path) -> bool {
+    UnixStream::connect(socket).is_ok()
+}
+
+impl Client {
+    /// A client of the daemon that listens on `socket`; `None` where none does.
+    pub fn connect(socket: &Path) -> Option<Client> {
+        if !listens(socket) {
+            return None;
+        }
+        crate::api::transport::install_tls();
+        let http = reqwest::Client::builder()
+            .unix_socket(socket)
+            // Nothing here is encrypted, and a machine may have no certificates.
+            .tls_certs_only([])
+            .no_proxy()
+            .build()
+            .ok()?;
+        Some(Client { http })
+    }
+
+    /// How the daemon stands, if it keeps the mirror at `database`.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn status_of(&self, database: &Path) -> Result<Option<DaemonStatus>, ClientError> {
+        let answer = self.http.get(url("/status")).timeout(PATIENCE).send().await;
+        let standing: Standing = read(answer).await?;
+        let same = |a: &Path, b: &Path| match (a.canonicalize(), b.canonicalize()) {
+            (Ok(a), Ok(b)) => a == b,
+            _ => false,
+        };
+        Ok(standing
+            .daemon
+            .filter(|_| same(Path::new(&standing.database), database)))
+    }
+
+    /// Asks for something; `body` is a JSON document.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, ClientError> {
+        let request = self.http.post(url(path)).body(body.to_string());
+        read(request.timeout(PATIENCE).send().await).await
+    }
+
+    /// Listens to what happens from now on.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn listen(&self) -> Result<Events, ClientError> {
+        let response = self
+            .http
+            .get(url("/events"))
+            .send()
+            .await
+            .map_err(ClientError::Silent)?;
+        Ok(Events {
+            response,
+            read: BytesMut::new(),
+        })
+    }
+}
+
+fn url(path: &str) -> String {
+    format!("http://localhost{path}")
+}
+
+async fn read<T: DeserializeOwned>(answer: reqwest::Result<reqwest::Response>) -> Result<T, ClientError> {
+    let answer = answer.map_err(ClientError::Silent)?;
+    let good = answer.status().is_success();
+    let body = answer.bytes().await.map_err(ClientError::Silent)?;
+    let not_understood = |error: serde_json::Error| ClientError::NotUnderstood(error.to_string());
+    if good {
+        return serde_json::from_slice(&body).map_err(not_understood);
+    }
+    let problem: Problem = serde_json::from_slice(&body).map_err(not_understood)?;
+    Err(ClientError::Refused {
+        error: problem.error,
+        hint: problem.hint,
+    })
+}
+
+/// What happens, line by line.
+#[derive(Debug)]
+pub struct Events {
+    response: reqwest::Response,
+    read: BytesMut,
+}
+
+impl Events {
+    /// The next line.
+    ///
+    /// # Errors
+    /// [`ClientError::Ended`] when the daemon ends.
+    pub async fn next(&mut self) -> Result<Told, ClientError> {
+        loop {
+            if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
+                let line = self.read.split_to(end);
+                self.read.advance(1);
+                // A newer daemon may tell of what this program does not know.
+                match serde_json::from_slice(&line) {
+                    Ok(told) => return Ok(told),
+                    Err(_) => continue,
+                }
+            }
+            match self.response.chunk().await {
+                Ok(Some(bytes)) => self.read.extend_from_slice(&bytes),
+                Ok(None) => return Err(ClientError::Ended),
+                Err(_) => return Err(ClientError::Ended),
+            }
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! `POST /edits`: an edit through the control socket, as `crm-mirror edit` makes it.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::model::{Etag, Instant, Object, RecordId};
+use crate::outbox::queue::Changes;
+use crate::outbox::typed::Given;
+use crate::outbox::{EditRequest, QueueError, Source, queue};
+use crate::store::write_beside;
+
+/// The body of the request.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wanted {
+    /// `contact` or `company`.
+    object: Object,
+    /// The record.
+    id: RecordId,
+    /// What columns of the `_full` view are to hold, as the service writes values.
+    fields: Map<String, Value>,
+    /// The version that the record must have here.
+    if_match: Option<Etag>,
+}
+
+/// The answer: what was queued.
+#[derive(Debug, Serialize)]
+pub struct Queued {
+    /// The edit's number in `outbox`; `None` where the record holds all of it already.
+    pub edit: Option<i64>,
+    /// What it changes: the value before and the value after, by column.
+    pub fields: Changes,
+}
+
+/// Judges the edit and queues it, in a transaction that outlives a power cut.
+///
+/// # Errors
+/// What is wrong with it; then nothing is queued.
+pub fn take(mirror: &Path, wanted: Wanted, now: Instant) -> Result<Queued, QueueError> {
+    let request = EditRequest {
+        object: wanted.object,
+        record: wanted.id,
+        changes: wanted
+            .fields
+            .into_iter()
+            .map(|(column, value)| (column, Given::Json(value)))
+            .collect(),
+        if_match: wanted.if_match,
+    };
+    let (edit, prepared) = write_beside(mirror, |batch| queue(batch.connection(), &request, Source::Socket, now))?;
+    Ok(Queued {
+        edit,
+        fields: prepared.fields,
+    })
+}

@@ -1,0 +1,90 @@
+//! The scheduler: `tokio-cron-scheduler` says when to look at the timetable.
+//!
+//! It keeps a fixed offset for a zone, and goes by the time that was next when it last looked. So the jobs are set anew
+//! when the zone's offset changes and when the clock was moved; and what it says is only a reason to look: the
+//! timetable decides what is due.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use chrono_tz::Tz;
+use tokio::sync::mpsc;
+use tokio_cron_scheduler::{Job, JobScheduler, JobSchedulerError};
+use uuid::Uuid;
+
+use super::error::DaemonError;
+use super::message::Message;
+use super::timetable::{Kind, Timetable};
+use crate::model::Instant;
+
+/// The scheduler and the jobs that are set.
+pub struct Scheduler {
+    scheduler: JobScheduler,
+    inbox: mpsc::Sender<Message>,
+    jobs: Vec<Uuid>,
+    offset: Option<i32>,
+}
+
+impl Scheduler {
+    /// A scheduler without jobs that goes.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub async fn start(inbox: mpsc::Sender<Message>) -> Result<Scheduler, DaemonError> {
+        let scheduler = JobScheduler::new().await.map_err(failed)?;
+        scheduler.start().await.map_err(failed)?;
+        Ok(Scheduler {
+            scheduler,
+            inbox,
+            jobs: Vec::new(),
+            offset: None,
+        })
+    }
+
+    /// Sets the jobs of a timetable in the place of those before.
+    ///
+    /// # Errors
+    /// If the scheduler refuses.
+    pub async fn set(&mut self, timetable: &Timetable, now: Instant) -> Result<(), DaemonError> {
+        for job in self.jobs.drain(..) {
+            self.scheduler.remove(&job).await.map_err(failed)?;
+        }
+        let zone = timetable.zone().iana_name().and_then(|name| Tz::from_str(name).ok());
+        for kind in Kind::ALL {
+            let Some(line) = timetable.line(kind) else { continue };
+            let job = self.job(line.as_str(), zone.unwrap_or(Tz::UTC), timetable.delay)?;
+            self.jobs.push(self.scheduler.add(job).await.map_err(failed)?);
+        }
+        self.offset = Some(timetable.offset(now));
+        Ok(())
+    }
+
+    /// Whether the zone's offset is another than when the jobs were set.
+    pub fn is_stale(&self, timetable: &Timetable, now: Instant) -> bool {
+        self.offset != Some(timetable.offset(now))
+    }
+
+    fn job(&self, line: &str, zone: Tz, delay: Duration) -> Result<Job, DaemonError> {
+        let inbox = self.inbox.clone();
+        Job::new_async_tz(line, zone, move |_, _| {
+            let inbox = inbox.clone();
+            Box::pin(async move {
+                tokio::time::sleep(delay).await;
+                // A full inbox is looked at soon anyway; a closed one belongs to a daemon that has ended.
+                let _ = inbox.try_send(Message::Tick);
+            })
+        })
+        .map_err(failed)
+    }
+
+    /// Ends it.
+    pub async fn end(mut self) {
+        if let Err(error) = self.scheduler.shutdown().await {
+            tracing::debug!(%error, "The scheduler did not end well: {error}");
+        }
+    }
+}
+
+fn failed(error: JobSchedulerError) -> DaemonError {
+    DaemonError::Scheduler { why: error.to_string() }
+}

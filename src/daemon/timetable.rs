@@ -1,0 +1,177 @@
+//! The timetable: what is due, judged by the clock and the cron lines alone.
+//!
+//! Whoever wakes the daemon, and however often, late or early: a tick is due when its time lies between the last look
+//! and now. So a tick that was missed in a suspend or a downtime counts once, however many there were, and one that is
+//! told twice counts once too.
+
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+
+use crate::config::{Cron, SyncConfig};
+use crate::model::Instant;
+
+/// What runs by the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// `sync.schedule`: changes and details.
+    Changes,
+    /// `sync.audit_schedule`: counts.
+    Audit,
+    /// `sync.sweep_schedule`: every record.
+    Sweep,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 3] = [Kind::Changes, Kind::Audit, Kind::Sweep];
+
+    /// The word for people and JSON.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Kind::Changes => "changes",
+            Kind::Audit => "audit",
+            Kind::Sweep => "sweep",
+        }
+    }
+}
+
+/// The cron lines, their zone, and how late this mirror runs after them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Timetable {
+    changes: Option<Cron>,
+    audit: Option<Cron>,
+    sweep: Option<Cron>,
+    zone: TimeZone,
+    /// Added to every tick: many mirrors with the same schedule do not all ask in the same second.
+    pub delay: Duration,
+}
+
+impl Timetable {
+    /// The timetable of a configuration. `part`, from 0 to 1, says how much of `sync.jitter` this mirror takes.
+    pub fn new(sync: &SyncConfig, part: f64) -> Timetable {
+        Timetable {
+            changes: sync.schedule.clone(),
+            audit: sync.audit_schedule.clone(),
+            sweep: sync.sweep_schedule.clone(),
+            zone: sync.time_zone.clone(),
+            delay: sync.jitter.mul_f64(part.clamp(0.0, 1.0)),
+        }
+    }
+
+    /// The cron line of a kind; `None` for never.
+    pub fn line(&self, kind: Kind) -> Option<&Cron> {
+        match kind {
+            Kind::Changes => self.changes.as_ref(),
+            Kind::Audit => self.audit.as_ref(),
+            Kind::Sweep => self.sweep.as_ref(),
+        }
+    }
+
+    /// The zone of the lines.
+    pub fn zone(&self) -> &TimeZone {
+        &self.zone
+    }
+
+    /// The seconds that the zone is ahead of UTC at an instant.
+    pub fn offset(&self, at: Instant) -> i32 {
+        self.zone.to_offset(at.timestamp()).seconds()
+    }
+
+    /// When a kind is next due after an instant.
+    pub fn next(&self, kind: Kind, after: Instant) -> Option<Instant> {
+        let due = self.line(kind)?.due_after(after.minus(self.delay), &self.zone).next()?;
+        Some(due.plus(self.delay))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, Environment, Sources};
+
+    fn timetable(zone: &str, part: f64) -> Timetable {
+        let flags = vec![
+            ("sync.time_zone", zone.into()),
+            ("sync.sweep_schedule", "0 30 2 * * *".into()),
+            ("sync.jitter", "10s".into()),
+        ];
+        let sources = Sources {
+            file: None,
+            default_file: "/nowhere".into(),
+            environment: Environment::default(),
+            flags,
+        };
+        Timetable::new(&Config::load(&sources).unwrap().sync, part)
+    }
+
+    fn is_due(table: &Timetable, kind: Kind, after: Instant, now: Instant) -> bool {
+        table.next(kind, after).is_some_and(|due| due <= now)
+    }
+
+    fn at(text: &str) -> Instant {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_tick_counts_once_however_long_nobody_looked() {
+        let table = timetable("UTC", 0.0);
+        let seen = at("2026-03-04T12:00:00Z");
+        assert!(!is_due(&table, Kind::Changes, seen, at("2026-03-04T12:04:59Z")));
+        assert!(is_due(&table, Kind::Changes, seen, at("2026-03-04T12:05:00Z")));
+        assert!(is_due(&table, Kind::Changes, seen, at("2026-03-07T12:01:00Z")));
+        // The look itself is the new beginning.
+        assert!(!is_due(
+            &table,
+            Kind::Changes,
+            at("2026-03-07T12:01:00Z"),
+            at("2026-03-07T12:04:00Z")
+        ));
+    }
+
+    #[test]
+    fn the_delay_moves_every_tick() {
+        let table = timetable("UTC", 0.5);
+        assert_eq!(table.delay, Duration::from_secs(5));
+        let next = table.next(Kind::Changes, at("2026-03-04T12:00:00Z"));
+        assert_eq!(
+            next,
+            Some(at("2026-03-04T12:00:05Z")),
+            "the tick of 12:00:00 is still to come"
+        );
+        assert!(!is_due(
+            &table,
+            Kind::Changes,
+            at("2026-03-04T11:59:00Z"),
+            at("2026-03-04T12:00:04Z")
+        ));
+        assert!(is_due(
+            &table,
+            Kind::Changes,
+            at("2026-03-04T11:59:00Z"),
+            at("2026-03-04T12:00:05Z")
+        ));
+    }
+
+    #[test]
+    fn a_tick_in_the_hour_that_does_not_exist_is_not_lost() {
+        let table = timetable("Europe/Berlin", 0.0);
+        // On 29 March 2026 clocks go from 02:00 to 03:00: 02:30 is not on them.
+        assert!(is_due(
+            &table,
+            Kind::Sweep,
+            at("2026-03-28T12:00:00Z"),
+            at("2026-03-29T01:30:00Z")
+        ));
+        let autumn = table.next(Kind::Sweep, at("2026-10-24T12:00:00Z")).unwrap();
+        let again = table.next(Kind::Sweep, autumn).unwrap();
+        assert!(
+            again.since(autumn) > Duration::from_secs(20 * 3600),
+            "{autumn} and again {again}"
+        );
+        assert_ne!(
+            table.offset(at("2026-01-01T00:00:00Z")),
+            table.offset(at("2026-07-01T00:00:00Z"))
+        );
+    }
+}

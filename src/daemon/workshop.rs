@@ -1,0 +1,318 @@
+//! The workshop: the open mirror, the engine that works on it, and how a job is carried out. It is refitted between runs
+//! when the configuration was read again or the key is another.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant as Monotonic};
+
+use super::error::DaemonError;
+use super::job::{End, Failing, Job, Outcome, Work};
+use super::message::RunEnded;
+use super::timetable::Kind;
+use crate::api::Fate;
+use crate::config::{Config, Sources};
+use crate::exit::Exit;
+use crate::model::{Clock, Instant, Object, Resource};
+use crate::store::{RunOutcome, Store, open, report};
+use crate::sync::engine::chain;
+use crate::sync::observe::Observer;
+use crate::sync::state::{Fresh, Sweep};
+use crate::sync::{Engine, Findings, Plan, Purse, Ran, Report, Setup, Summary, SyncError, Verify};
+
+/// The longest hold that a run waits for; during a longer one the daemon rests, and says so.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The state entry that says since when a person lets the schedule rest.
+const PAUSED: &str = "paused_since";
+
+/// The open mirror and what works on it.
+pub struct Workshop {
+    sources: Sources,
+    config: Arc<Config>,
+    setup: Setup,
+    store: Store,
+    clock: Arc<dyn Clock>,
+    observer: Arc<dyn Observer>,
+    engine: Arc<Engine>,
+    purse: Arc<Purse>,
+}
+
+impl Workshop {
+    /// Opens the mirror, makes it if there is none.
+    ///
+    /// # Errors
+    /// If the configuration does not do, or the file is not to be had. Without an address and a key no file is touched.
+    pub async fn open(
+        sources: Sources,
+        config: Config,
+        clock: Arc<dyn Clock>,
+        observer: Arc<dyn Observer>,
+    ) -> Result<Workshop, DaemonError> {
+        let setup = Setup::from_config(&config, false)?;
+        let store = setup.store()?;
+        let (engine, purse) = setup
+            .engine(store.clone(), clock.clone(), PATIENCE, observer.clone())
+            .await?;
+        Ok(Workshop {
+            sources,
+            config: Arc::new(config),
+            setup,
+            store,
+            clock,
+            observer,
+            engine: Arc::new(engine),
+            purse,
+        })
+    }
+
+    /// The configuration in force.
+    pub fn config(&self) -> Arc<Config> {
+        self.config.clone()
+    }
+
+    /// What is to be told to stop sending.
+    pub fn purse(&self) -> &Purse {
+        &self.purse
+    }
+
+    /// Reads the configuration again. What is wrong leaves everything as it is; another mirror or another socket takes a
+    /// restart.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub async fn reload(&mut self) -> Result<(), DaemonError> {
+        let mut config = Config::load(&self.sources)?;
+        if config.database != self.config.database || config.socket != self.config.socket {
+            tracing::warn!("`database.path` and `daemon.socket` take effect with a restart only; the rest is in force");
+            config.database = self.config.database.clone();
+            config.socket = self.config.socket.clone();
+        }
+        self.refit(Setup::from_config(&config, false)?).await?;
+        self.config = Arc::new(config);
+        Ok(())
+    }
+
+    /// Takes up a key that has taken the place of the one before. Says whether it did.
+    ///
+    /// # Errors
+    /// If the mirror cannot be read. A key that cannot be read leaves the one before in force.
+    pub async fn take_new_key(&mut self) -> Result<bool, DaemonError> {
+        let Ok(api) = self.config.api() else {
+            return Ok(false);
+        };
+        if api.key.fingerprint() == self.setup.api.key.fingerprint() {
+            return Ok(false);
+        }
+        self.refit(Setup {
+            api,
+            ..self.setup.clone()
+        })
+        .await?;
+        Ok(true)
+    }
+
+    async fn refit(&mut self, setup: Setup) -> Result<(), DaemonError> {
+        let purse = self.purse.clone();
+        // The next purse takes over what this one knows.
+        self.store.write(move |batch| purse.enter(batch)).await?;
+        let (engine, purse) = setup
+            .engine(self.store.clone(), self.clock.clone(), PATIENCE, self.observer.clone())
+            .await?;
+        (self.engine, self.purse, self.setup) = (Arc::new(engine), purse, setup);
+        Ok(())
+    }
+
+    /// A run of a job, to be awaited elsewhere.
+    ///
+    /// # Errors
+    /// If the mirror cannot be read.
+    pub fn begin(&self, job: &Job) -> Result<impl Future<Output = RunEnded> + Send + use<>, DaemonError> {
+        self.purse.go_on();
+        self.setup.keep_back(&self.purse, true, self.clock.now())?;
+        let (engine, purse) = (self.engine.clone(), self.purse.clone());
+        let (work, trigger) = (job.work.clone(), job.trigger.word());
+        let configured = self.config.sync.objects.clone();
+        let full = self.setup.limits.limit;
+        Ok(async move {
+            let began = Monotonic::now();
+            let (kind, result) = carry_out(&engine, &work, trigger, configured.as_deref()).await;
+            let ledger = purse.ledger();
+            let limits = *purse.limits();
+            let left = full.saturating_sub(ledger.used);
+            let empty_until = (left.get() == 0).then(|| ledger.refills_at(&limits));
+            match result {
+                Ok((report, found)) => {
+                    let end = report.pause.map_or(End::Done, End::Paused);
+                    let exit = match report.outcome {
+                        RunOutcome::Done => Exit::Done,
+                        RunOutcome::Refused => Exit::Outage,
+                        RunOutcome::Paused => Exit::Paused,
+                        RunOutcome::Failed => Exit::Internal,
+                    };
+                    let ran = Ran {
+                        report,
+                        ledger,
+                        took: began.elapsed(),
+                    };
+                    RunEnded {
+                        outcome: Outcome { end, empty_until },
+                        summary: Some(Summary::new(kind, &ran, &limits)),
+                        found,
+                        exit: exit.code(),
+                        error: None,
+                        hint: None,
+                    }
+                }
+                Err(error) => RunEnded {
+                    outcome: Outcome {
+                        end: End::Failed {
+                            failing: failing(&error),
+                            why: chain(&error),
+                        },
+                        empty_until,
+                    },
+                    summary: None,
+                    found: Vec::new(),
+                    exit: Exit::of_sync(&error).code(),
+                    error: Some(chain(&error)),
+                    hint: error.hint().map(String::from),
+                },
+            }
+        })
+    }
+
+    /// Forgets the sweeps under way. What cannot be written now is met again by the next run.
+    pub async fn forget_sweeps(&self) {
+        match self.engine.forget_sweeps().await {
+            Ok(objects) => {
+                for object in objects {
+                    tracing::info!(%object, "The sweep of {} was stopped; nothing was removed", object.resource());
+                }
+            }
+            Err(error) => tracing::error!(
+                error = chain(&error),
+                "The sweeps could not be stopped: {}",
+                chain(&error)
+            ),
+        }
+    }
+
+    /// Remembers, beyond this process, since when the schedule rests.
+    pub async fn remember_pause(&self, since: Option<Instant>) {
+        let written = self.store.write(move |batch| match since {
+            Some(since) => batch.set_state(PAUSED, &since),
+            None => batch.clear_state(PAUSED),
+        });
+        if let Err(error) = written.await {
+            tracing::error!(%error, "That the schedule rests could not be stored, and a restart forgets it: {error}");
+        }
+    }
+
+    /// Closes the mirror, so that people who may only read can go on reading.
+    pub async fn close(self) {
+        let Workshop {
+            store, engine, purse, ..
+        } = self;
+        drop((engine, purse));
+        store.close().await;
+    }
+}
+
+/// What the mirror tells a daemon that begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Before {
+    /// Up to when each kind has run, in the order of [`Kind::ALL`].
+    pub looked: [Instant; 3],
+    /// Since when the schedule rests.
+    pub paused_since: Option<Instant>,
+}
+
+impl Before {
+    /// Reads it. A kind that has never run is due by its schedule, changes at once.
+    ///
+    /// # Errors
+    /// If the mirror cannot be read.
+    pub fn read(path: &Path, now: Instant) -> Result<Before, DaemonError> {
+        let conn = open::reader(path)?;
+        let begun = |kind| report::last_begun(&conn, kind);
+        let mut swept = begun("resync")?;
+        let mut under_way = false;
+        for object in Object::ALL {
+            let fresh: Option<Fresh> = report::state(&conn, &Fresh::sweep(object))?;
+            swept = swept.max(fresh.map(|fresh| fresh.finished));
+            let sweep: Option<Sweep> = report::state(&conn, &Sweep::entry(object))?;
+            under_way |= sweep.is_some();
+        }
+        let changes = begun("sync")?.filter(|_| !under_way);
+        // A clock that was set back must not keep anything from being due.
+        let at = |kind: Kind| match kind {
+            Kind::Changes => changes.unwrap_or(Instant::EPOCH),
+            Kind::Audit => begun_or(begun("verify").ok().flatten(), now),
+            Kind::Sweep => begun_or(swept, now),
+        };
+        Ok(Before {
+            looked: Kind::ALL.map(|kind| at(kind).min(now)),
+            paused_since: report::state(&conn, PAUSED)?,
+        })
+    }
+}
+
+fn begun_or(begun: Option<Instant>, now: Instant) -> Instant {
+    begun.unwrap_or(now)
+}
+
+type Carried = Result<(Report, Vec<(Object, Findings)>), SyncError>;
+
+async fn carry_out(
+    engine: &Engine,
+    work: &Work,
+    trigger: &'static str,
+    configured: Option<&[Resource]>,
+) -> (&'static str, Carried) {
+    let plan = match work {
+        Work::Sync {
+            objects,
+            accept_removals,
+        } => Plan {
+            accept_removals: *accept_removals,
+            ..limited(Plan::sync(), objects, configured)
+        },
+        Work::Resync {
+            objects,
+            accept_removals,
+        } => Plan {
+            accept_removals: *accept_removals,
+            ..limited(Plan::resync(), objects, configured)
+        },
+        Work::Push => Plan::push(),
+        Work::Verify(verify) => {
+            let verify = Verify {
+                resources: if verify.resources.is_empty() {
+                    configured.unwrap_or_default().to_vec()
+                } else {
+                    verify.resources.clone()
+                },
+                ..verify.clone()
+            };
+            return ("verify", engine.verify(&verify, trigger).await);
+        }
+    };
+    let report = engine.run(&plan, trigger).await;
+    (plan.kind(), report.map(|report| (report, Vec::new())))
+}
+
+/// The plan for what was named; what the configuration no longer names by now is left out.
+fn limited(plan: Plan, named: &[Resource], configured: Option<&[Resource]>) -> Plan {
+    plan.clone()
+        .limited(named, configured)
+        .unwrap_or_else(|_| plan.within(configured.unwrap_or_default()))
+}
+
+fn failing(error: &SyncError) -> Failing {
+    match error {
+        SyncError::OtherWorkspace { .. } => Failing::Config,
+        SyncError::NoScope { .. } => Failing::Key,
+        other if other.fate() == Some(Fate::StopAll) => Failing::Key,
+        _ => Failing::Passing,
+    }
+}

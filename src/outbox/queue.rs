@@ -1,0 +1,246 @@
+//! Putting an edit into the outbox: for `crm-mirror edit` and for the control socket. What SQL makes, the triggers of the
+//! views queue.
+//!
+//! An edit is judged in the transaction that queues it, against the record and the definitions as they are there.
+
+use std::collections::BTreeMap;
+
+use rusqlite::Connection;
+use serde_json::{Map, Value};
+
+use super::check::{self, Refusal};
+use super::typed::Given;
+use crate::model::editable::{Editable, Standing};
+use crate::model::{Etag, Instant, Object, RecordId};
+use crate::store::StoreError;
+use crate::store::editable::{self, NewEdit};
+
+/// An edit as it is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EditRequest {
+    /// Whose record it is of.
+    pub object: Object,
+    /// The record.
+    pub record: RecordId,
+    /// Columns of the `_full` view, and what they are to hold.
+    pub changes: Vec<(String, Given)>,
+    /// The version that the record must have here.
+    pub if_match: Option<Etag>,
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// `crm-mirror edit`.
+    Edit,
+    /// The daemon's control socket.
+    Socket,
+}
+
+impl Source {
+    /// The word in `outbox`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Source::Edit => "edit",
+            Source::Socket => "socket",
+        }
+    }
+
+    const fn why(self) -> &'static str {
+        match self {
+            Source::Edit => "changed with `crm-mirror edit`",
+            Source::Socket => "changed through the control socket",
+        }
+    }
+}
+
+/// What an edit changes: the value before and the value after, by column.
+pub type Changes = BTreeMap<String, (Value, Value)>;
+
+/// An edit that may be queued.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prepared {
+    /// What really changes; empty where the record holds all of it already.
+    pub fields: Changes,
+    /// The body of the request that sends it.
+    pub body: Map<String, Value>,
+    /// The version that it is made on; `None` where it touches what was never read here.
+    pub base_etag: Option<Etag>,
+}
+
+/// Why an edit was not queued.
+#[derive(Debug, thiserror::Error)]
+pub enum QueueError {
+    /// The mirror has no such record.
+    #[error("there is no {object} `{record}` in the mirror")]
+    NoRecord {
+        /// What was asked for.
+        object: Object,
+        /// Its id.
+        record: RecordId,
+    },
+    /// The view has no such column.
+    #[error("`{column}` is no column of {}", object.full_view())]
+    NoColumn {
+        /// Whose view.
+        object: Object,
+        /// The name.
+        column: String,
+        /// Columns that can be edited.
+        editable: Vec<String>,
+    },
+    /// The column cannot be edited.
+    #[error("`{column}` {why}")]
+    Fixed {
+        /// The column.
+        column: String,
+        /// Why.
+        why: String,
+    },
+    /// A column is named more than once.
+    #[error("`{0}` is given twice")]
+    Twice(String),
+    /// The service would not take it.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The record has another version here than was asked for.
+    #[error("the {object} has the version {here} here, not {asked}")]
+    OtherVersion {
+        /// Whose record.
+        object: Object,
+        /// The version that the mirror has.
+        here: String,
+        /// The version that was asked for.
+        asked: Etag,
+    },
+    /// The mirror's file.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Judges an edit and queues nothing.
+///
+/// # Errors
+/// [`QueueError`] says what is wrong with it.
+pub fn prepare(conn: &Connection, request: &EditRequest) -> Result<Prepared, QueueError> {
+    let object = request.object;
+    let fields = fields(conn, request)?;
+    let seen = editable::seen(conn, object, &request.record, fields.iter().map(|(field, _)| field))?;
+    let seen = seen.ok_or_else(|| QueueError::NoRecord {
+        object,
+        record: request.record.clone(),
+    })?;
+    if let Some(asked) = request
+        .if_match
+        .as_ref()
+        .filter(|asked| seen.etag.as_ref() != Some(asked))
+    {
+        return Err(QueueError::OtherVersion {
+            object,
+            here: seen.etag.map_or_else(|| "null".into(), |etag| etag.to_string()),
+            asked: asked.clone(),
+        });
+    }
+    // Every value is judged, also one that changes nothing.
+    let values: Vec<(&Editable, Value)> = fields
+        .iter()
+        .map(|(field, given)| (field, given.column(field)))
+        .collect();
+    for (field, value) in &values {
+        check::field(field, value)?;
+    }
+    let mut changes = Changes::new();
+    let mut changed: Vec<(&Editable, Value)> = Vec::new();
+    for (field, value) in values {
+        let before = seen.values.get(&*field.column).cloned().unwrap_or_default();
+        if !check::same(field, &before, &value) {
+            let after = check::settled(field, &value);
+            changes.insert(field.column.to_string(), (before, after.clone()));
+            changed.push((field, after));
+        }
+    }
+    let body = match changed.is_empty() {
+        true => Map::new(),
+        false => check::request(object, changed.iter().map(|(field, after)| (*field, after)))?,
+    };
+    // What only details carry was seen as of the detail.
+    let of_detail = changed.iter().any(|(field, _)| field.detail_only());
+    Ok(Prepared {
+        fields: changes,
+        body,
+        base_etag: if of_detail { seen.detail_etag } else { seen.etag },
+    })
+}
+
+/// Judges an edit and queues it, in the caller's transaction. Gives its number; `None` where it changes nothing.
+///
+/// # Errors
+/// [`QueueError`] says what is wrong with it; nothing is queued.
+pub fn queue(
+    conn: &Connection,
+    request: &EditRequest,
+    source: Source,
+    now: Instant,
+) -> Result<(Option<i64>, Prepared), QueueError> {
+    queue_as(conn, request, source.word(), source.why(), now)
+}
+
+/// As [`queue()`], in other words.
+pub(super) fn queue_as(
+    conn: &Connection,
+    request: &EditRequest,
+    source: &str,
+    why: &str,
+    now: Instant,
+) -> Result<(Option<i64>, Prepared), QueueError> {
+    let prepared = prepare(conn, request)?;
+    if prepared.fields.is_empty() {
+        return Ok((None, prepared));
+    }
+    let edit = NewEdit {
+        object: request.object,
+        record: &request.record,
+        source,
+        fields: &prepared.fields,
+        base_etag: prepared.base_etag.as_ref(),
+    };
+    let id = editable::insert(conn, &edit, why, now)?;
+    Ok((Some(id), prepared))
+}
+
+/// The fields that a request names, each with what it is to hold.
+fn fields<'a>(conn: &Connection, request: &'a EditRequest) -> Result<Vec<(Editable, &'a Given)>, QueueError> {
+    let object = request.object;
+    let columns = editable::standings(conn, object)?;
+    let mut fields: Vec<(Editable, &Given)> = Vec::new();
+    for (name, given) in &request.changes {
+        let standing = columns
+            .iter()
+            .find(|(column, _)| column == name)
+            .map(|(_, standing)| standing);
+        let field = match standing {
+            Some(Standing::Editable(field)) => field,
+            Some(fixed) => {
+                return Err(QueueError::Fixed {
+                    column: name.clone(),
+                    why: fixed.refusal().unwrap_or_default(),
+                });
+            }
+            None => {
+                let names = columns
+                    .iter()
+                    .filter(|(_, standing)| matches!(standing, Standing::Editable(_)));
+                return Err(QueueError::NoColumn {
+                    object,
+                    column: name.clone(),
+                    editable: names.map(|(name, _)| name.clone()).collect(),
+                });
+            }
+        };
+        if fields.iter().any(|(other, _)| other.column == field.column) {
+            return Err(QueueError::Twice(name.clone()));
+        }
+        fields.push((field.clone(), given));
+    }
+    Ok(fields)
+}

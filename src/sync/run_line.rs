@@ -1,0 +1,104 @@
+//! The one line in the log that every run ends with.
+//!
+//! It stands apart so that the log can name it: a person who watches the run sees a summary instead. Its numbers are
+//! fields for programs, and words in its message for people.
+
+use std::time::Duration;
+
+use crate::model::Ru;
+use crate::store::{RunOutcome, Tally};
+
+/// Where the line comes from, as the log's filter spells it.
+pub const RUN_LINE: &str = module_path!();
+
+/// A run that ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EndedRun<'a> {
+    /// Its number in `sync_runs`.
+    pub run: i64,
+    /// What it was.
+    pub kind: &'a str,
+    /// Who asked for it.
+    pub trigger: &'a str,
+    /// How it ended.
+    pub outcome: RunOutcome,
+    /// What it did and cost.
+    pub tally: &'a Tally,
+    /// Request units that are left in the window.
+    pub ru_left: Ru,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl EndedRun<'_> {
+    /// Tells the log.
+    pub(super) fn tell(&self) {
+        let (tally, took_ms) = (self.tally, self.took.as_millis() as u64);
+        tracing::info!(
+            run = self.run,
+            kind = self.kind,
+            trigger = self.trigger,
+            outcome = self.outcome.word(),
+            rows = tally.rows,
+            inserted = tally.inserted,
+            updated = tally.updated,
+            removed = tally.removed,
+            details = tally.details,
+            warnings = tally.warnings,
+            ru = tally.ru.get(),
+            ru_left = self.ru_left.get(),
+            took_ms,
+            "{}",
+            self.words()
+        );
+    }
+
+    fn words(&self) -> String {
+        let EndedRun { run, kind, trigger, .. } = self;
+        let (tally, outcome, left) = (self.tally, self.outcome.word(), self.ru_left.get());
+        format!(
+            "{kind}, run {run} ({trigger}): {outcome} after {} ms; {} rows read, {} new, {} changed, {} removed, \
+             {} details; {} RU spent, {left} left",
+            self.took.as_millis(),
+            tally.rows,
+            tally.inserted,
+            tally.updated,
+            tally.removed,
+            tally.details,
+            tally.ru.get(),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_message_has_every_number() {
+        let tally = Tally {
+            rows: 10,
+            inserted: 1,
+            updated: 4,
+            removed: 2,
+            details: 5,
+            warnings: 0,
+            ru: Ru::new(7),
+        };
+        let ended = EndedRun {
+            run: 3,
+            kind: "sync",
+            trigger: "schedule",
+            outcome: RunOutcome::Done,
+            tally: &tally,
+            ru_left: Ru::new(93),
+            took: Duration::from_millis(1_250),
+        };
+        assert_eq!(
+            ended.words(),
+            "sync, run 3 (schedule): done after 1250 ms; 10 rows read, 1 new, 4 changed, 2 removed, 5 details; \
+             7 RU spent, 93 left"
+        );
+        assert_eq!(RUN_LINE, "crm_mirror::sync::run_line");
+    }
+}

@@ -1,0 +1,250 @@
+//! What the mirror holds, how fresh it is, what it cost and what is still missing: what `status` shows, and the daemon
+//! tells.
+//!
+//! It asks nothing of the service, opens the file for reading only, and sees one moment of it, also while another
+//! process writes.
+
+use rusqlite::Connection;
+use serde::Serialize;
+
+use super::purse::{self, HOLD, LEDGER};
+use super::setup::{RUNS_OF_FORECAST, limits};
+use super::state::{Fresh, Identity, MissingScopes, Sweep};
+use super::sweep::Outage;
+use super::verify::Evidence;
+use crate::budget::{Hold, Ledger, forecast};
+use crate::config::Config;
+use crate::model::instant::{self, Instant};
+use crate::model::{Object, Resource};
+use crate::store::report::{self, Failing, OddityLine, Run};
+use crate::store::{StoreError, open};
+
+/// Runs that are shown.
+const RUNS: u32 = 5;
+
+/// Everything that `status` tells. Its JSON form is documented in the README and only ever grows.
+#[derive(Clone, Debug, Serialize)]
+pub struct Status {
+    /// The file.
+    pub database: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// The size of its WAL in bytes.
+    pub wal_bytes: u64,
+    /// The address of the service that is mirrored.
+    pub base_url: Option<String>,
+    /// What is here, object by object.
+    pub objects: Vec<ObjectStatus>,
+    /// Request units.
+    pub ru: RuStatus,
+    /// Until when the service asked for quiet, UTC.
+    #[serde(serialize_with = "instant::utc")]
+    pub hold_until: Option<Instant>,
+    /// The scopes that the key lacks, by what could not be read.
+    pub missing_scopes: MissingScopes,
+    /// When a run last did all that it was to do, UTC.
+    #[serde(serialize_with = "instant::utc")]
+    pub last_success: Option<Instant>,
+    /// The runs that failed since the last one that did not.
+    pub trouble: Option<Failing>,
+    /// The last runs, the newest first.
+    pub runs: Vec<Run>,
+    /// What the service did against its own document.
+    pub oddities: Vec<OddityLine>,
+}
+
+/// What is here of an object.
+#[derive(Clone, Debug, Serialize)]
+pub struct ObjectStatus {
+    /// Which.
+    pub object: Resource,
+    /// Records.
+    pub rows: u64,
+    /// Records that the service no longer has; for contacts and companies.
+    pub removed: Option<u64>,
+    /// Records whose detail is current; for contacts and companies.
+    pub details_current: Option<u64>,
+    /// Records whose detail is still to be read; for contacts and companies.
+    pub details_pending: Option<u64>,
+    /// Active custom fields; for contacts and companies.
+    pub custom_fields: Option<u64>,
+    /// Every change up to here is in the mirror, UTC.
+    #[serde(serialize_with = "instant::utc")]
+    pub changes_as_of: Option<Instant>,
+    /// Nothing was missing and nothing lingered here then, UTC.
+    #[serde(serialize_with = "instant::utc")]
+    pub complete_as_of: Option<Instant>,
+    /// How that is known: `records` where every one was compared, `count` where ranges were counted.
+    pub complete_by: Option<&'static str>,
+    /// Differences to the service that were found then and not mended.
+    pub differences: u64,
+    /// The sweep or first copy under way.
+    pub sweep: Option<SweepStatus>,
+    /// Removals that look like an outage and wait for a person.
+    pub outage: Option<OutageStatus>,
+}
+
+/// Removals that wait for a person.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct OutageStatus {
+    /// Records that would have gone.
+    pub going: u64,
+    /// Of so many here.
+    pub of: u64,
+    /// When that was seen, UTC.
+    #[serde(serialize_with = "instant::utc_always")]
+    pub seen_at: Instant,
+}
+
+/// A sweep or a first copy under way.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct SweepStatus {
+    /// When it began, UTC.
+    #[serde(serialize_with = "instant::utc_always")]
+    pub began: Instant,
+    /// Rows read so far.
+    pub rows: u64,
+    /// Whether it is the first copy.
+    pub first_copy: bool,
+}
+
+/// Request units of the window.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct RuStatus {
+    /// Spent in this window.
+    pub used: u64,
+    /// Left in this window.
+    pub left: u64,
+    /// Allowed per window.
+    pub limit: u64,
+    /// When the window ends, UTC.
+    #[serde(serialize_with = "instant::utc_always")]
+    pub refills_at: Instant,
+    /// Spent since the mirror was made.
+    pub total: u64,
+    /// What a run for changes is likely to cost: the median of the last ones.
+    pub per_run: u64,
+    /// Windows until every pending detail is read at this budget, this one included; 0 where none is pending, `null`
+    /// where the budget is zero.
+    pub windows_for_details: Option<u64>,
+}
+
+/// Reads everything that the mirror's file tells, at one moment of it.
+///
+/// # Errors
+/// If there is no mirror, or it cannot be read.
+pub fn read(config: &Config, now: Instant) -> Result<Status, StoreError> {
+    let conn = open::reader(&config.database)?;
+    let moment = conn.unchecked_transaction().map_err(|source| StoreError::Sqlite {
+        doing: "read the mirror",
+        source,
+    })?;
+    let (bytes, wal_bytes) = report::sizes(&config.database);
+    let hold: Option<Hold> = report::state(&moment, HOLD)?;
+    let identity: Option<Identity> = report::state(&moment, Identity::ENTRY)?;
+    let objects = objects(&moment)?;
+    let pending = objects.iter().filter_map(|object| object.details_pending).sum();
+    Ok(Status {
+        database: config.database.display().to_string(),
+        bytes,
+        wal_bytes,
+        base_url: identity.map(|identity| identity.base_url),
+        objects,
+        ru: ru(&moment, config, pending, now)?,
+        hold_until: hold.filter(|hold| hold.left(now).is_some()).map(|hold| hold.until),
+        missing_scopes: report::state(&moment, MissingScopes::ENTRY)?.unwrap_or_default(),
+        last_success: report::last_success(&moment)?,
+        trouble: report::failing(&moment)?,
+        runs: report::last_runs(&moment, RUNS)?,
+        oddities: report::oddities(&moment)?,
+    })
+}
+
+fn ru(conn: &Connection, config: &Config, pending: u64, now: Instant) -> Result<RuStatus, StoreError> {
+    let limits = &limits(&config.budget);
+    let stored: Option<Ledger> = report::state(conn, LEDGER)?;
+    let note = open::note_beside(&config.database);
+    let ledger = purse::later(stored.unwrap_or_default(), note.as_deref()).at(now, limits);
+    let (costs, _) = report::cost_of_runs(conn, RUNS_OF_FORECAST, now)?;
+    let left = limits.limit.saturating_sub(ledger.used).get();
+    let later = pending.saturating_sub(left);
+    Ok(RuStatus {
+        per_run: forecast(&costs).get(),
+        windows_for_details: match (pending, limits.limit.get()) {
+            (0, _) => Some(0),
+            (_, 0) => None,
+            (_, limit) => Some(1 + later.div_ceil(limit)),
+        },
+        used: ledger.used.get(),
+        left,
+        limit: limits.limit.get(),
+        refills_at: ledger.refills_at(limits),
+        total: ledger.total.get(),
+    })
+}
+
+fn objects(conn: &Connection) -> Result<Vec<ObjectStatus>, StoreError> {
+    let mut objects = Vec::new();
+    for object in Object::ALL {
+        objects.push(records(conn, object)?);
+    }
+    for (object, rows, entry) in [
+        (Resource::TeamMembers, report::team_members(conn)?, Fresh::TEAM),
+        (Resource::CustomFields, report::custom_fields(conn)?, Fresh::DEFINITIONS),
+    ] {
+        let fresh: Option<Fresh> = report::state(conn, entry)?;
+        objects.push(ObjectStatus {
+            object,
+            rows,
+            removed: None,
+            details_current: None,
+            details_pending: None,
+            custom_fields: None,
+            changes_as_of: fresh.map(|fresh| fresh.began),
+            complete_as_of: fresh.map(|fresh| fresh.began),
+            complete_by: fresh.map(|_| "records"),
+            differences: 0,
+            sweep: None,
+            outage: None,
+        });
+    }
+    Ok(objects)
+}
+
+fn records(conn: &Connection, object: Object) -> Result<ObjectStatus, StoreError> {
+    let holds = report::holds(conn, object)?;
+    let swept: Option<Fresh> = report::state(conn, &Fresh::sweep(object))?;
+    let caught_up: Option<Fresh> = report::state(conn, &Fresh::changes(object))?;
+    let sweep: Option<Sweep> = report::state(conn, &Sweep::entry(object))?;
+    let outage: Option<Outage> = report::state(conn, &Outage::entry(object))?;
+    let evidence: Option<Evidence> = report::state(conn, &Evidence::entry(object))?;
+    // The newest of what is known: a sweep compares every record too.
+    let evidence = evidence
+        .map(|known| (known.as_of, known.by_record, known.open))
+        .into_iter()
+        .chain(swept.map(|fresh| (fresh.began, true, 0)))
+        .max_by_key(|(as_of, _, _)| *as_of);
+    let (swept, caught_up) = (swept.map(|f| f.began), caught_up.map(|f| f.began));
+    Ok(ObjectStatus {
+        object: object.resource(),
+        rows: holds.rows,
+        removed: Some(holds.removed),
+        details_current: Some(holds.details_current),
+        details_pending: Some(holds.rows - holds.details_current),
+        custom_fields: Some(holds.custom_fields),
+        changes_as_of: caught_up.max(swept),
+        complete_as_of: evidence.map(|(as_of, _, _)| as_of),
+        complete_by: evidence.map(|(_, by_record, _)| if by_record { "records" } else { "count" }),
+        differences: evidence.map_or(0, |(_, _, open)| open),
+        sweep: sweep.map(|sweep| SweepStatus {
+            began: sweep.began,
+            rows: sweep.rows,
+            first_copy: swept.is_none(),
+        }),
+        outage: outage.map(|outage| OutageStatus {
+            going: outage.going,
+            of: outage.of,
+            seen_at: outage.seen_at,
+        }),
+    })
+}

@@ -1,0 +1,269 @@
+//! `check`: what it finds wrong on this machine, how it says to mend it, and what it leaves alone.
+
+use std::os::unix::fs::PermissionsExt;
+
+use crm_mirror::model::Resource;
+use serde_json::Value;
+
+use crate::binary::{Ended, Place, SECRET, Service};
+
+/// The line of this name.
+#[track_caller]
+fn line(document: &Value, name: &str) -> Value {
+    let checks = document["checks"].as_array().unwrap();
+    let found = checks.iter().find(|line| line["name"] == name);
+    found.unwrap_or_else(|| panic!("no {name} in {document:#}")).clone()
+}
+
+/// The line of this name: its state, and what it says with how to mend it.
+#[track_caller]
+fn state(document: &Value, name: &str) -> (String, String) {
+    let line = line(document, name);
+    let mend = line["mend"].as_str().unwrap_or_default();
+    (
+        line["state"].as_str().unwrap().into(),
+        format!("{} | {mend}", line["says"].as_str().unwrap()),
+    )
+}
+
+/// Makes sure that the line of this name is in this state, and says all of this, its mend included.
+#[track_caller]
+pub fn is(document: &Value, name: &str, expected: &str, parts: &[&str]) {
+    let (found, says) = state(document, name);
+    assert_eq!(found, expected, "{name}: {says}");
+    for part in parts {
+        assert!(says.contains(part), "{name} lacks `{part}`: {says}");
+    }
+}
+
+/// A place whose PATH holds a `sqlite3` of this version and nothing else.
+fn with_shell(place: Place, version: &str) -> Place {
+    let bin = place.path("bin");
+    std::fs::create_dir(&bin).unwrap();
+    let shell = bin.join("sqlite3");
+    std::fs::write(&shell, format!("#!/bin/sh\necho '{version} 2026-01-01'\n")).unwrap();
+    std::fs::set_permissions(&shell, PermissionsExt::from_mode(0o755)).unwrap();
+    let path = bin.to_str().unwrap().to_string();
+    place.set("PATH", &path)
+}
+
+fn private(place: &Place) {
+    std::fs::set_permissions(place.path("."), PermissionsExt::from_mode(0o750)).unwrap();
+}
+
+fn one_list_each(service: &Service) {
+    let log = service.sandbox.log();
+    let lists = Resource::ALL.map(|resource| log.lists(resource));
+    assert_eq!((log.len(), lists), (4, [1; 4]));
+    let row_and_count = |(name, value): (&str, &str)| log.entries().iter().all(|e| e.asked.param(name) == Some(value));
+    assert!([("limit", "1"), ("count", "exact")].into_iter().all(row_and_count));
+}
+
+#[test]
+fn a_good_setup_is_ok_and_costs_one_request_a_resource() {
+    let service = Service::with(130, 12);
+    let place = with_shell(Place::of(&service), "3.54.1");
+    private(&place);
+    place.run("sync").done();
+    let before = place.run("status --json").done().json()["ru"]["total"]
+        .as_u64()
+        .unwrap();
+    service.sandbox.clear_log();
+    let document = place.run("check --json").done().json();
+    assert_eq!(document["verdict"], "ok", "{document:#}");
+    one_list_each(&service);
+    let after = place.run("status --json").done().json()["ru"]["total"]
+        .as_u64()
+        .unwrap();
+    assert_eq!(
+        after - before,
+        service.sandbox.log().ru().get(),
+        "the ledger has what was charged"
+    );
+    is(&document, "key.source", "ok", &["CRM_MIRROR_API__KEY"]);
+    is(&document, "service.contacts", "ok", &["contacts:read", "130"]);
+    is(&document, "service.cost", "ok", &["4 RU", "in the mirror's ledger"]);
+    is(&document, "mirror.file", "ok", &["130 contacts, 12 companies"]);
+    is(&document, "mirror.workspace", "ok", &["of this address and key"]);
+    is(&document, "readers.file", "ok", &["(0640)"]);
+    // 288 runs of 2 RU, and what one first copy cost is not what a run costs.
+    is(&document, "budget.needs", "ok", &["of 10,000 RU in 1 d: changes 576"]);
+
+    let text = place.run("check").done().out;
+    assert!(text.ends_with("\nverdict: ok\n"), "{text}");
+    assert!(text.lines().all(|line| line.len() <= 120), "{text}");
+}
+
+#[test]
+fn without_a_mirror_everything_is_asked_and_nothing_is_made() {
+    let service = Service::with(130, 12);
+    let place = with_shell(Place::of(&service), "3.54.1");
+    private(&place);
+    let before = place.files();
+    let document = place.run("check --json").done().json();
+    assert_eq!(place.files(), before);
+    one_list_each(&service);
+    assert_eq!(document["verdict"], "ok", "{document:#}");
+    is(&document, "mirror.file", "ok", &["there is no mirror at mirror.db yet"]);
+    is(&document, "service.cost", "ok", &["4 RU", "in no ledger"]);
+    // 2 pages, 2 counts, 130 details; 1 page, 12 details; 5 for definitions and the team.
+    is(
+        &document,
+        "budget.first-copy",
+        "ok",
+        &["152 RU, which fits in this window"],
+    );
+}
+
+#[test]
+fn without_configuration_it_says_what_is_missing_and_looks_at_the_rest() {
+    let place = Place::empty();
+    let ended = place.run("check --json").code(78);
+    let document = ended.json();
+    assert_eq!(document["verdict"], "fail");
+    is(
+        &document,
+        "config.base_url",
+        "fail",
+        &["is not set", "CRM_MIRROR_API__BASE_URL"],
+    );
+    is(
+        &document,
+        "key.source",
+        "fail",
+        &["there is no API key", "`api.key_file`"],
+    );
+    is(&document, "service.scopes", "skip", &["an address and a key"]);
+    is(&document, "disk.folder", "ok", &[]);
+    is(&document, "schedule.changes", "ok", &["next at 20"]);
+    assert!(place.files().is_empty());
+
+    place.run("init").done();
+    let document = place.run("check --json").code(78).json();
+    is(
+        &document,
+        "config.base_url",
+        "fail",
+        &["add `--config ./crm-mirror.toml`"],
+    );
+
+    std::fs::write(place.path("c.toml"), "[sync]\nshedule = \"off\"\n").unwrap();
+    let ended = place.run("check --config c.toml").code(78);
+    assert!(
+        ended.out.contains("FAIL  settings  unknown key `sync.shedule`"),
+        "{}",
+        ended.out
+    );
+    assert!(ended.out.contains("mend: "), "{}", ended.out);
+}
+
+#[test]
+fn a_key_file_that_others_can_read_is_a_warning_and_the_key_is_never_shown() {
+    let service = Service::with(5, 1);
+    let place = Place::of(&service)
+        .unset("CRM_MIRROR_API__KEY")
+        .set("CRM_MIRROR_API__KEY_FILE", "key");
+    std::fs::write(place.path("key"), SECRET).unwrap();
+    std::fs::set_permissions(place.path("key"), PermissionsExt::from_mode(0o644)).unwrap();
+    // `Ended` makes sure that the key is in no output.
+    let document = place.run("check --offline --json").done().json();
+    is(&document, "key.source", "ok", &["from key"]);
+    is(&document, "key.permissions", "warn", &["(0644)", "chmod 600 key"]);
+    is(&document, "service.scopes", "skip", &["--offline"]);
+    assert!(service.sandbox.log().is_empty());
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_a_failure() {
+    let service = Service::with(5, 1);
+    let place = Place::of(&service).set("CRM_MIRROR_DATABASE__PATH", "gone/mirror.db");
+    let document = place.run("check --json").code(74).json();
+    is(
+        &document,
+        "disk.folder",
+        "fail",
+        &["does not exist", "mkdir -p /", "/gone"],
+    );
+    is(&document, "service.contacts", "ok", &[]);
+    assert!(place.files().is_empty());
+}
+
+#[test]
+fn a_file_of_something_else_is_named_and_left_alone() {
+    let service = Service::with(5, 1);
+    let place = Place::of(&service).set("CRM_MIRROR_DATABASE__PATH", "notes.txt");
+    std::fs::write(place.path("notes.txt"), "notes").unwrap();
+    let before = place.files();
+    let document = place.run("check --json").code(74).json();
+    is(
+        &document,
+        "mirror.file",
+        "fail",
+        &["is not a mirror", "`database.path`"],
+    );
+    assert_eq!(place.files(), before);
+}
+
+#[test]
+fn a_budget_that_is_too_small_is_a_warning_that_says_how_much_is_needed() {
+    let service = Service::with(230, 5);
+    let place = Place::of(&service).set("CRM_MIRROR_BUDGET__LIMIT", "100");
+    let document = place.run("check --json").done().json();
+    is(
+        &document,
+        "budget.needs",
+        "warn",
+        &["of 100 RU in 1 d", "set `budget.limit` to 6"],
+    );
+    // 3 pages, 3 counts, 230 details; 6; 5: 247 RU. 100 now, and 50 a window beside the runs for changes.
+    is(
+        &document,
+        "budget.first-copy",
+        "ok",
+        &["247 RU, so about 4 windows of 1 d"],
+    );
+    place.run("sync").code(75);
+    let document = place.run("check --json").done().json();
+    is(&document, "budget.window", "warn", &["all 100 RU", "it refills at"]);
+    is(
+        &document,
+        "service.contacts",
+        "skip",
+        &["budget of this window is spent"],
+    );
+}
+
+#[test]
+fn readers_are_told_of_an_old_shell_and_an_open_folder() {
+    let service = Service::with(5, 1);
+    let place = with_shell(Place::of(&service), "3.40.1");
+    std::fs::set_permissions(place.path("."), PermissionsExt::from_mode(0o770)).unwrap();
+    let document = place.run("check --offline --json").done().json();
+    is(
+        &document,
+        "readers.sqlite3",
+        "warn",
+        &["3.40.1", "-readonly", "mode=ro"],
+    );
+    is(&document, "readers.folder", "warn", &["(0770)", "chmod g-w /"]);
+}
+
+#[test]
+fn the_text_has_a_mark_a_line_and_the_mend_below() {
+    let service = Service::with(5, 1);
+    let place = with_shell(Place::of(&service), "3.40.1");
+    let ended: Ended = place.run("check --offline").done();
+    let lines: Vec<&str> = ended.out.lines().collect();
+    let at = lines.iter().position(|line| line.contains("sqlite3 3.40.1")).unwrap();
+    assert!(lines[at].starts_with("  warn  sqlite3 "), "{}", ended.out);
+    assert!(
+        lines[at + 1].trim_start().starts_with("mend: open the mirror"),
+        "{}",
+        ended.out
+    );
+    assert!(
+        lines.last().unwrap().starts_with("verdict: it works, with "),
+        "{}",
+        ended.out
+    );
+}

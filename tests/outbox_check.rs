@@ -1,0 +1,361 @@
+//! Every value at and past every bound is taken or refused here exactly as the service would: the check before queueing
+//! is held against the sandbox, and the triggers of the views against the check.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
+
+mod support;
+
+use crm_mirror::model::editable::{CustomTarget, Editable, Target};
+use crm_mirror::model::{DataType, FieldKey, Object};
+use crm_mirror::outbox::check;
+use crm_mirror::outbox::typed::Given;
+use crm_mirror::sandbox::{NewField, World};
+use rusqlite::types::Value as Sql;
+use serde_json::{Map, Value, json};
+use support::{Crm, Mirror, noon};
+
+const OPTIONS: [&str; 4] = ["x", "y", "a,b", "it's"];
+
+/// Values of every kind of JSON, and of every type what stands at its bounds and just past them.
+fn values() -> Vec<Value> {
+    let mut values = vec![json!(null), json!(true), json!(false), json!({}), json!([])];
+    values.extend([0, 1, -1, 2, 7, i64::MAX, i64::MIN].map(|n| json!(n)));
+    values.extend([json!(u64::MAX), json!(1.0), json!(1.5), json!(-0.0), json!(1e300)]);
+    let texts = [
+        "",
+        " ",
+        "x",
+        "y",
+        "w",
+        "X",
+        "a,b",
+        "it's",
+        "0",
+        "1",
+        "true",
+        "null",
+        "é",
+        "\u{1F980}",
+        // Decimals.
+        "5",
+        "-0",
+        "007.50",
+        "1.",
+        ".5",
+        "+1",
+        "1e3",
+        "1,5",
+        "--1",
+        "-",
+        "1.2.3",
+        "0x1",
+        " 1",
+        "99999999999999999999.9999999999",
+        "-99999999999999999999.9999999999",
+        "100000000000000000000",
+        "000099999999999999999999",
+        "0.1234567890",
+        "0.12345678901",
+        "0.12345678900",
+        // Dates and timestamps.
+        "2024-02-29",
+        "2023-02-29",
+        "2024-02-30",
+        "2024-13-01",
+        "2024-00-10",
+        "2024-2-9",
+        "20240229",
+        "2024-W09-4",
+        "0000-01-01",
+        "9999-12-31",
+        "now",
+        "2024-02-29 ",
+        "2024-02-29T23:59:59Z",
+        "2024-02-29T23:59:59.123456Z",
+        "2024-02-29T23:59:59.1+02:00",
+        "2024-02-29T24:00:00Z",
+        "2023-02-29T00:00:00Z",
+        "2024-02-29T00:00:00",
+        "2024-02-29T00:00Z",
+        "2024-02-29T00:00:00.Z",
+        "2024-02-29T00:00:00 Z",
+        "2024-02-29T00:60:00Z",
+        "2024-02-29 00:00:00Z",
+        "2024-02-29T00:00:00-23:59",
+        "2024-02-29T00:00:00+2:00",
+        "2024-02-29T00:00:00-00:00Z",
+        // Arrays are not texts.
+        "[]",
+        "[\"x\"]",
+    ];
+    values.extend(texts.map(|text| json!(text)));
+    for most in [255, 10_000] {
+        for count in [most, most + 1] {
+            values.extend([
+                json!("é".repeat(count)),
+                json!("\u{1F980}".repeat(count)),
+                json!(" ".repeat(count)),
+            ]);
+        }
+    }
+    values.extend([
+        json!(["x"]),
+        json!(["x", "x"]),
+        json!(["y", "a,b", "it's", "x"]),
+        json!(["w"]),
+        json!(["x", "w"]),
+        json!(["x", null]),
+        json!([1]),
+        json!([true]),
+        json!([["x"]]),
+        json!([""]),
+        json!({"x": "y"}),
+        json!(vec!["x"; 100]),
+        json!(vec!["x"; 101]),
+    ]);
+    values
+}
+
+fn key(data_type: DataType, clearable: bool) -> String {
+    format!(
+        "{}{}",
+        data_type.wire().to_lowercase(),
+        if clearable { "" } else { "_must" }
+    )
+}
+
+fn field(data_type: DataType, clearable: bool) -> Editable {
+    let key = key(data_type, clearable);
+    Editable {
+        object: Object::Contact,
+        column: format!("cf_{key}").into(),
+        target: Target::Custom(CustomTarget {
+            key: FieldKey::new(key),
+            data_type,
+            clearable,
+            options: if data_type.is_select() {
+                OPTIONS.map(String::from).to_vec()
+            } else {
+                vec![]
+            },
+        }),
+    }
+}
+
+fn world() -> World {
+    let mut world = World::new(noon());
+    for data_type in DataType::ALL {
+        let options: &[&str] = if data_type.is_select() { &OPTIONS } else { &[] };
+        for clearable in [true, false] {
+            world.define(NewField::new(Object::Contact, &key(data_type, clearable), data_type).options(options));
+        }
+        world.redefine(Object::Contact, &key(data_type, false), |field| field.required = true);
+    }
+    world.create(Object::Contact, &json!({"id": "ct", "name": "Ann", "position": "CEO"}));
+    world.create(
+        Object::Company,
+        &json!({"id": "co", "name": "Acme", "industry": "Food"}),
+    );
+    world
+}
+
+/// Sends updates to the sandbox, each on the record's newest version.
+struct Judge<'a> {
+    crm: &'a Crm,
+    client: reqwest::Client,
+    sent: std::cell::Cell<u32>,
+}
+
+impl<'a> Judge<'a> {
+    fn of(crm: &'a Crm) -> Judge<'a> {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        Judge {
+            crm,
+            client: reqwest::Client::builder().no_gzip().build().unwrap(),
+            sent: std::cell::Cell::new(0),
+        }
+    }
+
+    async fn takes(&self, object: Object, body: &Value) -> bool {
+        let id = if object == Object::Contact { "ct" } else { "co" };
+        let etag = self.crm.sandbox.with_world(|world| world.etag(object, id)).unwrap();
+        self.sent.set(self.sent.get() + 1);
+        let request = self
+            .client
+            .patch(format!("{}{}/{id}", self.crm.base_url(), object.resource().path()))
+            .bearer_auth(&self.crm.key)
+            .header("content-type", "application/json")
+            .header("if-match", etag)
+            .header("idempotency-key", format!("k{}", self.sent.get()))
+            .body(body.to_string());
+        match request.send().await.unwrap().status().as_u16() {
+            200 => true,
+            400 | 422 => false,
+            other => panic!("{other} to {body}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_value_is_taken_or_refused_as_the_service_would() {
+    let crm = Crm::serve(world()).await;
+    let judge = Judge::of(&crm);
+    let (mut taken, mut refused) = (0, 0);
+    for data_type in DataType::ALL {
+        for clearable in [true, false] {
+            let field = field(data_type, clearable);
+            let key = field.wire().to_string();
+            for value in values() {
+                let here = check::field(&field, &Given::Json(value.clone()).column(&field));
+                let there = judge
+                    .takes(Object::Contact, &json!({"customFields": {&key: &value}}))
+                    .await;
+                assert_eq!(here.is_ok(), there, "{key} {value}: {here:?}");
+                let Ok(wire) = here else {
+                    refused += 1;
+                    continue;
+                };
+                taken += 1;
+                // What would be sent is what was meant, or its cleared form.
+                let cleared = wire.is_null() && (value == json!("") || value == json!([]));
+                assert!(wire == value || cleared, "{key} {value}: {wire}");
+                assert!(
+                    judge
+                        .takes(Object::Contact, &json!({"customFields": {&key: wire}}))
+                        .await,
+                    "{key} {value}"
+                );
+            }
+        }
+    }
+    assert!(taken > 100 && refused > 1000, "{taken} taken, {refused} refused");
+}
+
+#[tokio::test]
+async fn standard_fields_and_whole_bodies_are_judged_as_the_service_would() {
+    let crm = Crm::serve(world()).await;
+    let judge = Judge::of(&crm);
+    for object in Object::ALL {
+        for name in object
+            .fields()
+            .iter()
+            .filter(|field| field.writable)
+            .map(|field| field.column)
+        {
+            let field = Editable::standard(object, name).unwrap();
+            for value in values()
+                .into_iter()
+                .chain([json!("\u{a0}\t\u{2003}"), json!("\u{200b}")])
+            {
+                let here = check::request(object, [(&field, &value)]);
+                let there = judge.takes(object, &json!({field.wire(): &value})).await;
+                assert_eq!(here.is_ok(), there, "{object} {name} {value}: {here:?}");
+            }
+        }
+    }
+    let many = |count: usize| -> Map<String, Value> { (0..count).map(|n| (format!("k{n}"), Value::Null)).collect() };
+    for (object, body, taken) in [
+        (Object::Contact, json!({"email": "a@x.com"}), false),
+        (Object::Contact, json!({"email": null, "position": "x"}), false),
+        (Object::Contact, json!({"mobile": "+1"}), false),
+        (Object::Contact, json!({}), false),
+        (Object::Contact, json!({"position": "x"}), true),
+        (Object::Contact, json!({"customFields": many(101)}), false),
+        (Object::Company, json!({"industry": " \u{2003}"}), false),
+        (Object::Company, json!({"industry": null}), true),
+        (Object::Company, json!({"industry": "x"}), true),
+    ] {
+        let here = check::body(object, body.as_object().unwrap());
+        assert_eq!(here.is_ok(), taken, "{body}: {here:?}");
+        assert_eq!(judge.takes(object, &body).await, taken, "{body}");
+    }
+    assert!(check::body(Object::Contact, json!({"customFields": many(100)}).as_object().unwrap()).is_ok());
+}
+
+/// The value that a column of this type holds after a statement gave it that value.
+fn stored(data_type: DataType, value: &Value) -> Option<(Sql, Value)> {
+    let sql = match value {
+        Value::Null => Sql::Null,
+        Value::Bool(flag) => Sql::Integer(i64::from(*flag)),
+        Value::Number(number) => match number.as_i64() {
+            Some(integer) => Sql::Integer(integer),
+            None => Sql::Real(number.as_f64().unwrap()),
+        },
+        Value::String(text) => Sql::Text(text.clone()),
+        Value::Array(_) | Value::Object(_) => Sql::Text(value.to_string()),
+    };
+    let integer = data_type.sql_type() == "INTEGER";
+    let held = match &sql {
+        Sql::Null => Value::Null,
+        Sql::Integer(n) if integer => json!(n),
+        Sql::Integer(n) => json!(n.to_string()),
+        Sql::Text(text) if integer => text.trim().parse::<i64>().map_or_else(|_| json!(text), |n| json!(n)),
+        Sql::Text(text) => json!(text),
+        // How a double becomes a text or an integer is SQLite's affair.
+        _ => return None,
+    };
+    // `-0`, `1.` and the like become integers too.
+    let odd = integer && held.as_str().is_some_and(|text| text.trim().parse::<f64>().is_ok());
+    (!odd).then_some((sql, held))
+}
+
+#[tokio::test]
+async fn the_triggers_take_and_refuse_what_the_check_does() {
+    let crm = Crm::serve(world()).await;
+    let mut mirror = Mirror::empty();
+    mirror.settings.write_back = true;
+    mirror.sync(&crm).await;
+    let mut conn = rusqlite::Connection::open(&mirror.path).unwrap();
+    // Stricter in SQL: a timestamp whose offset SQLite does not know.
+    let stricter = [(DataType::DateTime, json!("2024-02-29T00:00:00-23:59"))];
+    let mut judged = 0;
+    for data_type in DataType::ALL {
+        for clearable in [true, false] {
+            let field = field(data_type, clearable);
+            for value in values() {
+                let Some((sql, held)) = stored(data_type, &value) else {
+                    continue;
+                };
+                let tx = conn.transaction().unwrap();
+                let set = format!("UPDATE contacts_full SET {} = ?1 WHERE id = 'ct'", field.column);
+                let queued = tx.execute(&set, [&sql]);
+                let check = check::field(&field, &held);
+                if stricter.contains(&(data_type, value.clone())) {
+                    assert!(queued.is_err(), "{} {value}", field.column);
+                    continue;
+                }
+                // A required field that is empty already may be told so again.
+                let nothing = check::settled(&field, &held).is_null() && !clearable;
+                assert_eq!(
+                    queued.is_ok(),
+                    check.is_ok() || nothing,
+                    "{} {value}: {queued:?} {check:?}",
+                    field.column
+                );
+                let after: Option<String> = tx
+                    .query_row(
+                        "SELECT json_extract(fields, '$.' || ?1 || '[1]') FROM outbox",
+                        [&field.column],
+                        |row| {
+                            row.get::<_, Sql>(0).map(|value| match value {
+                                Sql::Integer(n) => n.to_string(),
+                                Sql::Text(text) => text,
+                                other => panic!("{other:?}"),
+                            })
+                        },
+                    )
+                    .ok();
+                // What is queued is in the form of the column.
+                let settled = match check::settled(&field, &held) {
+                    _ if check.is_err() => None,
+                    Value::Null => None,
+                    Value::String(text) => Some(text),
+                    other => Some(other.to_string()),
+                };
+                assert_eq!(after, settled, "{} {value}", field.column);
+                judged += 1;
+            }
+        }
+    }
+    assert!(judged > 1000, "{judged}");
+}

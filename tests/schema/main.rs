@@ -1,0 +1,138 @@
+//! Mirrors that older programs made: each is opened by this one, keeps its rows, and gets the tables of a new file.
+//!
+//! `vN.sql` is the dump of a mirror as the program wrote it whose schema had N steps: a small workspace's first copy, one
+//! changed record, and its changes. These files never change; a schema that was given out gets one.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use crm_mirror::sandbox::generate;
+use crm_mirror::store::{Store, migrate};
+use rusqlite::Connection;
+use support::{Crm, Mirror, noon, searched, truth};
+
+const OLD: [(u32, &str); 2] = [(1, include_str!("v1.sql")), (2, include_str!("v2.sql"))];
+
+/// Made anew, and not compared: the dictionary, the program's own state, and what search is made of.
+fn is_derived(table: &str) -> bool {
+    ["mirror_columns", "state"].contains(&table) || table.contains("search") || table.starts_with("sqlite_")
+}
+
+fn texts(conn: &Connection, sql: &str) -> Vec<String> {
+    let mut stmt = conn.prepare(sql).unwrap();
+    let count = stmt.column_count();
+    let rows = stmt.query_map([], |row| {
+        let values = (0..count).map(|i| row.get(i).map(truth::shown));
+        Ok(values.collect::<Result<Vec<_>, _>>()?.join(" | "))
+    });
+    rows.unwrap().map(Result::unwrap).collect()
+}
+
+/// The columns of every table that is not derived.
+fn tables(conn: &Connection) -> BTreeMap<String, String> {
+    let mut stmt = conn
+        .prepare(
+            "SELECT t.name, (SELECT group_concat('\"' || name || '\"', ', ') FROM pragma_table_info(t.name))
+             FROM sqlite_schema AS t WHERE t.type = 'table'",
+        )
+        .unwrap();
+    let rows = stmt.query_map([], |row| Ok((row.get(0)?, row.get(1)?)));
+    let mut tables: BTreeMap<String, String> = rows.unwrap().map(Result::unwrap).collect();
+    tables.retain(|table, _| !is_derived(table));
+    tables
+}
+
+/// The rows of these tables, in these columns.
+fn rows(conn: &Connection, tables: &BTreeMap<String, String>) -> Vec<String> {
+    let mut rows = Vec::new();
+    for (table, columns) in tables {
+        let mut of_table = texts(conn, &format!("SELECT '{table}', {columns} FROM {table}"));
+        of_table.sort();
+        rows.append(&mut of_table);
+    }
+    rows
+}
+
+/// What the file is made of, but for what depends on the workspace's custom fields.
+fn schema(path: &Path) -> BTreeSet<String> {
+    let conn = Connection::open(path).unwrap();
+    let mut schema = BTreeSet::new();
+    for entry in texts(&conn, "SELECT type, name FROM sqlite_schema WHERE name NOT GLOB 'ix_*'") {
+        schema.insert(entry);
+    }
+    for column in texts(
+        &conn,
+        "SELECT t.type, t.name, c.name, c.type, c.\"notnull\", c.pk
+         FROM sqlite_schema AS t, pragma_table_info(t.name) AS c
+         WHERE t.type IN ('table', 'view') AND c.name NOT GLOB 'cf_*' AND c.name NOT GLOB 'archived_cf_*'",
+    ) {
+        schema.insert(column);
+    }
+    // Whatever stands in a statement and in no column: WITHOUT ROWID, uniqueness, tokenizers, conditions.
+    for entry in texts(
+        &conn,
+        "SELECT type, name, sql FROM sqlite_schema WHERE name NOT GLOB 'ix_*'
+         AND name NOT IN ('contacts', 'contact_details', 'companies', 'company_details', 'contacts_full', 'companies_full')",
+    ) {
+        schema.insert(entry.replace("IF NOT EXISTS ", ""));
+    }
+    schema
+}
+
+#[tokio::test]
+async fn a_mirror_of_every_older_schema_keeps_its_rows_and_becomes_as_a_new_one() {
+    let crm = Crm::serve(generate(5, 6, 3, noon())).await;
+    let new = Mirror::empty();
+    new.sync(&crm).await;
+    let expected = schema(&new.path);
+    for (version, dump) in OLD {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mirror.db");
+        let conn = Connection::open(&path).unwrap();
+        conn.execute_batch(dump).unwrap();
+        drop(conn);
+        let conn = Connection::open(&path).unwrap();
+        assert_eq!(texts(&conn, "PRAGMA user_version"), [version.to_string()]);
+        let there = tables(&conn);
+        let before = rows(&conn, &there);
+        assert!(
+            before
+                .iter()
+                .any(|row| row.starts_with("'changes'") && row.contains("Harbour master"))
+        );
+        assert!(there["contacts"].contains("cf_nickname"), "{}", there["contacts"]);
+        assert_eq!(texts(&conn, "SELECT count(*) FROM contacts"), ["6"]);
+        drop(conn);
+
+        Store::open(&path).unwrap().close().await;
+
+        let conn = Connection::open(&path).unwrap();
+        assert_eq!(texts(&conn, "PRAGMA user_version"), [migrate::KNOWN.to_string()]);
+        assert_eq!(rows(&conn, &there), before, "the rows of schema {version}");
+        assert_eq!(texts(&conn, "PRAGMA integrity_check"), ["'ok'"]);
+        assert_eq!(searched::differences(&conn), [""; 0], "search of schema {version}");
+        let found = "SELECT count(*) FROM contact_search WHERE contact_search MATCH 'harbour'";
+        assert_eq!(texts(&conn, found), ["1"], "schema {version}");
+        let found = schema(&path);
+        let (lacks, more): (Vec<_>, Vec<_>) = (
+            expected.difference(&found).collect(),
+            found.difference(&expected).collect(),
+        );
+        assert!(
+            lacks.is_empty() && more.is_empty(),
+            "schema {version} lacks {lacks:#?} and has {more:#?} more"
+        );
+    }
+}
+
+#[test]
+fn every_step_but_the_newest_has_a_dump() {
+    let known: Vec<u32> = OLD.iter().map(|(version, _)| *version).collect();
+    let wanted: Vec<u32> = (1..migrate::KNOWN).collect();
+    assert!(wanted.iter().all(|version| known.contains(version)), "{known:?}");
+}

@@ -1,0 +1,60 @@
+# Without an address and a key the daemon ends with 78 and stays so; with both it is ready and keeps to its schedule.
+
+serve --contacts 3000 --companies 200 --latency 100ms --key "narrow=contacts:read"
+
+ends_with_78() {
+    local since told
+    since="$(place)"
+    inside systemctl start crm-mirror.service 2>/dev/null && fail "it starts $1"
+    is ExecMainStatus 78 || fail "$1 it ends with $(property ExecMainStatus), not with 78"
+    # A restart to come would be `activating (auto-restart)`.
+    is SubState failed || fail "$1 it is $(property SubState), not failed for good"
+    says "$since" "$2" || fail "$1 it does not say: $2"
+    told="$(journal "$since" PRIORITY=3 | wc -l)"
+    [ "$told" -ge 1 ] || fail "$1 it tells no error"
+    inside systemctl reset-failed crm-mirror.service
+}
+ends_with_78 "without an address" 'api.base_url'
+configure "$often"
+ends_with_78 "without a key" 'api-key'
+mv "$tree/etc/crm-mirror/api-key" "$work/"
+ends_with_78 "without the key's file" 'api-key'
+mv "$work/api-key" "$tree/etc/crm-mirror/"
+[ ! -e "$tree/var/lib/crm-mirror/mirror.db" ] || fail "it made a mirror without a key"
+ok "without an address or a key it ends with 78, says what is missing, and is not restarted"
+
+echo "$api_key" >"$tree/etc/crm-mirror/api-key"
+start="$(place)"
+inside systemctl enable --now crm-mirror.service 2>"$work/enabled" || fail "$(cat "$work/enabled")"
+is ActiveState active || fail "it is not active"
+[ -n "$(property StatusText)" ] || fail "it says nothing of itself to systemctl status"
+ok "it is ready; systemctl status shows: $(property StatusText)"
+
+until_ 60 "the first copy" has 1 "$start" CRM_OUTCOME=done
+[ "$(ask 'SELECT count(*) FROM contacts')" = 3000 ] || fail "$(ask 'SELECT count(*) FROM contacts') contacts, not 3000"
+until_ 20 "two more runs by the schedule" has 3 "$start" CRM_OUTCOME=done CRM_TRIGGER=schedule
+ok "it copied 3,000 contacts, and runs every two seconds"
+
+line="$(journal "$start" CRM_OUTCOME=done | tail -n 1)"
+for field in CRM_RUN CRM_KIND CRM_TRIGGER CRM_ROWS CRM_RU CRM_RU_LEFT CRM_TOOK_MS; do
+    grep -q "\"$field\":\"[a-z0-9]" <<<"$line" || fail "the line of a run has no $field: $line"
+done
+grep -q '"PRIORITY":"6"' <<<"$line" || fail "the line of a run has another priority: $line"
+grep -q '"SYSLOG_IDENTIFIER":"crm-mirror"' <<<"$line" || fail "the line of a run is not crm-mirror's: $line"
+grep -qE '"MESSAGE":"sync, run [0-9]+ \(schedule\): done after .* RU spent, [0-9]+ left"' <<<"$line" ||
+    fail "the message of a run does not say its numbers: $line"
+numbers="$(journal "$start" CRM_KIND=sync | sed -n 's/.*"CRM_RUN":"\([0-9]*\)".*/\1/p')"
+[ "$numbers" = "$(seq "$(wc -l <<<"$numbers")")" ] || fail "not each run has one line, in order: $numbers"
+ok "each run is one line in the journal, with its numbers as fields and in words"
+
+status="$(inside cat "/proc/$(main_process)/status")"
+for expected in $'NoNewPrivs:\t1' $'Seccomp:\t2' $'CapEff:\t0000000000000000' $'CapBnd:\t0000000000000000'; do
+    grep -qF -- "$expected" <<<"$status" || fail "the process is not as shut in as its unit says: no $expected"
+done
+for file in mirror.db mirror.db-wal mirror.db-shm; do
+    told="$(inside stat -c '%U:%G %a' "/var/lib/crm-mirror/$file")"
+    [ "$told" = "crmmirror:crmmirror 640" ] || fail "$file is $told"
+done
+[ "$(inside stat -c '%U:%G %a' /var/lib/crm-mirror)" = "crmmirror:crmmirror 750" ] || fail "the folder of the mirror is open"
+[ "$(inside stat -c '%U %a' /run/crm-mirror/control.sock)" = "crmmirror 600" ] || fail "the control socket is open"
+ok "the process may do nothing else, and its files are its own and its group's"

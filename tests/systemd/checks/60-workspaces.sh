@@ -1,0 +1,45 @@
+# Several workspaces, each with a unit, a mirror and a socket of its own.
+
+inside systemctl is-active --quiet crm-mirror.service || fail "it does not run"
+one="$base_url"
+serve --contacts 200 --companies 20 --seed 9
+# By name: the sandbox of the unit must let it be looked up.
+base_url="${base_url/127.0.0.1/localhost}"
+configure "$often" "" acme.toml crm-mirror/acme
+install -m 600 /dev/stdin "$tree/etc/crm-mirror/acme.key" <<<"$api_key"
+inside systemctl enable --now crm-mirror@acme.service 2>"$work/enabled" || fail "$(cat "$work/enabled")"
+acme=/var/lib/crm-mirror/acme/mirror.db
+copied() { [ "$(ask 'SELECT count(*) FROM contacts' "$acme")" = 200 ]; }
+until_ 20 "the copy of the second workspace" copied
+[ "$(as reader sqlite3 -readonly "$acme" 'SELECT count(*) FROM contacts')" = 200 ] ||
+    fail "a member of the group cannot read the second mirror"
+[ "$(ask 'SELECT count(*) FROM contacts')" = 3000 ] || fail "the workspaces are mixed up"
+inside systemctl stop crm-mirror.service
+inside crm-mirror --config /etc/crm-mirror/acme.toml resync >"$work/resync" 2>&1 ||
+    fail "when one stops the other's socket is gone: $(cat "$work/resync")"
+inside systemctl start crm-mirror.service
+ok "a second workspace has its own mirror, and does not mind when the first one stops"
+
+serve --contacts 10 --companies 1 --latency 1m
+configure "$often" "" slow.toml crm-mirror/slow
+install -m 600 /dev/stdin "$tree/etc/crm-mirror/slow.key" <<<"$api_key"
+inside systemctl start crm-mirror@slow.service || fail "it does not start where the service is slow"
+asks() { [ "$(ask 'SELECT count(*) FROM sync_runs' /var/lib/crm-mirror/slow/mirror.db)" = 1 ]; }
+until_ 20 "a run of the slow workspace" asks
+asked="$(date +%s%N)"
+inside systemctl stop crm-mirror@slow.service
+took=$((($(date +%s%N) - asked) / 1000000))
+[ "$took" -lt 5000 ] || fail "SIGTERM took $took ms while an answer was waited for"
+is ExecMainStatus 0 crm-mirror@slow.service || fail "it ended with $(property ExecMainStatus crm-mirror@slow.service)"
+is Result success crm-mirror@slow.service || fail "it ended with $(property Result crm-mirror@slow.service)"
+ok "SIGTERM while an answer is waited for that takes a minute: ended with 0 after $took ms"
+base_url="$one"
+
+names="$(ask "SELECT name FROM contacts WHERE name IS NOT NULL UNION SELECT email FROM contacts WHERE email IS NOT NULL")"
+[ "$(wc -l <<<"$names")" -gt 100 ] || fail "there are no names to look for"
+inside journalctl --no-pager --output json >"$work/journal"
+for key in "$api_key" "$(sed -n 's/^api_key: //p' "$work/sandbox.0")"; do
+    ! grep -qF -- "$key" "$work/journal" || fail "a key is in the journal"
+done
+! grep -qwF -- "$names" "$work/journal" || fail "a name or an address is in the journal: $(grep -owF -- "$names" "$work/journal" | head -n 3)"
+ok "neither a key nor a name nor an address is in the journal ($(wc -l <"$work/journal") lines)"
