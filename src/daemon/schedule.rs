@@ -31,8 +31,8 @@ impl Scheduler {
     /// # Errors
     /// If it cannot be started.
     pub async fn start(inbox: mpsc::Sender<Message>) -> Result<Scheduler, DaemonError> {
-        let scheduler = JobScheduler::new().await.map_err(failed)?;
-        scheduler.start().await.map_err(failed)?;
+        let scheduler = JobScheduler::new().await.map_err(|error| failed(&error))?;
+        scheduler.start().await.map_err(|error| failed(&error))?;
         Ok(Scheduler {
             scheduler,
             inbox,
@@ -47,13 +47,14 @@ impl Scheduler {
     /// If the scheduler refuses.
     pub async fn set(&mut self, timetable: &Timetable, now: Instant) -> Result<(), DaemonError> {
         for job in self.jobs.drain(..) {
-            self.scheduler.remove(&job).await.map_err(failed)?;
+            self.scheduler.remove(&job).await.map_err(|error| failed(&error))?;
         }
         let zone = timetable.zone().iana_name().and_then(|name| Tz::from_str(name).ok());
         for kind in Kind::ALL {
             let Some(line) = timetable.line(kind) else { continue };
             let job = self.job(line.as_str(), zone.unwrap_or(Tz::UTC), timetable.delay)?;
-            self.jobs.push(self.scheduler.add(job).await.map_err(failed)?);
+            self.jobs
+                .push(self.scheduler.add(job).await.map_err(|error| failed(&error))?);
         }
         self.offset = Some(timetable.offset(now));
         Ok(())
@@ -74,7 +75,7 @@ impl Scheduler {
                 let _ = inbox.try_send(Message::Tick);
             })
         })
-        .map_err(failed)
+        .map_err(|error| failed(&error))
     }
 
     /// Ends it.
@@ -85,6 +86,6 @@ impl Scheduler {
     }
 }
 
-fn failed(error: JobSchedulerError) -> DaemonError {
+fn failed(error: &JobSchedulerError) -> DaemonError {
     DaemonError::Scheduler { why: error.to_string() }
 }
