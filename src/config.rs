@@ -15,6 +15,7 @@ mod error;
 mod layers;
 mod values;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -56,7 +57,7 @@ const KEYS: &[(&str, &[&str])] = &[
         ],
     ),
     ("history", &["retention"]),
-    ("daemon", &["socket"]),
+    ("daemon", &["socket", "http"]),
     ("write_back", &["enabled"]),
     ("log", &["level", "format"]),
 ];
@@ -80,6 +81,8 @@ pub struct Config {
     pub history: Option<Duration>,
     /// `[daemon] socket`: the control socket.
     pub socket: PathBuf,
+    /// `[daemon] http`: where the status page is served, always on loopback; `None` for nowhere.
+    pub http: Option<SocketAddr>,
     /// `[write_back] enabled`.
     pub write_back: bool,
     /// `[log]`.
@@ -199,6 +202,7 @@ impl Config {
             timeout: layers.duration("api.timeout", SECOND..=HOUR)?,
             database,
             socket,
+            http: layers.loopback("daemon.http")?,
         })
     }
 

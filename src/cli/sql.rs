@@ -59,7 +59,11 @@ pub fn run(global: &Global, args: &SqlArgs) -> Result<Exit, Failure> {
         } else {
             "the mirror is read-only here: only the service changes it"
         };
-        return Err(Failure::new(Exit::Usage, told));
+        let failure = Failure::new(Exit::Usage, told);
+        return Err(match stmt.readonly() {
+            true => failure,
+            false => failure.hint("`crm-mirror edit` changes a field at the service"),
+        });
     }
     let stdout = io::stdout();
     let terminal = stdout.is_terminal();

@@ -78,6 +78,7 @@ fn the_defaults_are_the_documented_ones() {
     assert_eq!(config.database, Path::new("mirror.db"));
     assert_eq!(config.custom_indexes, crate::store::MOST_INDEXED);
     assert_eq!(config.socket, Path::new("mirror.db.sock"));
+    assert_eq!(config.http, None);
     let day = 24 * HOUR;
     let budget = BudgetConfig {
         limit: Ru::new(10_000),
@@ -115,9 +116,11 @@ fn the_uncommented_manual_is_a_valid_file() {
         .replace("\n#base_url", "\nbase_url")
         .replace("\n#key_file", "\nkey_file");
     let text = text.replace("\n#path", "\npath").replace("\n#socket", "\nsocket");
+    let text = text.replace("\n#http", "\nhttp");
     let config = case().file(&text).load().unwrap();
     assert_eq!(config.base_url().unwrap().as_str(), "https://api.example.com/v1");
     assert_eq!(config.socket, Path::new("/run/crm-mirror/control.sock"));
+    assert_eq!(config.http, Some("127.0.0.1:8787".parse().unwrap()));
 }
 
 #[test]
@@ -151,6 +154,31 @@ fn systemd_directories_are_the_defaults_of_a_unit() {
     let config = case.load().unwrap();
     assert_eq!(config.database, Path::new("/var/lib/a/mirror.db"));
     assert_eq!(config.socket, Path::new("/run/a/control.sock"));
+}
+
+#[test]
+fn the_page_is_served_on_loopback_and_nowhere_else() {
+    let page = |address: &str| case().env("CRM_MIRROR_DAEMON__HTTP", address);
+    for address in ["127.0.0.1:8787", "[::1]:8787", "127.0.0.1:0", "127.8.8.8:80"] {
+        assert_eq!(page(address).load().unwrap().http, Some(address.parse().unwrap()));
+    }
+    assert_eq!(page("off").load().unwrap().http, None);
+    for address in ["0.0.0.0:8787", "[::]:8787", "192.168.1.2:80", "[::ffff:127.0.0.1]:80"] {
+        let told = page(address).error();
+        assert!(
+            told.contains("`daemon.http`") && told.contains("other machines could reach"),
+            "{told}"
+        );
+    }
+    assert!(page("localhost:8787").error().contains("a name is looked up"));
+    for address in ["8787", "127.0.0.1", "", "http://127.0.0.1:8787", "127.0.0.1:99999"] {
+        assert!(
+            page(address)
+                .error()
+                .contains("must be an address of this machine itself"),
+            "{address}"
+        );
+    }
 }
 
 #[test]

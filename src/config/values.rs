@@ -1,5 +1,6 @@
 //! From one value to one type. A text of the environment is read like the value of a file: `"4"` is a count too.
 
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -51,6 +52,15 @@ impl Layers {
         match self.text(key)? {
             Some(text) if text.is_empty() => Err(self.wrong(key, "is empty")),
             text => Ok(text.map(PathBuf::from)),
+        }
+    }
+
+    /// An address that only this machine can reach. `None` without one, and for `off`.
+    pub(super) fn loopback(&self, key: &str) -> Result<Option<SocketAddr>, ConfigError> {
+        let Some(text) = self.text(key)? else { return Ok(None) };
+        match text.trim() {
+            "off" => Ok(None),
+            text => loopback(text).map(Some).map_err(|reason| self.wrong(key, reason)),
         }
     }
 
@@ -158,6 +168,24 @@ impl Layers {
         let url = self.text(key)?.map(|text| text.parse());
         url.transpose()
             .map_err(|e| self.wrong(key, format!("cannot be used: {e}")))
+    }
+}
+
+fn loopback(text: &str) -> Result<SocketAddr, String> {
+    const FORM: &str = "must be an address of this machine itself and a port, such as \"127.0.0.1:8787\" or \
+                        \"[::1]:8787\", or \"off\"";
+    let address: SocketAddr = text.parse().map_err(|_| match text.rsplit_once(':') {
+        Some((name, _)) if name.eq_ignore_ascii_case("localhost") => {
+            format!("{FORM}: a name is looked up and may lead elsewhere, a number does not")
+        }
+        _ => FORM.to_string(),
+    })?;
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_loopback() => Ok(address),
+        IpAddr::V6(ip) if ip.is_loopback() => Ok(address),
+        ip => Err(format!(
+            "{FORM}: other machines could reach {ip}, and the page asks nobody for a password; from elsewhere use `ssh -L`"
+        )),
     }
 }
 

@@ -27,6 +27,7 @@ use super::edit_request;
 use super::job::Work;
 use super::message::Message;
 use super::metrics;
+use super::page::history::{self, History};
 use super::state::{Answer, Request};
 use super::told::{DaemonStatus, Told};
 use super::voice::Voice;
@@ -37,7 +38,7 @@ use crate::sync::status::{self, Status};
 use crate::sync::{Plan, Verify};
 
 /// How long requests under way may take to end with the daemon.
-const GRACE: Duration = Duration::from_millis(200);
+pub(super) const GRACE: Duration = Duration::from_millis(200);
 
 /// What every request has at hand. Clones are the same.
 #[derive(Clone)]
@@ -74,7 +75,8 @@ impl Control {
         }
     }
 
-    fn config(&self) -> Arc<Config> {
+    /// The configuration in force.
+    pub(super) fn config(&self) -> Arc<Config> {
         self.config.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -103,6 +105,13 @@ impl Control {
             status.database = database.display().to_string();
         }
         Ok(Standing { status, daemon })
+    }
+
+    /// What the mirror's file tells of the past.
+    pub(super) async fn history(&self) -> Result<History, String> {
+        let (config, now, work) = (self.config(), self.clock.now(), self.voice.under_way());
+        let read = tokio::task::spawn_blocking(move || history::read(&config, work, now));
+        read.await.map_err(|e| e.to_string())?.map_err(|e| e.to_string())
     }
 
     pub(super) fn voice(&self) -> &Voice {
@@ -392,7 +401,7 @@ async fn events(State(control): State<Control>, headers: HeaderMap) -> Response 
     response
 }
 
-async fn next(told: &mut broadcast::Receiver<Arc<str>>) -> Option<Arc<str>> {
+pub(super) async fn next(told: &mut broadcast::Receiver<Arc<str>>) -> Option<Arc<str>> {
     match told.recv().await {
         Ok(line) => Some(line),
         Err(RecvError::Lagged(lines)) => serde_json::to_string(&Told::Missed { lines }).ok().map(Arc::from),
@@ -426,7 +435,7 @@ fn read<T: DeserializeOwned + Default>(body: &Sent) -> Result<T, Box<Response>> 
     })
 }
 
-fn answer(status: StatusCode, value: &impl Serialize) -> Response {
+pub(super) fn answer(status: StatusCode, value: &impl Serialize) -> Response {
     match serde_json::to_vec(value) {
         Ok(mut body) => {
             body.push(b'\n');
@@ -438,14 +447,14 @@ fn answer(status: StatusCode, value: &impl Serialize) -> Response {
     }
 }
 
-fn problem(status: StatusCode, error: &str, hint: Option<&str>) -> Response {
+pub(super) fn problem(status: StatusCode, error: &str, hint: Option<&str>) -> Response {
     let body = format!("{}\n", json!({"error": error, "hint": hint}));
     let mut response = with_type("application/json", Body::from(body));
     *response.status_mut() = status;
     response
 }
 
-fn with_type(kind: &'static str, body: Body) -> Response {
+pub(super) fn with_type(kind: &'static str, body: Body) -> Response {
     let mut response = Response::new(body);
     response
         .headers_mut()

@@ -1,6 +1,7 @@
 //! Why the daemon cannot begin, or ends by itself.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::config::ConfigError;
@@ -30,6 +31,14 @@ pub enum DaemonError {
     SocketTaken {
         /// The socket.
         path: PathBuf,
+    },
+    /// The status page.
+    #[error("could not listen on {at} for the status page")]
+    Page {
+        /// Where it was to be.
+        at: SocketAddr,
+        /// Why.
+        source: io::Error,
     },
     /// The scheduler.
     #[error("could not set the scheduler: {why}")]
@@ -63,7 +72,7 @@ impl DaemonError {
             }
             DaemonError::Setup(SetupError::Store(error)) => Exit::of_store(error),
             DaemonError::Setup(SetupError::Api(error)) => Exit::of_api(error),
-            DaemonError::Socket { .. } => Exit::Storage,
+            DaemonError::Socket { .. } | DaemonError::Page { .. } => Exit::Storage,
             DaemonError::Scheduler { .. } | DaemonError::Signals(_) => Exit::Internal,
         }
     }
@@ -76,6 +85,9 @@ impl DaemonError {
             DaemonError::Setup(SetupError::Api(error)) => error.hint(),
             DaemonError::Socket { .. } => Some("its folder must exist and be writable (`daemon.socket`)"),
             DaemonError::SocketTaken { .. } => Some("give each mirror a socket of its own (`daemon.socket`)"),
+            DaemonError::Page { .. } => {
+                Some("another program may listen there: name another port in `daemon.http`, or `off`")
+            }
             DaemonError::WrongWorkspace { .. } => Some(
                 "use the workspace's own key, or another `database.path`; `crm-mirror sync --accept-workspace` lets this \
                  one take its place",

@@ -1,7 +1,8 @@
 //! The daemon: runs by the clock and on request, one at a time, for years.
 //!
 //! [`state`] decides and is pure; [`timetable`] says what is due; [`run()`] gathers what happens and does what was decided.
-//! `workshop` holds the mirror and the engine; `control` answers on the Unix socket; `schedule` is the scheduler's edge;
+//! `workshop` holds the mirror and the engine; `control` answers on the Unix socket and `page` to browsers
+//! of this machine; `schedule` is the scheduler's edge;
 //! `notify` speaks to systemd; [`client`] is the other end of the socket, for the verbs.
 //!
 //! # Always true
@@ -19,6 +20,7 @@ pub mod job;
 mod message;
 mod metrics;
 mod notify;
+mod page;
 mod run;
 mod schedule;
 mod socket;

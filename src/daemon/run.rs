@@ -17,6 +17,7 @@ use super::control::{self, Control, Server};
 use super::error::DaemonError;
 use super::job::{End, Failing, Job};
 use super::message::{Message, RunEnded};
+use super::page::Page;
 use super::schedule::Scheduler;
 use super::socket::Socket;
 use super::state::{Answer, Effect, Event, State};
@@ -28,6 +29,7 @@ use crate::config::{Config, Sources};
 use crate::exit::Exit;
 use crate::model::{Clock, Instant};
 use crate::sync::Summary;
+use crate::sync::engine::chain;
 
 /// The longest between two looks at the clock.
 const LOOK: Duration = Duration::from_secs(10);
@@ -106,7 +108,9 @@ struct Daemon {
     scheduler: Scheduler,
     outbox: mpsc::Sender<Message>,
     socket: Socket,
+    control: Control,
     server: Server,
+    page: Option<Page>,
     edits: Option<edits::Watch>,
     waiting: HashMap<u64, oneshot::Sender<Answer>>,
     next_reply: u64,
@@ -132,7 +136,11 @@ impl Daemon {
         let (outbox, inbox) = mpsc::channel(INBOX);
         let (socket, listener) = Socket::bind(&config.socket)?;
         let control = Control::new(outbox.clone(), voice.clone(), config.clone(), clock.clone());
-        let server = control::serve(control, listener);
+        let page = match config.http {
+            Some(at) => Some(Page::serve(at, control.clone()).await?),
+            None => None,
+        };
+        let server = control::serve(control.clone(), listener);
         let mut scheduler = Scheduler::start(outbox.clone()).await?;
         scheduler.set(&timetable, now).await?;
         let edits = config
@@ -147,7 +155,9 @@ impl Daemon {
             scheduler,
             outbox,
             socket,
+            control,
             server,
+            page,
             edits,
             waiting: HashMap::new(),
             next_reply: 0,
@@ -221,6 +231,7 @@ impl Daemon {
             scheduler,
             socket,
             server,
+            page,
             edits,
             running,
             failure,
@@ -236,6 +247,9 @@ impl Daemon {
         }
         scheduler.end().await;
         drop(socket);
+        if let Some(page) = page {
+            page.end().await;
+        }
         server.end().await;
         workshop.close().await;
         failure.map_or(Ok(()), Err)
@@ -393,6 +407,7 @@ impl Daemon {
             Ok(()) => {
                 let config = workshop.config();
                 self.server.take(config.clone());
+                self.show_page(&config).await;
                 self.voice.say(&Told::Reloaded);
                 tracing::info!("The configuration was read again and is in force");
                 self.watch_edits(&config).await;
@@ -406,6 +421,30 @@ impl Daemon {
         };
         notify::ready();
         event
+    }
+
+    /// Serves the page where the configuration wants it now.
+    async fn show_page(&mut self, config: &Config) {
+        if self.page.as_ref().map(Page::wanted_at) == config.http {
+            return;
+        }
+        let next = match config.http {
+            None => None,
+            Some(at) => match Page::serve(at, self.control.clone()).await {
+                Ok(page) => Some(page),
+                Err(error) => {
+                    tracing::error!(
+                        error = chain(&error),
+                        hint = error.hint(),
+                        "The status page stays as it was"
+                    );
+                    return;
+                }
+            },
+        };
+        if let Some(before) = std::mem::replace(&mut self.page, next) {
+            before.end().await;
+        }
     }
 
     async fn watch_edits(&mut self, config: &Config) {

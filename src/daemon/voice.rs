@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde::Serialize;
 use tokio::sync::broadcast;
 
 use super::told::Told;
@@ -26,7 +27,7 @@ struct Heard {
 }
 
 /// The piece of work under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct UnderWay {
     /// What is worked on.
     pub resource: Resource,

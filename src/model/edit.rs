@@ -103,6 +103,17 @@ pub struct Edit {
     pub merged_into: Option<i64>,
 }
 
+/// What the mirror has of a record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Held {
+    /// The record's version.
+    pub etag: Option<Etag>,
+    /// Whether the detail is of that version too.
+    pub details_current: bool,
+    /// The columns that were asked for and exist.
+    pub values: BTreeMap<String, Value>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -24,7 +24,7 @@ pub use catalogue::{Field, Kind, Object, Op, Ops, Resource, Shown};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use column_name::ColumnName;
 pub use custom::{Choice, CustomField, CustomFields, DataType, Definition, Layout};
-pub use edit::{Edit, EditState, EditedFields};
+pub use edit::{Edit, EditState, EditedFields, Held};
 pub use editable::{CustomTarget, Editable, Target};
 pub use ids::{Cursor, Etag, FieldKey, RecordId};
 pub use instant::Instant;

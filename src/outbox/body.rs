@@ -15,18 +15,7 @@ use serde_json::{Map, Value};
 use super::check;
 use super::rebase::{self, Standing, Verdict};
 use super::state;
-use crate::model::{Edit, EditState, Editable, EditedFields, Etag, Object};
-
-/// What the mirror has of a record.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Held {
-    /// The record's version.
-    pub etag: Option<Etag>,
-    /// Whether the detail is of that version too.
-    pub details_current: bool,
-    /// The columns that were asked for and exist.
-    pub values: BTreeMap<String, Value>,
-}
+use crate::model::{Edit, EditState, Editable, EditedFields, Etag, Held, Object};
 
 /// What is to be done next for a record.
 #[derive(Clone, Debug, PartialEq)]

@@ -74,10 +74,10 @@ fn step(edits: &[Edit], held: &Held) -> Step {
 }
 
 #[track_caller]
-fn sends(step: Step, edits: &[i64], body: Value) {
+fn sends(step: Step, edits: &[i64], body: impl Into<Value>) {
     let Step::Send(request) = step else { panic!("{step:?}") };
     assert_eq!(request.edits, edits);
-    assert_eq!(serde_json::from_str::<Value>(&request.body).unwrap(), body);
+    assert_eq!(serde_json::from_str::<Value>(&request.body).unwrap(), body.into());
     assert_eq!(request.if_match.as_str(), "\"v1\"");
 }
 

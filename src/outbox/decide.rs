@@ -133,8 +133,8 @@ fn mine(batch: &Batch<'_>, line: &EditLine, now: Instant) -> Result<Decided, Dec
         .map(|(column, values)| (column.clone(), values.clone()))
         .collect();
     let record = RecordId::new(line.record.as_str());
-    let held = batch.held(line.object, &record, std::iter::empty())?;
-    let etag = held.and_then(|(etag, ..)| etag);
+    let held = batch.held(line.object, &record, &[])?;
+    let etag = held.and_then(|held| held.etag);
     let kept = if left.is_empty() { &fields } else { &left };
     batch.set_edited_fields(line.id, kept, etag.as_ref())?;
     let why = "decided by hand: it replaces what the service has";

@@ -23,6 +23,7 @@ pub mod queue;
 pub mod rebase;
 pub mod state;
 mod steps;
+mod take;
 mod trail;
 pub mod typed;
 

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::body::{self, Held, Step};
+use super::body::{self, Step};
 use super::key::Keys;
 use super::rebase::{self, Evidence, Verdict};
 use super::state::{self, Next};
 use super::trail;
-use crate::model::{Edit, EditState, Editable, EditedFields, Etag, Instant, Object, Record, RecordId};
+use crate::model::{Edit, EditState, Editable, EditedFields, Etag, Held, Instant, Object, Record, RecordId};
 use crate::store::{Applied, Batch, EditStep, StoreError};
 
 /// What became of edits.
@@ -78,21 +78,19 @@ impl<'a, 'b> Desk<'a, 'b> {
         self.batch.edits_of(self.object, self.record)
     }
 
-    fn held<'c>(&self, edits: impl Iterator<Item = &'c Edit> + Clone) -> Result<Option<Held>, StoreError> {
-        let columns = edits.flat_map(|edit| edit.fields.keys().map(String::as_str));
-        let held = self.batch.held(self.object, self.record, columns)?;
-        Ok(held.map(|(etag, details_current, values)| Held {
-            etag,
-            details_current,
-            values,
-        }))
+    fn held(&self, edits: &[Edit]) -> Result<Option<Held>, StoreError> {
+        let columns: Vec<&str> = edits
+            .iter()
+            .flat_map(|edit| edit.fields.keys().map(String::as_str))
+            .collect();
+        self.batch.held(self.object, self.record, &columns)
     }
 
     /// Takes every step that needs no request, and fixes the request that comes next.
     pub fn plan(&mut self, keys: &Keys, custom: bool) -> Result<Todo, StoreError> {
         loop {
             let edits = self.edits()?;
-            let held = self.held(edits.iter())?;
+            let held = self.held(&edits)?;
             let queued = |to, why| EditStep::new(EditState::Queued, to, why);
             match body::next(self.object, &edits, held.as_ref(), &self.editable, custom) {
                 Step::Rest => return Ok(Todo::Rest),
@@ -246,7 +244,7 @@ impl<'a, 'b> Desk<'a, 'b> {
         let step = EditStep::new(EditState::Sending, EditState::Applied, why).answered(Some(200), None);
         self.all(&sent, EditState::Applied, &step)?;
         let held = match applied {
-            Some(_) => self.held(edits.iter())?,
+            Some(_) => self.held(&edits)?,
             None => None,
         };
         let ids: Vec<i64> = sent.iter().map(|edit| edit.id).collect();
@@ -265,7 +263,7 @@ impl<'a, 'b> Desk<'a, 'b> {
     ) -> Result<bool, StoreError> {
         let edits = self.edits()?;
         let sent = group(&edits, carrier);
-        let Some(held) = self.held(edits.iter())? else {
+        let Some(held) = self.held(&edits)? else {
             return Ok(false);
         };
         let fields = body::union(&sent);

@@ -58,7 +58,7 @@ pub(super) fn columns(
     Ok(columns)
 }
 
-/// As [`columns`], for whoever has no writer's shapes at hand.
+/// Every column of an object's `_full` view, in order, and how it stands to edits.
 ///
 /// # Errors
 /// If SQLite refuses.

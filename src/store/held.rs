@@ -2,7 +2,7 @@
 //! transaction that changes it, so that `status` reads two numbers where it would have to join two whole tables.
 //!
 //! A transaction notes how each record stood that it is about to write, and adds the differences up at its end. A sweep
-//! counts anew, for the sake of mirrors that somebody has edited by hand.
+//! and a verification count anew, for the sake of mirrors that somebody has edited by hand.
 
 use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};

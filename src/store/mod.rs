@@ -27,6 +27,7 @@ pub mod functions;
 pub mod guide;
 mod held;
 mod history;
+pub mod history_report;
 mod indexes;
 pub mod migrate;
 mod nominations;

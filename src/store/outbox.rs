@@ -15,7 +15,7 @@ use super::differ::json;
 use super::editable;
 use super::error::{Doing, StoreError};
 use crate::model::editable::Standing;
-use crate::model::{Edit, EditState, Editable, EditedFields, Etag, Instant, Object, RecordId};
+use crate::model::{Edit, EditState, Editable, EditedFields, Etag, Held, Instant, Object, RecordId};
 
 const READ: &str = "read the outbox";
 const WRITE: &str = "write the outbox";
@@ -139,12 +139,7 @@ impl Batch<'_> {
     ///
     /// # Errors
     /// If SQLite refuses.
-    pub fn held<'c>(
-        &self,
-        object: Object,
-        id: &RecordId,
-        columns: impl Iterator<Item = &'c str> + Clone,
-    ) -> Result<Option<(Option<Etag>, bool, BTreeMap<String, Value>)>, StoreError> {
+    pub fn held(&self, object: Object, id: &RecordId, columns: &[&str]) -> Result<Option<Held>, StoreError> {
         let (list, detail) = (self.shapes.list(object), self.shapes.detail(object));
         let mut values = BTreeMap::new();
         let mut etags = [None, None];
@@ -162,9 +157,9 @@ impl Batch<'_> {
             let Some(row) = row else { continue };
             let own = |column: &str| shape.place(column).and_then(|place| row.get(place));
             *etag = Some(own("etag").map(json).unwrap_or_default());
-            for column in columns.clone() {
+            for column in columns {
                 if let Some(value) = own(column) {
-                    values.insert(column.to_string(), json(value));
+                    values.insert((*column).to_string(), json(value));
                 }
             }
         }
@@ -172,7 +167,11 @@ impl Batch<'_> {
             return Ok(None);
         };
         let current = of_detail.is_some_and(|detail| detail == version);
-        Ok(Some((version.as_str().map(Etag::from), current, values)))
+        Ok(Some(Held {
+            etag: version.as_str().map(Etag::from),
+            details_current: current,
+            values,
+        }))
     }
 
     /// Whether the mirror's history saw a record take these values since an instant.

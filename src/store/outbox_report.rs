@@ -111,15 +111,18 @@ pub fn edit(conn: &Connection, id: i64) -> Result<Option<(EditLine, Vec<TrailLin
     Ok(Some((edit, trail.and_then(Iterator::collect).doing(DOING)?)))
 }
 
-/// How many edits the service, or this program, refused and nobody gave up or tried again since.
+/// How many edits were refused, by the service or here, and were not tried again since.
 ///
 /// # Errors
 /// If SQLite refuses.
 pub fn rejected(conn: &Connection) -> Result<u64, StoreError> {
     let count: i64 = conn
-        .query_row("SELECT count(*) FROM outbox WHERE state = 'rejected'", [], |row| {
-            row.get(0)
-        })
+        .query_row(
+            "SELECT count(*) FROM outbox AS o WHERE o.state = 'rejected' AND NOT EXISTS (
+                SELECT 1 FROM outbox_events AS e WHERE e.why = 'edit ' || o.id || ' tried again by hand')",
+            [],
+            |row| row.get(0),
+        )
         .doing(DOING)?;
     Ok(count.unsigned_abs())
 }

@@ -180,6 +180,7 @@ impl Engine {
             trigger,
             outcome,
             tally: &tally,
+            push: *lock(&self.pushed),
             ru_left: self.purse.limits().limit.saturating_sub(self.purse.ledger().used),
             took: ended.since(began),
         }
@@ -391,9 +392,9 @@ impl Engine {
 }
 
 /// An error and its causes in one line.
-pub fn chain(error: &SyncError) -> String {
+pub fn chain<E: std::error::Error>(error: &E) -> String {
     let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
+    let mut source = error.source();
     while let Some(cause) = source {
         text.push_str(": ");
         text.push_str(&cause.to_string());

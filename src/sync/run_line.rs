@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use crate::model::Ru;
+use crate::outbox::PushTally;
 use crate::store::{RunOutcome, Tally};
 
 /// Where the line comes from, as the log's filter spells it.
@@ -24,6 +25,8 @@ pub(super) struct EndedRun<'a> {
     pub outcome: RunOutcome,
     /// What it did and cost.
     pub tally: &'a Tally,
+    /// What became of edits.
+    pub push: PushTally,
     /// Request units that are left in the window.
     pub ru_left: Ru,
     /// How long it took.
@@ -33,7 +36,7 @@ pub(super) struct EndedRun<'a> {
 impl EndedRun<'_> {
     /// Tells the log.
     pub(super) fn tell(&self) {
-        let (tally, took_ms) = (self.tally, self.took.as_millis() as u64);
+        let (tally, push, took_ms) = (self.tally, self.push, self.took.as_millis() as u64);
         tracing::info!(
             run = self.run,
             kind = self.kind,
@@ -45,6 +48,10 @@ impl EndedRun<'_> {
             removed = tally.removed,
             details = tally.details,
             warnings = tally.warnings,
+            edits_applied = push.applied,
+            edits_conflicts = push.conflicts,
+            edits_rejected = push.rejected,
+            edits_waiting = push.waiting,
             ru = tally.ru.get(),
             ru_left = self.ru_left.get(),
             took_ms,
@@ -54,11 +61,24 @@ impl EndedRun<'_> {
     }
 
     fn words(&self) -> String {
-        let EndedRun { run, kind, trigger, .. } = self;
+        let EndedRun {
+            run,
+            kind,
+            trigger,
+            push,
+            ..
+        } = self;
+        let mut edits = String::new();
+        if *push != PushTally::default() {
+            edits = format!(
+                "{} edits applied, {} in conflict, {} rejected, {} waiting; ",
+                push.applied, push.conflicts, push.rejected, push.waiting
+            );
+        }
         let (tally, outcome, left) = (self.tally, self.outcome.word(), self.ru_left.get());
         format!(
             "{kind}, run {run} ({trigger}): {outcome} after {} ms; {} rows read, {} new, {} changed, {} removed, \
-             {} details; {} RU spent, {left} left",
+             {} details; {edits}{} RU spent, {left} left",
             self.took.as_millis(),
             tally.rows,
             tally.inserted,
@@ -91,6 +111,7 @@ mod tests {
             trigger: "schedule",
             outcome: RunOutcome::Done,
             tally: &tally,
+            push: PushTally::default(),
             ru_left: Ru::new(93),
             took: Duration::from_millis(1_250),
         };
@@ -98,6 +119,16 @@ mod tests {
             ended.words(),
             "sync, run 3 (schedule): done after 1250 ms; 10 rows read, 1 new, 4 changed, 2 removed, 5 details; \
              7 RU spent, 93 left"
+        );
+        let push = PushTally {
+            applied: 6,
+            conflicts: 1,
+            ..PushTally::default()
+        };
+        let words = EndedRun { push, ..ended }.words();
+        assert!(
+            words.ends_with("; 6 edits applied, 1 in conflict, 0 rejected, 0 waiting; 7 RU spent, 93 left"),
+            "{words}"
         );
         assert_eq!(RUN_LINE, "crm_mirror::sync::run_line");
     }

@@ -225,7 +225,11 @@ impl Engine {
         let by_record = audit.findings.compared >= audit.findings.ranges && verify.full;
         let evidence = Evidence { as_of, by_record, open };
         self.store
-            .write(move |batch| batch.set_state(&Evidence::entry(object), &evidence))
+            .write(move |batch| {
+                // Somebody may have edited the mirror by hand, which is what a verification is for.
+                batch.recount(object)?;
+                batch.set_state(&Evidence::entry(object), &evidence)
+            })
             .await?;
         Ok(Some(audit.findings))
     }

@@ -97,7 +97,10 @@ fn nothing_of_people_or_the_key_is_logged_at_any_level() {
             world.edit(Object::Company, &id, &json!({"name": MARK, "website": MARK}));
         }
     });
-    let place = Place::of(&service);
+    let place = Place::of(&service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
+    place.run("sync").done();
+    let contact = place.ask("SELECT id FROM contacts ORDER BY id LIMIT 1");
+    let mut edits = 0;
     // The second asks for the libraries by name.
     for (level, format) in [
         ("trace", "text"),
@@ -114,10 +117,18 @@ fn nothing_of_people_or_the_key_is_logged_at_any_level() {
             Fault::Body(format!(r#"{{"data": [{{"id": "{MARK}", "name": ["{MARK}"]}}]}}"#)),
             Fault::Body(format!("{MARK}: it is not JSON")),
         ] {
-            service.sandbox.faults().add(Rule::new(fault).on(Resource::Contacts));
-            let args = ["resync", "--log-level", level, "--log-format", format];
-            let output = place.command(&args).output().unwrap();
-            let log = String::from_utf8(output.stderr).unwrap();
+            service
+                .sandbox
+                .faults()
+                .add(Rule::new(fault).on(Resource::Contacts).lists());
+            let told = |verb: &[&str]| {
+                let args = [verb, &["--log-level", level, "--log-format", format]].concat();
+                String::from_utf8(place.command(&args).output().unwrap().stderr).unwrap()
+            };
+            edits += 1;
+            let edit = told(&["edit", "contact", &contact, &format!("position={MARK} {edits}")]);
+            assert!(!edit.contains(MARK), "{edit}");
+            let log = told(&["push"]) + &told(&["resync"]);
             assert!(
                 log.contains("DEBUG") && log.contains("Trying again in "),
                 "it really is at trace: {log}"
@@ -132,6 +143,10 @@ fn nothing_of_people_or_the_key_is_logged_at_any_level() {
             }
         }
     }
+    assert_eq!(
+        place.ask("SELECT state, count(*) FROM outbox GROUP BY state"),
+        format!("applied,{edits}")
+    );
     assert_eq!(
         place.ask(&format!("SELECT count(*) FROM contacts_full WHERE name = '{MARK} One'")),
         "40"

@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod binary;
+mod browser;
 mod check;
 mod check_service;
 mod datasette;
@@ -13,6 +14,7 @@ mod edit;
 mod export;
 mod log;
 mod outbox;
+mod page;
 mod readme;
 mod recipes;
 mod runs;

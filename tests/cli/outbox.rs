@@ -231,3 +231,47 @@ fn while_writing_back_is_off_edits_can_be_seen_and_given_up_but_not_sent() {
     place.run("outbox drop 1 --yes").done();
     assert_eq!(place.run("outbox").done().out, "no edits wait\n");
 }
+
+#[test]
+fn an_edit_that_was_rejected_says_why_and_can_be_queued_anew() {
+    let desk = Desk::new();
+    let tier = desk.place.ask(&format!(
+        "SELECT coalesce(cf_tier, '') FROM contacts WHERE id = '{}'",
+        desk.contact
+    ));
+    let wanted = if tier == "gold" { "silver" } else { "gold" };
+    desk.edit(&format!("cf_tier={wanted}"));
+    let writable = |flag| {
+        desk.service
+            .sandbox
+            .with_world(|world| world.redefine(Object::Contact, "tier", |field| field.writable = flag));
+    };
+    // The mirror does not know yet that the field was closed.
+    writable(false);
+    desk.place.run("push").done();
+    assert_eq!(desk.states(), "rejected");
+    let list = desk.place.run("outbox").done();
+    assert_eq!(list.out, "no edits wait\n");
+    assert!(
+        list.err
+            .contains("1 edit was rejected: `crm-mirror outbox --all` shows them"),
+        "{}",
+        list.err
+    );
+    let shown = desk.place.run("outbox show 1").done().out;
+    assert!(
+        shown.contains("the service said: ") && shown.contains("customFields.tier is not writable"),
+        "{shown}"
+    );
+    writable(true);
+    let told = desk.place.run("outbox retry 1").done();
+    assert!(
+        told.out.starts_with("edit 1 is queued anew as edit 2\n"),
+        "{}",
+        told.out
+    );
+    desk.place.run("push").done();
+    assert_eq!(desk.states(), "rejected,applied");
+    assert_eq!(desk.there("customFields")["tier"], json!(wanted));
+    assert_eq!(desk.place.run("outbox").done().err, "");
+}

@@ -24,6 +24,11 @@ mv "$work/api-key" "$tree/etc/crm-mirror/"
 ok "without an address or a key it ends with 78, says what is missing, and is not restarted"
 
 echo "$api_key" >"$tree/etc/crm-mirror/api-key"
+inside CREDENTIALS_DIRECTORY=/etc/crm-mirror crm-mirror check >"$work/check" 2>&1 || fail "crm-mirror check: $(cat "$work/check")"
+grep -q 'ok    contacts  *may be read' "$work/check" || fail "crm-mirror check did not ask the service: $(cat "$work/check")"
+[ -z "$(find "$tree/var/lib/crm-mirror" -type f 2>/dev/null)" ] || fail "crm-mirror check left files that are root's"
+ok "crm-mirror check by root: $(grep '^verdict: ' "$work/check")"
+
 start="$(place)"
 inside systemctl enable --now crm-mirror.service 2>"$work/enabled" || fail "$(cat "$work/enabled")"
 is ActiveState active || fail "it is not active"

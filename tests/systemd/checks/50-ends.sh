@@ -31,7 +31,12 @@ begin_a_resync
 process="$(main_process)"
 asked=$SECONDS
 inside systemctl kill --signal KILL crm-mirror.service
-back() { is ActiveState active && [ "$(main_process)" != "$process" ]; }
+# The process first: the old one may end between two questions.
+back() {
+    local now
+    now="$(main_process)"
+    [ "$now" != 0 ] && [ "$now" != "$process" ] && is ActiveState active
+}
 until_ 40 "the restart after SIGKILL" back
 is NRestarts 1 || fail "after one SIGKILL it was restarted $(property NRestarts) times"
 exact "after SIGKILL"

@@ -1,0 +1,190 @@
+//! What the plots show: what was spent over time, how the last runs went, and what changed.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::budget::{self, Ledger};
+use crate::config::Config;
+use crate::daemon::voice::UnderWay;
+use crate::model::Instant;
+use crate::model::instant;
+use crate::store::report::{self, Run};
+use crate::store::{StoreError, history_report, open};
+use crate::sync::setup::{RUNS_OF_FORECAST, limits};
+
+/// Windows that are shown, the one under way included.
+const WINDOWS: u32 = 7;
+
+/// Parts that the window is cut into: quarters of an hour for a day.
+const PARTS: usize = 96;
+
+/// Runs that are shown.
+const RUNS: u32 = 50;
+
+/// Changes that are shown.
+const CHANGES: u32 = 50;
+
+/// `GET /history`. Its JSON form is documented in the README and only ever grows.
+#[derive(Clone, Debug, Serialize)]
+pub struct History {
+    /// The daemon's time, UTC: a browser's clock may be another.
+    #[serde(serialize_with = "instant::utc_always")]
+    pub now: Instant,
+    /// The window under way.
+    pub window: Window,
+    /// What each of the last windows spent, the oldest first; the last is the one under way.
+    pub windows: Vec<Spent>,
+    /// The last runs, the newest first.
+    pub runs: Vec<Run>,
+    /// The last changes, the newest first.
+    pub changes: Vec<history_report::Change>,
+    /// The piece of work under way.
+    pub under_way: Option<UnderWay>,
+}
+
+/// The window under way.
+#[derive(Clone, Debug, Serialize)]
+pub struct Window {
+    /// Since when, UTC.
+    #[serde(serialize_with = "instant::utc_always")]
+    pub since: Instant,
+    /// Until when, UTC.
+    #[serde(serialize_with = "instant::utc_always")]
+    pub until: Instant,
+    /// What is kept back for the scheduled runs still to come in it.
+    pub reserve: u64,
+    /// What runs spent that ended in each of its equal parts, the earliest first, up to now.
+    pub parts: Vec<u64>,
+}
+
+/// What a window spent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Spent {
+    /// Since when, UTC.
+    #[serde(serialize_with = "instant::utc_always")]
+    pub since: Instant,
+    /// Request units of the runs that ended in it.
+    pub ru: u64,
+}
+
+/// Reads it, at one moment of the mirror's file.
+///
+/// # Errors
+/// If there is no mirror, or it cannot be read.
+pub fn read(config: &Config, under_way: Option<UnderWay>, now: Instant) -> Result<History, StoreError> {
+    let conn = open::reader(&config.database)?;
+    let moment = conn.unchecked_transaction().map_err(|source| StoreError::Sqlite {
+        doing: "read the mirror",
+        source,
+    })?;
+    let limits = limits(&config.budget);
+    let window = Ledger::default().at(now, &limits);
+    let until = window.refills_at(&limits);
+    let mut counted = Counted::new(window.since, limits.window, now);
+    history_report::spent_since(&moment, counted.from, |at, ru| counted.add(at, ru))?;
+    let (costs, _) = report::cost_of_runs(&moment, RUNS_OF_FORECAST, now)?;
+    let reserve = config.sync.schedule.as_ref().map(|cron| {
+        let due = cron.due_after(now, &config.sync.time_zone);
+        budget::reserve(due, until, budget::forecast(&costs), limits.limit).get()
+    });
+    Ok(History {
+        now,
+        window: Window {
+            since: window.since,
+            until,
+            reserve: reserve.unwrap_or(0),
+            parts: counted.parts,
+        },
+        windows: counted.windows,
+        runs: report::last_runs(&moment, RUNS)?,
+        changes: history_report::last_changes(&moment, CHANGES)?,
+        under_way,
+    })
+}
+
+/// Adds up what was spent by window, and in the window under way by its parts.
+#[derive(Debug)]
+struct Counted {
+    from: Instant,
+    length: Duration,
+    windows: Vec<Spent>,
+    parts: Vec<u64>,
+}
+
+impl Counted {
+    /// Nothing counted yet in the window that began at `since`, and in those before it.
+    fn new(since: Instant, length: Duration, now: Instant) -> Counted {
+        let windows: Vec<Spent> = (0..WINDOWS)
+            .rev()
+            .map(|before| Spent {
+                since: since.minus(length * before),
+                ru: 0,
+            })
+            .collect();
+        Counted {
+            from: since.minus(length * (WINDOWS - 1)),
+            parts: vec![0; part(now.since(since), length) + 1],
+            length,
+            windows,
+        }
+    }
+
+    fn add(&mut self, at: Instant, ru: u64) {
+        let Some(place) = self.windows.iter().rposition(|window| window.since <= at) else {
+            return;
+        };
+        self.windows[place].ru += ru;
+        if place + 1 == self.windows.len() {
+            // What a clock ahead of ours entered counts as now.
+            let last = self.parts.len() - 1;
+            let part = part(at.since(self.windows[place].since), self.length).min(last);
+            self.parts[part] += ru;
+        }
+    }
+}
+
+/// The part of a window that so much time after its beginning falls into.
+fn part(passed: Duration, length: Duration) -> usize {
+    let share = passed.as_secs_f64() / length.as_secs_f64().max(1.0);
+    ((share * PARTS as f64) as usize).min(PARTS - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    fn at(text: &str) -> Instant {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn what_runs_spent_is_counted_by_window_and_by_part() {
+        let (since, now) = (at("2026-03-04T00:00:00Z"), at("2026-03-04T01:05:00Z"));
+        let mut counted = Counted::new(since, DAY, now);
+        assert_eq!(counted.from, at("2026-02-26T00:00:00Z"));
+        for (ended, ru) in [
+            ("2026-03-04T01:02:00Z", 5),
+            ("2026-03-04T00:14:59Z", 3),
+            ("2026-03-04T00:00:00Z", 4),
+            ("2026-03-03T23:59:59Z", 11),
+            ("2026-02-26T00:00:00Z", 2),
+            ("2026-02-25T23:59:59Z", 1_000),
+            ("2026-03-04T09:00:00Z", 1),
+        ] {
+            counted.add(at(ended), ru);
+        }
+        assert_eq!(counted.parts, [7, 0, 0, 0, 6], "a part is a quarter of an hour");
+        let spent: Vec<u64> = counted.windows.iter().map(|window| window.ru).collect();
+        assert_eq!(spent, [2, 0, 0, 0, 0, 11, 13]);
+        assert_eq!(counted.windows[5].since, at("2026-03-03T00:00:00Z"));
+    }
+
+    #[test]
+    fn the_last_moment_of_a_window_is_in_its_last_part() {
+        assert_eq!(part(DAY, DAY), PARTS - 1);
+        assert_eq!(part(Duration::ZERO, Duration::ZERO), 0);
+    }
+}

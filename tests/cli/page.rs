@@ -1,0 +1,427 @@
+//! The status page: served where it is asked for and nowhere else, to this machine's people and not to other sites.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+use crm_mirror::model::{Object, Resource};
+use serde_json::{Value, json};
+
+use crate::binary::{Going, Place, Service};
+
+/// The policy that every answer carries, to the letter.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
+                      trusted-types 'none'";
+
+/// A daemon that is ready, and where its page is.
+pub struct Daemon {
+    pub going: Going,
+    pub page: Option<SocketAddr>,
+}
+
+impl Daemon {
+    /// Starts it and waits until it is ready.
+    pub fn start(place: &Place, args: &[&str]) -> Daemon {
+        let mut going = Going::start(place.command(&[args, &["daemon"]].concat()));
+        let page = page_before(&mut going, "The daemon is ready");
+        Daemon { going, page }
+    }
+
+    pub fn page(&self) -> SocketAddr {
+        self.page.unwrap()
+    }
+
+    fn ends_well(self) {
+        self.going.signal("-TERM");
+        let (code, rest) = self.going.end();
+        assert_eq!(code, Some(0), "{rest}");
+    }
+}
+
+/// Reads the log up to a line that has `part`; gives where the page was said to be.
+fn page_before(going: &mut Going, part: &str) -> Option<SocketAddr> {
+    let mut page = None;
+    let mut line = String::new();
+    while !line.contains(part) {
+        line.clear();
+        assert!(going.err.read_line(&mut line).unwrap() > 0, "it ended without `{part}`");
+        if let Some((_, at)) = line.split_once("The status page is at http://") {
+            page = Some(at.trim().trim_end_matches('/').parse().unwrap());
+        }
+    }
+    page
+}
+
+/// A place whose daemon does nothing but what it is asked for, and shows its page.
+pub fn shown(service: &Service) -> Place {
+    quiet(service).set("CRM_MIRROR_DAEMON__HTTP", "127.0.0.1:0")
+}
+
+fn quiet(service: &Service) -> Place {
+    Place::of(service)
+        .set("CRM_MIRROR_SYNC__SCHEDULE", "off")
+        .set("CRM_MIRROR_SYNC__AUDIT_SCHEDULE", "off")
+        .set("CRM_MIRROR_SYNC__SWEEP_SCHEDULE", "off")
+        .set("CRM_MIRROR_SYNC__JITTER", "0s")
+}
+
+/// An answer, as it came over the wire.
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Answer {
+    fn header(&self, name: &str) -> Vec<&str> {
+        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines
+            .filter(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value)
+            .collect()
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap()
+    }
+}
+
+/// Sends the lines of a request's head and reads the answer to its end.
+fn send(at: SocketAddr, lines: &[&str]) -> Answer {
+    let mut stream = TcpStream::connect(at).unwrap();
+    let head = format!("{}\r\nConnection: close\r\n\r\n", lines.join("\r\n"));
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    Answer {
+        status: head.split(' ').nth(1).unwrap().parse().unwrap(),
+        head: head.into(),
+        body: body.into(),
+    }
+}
+
+fn get(at: SocketAddr, path: &str) -> Answer {
+    send(at, &[&format!("GET {path} HTTP/1.1"), &format!("Host: {at}")])
+}
+
+/// The stream of events, once it has begun.
+struct Events(BufReader<TcpStream>);
+
+impl Events {
+    fn of(at: SocketAddr) -> Events {
+        let mut stream = TcpStream::connect(at).unwrap();
+        let head = format!("GET /events HTTP/1.1\r\nHost: {at}\r\nAccept: text/event-stream\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut events = Events(BufReader::new(stream));
+        while events.line().unwrap() != "retry: 3000" {}
+        events
+    }
+
+    fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let read = self.0.read_line(&mut line).unwrap();
+        (read > 0).then(|| line.trim_end().to_string())
+    }
+
+    /// Everything up to the end of a job.
+    fn of_a_job(&mut self) -> Vec<Value> {
+        let mut events = Vec::new();
+        while events.last().is_none_or(|event: &Value| event["event"] != "finished") {
+            let line = self.line().unwrap();
+            if let Some(event) = line.strip_prefix("data: ") {
+                events.push(serde_json::from_str(event).unwrap());
+            }
+        }
+        events
+    }
+}
+
+/// The ports that a process listens on.
+fn listens(pid: u32) -> BTreeSet<u16> {
+    let mine: BTreeSet<String> = std::fs::read_dir(format!("/proc/{pid}/fd"))
+        .unwrap()
+        .filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok())
+        .filter_map(|link| {
+            let link = link.to_string_lossy().into_owned();
+            Some(link.strip_prefix("socket:[")?.trim_end_matches(']').to_string())
+        })
+        .collect();
+    let mut ports = BTreeSet::new();
+    for table in ["tcp", "tcp6"] {
+        // A machine without IPv6 has no second table.
+        let table = std::fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default();
+        for line in table.lines().skip(1) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            // State 0A listens.
+            if words[3] == "0A" && mine.contains(words[9]) {
+                ports.insert(u16::from_str_radix(words[1].rsplit_once(':').unwrap().1, 16).unwrap());
+            }
+        }
+    }
+    ports
+}
+
+#[test]
+fn nothing_listens_unless_it_is_asked_for() {
+    let service = Service::with(3, 1);
+    let place = quiet(&service);
+    let daemon = Daemon::start(&place, &[]);
+    assert_eq!(daemon.page, None);
+    assert_eq!(listens(daemon.going.child.id()), BTreeSet::new());
+    daemon.ends_well();
+    let place = place.set("CRM_MIRROR_DAEMON__HTTP", "127.0.0.1:0");
+    let daemon = Daemon::start(&place, &[]);
+    let page = daemon.page();
+    assert!(page.ip().is_loopback());
+    assert_eq!(listens(daemon.going.child.id()), BTreeSet::from([page.port()]));
+    daemon.ends_well();
+    assert!(TcpStream::connect(page).is_err(), "it ends with the daemon");
+}
+
+#[test]
+fn every_answer_says_what_a_browser_may_do_with_it() {
+    let service = Service::with(3, 1);
+    let place = shown(&service);
+    let daemon = Daemon::start(&place, &[]);
+    let page = daemon.page();
+    let script = "text/javascript; charset=utf-8";
+    for (path, status, kind) in [
+        ("/", 200, "text/html; charset=utf-8"),
+        ("/page.css", 200, "text/css; charset=utf-8"),
+        ("/page.js", 200, script),
+        ("/plots.js", 200, script),
+        ("/text.js", 200, script),
+        ("/words.js", 200, script),
+        ("/icon.svg", 200, "image/svg+xml"),
+        ("/status", 200, "application/json"),
+        ("/history", 200, "application/json"),
+        ("/metrics", 404, "application/json"),
+        ("/../page.js", 404, "application/json"),
+    ] {
+        let answer = get(page, path);
+        assert_eq!((path, answer.status), (path, status));
+        assert_eq!(answer.header("content-type"), [kind], "{path}");
+        assert_headers(&answer);
+    }
+    let html = get(page, "/").body;
+    for forbidden in ["http://", "https://", "<style", " style=", " onclick", "<script>"] {
+        assert!(!html.contains(forbidden), "{forbidden}");
+    }
+    daemon.ends_well();
+}
+
+#[track_caller]
+fn assert_headers(answer: &Answer) {
+    for (name, value) in [
+        ("content-security-policy", POLICY),
+        ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "no-referrer"),
+        ("cache-control", "no-store"),
+        ("cross-origin-resource-policy", "same-origin"),
+        ("cross-origin-opener-policy", "same-origin"),
+    ] {
+        assert_eq!(answer.header(name), [value], "{}", answer.head);
+    }
+    assert!(answer.header("access-control-allow-origin").is_empty());
+}
+
+#[test]
+fn other_names_other_sites_and_other_methods_are_refused() {
+    let service = Service::with(3, 1);
+    let place = shown(&service);
+    let daemon = Daemon::start(&place, &[]);
+    let page = daemon.page();
+    let port = page.port();
+    let ask = |line: &str, headers: &[&str]| {
+        let answer = send(page, &[&[line], headers].concat());
+        assert_headers(&answer);
+        answer.status
+    };
+    for host in ["localhost", "LOCALHOST", "127.0.0.1", "[::1]"] {
+        assert_eq!(ask("GET /status HTTP/1.1", &[&format!("Host: {host}:{port}")]), 200);
+    }
+    let other = port.wrapping_add(1);
+    for host in [
+        format!("evil.example:{port}"),
+        format!("127.0.0.1.evil.example:{port}"),
+        format!("127.0.0.1:{other}"),
+        "localhost".into(),
+        String::new(),
+    ] {
+        for path in ["/", "/status", "/history", "/events", "/page.js"] {
+            let status = ask(&format!("GET {path} HTTP/1.1"), &[&format!("Host: {host}")]);
+            assert_eq!((path, host.as_str(), status), (path, host.as_str(), 403));
+        }
+    }
+    let ours = format!("Host: 127.0.0.1:{port}");
+    assert_eq!(ask("GET /status HTTP/1.1", &[&ours, "Sec-Fetch-Site: cross-site"]), 403);
+    assert_eq!(
+        ask("GET /status HTTP/1.1", &[&ours, "Sec-Fetch-Site: same-origin"]),
+        200
+    );
+    for method in ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "HEAD"] {
+        for path in ["/", "/status", "/sync", "/pause"] {
+            let answer = send(page, &[&format!("{method} {path} HTTP/1.1"), &ours]);
+            assert_eq!((method, path, answer.status), (method, path, 405));
+            assert_eq!(answer.header("allow"), ["GET"]);
+            assert_headers(&answer);
+        }
+    }
+    let daemon_says = &get(page, "/status").json()["daemon"];
+    assert_eq!(
+        (&daemon_says["paused_since"], &daemon_says["running"]),
+        (&Value::Null, &Value::Null)
+    );
+    assert_eq!(daemon_says["waiting"], json!([]));
+    assert_eq!(service.sandbox.log().len(), 0, "nothing was asked of the service");
+    daemon.ends_well();
+}
+
+#[test]
+fn it_tells_what_happens_and_what_changed_but_no_value_of_a_record() {
+    let service = Service::with(120, 10);
+    let place = shown(&service);
+    let daemon = Daemon::start(&place, &[]);
+    let page = daemon.page();
+    let mut events = Events::of(page);
+    place.run("sync").done();
+    let told = events.of_a_job();
+    let words: Vec<&str> = told.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    assert_eq!(words[..2], ["queued", "started"], "{words:?}");
+    assert!(words.contains(&"begins") && words.contains(&"stored") && words.contains(&"ends"));
+    let last = told.last().unwrap();
+    assert_eq!(
+        (&last["exit"], &last["summary"]["details_read"], &last["found"]),
+        (&json!(0), &json!(130), &json!([]))
+    );
+
+    let id = service.sandbox.with_world(|world| {
+        let id = world.ids(Resource::Contacts)[0].clone();
+        assert!(world.edit(Object::Contact, &id, &json!({"position": "Quuxmaster"})));
+        id
+    });
+    place.run("sync").done();
+    let second = events.of_a_job();
+    assert_eq!(second.last().unwrap()["summary"]["updated"], 1);
+
+    let (status, history) = (get(page, "/status"), get(page, "/history"));
+    let told = format!("{}{}{second:?}", status.body, history.body);
+    assert!(!told.contains("Quuxmaster"), "{told}");
+    assert_eq!(
+        place.ask("SELECT count(*) FROM contacts WHERE position = 'Quuxmaster'"),
+        "1"
+    );
+    // What the control socket says, which `status` prints.
+    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();
+    let (status, printed) = (status.json(), place.run("status --json").done().json());
+    assert_eq!(keys(&status), keys(&printed));
+    for key in ["objects", "ru", "runs", "base_url"] {
+        assert_eq!(status[key], printed[key]);
+    }
+    assert_eq!(status["daemon"]["pid"], daemon.going.child.id());
+
+    let history = history.json();
+    let runs = history["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2);
+    let spent: u64 = runs.iter().map(|run| run["ru"].as_u64().unwrap()).sum();
+    assert_eq!(status["ru"]["used"], spent);
+    let windows = history["windows"].as_array().unwrap();
+    assert_eq!(windows.len(), 7);
+    let all: u64 = windows.iter().map(|window| window["ru"].as_u64().unwrap()).sum();
+    assert_eq!(all, spent);
+    assert_eq!(history["under_way"], Value::Null);
+    let change = &history["changes"][0];
+    assert_eq!(
+        (&change["object"], &change["id"], &change["kind"]),
+        (&json!("contact"), &json!(id), &json!("update"))
+    );
+    let columns = change["columns"].as_array().unwrap();
+    assert!(columns.contains(&json!("position")), "{columns:?}");
+    daemon.ends_well();
+}
+
+#[test]
+fn streams_end_with_the_daemon() {
+    let service = Service::with(3, 1);
+    let place = shown(&service);
+    let daemon = Daemon::start(&place, &[]);
+    let mut events = Events::of(daemon.page());
+    daemon.ends_well();
+    let mut rest = Vec::new();
+    while let Some(line) = events.line() {
+        rest.push(line);
+    }
+    assert!(
+        rest.iter().any(|line| line == "data: {\"event\":\"stopping\"}"),
+        "{rest:?}"
+    );
+}
+
+#[test]
+fn an_address_that_is_taken_ends_it_with_74() {
+    let service = Service::with(3, 1);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = taken.local_addr().unwrap().to_string();
+    let place = quiet(&service).set("CRM_MIRROR_DAEMON__HTTP", &at);
+    let ended = place.run("daemon").code(74);
+    assert!(
+        ended
+            .err
+            .contains(&format!("could not listen on {at} for the status page")),
+        "{}",
+        ended.err
+    );
+    assert!(
+        ended.err.contains("hint: ") && ended.err.contains("`daemon.http`"),
+        "{}",
+        ended.err
+    );
+    assert!(
+        !place.path("mirror.db.sock").exists(),
+        "the control socket is not left behind"
+    );
+}
+
+#[test]
+fn an_address_of_other_machines_is_refused_with_78() {
+    let service = Service::with(3, 1);
+    let ended = quiet(&service)
+        .set("CRM_MIRROR_DAEMON__HTTP", "0.0.0.0:8787")
+        .run("daemon")
+        .code(78);
+    assert!(
+        ended.err.contains("other machines could reach 0.0.0.0"),
+        "{}",
+        ended.err
+    );
+}
+
+#[test]
+fn a_reload_moves_it_opens_it_and_closes_it() {
+    let service = Service::with(3, 1);
+    let place = quiet(&service);
+    let configure = |text: &str| std::fs::write(place.path("config.toml"), text).unwrap();
+    configure("[daemon]\nhttp = \"127.0.0.1:0\"\n");
+    let mut daemon = Daemon::start(&place, &["--config", "config.toml"]);
+    let first = daemon.page();
+    let mut reload = |text: &str| {
+        configure(text);
+        daemon.going.signal("-HUP");
+        page_before(&mut daemon.going, "The configuration was read again")
+    };
+    assert_eq!(
+        reload("[daemon]\nhttp = \"127.0.0.1:0\"\n[log]\nlevel = \"info\"\n"),
+        None
+    );
+    assert_eq!(get(first, "/").status, 200, "what did not change goes on");
+    assert_eq!(reload("[daemon]\nhttp = \"off\"\n"), None);
+    assert!(TcpStream::connect(first).is_err());
+    let second = reload("[daemon]\nhttp = \"127.0.0.2:0\"\n").unwrap();
+    assert_eq!(get(second, "/").status, 200);
+    let third = reload("[daemon]\nhttp = \"127.0.0.1:0\"\n").unwrap();
+    assert_eq!(get(third, "/").status, 200);
+    assert!(TcpStream::connect(second).is_err());
+    daemon.ends_well();
+}
