@@ -3,7 +3,7 @@
 //! A look costs one small query by primary key on the trail of edits, once a second and only where write-back is on. It
 //! needs no notice from whoever wrote: a stock SQLite shell gives none.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::Connection;
@@ -31,7 +31,7 @@ impl Watch {
             loop {
                 every.tick().await;
                 let (path, before) = (path.clone(), looked.take());
-                let look = tokio::task::spawn_blocking(move || look(path, before)).await;
+                let look = tokio::task::spawn_blocking(move || look(&path, before)).await;
                 let Ok(Some((conn, last, queued))) = look else { continue };
                 looked = Some((conn, last));
                 // A full inbox is emptied soon; the next look comes in a second.
@@ -50,10 +50,10 @@ impl Watch {
 }
 
 /// Looks for edits that were queued after the last look. A mirror that cannot be read now is looked at again.
-fn look(path: PathBuf, before: Option<(Connection, i64)>) -> Option<(Connection, i64, bool)> {
+fn look(path: &Path, before: Option<(Connection, i64)>) -> Option<(Connection, i64, bool)> {
     let (conn, last) = match before {
         Some(before) => before,
-        None => (open::reader(&path).ok()?, 0),
+        None => (open::reader(path).ok()?, 0),
     };
     let (newest, queued) = report::edits_after(&conn, last).ok()?;
     Some((conn, newest, queued))

@@ -85,6 +85,7 @@ impl Scheduler {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "`map_err` gives it away")]
 fn failed(error: JobSchedulerError) -> DaemonError {
     DaemonError::Scheduler { why: error.to_string() }
 }
