@@ -205,6 +205,8 @@ impl Shown {
                 ":\nretry: 3000\n\n".to_string()
             } else {
                 tokio::select! {
+                    // What was said before the end is told before it.
+                    biased;
                     line = control::next(&mut told) => framed(&line?),
                     () = tokio::time::sleep(SILENCE) => ":\n\n".to_string(),
                     _ = ends.wait_for(|ends| *ends) => return None,
