@@ -3,6 +3,8 @@
 //!
 //! Ctrl-C leaves the job to the daemon: it says how to stop it, and that nothing was lost.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use super::exit::Exit;
@@ -17,6 +19,9 @@ use crate::human;
 use crate::model::{Instant, Object};
 use crate::sync::observe::Observer;
 use crate::sync::{Findings, Summary};
+
+/// How long the lines that are already on their way may take.
+const LAST_LINES: Duration = Duration::from_secs(2);
 
 /// How a job ended.
 #[derive(Debug)]
@@ -34,7 +39,7 @@ pub struct Finished {
 pub enum Watched {
     /// Its end.
     Finished(Box<Finished>),
-    /// The person went away; the job goes on.
+    /// The person went away, or it waits for longer than a person does; the job goes on.
     Left,
 }
 
@@ -67,11 +72,16 @@ pub async fn job(
     let accepted: Accepted = client.post(path, body).await?;
     output::note(&format!("the daemon does it (job {})", accepted.job));
     if let Some(until) = accepted.waits_until.as_deref().and_then(|until| until.parse().ok()) {
+        // As in the foreground: a spent budget and a long hold are not waited for.
         let until: Instant = until;
-        output::note(&format!("it waits until {}", human::moment(until)));
+        output::note(&format!(
+            "it begins at {}, when the hold is over or the budget refills; {how_to_stop}",
+            human::moment(until)
+        ));
+        return Ok(Watched::Left);
     }
     tokio::select! {
-        ended = watch(&mut events, accepted.job, progress) => Ok(Watched::Finished(Box::new(ended?))),
+        ended = watch(client, &mut events, accepted.job, progress) => Ok(Watched::Finished(Box::new(ended?))),
         () = signals.next() => {
             output::note(&format!("the daemon goes on with it; {how_to_stop}"));
             Ok(Watched::Left)
@@ -79,12 +89,22 @@ pub async fn job(
     }
 }
 
-async fn watch(events: &mut Events, job: u64, progress: &Progress) -> Result<Finished, Failure> {
+async fn watch(client: &Client, events: &mut Events, job: u64, progress: &Progress) -> Result<Finished, Failure> {
     let mut ours = false;
+    let mut gone = false;
     loop {
-        let told = events.next().await?;
+        let told = if gone {
+            // Its end is among the next lines, or was missed.
+            tokio::time::timeout(LAST_LINES, events.next()).await.map_err(|_| {
+                Failure::new(Exit::Paused, "how the job ended was not heard")
+                    .hint("`crm-mirror status` shows the last runs")
+            })??
+        } else {
+            events.next().await?
+        };
         match told {
             Told::Started { job: started, .. } => ours = started == job,
+            Told::Missed { .. } => gone = !client.has(job).await?,
             Told::Yielded { job: yielded } if yielded == job => ours = false,
             Told::Finished {
                 job: ended,

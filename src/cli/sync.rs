@@ -184,7 +184,7 @@ fn through_daemon(
     };
     match runtime.block_on(remote::job(client, &path, &body, progress, how_to_stop))? {
         Watched::Finished(finished) => told(as_json, &finished.summary),
-        Watched::Left => Ok(Exit::Done),
+        Watched::Left => Ok(Exit::Paused),
     }
 }
 

@@ -84,7 +84,7 @@ pub fn run(global: &Global, args: &VerifyArgs) -> Result<Exit, Failure> {
         let job = remote::job(&client, "/verify", &body, &progress, "`crm-mirror status` shows it");
         return match runtime.block_on(job)? {
             Watched::Finished(finished) => told(args, &finished.summary, &finished.found),
-            Watched::Left => Ok(Exit::Done),
+            Watched::Left => Ok(Exit::Paused),
         };
     }
     let setup = Setup::from_config(&config, false)?;

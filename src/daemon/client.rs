@@ -101,6 +101,19 @@ impl Client {
             .filter(|_| same(Path::new(&standing.database), database)))
     }
 
+    /// Whether a job is under way or waits for its turn.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn has(&self, job: u64) -> Result<bool, ClientError> {
+        let answer = self.http.get(url("/status")).timeout(PATIENCE).send().await;
+        let standing: Standing = read(answer).await?;
+        let jobs = standing.daemon.into_iter();
+        Ok(jobs
+            .flat_map(|daemon| daemon.running.into_iter().chain(daemon.waiting))
+            .any(|known| known.job == job))
+    }
+
     /// Asks for something; `body` is a JSON document.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
+use axum::extract::rejection::BytesRejection;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use axum::routing::{get, post};
@@ -214,7 +215,7 @@ async fn numbers(State(control): State<Control>) -> Response {
     }
 }
 
-async fn sync(State(control): State<Control>, body: Bytes) -> Response {
+async fn sync(State(control): State<Control>, body: Sent) -> Response {
     match read::<Wanted>(&body) {
         Err(response) => *response,
         Ok(wanted) => {
@@ -227,7 +228,7 @@ async fn sync(State(control): State<Control>, body: Bytes) -> Response {
     }
 }
 
-async fn resync(State(control): State<Control>, body: Bytes) -> Response {
+async fn resync(State(control): State<Control>, body: Sent) -> Response {
     match read::<Wanted>(&body) {
         Err(response) => *response,
         Ok(wanted) => {
@@ -240,7 +241,7 @@ async fn resync(State(control): State<Control>, body: Bytes) -> Response {
     }
 }
 
-async fn verify(State(control): State<Control>, body: Bytes) -> Response {
+async fn verify(State(control): State<Control>, body: Sent) -> Response {
     match read::<WantedVerify>(&body) {
         Err(response) => *response,
         Ok(wanted) => {
@@ -255,11 +256,15 @@ async fn verify(State(control): State<Control>, body: Bytes) -> Response {
     }
 }
 
-async fn edit(State(control): State<Control>, body: Bytes) -> Response {
+async fn edit(State(control): State<Control>, body: Sent) -> Response {
     if !control.config().write_back {
         return write_back_is_off();
     }
-    let wanted: edit_request::Wanted = match serde_json::from_slice(&body) {
+    let body = match taken(&body) {
+        Ok(body) => body,
+        Err(refused) => return *refused,
+    };
+    let wanted: edit_request::Wanted = match serde_json::from_slice(body) {
         Ok(wanted) => wanted,
         Err(error) => {
             let told = format!("the body is not understood: {error}");
@@ -300,7 +305,28 @@ async fn push(State(control): State<Control>) -> Response {
 }
 
 async fn stop_resync(State(control): State<Control>) -> Response {
+    match control.standing().await {
+        Ok(standing) if !has_resync(&standing) => {
+            return problem(StatusCode::CONFLICT, "no resync is under way", None);
+        }
+        // Whatever cannot be read now is no reason against stopping.
+        _ => {}
+    }
     control.tell(Request::StopSweeps, json!({"stopped": true})).await
+}
+
+/// Whether a resync is under way, was interrupted, or waits for its turn. A first copy is none: it is never forgotten.
+fn has_resync(standing: &Standing) -> bool {
+    let swept = standing
+        .status
+        .objects
+        .iter()
+        .filter_map(|object| object.sweep.as_ref());
+    let jobs = standing
+        .daemon
+        .iter()
+        .flat_map(|daemon| daemon.running.iter().chain(&daemon.waiting));
+    swept.into_iter().any(|sweep| !sweep.first_copy) || jobs.into_iter().any(|job| job.work == "resync")
 }
 
 async fn pause(State(control): State<Control>) -> Response {
@@ -330,7 +356,6 @@ impl Control {
     async fn tell(&self, request: Request, done: Value) -> Response {
         match self.ask(request).await {
             Some(Answer::Done) => answer(StatusCode::OK, &done),
-            Some(Answer::NothingToStop) => problem(StatusCode::CONFLICT, "no sweep is under way", None),
             _ => ending(),
         }
     }
@@ -349,6 +374,8 @@ async fn events(State(control): State<Control>, headers: HeaderMap) -> Response 
     let told = control.voice.listen();
     let lines = stream::unfold((told, control.ends.clone()), |(mut told, mut ends)| async move {
         let line = tokio::select! {
+            // What was told before the end is still heard: how a job ended is among it.
+            biased;
             line = next(&mut told) => line?,
             _ = ends.wait_for(|ends| *ends) => return None,
         };
@@ -382,8 +409,19 @@ pub(super) async fn next(told: &mut broadcast::Receiver<Arc<str>>) -> Option<Arc
     }
 }
 
+/// A body as it came, or why it was not taken.
+type Sent = Result<Bytes, BytesRejection>;
+
+fn taken(body: &Sent) -> Result<&Bytes, Box<Response>> {
+    body.as_ref().map_err(|refused| {
+        let told = format!("the body is not taken: {}", refused.body_text());
+        Box::new(problem(refused.status(), &told, None))
+    })
+}
+
 /// Reads a body; none is an empty document.
-fn read<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, Box<Response>> {
+fn read<T: DeserializeOwned + Default>(body: &Sent) -> Result<T, Box<Response>> {
+    let body = taken(body)?;
     if body.is_empty() {
         return Ok(T::default());
     }

@@ -6,6 +6,7 @@ use super::error::DaemonError;
 use super::job::{End, Failing, Outcome};
 use super::state::{Answer, Request};
 use super::told::DaemonStatus;
+use crate::exit::Exit;
 use crate::model::Object;
 use crate::sync::{Findings, Summary};
 
@@ -44,7 +45,15 @@ pub struct RunEnded {
 impl RunEnded {
     /// The end of a run that could not even begin.
     pub fn could_not_begin(error: &DaemonError) -> RunEnded {
-        let why = error.to_string();
+        RunEnded::failed(error.to_string(), error.exit(), error.hint())
+    }
+
+    /// The end of a run that broke down. The panic's own words are in the log already.
+    pub fn broke_down() -> RunEnded {
+        RunEnded::failed("the run broke down".into(), Exit::Internal, Some("the log tells where"))
+    }
+
+    fn failed(why: String, exit: Exit, hint: Option<&'static str>) -> RunEnded {
         RunEnded {
             outcome: Outcome {
                 end: End::Failed {
@@ -55,9 +64,9 @@ impl RunEnded {
             },
             summary: None,
             found: Vec::new(),
-            exit: error.exit().code(),
+            exit: exit.code(),
             error: Some(why),
-            hint: error.hint().map(String::from),
+            hint: hint.map(String::from),
         }
     }
 }

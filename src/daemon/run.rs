@@ -4,9 +4,11 @@
 //! every ten seconds: a clock that was set, and a machine that slept, show in that.
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant as Monotonic};
 
+use futures_util::FutureExt as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -24,6 +26,7 @@ use super::voice::Voice;
 use super::workshop::{Before, Workshop};
 use super::{describe, edits, notify};
 use crate::config::{Config, Sources};
+use crate::exit::Exit;
 use crate::model::{Clock, Instant};
 use crate::sync::Summary;
 use crate::sync::engine::chain;
@@ -181,13 +184,21 @@ impl Daemon {
             config.database.display(),
             config.socket.display()
         );
-        let heartbeat = notify::heartbeat().unwrap_or(LOOK).min(LOOK);
+        let watchdog = notify::heartbeat();
+        let heartbeat = watchdog.unwrap_or(LOOK).min(LOOK);
+        let mut said_alive: Option<Monotonic> = None;
         // What is due at once is begun before systemd is told: its first line says what goes on.
         let mut going = self.on(Event::Tick, &mut workshop).await;
         notify::ready();
         while going {
             self.say_status();
-            notify::alive();
+            // Not with every event: telling waits where systemd is busy and does not listen.
+            if let Some(every) = watchdog
+                && said_alive.is_none_or(|at| at.elapsed() >= every / 2)
+            {
+                notify::alive();
+                said_alive = Some(Monotonic::now());
+            }
             let wake = self
                 .state
                 .wakes_at(self.clock.now())
@@ -200,6 +211,9 @@ impl Daemon {
             };
             if let Some(moved) = self.look_at_the_clock() {
                 going &= self.on(moved, &mut workshop).await;
+            }
+            if self.state.key_is_refused() && self.state.running().is_none() {
+                going &= self.look_for_a_new_key(&mut workshop).await;
             }
             match event {
                 Some(Event::Stop) => {
@@ -305,6 +319,22 @@ impl Daemon {
         (off > MOVED || self.scheduler.is_stale(self.state.timetable(), now)).then_some(Event::ClockMoved)
     }
 
+    /// Takes up a key that has taken the place of a refused one: nobody need wait for the next try. Gives whether the
+    /// daemon goes on.
+    async fn look_for_a_new_key(&mut self, workshop: &mut Workshop) -> bool {
+        match workshop.take_new_key().await {
+            Ok(true) => {
+                tracing::info!("The API key is another now; it is in force");
+                self.on(Event::NewKey, workshop).await
+            }
+            Ok(false) => true,
+            Err(error) => {
+                tracing::warn!(%error, "The API key is another now and could not be taken up: {error}");
+                true
+            }
+        }
+    }
+
     /// Lets the state take an event, and does what follows. Gives whether the daemon goes on.
     async fn on(&mut self, event: Event, workshop: &mut Workshop) -> bool {
         let mut effects = self.state.on(event, self.clock.now());
@@ -329,6 +359,7 @@ impl Daemon {
                     Effect::Queued(job) => self.voice.say(&Told::queued(&job)),
                     Effect::Yielded(job) => self.yielded(&job),
                     Effect::Finished(job) => self.finished(&job),
+                    Effect::Dropped(job) => self.dropped(&job),
                     Effect::Answer(reply, answer) => self.answer(reply, answer),
                     Effect::Remember(since) => {
                         self.voice
@@ -361,7 +392,9 @@ impl Daemon {
         let run = workshop.begin(job)?;
         let outbox = self.outbox.clone();
         self.running = Some(tokio::spawn(async move {
-            let ended = run.await;
+            // A mistake of ours ends the run that met it, and not the daemon's life.
+            let ended = AssertUnwindSafe(run).catch_unwind().await;
+            let ended = ended.unwrap_or_else(|_| RunEnded::broke_down());
             // A closed inbox belongs to a daemon that has ended.
             let _ = outbox.send(Message::Ended(Box::new(ended))).await;
         }));
@@ -444,6 +477,23 @@ impl Daemon {
         });
     }
 
+    /// Tells whoever waits for a job that it will not come.
+    fn dropped(&mut self, job: &Job) {
+        // It may have begun, and given way to another.
+        let summary = self.done.remove(&job.id);
+        self.voice.say(&Told::Finished {
+            job: job.id,
+            exit: Exit::Paused.code(),
+            summary: None,
+            found: Vec::new(),
+            error: Some(match summary {
+                Some(_) => "the job was taken back before its end; what was stored stays".into(),
+                None => "the job was taken back before it began".into(),
+            }),
+            hint: None,
+        });
+    }
+
     /// What a job did in all its runs.
     fn add_up(&mut self, job: u64, last: Option<Summary>) -> Option<Summary> {
         match (self.done.remove(&job), last) {
@@ -463,13 +513,17 @@ impl Daemon {
     /// day is not worth a line every time.
     fn log_end(&mut self, ended: &RunEnded) {
         let trouble = self.state.trouble().map(|trouble| (trouble.since, trouble.runs));
+        if let End::Failed {
+            failing: Failing::Config,
+            why,
+        } = &ended.outcome.end
+        {
+            self.failure = Some(DaemonError::WrongWorkspace { why: why.clone() });
+        }
         match (&ended.outcome.end, trouble) {
-            (End::Failed { failing, why }, None) => {
+            (End::Failed { why, .. }, None) => {
                 let hint = ended.hint.as_ref().map(|hint| format!(" ({hint})"));
                 tracing::error!("A run failed: {why}{}", hint.unwrap_or_default());
-                if *failing == Failing::Config {
-                    self.failure = Some(DaemonError::WrongWorkspace { why: why.clone() });
-                }
             }
             (End::Failed { why, .. }, Some((since, runs))) => {
                 let since = crate::human::moment(since);

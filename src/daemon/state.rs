@@ -77,6 +77,8 @@ pub enum Effect {
     Yielded(Job),
     /// Tell that a job ended.
     Finished(Job),
+    /// Tell that a job was taken back before it began.
+    Dropped(Job),
     /// Answer a person.
     Answer(u64, Answer),
     /// Remember beyond this process whether the schedule rests.
@@ -101,8 +103,6 @@ pub enum Answer {
     },
     /// It is so.
     Done,
-    /// There is nothing to stop.
-    NothingToStop,
     /// The daemon is ending.
     Ending,
 }
@@ -215,6 +215,11 @@ impl State {
                 self.timetable = timetable;
                 self.due_at = due_at(&self.timetable, self.looked);
                 self.trouble = None;
+                // The budget may be larger now. The engine knows; if it still binds, the next run says so and asks nothing.
+                self.quiet.take_if(|quiet| quiet.why == "budget");
+                if let (None, Some((at, _))) = (self.quiet, &mut self.go_on) {
+                    *at = (*at).min(now);
+                }
                 effects.push(Effect::Reschedule);
             }
             Event::NewKey => {
@@ -269,6 +274,13 @@ impl State {
     /// What keeps runs from succeeding.
     pub fn trouble(&self) -> Option<&Trouble> {
         self.trouble.as_ref()
+    }
+
+    /// Whether runs fail since the key is refused: another one may be there by now.
+    pub fn key_is_refused(&self) -> bool {
+        self.trouble
+            .as_ref()
+            .is_some_and(|trouble| trouble.failing == Failing::Key)
     }
 
     /// The timetable.
@@ -360,25 +372,21 @@ impl State {
                 }
             }
             Request::StopSweeps => {
-                self.queue.retain(|job| !matches!(job.work, Work::Resync { .. }));
-                match &self.running {
-                    Some(running) if running.job.work.can_yield() => {
-                        self.let_end(LetEnd::Forget, effects);
-                        Answer::Done
-                    }
-                    Some(_) => Answer::NothingToStop,
-                    None => {
-                        effects.push(Effect::ForgetSweeps);
-                        Answer::Done
-                    }
+                let taken_back = self.queue.extract_if(.., |job| matches!(job.work, Work::Resync { .. }));
+                effects.extend(taken_back.map(Effect::Dropped));
+                // A verification and a push touch no sweep: one that was interrupted is forgotten beside them.
+                if !self.let_end(LetEnd::Forget, effects) {
+                    effects.push(Effect::ForgetSweeps);
                 }
+                Answer::Done
             }
             Request::Pause => {
                 if self.paused_since.is_none() {
                     self.paused_since = Some(now);
                     effects.push(Effect::Remember(self.paused_since));
                 }
-                self.queue.retain(|job| job.trigger == Trigger::Manual);
+                let taken_back = self.queue.extract_if(.., |job| job.trigger == Trigger::Schedule);
+                effects.extend(taken_back.map(Effect::Dropped));
                 if self
                     .running
                     .as_ref()
@@ -465,9 +473,14 @@ impl State {
             }
             End::Failed { failing, why } => {
                 self.failed(failing, why, now);
+                let again = job.trigger == Trigger::Schedule && self.paused_since.is_none() && !self.stopping;
+                let work = job.work.clone();
                 effects.push(Effect::Finished(job));
                 if failing == Failing::Config {
                     self.exit(effects);
+                } else if again {
+                    // Tried again when the wait is over, not only when the schedule comes round: that may be a week.
+                    self.enter(work, Trigger::Schedule, effects);
                 }
             }
         }

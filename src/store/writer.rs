@@ -167,7 +167,8 @@ impl Store {
         answered.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// Ends a run: leaves the WAL empty, as far as those who read allow. Says whether they did.
+    /// Ends a run: leaves the WAL empty, as far as those who read allow, and gives back the memory that only runs need.
+    /// Says whether the readers did allow it.
     ///
     /// # Errors
     /// If SQLite refuses; the mirror is whole all the same.
@@ -179,6 +180,11 @@ impl Store {
             } else {
                 wal::empty(&writer.conn)
             };
+            // Between two runs a daemon waits for minutes or hours: what it keeps cached nobody asks for.
+            writer.conn.flush_prepared_statement_cache();
+            if let Err(error) = writer.conn.execute_batch("PRAGMA shrink_memory") {
+                tracing::debug!(%error, "SQLite kept its memory: {error}");
+            }
             let _ = answer.send(emptied);
         });
         self.queue.send(work).await.map_err(|_| StoreError::Closed)?;

@@ -1,0 +1,195 @@
+//! What takes days: a service that is down, a key that is refused, an empty budget, a clock that is moved.
+
+use crm_mirror::model::{Instant, Object, Resource};
+use crm_mirror::sandbox::{Fault, Rule, generate};
+use serde_json::{Value, json};
+
+use crate::inside::Inside;
+use crate::support::noon;
+
+const DAY: u64 = 86_400;
+const EVERY_FIVE_MINUTES: (&str, &str) = ("SYNC__SCHEDULE", "0 */5 * * * *");
+
+#[test]
+fn a_service_that_is_down_for_a_day_is_not_hammered_and_recovery_needs_no_help() {
+    let inside = Inside::start(generate(3, 40, 4, noon()), &[EVERY_FIVE_MINUTES]);
+    inside.settle();
+    inside.mirror.assert_exact(&inside.crm);
+    inside.crm.sandbox.faults().add(Rule::new(Fault::Reset).forever());
+    inside.crm.sandbox.clear_log();
+    let down_since = inside.now();
+    // A person tries too, and need not wait for the answer.
+    assert_eq!(inside.job("/sync")["exit"], 69);
+    while inside.now().since(down_since).as_secs() < DAY {
+        inside.pass(900);
+    }
+    let (runs, requests) = (inside.runs("failed"), inside.crm.sandbox.log().len());
+    assert!((15..=40).contains(&runs), "{runs} runs");
+    assert!(requests <= 40 * 10, "{requests} requests");
+    println!("a day without the service: {runs} runs, {requests} requests");
+    // The mirror is read as ever, and it tells since when and why.
+    assert_eq!(inside.mirror.count("contacts"), 40);
+    let status = inside.status();
+    let (told, trouble) = (&status["trouble"], &status["daemon"]["trouble"]);
+    assert_eq!((&told["runs"], &trouble["runs"]), (&json!(runs), &json!(runs)));
+    let since: Instant = trouble["since"].as_str().unwrap().parse().unwrap();
+    assert!(since.since(down_since).as_secs() < 600, "{since}");
+    for why in [&told["error"], &trouble["why"]] {
+        assert!(why.as_str().unwrap().contains("could not reach the service"), "{why}");
+    }
+
+    inside.crm.sandbox.faults().clear();
+    inside.crm.sandbox.with_world(|world| {
+        let ids = world.ids(Resource::Contacts);
+        world.edit(Object::Contact, &ids[1], &json!({ "name": "Meanwhile" }));
+    });
+    let mut waited = 0;
+    while inside.status()["trouble"] != Value::Null {
+        inside.pass(300);
+        waited += 300;
+        assert!(waited <= 3_900, "an hour is the longest wait");
+    }
+    inside.mirror.assert_exact(&inside.crm);
+    assert_eq!(inside.status()["daemon"]["trouble"], Value::Null);
+}
+
+#[test]
+fn a_run_that_failed_is_tried_again_before_the_schedule_comes_round() {
+    // At the first start, changes are due at once; then not before the next year.
+    let world = generate(4, 20, 2, noon());
+    let inside = Inside::start(world, &[("SYNC__SCHEDULE", "0 0 0 1 1 *")]);
+    inside.settle();
+    inside.crm.sandbox.faults().add(Rule::new(Fault::Status(400)));
+    inside.crm.clock.set("2027-01-01T00:00:01Z".parse().unwrap());
+    inside.settle();
+    assert_eq!(inside.status()["daemon"]["trouble"]["runs"], 1);
+    let done = inside.runs("done");
+    inside.pass(59);
+    assert_eq!(inside.runs("done"), done);
+    inside.pass(1);
+    assert_eq!((inside.runs("done"), inside.runs("failed")), (done + 1, 1));
+    assert_eq!(inside.status()["daemon"]["trouble"], Value::Null);
+}
+
+#[test]
+fn a_refused_key_is_tried_a_few_times_a_day() {
+    let inside = Inside::start(generate(5, 20, 2, noon()), &[EVERY_FIVE_MINUTES]);
+    inside.settle();
+    inside.crm.sandbox.revoke_key(&inside.crm.key);
+    inside.crm.sandbox.clear_log();
+    for _ in 0..DAY / 900 {
+        inside.pass(900);
+    }
+    let requests = inside.crm.sandbox.log().len();
+    assert_eq!(requests as i64, inside.runs("failed"), "one request a run");
+    // Every jump of the clock shortens the wait to an hour; without them it grows to six.
+    assert!((5..=26).contains(&requests), "{requests} requests");
+    assert!(
+        inside.status()["daemon"]["trouble"]["why"]
+            .as_str()
+            .unwrap()
+            .contains("401")
+    );
+}
+
+#[test]
+fn an_empty_budget_is_waited_for_and_what_is_left_goes_on_at_its_end() {
+    let inside = Inside::start(
+        generate(6, 90, 4, noon()),
+        &[
+            ("SYNC__SCHEDULE", "0 0 * * * *"),
+            ("BUDGET__LIMIT", "40"),
+            ("BUDGET__WINDOW", "1h"),
+        ],
+    );
+    inside.settle();
+    assert_eq!(inside.crm.charged(), 40);
+    let quiet = inside.status()["daemon"]["quiet"].clone();
+    assert_eq!(quiet, json!({"why": "budget", "until": "2026-03-04T13:00:00.000000Z"}));
+    // What is asked by hand waits too, and is told until when.
+    let waits = inside.post("/sync", &json!({})).with(202).json();
+    assert_eq!(
+        waits["waits_until"].as_str().unwrap().parse::<Instant>().unwrap(),
+        noon().plus(std::time::Duration::from_secs(3600))
+    );
+    for _ in 0..5 {
+        inside.pass(600);
+    }
+    assert_eq!(inside.crm.charged(), 40, "nothing is asked");
+    for window in 2..=4 {
+        inside.pass(600);
+        inside.settle();
+        assert!(inside.crm.charged() <= 40 * window, "{} RU", inside.crm.charged());
+        for _ in 0..5 {
+            inside.pass(600);
+        }
+    }
+    assert_eq!(inside.status()["daemon"]["quiet"], Value::Null);
+    inside.mirror.assert_exact(&inside.crm);
+    assert_eq!(inside.status()["ru"]["total"], json!(inside.crm.charged()));
+}
+
+#[test]
+fn a_long_hold_binds_everybody_and_ends_by_itself() {
+    let inside = Inside::start(generate(7, 60, 4, noon()), &[]);
+    let held = Fault::TooMany {
+        body: Some(3_600),
+        header: None,
+    };
+    inside.crm.sandbox.faults().add(Rule::new(held).records().after(30));
+    let ended = inside.job("/sync");
+    assert_eq!(
+        (&ended["exit"], &ended["summary"]["pause"]["reason"]),
+        (&json!(75), &json!("hold"))
+    );
+    let refused_at = inside.now();
+    for path in ["/sync", "/resync", "/verify"] {
+        let waits = inside.post(path, &json!({})).with(202).json();
+        assert!(waits["waits_until"].is_string(), "{path}: {waits}");
+    }
+    let asked = inside.crm.sandbox.log().len();
+    for _ in 0..5 {
+        inside.pass(600);
+    }
+    assert_eq!(inside.crm.sandbox.log().len(), asked, "nothing is asked");
+    inside.pass(700);
+    inside.settle();
+    let log = inside.crm.sandbox.log();
+    let over = refused_at.plus(std::time::Duration::from_secs(3_590));
+    assert!(log.entries()[asked..].iter().all(|entry| entry.at >= over));
+    inside.mirror.assert_exact(&inside.crm);
+}
+
+#[test]
+fn a_clock_that_jumps_a_day_ahead_and_back_stops_neither_schedule_nor_budget() {
+    let inside = Inside::start(
+        generate(8, 30, 3, noon()),
+        &[EVERY_FIVE_MINUTES, ("BUDGET__LIMIT", "1000")],
+    );
+    inside.settle();
+    let runs = |inside: &Inside| inside.mirror.count("sync_runs");
+    assert_eq!(runs(&inside), 1);
+    inside.pass(DAY);
+    assert_eq!(runs(&inside), 2, "ticks that were missed are one run");
+    let back = inside.now().minus(std::time::Duration::from_secs(DAY));
+    inside.crm.clock.set(back);
+    inside.settle();
+    let before = runs(&inside);
+    for _ in 0..3 {
+        inside.pass(300);
+    }
+    assert_eq!(runs(&inside), before + 3, "the schedule goes on");
+    let ru = inside.status()["ru"].clone();
+    assert_eq!(
+        ru["total"],
+        json!(inside.crm.charged()),
+        "every request is in the ledger"
+    );
+    let refills: Instant = ru["refills_at"].as_str().unwrap().parse().unwrap();
+    assert!(
+        refills > inside.now() && refills.since(inside.now()).as_secs() <= DAY,
+        "{refills}"
+    );
+    assert!(ru["used"].as_u64().unwrap() <= 1_000);
+    inside.mirror.assert_exact(&inside.crm);
+}

@@ -1,0 +1,123 @@
+//! The daemon in this process, with a clock that is set by hand: days pass while the test looks on.
+//!
+//! Its loop looks at the clock when something happens; a word on the socket that changes nothing makes it look now.
+
+use std::path::PathBuf;
+
+use crm_mirror::config::{Environment, Sources};
+use crm_mirror::daemon;
+use crm_mirror::model::Clock;
+use crm_mirror::sandbox::World;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use crate::socket::{self, Events, Reply};
+use crate::support::{Crm, Mirror};
+
+pub struct Inside {
+    pub crm: Crm,
+    pub mirror: Mirror,
+    pub socket: PathBuf,
+    daemon: Option<Runtime>,
+    // Apart from the daemon's: a service that stands still must not hold the daemon up.
+    _service: Runtime,
+}
+
+impl Inside {
+    /// A daemon without a schedule but for these settings, which has begun and waits.
+    pub fn start(world: World, settings: &[(&str, &str)]) -> Inside {
+        let (service, runtime) = (Runtime::new().unwrap(), Runtime::new().unwrap());
+        let crm = service.block_on(Crm::serve(world));
+        let mirror = Mirror::empty();
+        let socket = mirror.dir.path().join("control.sock");
+        let path = |path: &std::path::Path| path.display().to_string();
+        let mut all = vec![
+            ("CRM_MIRROR_API__BASE_URL".to_string(), crm.base_url().to_string()),
+            ("CRM_MIRROR_API__KEY".into(), crm.key.clone()),
+            ("CRM_MIRROR_DATABASE__PATH".into(), path(&mirror.path)),
+            ("CRM_MIRROR_DAEMON__SOCKET".into(), path(&socket)),
+            ("CRM_MIRROR_SYNC__SCHEDULE".into(), "off".into()),
+            ("CRM_MIRROR_SYNC__AUDIT_SCHEDULE".into(), "off".into()),
+            ("CRM_MIRROR_SYNC__SWEEP_SCHEDULE".into(), "off".into()),
+            ("CRM_MIRROR_SYNC__JITTER".into(), "0s".into()),
+            ("CRM_MIRROR_BUDGET__LIMIT".into(), "1000000000".into()),
+        ];
+        all.extend(
+            settings
+                .iter()
+                .map(|(name, text)| (format!("CRM_MIRROR_{name}"), text.to_string())),
+        );
+        let sources = Sources {
+            file: None,
+            default_file: "/nowhere".into(),
+            environment: all.into_iter().collect::<Environment>(),
+            flags: Vec::new(),
+        };
+        let clock = std::sync::Arc::new(crm.clock.clone());
+        runtime.spawn(async move { daemon::run(sources, clock).await.unwrap() });
+        let inside = Inside {
+            crm,
+            mirror,
+            socket,
+            daemon: Some(runtime),
+            _service: service,
+        };
+        socket::until("the daemon answers", || inside.socket.exists().then_some(()));
+        inside
+    }
+
+    pub fn post(&self, path: &str, body: &Value) -> Reply {
+        socket::ask(&self.socket, "POST", path, body.to_string().as_bytes())
+    }
+
+    pub fn status(&self) -> Value {
+        socket::ask(&self.socket, "GET", "/status", b"").with(200).json()
+    }
+
+    pub fn events(&self) -> Events {
+        Events::listen(&self.socket, "*/*")
+    }
+
+    /// Asks for a job and waits for its end; gives that.
+    pub fn job(&self, path: &str) -> Value {
+        let mut events = self.events();
+        let job = self.post(path, &json!({})).with(202).json()["job"].clone();
+        events.finished(&job).0
+    }
+
+    /// Lets the daemon look at the clock.
+    pub fn nudge(&self) {
+        self.post("/resume", &json!({})).with(200);
+    }
+
+    /// Lets the daemon look at the clock, and waits until what began has ended.
+    pub fn settle(&self) {
+        self.nudge();
+        socket::until("the run under way", || {
+            self.status()["daemon"]["running"].is_null().then_some(())
+        });
+    }
+
+    /// Lets time pass, and whatever it brings come to its end.
+    pub fn pass(&self, seconds: u64) {
+        self.crm.wait(seconds);
+        self.settle();
+    }
+
+    pub fn now(&self) -> crm_mirror::model::Instant {
+        self.crm.clock.now()
+    }
+
+    /// Runs in the mirror's book with this outcome.
+    pub fn runs(&self, outcome: &str) -> i64 {
+        self.mirror.count(&format!("sync_runs WHERE outcome = '{outcome}'"))
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.daemon.take() {
+            runtime.shutdown_timeout(std::time::Duration::from_secs(5));
+        }
+    }
+}

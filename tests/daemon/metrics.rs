@@ -1,0 +1,115 @@
+//! `GET /metrics`: every line is understood, and every number is the one that `status` tells.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use crate::scene::Scene;
+
+const README: &str = include_str!("../../README.md");
+
+/// The samples by name and labels. Panics at a line that Prometheus would not take.
+fn samples(page: &str) -> (BTreeMap<String, f64>, BTreeSet<String>) {
+    let mut kinds = BTreeMap::new();
+    let mut samples = BTreeMap::new();
+    for line in page.lines() {
+        if let Some(rest) = line.strip_prefix("# ") {
+            let [word, name, rest] = rest.splitn(3, ' ').collect::<Vec<_>>()[..] else {
+                panic!("{line}")
+            };
+            match word {
+                "HELP" => assert!(rest.ends_with('.'), "{line}"),
+                "TYPE" => {
+                    assert!(["gauge", "counter"].contains(&rest), "{line}");
+                    assert_eq!(kinds.insert(name.to_string(), rest), None, "{line}");
+                    assert_eq!(rest == "counter", name.ends_with("_total"), "{line}");
+                }
+                _ => panic!("{line}"),
+            }
+            continue;
+        }
+        let (name, value) = line.rsplit_once(' ').unwrap();
+        let family = name.split('{').next().unwrap();
+        assert!(kinds.contains_key(family), "{line} comes before its TYPE");
+        if let Some(labels) = name.strip_prefix(family).filter(|labels| !labels.is_empty()) {
+            let labels = labels.strip_prefix('{').unwrap().strip_suffix('}').unwrap();
+            for label in labels.split(',') {
+                let (key, value) = label.split_once('=').unwrap();
+                assert!(key.chars().all(|c| c.is_ascii_lowercase()), "{line}");
+                assert!(
+                    value.len() > 2 && value.starts_with('"') && value.ends_with('"'),
+                    "{line}"
+                );
+            }
+        }
+        let value: f64 = value.parse().unwrap();
+        assert!(value.is_finite());
+        assert_eq!(samples.insert(name.to_string(), value), None, "{line} twice");
+    }
+    (samples, kinds.into_keys().collect())
+}
+
+fn seconds(at: &Value) -> f64 {
+    let at: crm_mirror::model::Instant = at.as_str().unwrap().parse().unwrap();
+    at.as_micros() as f64 / 1e6
+}
+
+#[test]
+fn every_number_is_that_of_status() {
+    let scene = Scene::with(70, 5);
+    let daemon = scene.start();
+    daemon.sync();
+    daemon.job("/verify", &json!({}));
+    let reply = daemon.get("/metrics").with(200);
+    assert!(
+        reply.head.contains("content-type: text/plain; version=0.0.4"),
+        "{}",
+        reply.head
+    );
+    let (samples, families) = samples(&reply.body);
+    let status = daemon.status();
+    for object in status["objects"].as_array().unwrap() {
+        let of = |name: &str| {
+            samples
+                .get(&format!("crm_mirror_{name}{{object={}}}", object["object"]))
+                .copied()
+        };
+        assert_eq!(of("rows"), object["rows"].as_f64());
+        assert_eq!(of("details_pending"), object["details_pending"].as_f64());
+        let at = |value: &Value| value.is_string().then(|| seconds(value));
+        assert_eq!(of("changes_as_of_timestamp_seconds"), at(&object["changes_as_of"]));
+        assert_eq!(of("complete_as_of_timestamp_seconds"), at(&object["complete_as_of"]));
+    }
+    let ru = &status["ru"];
+    for (name, value) in [
+        ("ru_used", ru["used"].as_f64().unwrap()),
+        ("ru_left", ru["left"].as_f64().unwrap()),
+        ("ru_limit", ru["limit"].as_f64().unwrap()),
+        ("ru_spent_total", ru["total"].as_f64().unwrap()),
+        ("ru_refills_timestamp_seconds", seconds(&ru["refills_at"])),
+        ("hold_until_timestamp_seconds", 0.0),
+        ("file_bytes", status["bytes"].as_f64().unwrap()),
+        ("wal_bytes", status["wal_bytes"].as_f64().unwrap()),
+        ("last_success_timestamp_seconds", seconds(&status["last_success"])),
+        ("failing_runs", 0.0),
+        ("start_timestamp_seconds", seconds(&status["daemon"]["since"])),
+        ("paused", 0.0),
+        ("jobs_total{work=\"sync\",exit=\"0\"}", 1.0),
+        ("jobs_total{work=\"verify\",exit=\"0\"}", 1.0),
+    ] {
+        assert_eq!(samples.get(&format!("crm_mirror_{name}")), Some(&value), "{name}");
+    }
+    assert_eq!(samples["crm_mirror_rows{object=\"contacts\"}"], 70.0);
+    for family in &families {
+        assert!(README.contains(&format!("`{family}`")), "{family} is not in the README");
+    }
+    let documented: BTreeSet<String> = README
+        .split('`')
+        .filter(|word| word.starts_with("crm_mirror_"))
+        .map(String::from)
+        .collect();
+    assert_eq!(documented, families, "the README names what is there");
+    daemon.post("/pause", &json!({})).with(200);
+    assert!(daemon.get("/metrics").body.contains("\ncrm_mirror_paused 1\n"));
+    daemon.stop();
+}

@@ -1,0 +1,102 @@
+//! The documented shape of `status`: the same from the socket and from the command line, with a daemon and without one.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::scene::{Scene, verb};
+use crate::socket;
+
+fn keys(value: &Value) -> BTreeSet<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+fn words(text: &str) -> BTreeSet<&str> {
+    text.split_whitespace().collect()
+}
+
+#[test]
+fn the_document_is_the_same_from_everywhere() {
+    let scene = Scene::with(60, 4).set("CRM_MIRROR_SYNC__SCHEDULE", "0 0 0 1 1 *");
+    let daemon = scene.start();
+    // The first copy is due at once.
+    socket::until("the first copy", || {
+        let status = daemon.status();
+        (status["last_success"].is_string() && status["daemon"]["running"].is_null()).then_some(())
+    });
+    let mut from_socket = daemon.status();
+    let mut from_verb = verb(&scene, "status --json").done().json();
+    assert!(from_socket["database"].as_str().unwrap().starts_with('/'));
+    for standing in [&mut from_socket, &mut from_verb] {
+        let path = standing["database"].take();
+        assert!(path.as_str().unwrap().ends_with("mirror.db"), "{path}");
+    }
+    assert_eq!(from_socket, from_verb);
+    assert_eq!(
+        keys(&from_verb),
+        words(
+            "base_url bytes daemon database hold_until last_success missing_scopes objects oddities ru runs trouble \
+             wal_bytes"
+        )
+    );
+    assert_eq!(
+        keys(&from_verb["daemon"]),
+        words("next paused_since pid quiet running since time_zone trouble version waiting")
+    );
+    let next = from_verb["daemon"]["next"].as_array().unwrap();
+    let kinds: Vec<&str> = next.iter().map(|next| next["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["changes", "audit", "sweep"]);
+    assert_eq!(next[1], json!({"kind": "audit", "at": null}));
+    assert!(from_verb["last_success"].as_str().unwrap().ends_with('Z'));
+    let text = verb(&scene, "status").done().out;
+    let process = format!("daemon   process {}, since ", daemon.child.id());
+    assert!(text.contains(&process) && text.contains(": waiting\n"), "{text}");
+    assert!(text.contains("\nnext     changes in "), "{text}");
+    daemon.stop();
+
+    let mut alone = verb(&scene, "status --json").done().json();
+    assert_eq!(alone["daemon"], Value::Null);
+    alone["daemon"] = from_verb["daemon"].take();
+    alone["database"] = Value::Null;
+    // The file was closed in between, which empties its WAL.
+    for of in ["bytes", "wal_bytes"] {
+        alone[of] = Value::Null;
+        from_verb[of] = Value::Null;
+    }
+    alone["daemon"] = Value::Null;
+    assert_eq!(alone, from_verb);
+    assert!(!verb(&scene, "status").done().out.contains("daemon "));
+}
+
+#[test]
+fn a_job_under_way_and_those_that_wait_are_named() {
+    let scene = Scene::with(300, 4);
+    let (reached, at_gate) = std::sync::mpsc::channel();
+    let (open, opened) = std::sync::mpsc::channel::<()>();
+    let mut first = true;
+    scene.service.sandbox.before_request(move |_, asked| {
+        if std::mem::take(&mut first) || asked.param("cursor").is_some() {
+            let _ = reached.send(());
+            let _ = opened.recv();
+        }
+    });
+    let daemon = scene.start();
+    daemon.post("/sync", &json!({})).with(202);
+    daemon.post("/verify", &json!({})).with(202);
+    at_gate.recv().unwrap();
+    let told = daemon.status()["daemon"].take();
+    assert_eq!(keys(&told["running"]), words("job since trigger work"));
+    assert_eq!(
+        (&told["running"]["job"], &told["running"]["work"]),
+        (&json!(1), &json!("sync"))
+    );
+    assert_eq!(
+        told["waiting"],
+        json!([{"job": 2, "work": "verify", "trigger": "manual", "since": null}])
+    );
+    let text = verb(&scene, "status").done().out;
+    assert!(text.contains(": sync under way, begun "), "{text}");
+    drop(open);
+    scene.service.sandbox.clear_hook();
+    daemon.stop();
+}
