@@ -167,8 +167,7 @@ impl Store {
         answered.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// Ends a run: leaves the WAL empty, as far as those who read allow, and gives back the memory that only runs need.
-    /// Says whether the readers did allow it.
+    /// Ends a run: leaves the WAL empty, as far as those who read allow. Says whether they did.
     ///
     /// # Errors
     /// If SQLite refuses; the mirror is whole all the same.
@@ -180,11 +179,6 @@ impl Store {
             } else {
                 wal::empty(&writer.conn)
             };
-            // Between two runs a daemon waits for minutes or hours: what it keeps cached nobody asks for.
-            writer.conn.flush_prepared_statement_cache();
-            if let Err(error) = writer.conn.execute_batch("PRAGMA shrink_memory") {
-                tracing::debug!(%error, "SQLite kept its memory: {error}");
-            }
             let _ = answer.send(emptied);
         });
         self.queue.send(work).await.map_err(|_| StoreError::Closed)?;
