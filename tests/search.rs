@@ -209,8 +209,20 @@ async fn a_vacuum_by_a_person_does_no_harm() {
 /// Takes a mirror back to the schema before search: what an older program would have left.
 fn make_old(mirror: &Mirror) {
     let conn = rusqlite::Connection::open(&mirror.path).unwrap();
+    let mut triggers = conn
+        .prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger'")
+        .unwrap();
+    let triggers: Vec<String> = triggers
+        .query_map([], |row| row.get(0))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    for trigger in triggers {
+        conn.execute_batch(&format!("DROP TRIGGER \"{trigger}\"")).unwrap();
+    }
     conn.execute_batch(
-        "DROP TABLE contact_search; DROP TABLE company_search; DROP TABLE search_documents; DROP VIEW select_labels;
+        "DROP VIEW pending_edits; DROP TABLE outbox_events; DROP TABLE outbox;
+         DROP TABLE contact_search; DROP TABLE company_search; DROP TABLE search_documents; DROP VIEW select_labels;
          DROP INDEX custom_field_definitions_by_column;
          DROP INDEX contacts_by_owner; DROP INDEX contacts_by_email;
          DELETE FROM state WHERE name = 'derived' OR name LIKE 'searched:%';
