@@ -226,12 +226,13 @@ pub fn failing(conn: &Connection) -> Result<Option<Failing>, StoreError> {
     .doing(DOING)
 }
 
-/// The newest entry of the trail of edits, and whether any after `last` says that an edit was queued.
+/// The newest entry of the trail of edits, and whether any after `last` is of an edit that waits to be sent.
 ///
 /// # Errors
 /// If SQLite refuses.
 pub fn edits_after(conn: &Connection, last: i64) -> Result<(i64, bool), StoreError> {
-    let sql = "SELECT coalesce(max(id), ?1), coalesce(max(to_state = 'queued'), 0) FROM outbox_events WHERE id > ?1";
+    let sql = "SELECT coalesce(max(e.id), ?1), coalesce(max(e.to_state = 'queued' AND o.state = 'queued'), 0)
+               FROM outbox_events AS e JOIN outbox AS o ON o.id = e.outbox_id WHERE e.id > ?1";
     conn.prepare_cached(sql)
         .and_then(|mut stmt| stmt.query_row([last], |row| Ok((row.get(0)?, row.get(1)?))))
         .doing(DOING)

@@ -11,6 +11,7 @@ mod support;
 
 mod control;
 mod days;
+mod edits;
 mod inside;
 mod metrics;
 mod quiet;
