@@ -1,5 +1,5 @@
-//! Edits in any history: made with SQL, while others change the same records, through lost answers, refusals, races,
-//! kills and forgotten keys. Each is carried out once, or ends in a state that says why not; nobody's change of the same
+//! Edits in any history: made with SQL and from the shell, while others change the same records, through lost answers,
+//! refusals, races, kills and forgotten keys. Each is carried out once, or ends in a state that says why not; nobody's change of the same
 //! field is overwritten unseen; and two undisturbed runs make the mirror equal the service.
 //!
 //! Every value is used once, so the log of the service says which edit an update carried, and whose value it replaced.
@@ -13,8 +13,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crm_mirror::model::{DataType, Instant, Object, Ru};
+use crm_mirror::model::{DataType, Instant, Object, RecordId, Ru};
+use crm_mirror::outbox::typed::Given;
+use crm_mirror::outbox::{EditRequest, QueueError, Source, queue};
 use crm_mirror::sandbox::{Asked, Entry, Fault, NewField, Route, Rule, World};
+use crm_mirror::store::write_beside;
 use crm_mirror::sync::Plan;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -220,20 +223,28 @@ struct Ours {
     saw: BTreeMap<String, Value>,
 }
 
-/// Changes a record in SQL, as a person would. The record may be gone.
+/// Changes a record as a person would, in SQL or from the shell in turn. The record may be gone.
 fn edit(mirror: &Mirror, ours: &mut BTreeMap<i64, Ours>, r: u8, mask: u8) {
     let (object, id) = record(r);
     let conn = rusqlite::Connection::open(&mirror.path).unwrap();
     let next = ours.keys().max().map_or(1, |n| n + 1);
-    let sets: Vec<String> = chosen(object, mask)
-        .map(|(_, (column, wire, _))| format!("{column} = '{}'", value(wire, true, next as u32)))
+    let changes: Vec<(String, String)> = chosen(object, mask)
+        .map(|(_, (column, wire, _))| (column.to_string(), value(wire, true, next as u32)))
         .collect();
-    let sql = format!(
-        "UPDATE {} SET {} WHERE id = '{id}'",
-        object.full_view(),
-        sets.join(", ")
-    );
-    conn.execute_batch(&sql).unwrap();
+    if next % 2 == 0 {
+        in_shell(mirror, object, &id, changes);
+    } else {
+        let sets: Vec<String> = changes
+            .iter()
+            .map(|(column, value)| format!("{column} = '{value}'"))
+            .collect();
+        let sql = format!(
+            "UPDATE {} SET {} WHERE id = '{id}'",
+            object.full_view(),
+            sets.join(", ")
+        );
+        conn.execute_batch(&sql).unwrap();
+    }
     let made = conn.query_row("SELECT fields FROM outbox WHERE id = ?1", [next], |row| {
         row.get::<_, String>(0)
     });
@@ -251,6 +262,23 @@ fn edit(mirror: &Mirror, ours: &mut BTreeMap<i64, Ours>, r: u8, mask: u8) {
             saw: saw.collect(),
         },
     );
+}
+
+/// What `crm-mirror edit` does.
+fn in_shell(mirror: &Mirror, object: Object, id: &str, changes: Vec<(String, String)>) {
+    let request = EditRequest {
+        object,
+        record: RecordId::from(id),
+        changes: changes
+            .into_iter()
+            .map(|(column, value)| (column, Given::Text(value)))
+            .collect(),
+        if_match: None,
+    };
+    let queued = write_beside(&mirror.path, |batch| {
+        queue(batch.connection(), &request, Source::Edit, Instant::system_now())
+    });
+    assert!(matches!(queued, Ok(_) | Err(QueueError::NoRecord { .. })), "{queued:?}");
 }
 
 /// The members of a record or a body, custom ones beside the others.
