@@ -24,7 +24,7 @@ const fn standard(object: Object) -> &'static str {
 }
 
 /// How many custom fields of each object have an index where nobody says otherwise: the first ones by creation.
-pub const MOST_INDEXED: u32 = 8;
+pub const MOST_INDEXED: u32 = 4;
 
 /// The state entry that says how many custom fields of each object are to have one.
 const MOST: &str = "custom_indexes";

@@ -212,19 +212,12 @@ fn make(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// The size of a page of a new file, in bytes. A record's row takes a part of a kilobyte, and a first copy reads all rows
-/// once for each index that it builds: pages of 8 KiB take a tenth off its processor time. A file keeps the size that it
-/// was made with.
-const PAGE: u32 = 8192;
-
 /// SQLite's cache of pages while pages of records are written, in KiB: ids come in no order, so their index is read and
 /// written all over.
 pub(super) const CACHE_KIB: i32 = 8192;
 
 fn settings(conn: &Connection) -> rusqlite::Result<()> {
     conn.busy_timeout(wal::BUSY)?;
-    // Before the file has anything in it.
-    conn.pragma_update(None, "page_size", PAGE)?;
     // WAL: readers are never blocked. NORMAL: a kill loses nothing; a power cut may lose the last pages, never the
     // file, and the next run reads them again.
     conn.pragma_update(None, "journal_mode", "wal")?;
@@ -234,8 +227,7 @@ fn settings(conn: &Connection) -> rusqlite::Result<()> {
     conn.pragma_update(None, "journal_size_limit", wal::STEP.cast_signed())?;
     // Up to 16 MiB of WAL: ids come in no order, so a first copy writes the same pages of their index again and again,
     // and each checkpoint waits for the disk.
-    let page: u32 = conn.pragma_query_value(None, "page_size", |row| row.get(0))?;
-    conn.pragma_update(None, "wal_autocheckpoint", (16 << 20) / page.max(512))?;
+    conn.pragma_update(None, "wal_autocheckpoint", 4096)?;
     // A misspelt column must be an error, never a text.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DDL, false)?;
