@@ -46,15 +46,26 @@ impl Batch<'_> {
             return Ok(());
         }
         self.derive(object)?;
-        self.set_state(&entry(object), &true)
+        self.set_state(&entry(object), &true)?;
+        self.fit_cache()
     }
 
     /// Makes what follows from rows and definitions where an older program, or one that was killed, has not.
     pub(super) fn catch_up(&mut self) -> Result<(), StoreError> {
-        if self.state::<u32>(DERIVED)? == Some(migrate::KNOWN) {
-            return Ok(());
+        if self.state::<u32>(DERIVED)? != Some(migrate::KNOWN) {
+            self.relayout()?;
         }
-        self.relayout()
+        self.fit_cache()
+    }
+
+    /// Sets SQLite's cache to what is still to be written.
+    fn fit_cache(&self) -> Result<(), StoreError> {
+        for object in Object::ALL {
+            if self.phase(object)? == Phase::FirstCopy {
+                return self.cache(open::CACHE_KIB);
+            }
+        }
+        self.cache(open::CACHE_KEPT_KIB)
     }
 
     /// Notes that all of it is made, for this program's schema.
@@ -71,7 +82,7 @@ impl Batch<'_> {
         self.rebuild_multi_values(object)?;
         self.bring_search_in_step(object)?;
         self.bring_indexes_in_step(object)?;
-        self.cache(open::CACHE_KIB)
+        self.fit_cache()
     }
 
     fn cache(&self, kib: i32) -> Result<(), StoreError> {

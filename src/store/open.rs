@@ -216,6 +216,10 @@ fn make(path: &Path) -> Result<(), StoreError> {
 /// written all over.
 pub(super) const CACHE_KIB: i32 = 8192;
 
+/// The same where everything was copied before: what is written from then on is little, and a daemon at rest would keep
+/// the whole cache in memory for years.
+pub(super) const CACHE_KEPT_KIB: i32 = 2048;
+
 fn settings(conn: &Connection) -> rusqlite::Result<()> {
     conn.busy_timeout(wal::BUSY)?;
     // WAL: readers are never blocked. NORMAL: a kill loses nothing; a power cut may lose the last pages, never the
