@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::api::meter::Refused;
 use crate::api::{ApiError, Fate};
-use crate::store::StoreError;
+use crate::store::{RunOutcome, StoreError};
 use crate::sync::SyncError;
 
 /// How the program ended.
@@ -57,6 +57,16 @@ impl Exit {
     pub fn of_code(code: u8) -> Exit {
         let known = Exit::TABLE.into_iter().find(|(exit, _)| exit.code() == code);
         known.map_or(Exit::Internal, |(exit, _)| exit)
+    }
+
+    /// The end that a run's outcome means.
+    pub const fn of_outcome(outcome: RunOutcome) -> Exit {
+        match outcome {
+            RunOutcome::Done => Exit::Done,
+            RunOutcome::Refused => Exit::Outage,
+            RunOutcome::Paused => Exit::Paused,
+            RunOutcome::Failed => Exit::Internal,
+        }
     }
 
     /// The end that a failure of the service means, where nothing went on after it.

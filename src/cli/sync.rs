@@ -261,15 +261,10 @@ fn ending(summary: &Summary) -> Exit {
             super::human::count(outage.of),
         ));
     }
-    match summary.outcome {
-        RunOutcome::Done => Exit::Done,
-        RunOutcome::Refused => Exit::Outage,
-        RunOutcome::Paused => {
-            output::note(&summary.pause_sentence());
-            Exit::Paused
-        }
-        RunOutcome::Failed => Exit::Internal,
+    if summary.outcome == RunOutcome::Paused {
+        output::note(&summary.pause_sentence());
     }
+    Exit::of_outcome(summary.outcome)
 }
 
 #[cfg(test)]

@@ -509,8 +509,8 @@ impl Daemon {
         }
     }
 
-    /// Logs what a failure changes: that runs began to fail, and that they succeed again. A service that is down for a
-    /// day is not worth a line every time.
+    /// Logs that a run failed, since when runs fail, and that they succeed again. The waits grow, so a service that is
+    /// down for a day is some thirty lines.
     fn log_end(&mut self, ended: &RunEnded) {
         let trouble = self.state.trouble().map(|trouble| (trouble.since, trouble.runs));
         if let End::Failed {

@@ -13,7 +13,7 @@ use crate::api::Fate;
 use crate::config::{Config, Sources};
 use crate::exit::Exit;
 use crate::model::{Clock, Instant, Object, Resource};
-use crate::store::{RunOutcome, Store, open, report};
+use crate::store::{Store, open, report};
 use crate::sync::engine::chain;
 use crate::sync::observe::Observer;
 use crate::sync::state::{Fresh, Sweep};
@@ -143,12 +143,7 @@ impl Workshop {
             match result {
                 Ok((report, found)) => {
                     let end = report.pause.map_or(End::Done, End::Paused);
-                    let exit = match report.outcome {
-                        RunOutcome::Done => Exit::Done,
-                        RunOutcome::Refused => Exit::Outage,
-                        RunOutcome::Paused => Exit::Paused,
-                        RunOutcome::Failed => Exit::Internal,
-                    };
+                    let exit = Exit::of_outcome(report.outcome);
                     let ran = Ran {
                         report,
                         ledger,
@@ -244,21 +239,19 @@ impl Before {
             under_way |= sweep.is_some();
         }
         let changes = begun("sync")?.filter(|_| !under_way);
+        // A mirror that was never audited owes one for every tick since it was whole, however often the daemon begins.
+        let audited = begun("verify")?.or(swept);
         // A clock that was set back must not keep anything from being due.
         let at = |kind: Kind| match kind {
             Kind::Changes => changes.unwrap_or(Instant::EPOCH),
-            Kind::Audit => begun_or(begun("verify").ok().flatten(), now),
-            Kind::Sweep => begun_or(swept, now),
+            Kind::Audit => audited.unwrap_or(now),
+            Kind::Sweep => swept.unwrap_or(now),
         };
         Ok(Before {
             looked: Kind::ALL.map(|kind| at(kind).min(now)),
             paused_since: report::state(&conn, PAUSED)?,
         })
     }
-}
-
-fn begun_or(begun: Option<Instant>, now: Instant) -> Instant {
-    begun.unwrap_or(now)
 }
 
 type Carried = Result<(Report, Vec<(Object, Findings)>), SyncError>;
@@ -314,5 +307,47 @@ fn failing(error: &SyncError) -> Failing {
         SyncError::NoScope { .. } => Failing::Key,
         other if other.fate() == Some(Fate::StopAll) => Failing::Key,
         _ => Failing::Passing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_came_due_while_nothing_ran_is_due_and_a_first_copy_is_a_sweep() {
+        let at = |text: &str| -> Instant { text.parse().unwrap() };
+        let (copied, synced, now) = (
+            at("2026-03-01T00:00:00Z"),
+            at("2026-03-02T00:00:00Z"),
+            at("2026-03-04T00:00:00Z"),
+        );
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mirror.db");
+        Store::open(&path).unwrap().close().await;
+        let empty = Before::read(&path, now).unwrap();
+        assert_eq!(
+            empty.looked,
+            [Instant::EPOCH, now, now],
+            "changes at once, the rest by its schedule"
+        );
+
+        let store = Store::open(&path).unwrap();
+        store
+            .write(move |batch| {
+                let fresh = Fresh {
+                    began: copied,
+                    finished: copied,
+                };
+                batch.set_state(&Fresh::sweep(Object::Contact), &fresh)?;
+                batch.begin_run("sync", "manual", synced)
+            })
+            .await
+            .unwrap();
+        store.close().await;
+        // An audit is owed since the copy, however often the daemon has begun since.
+        assert_eq!(Before::read(&path, now).unwrap().looked, [synced, copied, copied]);
+        let set_back = Before::read(&path, at("2026-02-01T00:00:00Z")).unwrap();
+        assert_eq!(set_back.looked, [at("2026-02-01T00:00:00Z"); 3]);
     }
 }
