@@ -19,18 +19,18 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::net::UnixListener;
-use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use super::edit_request;
+use super::event::{Answer, Request};
 use super::job::Work;
 use super::message::Message;
 use super::metrics;
 use super::page::history::{self, History};
-use super::state::{Answer, Request};
-use super::told::{DaemonStatus, Told};
-use super::voice::Voice;
+use super::reply::{answer, problem, with_type};
+use super::told::DaemonStatus;
+use super::voice::{self, Voice};
 use crate::config::Config;
 use crate::model::{Clock, Resource};
 use crate::outbox::QueueError;
@@ -376,7 +376,7 @@ async fn events(State(control): State<Control>, headers: HeaderMap) -> Response 
         let line = tokio::select! {
             // What was told before the end is still heard: how a job ended is among it.
             biased;
-            line = next(&mut told) => line?,
+            line = voice::next(&mut told) => line?,
             _ = ends.wait_for(|ends| *ends) => return None,
         };
         Some((line, (told, ends)))
@@ -399,14 +399,6 @@ async fn events(State(control): State<Control>, headers: HeaderMap) -> Response 
         .headers_mut()
         .insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
-}
-
-pub(super) async fn next(told: &mut broadcast::Receiver<Arc<str>>) -> Option<Arc<str>> {
-    match told.recv().await {
-        Ok(line) => Some(line),
-        Err(RecvError::Lagged(lines)) => serde_json::to_string(&Told::Missed { lines }).ok().map(Arc::from),
-        Err(RecvError::Closed) => None,
-    }
 }
 
 /// A body as it came, or why it was not taken.
@@ -433,31 +425,4 @@ fn read<T: DeserializeOwned + Default>(body: &Sent) -> Result<T, Box<Response>> 
             Some("it is a JSON object, or nothing"),
         ))
     })
-}
-
-pub(super) fn answer(status: StatusCode, value: &impl Serialize) -> Response {
-    match serde_json::to_vec(value) {
-        Ok(mut body) => {
-            body.push(b'\n');
-            let mut response = with_type("application/json", Body::from(body));
-            *response.status_mut() = status;
-            response
-        }
-        Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string(), None),
-    }
-}
-
-pub(super) fn problem(status: StatusCode, error: &str, hint: Option<&str>) -> Response {
-    let body = format!("{}\n", json!({"error": error, "hint": hint}));
-    let mut response = with_type("application/json", Body::from(body));
-    *response.status_mut() = status;
-    response
-}
-
-pub(super) fn with_type(kind: &'static str, body: Body) -> Response {
-    let mut response = Response::new(body);
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    response
 }

@@ -3,8 +3,8 @@
 use tokio::sync::oneshot;
 
 use super::error::DaemonError;
+use super::event::{Answer, Request};
 use super::job::{End, Failing, Outcome};
-use super::state::{Answer, Request};
 use super::told::DaemonStatus;
 use crate::exit::Exit;
 use crate::model::Object;

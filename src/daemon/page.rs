@@ -29,9 +29,11 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use self::door::{Door, Refused};
-use super::control::{self, Control, answer, problem, with_type};
+use super::control::{self, Control};
 use super::error::DaemonError;
+use super::reply::{answer, problem, with_type};
 use super::told::Told;
+use super::voice;
 
 /// What the page is made of: path, type and content.
 const PARTS: [(&str, &str, &str); 7] = [
@@ -207,7 +209,7 @@ impl Shown {
                 tokio::select! {
                     // What was said before the end is told before it.
                     biased;
-                    line = control::next(&mut told) => framed(&line?),
+                    line = voice::next(&mut told) => framed(&line?),
                     () = tokio::time::sleep(SILENCE) => ":\n\n".to_string(),
                     _ = ends.wait_for(|ends| *ends) => return None,
                 }

@@ -9,26 +9,26 @@ use std::sync::Arc;
 use std::time::{Duration, Instant as Monotonic};
 
 use futures_util::FutureExt as _;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::control::{self, Control, Server};
+use super::endings::Endings;
 use super::error::DaemonError;
+use super::event::{Answer, Effect, Event};
 use super::job::{End, Failing, Job};
 use super::message::{Message, RunEnded};
 use super::page::Page;
 use super::schedule::Scheduler;
+use super::signals::Signals;
 use super::socket::Socket;
-use super::state::{Answer, Effect, Event, State};
+use super::state::State;
 use super::told::Told;
 use super::voice::Voice;
 use super::workshop::{Before, Workshop};
 use super::{describe, edits, notify};
 use crate::config::{Config, Sources};
-use crate::exit::Exit;
 use crate::model::{Clock, Instant};
-use crate::sync::Summary;
 use crate::sync::engine::chain;
 
 /// The longest between two looks at the clock.
@@ -72,32 +72,6 @@ async fn with_workshop(
     }
 }
 
-/// What asks the daemon to end or to read its configuration again.
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
-}
-
-impl Signals {
-    fn listen() -> std::io::Result<Signals> {
-        Ok(Signals {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
-        })
-    }
-
-    /// Waits for one, and says whether it is to end.
-    async fn ends(&mut self) -> bool {
-        tokio::select! {
-            _ = self.interrupt.recv() => true,
-            _ = self.terminate.recv() => true,
-            _ = self.hangup.recv() => false,
-        }
-    }
-}
-
 struct Daemon {
     state: State,
     clock: Arc<dyn Clock>,
@@ -115,8 +89,7 @@ struct Daemon {
     waiting: HashMap<u64, oneshot::Sender<Answer>>,
     next_reply: u64,
     running: Option<JoinHandle<()>>,
-    done: HashMap<u64, Summary>,
-    ended: Option<RunEnded>,
+    endings: Endings,
     status: String,
     last_look: (Instant, Monotonic),
     failure: Option<DaemonError>,
@@ -151,6 +124,7 @@ impl Daemon {
             since: now,
             part,
             clock,
+            endings: Endings::new(voice.clone()),
             voice,
             scheduler,
             outbox,
@@ -162,8 +136,6 @@ impl Daemon {
             waiting: HashMap::new(),
             next_reply: 0,
             running: None,
-            done: HashMap::new(),
-            ended: None,
             status: String::new(),
             last_look: (now, Monotonic::now()),
             failure: None,
@@ -297,7 +269,7 @@ impl Daemon {
                 self.running = None;
                 let event = Event::Ended(ended.outcome.clone());
                 self.log_end(&ended);
-                self.ended = Some(*ended);
+                self.endings.take(*ended);
                 Some(event)
             }
         }
@@ -350,16 +322,16 @@ impl Daemon {
                             let ended = RunEnded::could_not_begin(&error);
                             self.log_end(&ended);
                             let event = Event::Ended(ended.outcome.clone());
-                            self.ended = Some(ended);
+                            self.endings.take(ended);
                             effects.extend(self.state.on(event, self.clock.now()));
                         }
                     },
                     Effect::LetEnd => workshop.purse().stop(),
                     Effect::ForgetSweeps => workshop.forget_sweeps().await,
                     Effect::Queued(job) => self.voice.say(&Told::queued(&job)),
-                    Effect::Yielded(job) => self.yielded(&job),
-                    Effect::Finished(job) => self.finished(&job),
-                    Effect::Dropped(job) => self.dropped(&job),
+                    Effect::Yielded(job) => self.endings.yielded(&job),
+                    Effect::Finished(job) => self.endings.finished(&job),
+                    Effect::Dropped(job) => self.endings.dropped(&job),
                     Effect::Answer(reply, answer) => self.answer(reply, answer),
                     Effect::Remember(since) => {
                         self.voice
@@ -452,53 +424,6 @@ impl Daemon {
             (true, None) => self.edits = Some(edits::Watch::start(config.database.clone(), self.outbox.clone())),
             (false, Some(watch)) => watch.end().await,
             (_, watch) => self.edits = watch,
-        }
-    }
-
-    fn yielded(&mut self, job: &Job) {
-        let summary = self.ended.take().and_then(|ended| ended.summary);
-        if let Some(summary) = self.add_up(job.id, summary) {
-            self.done.insert(job.id, summary);
-        }
-        self.voice.say(&Told::Yielded { job: job.id });
-    }
-
-    fn finished(&mut self, job: &Job) {
-        let Some(ended) = self.ended.take() else { return };
-        let summary = self.add_up(job.id, ended.summary);
-        self.voice.count(job.work.word(), ended.exit);
-        self.voice.say(&Told::Finished {
-            job: job.id,
-            exit: ended.exit,
-            summary: summary.map(Box::new),
-            found: ended.found,
-            error: ended.error,
-            hint: ended.hint,
-        });
-    }
-
-    /// Tells whoever waits for a job that it will not come.
-    fn dropped(&mut self, job: &Job) {
-        // It may have begun, and given way to another.
-        let summary = self.done.remove(&job.id);
-        self.voice.say(&Told::Finished {
-            job: job.id,
-            exit: Exit::Paused.code(),
-            summary: None,
-            found: Vec::new(),
-            error: Some(match summary {
-                Some(_) => "the job was taken back before its end; what was stored stays".into(),
-                None => "the job was taken back before it began".into(),
-            }),
-            hint: None,
-        });
-    }
-
-    /// What a job did in all its runs.
-    fn add_up(&mut self, job: u64, last: Option<Summary>) -> Option<Summary> {
-        match (self.done.remove(&job), last) {
-            (Some(earlier), Some(last)) => Some(last.after(&earlier)),
-            (earlier, last) => last.or(earlier),
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
 
 use super::told::Told;
 use crate::model::Resource;
@@ -117,5 +118,14 @@ impl Observer for Voice {
 
     fn wants_totals(&self) -> bool {
         self.lines.receiver_count() > 0
+    }
+}
+
+/// The next line; where the listener was too slow, one that says so. `None` once nobody speaks any more.
+pub async fn next(told: &mut broadcast::Receiver<Arc<str>>) -> Option<Arc<str>> {
+    match told.recv().await {
+        Ok(line) => Some(line),
+        Err(RecvError::Lagged(lines)) => serde_json::to_string(&Told::Missed { lines }).ok().map(Arc::from),
+        Err(RecvError::Closed) => None,
     }
 }

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::check;
 use super::rebase::{self, Standing, Verdict};
@@ -187,19 +187,15 @@ pub fn body<'a>(
     values: impl Iterator<Item = (&'a str, &'a Value)>,
     editable: &BTreeMap<String, Editable>,
 ) -> Result<String, String> {
-    let (mut body, mut custom) = (Map::new(), Map::new());
-    for (column, value) in values {
-        let field = editable
-            .get(column)
-            .ok_or_else(|| format!("`{column}` cannot be edited: no writable field has this column now"))?;
-        let wire = check::field(field, value).map_err(|refusal| refusal.to_string())?;
-        let members = if field.key().is_some() { &mut custom } else { &mut body };
-        members.insert(field.wire().into(), wire);
-    }
-    if !custom.is_empty() {
-        body.insert("customFields".into(), custom.into());
-    }
-    check::body(object, &body).map_err(|refusal| refusal.to_string())?;
+    let fields: Vec<(&Editable, &Value)> = values
+        .map(|(column, value)| {
+            let field = editable.get(column);
+            let field =
+                field.ok_or_else(|| format!("`{column}` cannot be edited: no writable field has this column now"))?;
+            Ok((field, value))
+        })
+        .collect::<Result<_, String>>()?;
+    let body = check::request(object, fields).map_err(|refusal| refusal.to_string())?;
     Ok(Value::from(body).to_string())
 }
 
