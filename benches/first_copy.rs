@@ -75,21 +75,9 @@ struct Wanted {
 impl Wanted {
     fn read(words: &[&str]) -> Outcome<Wanted> {
         let mut wanted = if words.contains(&"--bench") {
-            Wanted {
-                rows: 100_000,
-                rounds: 5,
-                memory_rows: [10_000, 200_000],
-                slice_rows: 40_000,
-                only: None,
-            }
+            Wanted { rows: 100_000, rounds: 5, memory_rows: [10_000, 200_000], slice_rows: 40_000, only: None }
         } else {
-            Wanted {
-                rows: 2_000,
-                rounds: 1,
-                memory_rows: [200, 2_000],
-                slice_rows: 2_000,
-                only: None,
-            }
+            Wanted { rows: 2_000, rounds: 1, memory_rows: [200, 2_000], slice_rows: 2_000, only: None }
         };
         let mut words = words.iter().filter(|word| **word != "--bench");
         while let Some(word) = words.next() {
@@ -144,10 +132,7 @@ fn first_copies(wanted: &Wanted, service: &Service, dir: &Path) -> Outcome<Copie
     for round in 0..wanted.rounds.max(1) {
         let dir = dir.join(format!("round{round}"));
         std::fs::create_dir(&dir)?;
-        let files = Copies {
-            straight: dir.join("straight.db"),
-            mirror: dir.join("mirror.db"),
-        };
+        let files = Copies { straight: dir.join("straight.db"), mirror: dir.join("mirror.db") };
         // Each side is first in every other round.
         for side in [round % 2, (round + 1) % 2] {
             if side == 0 {
@@ -161,39 +146,22 @@ fn first_copies(wanted: &Wanted, service: &Service, dir: &Path) -> Outcome<Copie
         }
         copies = Ok(files);
     }
-    println!(
-        "First copy of {} contacts' lists, {} rounds",
-        wanted.rows,
-        straight.len()
-    );
+    println!("First copy of {} contacts' lists, {} rounds", wanted.rows, straight.len());
     show("straight-line program", &straight);
     show("crm-mirror", &mirror);
-    let lists = median(
-        mirror
-            .iter()
-            .zip(&straight)
-            .map(|(this, that)| this.lists_seconds / that.seconds),
-    );
-    verdict(
-        "rows of the first copy / straight line",
-        lists,
-        lists <= MOST_FIRST_COPY,
-        || format!("at most {MOST_FIRST_COPY}, before the search index and the secondary indexes are built"),
-    );
+    let lists = median(mirror.iter().zip(&straight).map(|(this, that)| this.lists_seconds / that.seconds));
+    verdict("rows of the first copy / straight line", lists, lists <= MOST_FIRST_COPY, || {
+        format!("at most {MOST_FIRST_COPY}, before the search index and the secondary indexes are built")
+    });
     let ratio = paired(&mirror, &straight);
-    verdict(
-        "whole first copy / straight line",
-        ratio,
-        ratio <= MOST_FIRST_COPY,
-        || format!("at most {MOST_FIRST_COPY}, with everything built"),
-    );
+    verdict("whole first copy / straight line", ratio, ratio <= MOST_FIRST_COPY, || {
+        format!("at most {MOST_FIRST_COPY}, with everything built")
+    });
     if wanted.wants("resync") {
         println!("\nResync of an unchanged mirror, one walk");
         show("crm-mirror", &again);
         let ratio = paired(&again, &mirror);
-        verdict("resync / first copy", ratio, ratio <= MOST_RESYNC, || {
-            "at most a third".into()
-        });
+        verdict("resync / first copy", ratio, ratio <= MOST_RESYNC, || "at most a third".into());
     }
     copies
 }
@@ -214,9 +182,7 @@ fn changes(wanted: &Wanted, service: &Service, copies: &Copies) -> Outcome<()> {
     show("straight-line program", &straight);
     show("crm-mirror", &mirror);
     let ratio = paired(&mirror, &straight);
-    verdict("changes / straight line", ratio, ratio <= MOST_CHANGES, || {
-        format!("at most {MOST_CHANGES}")
-    });
+    verdict("changes / straight line", ratio, ratio <= MOST_CHANGES, || format!("at most {MOST_CHANGES}"));
     Ok(())
 }
 
@@ -230,9 +196,7 @@ fn memory(wanted: &Wanted, dir: &Path) -> Outcome<()> {
         peaks.push(run.peak_mib());
     }
     let most = peaks.iter().copied().fold(0.0, f64::max);
-    verdict("most memory, MiB", most, most < MOST_MIB, || {
-        format!("less than {MOST_MIB}")
-    });
+    verdict("most memory, MiB", most, most < MOST_MIB, || format!("less than {MOST_MIB}"));
     Ok(())
 }
 
@@ -243,20 +207,13 @@ fn slices(wanted: &Wanted, dir: &Path) -> Outcome<()> {
     service.set_latency(LATENCY_MS)?;
     let one = child::run("resync", &service, &file, &["1"])?;
     let four = child::run("resync", &service, &file, &["4"])?;
-    println!(
-        "\nResync of {} contacts where every answer takes {LATENCY_MS} ms",
-        wanted.slice_rows
-    );
+    println!("\nResync of {} contacts where every answer takes {LATENCY_MS} ms", wanted.slice_rows);
     show("one walker", &[one]);
     show("four walkers", &[four]);
     let ratio = one.seconds / four.seconds;
-    verdict("one walker / four", ratio, ratio >= LEAST_SLICES, || {
-        format!("at least {LEAST_SLICES}")
-    });
+    verdict("one walker / four", ratio, ratio >= LEAST_SLICES, || format!("at least {LEAST_SLICES}"));
     let more = four.ru as f64 / one.ru as f64 - 1.0;
-    verdict("more RU, %", more * 100.0, more <= MOST_SLICES_RU, || {
-        format!("at most {}", MOST_SLICES_RU * 100.0)
-    });
+    verdict("more RU, %", more * 100.0, more <= MOST_SLICES_RU, || format!("at most {}", MOST_SLICES_RU * 100.0));
     Ok(())
 }
 

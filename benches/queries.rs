@@ -95,11 +95,7 @@ fn make(path: &Path, rows: usize) -> Outcome<()> {
 }
 
 fn list(world: &World, resource: Resource) -> String {
-    let items: Vec<String> = world
-        .ids(resource)
-        .iter()
-        .filter_map(|id| world.list_text(resource, id))
-        .collect();
+    let items: Vec<String> = world.ids(resource).iter().filter_map(|id| world.list_text(resource, id)).collect();
     format!("{{\"data\":[{}],\"nextCursor\":null}}", items.join(","))
 }
 
@@ -107,11 +103,7 @@ fn list(world: &World, resource: Resource) -> String {
 async fn seed(path: &Path, world: &World) -> Outcome<()> {
     let store = Store::open(path)?;
     let asked_at: Instant = BASE.parse()?;
-    let fields = decode::page(
-        Resource::CustomFields,
-        list(world, Resource::CustomFields).as_bytes(),
-        &store.layout(),
-    )?;
+    let fields = decode::page(Resource::CustomFields, list(world, Resource::CustomFields).as_bytes(), &store.layout())?;
     let of_contacts: Vec<_> = world
         .definitions()
         .iter()
@@ -129,9 +121,7 @@ async fn seed(path: &Path, world: &World) -> Outcome<()> {
     let page = decode::page(Resource::Contacts, list(world, Resource::Contacts).as_bytes(), &layout)?;
     let mut details = Vec::new();
     for id in world.ids(Resource::Contacts) {
-        let text = world
-            .detail_text(Object::Contact, &id)
-            .ok_or("a contact without detail")?;
+        let text = world.detail_text(Object::Contact, &id).ok_or("a contact without detail")?;
         let body = format!("{{\"data\":{text}}}");
         details.push(decode::detail(Resource::Contacts, body.as_bytes(), &layout)?);
     }
@@ -194,9 +184,7 @@ fn multiply(path: &Path, times: usize, rows: usize) -> Outcome<()> {
         "INSERT INTO contact_details ({detail_names}) SELECT {detail_values} FROM seed_details
          ORDER BY rowid LIMIT ?2"
     );
-    let seeds: usize = conn
-        .query_row("SELECT count(*) FROM seeds", [], |row| row.get::<_, i64>(0))?
-        .try_into()?;
+    let seeds: usize = conn.query_row("SELECT count(*) FROM seeds", [], |row| row.get::<_, i64>(0))?.try_into()?;
     for copy in 1..times {
         let most = seeds.min(rows - copy * seeds) as i64;
         conn.execute(&contacts, (copy as i64, most))?;
@@ -258,9 +246,8 @@ struct Question {
 fn questions(conn: &Connection) -> Outcome<Vec<Question>> {
     let one = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, String>(0));
     let middle = "FROM contacts LIMIT 1 OFFSET (SELECT count(*) / 2 FROM contacts)";
-    let reference = one(&format!(
-        "SELECT {FIELD} FROM contacts WHERE {FIELD} IS NOT NULL ORDER BY rowid DESC LIMIT 1"
-    ))?;
+    let reference =
+        one(&format!("SELECT {FIELD} FROM contacts WHERE {FIELD} IS NOT NULL ORDER BY rowid DESC LIMIT 1"))?;
     let page = one(&format!("SELECT updated_at {middle}"))?;
     let id = one("SELECT record_id FROM changes ORDER BY seq DESC LIMIT 1")?;
     let both = |what, ask: &dyn Fn(&str, &str) -> String| Question {
@@ -271,10 +258,7 @@ fn questions(conn: &Connection) -> Outcome<Vec<Question>> {
     let quoted = |text: &str| text.replace('\'', "''");
     let mut questions = vec![
         both("a custom field, limit 20", &|contacts, _| {
-            format!(
-                "SELECT * FROM {contacts} WHERE {FIELD} = '{}' LIMIT 20",
-                quoted(&reference)
-            )
+            format!("SELECT * FROM {contacts} WHERE {FIELD} = '{}' LIMIT 20", quoted(&reference))
         }),
         both("a page of 100 by updated_at", &|contacts, _| {
             format!(
@@ -282,9 +266,7 @@ fn questions(conn: &Connection) -> Outcome<Vec<Question>> {
                  ORDER BY updated_at, id LIMIT 100"
             )
         }),
-        both("one record by id", &|contacts, _| {
-            format!("SELECT * FROM {contacts} WHERE id = '{}'", quoted(&id))
-        }),
+        both("one record by id", &|contacts, _| format!("SELECT * FROM {contacts} WHERE id = '{}'", quoted(&id))),
         both("the history of one record", &|_, changes| {
             format!(
                 "SELECT * FROM {changes} WHERE object_type = 'contact' AND record_id = '{}' ORDER BY seq",
@@ -292,11 +274,8 @@ fn questions(conn: &Connection) -> Outcome<Vec<Question>> {
             )
         }),
     ];
-    let searched: i64 = conn.query_row(
-        "SELECT count(*) FROM sqlite_schema WHERE name = 'contact_search'",
-        [],
-        |row| row.get(0),
-    )?;
+    let searched: i64 =
+        conn.query_row("SELECT count(*) FROM sqlite_schema WHERE name = 'contact_search'", [], |row| row.get(0))?;
     if searched > 0 {
         let name = one("SELECT lower(last_name) FROM contacts WHERE last_name IS NOT NULL ORDER BY rowid LIMIT 1")?;
         let letters: String = name.chars().take(2).collect();
@@ -304,12 +283,7 @@ fn questions(conn: &Connection) -> Outcome<Vec<Question>> {
             ("a name, limit 20", name, "", ""),
             ("two letters, limit 20", letters, "*", ""),
             ("a word of the notes, limit 20", "budget".to_string(), "", ""),
-            (
-                "a word of the notes, best 20",
-                "budget".to_string(),
-                "",
-                " ORDER BY rank",
-            ),
+            ("a word of the notes, best 20", "budget".to_string(), "", " ORDER BY rank"),
         ] {
             let like =
                 ["name", "email", "company", "position", "notes"].map(|c| format!("{c} LIKE '%{}%'", quoted(&word)));

@@ -149,11 +149,7 @@ mod tests {
             (ApiError::Redirected { status: 301 }, 78),
         ] {
             assert_eq!(Exit::of_api(&error).code(), code, "{error}");
-            let run = SyncError::Api {
-                doing: "list",
-                resource: Resource::Contacts,
-                source: error,
-            };
+            let run = SyncError::Api { doing: "list", resource: Resource::Contacts, source: error };
             assert_eq!(Exit::of_sync(&run).code(), code, "{run}");
         }
     }
@@ -165,50 +161,14 @@ mod tests {
         let sqlite = || rusqlite::Error::InvalidQuery;
         let json = || serde_json::from_str::<u8>("x").unwrap_err();
         for (error, code) in [
-            (
-                StoreError::Open {
-                    path: path(),
-                    source: sqlite(),
-                },
-                74,
-            ),
-            (
-                StoreError::Io {
-                    path: path(),
-                    source: io(),
-                },
-                74,
-            ),
-            (
-                StoreError::NotAMirror {
-                    path: path(),
-                    why: "it is a text",
-                },
-                74,
-            ),
+            (StoreError::Open { path: path(), source: sqlite() }, 74),
+            (StoreError::Io { path: path(), source: io() }, 74),
+            (StoreError::NotAMirror { path: path(), why: "it is a text" }, 74),
             (StoreError::Missing { path: path() }, 74),
             (StoreError::NewerSchema { found: 9, known: 1 }, 74),
-            (
-                StoreError::Locked {
-                    path: path(),
-                    pid: Some(7),
-                },
-                74,
-            ),
-            (
-                StoreError::Sqlite {
-                    doing: "commit",
-                    source: sqlite(),
-                },
-                74,
-            ),
-            (
-                StoreError::State {
-                    name: "ledger".into(),
-                    source: json(),
-                },
-                74,
-            ),
+            (StoreError::Locked { path: path(), pid: Some(7) }, 74),
+            (StoreError::Sqlite { doing: "commit", source: sqlite() }, 74),
+            (StoreError::State { name: "ledger".into(), source: json() }, 74),
             (StoreError::StaleLayout, 70),
             (StoreError::Closed, 70),
             (StoreError::Interrupted, 70),
@@ -224,12 +184,7 @@ mod tests {
         for (error, code) in [
             (SyncError::NotAdvancing { resource }, 69),
             (SyncError::OtherWorkspace { asked: 40, met: 0 }, 78),
-            (
-                SyncError::NoScope {
-                    scopes: "contacts:read".into(),
-                },
-                77,
-            ),
+            (SyncError::NoScope { scopes: "contacts:read".into() }, 77),
         ] {
             assert_eq!(Exit::of_sync(&error).code(), code, "{error}");
         }

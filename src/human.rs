@@ -42,11 +42,7 @@ pub fn bytes(bytes: u64) -> String {
 pub fn duration(duration: Duration) -> String {
     let secs = duration.as_secs();
     let two = |large: u64, name: &str, small: u64, small_name: &str| {
-        if small == 0 {
-            format!("{large} {name}")
-        } else {
-            format!("{large} {name} {small} {small_name}")
-        }
+        if small == 0 { format!("{large} {name}") } else { format!("{large} {name} {small} {small_name}") }
     };
     match secs {
         0 if duration.is_zero() => "0 s".into(),
@@ -61,11 +57,7 @@ pub fn duration(duration: Duration) -> String {
 
 /// When something happened or will: `just now`, `4 min ago`, `in 20 s`. Only the largest unit: it goes stale anyway.
 pub fn when(then: Instant, now: Instant) -> String {
-    let (past, distance) = if then <= now {
-        (true, now.since(then))
-    } else {
-        (false, then.since(now))
-    };
+    let (past, distance) = if then <= now { (true, now.since(then)) } else { (false, then.since(now)) };
     let secs = distance.as_secs();
     let rough = match secs {
         0..2 => return if past { "just now".into() } else { "now".into() },
@@ -74,11 +66,7 @@ pub fn when(then: Instant, now: Instant) -> String {
         3600..86400 => format!("{} h", secs / 3600),
         _ => format!("{} d", secs / 86400),
     };
-    if past {
-        format!("{rough} ago")
-    } else {
-        format!("in {rough}")
-    }
+    if past { format!("{rough} ago") } else { format!("in {rough}") }
 }
 
 /// A moment to the second: `2026-01-02 03:04:05 UTC`.

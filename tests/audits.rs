@@ -41,18 +41,10 @@ async fn settled(world: World) -> (Crm, Mirror) {
     (crm, mirror)
 }
 
-const AUDIT: Verify = Verify {
-    resources: Vec::new(),
-    full: false,
-    repair: false,
-    accept_removals: false,
-};
+const AUDIT: Verify = Verify { resources: Vec::new(), full: false, repair: false, accept_removals: false };
 
 fn contacts(verify: &Verify) -> Verify {
-    Verify {
-        resources: vec![Resource::Contacts],
-        ..verify.clone()
-    }
+    Verify { resources: vec![Resource::Contacts], ..verify.clone() }
 }
 
 /// Changes the file behind the program's back.
@@ -67,11 +59,7 @@ fn only(findings: Vec<(Object, Findings)>) -> Findings {
 }
 
 fn found(findings: &Findings) -> Vec<(String, Kind)> {
-    let mut found: Vec<_> = findings
-        .differences
-        .iter()
-        .map(|d| (d.id.to_string(), d.kind))
-        .collect();
+    let mut found: Vec<_> = findings.differences.iter().map(|d| (d.id.to_string(), d.kind)).collect();
     found.sort_by(|a, b| a.0.cmp(&b.0));
     found
 }
@@ -82,10 +70,7 @@ async fn one_removed_record_among_a_hundred_thousand_costs_at_most_sixty_request
     let clean = only(mirror.verify(&crm, &contacts(&AUDIT)).await.1);
     assert!(clean.is_clean());
     let cost = crm.charged();
-    assert!(
-        cost <= 32 + 1,
-        "a clean audit and the changes walk before it: {cost} RU"
-    );
+    assert!(cost <= 32 + 1, "a clean audit and the changes walk before it: {cost} RU");
 
     crm.sandbox.with_world(|world| world.remove(Object::Contact, "c054321"));
     crm.wait(600);
@@ -107,13 +92,7 @@ async fn one_lost_and_one_lingering_are_found_although_the_totals_agree() {
     assert_eq!(mirror.count("contacts"), 4_999);
     assert_eq!(crm.sandbox.world().count(Resource::Contacts), 4_999);
     let findings = only(mirror.verify(&crm, &contacts(&AUDIT)).await.1);
-    assert_eq!(
-        found(&findings),
-        [
-            ("c000700".to_string(), Kind::Lingering),
-            ("c004100".to_string(), Kind::Missing)
-        ]
-    );
+    assert_eq!(found(&findings), [("c000700".to_string(), Kind::Lingering), ("c004100".to_string(), Kind::Missing)]);
     assert_eq!(mirror.count("contacts"), 4_999, "told, not mended");
     mirror.verify(&crm, &contacts(&Verify { repair: true, ..AUDIT })).await;
     mirror.assert_exact_lists(&crm);
@@ -124,19 +103,9 @@ async fn a_stale_row_is_found_by_its_updated_at() {
     let (crm, mirror) = settled(world_of(5_000)).await;
     crm.sandbox.with_world(|world| {
         let early = noon().minus(Duration::from_secs(8_999_000));
-        world.edit_at(
-            Object::Contact,
-            "c003000",
-            &json!({ "name": "Moved back" }),
-            Some(early),
-        );
+        world.edit_at(Object::Contact, "c003000", &json!({ "name": "Moved back" }), Some(early));
     });
-    let findings = only(
-        mirror
-            .verify(&crm, &contacts(&Verify { repair: true, ..AUDIT }))
-            .await
-            .1,
-    );
+    let findings = only(mirror.verify(&crm, &contacts(&Verify { repair: true, ..AUDIT })).await.1);
     assert_eq!(found(&findings), [("c003000".to_string(), Kind::Stale)]);
     mirror.assert_exact_lists(&crm);
 }
@@ -146,24 +115,10 @@ async fn records_without_a_date_are_a_range_of_their_own() {
     let (crm, mirror) = settled(world_of(5_000)).await;
     crm.sandbox.with_world(|world| {
         world.set_updated_at(Object::Contact, "c003000", None);
-        world.create(
-            Object::Contact,
-            &json!({ "id": "dateless", "createdAt": null, "updatedAt": null }),
-        );
+        world.create(Object::Contact, &json!({ "id": "dateless", "createdAt": null, "updatedAt": null }));
     });
-    let findings = only(
-        mirror
-            .verify(&crm, &contacts(&Verify { repair: true, ..AUDIT }))
-            .await
-            .1,
-    );
-    assert_eq!(
-        found(&findings),
-        [
-            ("c003000".to_string(), Kind::Stale),
-            ("dateless".to_string(), Kind::Missing)
-        ]
-    );
+    let findings = only(mirror.verify(&crm, &contacts(&Verify { repair: true, ..AUDIT })).await.1);
+    assert_eq!(found(&findings), [("c003000".to_string(), Kind::Stale), ("dateless".to_string(), Kind::Missing)]);
     mirror.assert_exact_lists(&crm);
 }
 
@@ -175,10 +130,7 @@ async fn a_full_verification_names_every_field_of_every_record_that_differs() {
          WHERE object_type = 'contact' AND status = 'ACTIVE' AND data_type = 'SHORT_TEXT' LIMIT 1",
     );
     let column = column.trim_matches('\'');
-    plant(
-        &mirror,
-        &format!("UPDATE contacts SET {column} = 'wrong' WHERE rowid = 77"),
-    );
+    plant(&mirror, &format!("UPDATE contacts SET {column} = 'wrong' WHERE rowid = 77"));
     plant(&mirror, "UPDATE contacts SET name = 'Nobody' WHERE rowid = 78");
     // One of each in the same range: counts by `createdAt` cannot see it.
     plant(
@@ -190,40 +142,14 @@ async fn a_full_verification_names_every_field_of_every_record_that_differs() {
     let full = contacts(&Verify { full: true, ..AUDIT });
     let findings = only(mirror.verify(&crm, &full).await.1);
     assert_eq!((findings.missing, findings.lingering, findings.stale), (1, 1, 2));
-    let fields: Vec<&str> = findings
-        .differences
-        .iter()
-        .flat_map(|d| d.fields.iter().map(|f| f.column.as_str()))
-        .collect();
-    assert!(
-        fields.contains(&column) && fields.contains(&"name") && fields.len() == 2,
-        "{fields:?}"
-    );
-    let wrong = findings
-        .differences
-        .iter()
-        .flat_map(|d| &d.fields)
-        .find(|f| f.column == column)
-        .unwrap();
+    let fields: Vec<&str> =
+        findings.differences.iter().flat_map(|d| d.fields.iter().map(|f| f.column.as_str())).collect();
+    assert!(fields.contains(&column) && fields.contains(&"name") && fields.len() == 2, "{fields:?}");
+    let wrong = findings.differences.iter().flat_map(|d| &d.fields).find(|f| f.column == column).unwrap();
     assert_eq!(wrong.here, json!("wrong"));
-    assert_eq!(
-        crm.charged(),
-        1 + 10 + 1,
-        "the changes walk, 1 RU per 100, and the ghost's confirmation"
-    );
+    assert_eq!(crm.charged(), 1 + 10 + 1, "the changes walk, 1 RU per 100, and the ghost's confirmation");
 
-    let repaired = only(
-        mirror
-            .verify(
-                &crm,
-                &Verify {
-                    repair: true,
-                    ..full.clone()
-                },
-            )
-            .await
-            .1,
-    );
+    let repaired = only(mirror.verify(&crm, &Verify { repair: true, ..full.clone() }).await.1);
     assert_eq!(repaired.count(), 4);
     mirror.assert_exact_lists(&crm);
     assert!(only(mirror.verify(&crm, &full).await.1).is_clean());
@@ -236,10 +162,7 @@ async fn every_audit_is_evidence_that_is_kept() {
     let kept = "SELECT count(*) || ' ' || sum(count_here = count_there) FROM audits WHERE dimension = 'updated_at'";
     assert_eq!(mirror.one(kept), "'16 16'");
     let evidence = mirror.one("SELECT value FROM state WHERE name = 'evidence:contact'");
-    assert!(
-        evidence.contains("\"by_record\":false") && evidence.contains("\"open\":0"),
-        "{evidence}"
-    );
+    assert!(evidence.contains("\"by_record\":false") && evidence.contains("\"open\":0"), "{evidence}");
 }
 
 #[tokio::test]

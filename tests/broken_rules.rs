@@ -96,11 +96,7 @@ fn slips() -> [(Fault, &'static str); 7] {
 async fn one_slip_during_a_first_copy_costs_a_few_pages_and_no_row() {
     for (fault, oddity) in slips() {
         let (crm, mirror) = crm(24).await;
-        let rule = Rule::new(fault.clone())
-            .on(Resource::Contacts)
-            .lists()
-            .with_cursor()
-            .after(2);
+        let rule = Rule::new(fault.clone()).on(Resource::Contacts).lists().with_cursor().after(2);
         crm.sandbox.faults().add(rule);
         let report = mirror.sync(&crm).await;
         assert_eq!(report.outcome, RunOutcome::Done, "{fault:?}");
@@ -118,11 +114,7 @@ async fn one_slip_during_a_first_copy_costs_a_few_pages_and_no_row() {
 async fn one_slip_during_a_walk_of_changes_is_named_and_loses_no_change() {
     for (fault, oddity) in slips() {
         let (crm, mirror) = edited(24).await;
-        let rule = Rule::new(fault.clone())
-            .on(Resource::Contacts)
-            .lists()
-            .with_cursor()
-            .after(2);
+        let rule = Rule::new(fault.clone()).on(Resource::Contacts).lists().with_cursor().after(2);
         crm.sandbox.faults().add(rule);
         let report = mirror.sync(&crm).await;
         assert_eq!(report.outcome, RunOutcome::Done, "{fault:?}");
@@ -146,9 +138,7 @@ async fn what_goes_on_for_ever_is_given_up_and_nothing_is_lost() {
     ] {
         for plan in [Plan::sync(), Plan::resync()] {
             let (crm, mirror) = edited(24).await;
-            crm.sandbox
-                .faults()
-                .add(Rule::new(fault.clone()).on(Resource::Contacts).lists().forever());
+            crm.sandbox.faults().add(Rule::new(fault.clone()).on(Resource::Contacts).lists().forever());
             let ended = mirror.run(&crm, &plan).await;
             if let Err(error) = &ended {
                 assert!(
@@ -184,26 +174,16 @@ async fn short_lists_that_do_not_advance_are_given_up_too() {
             mirror.sync(&crm).await;
             crm.wait(600);
             crm.sandbox.clear_log();
-            crm.sandbox
-                .faults()
-                .add(Rule::new(fault.clone()).on(resource).forever());
+            crm.sandbox.faults().add(Rule::new(fault.clone()).on(resource).forever());
             let failed = mirror.run(&crm, &plan).await.unwrap_err();
-            assert!(
-                matches!(failed, SyncError::NotAdvancing { .. }),
-                "{fault:?}: {failed:?}"
-            );
+            assert!(matches!(failed, SyncError::NotAdvancing { .. }), "{fault:?}: {failed:?}");
             let asked = crm.sandbox.log().len();
             assert!(asked <= 12, "{fault:?}: {asked} requests");
             assert!(oddities(&mirror).contains(resource.word()), "{fault:?}");
-            assert_eq!(
-                (mirror.count("custom_field_definitions"), mirror.count("team_members")),
-                (13, 12)
-            );
+            assert_eq!((mirror.count("custom_field_definitions"), mirror.count("team_members")), (13, 12));
             // Once is nothing.
             crm.sandbox.faults().clear();
-            crm.sandbox
-                .faults()
-                .add(Rule::new(fault.clone()).on(resource).with_cursor());
+            crm.sandbox.faults().add(Rule::new(fault.clone()).on(resource).with_cursor());
             mirror.run(&crm, &plan).await.unwrap();
             mends(&crm, &mirror).await;
         }
@@ -223,17 +203,10 @@ async fn a_back_fill_that_does_not_advance_is_given_up_and_made_good() {
         });
         crm.wait(6 * 3600);
         crm.sandbox.clear_log();
-        let rule = Rule::new(fault.clone())
-            .on(Resource::Contacts)
-            .lists()
-            .with_cursor()
-            .forever();
+        let rule = Rule::new(fault.clone()).on(Resource::Contacts).lists().with_cursor().forever();
         crm.sandbox.faults().add(rule);
         let failed = mirror.run(&crm, &Plan::sync()).await.unwrap_err();
-        assert!(
-            matches!(failed, SyncError::NotAdvancing { .. }),
-            "{fault:?}: {failed:?}"
-        );
+        assert!(matches!(failed, SyncError::NotAdvancing { .. }), "{fault:?}: {failed:?}");
         assert!(crm.sandbox.log().lists(Resource::Contacts) <= 20, "{fault:?}");
         mends(&crm, &mirror).await;
     }
@@ -250,16 +223,10 @@ async fn a_list_that_is_suddenly_empty_is_an_outage_and_removes_nothing() {
         let report = mirror.resync(&crm).await;
         assert_eq!(report.outcome, RunOutcome::Refused);
         let (object, outage) = report.outages[0];
-        assert_eq!(
-            (object, outage.going, outage.of),
-            (Object::Contact, contacts as u64, contacts as u64)
-        );
+        assert_eq!((object, outage.going, outage.of), (Object::Contact, contacts as u64, contacts as u64));
         assert_eq!(mirror.count("contacts"), contacts as i64);
         assert_eq!(mirror.count("removed_records"), 0);
-        assert_eq!(
-            mirror.one("SELECT outcome FROM sync_runs ORDER BY id DESC"),
-            "'refused'"
-        );
+        assert_eq!(mirror.one("SELECT outcome FROM sync_runs ORDER BY id DESC"), "'refused'");
         // What is to be synced meanwhile goes on, and asks for no sweep by itself.
         crm.wait(600);
         crm.sandbox.clear_log();
@@ -267,8 +234,7 @@ async fn a_list_that_is_suddenly_empty_is_an_outage_and_removes_nothing() {
         assert_eq!(crm.charged(), 2);
         // It is back, and one record with it that changed.
         crm.sandbox.faults().clear();
-        crm.sandbox
-            .with_world(|world| world.edit(Object::Contact, "ct003", &json!({"name": "Later"})));
+        crm.sandbox.with_world(|world| world.edit(Object::Contact, "ct003", &json!({"name": "Later"})));
         crm.wait(600);
         assert_eq!(mirror.sync(&crm).await.outcome, RunOutcome::Done);
         mirror.assert_exact(&crm);
@@ -294,15 +260,8 @@ async fn records_that_are_really_gone_go_when_a_person_says_so() {
     assert_eq!((report.outages[0].1.going, report.outages[0].1.of), (60, 120));
     assert_eq!(mirror.count("contacts"), 120);
     crm.wait(600);
-    assert_eq!(
-        mirror.resync(&crm).await.outcome,
-        RunOutcome::Refused,
-        "and again, as long as nobody says so"
-    );
-    let accepted = Plan {
-        accept_removals: true,
-        ..Plan::resync()
-    };
+    assert_eq!(mirror.resync(&crm).await.outcome, RunOutcome::Refused, "and again, as long as nobody says so");
+    let accepted = Plan { accept_removals: true, ..Plan::resync() };
     crm.wait(600);
     let report = mirror.run(&crm, &accepted).await.unwrap();
     assert_eq!((report.outcome, report.tally.removed), (RunOutcome::Done, 60));
@@ -343,9 +302,7 @@ async fn many_records_are_removed_however_small_the_services_pages_are() {
 #[tokio::test]
 async fn a_detail_that_is_gone_is_a_removal() {
     let (crm, mirror) = edited(6).await;
-    crm.sandbox
-        .faults()
-        .add(Rule::new(Fault::Status(404)).record("ct002").forever());
+    crm.sandbox.faults().add(Rule::new(Fault::Status(404)).record("ct002").forever());
     let report = mirror.sync(&crm).await;
     assert_eq!(report.tally.removed, 1);
     assert_eq!(mirror.one("SELECT group_concat(id) FROM removed_records"), "'ct002'");
@@ -361,19 +318,13 @@ async fn a_detail_that_is_gone_is_a_removal() {
 #[tokio::test]
 async fn a_service_that_has_lost_all_details_has_not_lost_its_records() {
     let (crm, mirror) = edited(60).await;
-    crm.sandbox
-        .faults()
-        .add(Rule::new(Fault::Status(404)).records().forever());
+    crm.sandbox.faults().add(Rule::new(Fault::Status(404)).records().forever());
     crm.sandbox.clear_log();
     let report = mirror.sync(&crm).await;
     assert_eq!(report.tally.removed, 0);
     assert_eq!((mirror.count("contacts"), mirror.count("removed_records")), (60, 0));
     assert_eq!(mirror.count("service_oddities WHERE kind = 'details_not_found'"), 1);
-    assert!(
-        crm.sandbox.log().len() < 120,
-        "and it is not asked for ever: {}",
-        crm.sandbox.log().len()
-    );
+    assert!(crm.sandbox.log().len() < 120, "and it is not asked for ever: {}", crm.sandbox.log().len());
     crm.sandbox.faults().clear();
     crm.wait(600);
     mirror.sync(&crm).await;
@@ -391,22 +342,13 @@ async fn a_detail_that_always_fails_stops_no_other_record() {
         Fault::HugeBody(40_000_000),
     ] {
         let (crm, mirror) = edited(6).await;
-        crm.sandbox
-            .faults()
-            .add(Rule::new(fault.clone()).record("ct002").forever());
+        crm.sandbox.faults().add(Rule::new(fault.clone()).record("ct002").forever());
         let report = mirror.sync(&crm).await;
         assert_eq!(report.outcome, RunOutcome::Done, "{fault:?}");
         assert_eq!((report.tally.details, report.pending_details), (4, 1), "{fault:?}");
         assert_eq!(report.warnings, ["1 details of contacts could not be read in this run"]);
-        assert_eq!(
-            crm.sandbox.log().details(Object::Contact),
-            5,
-            "{fault:?}: tried once a run"
-        );
-        assert_eq!(
-            mirror.one("SELECT name FROM contacts WHERE id = 'ct002'"),
-            "'Edited ct002'"
-        );
+        assert_eq!(crm.sandbox.log().details(Object::Contact), 5, "{fault:?}: tried once a run");
+        assert_eq!(mirror.one("SELECT name FROM contacts WHERE id = 'ct002'"), "'Edited ct002'");
         mends(&crm, &mirror).await;
     }
 }
@@ -414,9 +356,7 @@ async fn a_detail_that_always_fails_stops_no_other_record() {
 #[tokio::test]
 async fn a_service_whose_details_all_fail_is_not_asked_for_each_of_them() {
     let (crm, mirror) = edited(30).await;
-    crm.sandbox
-        .faults()
-        .add(Rule::new(Fault::Status(503)).on(Resource::Contacts).records().forever());
+    crm.sandbox.faults().add(Rule::new(Fault::Status(503)).on(Resource::Contacts).records().forever());
     let failed = mirror.run(&crm, &Plan::sync()).await.unwrap_err();
     assert!(matches!(failed, SyncError::Api { .. }), "{failed:?}");
     assert_eq!(crm.sandbox.log().details(Object::Contact), 3);
@@ -425,24 +365,13 @@ async fn a_service_whose_details_all_fail_is_not_asked_for_each_of_them() {
 
 #[tokio::test]
 async fn a_huge_body_and_a_redirect_end_the_run_and_change_nothing() {
-    for fault in [
-        Fault::HugeBody(40_000_000),
-        Fault::Status(302),
-        Fault::Status(307),
-        Fault::Status(418),
-    ] {
+    for fault in [Fault::HugeBody(40_000_000), Fault::Status(302), Fault::Status(307), Fault::Status(418)] {
         let (crm, mirror) = edited(6).await;
         let before = mirror.one("SELECT group_concat(name) FROM contacts");
-        crm.sandbox
-            .faults()
-            .add(Rule::new(fault.clone()).on(Resource::Contacts).lists().forever());
+        crm.sandbox.faults().add(Rule::new(fault.clone()).on(Resource::Contacts).lists().forever());
         let failed = mirror.run(&crm, &Plan::sync()).await.unwrap_err();
         assert!(matches!(failed, SyncError::Api { .. }), "{fault:?}: {failed:?}");
-        assert_eq!(
-            crm.sandbox.log().lists(Resource::Contacts),
-            1,
-            "{fault:?}: not tried again"
-        );
+        assert_eq!(crm.sandbox.log().lists(Resource::Contacts), 1, "{fault:?}: not tried again");
         assert_eq!(mirror.one("SELECT group_concat(name) FROM contacts"), before);
         mends(&crm, &mirror).await;
     }

@@ -83,11 +83,7 @@ async fn what_failed_requests_count_is_configured_and_an_unreachable_service_cos
         crm.sandbox.faults().add(Rule::new(Fault::Status(503)).times(3));
         let report = mirror.sync(&crm).await;
         let charged = crm.charged();
-        assert_eq!(
-            report.tally.ru.get(),
-            charged + expected,
-            "charge_failed = {charge_failed}"
-        );
+        assert_eq!(report.tally.ru.get(), charged + expected, "charge_failed = {charge_failed}");
         mirror.assert_exact(&crm);
     }
     let mut crm = Crm::serve(generate(34, 5, 2, noon())).await;
@@ -96,10 +92,7 @@ async fn what_failed_requests_count_is_configured_and_an_unreachable_service_cos
     let spent = mirror.ledger_total();
     crm.stop();
     let failed = mirror.run(&crm, &Plan::sync()).await.unwrap_err();
-    assert!(
-        failed.to_string().contains("could not list the changes of contacts"),
-        "{failed}"
-    );
+    assert!(failed.to_string().contains("could not list the changes of contacts"), "{failed}");
     assert_eq!(mirror.ledger_total(), spent, "what was never sent is not counted");
 }
 

@@ -31,10 +31,7 @@ fn edit_all(crm: &Crm, object: Object, count: usize, name: &str) -> Vec<String> 
 fn plain_world(contacts: usize) -> World {
     let mut world = World::new(noon().minus(Duration::from_secs(100_000)));
     for n in 0..contacts {
-        world.create(
-            Object::Contact,
-            &json!({ "id": format!("c{n:05}"), "name": format!("Contact {n}") }),
-        );
+        world.create(Object::Contact, &json!({ "id": format!("c{n:05}"), "name": format!("Contact {n}") }));
     }
     world
 }
@@ -73,10 +70,7 @@ async fn an_idle_run_costs_one_request_an_object_and_reads_no_row() {
     }
     assert_eq!(crm.sandbox.log().len(), 20);
     let grown: i64 = mirror.one("SELECT page_count FROM pragma_page_count").parse().unwrap();
-    assert!(
-        grown - size <= 1,
-        "ten runs' records fit one page: {size} pages became {grown}"
-    );
+    assert!(grown - size <= 1, "ten runs' records fit one page: {size} pages became {grown}");
 }
 
 #[tokio::test]
@@ -91,11 +85,7 @@ async fn changed_records_cost_their_pages_and_their_details_and_nothing_twice() 
     assert_eq!(log.details(Object::Contact), 250);
     for id in ids {
         let path = format!("/contacts/{id}");
-        assert_eq!(
-            log.entries().iter().filter(|entry| entry.asked.path == path).count(),
-            1,
-            "{id}"
-        );
+        assert_eq!(log.entries().iter().filter(|entry| entry.asked.path == path).count(), 1, "{id}");
     }
     assert_eq!(report.tally.ru, log.ru());
     assert_eq!((report.tally.updated, report.tally.details), (250, 250));
@@ -140,9 +130,7 @@ async fn a_refused_cursor_in_the_middle_of_a_tie_loses_no_row() {
             world.set_updated_at(Object::Contact, id, Some(now));
         }
     });
-    crm.sandbox
-        .faults()
-        .add(Rule::new(Fault::RefusedCursor).on(Resource::Contacts).after(1));
+    crm.sandbox.faults().add(Rule::new(Fault::RefusedCursor).on(Resource::Contacts).after(1));
     crm.wait(120);
     mirror.sync(&crm).await;
     mirror.assert_exact(&crm);
@@ -152,10 +140,7 @@ async fn a_refused_cursor_in_the_middle_of_a_tie_loses_no_row() {
         .filter(|entry| entry.asked.param("filter[updatedAt][gte]").is_some())
         .collect();
     assert!(!again.is_empty(), "goes on with gte: the tie is read again");
-    assert_eq!(
-        mirror.one("SELECT times FROM service_oddities WHERE kind = 'refused_cursor'"),
-        "1"
-    );
+    assert_eq!(mirror.one("SELECT times FROM service_oddities WHERE kind = 'refused_cursor'"), "1");
 }
 
 #[tokio::test]
@@ -195,12 +180,7 @@ async fn timestamps_of_other_precision_are_neither_lost_nor_read_for_ever() {
     let ids = crm.sandbox.world().ids(Resource::Contacts);
     crm.sandbox.with_world(|world| {
         // Served with nine digits: the column holds six, `extra` all of them.
-        world.set_raw(
-            Object::Contact,
-            &ids[1],
-            "updatedAt",
-            "\"2026-03-04T11:00:00.123456789Z\"",
-        );
+        world.set_raw(Object::Contact, &ids[1], "updatedAt", "\"2026-03-04T11:00:00.123456789Z\"");
     });
     let mirror = Mirror::empty();
     mirror.sync(&crm).await;
@@ -218,11 +198,7 @@ async fn timestamps_of_other_precision_are_neither_lost_nor_read_for_ever() {
     mirror.sync(&crm).await;
     let log = crm.sandbox.log();
     let asked = pages(&log, Resource::Contacts)[0].asked.clone();
-    assert_eq!(
-        asked.param("filter[updatedAt][gt]"),
-        Some("2026-03-04T11:00:00.123456789Z"),
-        "not one digit is lost"
-    );
+    assert_eq!(asked.param("filter[updatedAt][gt]"), Some("2026-03-04T11:00:00.123456789Z"), "not one digit is lost");
 }
 
 #[tokio::test]
@@ -238,11 +214,7 @@ async fn a_walk_under_constant_churn_ends_and_the_next_one_takes_the_rest() {
             for _ in 0..2 {
                 clock.advance(Duration::from_secs(1));
                 world.set_now(crm_mirror::model::Clock::now(&clock));
-                world.edit(
-                    Object::Contact,
-                    &ids[n % ids.len()],
-                    &json!({ "name": format!("Churn {n}") }),
-                );
+                world.edit(Object::Contact, &ids[n % ids.len()], &json!({ "name": format!("Churn {n}") }));
                 n += 1;
             }
         }
@@ -262,11 +234,7 @@ async fn what_changed_is_remembered_field_by_field_and_removals_too() {
     assert_eq!(mirror.count("changes"), 0, "the first copy is no change");
     let ids = crm.sandbox.world().ids(Resource::Contacts);
     crm.sandbox.with_world(|world| {
-        world.edit(
-            Object::Contact,
-            &ids[0],
-            &json!({ "name": "Renamed", "notes": "Called" }),
-        );
+        world.edit(Object::Contact, &ids[0], &json!({ "name": "Renamed", "notes": "Called" }));
         world.create(Object::Contact, &json!({ "id": "new", "name": "New" }));
     });
     crm.wait(120);
@@ -287,29 +255,18 @@ async fn what_changed_is_remembered_field_by_field_and_removals_too() {
         "'[null,\"New\"]'"
     );
     crm.sandbox.with_world(|world| world.remove(Object::Contact, &ids[1]));
-    mirror
-        .run(&crm, &Plan::resync().of(&[Resource::Contacts]))
-        .await
-        .unwrap();
+    mirror.run(&crm, &Plan::resync().of(&[Resource::Contacts])).await.unwrap();
     let removed = format!(
         "SELECT json_extract(fields, '$.name') FROM changes WHERE kind = 'remove' AND record_id = '{}'",
         ids[1]
     );
     assert_eq!(mirror.one(&removed), "'[\"Contact 1\",null]'");
-    let record = format!(
-        "SELECT json_extract(record, '$.name') FROM removed_records WHERE id = '{}'",
-        ids[1]
-    );
+    let record = format!("SELECT json_extract(record, '$.name') FROM removed_records WHERE id = '{}'", ids[1]);
     assert_eq!(mirror.one(&record), "'Contact 1'");
-    crm.sandbox
-        .with_world(|world| world.create(Object::Contact, &json!({ "id": ids[1], "name": "Back" })));
+    crm.sandbox.with_world(|world| world.create(Object::Contact, &json!({ "id": ids[1], "name": "Back" })));
     crm.wait(120);
     mirror.sync(&crm).await;
-    assert_eq!(
-        mirror.count("removed_records"),
-        0,
-        "a record that comes back leaves the removed ones"
-    );
+    assert_eq!(mirror.count("removed_records"), 0, "a record that comes back leaves the removed ones");
     mirror.assert_exact(&crm);
 }
 

@@ -31,19 +31,11 @@ fn help_and_version_are_answers_and_a_typo_is_a_usage_error() {
 #[test]
 fn a_reader_that_goes_away_ends_the_program_silently() {
     for line in ["init --stdout", "completions zsh", "man", "--help"] {
-        let mut child = crm_mirror(line)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = crm_mirror(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{line}");
-        assert!(
-            output.stderr.is_empty(),
-            "{line}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        assert!(output.stderr.is_empty(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
 

@@ -3,11 +3,7 @@
 //! By default the service is a sandbox in this process. With `CRM_CONFORMANCE_BASE_URL` and `CRM_CONFORMANCE_KEY` the same
 //! cases ask another one; those that need a world, a key or a fault of their own are then skipped, and said so.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a case that cannot be set up ends the run"
-)]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a case that cannot be set up ends the run")]
 
 mod conformance {
     pub mod access;
@@ -28,10 +24,7 @@ use conformance::{access, cursors, faults, filters, orders, projections, refusal
 #[tokio::test]
 async fn the_service_keeps_its_rules() {
     let target = std::env::var("CRM_CONFORMANCE_BASE_URL").ok();
-    let mut report = Report {
-        remote: target.is_some(),
-        ..Report::default()
-    };
+    let mut report = Report { remote: target.is_some(), ..Report::default() };
     let crm = match target {
         Some(base) => {
             let key = std::env::var("CRM_CONFORMANCE_KEY").expect("CRM_CONFORMANCE_KEY goes with the base URL");
@@ -58,9 +51,5 @@ async fn the_service_keeps_its_rules() {
         report.ran.len(),
         report.failed.join("\n- ")
     );
-    assert!(
-        report.remote || report.ran.len() >= 150,
-        "only {} cases",
-        report.ran.len()
-    );
+    assert!(report.remote || report.ran.len() >= 150, "only {} cases", report.ran.len());
 }

@@ -25,10 +25,7 @@ async fn settled(contacts: usize, fields: &[NewField]) -> (Crm, Mirror) {
         world.define(field.clone());
     }
     for n in 0..contacts {
-        world.create(
-            Object::Contact,
-            &json!({"id": format!("ct{n:03}"), "name": format!("Name {n}")}),
-        );
+        world.create(Object::Contact, &json!({"id": format!("ct{n:03}"), "name": format!("Name {n}")}));
     }
     let crm = Crm::serve(world).await;
     let mirror = Mirror::one_at_a_time();
@@ -48,11 +45,7 @@ fn field(key: &str, data_type: DataType) -> NewField {
 fn fill(crm: &Crm, contacts: impl Iterator<Item = usize>, key: &str, value: &serde_json::Value) {
     crm.sandbox.with_world(|world| {
         for n in contacts {
-            world.edit_silently(
-                Object::Contact,
-                &format!("ct{n:03}"),
-                &json!({"customFields": {key: value}}),
-            );
+            world.edit_silently(Object::Contact, &format!("ct{n:03}"), &json!({"customFields": {key: value}}));
         }
     });
 }
@@ -78,42 +71,29 @@ fn columns(mirror: &Mirror, table: &str) -> String {
 #[tokio::test]
 async fn a_field_defined_later_is_filled_from_the_records_that_have_a_value() {
     let (crm, mirror) = settled(250, &[]).await;
-    crm.sandbox
-        .with_world(|world| world.define(field("tier", DataType::SingleSelect)));
+    crm.sandbox.with_world(|world| world.define(field("tier", DataType::SingleSelect)));
     fill(&crm, 0..120, "tier", &json!("gold"));
     mirror.sync(&crm).await;
     mirror.assert_exact(&crm);
     let asked = other_lists(&crm);
     assert_eq!(asked.len(), 2, "120 records with a value, 100 a page");
-    assert!(
-        asked
-            .iter()
-            .all(|entry| entry.asked.param("filter[customFields.tier][isNull]") == Some("false"))
-    );
+    assert!(asked.iter().all(|entry| entry.asked.param("filter[customFields.tier][isNull]") == Some("false")));
     assert_eq!(crm.sandbox.log().details(Object::Contact), 0);
     // Definitions, team, the walks of changes, the fill.
     assert_eq!(crm.charged(), 4 + 1 + 2 + 2);
-    assert_eq!(
-        mirror.one("SELECT count(*) FROM contacts_full WHERE cf_tier = 'gold'"),
-        "120"
-    );
+    assert_eq!(mirror.one("SELECT count(*) FROM contacts_full WHERE cf_tier = 'gold'"), "120");
 }
 
 #[tokio::test]
 async fn a_field_that_cannot_be_asked_for_is_filled_by_a_sweep() {
     for operators in [&[][..], &[Op::Eq]] {
         let (crm, mirror) = settled(250, &[]).await;
-        crm.sandbox
-            .with_world(|world| world.define(field("tier", DataType::ShortText).operators(operators)));
+        crm.sandbox.with_world(|world| world.define(field("tier", DataType::ShortText).operators(operators)));
         fill(&crm, 0..120, "tier", &json!("gold"));
         mirror.sync(&crm).await;
         mirror.assert_exact(&crm);
         let asked = other_lists(&crm);
-        assert!(
-            asked
-                .iter()
-                .all(|entry| entry.asked.query.iter().all(|(name, _)| !name.contains("customFields")))
-        );
+        assert!(asked.iter().all(|entry| entry.asked.query.iter().all(|(name, _)| !name.contains("customFields"))));
         let pages = asked.iter().filter(|entry| entry.asked.param("limit") == Some("100"));
         assert_eq!(pages.count(), 3, "every record, once");
     }
@@ -122,8 +102,7 @@ async fn a_field_that_cannot_be_asked_for_is_filled_by_a_sweep() {
 #[tokio::test]
 async fn a_long_text_defined_later_reads_only_the_details_that_have_one() {
     let (crm, mirror) = settled(150, &[]).await;
-    crm.sandbox
-        .with_world(|world| world.define(field("story", DataType::LongText)));
+    crm.sandbox.with_world(|world| world.define(field("story", DataType::LongText)));
     fill(&crm, 10..17, "story", &json!("Once upon a time"));
     mirror.sync(&crm).await;
     mirror.assert_exact(&crm);
@@ -134,8 +113,7 @@ async fn a_long_text_defined_later_reads_only_the_details_that_have_one() {
 #[tokio::test]
 async fn a_long_text_that_cannot_be_asked_for_reads_every_detail_once() {
     let (crm, mirror) = settled(20, &[]).await;
-    crm.sandbox
-        .with_world(|world| world.define(field("story", DataType::LongText).operators(&[])));
+    crm.sandbox.with_world(|world| world.define(field("story", DataType::LongText).operators(&[])));
     fill(&crm, 3..5, "story", &json!("Once upon a time"));
     mirror.sync(&crm).await;
     mirror.assert_exact(&crm);
@@ -151,15 +129,8 @@ async fn a_new_label_and_new_options_are_taken_over() {
     let (crm, mirror) = settled(3, &[field("tier", DataType::SingleSelect)]).await;
     crm.sandbox.with_world(|world| {
         world.relabel(Object::Contact, "tier", "Stufe");
-        let choice = |value: &str, label: &str| Choice {
-            value: value.into(),
-            label: Some(label.into()),
-        };
-        world.set_options(
-            Object::Contact,
-            "tier",
-            vec![choice("gold", "Gold!"), choice("tin", "Tin")],
-        );
+        let choice = |value: &str, label: &str| Choice { value: value.into(), label: Some(label.into()) };
+        world.set_options(Object::Contact, "tier", vec![choice("gold", "Gold!"), choice("tin", "Tin")]);
     });
     mirror.sync(&crm).await;
     mirror.assert_exact(&crm);
@@ -192,10 +163,7 @@ async fn an_archived_field_is_parked_and_comes_back_with_what_changed_meanwhile(
             .with_world(|world| world.edit(Object::Contact, &format!("ct{n:03}"), &json!({"customFields": values})));
     };
     for n in 0..6 {
-        set(
-            n,
-            json!({"tier": "a", "fee": "1.10", "tags": ["a", "b"], "story": "First"}),
-        );
+        set(n, json!({"tier": "a", "fee": "1.10", "tags": ["a", "b"], "story": "First"}));
     }
     mirror.sync(&crm).await;
     mirror.assert_exact(&crm);
@@ -207,22 +175,12 @@ async fn an_archived_field_is_parked_and_comes_back_with_what_changed_meanwhile(
     crm.wait(INTERVAL);
     mirror.sync(&crm).await;
     mirror.assert_exact(&crm);
-    assert_eq!(
-        columns(&mirror, "contacts"),
-        "'archived_cf_fee archived_cf_fee_num archived_cf_tags archived_cf_tier'"
-    );
+    assert_eq!(columns(&mirror, "contacts"), "'archived_cf_fee archived_cf_fee_num archived_cf_tags archived_cf_tier'");
     assert_eq!(columns(&mirror, "contact_details"), "'archived_cf_story'");
     assert_eq!(columns(&mirror, "contacts_full"), "''");
     assert_eq!(mirror.count("custom_multi_values"), 0);
-    assert_eq!(
-        mirror.one("SELECT count(*) FROM mirror_columns WHERE column_name LIKE '%cf\\_%' ESCAPE '\\'"),
-        "0"
-    );
-    assert_eq!(
-        mirror.one("SELECT archived_cf_fee FROM contacts WHERE id = 'ct000'"),
-        "'1.10'",
-        "nothing is lost"
-    );
+    assert_eq!(mirror.one("SELECT count(*) FROM mirror_columns WHERE column_name LIKE '%cf\\_%' ESCAPE '\\'"), "0");
+    assert_eq!(mirror.one("SELECT archived_cf_fee FROM contacts WHERE id = 'ct000'"), "'1.10'", "nothing is lost");
 
     // While they are archived: one changes, one is cleared, one gets its first value, one loses its values silently.
     set(0, json!({"tier": "b", "fee": "2.20", "tags": ["b"], "story": "Second"}));
@@ -250,11 +208,7 @@ async fn an_archived_field_is_parked_and_comes_back_with_what_changed_meanwhile(
     assert_eq!(mirror.count("custom_multi_values"), 3 * 2 + 1 + 1);
     // One page a field, and one list of ids for the first of them: it tells the others too.
     assert_eq!(other_lists(&crm).len(), 4 + 1);
-    assert_eq!(
-        crm.sandbox.log().details(Object::Contact),
-        7,
-        "the five that have a story, the two that lost theirs"
-    );
+    assert_eq!(crm.sandbox.log().details(Object::Contact), 7, "the five that have a story, the two that lost theirs");
 }
 
 #[tokio::test]
@@ -290,11 +244,7 @@ async fn another_type_makes_another_column_with_the_values_of_that_type() {
                 r#"'{"customFields":{"it":"red"}}'"#
             );
         } else {
-            assert_eq!(
-                mirror.one("SELECT count(*) FROM contacts WHERE extra IS NOT NULL"),
-                "0",
-                "{data_type}"
-            );
+            assert_eq!(mirror.one("SELECT count(*) FROM contacts WHERE extra IS NOT NULL"), "0", "{data_type}");
         }
         mirror.assert_exact(&crm);
     }
@@ -309,8 +259,7 @@ async fn a_field_that_becomes_unreadable_is_parked_until_it_can_be_read_again() 
     mirror.assert_exact(&crm);
     let readable = |yes: bool| {
         let crm = &crm;
-        crm.sandbox
-            .with_world(|world| world.redefine(Object::Contact, "tier", |d| d.readable = yes));
+        crm.sandbox.with_world(|world| world.redefine(Object::Contact, "tier", |d| d.readable = yes));
         crm.wait(INTERVAL);
     };
     readable(false);
@@ -348,26 +297,15 @@ async fn an_unknown_key_has_the_definitions_read_once_and_its_values_land_in_the
     crm.sandbox.with_world(|world| {
         world.define(field("tier", DataType::SingleSelect));
         for n in 0..20 {
-            world.edit(
-                Object::Contact,
-                &format!("ct{n:03}"),
-                &json!({"customFields": {"tier": "gold"}}),
-            );
+            world.edit(Object::Contact, &format!("ct{n:03}"), &json!({"customFields": {"tier": "gold"}}));
         }
     });
     crm.wait(600);
     crm.sandbox.clear_log();
     mirror.sync(&crm).await;
     mirror.assert_exact(&crm);
-    assert_eq!(
-        crm.sandbox.log().lists(Resource::CustomFields),
-        4,
-        "once, both objects, active and archived"
-    );
-    assert_eq!(
-        mirror.one("SELECT count(*) FROM contacts WHERE cf_tier = 'gold' AND extra IS NULL"),
-        "20"
-    );
+    assert_eq!(crm.sandbox.log().lists(Resource::CustomFields), 4, "once, both objects, active and archived");
+    assert_eq!(mirror.one("SELECT count(*) FROM contacts WHERE cf_tier = 'gold' AND extra IS NULL"), "20");
 
     // A key that no definition explains asks once a run and no more.
     crm.sandbox.with_world(|world| {
@@ -381,15 +319,9 @@ async fn an_unknown_key_has_the_definitions_read_once_and_its_values_land_in_the
     crm.sandbox.clear_log();
     mirror.sync(&crm).await;
     assert_eq!(crm.sandbox.log().lists(Resource::CustomFields), 4);
-    assert_eq!(
-        mirror.one("SELECT count(*) FROM contacts WHERE extra = '{\"customFields\":{\"ghost\":1.10}}'"),
-        "20"
-    );
+    assert_eq!(mirror.one("SELECT count(*) FROM contacts WHERE extra = '{\"customFields\":{\"ghost\":1.10}}'"), "20");
     assert_eq!(mirror.count("contact_details"), 30);
-    assert_eq!(
-        mirror.one("SELECT count(*) FROM contact_details WHERE extra IS NOT NULL"),
-        "0"
-    );
+    assert_eq!(mirror.one("SELECT count(*) FROM contact_details WHERE extra IS NOT NULL"), "0");
     crm.wait(600);
     crm.sandbox.clear_log();
     mirror.sync(&crm).await;
@@ -398,17 +330,12 @@ async fn an_unknown_key_has_the_definitions_read_once_and_its_values_land_in_the
 
 #[tokio::test]
 async fn definitions_on_many_pages_are_all_there() {
-    let fields: Vec<NewField> = (0..23)
-        .map(|n| field(&format!("f{n:02}"), DataType::ALL[n % 9]))
-        .collect();
+    let fields: Vec<NewField> = (0..23).map(|n| field(&format!("f{n:02}"), DataType::ALL[n % 9])).collect();
     let mut world = World::new(noon());
     for field in fields {
         world.define(field);
     }
-    world.create(
-        Object::Contact,
-        &json!({"id": "ct", "customFields": {"f00": "x", "f22": true}}),
-    );
+    world.create(Object::Contact, &json!({"id": "ct", "customFields": {"f00": "x", "f22": true}}));
     let crm = Crm::serve(world).await;
     crm.sandbox.configure(|settings| settings.page_cap = Some(4));
     let mirror = Mirror::one_at_a_time();
@@ -420,17 +347,11 @@ async fn definitions_on_many_pages_are_all_there() {
 
 #[tokio::test]
 async fn a_field_that_is_on_no_list_any_more_is_parked_and_an_empty_answer_parks_nothing() {
-    let (crm, mirror) = settled(
-        3,
-        &[field("tier", DataType::SingleSelect), field("rank", DataType::Integer)],
-    )
-    .await;
+    let (crm, mirror) = settled(3, &[field("tier", DataType::SingleSelect), field("rank", DataType::Integer)]).await;
     fill(&crm, 0..2, "tier", &json!("a"));
     fill(&crm, 0..2, "rank", &json!(3));
     mirror.resync(&crm).await;
-    crm.sandbox
-        .faults()
-        .add(Rule::new(Fault::EmptyList).on(Resource::CustomFields).forever());
+    crm.sandbox.faults().add(Rule::new(Fault::EmptyList).on(Resource::CustomFields).forever());
     crm.wait(INTERVAL);
     let report = mirror.sync(&crm).await;
     assert_eq!(
@@ -445,14 +366,8 @@ async fn a_field_that_is_on_no_list_any_more_is_parked_and_an_empty_answer_parks
     mirror.sync(&crm).await;
     assert_eq!(columns(&mirror, "contacts"), "'archived_cf_tier cf_rank'");
     assert_eq!(columns(&mirror, "contacts_full"), "'cf_rank'");
-    assert_eq!(
-        mirror.one("SELECT status FROM custom_field_definitions WHERE key = 'tier'"),
-        "'ARCHIVED'"
-    );
-    assert_eq!(
-        mirror.one("SELECT archived_cf_tier FROM contacts WHERE id = 'ct000'"),
-        "'a'"
-    );
+    assert_eq!(mirror.one("SELECT status FROM custom_field_definitions WHERE key = 'tier'"), "'ARCHIVED'");
+    assert_eq!(mirror.one("SELECT archived_cf_tier FROM contacts WHERE id = 'ct000'"), "'a'");
     crm.wait(600);
     crm.sandbox.clear_log();
     mirror.sync(&crm).await;
@@ -462,19 +377,14 @@ async fn a_field_that_is_on_no_list_any_more_is_parked_and_an_empty_answer_parks
 #[tokio::test]
 async fn without_the_scope_of_definitions_values_wait_in_extra_and_move_when_it_comes() {
     let mut world = World::new(noon());
-    for (key, data_type) in [
-        ("tier", DataType::SingleSelect),
-        ("tags", DataType::MultiSelect),
-        ("story", DataType::LongText),
-    ] {
+    for (key, data_type) in
+        [("tier", DataType::SingleSelect), ("tags", DataType::MultiSelect), ("story", DataType::LongText)]
+    {
         world.define(field(key, data_type));
     }
     for n in 0..6 {
         let values = json!({"tier": "gold", "tags": ["a"], "story": "Long"});
-        world.create(
-            Object::Contact,
-            &json!({"id": format!("ct{n:03}"), "customFields": values}),
-        );
+        world.create(Object::Contact, &json!({"id": format!("ct{n:03}"), "customFields": values}));
     }
     let crm = Crm::serve(world).await;
     let mirror = Mirror::one_at_a_time();
@@ -484,29 +394,16 @@ async fn without_the_scope_of_definitions_values_wait_in_extra_and_move_when_it_
     assert_eq!(report.outcome, RunOutcome::Done);
     assert_eq!(report.missing_scopes, [(Resource::CustomFields, "custom-fields:read")]);
     assert_eq!(crm.sandbox.log().lists(Resource::CustomFields), 1, "refused once");
-    assert_eq!(
-        mirror.one("SELECT DISTINCT extra FROM contacts"),
-        r#"'{"customFields":{"tags":["a"],"tier":"gold"}}'"#
-    );
-    assert_eq!(
-        mirror.one("SELECT DISTINCT extra FROM contact_details"),
-        r#"'{"customFields":{"story":"Long"}}'"#
-    );
-    assert_eq!(
-        mirror.one("SELECT count(*) FROM contacts_full WHERE details_current"),
-        "6"
-    );
+    assert_eq!(mirror.one("SELECT DISTINCT extra FROM contacts"), r#"'{"customFields":{"tags":["a"],"tier":"gold"}}'"#);
+    assert_eq!(mirror.one("SELECT DISTINCT extra FROM contact_details"), r#"'{"customFields":{"story":"Long"}}'"#);
+    assert_eq!(mirror.one("SELECT count(*) FROM contacts_full WHERE details_current"), "6");
 
-    crm.sandbox
-        .set_key(&crm.key, &[&some[..], &["custom-fields:read"]].concat());
+    crm.sandbox.set_key(&crm.key, &[&some[..], &["custom-fields:read"]].concat());
     crm.wait(600);
     mirror.sync(&crm).await;
     mirror.assert_exact(&crm);
     assert_eq!(mirror.one("SELECT count(*) FROM contacts WHERE extra IS NOT NULL"), "0");
-    assert_eq!(
-        mirror.one("SELECT count(*) FROM contact_details WHERE extra IS NOT NULL"),
-        "0"
-    );
+    assert_eq!(mirror.one("SELECT count(*) FROM contact_details WHERE extra IS NOT NULL"), "0");
     assert_eq!(mirror.count("custom_multi_values"), 6);
 }
 

@@ -14,9 +14,7 @@ fn lists(log: &Log, resource: Resource) -> impl Iterator<Item = &Entry> {
 }
 
 fn pages(log: &Log, resource: Resource) -> usize {
-    lists(log, resource)
-        .filter(|entry| entry.asked.param("limit") == Some("100"))
-        .count()
+    lists(log, resource).filter(|entry| entry.asked.param("limit") == Some("100")).count()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -35,29 +33,16 @@ async fn a_first_copy_equals_the_service_field_by_field() {
     assert_eq!(report.tally.ru, log.ru(), "the ledger says what the service charged");
     // What lists cost is whole pages; what ends them is a count of a few ranges, since the kind of cursor is unknown.
     for (resource, counts) in [(Resource::Contacts, 15 + 1), (Resource::Companies, 5 + 1)] {
-        let others: Vec<_> = lists(&log, resource)
-            .filter(|entry| entry.asked.param("limit") != Some("100"))
-            .collect();
-        assert_eq!(
-            others.len(),
-            counts,
-            "as many dated ranges as pages, up to 15, and the dateless"
-        );
+        let others: Vec<_> = lists(&log, resource).filter(|entry| entry.asked.param("limit") != Some("100")).collect();
+        assert_eq!(others.len(), counts, "as many dated ranges as pages, up to 15, and the dateless");
         for entry in others {
-            assert_eq!(
-                (entry.asked.param("limit"), entry.asked.param("count")),
-                (Some("1"), Some("exact"))
-            );
+            assert_eq!((entry.asked.param("limit"), entry.asked.param("count")), (Some("1"), Some("exact")));
         }
         for page in lists(&log, resource).filter(|entry| entry.asked.param("limit") == Some("100")) {
             assert_eq!(page.asked.param("count"), None, "no total is shown");
         }
     }
-    assert_eq!(
-        log.lists(Resource::CustomFields),
-        4,
-        "active and archived, of both objects"
-    );
+    assert_eq!(log.lists(Resource::CustomFields), 4, "active and archived, of both objects");
     assert_eq!(log.lists(Resource::TeamMembers), 1);
 }
 
@@ -72,15 +57,7 @@ async fn a_second_sync_with_nothing_changed_writes_nothing() {
     crm.sandbox.clear_log();
     crm.wait(600);
     let report = mirror.sync(&crm).await;
-    assert_eq!(
-        (
-            report.tally.inserted,
-            report.tally.updated,
-            report.tally.removed,
-            report.tally.details
-        ),
-        (0, 0, 0, 0)
-    );
+    assert_eq!((report.tally.inserted, report.tally.updated, report.tally.removed, report.tally.details), (0, 0, 0, 0));
     assert_eq!(mirror.count("changes"), changes);
     assert_eq!(crm.charged(), 2, "one request an object");
     mirror.assert_exact(&crm);

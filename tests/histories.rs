@@ -4,11 +4,7 @@
 //! Each case is a random history of a small workspace, served in pages of a few rows so that every walk has many.
 //! `HISTORIES=n` runs more of them.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test that cannot go on ends there"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on ends there")]
 
 mod support;
 
@@ -169,11 +165,7 @@ impl Doing<'_> {
 
     /// Contacts are three in four.
     fn of(which: u8) -> Object {
-        if which % 4 == 3 {
-            Object::Company
-        } else {
-            Object::Contact
-        }
+        if which % 4 == 3 { Object::Company } else { Object::Contact }
     }
 
     fn values(v: u8) -> serde_json::Value {
@@ -203,25 +195,18 @@ impl Doing<'_> {
             }
             Deed::EditDetail(r, v) => {
                 if let Some(id) = self.pick(Self::of(*r), *r) {
-                    self.world
-                        .edit(Self::of(*r), &id, &json!({ "notes": format!("Note {v}") }));
+                    self.world.edit(Self::of(*r), &id, &json!({ "notes": format!("Note {v}") }));
                 }
             }
             Deed::EditLong(r, v) => {
                 if let Some(id) = self.pick(Object::Contact, *r) {
-                    let value = if v % 4 == 0 {
-                        json!(null)
-                    } else {
-                        json!(format!("Long {v}"))
-                    };
-                    self.world
-                        .edit(Object::Contact, &id, &json!({ "customFields": { "story": value } }));
+                    let value = if v % 4 == 0 { json!(null) } else { json!(format!("Long {v}")) };
+                    self.world.edit(Object::Contact, &id, &json!({ "customFields": { "story": value } }));
                 }
             }
             Deed::EditSilently(r, v) => {
                 if let Some(id) = self.pick(Self::of(*r), *r) {
-                    self.world
-                        .edit_silently(Self::of(*r), &id, &json!({ "name": format!("Silent {v}") }));
+                    self.world.edit_silently(Self::of(*r), &id, &json!({ "name": format!("Silent {v}") }));
                 }
                 return true;
             }
@@ -257,31 +242,23 @@ impl Doing<'_> {
                 return true;
             }
             Deed::Archive(f) => {
-                self.world
-                    .archive(Object::Contact, FIELDS[usize::from(*f) % FIELDS.len()].0);
+                self.world.archive(Object::Contact, FIELDS[usize::from(*f) % FIELDS.len()].0);
             }
             Deed::Reactivate(f) => {
-                self.world
-                    .reactivate(Object::Contact, FIELDS[usize::from(*f) % FIELDS.len()].0);
+                self.world.reactivate(Object::Contact, FIELDS[usize::from(*f) % FIELDS.len()].0);
             }
             Deed::Define(n) => {
                 let key = format!("New {}", n % 3);
                 let known = self.world.definitions().iter().any(|d| d.key == key);
                 if !known {
-                    self.world
-                        .define(NewField::new(Object::Contact, &key, DataType::ShortText));
+                    self.world.define(NewField::new(Object::Contact, &key, DataType::ShortText));
                     if let Some(id) = self.pick(Object::Contact, *n) {
-                        self.world
-                            .edit(Object::Contact, &id, &json!({ "customFields": { key: "new" } }));
+                        self.world.edit(Object::Contact, &id, &json!({ "customFields": { key: "new" } }));
                     }
                 }
             }
             Deed::Relabel(f) => {
-                self.world.relabel(
-                    Object::Contact,
-                    FIELDS[usize::from(*f) % FIELDS.len()].0,
-                    "Another label",
-                );
+                self.world.relabel(Object::Contact, FIELDS[usize::from(*f) % FIELDS.len()].0, "Another label");
             }
         }
         false
@@ -293,11 +270,7 @@ fn world(history: &History) -> World {
     for object in Object::ALL {
         for (key, data_type) in FIELDS {
             let field = NewField::new(object, key, data_type);
-            let field = if data_type.is_select() {
-                field.options(&["a", "b", "gold"])
-            } else {
-                field
-            };
+            let field = if data_type.is_select() { field.options(&["a", "b", "gold"]) } else { field };
             world.define(field);
         }
     }
@@ -314,11 +287,7 @@ async fn live_through(history: &History) -> Result<(), String> {
     let crm = Crm::serve(world(history)).await;
     crm.sandbox.configure(|settings| {
         settings.page_cap = Some(usize::from(history.page_cap));
-        settings.cursors = if history.offsets {
-            CursorKind::Offset
-        } else {
-            CursorKind::Keyset
-        };
+        settings.cursors = if history.offsets { CursorKind::Offset } else { CursorKind::Keyset };
     });
     let mut mirror = Mirror::empty();
     mirror.settings.concurrency = u32::from(history.walkers);
@@ -336,9 +305,7 @@ async fn live_through(history: &History) -> Result<(), String> {
             Step::Wait(seconds) => crm.wait(u64::from(*seconds)),
             Step::Run(run) => {
                 for (fault, after) in &run.faults {
-                    crm.sandbox
-                        .faults()
-                        .add(Rule::new(fault.clone()).after(u32::from(*after)));
+                    crm.sandbox.faults().add(Rule::new(fault.clone()).after(u32::from(*after)));
                 }
                 let (churn, needs) = (run.churn.clone(), needs_sweep.clone());
                 let mut asked = 0_u8;
@@ -361,24 +328,11 @@ async fn live_through(history: &History) -> Result<(), String> {
     }
     mirror.limits.limit = Ru::new(1_000_000);
     crm.wait(100_000);
-    mirror
-        .run(&crm, &Plan::sync())
-        .await
-        .map_err(|e| format!("first undisturbed run: {e:?}"))?;
+    mirror.run(&crm, &Plan::sync()).await.map_err(|e| format!("first undisturbed run: {e:?}"))?;
     crm.wait(600);
-    let last = if needs_sweep.load(std::sync::atomic::Ordering::Relaxed) {
-        Plan::resync()
-    } else {
-        Plan::sync()
-    };
-    let last = Plan {
-        accept_removals: true,
-        ..last
-    };
-    mirror
-        .run(&crm, &last)
-        .await
-        .map_err(|e| format!("second undisturbed run: {e:?}"))?;
+    let last = if needs_sweep.load(std::sync::atomic::Ordering::Relaxed) { Plan::resync() } else { Plan::sync() };
+    let last = Plan { accept_removals: true, ..last };
+    mirror.run(&crm, &last).await.map_err(|e| format!("second undisturbed run: {e:?}"))?;
     let differences = mirror.differences(&crm);
     if !differences.is_empty() {
         return Err(differences[..differences.len().min(8)].join("\n"));
@@ -397,20 +351,10 @@ async fn live_through(history: &History) -> Result<(), String> {
 
 /// Half of the cases each: the two run side by side.
 fn converge(default_cases: u32) {
-    let cases = std::env::var("HISTORIES")
-        .ok()
-        .and_then(|n| n.parse::<u32>().ok())
-        .map_or(default_cases, |n| n / 2);
-    let config = ProptestConfig {
-        cases,
-        max_shrink_iters: 400,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let cases = std::env::var("HISTORIES").ok().and_then(|n| n.parse::<u32>().ok()).map_or(default_cases, |n| n / 2);
+    let config =
+        ProptestConfig { cases, max_shrink_iters: 400, failure_persistence: None, ..ProptestConfig::default() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     proptest!(config, |(history in history())| {
         let lived = runtime.block_on(live_through(&history));
         prop_assert!(lived.is_ok(), "{}", lived.unwrap_err());

@@ -13,10 +13,7 @@ use crm_mirror::sync::{Pause, Plan, SyncError};
 use support::{Crm, Mirror, noon};
 
 fn held(body: u64) -> Fault {
-    Fault::TooMany {
-        body: Some(body),
-        header: None,
-    }
+    Fault::TooMany { body: Some(body), header: None }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -31,11 +28,7 @@ async fn nobody_asks_anything_until_the_hold_is_over() {
     let log = crm.sandbox.log();
     let refused = log.entries().iter().find(|entry| entry.status == Some(429)).unwrap().at;
     let over = refused.plus(Duration::from_secs(7));
-    assert!(
-        log.entries()
-            .iter()
-            .all(|entry| entry.at <= refused || entry.at >= over)
-    );
+    assert!(log.entries().iter().all(|entry| entry.at <= refused || entry.at >= over));
     assert!(log.entries().iter().any(|entry| entry.at >= over), "then it goes on");
 }
 
@@ -44,20 +37,10 @@ async fn a_long_hold_ends_the_run_and_binds_the_next_process() {
     let crm = Crm::serve(generate(42, 250, 3, noon())).await;
     let mut mirror = Mirror::empty();
     mirror.patience = Duration::from_secs(5);
-    crm.sandbox.faults().add(
-        Rule::new(Fault::TooMany {
-            body: None,
-            header: Some(90),
-        })
-        .lists()
-        .with_cursor(),
-    );
+    crm.sandbox.faults().add(Rule::new(Fault::TooMany { body: None, header: Some(90) }).lists().with_cursor());
     let until = crm.clock.now().plus(Duration::from_secs(90));
     let report = mirror.sync(&crm).await;
-    assert_eq!(
-        (report.outcome, report.pause),
-        (RunOutcome::Paused, Some(Pause::Hold(until)))
-    );
+    assert_eq!((report.outcome, report.pause), (RunOutcome::Paused, Some(Pause::Hold(until))));
     crm.sandbox.clear_log();
     crm.wait(30);
     let again = mirror.sync(&crm).await;
@@ -74,23 +57,10 @@ async fn refusals_that_name_no_time_wait_longer_each_time() {
     let crm = Crm::serve(generate(43, 5, 2, noon())).await;
     let mut mirror = Mirror::one_at_a_time();
     mirror.patience = Duration::from_secs(1_000);
-    crm.sandbox.faults().add(
-        Rule::new(Fault::TooMany {
-            body: None,
-            header: None,
-        })
-        .times(3),
-    );
+    crm.sandbox.faults().add(Rule::new(Fault::TooMany { body: None, header: None }).times(3));
     mirror.sync(&crm).await;
     mirror.assert_exact(&crm);
-    let times: Vec<_> = crm
-        .sandbox
-        .log()
-        .entries()
-        .iter()
-        .take(4)
-        .map(|entry| entry.at)
-        .collect();
+    let times: Vec<_> = crm.sandbox.log().entries().iter().take(4).map(|entry| entry.at).collect();
     let waits: Vec<u64> = times.windows(2).map(|pair| pair[1].since(pair[0]).as_secs()).collect();
     assert!(waits[0] >= 5 && waits[1] >= 10 && waits[2] >= 20, "{waits:?}");
 }
@@ -99,10 +69,7 @@ async fn refusals_that_name_no_time_wait_longer_each_time() {
 async fn a_missing_scope_skips_its_object_and_names_it() {
     let crm = Crm::serve(generate(44, 20, 5, noon())).await;
     let mut mirror = Mirror::empty();
-    mirror.key = Some(
-        crm.sandbox
-            .add_key(&["companies:read", "custom-fields:read", "team-members:read"]),
-    );
+    mirror.key = Some(crm.sandbox.add_key(&["companies:read", "custom-fields:read", "team-members:read"]));
     let report = mirror.sync(&crm).await;
     assert_eq!(report.outcome, RunOutcome::Done);
     let named: Vec<&str> = report.missing_scopes.iter().map(|(_, scope)| *scope).collect();

@@ -39,23 +39,14 @@ fn hostile() -> Vec<(String, &'static str)> {
     .map(|(key, column)| (key.to_string(), column))
     .into_iter()
     .chain([
-        (
-            long("y"),
-            "cf_kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk",
-        ),
-        (
-            long("z"),
-            "cf_kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk_2",
-        ),
+        (long("y"), "cf_kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk"),
+        (long("z"), "cf_kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk_2"),
     ])
     .collect()
 }
 
 fn value_of(key: &str) -> String {
-    format!(
-        "of {}",
-        key.chars().rev().take(40).collect::<String>().replace('\0', "~")
-    )
+    format!("of {}", key.chars().rev().take(40).collect::<String>().replace('\0', "~"))
 }
 
 #[tokio::test]
@@ -67,14 +58,8 @@ async fn every_key_becomes_a_plain_column_with_the_right_values() {
         world.define(NewField::new(Object::Contact, key, DataType::ShortText));
         values.insert(key.clone(), json!(value_of(key)));
     }
-    world.create(
-        Object::Contact,
-        &json!({"id": "ct", "name": "Ann", "customFields": values}),
-    );
-    world.create(
-        Object::Contact,
-        &json!({"id": "x'; DELETE FROM contacts; --", "name": "Eve"}),
-    );
+    world.create(Object::Contact, &json!({"id": "ct", "name": "Ann", "customFields": values}));
+    world.create(Object::Contact, &json!({"id": "x'; DELETE FROM contacts; --", "name": "Eve"}));
     let crm = Crm::serve(world).await;
     let mirror = Mirror::empty();
     mirror.sync(&crm).await;
@@ -82,20 +67,12 @@ async fn every_key_becomes_a_plain_column_with_the_right_values() {
     for (key, column) in hostile() {
         let given: String = mirror
             .read()
-            .query_row(
-                "SELECT column_name FROM custom_field_definitions WHERE key = ?1",
-                [&key],
-                |row| row.get(0),
-            )
+            .query_row("SELECT column_name FROM custom_field_definitions WHERE key = ?1", [&key], |row| row.get(0))
             .unwrap();
         assert_eq!(given, column, "{key:?}");
         let value: String = mirror
             .read()
-            .query_row(
-                &format!("SELECT {column} FROM contacts_full WHERE id = 'ct'"),
-                [],
-                |row| row.get(0),
-            )
+            .query_row(&format!("SELECT {column} FROM contacts_full WHERE id = 'ct'"), [], |row| row.get(0))
             .unwrap();
         assert_eq!(value, value_of(&key), "{key:?}");
     }
@@ -132,11 +109,7 @@ async fn every_key_becomes_a_plain_column_with_the_right_values() {
     for (key, column) in hostile() {
         let given: String = mirror
             .read()
-            .query_row(
-                "SELECT column_name FROM custom_field_definitions WHERE key = ?1",
-                [&key],
-                |row| row.get(0),
-            )
+            .query_row("SELECT column_name FROM custom_field_definitions WHERE key = ?1", [&key], |row| row.get(0))
             .unwrap();
         assert_eq!(given, column, "{key:?}");
     }
@@ -145,10 +118,8 @@ async fn every_key_becomes_a_plain_column_with_the_right_values() {
 /// `fee` and `fee_num`, of these types, defined in this order.
 async fn fees(fee: DataType, num_first: bool) -> (Crm, Mirror) {
     let mut world = World::new(noon());
-    let mut fields = vec![
-        NewField::new(Object::Contact, "fee", fee),
-        NewField::new(Object::Contact, "fee_num", DataType::Integer),
-    ];
+    let mut fields =
+        vec![NewField::new(Object::Contact, "fee", fee), NewField::new(Object::Contact, "fee_num", DataType::Integer)];
     if num_first {
         fields.reverse();
     }
@@ -156,10 +127,7 @@ async fn fees(fee: DataType, num_first: bool) -> (Crm, Mirror) {
         world.set_now(noon().plus(std::time::Duration::from_secs(n as u64)));
         world.define(field);
     }
-    world.create(
-        Object::Contact,
-        &json!({"id": "ct", "customFields": {"fee": "1.10", "fee_num": 7}}),
-    );
+    world.create(Object::Contact, &json!({"id": "ct", "customFields": {"fee": "1.10", "fee_num": 7}}));
     let crm = Crm::serve(world).await;
     let mirror = Mirror::empty();
     mirror.sync(&crm).await;
@@ -176,10 +144,7 @@ async fn the_companion_of_a_decimal_wins_over_a_key_of_its_name() {
     for num_first in [false, true] {
         let (crm, mirror) = fees(DataType::Decimal, num_first).await;
         mirror.assert_exact(&crm);
-        assert_eq!(
-            shown(&mirror, "cf_fee, cf_fee_num, typeof(cf_fee_num), cf_fee_num_2"),
-            "'1.10 1.1 real 7'"
-        );
+        assert_eq!(shown(&mirror, "cf_fee, cf_fee_num, typeof(cf_fee_num), cf_fee_num_2"), "'1.10 1.1 real 7'");
     }
 }
 
@@ -204,11 +169,7 @@ async fn what_happens_to_a_field_leaves_a_field_named_like_its_companion_alone()
     mirror.resync(&crm).await;
     mirror.assert_exact(&crm);
     // Another type, without and then with a companion.
-    for (data_type, value) in [
-        ("INTEGER", json!(3)),
-        ("DECIMAL", json!("2.50")),
-        ("SHORT_TEXT", json!("two")),
-    ] {
+    for (data_type, value) in [("INTEGER", json!(3)), ("DECIMAL", json!("2.50")), ("SHORT_TEXT", json!("two"))] {
         crm.sandbox.with_world(|world| {
             world.redefine(Object::Contact, "fee", |field| field.data_type = data_type.into());
             world.edit(Object::Contact, "ct", &json!({"customFields": {"fee": value}}));
@@ -240,10 +201,7 @@ async fn hundreds_of_fields_of_every_type_are_columns_like_any_other() {
         values.insert(key, value);
     }
     for n in 0..5 {
-        world.create(
-            Object::Contact,
-            &json!({"id": format!("ct{n}"), "customFields": values}),
-        );
+        world.create(Object::Contact, &json!({"id": format!("ct{n}"), "customFields": values}));
     }
     let crm = Crm::serve(world).await;
     let mirror = Mirror::empty();
@@ -271,10 +229,7 @@ async fn fields_beyond_the_most_columns_are_kept_in_extra_and_named_and_the_file
     let columns = "SELECT count(*) FROM pragma_table_info('contacts') WHERE name LIKE 'cf\\_%' ESCAPE '\\'";
     assert_eq!(mirror.one(columns), MOST_COLUMNS.to_string());
     let beyond = ["d0925", "d0926"];
-    assert_eq!(
-        mirror.one("SELECT extra FROM contacts"),
-        r#"'{"customFields":{"d0925":"925.5","d0926":"926.5"}}'"#
-    );
+    assert_eq!(mirror.one("SELECT extra FROM contacts"), r#"'{"customFields":{"d0925":"925.5","d0926":"926.5"}}'"#);
     for key in beyond {
         let named = format!("the values of the custom field `{key}` of contact are kept in `extra`");
         assert!(report.warnings.contains(&named), "{:?}", report.warnings);
@@ -288,19 +243,12 @@ async fn fields_beyond_the_most_columns_are_kept_in_extra_and_named_and_the_file
     // The two are known, so their keys ask for nothing more; and a change of the record is taken like any other.
     crm.wait(600);
     crm.sandbox.with_world(|world| {
-        world.edit(
-            Object::Contact,
-            "ct",
-            &json!({"customFields": {"d0926": "1.25", "d0000": "9"}}),
-        )
+        world.edit(Object::Contact, "ct", &json!({"customFields": {"d0926": "1.25", "d0000": "9"}}))
     });
     crm.sandbox.clear_log();
     mirror.sync(&crm).await;
     assert_eq!(crm.charged(), 3, "two lists and the detail");
     assert_eq!(mirror.one("SELECT cf_d0000 FROM contacts_full"), "'9'");
-    assert_eq!(
-        mirror.one("SELECT extra FROM contacts"),
-        r#"'{"customFields":{"d0925":"925.5","d0926":"1.25"}}'"#
-    );
+    assert_eq!(mirror.one("SELECT extra FROM contacts"), r#"'{"customFields":{"d0925":"925.5","d0926":"1.25"}}'"#);
     mirror.assert_exact(&crm);
 }

@@ -26,10 +26,7 @@ fn workspace(name: &str, records: u64, start: u64) -> World {
             Object::Contact,
             &json!({"id": format!("ct{n}"), "name": format!("{name} {n}"), "customFields": {"tier": name}}),
         );
-        world.create(
-            Object::Company,
-            &json!({"id": format!("co{n}"), "name": format!("{name} {n}")}),
-        );
+        world.create(Object::Company, &json!({"id": format!("co{n}"), "name": format!("{name} {n}")}));
     }
     world
 }
@@ -48,11 +45,7 @@ fn contents(mirror: &Mirror) -> Vec<String> {
         .collect();
     let mut out = Vec::new();
     for table in tables {
-        let only = if table == "state" {
-            " WHERE name <> 'ledger'"
-        } else {
-            ""
-        };
+        let only = if table == "state" { " WHERE name <> 'ledger'" } else { "" };
         let mut stmt = conn.prepare(&format!("SELECT * FROM {table}{only}")).unwrap();
         let count = stmt.column_count();
         let mut rows = stmt.query([]).unwrap();
@@ -81,14 +74,8 @@ async fn another_workspace_is_refused_for_one_request_before_anything_of_it_is_w
         for plan in [Plan::sync(), Plan::resync(), Plan::sync().of(&[Resource::TeamMembers])] {
             theirs.sandbox.clear_log();
             let refused = mirror.run(&theirs, &plan).await.unwrap_err();
-            let SyncError::OtherWorkspace { asked, met } = refused else {
-                panic!("{refused:?}")
-            };
-            assert_eq!(
-                (asked as u64, met),
-                (records.min(50), 0),
-                "the ids match, the moments of creation do not"
-            );
+            let SyncError::OtherWorkspace { asked, met } = refused else { panic!("{refused:?}") };
+            assert_eq!((asked as u64, met), (records.min(50), 0), "the ids match, the moments of creation do not");
             assert_eq!((theirs.charged(), theirs.sandbox.log().len()), (1, 1));
             assert_eq!(contents(&mirror), before);
         }
@@ -108,10 +95,7 @@ async fn a_few_records_that_happen_to_match_are_not_enough() {
     }
     let before = contents(&mirror);
     let refused = mirror.run(&theirs, &Plan::sync()).await.unwrap_err();
-    assert!(
-        matches!(refused, SyncError::OtherWorkspace { asked: 10, met: 4 }),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, SyncError::OtherWorkspace { asked: 10, met: 4 }), "{refused:?}");
     assert_eq!(contents(&mirror), before);
 }
 
@@ -152,13 +136,7 @@ async fn the_first_run_of_an_empty_mirror_needs_no_check() {
     let crm = Crm::serve(workspace("ours", 3, 100)).await;
     let mirror = Mirror::one_at_a_time();
     mirror.sync(&crm).await;
-    assert!(
-        crm.sandbox
-            .log()
-            .entries()
-            .iter()
-            .all(|entry| entry.asked.param("filter[id][in]").is_none())
-    );
+    assert!(crm.sandbox.log().entries().iter().all(|entry| entry.asked.param("filter[id][in]").is_none()));
 }
 
 #[tokio::test]
@@ -184,11 +162,7 @@ async fn an_interrupted_walk_gives_its_cursors_up_with_its_key() {
         ours.sandbox.clear_log();
         let report = mirror.sync(&ours).await;
         assert_eq!(report.outcome, RunOutcome::Done);
-        assert_eq!(
-            ours.sandbox.log().with_status(400),
-            0,
-            "the old cursor is not even tried"
-        );
+        assert_eq!(ours.sandbox.log().with_status(400), 0, "the old cursor is not even tried");
         assert_eq!(mirror.count("service_oddities"), 0);
         assert_eq!(mirror.count("contacts"), 40);
         if scopes.len() == SCOPES.len() {
@@ -205,10 +179,7 @@ async fn without_the_scope_of_contacts_the_companies_tell() {
     mirror.key = Some(theirs.sandbox.add_key(&scopes));
     theirs.sandbox.clear_log();
     let refused = mirror.run(&theirs, &Plan::sync()).await.unwrap_err();
-    assert!(
-        matches!(refused, SyncError::OtherWorkspace { asked: 5, met: 0 }),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, SyncError::OtherWorkspace { asked: 5, met: 0 }), "{refused:?}");
     assert_eq!(theirs.charged(), 1, "a refusal for the scope costs nothing here");
     assert_eq!(contents(&mirror), before);
 
@@ -225,9 +196,7 @@ async fn a_key_that_sees_no_record_cannot_be_recognised_and_changes_nothing() {
     let before = contents(&mirror);
     mirror.key = Some(theirs.sandbox.add_key(&["custom-fields:read", "team-members:read"]));
     let refused = mirror.run(&theirs, &Plan::sync()).await.unwrap_err();
-    let SyncError::NoScope { scopes } = refused else {
-        panic!("{refused:?}")
-    };
+    let SyncError::NoScope { scopes } = refused else { panic!("{refused:?}") };
     assert_eq!(scopes, "contacts:read, companies:read");
     assert_eq!(contents(&mirror), before);
 }
@@ -238,16 +207,7 @@ async fn another_workspace_takes_the_mirror_over_when_a_person_says_so() {
     theirs.sandbox.with_world(|world| world.remove(Object::Contact, "ct0"));
     mirror.settings.accept_workspace = true;
     theirs.wait(600);
-    mirror
-        .run(
-            &theirs,
-            &Plan {
-                accept_removals: true,
-                ..Plan::resync()
-            },
-        )
-        .await
-        .unwrap();
+    mirror.run(&theirs, &Plan { accept_removals: true, ..Plan::resync() }).await.unwrap();
     mirror.assert_exact(&theirs);
     mirror.settings.accept_workspace = false;
     theirs.wait(600);
@@ -260,15 +220,8 @@ async fn a_new_address_of_the_same_workspace_is_recognised_and_its_key_stays() {
     let moved = ours.sandbox.start(0).await.unwrap();
     let store = Store::open(&mirror.path).unwrap();
     let clock: Arc<dyn Clock> = Arc::new(ours.clock.clone());
-    let purse = Purse::open(
-        store.clone(),
-        clock.clone(),
-        mirror.limits,
-        mirror.patience,
-        Arc::new(Silent),
-    )
-    .await
-    .unwrap();
+    let purse =
+        Purse::open(store.clone(), clock.clone(), mirror.limits, mirror.patience, Arc::new(Silent)).await.unwrap();
     let purse = Arc::new(purse);
     let settings = ClientSettings::new(moved.base_url.parse().unwrap());
     let client = Client::new(settings, ApiKey::new(&ours.key).unwrap(), clock.clone(), purse.clone()).unwrap();
@@ -277,13 +230,7 @@ async fn a_new_address_of_the_same_workspace_is_recognised_and_its_key_stays() {
     ours.sandbox.clear_log();
     let report = engine.run(&Plan::sync(), "test").await.unwrap();
     assert_eq!(report.outcome, RunOutcome::Done);
-    let checks = ours
-        .sandbox
-        .log()
-        .entries()
-        .iter()
-        .filter(|e| e.asked.param("filter[id][in]").is_some())
-        .count();
+    let checks = ours.sandbox.log().entries().iter().filter(|e| e.asked.param("filter[id][in]").is_some()).count();
     assert_eq!(checks, 1);
     drop(engine);
     store.close().await;

@@ -28,10 +28,7 @@ fn world() -> World {
     let owner = world.add_team_member(&json!({"firstName": "Ada", "lastName": "Okafor"}));
     let nameless = world.add_team_member(&json!({"username": "nn"}));
     for (id, owner) in [("co1", json!(owner.as_str())), ("co2", json!(null))] {
-        world.create(
-            Object::Company,
-            &json!({"id": id, "name": format!("Company {id}"), "ownerId": owner}),
-        );
+        world.create(Object::Company, &json!({"id": id, "name": format!("Company {id}"), "ownerId": owner}));
     }
     for (id, owner, company) in [
         ("ct1", json!(owner.as_str()), json!("co1")),
@@ -79,21 +76,9 @@ fn how_many(mirror: &Mirror) -> usize {
 async fn filters_use_indexes_and_joins_that_no_column_needs_are_not_run() {
     let (_crm, mirror) = mirrored().await;
     for (sql, uses, lacks) in [
-        (
-            "SELECT name FROM contacts_full WHERE email = 'x'",
-            &["contacts_by_email"][..],
-            &["JOIN", "AS d", "SCAN"][..],
-        ),
-        (
-            "SELECT name FROM contacts_full WHERE owner_id = 'x'",
-            &["contacts_by_owner"],
-            &["JOIN", "SCAN"],
-        ),
-        (
-            "SELECT name FROM contacts_full WHERE company_id = 'x'",
-            &["contacts_by_company"],
-            &["JOIN", "SCAN"],
-        ),
+        ("SELECT name FROM contacts_full WHERE email = 'x'", &["contacts_by_email"][..], &["JOIN", "AS d", "SCAN"][..]),
+        ("SELECT name FROM contacts_full WHERE owner_id = 'x'", &["contacts_by_owner"], &["JOIN", "SCAN"]),
+        ("SELECT name FROM contacts_full WHERE company_id = 'x'", &["contacts_by_company"], &["JOIN", "SCAN"]),
         (
             "SELECT name, company_name FROM contacts_full WHERE company_id = 'x'",
             &["contacts_by_company", "SEARCH c"],
@@ -104,31 +89,11 @@ async fn filters_use_indexes_and_joins_that_no_column_needs_are_not_run() {
             &["contacts_by_last_interaction_at"],
             &["JOIN", "SCAN"],
         ),
-        (
-            "SELECT id FROM contacts_full WHERE updated_at > '2026'",
-            &["contacts_by_updated_at"],
-            &["JOIN", "SCAN"],
-        ),
-        (
-            "SELECT name FROM contacts_full WHERE cf_tier = 'gold'",
-            &["ix_contacts_cf_tier"],
-            &["JOIN", "SCAN"],
-        ),
-        (
-            "SELECT name FROM contacts_full WHERE cf_fee_num > 10",
-            &["ix_contacts_cf_fee_num"],
-            &["JOIN", "SCAN"],
-        ),
-        (
-            "SELECT name FROM contacts_full WHERE notes IS NULL AND id = 'x'",
-            &["SEARCH d"],
-            &["SEARCH o", "SCAN"],
-        ),
-        (
-            "SELECT name FROM companies_full WHERE owner_id = 'x'",
-            &["companies_by_owner"],
-            &["JOIN", "SCAN"],
-        ),
+        ("SELECT id FROM contacts_full WHERE updated_at > '2026'", &["contacts_by_updated_at"], &["JOIN", "SCAN"]),
+        ("SELECT name FROM contacts_full WHERE cf_tier = 'gold'", &["ix_contacts_cf_tier"], &["JOIN", "SCAN"]),
+        ("SELECT name FROM contacts_full WHERE cf_fee_num > 10", &["ix_contacts_cf_fee_num"], &["JOIN", "SCAN"]),
+        ("SELECT name FROM contacts_full WHERE notes IS NULL AND id = 'x'", &["SEARCH d"], &["SEARCH o", "SCAN"]),
+        ("SELECT name FROM companies_full WHERE owner_id = 'x'", &["companies_by_owner"], &["JOIN", "SCAN"]),
         (
             "SELECT record_id FROM custom_multi_values WHERE object_type = 'contact' AND field_key = 'tags' AND value = 'tin'",
             &["custom_multi_values_by_value"],
@@ -145,11 +110,7 @@ async fn filters_use_indexes_and_joins_that_no_column_needs_are_not_run() {
             &["changes_by_record"],
             &["SCAN", "TEMP B-TREE"],
         ),
-        (
-            "SELECT fields FROM changes WHERE seq > 7 ORDER BY seq",
-            &["INTEGER PRIMARY KEY"],
-            &["SCAN", "TEMP B-TREE"],
-        ),
+        ("SELECT fields FROM changes WHERE seq > 7 ORDER BY seq", &["INTEGER PRIMARY KEY"], &["SCAN", "TEMP B-TREE"]),
         (
             "SELECT docid FROM search_documents WHERE object_type = 'contact' AND record_id = 'ct1'",
             &["search_documents_by_record"],
@@ -173,10 +134,7 @@ async fn the_views_say_what_owners_companies_and_options_are_called() {
     let names = "SELECT group_concat(id || '|' || coalesce(owner_name, '-') || '|' || coalesce(company_name, '-'), ' ')
                  FROM (SELECT * FROM contacts_full ORDER BY id)";
     assert_eq!(mirror.one(names), "'ct1|Ada Okafor|Company co1 ct2|-|- ct3|-|-'");
-    assert_eq!(
-        mirror.one("SELECT owner_name FROM companies_full WHERE id = 'co1'"),
-        "'Ada Okafor'"
-    );
+    assert_eq!(mirror.one("SELECT owner_name FROM companies_full WHERE id = 'co1'"), "'Ada Okafor'");
     assert_eq!(mirror.one("SELECT count(*) FROM companies_full"), "2");
     let label = "SELECT l.label FROM contacts AS c JOIN select_labels AS l
                  ON l.object_type = 'contact' AND l.column_name = 'cf_tier' AND l.value = c.cf_tier WHERE c.id = 'ct1'";
@@ -209,10 +167,7 @@ async fn a_custom_fields_index_comes_and_goes_with_its_column() {
         world.redefine(Object::Contact, "since", |field| field.data_type = "DECIMAL".into());
     });
     sync().await;
-    assert_eq!(
-        indexes(&mirror),
-        "'ix_contacts_cf_fee_num ix_contacts_cf_since_num ix_contacts_cf_tier'"
-    );
+    assert_eq!(indexes(&mirror), "'ix_contacts_cf_fee_num ix_contacts_cf_since_num ix_contacts_cf_tier'");
     crm.sandbox.with_world(|world| {
         world.redefine(Object::Contact, "fee", |field| field.data_type = "SHORT_TEXT".into());
         world.redefine(Object::Contact, "tier", |field| field.filterable = false);
@@ -268,21 +223,14 @@ async fn fifteen_hundred_fields_leave_a_file_that_opens_and_answers() {
             2 => format!("\u{1F980}' || {n}"),
             _ => "k".repeat(400) + &n.to_string(),
         };
-        let data_type = if n % 3 == 0 {
-            DataType::LongText
-        } else {
-            DataType::ShortText
-        };
+        let data_type = if n % 3 == 0 { DataType::LongText } else { DataType::ShortText };
         world.define(NewField::new(Object::Contact, &key, data_type));
         if n % 50 == 1 {
             values.insert(key, json!(format!("word{n}")));
         }
     }
     for n in 0..20 {
-        world.create(
-            Object::Contact,
-            &json!({"id": format!("ct{n}"), "name": "Ann", "customFields": values}),
-        );
+        world.create(Object::Contact, &json!({"id": format!("ct{n}"), "name": "Ann", "customFields": values}));
     }
     let crm = Crm::serve(world).await;
     let mirror = Mirror::empty();
@@ -296,14 +244,8 @@ async fn fifteen_hundred_fields_leave_a_file_that_opens_and_answers() {
     if shell::is_there() {
         let began = Instant::now();
         for (sql, answer) in [
-            (
-                "SELECT count(*) FROM contact_search WHERE contact_search MATCH 'word1 AND word1401'",
-                "20",
-            ),
-            (
-                "SELECT count(*) FROM contacts_full WHERE name = 'Ann' AND details_current",
-                "20",
-            ),
+            ("SELECT count(*) FROM contact_search WHERE contact_search MATCH 'word1 AND word1401'", "20"),
+            ("SELECT count(*) FROM contacts_full WHERE name = 'Ann' AND details_current", "20"),
             ("PRAGMA integrity_check", "ok"),
         ] {
             assert_eq!(shell::run(&mirror.path, sql).unwrap(), answer, "{sql}");

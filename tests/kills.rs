@@ -77,10 +77,7 @@ impl Scene {
 fn a_hundred_kills_end_in_an_exact_mirror_and_a_right_ledger() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let now = Instant::system_now();
-    let sandbox = Sandbox::new(
-        generate(51, 260, 30, now.minus(Duration::from_secs(7_200))),
-        Arc::new(SystemClock),
-    );
+    let sandbox = Sandbox::new(generate(51, 260, 30, now.minus(Duration::from_secs(7_200))), Arc::new(SystemClock));
     sandbox.configure(|settings| {
         settings.gzip = false;
         settings.page_cap = Some(9);
@@ -105,11 +102,7 @@ fn a_hundred_kills_end_in_an_exact_mirror_and_a_right_ledger() {
                 let ids = world.ids(Resource::Contacts);
                 for _ in 0..8 {
                     let id = &ids[rng.usize(0..ids.len())];
-                    world.edit(
-                        Object::Contact,
-                        id,
-                        &json!({ "name": format!("Round {rounds}"), "notes": "edited" }),
-                    );
+                    world.edit(Object::Contact, id, &json!({ "name": format!("Round {rounds}"), "notes": "edited" }));
                 }
                 if rounds % 12 == 0 {
                     world.remove(Object::Contact, &ids[rng.usize(0..ids.len())]);
@@ -122,27 +115,13 @@ fn a_hundred_kills_end_in_an_exact_mirror_and_a_right_ledger() {
     }
     let conn = rusqlite::Connection::open(scene.path()).unwrap();
     let differences = truth::differences(&conn, &scene.sandbox, true);
-    assert!(
-        differences.is_empty(),
-        "{}",
-        differences[..differences.len().min(12)].join("\n")
-    );
+    assert!(differences.is_empty(), "{}", differences[..differences.len().min(12)].join("\n"));
 
-    let ledger: String = conn
-        .query_row("SELECT value FROM state WHERE name = 'ledger'", [], |row| row.get(0))
-        .unwrap();
-    let ledger = serde_json::from_str::<serde_json::Value>(&ledger).unwrap()["total"]
-        .as_u64()
-        .unwrap();
+    let ledger: String = conn.query_row("SELECT value FROM state WHERE name = 'ledger'", [], |row| row.get(0)).unwrap();
+    let ledger = serde_json::from_str::<serde_json::Value>(&ledger).unwrap()["total"].as_u64().unwrap();
     let charged = scene.sandbox.log().ru().get();
-    assert!(
-        ledger >= charged,
-        "the ledger says {ledger}, the service charged {charged}"
-    );
-    assert!(
-        ledger <= charged + kills * WALKERS,
-        "the ledger says {ledger}, the service charged {charged}"
-    );
+    assert!(ledger >= charged, "the ledger says {ledger}, the service charged {charged}");
+    assert!(ledger <= charged + kills * WALKERS, "the ledger says {ledger}, the service charged {charged}");
 
     // A page of the first copy is asked for once, and once more for each kill that met it on its way.
     let mut asked = BTreeMap::new();

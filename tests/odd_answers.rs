@@ -25,10 +25,7 @@ fn world() -> World {
 /// A workspace with a contact `odd` whose fields stand in answers as these source texts.
 fn odd(sources: &[(&str, &str)]) -> World {
     let mut world = world();
-    world.create(
-        Object::Contact,
-        &json!({"id": "odd", "name": "Ann", "email": "ann@example.org"}),
-    );
+    world.create(Object::Contact, &json!({"id": "odd", "name": "Ann", "email": "ann@example.org"}));
     for (wire, source) in sources {
         world.set_raw(Object::Contact, "odd", wire, source);
     }
@@ -44,10 +41,7 @@ async fn mirrored(world: World) -> (Crm, Mirror, u64) {
 
 /// The columns of the contact `odd`, as SQL shows them.
 fn columns(mirror: &Mirror, columns: &[&str]) -> Vec<String> {
-    columns
-        .iter()
-        .map(|column| mirror.one(&format!("SELECT {column} FROM contacts_full WHERE id = 'odd'")))
-        .collect()
+    columns.iter().map(|column| mirror.one(&format!("SELECT {column} FROM contacts_full WHERE id = 'odd'"))).collect()
 }
 
 fn text(mirror: &Mirror, sql: &str) -> Option<String> {
@@ -87,23 +81,10 @@ async fn values_that_do_not_fit_are_kept_verbatim_and_the_rest_of_the_record_is_
         )
     );
     assert_eq!(
-        columns(
-            &mirror,
-            &[
-                "name",
-                "qualification",
-                "company",
-                "cf_integer",
-                "cf_decimal",
-                "cf_decimal_num"
-            ]
-        ),
+        columns(&mirror, &["name", "qualification", "company", "cf_integer", "cf_decimal", "cf_decimal_num"]),
         ["NULL"; 6]
     );
-    assert_eq!(
-        columns(&mirror, &["cf_date", "cf_boolean", "cf_multi_select"]),
-        ["NULL"; 3]
-    );
+    assert_eq!(columns(&mirror, &["cf_date", "cf_boolean", "cf_multi_select"]), ["NULL"; 3]);
     assert_eq!(
         columns(&mirror, &["email", "enrichment_at", "details_current"]),
         ["'ann@example.org'", "'2026-01-02T03:04:05.123456Z'", "1"]
@@ -118,12 +99,8 @@ async fn values_that_do_not_fit_are_kept_verbatim_and_the_rest_of_the_record_is_
 
 #[tokio::test]
 async fn an_odd_value_that_only_a_detail_carries_is_counted_and_kept_beside_the_detail() {
-    let (crm, mirror, warnings) = mirrored(odd(&[
-        ("notes", "8"),
-        ("doNotContact", "\"no\""),
-        ("customFields.long_text", "{\"a\":1.10}"),
-    ]))
-    .await;
+    let (crm, mirror, warnings) =
+        mirrored(odd(&[("notes", "8"), ("doNotContact", "\"no\""), ("customFields.long_text", "{\"a\":1.10}")])).await;
     assert_eq!(
         detail_extra(&mirror).unwrap(),
         r#"{"doNotContact":"no","notes":8,"customFields":{"long_text":{"a":1.10}}}"#
@@ -131,11 +108,7 @@ async fn an_odd_value_that_only_a_detail_carries_is_counted_and_kept_beside_the_
     assert_eq!(extra(&mirror), None);
     assert_eq!(warnings, 3);
     crm.wait(600);
-    assert_eq!(
-        mirror.sync(&crm).await.tally.warnings,
-        0,
-        "said once, when it was written"
-    );
+    assert_eq!(mirror.sync(&crm).await.tally.warnings, 0, "said once, when it was written");
 }
 
 #[tokio::test]
@@ -175,10 +148,7 @@ async fn an_etag_is_kept_byte_for_byte_and_timestamps_are_canonical() {
     ]))
     .await;
     assert_eq!(
-        columns(
-            &mirror,
-            &["etag", "created_at", "last_interaction_at", "cf_datetime", "cf_date"]
-        ),
+        columns(&mirror, &["etag", "created_at", "last_interaction_at", "cf_datetime", "cf_date"]),
         [
             "'\"2026-03-04T12:00:00.000Z\"'",
             "'2026-03-04T12:00:00.000000Z'",
@@ -206,10 +176,7 @@ async fn a_type_that_nobody_knows_keeps_its_values_in_extra_and_is_named() {
     let report = mirror.sync(&crm).await;
     assert_eq!(extra(&mirror).unwrap(), r#"{"customFields":{"hue":"red"}}"#);
     assert_eq!(detail_extra(&mirror), None, "what a list told stays with the list");
-    assert_eq!(
-        report.warnings,
-        ["the values of the custom field `hue` of contact are kept in `extra`"]
-    );
+    assert_eq!(report.warnings, ["the values of the custom field `hue` of contact are kept in `extra`"]);
     assert_eq!(
         mirror.one(
             "SELECT data_type || ' ' || coalesce(column_name, 'none') FROM custom_field_definitions WHERE key = 'hue'"
@@ -219,11 +186,7 @@ async fn a_type_that_nobody_knows_keeps_its_values_in_extra_and_is_named() {
     crm.wait(600);
     crm.sandbox.clear_log();
     mirror.sync(&crm).await;
-    assert_eq!(
-        crm.sandbox.log().lists(Resource::CustomFields),
-        0,
-        "the key is known, only its type is not"
-    );
+    assert_eq!(crm.sandbox.log().lists(Resource::CustomFields), 0, "the key is known, only its type is not");
 }
 
 #[tokio::test]
@@ -257,14 +220,8 @@ async fn texts_with_nul_characters_and_every_plane_of_unicode_come_through() {
         &json!({"id": "odd", "name": name, "customFields": {"short_text": "\0", "multi_select": ["a\0", "\u{1F980}"]}}),
     );
     let (_crm, mirror, warnings) = mirrored(world).await;
-    assert_eq!(
-        text(&mirror, "SELECT name FROM contacts WHERE id = 'odd'").unwrap(),
-        name
-    );
-    assert_eq!(
-        text(&mirror, "SELECT cf_short_text FROM contacts WHERE id = 'odd'").unwrap(),
-        "\0"
-    );
+    assert_eq!(text(&mirror, "SELECT name FROM contacts WHERE id = 'odd'").unwrap(), name);
+    assert_eq!(text(&mirror, "SELECT cf_short_text FROM contacts WHERE id = 'odd'").unwrap(), "\0");
     let values = "SELECT value FROM custom_multi_values WHERE record_id = 'odd' AND position = ";
     assert_eq!(text(&mirror, &format!("{values}0")).unwrap(), "a\0");
     assert_eq!(text(&mirror, &format!("{values}1")).unwrap(), "\u{1F980}");
@@ -293,10 +250,7 @@ async fn an_item_without_an_id_is_counted_and_named_and_costs_nobody_else_anythi
     world.leave_out(Object::Contact, "odd", "id");
     world.create(Object::Contact, &json!({"id": "last", "name": "Last"}));
     let (crm, mirror, warnings) = mirrored(world).await;
-    assert_eq!(
-        mirror.one("SELECT group_concat(id) FROM (SELECT id FROM contacts ORDER BY id)"),
-        "'last,plain'"
-    );
+    assert_eq!(mirror.one("SELECT group_concat(id) FROM (SELECT id FROM contacts ORDER BY id)"), "'last,plain'");
     assert!(warnings > 0);
     assert_eq!(
         mirror.one("SELECT group_concat(kind || ' ' || resource) FROM service_oddities"),
@@ -307,8 +261,7 @@ async fn an_item_without_an_id_is_counted_and_named_and_costs_nobody_else_anythi
     crm.wait(600);
     mirror.resync(&crm).await;
     assert_eq!(mirror.count("contacts"), 3);
-    crm.sandbox
-        .with_world(|world| world.leave_out(Object::Contact, "odd", "id"));
+    crm.sandbox.with_world(|world| world.leave_out(Object::Contact, "odd", "id"));
     crm.wait(600);
     mirror.resync(&crm).await;
     assert_eq!(mirror.count("contacts"), 3);
@@ -373,16 +326,10 @@ async fn an_answer_that_cannot_be_understood_fails_the_run_and_changes_nothing()
     ] {
         for plan in [Plan::sync(), Plan::resync()] {
             crm.wait(3600);
-            crm.sandbox
-                .with_world(|world| world.edit(Object::Contact, "plain", &json!({"name": "Later"})));
+            crm.sandbox.with_world(|world| world.edit(Object::Contact, "plain", &json!({"name": "Later"})));
             let before = everything(&mirror);
             // Every list but those of the definitions, so that nothing else is due.
-            crm.sandbox.faults().add(
-                Rule::new(Fault::Body(body.into()))
-                    .on(Resource::Contacts)
-                    .lists()
-                    .forever(),
-            );
+            crm.sandbox.faults().add(Rule::new(Fault::Body(body.into())).on(Resource::Contacts).lists().forever());
             let plan = plan.of(&[Resource::Contacts]);
             let failed = mirror.run(&crm, &plan).await.unwrap_err();
             crm.sandbox.faults().clear();
@@ -391,15 +338,8 @@ async fn an_answer_that_cannot_be_understood_fails_the_run_and_changes_nothing()
             if !plan.resync {
                 assert_eq!(everything(&mirror), before, "{body}");
             }
-            assert_eq!(
-                mirror.one("SELECT group_concat(id || name) FROM contacts"),
-                "'plainPlain'",
-                "{body}"
-            );
-            assert_eq!(
-                mirror.one("SELECT outcome FROM sync_runs ORDER BY id DESC LIMIT 1"),
-                "'failed'"
-            );
+            assert_eq!(mirror.one("SELECT group_concat(id || name) FROM contacts"), "'plainPlain'", "{body}");
+            assert_eq!(mirror.one("SELECT outcome FROM sync_runs ORDER BY id DESC LIMIT 1"), "'failed'");
         }
     }
     crm.wait(3600);
@@ -409,24 +349,13 @@ async fn an_answer_that_cannot_be_understood_fails_the_run_and_changes_nothing()
 
 #[tokio::test]
 async fn a_detail_that_cannot_be_understood_stops_no_other_record() {
-    for body in [
-        r#"{"data":null}"#,
-        r#"{"data":{"id":"other"}}"#,
-        "{}",
-        r#"{"data":{"name":"no id"}}"#,
-    ] {
+    for body in [r#"{"data":null}"#, r#"{"data":{"id":"other"}}"#, "{}", r#"{"data":{"name":"no id"}}"#] {
         let crm = Crm::serve(odd(&[])).await;
         let mirror = Mirror::one_at_a_time();
-        crm.sandbox
-            .faults()
-            .add(Rule::new(Fault::Body(body.into())).record("odd").forever());
+        crm.sandbox.faults().add(Rule::new(Fault::Body(body.into())).record("odd").forever());
         let report = mirror.sync(&crm).await;
         assert_eq!(report.pending_details, 1, "{body}");
-        assert_eq!(
-            mirror.one("SELECT contact_id FROM contact_details"),
-            "'plain'",
-            "{body}"
-        );
+        assert_eq!(mirror.one("SELECT contact_id FROM contact_details"), "'plain'", "{body}");
         crm.sandbox.faults().clear();
         crm.wait(600);
         mirror.sync(&crm).await;
@@ -441,28 +370,18 @@ async fn definitions_and_team_members_keep_what_their_columns_cannot_hold() {
     let member = json!([{"id": "tm", "firstName": 5, "badge": "x", "status": "ACTIVE"}, {"firstName": "no id"}]);
     let field = json!([{"id": "d", "key": "hat", "label": 3, "dataType": "SHORT_TEXT", "objectType": "company",
         "status": "ACTIVE", "options": "none", "filterable": "maybe", "unit": "cm"}]);
-    crm.sandbox
-        .faults()
-        .add(Rule::new(Fault::Body(list(member))).on(Resource::TeamMembers));
+    crm.sandbox.faults().add(Rule::new(Fault::Body(list(member))).on(Resource::TeamMembers));
     // Active and archived contact fields first, then the company's.
-    crm.sandbox
-        .faults()
-        .add(Rule::new(Fault::Body(list(field))).on(Resource::CustomFields).after(2));
+    crm.sandbox.faults().add(Rule::new(Fault::Body(list(field))).on(Resource::CustomFields).after(2));
     let mirror = Mirror::one_at_a_time();
     mirror.sync(&crm).await;
-    assert_eq!(
-        mirror.one("SELECT extra FROM team_members"),
-        r#"'{"badge":"x","firstName":5}'"#
-    );
+    assert_eq!(mirror.one("SELECT extra FROM team_members"), r#"'{"badge":"x","firstName":5}'"#);
     assert_eq!(mirror.one("SELECT status FROM team_members"), "'ACTIVE'");
     assert_eq!(
         mirror.one("SELECT extra FROM custom_field_definitions WHERE id = 'd'"),
         r#"'{"filterable":"maybe","label":3,"options":"none","unit":"cm"}'"#
     );
-    assert_eq!(
-        mirror.one("SELECT column_name FROM custom_field_definitions WHERE id = 'd'"),
-        "'cf_hat'"
-    );
+    assert_eq!(mirror.one("SELECT column_name FROM custom_field_definitions WHERE id = 'd'"), "'cf_hat'");
     assert_eq!(
         mirror.one("SELECT group_concat(kind || ' ' || resource) FROM service_oddities"),
         "'unusable_item team-members'"

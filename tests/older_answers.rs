@@ -19,9 +19,7 @@ fn apply(batch: &Batch<'_>, name: &str, updated: u64, asked: u64) -> Applied {
         at(updated).to_wire()
     );
     let page = decode::page(Resource::Contacts, body.as_bytes(), &Layout::default()).unwrap();
-    batch
-        .apply_list(Object::Contact, &page.records[0], at(asked), Phase::Kept)
-        .unwrap()
+    batch.apply_list(Object::Contact, &page.records[0], at(asked), Phase::Kept).unwrap()
 }
 
 #[tokio::test]
@@ -48,9 +46,7 @@ async fn an_older_answer_never_overwrites_a_newer_one() {
     assert_eq!(applied, [Inserted, Updated, Older, Updated, Updated]);
     store.close().await;
     let conn = rusqlite::Connection::open(&path).unwrap();
-    let name: String = conn
-        .query_row("SELECT name FROM contacts", [], |row| row.get(0))
-        .unwrap();
+    let name: String = conn.query_row("SELECT name FROM contacts", [], |row| row.get(0)).unwrap();
     assert_eq!(name, "restored");
 }
 

@@ -91,11 +91,7 @@ fn values() -> Vec<Value> {
     values.extend(texts.map(|text| json!(text)));
     for most in [255, 10_000] {
         for count in [most, most + 1] {
-            values.extend([
-                json!("é".repeat(count)),
-                json!("\u{1F980}".repeat(count)),
-                json!(" ".repeat(count)),
-            ]);
+            values.extend([json!("é".repeat(count)), json!("\u{1F980}".repeat(count)), json!(" ".repeat(count))]);
         }
     }
     values.extend([
@@ -117,11 +113,7 @@ fn values() -> Vec<Value> {
 }
 
 fn key(data_type: DataType, clearable: bool) -> String {
-    format!(
-        "{}{}",
-        data_type.wire().to_lowercase(),
-        if clearable { "" } else { "_must" }
-    )
+    format!("{}{}", data_type.wire().to_lowercase(), if clearable { "" } else { "_must" })
 }
 
 fn field(data_type: DataType, clearable: bool) -> Editable {
@@ -133,11 +125,7 @@ fn field(data_type: DataType, clearable: bool) -> Editable {
             key: FieldKey::new(key),
             data_type,
             clearable,
-            options: if data_type.is_select() {
-                OPTIONS.map(String::from).to_vec()
-            } else {
-                vec![]
-            },
+            options: if data_type.is_select() { OPTIONS.map(String::from).to_vec() } else { vec![] },
         }),
     }
 }
@@ -152,10 +140,7 @@ fn world() -> World {
         world.redefine(Object::Contact, &key(data_type, false), |field| field.required = true);
     }
     world.create(Object::Contact, &json!({"id": "ct", "name": "Ann", "position": "CEO"}));
-    world.create(
-        Object::Company,
-        &json!({"id": "co", "name": "Acme", "industry": "Food"}),
-    );
+    world.create(Object::Company, &json!({"id": "co", "name": "Acme", "industry": "Food"}));
     world
 }
 
@@ -169,11 +154,7 @@ struct Judge<'a> {
 impl<'a> Judge<'a> {
     fn of(crm: &'a Crm) -> Judge<'a> {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        Judge {
-            crm,
-            client: reqwest::Client::builder().no_gzip().build().unwrap(),
-            sent: std::cell::Cell::new(0),
-        }
+        Judge { crm, client: reqwest::Client::builder().no_gzip().build().unwrap(), sent: std::cell::Cell::new(0) }
     }
 
     async fn takes(&self, object: Object, body: &Value) -> bool {
@@ -207,9 +188,7 @@ async fn every_value_is_taken_or_refused_as_the_service_would() {
             let key = field.wire().to_string();
             for value in values() {
                 let here = check::field(&field, &Given::Json(value.clone()).column(&field));
-                let there = judge
-                    .takes(Object::Contact, &json!({"customFields": {&key: &value}}))
-                    .await;
+                let there = judge.takes(Object::Contact, &json!({"customFields": {&key: &value}})).await;
                 assert_eq!(here.is_ok(), there, "{key} {value}: {here:?}");
                 let Ok(wire) = here else {
                     refused += 1;
@@ -219,12 +198,7 @@ async fn every_value_is_taken_or_refused_as_the_service_would() {
                 // What would be sent is what was meant, or its cleared form.
                 let cleared = wire.is_null() && (value == json!("") || value == json!([]));
                 assert!(wire == value || cleared, "{key} {value}: {wire}");
-                assert!(
-                    judge
-                        .takes(Object::Contact, &json!({"customFields": {&key: wire}}))
-                        .await,
-                    "{key} {value}"
-                );
+                assert!(judge.takes(Object::Contact, &json!({"customFields": {&key: wire}})).await, "{key} {value}");
             }
         }
     }
@@ -236,17 +210,9 @@ async fn standard_fields_and_whole_bodies_are_judged_as_the_service_would() {
     let crm = Crm::serve(world()).await;
     let judge = Judge::of(&crm);
     for object in Object::ALL {
-        for name in object
-            .fields()
-            .iter()
-            .filter(|field| field.writable)
-            .map(|field| field.column)
-        {
+        for name in object.fields().iter().filter(|field| field.writable).map(|field| field.column) {
             let field = Editable::standard(object, name).unwrap();
-            for value in values()
-                .into_iter()
-                .chain([json!("\u{a0}\t\u{2003}"), json!("\u{200b}")])
-            {
+            for value in values().into_iter().chain([json!("\u{a0}\t\u{2003}"), json!("\u{200b}")]) {
                 let here = check::request(object, [(&field, &value)]);
                 let there = judge.takes(object, &json!({field.wire(): &value})).await;
                 assert_eq!(here.is_ok(), there, "{object} {name} {value}: {here:?}");
@@ -326,24 +292,15 @@ async fn the_triggers_take_and_refuse_what_the_check_does() {
                 }
                 // A required field that is empty already may be told so again.
                 let nothing = check::settled(&field, &held).is_null() && !clearable;
-                assert_eq!(
-                    queued.is_ok(),
-                    check.is_ok() || nothing,
-                    "{} {value}: {queued:?} {check:?}",
-                    field.column
-                );
+                assert_eq!(queued.is_ok(), check.is_ok() || nothing, "{} {value}: {queued:?} {check:?}", field.column);
                 let after: Option<String> = tx
-                    .query_row(
-                        "SELECT json_extract(fields, '$.' || ?1 || '[1]') FROM outbox",
-                        [&field.column],
-                        |row| {
-                            row.get::<_, Sql>(0).map(|value| match value {
-                                Sql::Integer(n) => n.to_string(),
-                                Sql::Text(text) => text,
-                                other => panic!("{other:?}"),
-                            })
-                        },
-                    )
+                    .query_row("SELECT json_extract(fields, '$.' || ?1 || '[1]') FROM outbox", [&field.column], |row| {
+                        row.get::<_, Sql>(0).map(|value| match value {
+                            Sql::Integer(n) => n.to_string(),
+                            Sql::Text(text) => text,
+                            other => panic!("{other:?}"),
+                        })
+                    })
                     .ok();
                 // What is queued is in the form of the column.
                 let settled = match check::settled(&field, &held) {

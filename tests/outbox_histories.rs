@@ -32,11 +32,8 @@ const FIELDS: [(&str, &str, bool); 6] = [
     ("cf_fee", "fee", true),
     ("cf_story", "story", true),
 ];
-const COMPANY_FIELDS: [(&str, &str, bool); 3] = [
-    ("industry", "industry", false),
-    ("cf_word", "word", true),
-    ("cf_story", "story", true),
-];
+const COMPANY_FIELDS: [(&str, &str, bool); 3] =
+    [("industry", "industry", false), ("cf_word", "word", true), ("cf_story", "story", true)];
 const RECORDS: u8 = 5;
 
 fn fields_of(object: Object) -> &'static [(&'static str, &'static str, bool)] {
@@ -49,11 +46,7 @@ fn fields_of(object: Object) -> &'static [(&'static str, &'static str, bool)] {
 /// The last record is a company.
 fn record(r: u8) -> (Object, String) {
     let r = r % RECORDS;
-    let object = if r + 1 == RECORDS {
-        Object::Company
-    } else {
-        Object::Contact
-    };
+    let object = if r + 1 == RECORDS { Object::Company } else { Object::Contact };
     (object, format!("r{r}"))
 }
 
@@ -184,31 +177,22 @@ fn carry_out(world: &mut World, known: &mut Known, deed: Deed) {
 
 fn chosen(object: Object, mask: u8) -> impl Iterator<Item = (usize, &'static (&'static str, &'static str, bool))> {
     let fields = fields_of(object);
-    let mask = if usize::from(mask.trailing_zeros() as u8) >= fields.len() {
-        1
-    } else {
-        mask
-    };
+    let mask = if usize::from(mask.trailing_zeros() as u8) >= fields.len() { 1 } else { mask };
     fields.iter().enumerate().filter(move |(n, _)| mask >> n & 1 == 1)
 }
 
 fn world() -> World {
     let mut world = World::new(noon());
     for object in Object::ALL {
-        for (key, data_type) in [
-            ("word", DataType::ShortText),
-            ("fee", DataType::Decimal),
-            ("story", DataType::LongText),
-        ] {
+        for (key, data_type) in
+            [("word", DataType::ShortText), ("fee", DataType::Decimal), ("story", DataType::LongText)]
+        {
             world.define(NewField::new(object, key, data_type));
         }
     }
     for r in 0..RECORDS {
         let (object, id) = record(r);
-        let mut known = Known {
-            theirs: 1_000 + u32::from(r),
-            ..Known::default()
-        };
+        let mut known = Known { theirs: 1_000 + u32::from(r), ..Known::default() };
         world.create(object, &json!({ "id": id, "name": id }));
         carry_out(&mut world, &mut known, Deed::Edit(r, 0b10_1101));
     }
@@ -234,34 +218,18 @@ fn edit(mirror: &Mirror, ours: &mut BTreeMap<i64, Ours>, r: u8, mask: u8) {
     if next % 2 == 0 {
         in_shell(mirror, object, &id, changes);
     } else {
-        let sets: Vec<String> = changes
-            .iter()
-            .map(|(column, value)| format!("{column} = '{value}'"))
-            .collect();
-        let sql = format!(
-            "UPDATE {} SET {} WHERE id = '{id}'",
-            object.full_view(),
-            sets.join(", ")
-        );
+        let sets: Vec<String> = changes.iter().map(|(column, value)| format!("{column} = '{value}'")).collect();
+        let sql = format!("UPDATE {} SET {} WHERE id = '{id}'", object.full_view(), sets.join(", "));
         conn.execute_batch(&sql).unwrap();
     }
-    let made = conn.query_row("SELECT fields FROM outbox WHERE id = ?1", [next], |row| {
-        row.get::<_, String>(0)
-    });
+    let made = conn.query_row("SELECT fields FROM outbox WHERE id = ?1", [next], |row| row.get::<_, String>(0));
     let Ok(fields) = made else { return };
     let fields: BTreeMap<String, (Value, Value)> = serde_json::from_str(&fields).unwrap();
     let saw = fields.into_iter().map(|(column, (before, _))| {
         let wire = fields_of(object).iter().find(|(c, ..)| *c == column).unwrap().1;
         (wire.to_string(), before)
     });
-    ours.insert(
-        next,
-        Ours {
-            object,
-            id,
-            saw: saw.collect(),
-        },
-    );
+    ours.insert(next, Ours { object, id, saw: saw.collect() });
 }
 
 /// What `crm-mirror edit` does.
@@ -269,15 +237,11 @@ fn in_shell(mirror: &Mirror, object: Object, id: &str, changes: Vec<(String, Str
     let request = EditRequest {
         object,
         record: RecordId::from(id),
-        changes: changes
-            .into_iter()
-            .map(|(column, value)| (column, Given::Text(value)))
-            .collect(),
+        changes: changes.into_iter().map(|(column, value)| (column, Given::Text(value))).collect(),
         if_match: None,
     };
-    let queued = write_beside(&mirror.path, |batch| {
-        queue(batch.connection(), &request, Source::Edit, Instant::system_now())
-    });
+    let queued =
+        write_beside(&mirror.path, |batch| queue(batch.connection(), &request, Source::Edit, Instant::system_now()));
     assert!(matches!(queued, Ok(_) | Err(QueueError::NoRecord { .. })), "{queued:?}");
 }
 
@@ -285,11 +249,7 @@ fn in_shell(mirror: &Mirror, object: Object, id: &str, changes: Vec<(String, Str
 fn flat(body: &Value) -> BTreeMap<String, Value> {
     let members = |value: &Value| value.as_object().cloned().unwrap_or_default();
     let custom = members(&body["customFields"]);
-    members(body)
-        .into_iter()
-        .chain(custom)
-        .filter(|(name, _)| name != "customFields")
-        .collect()
+    members(body).into_iter().chain(custom).filter(|(name, _)| name != "customFields").collect()
 }
 
 async fn live_through(steps: &[Step]) -> Result<(), String> {
@@ -320,16 +280,12 @@ async fn live_through(steps: &[Step]) -> Result<(), String> {
     for step in steps {
         match step {
             Step::Ours(r, mask) => edit(&mirror, &mut ours, *r, *mask),
-            Step::Theirs(deed) => crm
-                .sandbox
-                .with_world(|world| carry_out(world, &mut known.lock().unwrap(), *deed)),
+            Step::Theirs(deed) => crm.sandbox.with_world(|world| carry_out(world, &mut known.lock().unwrap(), *deed)),
             Step::Wait(seconds) => crm.wait(u64::from(*seconds)),
             Step::Run(run) => {
                 for (fault, patches, after) in &run.faults {
                     let rule = Rule::new(fault.clone()).after(u32::from(*after));
-                    crm.sandbox
-                        .faults()
-                        .add(if *patches { rule.method("PATCH") } else { rule });
+                    crm.sandbox.faults().add(if *patches { rule.method("PATCH") } else { rule });
                 }
                 watch(run.churn.clone());
                 mirror.tries = run.tries;
@@ -347,10 +303,7 @@ async fn live_through(steps: &[Step]) -> Result<(), String> {
     crm.wait(200_000);
     mirror.run(&crm, &Plan::sync()).await.map_err(|e| format!("{e:?}"))?;
     crm.wait(600);
-    let last = Plan {
-        accept_removals: true,
-        ..Plan::resync()
-    };
+    let last = Plan { accept_removals: true, ..Plan::resync() };
     mirror.run(&crm, &last).await.map_err(|e| format!("{e:?}"))?;
     let known = known.lock().unwrap();
     judge(&crm, &mirror, &ours, &known.before)
@@ -395,11 +348,7 @@ fn judge(crm: &Crm, mirror: &Mirror, ours: &BTreeMap<i64, Ours>, before: &[Optio
         return Err(format!("{} differences, {first}", differences.len()));
     }
     if mirror.ledger_total() < crm.charged() {
-        return Err(format!(
-            "the ledger says {}, the service charged {}",
-            mirror.ledger_total(),
-            crm.charged()
-        ));
+        return Err(format!("the ledger says {}, the service charged {}", mirror.ledger_total(), crm.charged()));
     }
     let log = crm.sandbox.log();
     if log.len() != before.len() {
@@ -437,8 +386,7 @@ fn judge(crm: &Crm, mirror: &Mirror, ours: &BTreeMap<i64, Ours>, before: &[Optio
         }
         // Whose every value a later edit of the same request replaced.
         let replaced = edit.saw.keys().all(|wire| {
-            ours.range(id + 1..)
-                .any(|(other, o)| ended[other].group == *group && o.saw.contains_key(wire))
+            ours.range(id + 1..).any(|(other, o)| ended[other].group == *group && o.saw.contains_key(wire))
         });
         let held = ours
             .range(..id)
@@ -450,9 +398,7 @@ fn judge(crm: &Crm, mirror: &Mirror, ours: &BTreeMap<i64, Ours>, before: &[Optio
             _ => false,
         };
         if !right {
-            return Err(format!(
-                "edit {id} is {state} ({why}), and was carried out {times} times"
-            ));
+            return Err(format!("edit {id} is {state} ({why}), and was carried out {times} times"));
         }
     }
     Ok(())
@@ -468,11 +414,7 @@ fn ended(mirror: &Mirror) -> BTreeMap<i64, Ended> {
         )
         .unwrap();
     let rows = stmt.query_map([], |row| {
-        let ended = Ended {
-            state: row.get(1)?,
-            group: row.get(2)?,
-            why: row.get(3)?,
-        };
+        let ended = Ended { state: row.get(1)?, group: row.get(2)?, why: row.get(3)? };
         Ok((row.get(0)?, ended))
     });
     rows.unwrap().map(Result::unwrap).collect()
@@ -487,10 +429,7 @@ fn live(default_cases: u32) {
         failure_persistence: None,
         ..ProptestConfig::default()
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     proptest!(config, |(steps in prop::collection::vec(step(), 2..12))| {
         let lived = runtime.block_on(live_through(&steps));
         prop_assert!(lived.is_ok(), "{}", lived.unwrap_err());

@@ -36,10 +36,7 @@ fn world() -> World {
             &json!({"id": id, "name": "Ann", "position": "CEO", "notes": "old", "email": "a@x.com", "customFields": custom}),
         );
     }
-    world.create(
-        Object::Company,
-        &json!({"id": "p", "name": "Acme", "industry": "Food", "customFields": custom}),
-    );
+    world.create(Object::Company, &json!({"id": "p", "name": "Acme", "industry": "Food", "customFields": custom}));
     world
 }
 
@@ -76,9 +73,7 @@ fn edit(mirror: &Mirror, sql: &str) -> Result<(), String> {
 /// The edits in the outbox: record and fields.
 fn queued(mirror: &Mirror) -> Vec<(String, Value)> {
     let conn = mirror.read();
-    let mut stmt = conn
-        .prepare("SELECT record_id, fields FROM outbox ORDER BY id")
-        .unwrap();
+    let mut stmt = conn.prepare("SELECT record_id, fields FROM outbox ORDER BY id").unwrap();
     stmt.query_map([], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))
         .unwrap()
         .map(Result::unwrap)
@@ -137,37 +132,14 @@ async fn an_update_queues_one_edit_with_what_changed_and_the_first_line_of_its_t
 async fn a_statement_over_many_rows_makes_an_edit_of_each_that_changes() {
     let (_crm, mirror) = mirrored(world()).await;
     edit(&mirror, "UPDATE contacts_full SET position = 'CTO' WHERE name = 'Ann'").unwrap();
-    assert_eq!(
-        queued(&mirror).iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(),
-        ["a", "b"]
-    );
-    edit(
-        &mirror,
-        "UPDATE contacts_full SET position = CASE id WHEN 'b' THEN 'COO' ELSE position END",
-    )
-    .unwrap();
-    assert_eq!(
-        queued(&mirror)[2..],
-        [("b".to_string(), json!({"position": ["CEO", "COO"]}))]
-    );
+    assert_eq!(queued(&mirror).iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    edit(&mirror, "UPDATE contacts_full SET position = CASE id WHEN 'b' THEN 'COO' ELSE position END").unwrap();
+    assert_eq!(queued(&mirror)[2..], [("b".to_string(), json!({"position": ["CEO", "COO"]}))]);
     assert_eq!(mirror.count("outbox_events"), 3);
-    edit(
-        &mirror,
-        "UPDATE companies_full SET industry = upper(industry), cf_boolean = FALSE",
-    )
-    .unwrap();
-    assert_eq!(
-        queued(&mirror)[3..],
-        [(
-            "p".to_string(),
-            json!({"industry": ["Food", "FOOD"], "cf_boolean": [1, 0]})
-        )]
-    );
+    edit(&mirror, "UPDATE companies_full SET industry = upper(industry), cf_boolean = FALSE").unwrap();
+    assert_eq!(queued(&mirror)[3..], [("p".to_string(), json!({"industry": ["Food", "FOOD"], "cf_boolean": [1, 0]}))]);
     // One row that is refused takes the whole statement back.
-    let refused = edit(
-        &mirror,
-        "UPDATE contacts_full SET cf_integer = CASE id WHEN 'b' THEN 'x' ELSE 1 END",
-    );
+    let refused = edit(&mirror, "UPDATE contacts_full SET cf_integer = CASE id WHEN 'b' THEN 'x' ELSE 1 END");
     assert!(refused.unwrap_err().contains("cf_integer"), "names the column");
     assert_eq!((mirror.count("outbox"), mirror.count("outbox_events")), (4, 4));
 }
@@ -185,16 +157,10 @@ async fn what_changes_nothing_queues_nothing_and_empty_values_clear() {
         assert_eq!(queued(&mirror), [], "{nothing}");
     }
     for (set, fields) in [
-        (
-            "position = NULL, notes = ''",
-            json!({"position": ["CEO", null], "notes": ["old", ""]}),
-        ),
+        ("position = NULL, notes = ''", json!({"position": ["CEO", null], "notes": ["old", ""]})),
         ("cf_short_text = ''", json!({"cf_short_text": ["s", null]})),
         ("cf_multi_select = '[]'", json!({"cf_multi_select": ["[\"x\"]", null]})),
-        (
-            "cf_multi_select = json_array('y')",
-            json!({"cf_multi_select": ["[\"x\"]", "[\"y\"]"]}),
-        ),
+        ("cf_multi_select = json_array('y')", json!({"cf_multi_select": ["[\"x\"]", "[\"y\"]"]})),
         ("cf_integer = '5'", json!({"cf_integer": [null, 5]})),
         ("cf_decimal = 12.5", json!({"cf_decimal": ["1.50", "12.5"]})),
     ] {
@@ -211,49 +177,25 @@ async fn what_cannot_be_edited_is_refused_by_the_name_of_its_column_and_why() {
         ("id = 'x'", "id is read-only at the service"),
         ("email = NULL", "email is read-only at the service"),
         ("etag = 'x'", "etag is read-only at the service"),
-        (
-            "position = 'x', qualification = 1",
-            "qualification is read-only at the service",
-        ),
+        ("position = 'x', qualification = 1", "qualification is read-only at the service"),
         ("notes_at = 'x'", "notes_at is read-only at the service"),
         ("cf_fixed = 'x'", "cf_fixed is not writable by its definition"),
-        (
-            "cf_decimal_num = 1",
-            "cf_decimal_num is derived here: change cf_decimal",
-        ),
-        (
-            "details_current = 0",
-            "details_current is derived here and cannot be changed",
-        ),
+        ("cf_decimal_num = 1", "cf_decimal_num is derived here: change cf_decimal"),
+        ("details_current = 0", "details_current is derived here and cannot be changed"),
         ("owner_name = 'x'", "owner_name is derived here and cannot be changed"),
         ("extra = '{}'", "extra is derived here and cannot be changed"),
         ("cf_old = 'x'", "no such column: cf_old"),
         ("position = x'41'", "position takes text; NULL clears it"),
-        (
-            "cf_short_text = printf('%256d', 1)",
-            "cf_short_text takes text of at most 255 characters; NULL clears it",
-        ),
-        (
-            "cf_must = NULL",
-            "cf_must takes text of at most 255 characters; it cannot be cleared",
-        ),
-        (
-            "cf_must = ''",
-            "cf_must takes text of at most 255 characters; it cannot be cleared",
-        ),
-        (
-            "cf_long_text = printf('%10001d', 1)",
-            "cf_long_text takes text of at most 10000 characters",
-        ),
+        ("cf_short_text = printf('%256d', 1)", "cf_short_text takes text of at most 255 characters; NULL clears it"),
+        ("cf_must = NULL", "cf_must takes text of at most 255 characters; it cannot be cleared"),
+        ("cf_must = ''", "cf_must takes text of at most 255 characters; it cannot be cleared"),
+        ("cf_long_text = printf('%10001d', 1)", "cf_long_text takes text of at most 10000 characters"),
         ("cf_integer = 1.5", "cf_integer takes a whole number"),
         ("cf_integer = 9223372036854775808", "cf_integer takes a whole number"),
         ("cf_integer = 'many'", "cf_integer takes a whole number"),
         ("cf_integer = 9e999", "cf_integer takes a whole number"),
         ("cf_decimal = '1e3'", "cf_decimal takes a decimal as text"),
-        (
-            "cf_decimal = '100000000000000000000'",
-            "cf_decimal takes a decimal as text",
-        ),
+        ("cf_decimal = '100000000000000000000'", "cf_decimal takes a decimal as text"),
         ("cf_decimal = '0.12345678901'", "cf_decimal takes a decimal as text"),
         ("cf_decimal = '1.'", "cf_decimal takes a decimal as text"),
         ("cf_decimal = ''", "cf_decimal takes a decimal as text"),
@@ -262,34 +204,16 @@ async fn what_cannot_be_edited_is_refused_by_the_name_of_its_column_and_why() {
         ("cf_date = '2023-02-29'", "cf_date takes a real date"),
         ("cf_date = 'now'", "cf_date takes a real date"),
         ("cf_date = '2024-02-29T00:00:00Z'", "cf_date takes a real date"),
-        (
-            "cf_datetime = '2026-01-02T03:04:05'",
-            "cf_datetime takes a timestamp with a time zone",
-        ),
-        (
-            "cf_datetime = '2026-01-02T24:00:00Z'",
-            "cf_datetime takes a timestamp with a time zone",
-        ),
-        (
-            "cf_datetime = '2026-02-30T03:04:05Z'",
-            "cf_datetime takes a timestamp with a time zone",
-        ),
-        (
-            "cf_datetime = '2026-13-45T99:99:99.000000Z'",
-            "cf_datetime takes a timestamp with a time zone",
-        ),
+        ("cf_datetime = '2026-01-02T03:04:05'", "cf_datetime takes a timestamp with a time zone"),
+        ("cf_datetime = '2026-01-02T24:00:00Z'", "cf_datetime takes a timestamp with a time zone"),
+        ("cf_datetime = '2026-02-30T03:04:05Z'", "cf_datetime takes a timestamp with a time zone"),
+        ("cf_datetime = '2026-13-45T99:99:99.000000Z'", "cf_datetime takes a timestamp with a time zone"),
         ("cf_datetime = ''", "cf_datetime takes a timestamp with a time zone"),
-        (
-            "cf_single_select = 'Ex'",
-            "cf_single_select takes the value of one of its options",
-        ),
+        ("cf_single_select = 'Ex'", "cf_single_select takes the value of one of its options"),
         ("cf_multi_select = ''", "cf_multi_select takes a JSON array"),
         ("cf_multi_select = 'x'", "cf_multi_select takes a JSON array"),
         ("cf_multi_select = '\"x\"'", "cf_multi_select takes a JSON array"),
-        (
-            "cf_multi_select = '[\"x\", \"w\"]'",
-            "cf_multi_select takes a JSON array",
-        ),
+        ("cf_multi_select = '[\"x\", \"w\"]'", "cf_multi_select takes a JSON array"),
         ("cf_multi_select = '[1]'", "cf_multi_select takes a JSON array"),
         (
             "cf_multi_select = (WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 101)
@@ -303,26 +227,11 @@ async fn what_cannot_be_edited_is_refused_by_the_name_of_its_column_and_why() {
         assert_eq!((mirror.count("outbox"), mirror.count("outbox_events")), (0, 0), "{set}");
     }
     for (sql, told) in [
-        (
-            "UPDATE companies_full SET industry = ' ' || char(160, 9)",
-            "industry takes text with a character",
-        ),
-        (
-            "UPDATE companies_full SET notes = 'x'",
-            "notes is read-only at the service",
-        ),
-        (
-            "UPDATE companies_full SET revenue_num = 1",
-            "revenue_num is derived here: change revenue",
-        ),
-        (
-            "INSERT INTO contacts_full (id) VALUES ('n')",
-            "a contact cannot be made here",
-        ),
-        (
-            "DELETE FROM companies_full WHERE id = 'p'",
-            "a company cannot be removed here",
-        ),
+        ("UPDATE companies_full SET industry = ' ' || char(160, 9)", "industry takes text with a character"),
+        ("UPDATE companies_full SET notes = 'x'", "notes is read-only at the service"),
+        ("UPDATE companies_full SET revenue_num = 1", "revenue_num is derived here: change revenue"),
+        ("INSERT INTO contacts_full (id) VALUES ('n')", "a contact cannot be made here"),
+        ("DELETE FROM companies_full WHERE id = 'p'", "a company cannot be removed here"),
     ] {
         let refused = edit(&mirror, sql).expect_err(sql);
         assert!(refused.contains(told), "{sql}: {refused}");
@@ -351,8 +260,7 @@ async fn what_only_details_carry_is_edited_on_the_version_that_was_seen() {
     let (crm, mut mirror) = mirrored(world()).await;
     let seen = mirror.one("SELECT etag FROM contact_details WHERE contact_id = 'a'");
     crm.wait(600);
-    crm.sandbox
-        .with_world(|world| world.edit(CONTACT, "a", &json!({"notes": "newer", "position": "CIO"})));
+    crm.sandbox.with_world(|world| world.edit(CONTACT, "a", &json!({"notes": "newer", "position": "CIO"})));
     mirror.settings.details = false;
     mirror.sync(&crm).await;
     let current = mirror.one("SELECT etag FROM contacts WHERE id = 'a'");
@@ -374,11 +282,8 @@ async fn fifteen_hundred_fields_can_be_edited_in_a_stock_shell() {
     }
     world.create(CONTACT, &json!({"id": "ct", "customFields": {"f0000": "x"}}));
     let (_crm, mirror) = mirrored(world).await;
-    edit(
-        &mirror,
-        "UPDATE contacts_full SET cf_f0000 = 'y', cf_f1498 = '[\"b\"]', cf_f1499 = '2026-01-02T03:04:05Z'",
-    )
-    .unwrap();
+    edit(&mirror, "UPDATE contacts_full SET cf_f0000 = 'y', cf_f1498 = '[\"b\"]', cf_f1499 = '2026-01-02T03:04:05Z'")
+        .unwrap();
     let fields = json!({"cf_f0000": ["x", "y"], "cf_f1498": [null, "[\"b\"]"],
                         "cf_f1499": [null, "2026-01-02T03:04:05.000000Z"]});
     assert_eq!(queued(&mirror), [("ct".to_string(), fields)]);
@@ -420,19 +325,12 @@ async fn hostile_keys_and_ids_are_edited_like_any_other() {
 #[tokio::test]
 async fn a_text_that_is_no_text_hides_no_other_edit() {
     let (crm, mirror) = mirrored(world()).await;
-    edit(
-        &mirror,
-        "UPDATE contacts_full SET notes = CAST(x'61ff62' AS TEXT) WHERE id = 'a'",
-    )
-    .unwrap();
+    edit(&mirror, "UPDATE contacts_full SET notes = CAST(x'61ff62' AS TEXT) WHERE id = 'a'").unwrap();
     edit(&mirror, "UPDATE contacts_full SET position = 'CTO' WHERE id = 'b'").unwrap();
     mirror.sync(&crm).await;
     let there = crm.sandbox.with_world(|world| world.detail_json(CONTACT, "b")).unwrap();
     assert_eq!(there["position"], json!("CTO"));
-    assert_eq!(
-        mirror.one("SELECT state FROM outbox WHERE record_id = 'b'"),
-        "'applied'"
-    );
+    assert_eq!(mirror.one("SELECT state FROM outbox WHERE record_id = 'b'"), "'applied'");
 }
 
 /// The daemon's way into the outbox: through the writer, in its own transaction.
@@ -442,18 +340,11 @@ async fn an_edit_through_the_writer_is_judged_and_queued_like_any_other() {
     let request = |changes: &[(&str, Value)]| EditRequest {
         object: CONTACT,
         record: "a".into(),
-        changes: changes
-            .iter()
-            .map(|(name, value)| (name.to_string(), Given::Json(value.clone())))
-            .collect(),
+        changes: changes.iter().map(|(name, value)| (name.to_string(), Given::Json(value.clone()))).collect(),
         if_match: None,
     };
     let (good, bad) = (
-        request(&[
-            ("position", json!("CTO")),
-            ("cf_boolean", json!(false)),
-            ("cf_short_text", json!("s")),
-        ]),
+        request(&[("position", json!("CTO")), ("cf_boolean", json!(false)), ("cf_short_text", json!("s"))]),
         request(&[("cf_boolean", json!(0))]),
     );
     let store = Store::open(&mirror.path).unwrap();
@@ -467,19 +358,8 @@ async fn an_edit_through_the_writer_is_judged_and_queued_like_any_other() {
         .unwrap();
     store.close().await;
     assert_eq!(queued.unwrap().0, Some(1));
-    assert!(
-        refused
-            .unwrap_err()
-            .to_string()
-            .contains("`cf_boolean` takes 1 (true) or 0 (false)")
-    );
-    assert_eq!(
-        self::queued(&mirror),
-        [(
-            "a".to_string(),
-            json!({"position": ["CEO", "CTO"], "cf_boolean": [1, 0]})
-        )]
-    );
+    assert!(refused.unwrap_err().to_string().contains("`cf_boolean` takes 1 (true) or 0 (false)"));
+    assert_eq!(self::queued(&mirror), [("a".to_string(), json!({"position": ["CEO", "CTO"], "cf_boolean": [1, 0]}))]);
     assert_eq!(
         mirror.one("SELECT concat_ws('|', source, queued_at, why) FROM outbox, outbox_events"),
         format!("'socket|{now}|changed through the control socket'")

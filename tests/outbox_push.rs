@@ -49,17 +49,11 @@ async fn mirrored() -> (Crm, Mirror) {
 }
 
 fn sql(mirror: &Mirror, sql: &str) {
-    rusqlite::Connection::open(&mirror.path)
-        .unwrap()
-        .execute_batch(sql)
-        .unwrap();
+    rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(sql).unwrap();
 }
 
 fn set_position(mirror: &Mirror, id: &str, position: &str) {
-    sql(
-        mirror,
-        &format!("UPDATE contacts_full SET position = '{position}' WHERE id = '{id}'"),
-    );
+    sql(mirror, &format!("UPDATE contacts_full SET position = '{position}' WHERE id = '{id}'"));
 }
 
 async fn push(mirror: &Mirror, crm: &Crm) -> Report {
@@ -91,11 +85,7 @@ fn carried_out(crm: &Crm) -> Vec<(String, Value)> {
 
 fn patches(crm: &Crm) -> Vec<Entry> {
     let log = crm.sandbox.log();
-    log.entries()
-        .iter()
-        .filter(|e| e.asked.method == "PATCH")
-        .cloned()
-        .collect()
+    log.entries().iter().filter(|e| e.asked.method == "PATCH").cloned().collect()
 }
 
 fn there(crm: &Crm, id: &str, field: &str) -> Value {
@@ -117,15 +107,8 @@ async fn an_update_in_sql_reaches_the_service_for_two_units_and_is_here_at_once(
          UPDATE companies_full SET industry = 'Tools' WHERE id = 'p'",
     );
     let report = push(&mirror, &crm).await;
-    let applied = PushTally {
-        sent: 2,
-        applied: 2,
-        ..PushTally::default()
-    };
-    assert_eq!(
-        (report.push, report.tally.ru, report.tally.updated),
-        (applied, Ru::new(4), 2)
-    );
+    let applied = PushTally { sent: 2, applied: 2, ..PushTally::default() };
+    assert_eq!((report.push, report.tally.ru, report.tally.updated), (applied, Ru::new(4), 2));
     assert_eq!(crm.charged(), 4);
     assert_eq!(
         carried_out(&crm),
@@ -148,10 +131,7 @@ async fn an_update_in_sql_reaches_the_service_for_two_units_and_is_here_at_once(
         "SELECT json_extract(fields, '$.position[1]') FROM changes WHERE record_id = 'a' ORDER BY seq LIMIT 1";
     assert_eq!(mirror.one(history), "'CTO'");
     let idle = mirror.sync(&crm).await;
-    assert_eq!(
-        (idle.push, idle.tally.updated, idle.tally.details),
-        (PushTally::default(), 0, 0)
-    );
+    assert_eq!((idle.push, idle.tally.updated, idle.tally.details), (PushTally::default(), 0, 0));
     mirror.assert_exact(&crm);
 }
 
@@ -161,10 +141,7 @@ async fn what_an_answer_cannot_show_is_read_again() {
     sql(&mirror, "UPDATE contacts_full SET notes = 'new' WHERE id = 'a'");
     push(&mirror, &crm).await;
     assert_eq!(mirror.one("SELECT notes FROM contacts_full WHERE id = 'a'"), "'new'");
-    assert_eq!(
-        mirror.one("SELECT details_current FROM contacts_full WHERE id = 'a'"),
-        "0"
-    );
+    assert_eq!(mirror.one("SELECT details_current FROM contacts_full WHERE id = 'a'"), "0");
     mirror.assert_exact_lists(&crm);
     assert_eq!(mirror.sync(&crm).await.tally.details, 1);
     mirror.assert_exact(&crm);
@@ -176,11 +153,7 @@ async fn nothing_is_sent_where_writing_back_is_off() {
     set_position(&mirror, "a", "CTO");
     mirror.settings.write_back = false;
     let report = push(&mirror, &crm).await;
-    assert!(
-        report.warnings[0].contains("write_back.enabled"),
-        "{:?}",
-        report.warnings
-    );
+    assert!(report.warnings[0].contains("write_back.enabled"), "{:?}", report.warnings);
     mirror.sync(&crm).await;
     assert!(patches(&crm).is_empty());
     assert_eq!(states(&mirror), "queued");
@@ -201,9 +174,7 @@ async fn each_refusal_has_its_end() {
     ] {
         let (crm, mirror) = mirrored().await;
         set_position(&mirror, "a", "CTO");
-        crm.sandbox
-            .faults()
-            .add(Rule::new(Fault::Status(status)).method("PATCH"));
+        crm.sandbox.faults().add(Rule::new(Fault::Status(status)).method("PATCH"));
         let report = push(&mirror, &crm).await;
         assert_eq!(states(&mirror), state, "{status}");
         assert_eq!(patches(&crm).len(), requests, "{status}");
@@ -228,25 +199,14 @@ async fn a_hold_is_waited_out_and_nothing_is_in_doubt() {
     for (wait, state, asked) in [(20, "applied", 2), (600, "queued", 1)] {
         let (crm, mirror) = mirrored().await;
         set_position(&mirror, "a", "CTO");
-        let fault = Fault::TooMany {
-            body: Some(wait),
-            header: None,
-        };
+        let fault = Fault::TooMany { body: Some(wait), header: None };
         crm.sandbox.faults().add(Rule::new(fault).method("PATCH"));
         let report = push(&mirror, &crm).await;
-        assert_eq!(
-            (states(&mirror).as_str(), patches(&crm).len()),
-            (state, asked),
-            "{wait} s"
-        );
+        assert_eq!((states(&mirror).as_str(), patches(&crm).len()), (state, asked), "{wait} s");
         assert_eq!(report.pause.is_some(), state == "queued", "{wait} s");
         crm.wait(600);
         mirror.sync(&crm).await;
-        assert_eq!(
-            (states(&mirror).as_str(), carried_out(&crm).len()),
-            ("applied", 1),
-            "{wait} s"
-        );
+        assert_eq!((states(&mirror).as_str(), carried_out(&crm).len()), ("applied", 1), "{wait} s");
     }
 }
 
@@ -257,9 +217,7 @@ async fn a_refusal_of_a_retry_does_not_hide_that_the_edit_came_through() {
         mirror.tries = 2;
         set_position(&mirror, "a", "CTO");
         crm.sandbox.faults().add(Rule::new(fault).method("PATCH"));
-        crm.sandbox
-            .faults()
-            .add(Rule::new(Fault::Status(422)).method("PATCH").times(2));
+        crm.sandbox.faults().add(Rule::new(Fault::Status(422)).method("PATCH").times(2));
         push(&mirror, &crm).await;
         assert_eq!((states(&mirror).as_str(), carried_out(&crm).len()), (state, updates));
     }
@@ -269,9 +227,7 @@ async fn a_refusal_of_a_retry_does_not_hide_that_the_edit_came_through() {
 async fn a_second_409_under_a_fresh_key_is_a_refusal() {
     let (crm, mirror) = mirrored().await;
     set_position(&mirror, "a", "CTO");
-    crm.sandbox
-        .faults()
-        .add(Rule::new(Fault::Status(409)).method("PATCH").forever());
+    crm.sandbox.faults().add(Rule::new(Fault::Status(409)).method("PATCH").forever());
     push(&mirror, &crm).await;
     let sent = patches(&crm);
     assert_eq!((states(&mirror).as_str(), sent.len()), ("rejected", 2));
@@ -294,15 +250,9 @@ async fn a_missing_write_scope_is_named_and_the_rest_goes_on() {
     set_position(&mirror, "a", "CTO");
     set_position(&mirror, "b", "CTO");
     sql(&mirror, "UPDATE companies_full SET industry = 'Tools' WHERE id = 'p'");
-    let reads = [
-        "contacts:read",
-        "companies:read",
-        "custom-fields:read",
-        "team-members:read",
-    ];
+    let reads = ["contacts:read", "companies:read", "custom-fields:read", "team-members:read"];
     mirror.key = Some(crm.sandbox.add_key(&[&reads[..], &["companies:write"]].concat()));
-    crm.sandbox
-        .with_world(|world| world.edit(CONTACT, "b", &json!({"name": "Bea"})));
+    crm.sandbox.with_world(|world| world.edit(CONTACT, "b", &json!({"name": "Bea"})));
     let report = mirror.sync(&crm).await;
     assert_eq!(report.outcome, RunOutcome::Done);
     assert_eq!(report.missing_scopes, [(Resource::Contacts, "contacts:write")]);
@@ -310,76 +260,45 @@ async fn a_missing_write_scope_is_named_and_the_rest_goes_on() {
     let refused = patches(&crm).iter().filter(|e| e.status == Some(403)).count();
     assert_eq!(refused, 1, "the second contact was not tried");
     assert_eq!(mirror.one("SELECT name FROM contacts WHERE id = 'b'"), "'Bea'");
-    assert!(
-        mirror
-            .one("SELECT value FROM state WHERE name = 'missing_scopes'")
-            .contains("contacts:write")
-    );
+    assert!(mirror.one("SELECT value FROM state WHERE name = 'missing_scopes'").contains("contacts:write"));
     mirror.key = None;
     let report = mirror.sync(&crm).await;
-    assert_eq!(
-        (report.push.applied, states(&mirror).as_str()),
-        (2, "applied applied applied")
-    );
-    assert!(
-        !mirror
-            .one("SELECT value FROM state WHERE name = 'missing_scopes'")
-            .contains("write")
-    );
+    assert_eq!((report.push.applied, states(&mirror).as_str()), (2, "applied applied applied"));
+    assert!(!mirror.one("SELECT value FROM state WHERE name = 'missing_scopes'").contains("write"));
     mirror.assert_exact(&crm);
 }
 
 #[tokio::test]
 async fn a_plan_without_custom_values_holds_only_those() {
     let (crm, mirror) = mirrored().await;
-    crm.sandbox
-        .configure(|settings| settings.custom_fields_editable = false);
+    crm.sandbox.configure(|settings| settings.custom_fields_editable = false);
     sql(&mirror, "UPDATE contacts_full SET cf_decimal = '3' WHERE id = 'a'");
     set_position(&mirror, "b", "CTO");
     let report = push(&mirror, &crm).await;
     assert_eq!((states(&mirror).as_str(), report.push.waiting), ("queued applied", 1));
     assert!(report.missing_scopes.is_empty(), "{:?}", report.missing_scopes);
-    assert!(
-        report.warnings.iter().any(|w| w.contains("plan")),
-        "{:?}",
-        report.warnings
-    );
+    assert!(report.warnings.iter().any(|w| w.contains("plan")), "{:?}", report.warnings);
 }
 
 #[tokio::test]
 async fn a_lost_answer_is_found_again_with_the_same_request() {
-    for fault in [
-        Fault::ResetAfterApply,
-        Fault::Truncated,
-        Fault::NotJson,
-        Fault::Reset,
-        Fault::Status(500),
-    ] {
+    for fault in [Fault::ResetAfterApply, Fault::Truncated, Fault::NotJson, Fault::Reset, Fault::Status(500)] {
         let done = !matches!(fault, Fault::Reset | Fault::Status(_));
         let (crm, mirror) = mirrored().await;
         set_position(&mirror, "a", "CTO");
         crm.sandbox.faults().add(Rule::new(fault.clone()).method("PATCH"));
         assert_eq!(push(&mirror, &crm).await.push.waiting, 1, "{fault:?}");
-        assert_eq!(
-            (states(&mirror).as_str(), carried_out(&crm).len()),
-            ("sending", usize::from(done)),
-            "{fault:?}"
-        );
+        assert_eq!((states(&mirror).as_str(), carried_out(&crm).len()), ("sending", usize::from(done)), "{fault:?}");
         // Others change what we changed, before we hear of it: that stays.
         if done {
-            crm.sandbox
-                .with_world(|world| world.edit(CONTACT, "a", &json!({"position": "Chair"})));
+            crm.sandbox.with_world(|world| world.edit(CONTACT, "a", &json!({"position": "Chair"})));
         }
         crm.wait(23 * 3_600);
         let report = push(&mirror, &crm).await;
         assert_eq!((report.push.applied, carried_out(&crm).len()), (1, 1), "{fault:?}");
         let sent = patches(&crm);
         assert!(sent.len() == 2 && same_request(&sent[0], &sent[1]), "{fault:?}");
-        assert_eq!(
-            there(&crm, "a", "position"),
-            if done { "Chair" } else { "CTO" },
-            "{fault:?}"
-        );
+        assert_eq!(there(&crm, "a", "position"), if done { "Chair" } else { "CTO" }, "{fault:?}");
         mirror.sync(&crm).await;
         mirror.assert_exact(&crm);
     }
@@ -390,19 +309,10 @@ async fn the_clients_own_retry_finds_a_lost_answer_too() {
     let (crm, mut mirror) = mirrored().await;
     mirror.tries = 5;
     set_position(&mirror, "a", "CTO");
-    crm.sandbox
-        .faults()
-        .add(Rule::new(Fault::ResetAfterApply).method("PATCH").times(2));
+    crm.sandbox.faults().add(Rule::new(Fault::ResetAfterApply).method("PATCH").times(2));
     let report = push(&mirror, &crm).await;
-    assert_eq!(
-        (report.push.applied, report.push.sent, carried_out(&crm).len()),
-        (1, 1, 1)
-    );
-    assert!(
-        mirror
-            .one("SELECT why FROM outbox_events ORDER BY id DESC LIMIT 1")
-            .contains("earlier sending")
-    );
+    assert_eq!((report.push.applied, report.push.sent, carried_out(&crm).len()), (1, 1, 1));
+    assert!(mirror.one("SELECT why FROM outbox_events ORDER BY id DESC LIMIT 1").contains("earlier sending"));
     mirror.assert_exact(&crm);
 }
 
@@ -423,10 +333,7 @@ async fn once_the_key_is_forgotten_the_record_is_read_first() {
     ] {
         let name = format!("{fault:?}, {since:?}");
         let (crm, mirror) = mirrored().await;
-        sql(
-            &mirror,
-            "UPDATE contacts_full SET position = 'CTO', language = 'de' WHERE id = 'a'",
-        );
+        sql(&mirror, "UPDATE contacts_full SET position = 'CTO', language = 'de' WHERE id = 'a'");
         crm.sandbox.faults().add(Rule::new(fault).method("PATCH"));
         push(&mirror, &crm).await;
         crm.wait(DAY);
@@ -437,11 +344,7 @@ async fn once_the_key_is_forgotten_the_record_is_read_first() {
         push(&mirror, &crm).await;
         let log = crm.sandbox.log();
         assert_eq!(log.entries()[asked].asked.method, "GET", "{name}");
-        assert_eq!(
-            (states(&mirror).as_str(), carried_out(&crm).len()),
-            (end, updates),
-            "{name}"
-        );
+        assert_eq!((states(&mirror).as_str(), carried_out(&crm).len()), (end, updates), "{name}");
         let keys: BTreeSet<_> = patches(&crm).into_iter().map(|e| e.idempotency_key).collect();
         assert_eq!(keys.len(), patches(&crm).len(), "a new request has a new key: {name}");
         if end == "conflict" {
@@ -458,16 +361,11 @@ async fn once_the_key_is_forgotten_the_record_is_read_first() {
 async fn values_that_the_mirror_saw_in_between_settle_what_became_of_a_request() {
     let (crm, mirror) = mirrored().await;
     set_position(&mirror, "a", "CTO");
-    crm.sandbox
-        .faults()
-        .add(Rule::new(Fault::ResetAfterApply).method("PATCH"));
-    crm.sandbox
-        .faults()
-        .add(Rule::new(Fault::Status(503)).method("PATCH").forever());
+    crm.sandbox.faults().add(Rule::new(Fault::ResetAfterApply).method("PATCH"));
+    crm.sandbox.faults().add(Rule::new(Fault::Status(503)).method("PATCH").forever());
     mirror.sync(&crm).await;
     // The same run read our value; then somebody set it back.
-    crm.sandbox
-        .with_world(|world| world.edit(CONTACT, "a", &json!({"position": "CEO"})));
+    crm.sandbox.with_world(|world| world.edit(CONTACT, "a", &json!({"position": "CEO"})));
     crm.wait(DAY);
     crm.sandbox.faults().clear();
     mirror.sync(&crm).await;
@@ -491,11 +389,7 @@ async fn an_edit_is_rebased_where_others_left_its_fields_alone() {
         assert_eq!(states(&mirror), end, "{theirs}");
         let sent = patches(&crm);
         let ours = !theirs.get("position").is_some_and(|_| true);
-        assert_eq!(
-            (sent.len(), carried_out(&crm).len()),
-            (1 + usize::from(ours), usize::from(ours)),
-            "{theirs}"
-        );
+        assert_eq!((sent.len(), carried_out(&crm).len()), (1 + usize::from(ours), usize::from(ours)), "{theirs}");
         assert_eq!(sent[0].if_match.as_deref(), Some(etag.trim_matches('\'')), "{theirs}");
         if ours {
             assert_ne!(sent[0].idempotency_key, sent[1].idempotency_key, "{theirs}");
@@ -525,15 +419,9 @@ async fn what_a_sync_brought_needs_no_refusal_to_be_known() {
     mirror.settings.write_back = true;
     crm.sandbox.clear_log();
     let report = push(&mirror, &crm).await;
-    assert_eq!(
-        (states(&mirror).as_str(), patches(&crm).len(), crm.charged()),
-        ("applied conflict", 1, 2)
-    );
+    assert_eq!((states(&mirror).as_str(), patches(&crm).len(), crm.charged()), ("applied conflict", 1, 2));
     assert_eq!((report.push.applied, report.push.conflicts), (1, 1));
-    assert_eq!(
-        mirror.one("SELECT theirs FROM outbox WHERE id = 2"),
-        "'{\"position\":\"Chair\"}'"
-    );
+    assert_eq!(mirror.one("SELECT theirs FROM outbox WHERE id = 2"), "'{\"position\":\"Chair\"}'");
 }
 
 #[tokio::test]
@@ -548,10 +436,7 @@ async fn a_record_that_never_rests_waits_for_the_next_run() {
         }
     });
     let report = push(&mirror, &crm).await;
-    assert_eq!(
-        (report.push.sent, report.push.waiting, states(&mirror).as_str()),
-        (5, 1, "queued")
-    );
+    assert_eq!((report.push.sent, report.push.waiting, states(&mirror).as_str()), (5, 1, "queued"));
     crm.sandbox.clear_hook();
     assert_eq!(push(&mirror, &crm).await.push.applied, 1);
     mirror.sync(&crm).await;
@@ -572,10 +457,7 @@ async fn edits_that_wait_become_one_request_and_go_in_order() {
     let report = push(&mirror, &crm).await;
     assert_eq!((report.push.sent, report.push.applied), (2, 4));
     let bodies: Vec<Value> = carried_out(&crm).into_iter().map(|(_, body)| body).collect();
-    assert_eq!(
-        bodies,
-        [json!({"position": "CFO", "language": "de"}), json!({"position": "COO"})]
-    );
+    assert_eq!(bodies, [json!({"position": "CFO", "language": "de"}), json!({"position": "COO"})]);
     assert_eq!(mirror.one("SELECT group_concat(merged_into) FROM outbox"), "'1,1'");
     mirror.assert_exact(&crm);
 }
@@ -587,8 +469,7 @@ async fn what_is_refused_together_is_sent_one_by_one() {
     sql(&mirror, "UPDATE contacts_full SET cf_short_text = 's' WHERE id = 'a'");
     set_position(&mirror, "a", "CTO");
     // The mirror does not know it yet: the field has become read-only.
-    crm.sandbox
-        .with_world(|world| world.redefine(CONTACT, "short_text", |field| field.writable = false));
+    crm.sandbox.with_world(|world| world.redefine(CONTACT, "short_text", |field| field.writable = false));
     let report = push(&mirror, &crm).await;
     assert_eq!(states(&mirror), "applied rejected applied");
     assert_eq!((report.push.sent, report.push.applied, report.push.rejected), (4, 2, 1));
@@ -601,8 +482,7 @@ async fn what_is_refused_together_is_sent_one_by_one() {
 async fn a_conflict_holds_what_is_behind_it() {
     let (crm, mirror) = mirrored().await;
     set_position(&mirror, "a", "CTO");
-    crm.sandbox
-        .with_world(|world| world.edit(CONTACT, "a", &json!({"position": "Chair"})));
+    crm.sandbox.with_world(|world| world.edit(CONTACT, "a", &json!({"position": "Chair"})));
     push(&mirror, &crm).await;
     sql(&mirror, "UPDATE contacts_full SET language = 'de' WHERE id = 'a'");
     let report = push(&mirror, &crm).await;
@@ -635,16 +515,12 @@ async fn an_edit_of_a_record_that_is_gone_is_rejected_and_the_record_removed() {
 async fn a_detail_that_is_not_current_is_read_before_an_edit_of_it() {
     let (crm, mut mirror) = mirrored().await;
     mirror.settings.details = false;
-    crm.sandbox
-        .with_world(|world| world.edit(CONTACT, "a", &json!({"notes": "theirs"})));
+    crm.sandbox.with_world(|world| world.edit(CONTACT, "a", &json!({"notes": "theirs"})));
     mirror.sync(&crm).await;
     crm.sandbox.clear_log();
     sql(&mirror, "UPDATE contacts_full SET notes = 'ours' WHERE id = 'a'");
     let report = push(&mirror, &crm).await;
-    assert_eq!(
-        (states(&mirror).as_str(), report.push.conflicts, crm.charged()),
-        ("conflict", 1, 1)
-    );
+    assert_eq!((states(&mirror).as_str(), report.push.conflicts, crm.charged()), ("conflict", 1, 1));
     assert_eq!(there(&crm, "a", "notes"), "theirs");
     assert_eq!(said(&mirror, "theirs"), json!({"notes": "theirs"}));
 }
@@ -653,18 +529,12 @@ async fn a_detail_that_is_not_current_is_read_before_an_edit_of_it() {
 async fn units_are_kept_back_for_edits_that_wait() {
     let (crm, mut mirror) = mirrored().await;
     set_position(&mirror, "a", "CTO");
-    crm.sandbox
-        .faults()
-        .add(Rule::new(Fault::Status(503)).method("PATCH").forever());
-    crm.sandbox
-        .with_world(|world| world.edit(CONTACT, "b", &json!({"notes": "theirs"})));
+    crm.sandbox.faults().add(Rule::new(Fault::Status(503)).method("PATCH").forever());
+    crm.sandbox.with_world(|world| world.edit(CONTACT, "b", &json!({"notes": "theirs"})));
     // Two for the lists of changes and two kept: nothing is left for the detail.
     mirror.limits.limit = Ru::new(mirror.ledger_total() + 4);
     let report = mirror.sync(&crm).await;
-    assert_eq!(
-        (report.outcome, report.tally.details, report.pending_details),
-        (RunOutcome::Paused, 0, 1)
-    );
+    assert_eq!((report.outcome, report.tally.details, report.pending_details), (RunOutcome::Paused, 0, 1));
     crm.sandbox.faults().clear();
     let report = push(&mirror, &crm).await;
     assert_eq!((report.push.applied, report.tally.ru), (1, Ru::PATCH));
@@ -676,10 +546,7 @@ async fn without_units_nothing_is_sent_and_nothing_is_in_doubt() {
     set_position(&mirror, "a", "CTO");
     mirror.limits.limit = Ru::new(mirror.ledger_total() + 1);
     let report = push(&mirror, &crm).await;
-    assert_eq!(
-        (report.outcome, states(&mirror).as_str()),
-        (RunOutcome::Paused, "queued")
-    );
+    assert_eq!((report.outcome, states(&mirror).as_str()), (RunOutcome::Paused, "queued"));
     assert!(crm.sandbox.log().is_empty());
     assert_eq!(mirror.one("SELECT count(*) FROM outbox WHERE body IS NOT NULL"), "0");
 }
@@ -689,16 +556,10 @@ async fn a_service_that_fails_does_not_hold_up_the_rest_of_the_run() {
     let (crm, mirror) = mirrored().await;
     set_position(&mirror, "a", "CTO");
     set_position(&mirror, "b", "CTO");
-    crm.sandbox
-        .faults()
-        .add(Rule::new(Fault::Status(503)).record("a").method("PATCH").forever());
-    crm.sandbox
-        .with_world(|world| world.edit(Object::Company, "p", &json!({"name": "New"})));
+    crm.sandbox.faults().add(Rule::new(Fault::Status(503)).record("a").method("PATCH").forever());
+    crm.sandbox.with_world(|world| world.edit(Object::Company, "p", &json!({"name": "New"})));
     let report = mirror.sync(&crm).await;
-    assert_eq!(
-        (states(&mirror).as_str(), report.outcome),
-        ("sending applied", RunOutcome::Done)
-    );
+    assert_eq!((states(&mirror).as_str(), report.outcome), ("sending applied", RunOutcome::Done));
     assert_eq!(mirror.one("SELECT name FROM companies"), "'New'");
 }
 
@@ -711,19 +572,11 @@ async fn a_kill_at_any_commit_neither_loses_nor_repeats_an_edit() {
         sql(&mirror, "UPDATE contacts_full SET notes = 'n' WHERE id = 'a'");
         sql(&mirror, "UPDATE companies_full SET industry = 'Tools' WHERE id = 'p'");
         set_position(&mirror, "b", "CTO");
-        crm.sandbox
-            .with_world(|world| world.edit(CONTACT, "b", &json!({"language": "fr"})));
-        let killed = mirror
-            .run_killed_after(&crm, &Plan::push(), Some(commits))
-            .await
-            .is_err();
+        crm.sandbox.with_world(|world| world.edit(CONTACT, "b", &json!({"language": "fr"})));
+        let killed = mirror.run_killed_after(&crm, &Plan::push(), Some(commits)).await.is_err();
         crm.wait(60);
         mirror.sync(&crm).await;
-        assert_eq!(
-            states(&mirror),
-            "applied applied applied applied",
-            "after {commits} commits"
-        );
+        assert_eq!(states(&mirror), "applied applied applied applied", "after {commits} commits");
         assert_eq!(carried_out(&crm).len(), 3, "after {commits} commits");
         mirror.sync(&crm).await;
         mirror.assert_exact(&crm);

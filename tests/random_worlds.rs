@@ -25,16 +25,13 @@ fn text() -> impl Strategy<Value = String> {
 
 fn timestamp() -> impl Strategy<Value = String> {
     prop_oneof![
-        (
-            0_i64..4_000_000_000,
-            0_u32..1_000_000,
-            select(vec!["Z", "+00:00", "+05:30", "-12:00"])
-        )
-            .prop_map(|(seconds, micros, zone)| {
+        (0_i64..4_000_000_000, 0_u32..1_000_000, select(vec!["Z", "+00:00", "+05:30", "-12:00"])).prop_map(
+            |(seconds, micros, zone)| {
                 let at = Instant::from_secs(seconds).unwrap().to_string();
                 // The digits of one zone, said of another: any valid spelling will do.
                 format!("{}.{micros:06}{zone}", &at[..19])
-            }),
+            }
+        ),
         select(vec![
             "1970-01-01T00:00:00Z",
             "2024-02-29T23:59:59.999Z",
@@ -118,24 +115,13 @@ fn standard() -> BoxedStrategy<Vec<Value>> {
 
 fn person() -> impl Strategy<Value = Person> {
     let customs: Vec<BoxedStrategy<Value>> = DataType::ALL.into_iter().map(custom).collect();
-    (
-        id(),
-        standard(),
-        customs,
-        (0_u8..5, prop::option::weighted(0.9, 0_u8..5), any::<bool>()),
-    )
+    (id(), standard(), customs, (0_u8..5, prop::option::weighted(0.9, 0_u8..5), any::<bool>()))
 }
 
 fn small() -> impl Strategy<Value = Small> {
     let some = |most| prop::collection::vec(person(), 0..most);
     (some(8), some(4), 1_usize..6, 1_u32..4, any::<bool>()).prop_map(
-        |(contacts, companies, page_cap, walkers, offsets)| Small {
-            contacts,
-            companies,
-            page_cap,
-            walkers,
-            offsets,
-        },
+        |(contacts, companies, page_cap, walkers, offsets)| Small { contacts, companies, page_cap, walkers, offsets },
     )
 }
 
@@ -145,9 +131,7 @@ fn put(world: &mut World, object: Object, person: &Person) {
     let mut set = |wire: &str, value: &Value| {
         fields.insert(wire.into(), value.clone());
     };
-    let [text, flag, time, int, any, real] = standard.as_slice() else {
-        unreachable!()
-    };
+    let [text, flag, time, int, any, real] = standard.as_slice() else { unreachable!() };
     set("id", &json!(id));
     set("name", text);
     match object {
@@ -178,14 +162,7 @@ fn put(world: &mut World, object: Object, person: &Person) {
     set("customFields", &Value::from(keyed));
     // Ties, and rows without a date.
     let at = |n: u8| noon().minus(Duration::from_secs(1000 * u64::from(n + 1)));
-    set(
-        "createdAt",
-        &if *dated {
-            json!(at(*created).to_wire())
-        } else {
-            Value::Null
-        },
-    );
+    set("createdAt", &if *dated { json!(at(*created).to_wire()) } else { Value::Null });
     world.create(object, &Value::from(fields));
     world.set_updated_at(object, id, updated.map(at));
 }
@@ -206,11 +183,7 @@ async fn mirrored(small: &Small) -> Result<(), String> {
     let crm = Crm::serve(world).await;
     crm.sandbox.configure(|settings| {
         settings.page_cap = Some(small.page_cap);
-        settings.cursors = if small.offsets {
-            CursorKind::Offset
-        } else {
-            CursorKind::Keyset
-        };
+        settings.cursors = if small.offsets { CursorKind::Offset } else { CursorKind::Keyset };
     });
     let mut mirror = Mirror::empty();
     mirror.settings.concurrency = small.walkers;
@@ -219,10 +192,7 @@ async fn mirrored(small: &Small) -> Result<(), String> {
         if differences.is_empty() {
             Ok(())
         } else {
-            Err(format!(
-                "{when}:\n{}",
-                differences[..differences.len().min(6)].join("\n")
-            ))
+            Err(format!("{when}:\n{}", differences[..differences.len().min(6)].join("\n")))
         }
     };
     let report = mirror.sync(&crm).await;
@@ -256,16 +226,9 @@ async fn mirrored(small: &Small) -> Result<(), String> {
 #[test]
 fn any_small_world_is_mirrored_exactly() {
     let cases = std::env::var("WORLDS").ok().and_then(|n| n.parse().ok()).unwrap_or(100);
-    let config = ProptestConfig {
-        cases,
-        max_shrink_iters: 300,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let config =
+        ProptestConfig { cases, max_shrink_iters: 300, failure_persistence: None, ..ProptestConfig::default() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     proptest!(config, |(small in small())| {
         let done = runtime.block_on(mirrored(&small));
         prop_assert!(done.is_ok(), "{}", done.unwrap_err());

@@ -47,12 +47,7 @@ const PAGE: i64 = 50;
 impl Place {
     fn new() -> Place {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        let world = generate(
-            61,
-            CONTACTS,
-            20,
-            Instant::system_now().minus(Duration::from_secs(7_200)),
-        );
+        let world = generate(61, CONTACTS, 20, Instant::system_now().minus(Duration::from_secs(7_200)));
         let sandbox = Sandbox::new(world, Arc::new(SystemClock));
         sandbox.configure(|settings| settings.page_cap = Some(PAGE as usize));
         let running = runtime.block_on(sandbox.start(0)).unwrap();
@@ -60,14 +55,7 @@ impl Place {
         let state = dir.path().join("state");
         std::fs::create_dir(&state).unwrap();
         let built = PathBuf::from(env!("CARGO_BIN_EXE_crm-mirror"));
-        let mut place = Place {
-            program: built.clone(),
-            dir,
-            two_users: false,
-            sandbox,
-            running,
-            _runtime: runtime,
-        };
+        let mut place = Place { program: built.clone(), dir, two_users: false, sandbox, running, _runtime: runtime };
         if place.state().metadata().unwrap().uid() != 0 || !is_there("setpriv") {
             eprintln!("skipped: one user instead of two, for lack of root or of `setpriv`");
             return place;
@@ -80,11 +68,7 @@ impl Place {
         chmod(&place.state(), 0o750);
         let reached = place.command(WRITER, &place.program).arg("--version").output().unwrap();
         place.two_users = reached.status.success();
-        assert!(
-            place.two_users,
-            "a user without rights cannot get to {}",
-            place.dir.path().display()
-        );
+        assert!(place.two_users, "a user without rights cannot get to {}", place.dir.path().display());
         place
     }
 
@@ -100,10 +84,7 @@ impl Place {
     fn command(&self, user: User, program: &Path) -> Command {
         let mut command = if self.program.starts_with(self.dir.path()) {
             let mut command = Command::new("setpriv");
-            command
-                .arg(format!("--reuid={}", user.0))
-                .arg(format!("--regid={}", user.1))
-                .arg(user.2);
+            command.arg(format!("--reuid={}", user.0)).arg(format!("--regid={}", user.1)).arg(user.2);
             command.arg(program);
             command
         } else {
@@ -160,10 +141,7 @@ impl Place {
                 (entry.file_name().into_string().unwrap(), mode)
             })
             .collect();
-        rights.push((
-            ".".into(),
-            self.state().metadata().unwrap().permissions().mode() & 0o7777,
-        ));
+        rights.push((".".into(), self.state().metadata().unwrap().permissions().mode() & 0o7777));
         rights.sort();
         rights
     }
@@ -197,14 +175,9 @@ fn look(mut command: Command, mirror: &Path) -> Result<i64, String> {
 /// The first number that a program prints on a line of its own.
 fn count(command: &mut Command) -> Result<i64, String> {
     let ran = command.output().unwrap();
-    let (out, err) = (
-        String::from_utf8_lossy(&ran.stdout),
-        String::from_utf8_lossy(&ran.stderr),
-    );
+    let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     let number = out.lines().find_map(|line| line.trim().parse().ok());
-    number
-        .filter(|_| ran.status.success())
-        .ok_or_else(|| format!("{out}{err}"))
+    number.filter(|_| ran.status.success()).ok_or_else(|| format!("{out}{err}"))
 }
 
 fn is_there(program: &str) -> bool {
@@ -247,10 +220,7 @@ fn a_user_of_the_group_reads_during_a_run_after_a_stop_and_after_a_kill() {
     assert!(during.iter().all(|rows| rows % PAGE == 0), "{during:?}");
     assert!(0 < during[0] && during[0] < during[1], "{during:?}");
     let killed = place.read().rows();
-    assert!(
-        killed % PAGE == 0 && during[1] <= killed && killed < CONTACTS as i64,
-        "{killed}"
-    );
+    assert!(killed % PAGE == 0 && during[1] <= killed && killed < CONTACTS as i64, "{killed}");
     assert_rights(&place);
 
     for verb in ["sync", "resync"] {
@@ -260,22 +230,15 @@ fn a_user_of_the_group_reads_during_a_run_after_a_stop_and_after_a_kill() {
         assert_eq!(wal::beside(&place.mirror()).metadata().unwrap().len(), 0);
     }
     if place.two_users {
-        let status = place
-            .reading()
-            .args(["status", "--database"])
-            .arg(place.mirror())
-            .output()
-            .unwrap();
+        let status = place.reading().args(["status", "--database"]).arg(place.mirror()).output().unwrap();
         assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
         // Who is not in the group sees nothing.
         let stranger = place.command(User(64_003, 64_003, "--clear-groups"), &place.program);
         assert!(look(stranger, &place.mirror()).is_err());
     }
     // A stop and a kill leave no one able to write who was not before, and readers leave nothing of their own.
-    let owners: Vec<u32> = std::fs::read_dir(place.state())
-        .unwrap()
-        .map(|entry| entry.unwrap().metadata().unwrap().uid())
-        .collect();
+    let owners: Vec<u32> =
+        std::fs::read_dir(place.state()).unwrap().map(|entry| entry.unwrap().metadata().unwrap().uid()).collect();
     let owner = place.state().metadata().unwrap().uid();
     assert!(owners.iter().all(|uid| *uid == owner), "{owners:?}");
     // The hook that was cleared held the place too.
@@ -294,11 +257,7 @@ fn assert_rights(place: &Place) {
     ]
     .map(|(name, mode)| (name.to_string(), mode));
     assert_eq!(place.rights(), expected);
-    assert_eq!(
-        place.rights()[0].1 & 0o020,
-        0,
-        "readers must not be able to write to the folder"
-    );
+    assert_eq!(place.rights()[0].1 & 0o020, 0, "readers must not be able to write to the folder");
 }
 
 /// A reader that waits for nothing: what blocks it is an error.
@@ -321,9 +280,7 @@ async fn a_reader_is_never_blocked_and_never_sees_half_a_page() {
         let conn = impatient(&path);
         let (mut seen, mut last) = (0, 0);
         while !ended.load(Ordering::Relaxed) {
-            let rows: i64 = conn
-                .query_row("SELECT count(*) FROM contacts_full", [], |row| row.get(0))
-                .unwrap();
+            let rows: i64 = conn.query_row("SELECT count(*) FROM contacts_full", [], |row| row.get(0)).unwrap();
             assert_eq!(rows % 20, 0);
             assert!(rows >= last);
             (seen, last) = (seen + 1, rows);
@@ -349,12 +306,9 @@ async fn a_reader_reads_while_a_transaction_is_open() {
             // Written, and larger than the cache, so it is in the WAL; not committed, so nobody sees it.
             assert!(wal::beside(&path).metadata().unwrap().len() > 8 * MIB);
             let conn = impatient(&path);
-            let rows: i64 = conn
-                .query_row("SELECT count(*) FROM contacts", [], |row| row.get(0))
-                .unwrap();
-            let half: i64 = conn
-                .query_row("SELECT count(*) FROM state WHERE name = 'test'", [], |row| row.get(0))
-                .unwrap();
+            let rows: i64 = conn.query_row("SELECT count(*) FROM contacts", [], |row| row.get(0)).unwrap();
+            let half: i64 =
+                conn.query_row("SELECT count(*) FROM state WHERE name = 'test'", [], |row| row.get(0)).unwrap();
             Ok((rows, half))
         })
         .await
@@ -367,10 +321,7 @@ async fn a_reader_reads_while_a_transaction_is_open() {
 async fn write(store: &Store, rounds: u64) -> u64 {
     let largest = Arc::new(AtomicU64::new(0));
     for round in 0..rounds {
-        store
-            .write(move |batch| batch.set_state("test", &format!("{round:9}").repeat((4 << 20) / 9)))
-            .await
-            .unwrap();
+        store.write(move |batch| batch.set_state("test", &format!("{round:9}").repeat((4 << 20) / 9))).await.unwrap();
         let size = wal::beside(store.path()).metadata().unwrap().len();
         largest.fetch_max(size, Ordering::Relaxed);
     }
@@ -422,10 +373,7 @@ async fn readers_that_overlap_do_not_let_the_wal_grow_with_what_is_written() {
     let largest = write(&store, 35).await;
     done.store(true, Ordering::Relaxed);
     readers.join().unwrap();
-    eprintln!(
-        "readers that overlap: 140 MiB written, the WAL was at most {} MiB",
-        largest / MIB
-    );
+    eprintln!("readers that overlap: 140 MiB written, the WAL was at most {} MiB", largest / MIB);
     assert!(largest < 110 * MIB, "{largest}");
     store.close().await;
 }
@@ -444,10 +392,7 @@ async fn one_long_reader_stops_nobody_and_the_wal_is_short_again_after_it() {
     let before = ask(&long);
 
     let largest = write(&store, 38).await;
-    eprintln!(
-        "a long reader: 152 MiB written, the WAL was at most {} MiB",
-        largest / MIB
-    );
+    eprintln!("a long reader: 152 MiB written, the WAL was at most {} MiB", largest / MIB);
     crm.sandbox.with_world(|world| {
         for id in world.ids(Object::Contact.resource()) {
             world.edit(Object::Contact, &id, &serde_json::json!({"name": "New"}));

@@ -37,28 +37,17 @@ async fn resyncing_an_unchanged_mirror_rewrites_nothing() {
 
     let store = crm_mirror::store::Store::open(&mirror.path).unwrap();
     let before = written();
-    let report = mirror
-        .run_on_open(store.clone(), &crm, &Plan::resync().of(&[Resource::Contacts]))
-        .await
-        .unwrap();
+    let report = mirror.run_on_open(store.clone(), &crm, &Plan::resync().of(&[Resource::Contacts])).await.unwrap();
     let bytes = written() - before;
     store.close().await;
 
     eprintln!("wrote {bytes} of {size}: {:.2} %", bytes as f64 * 100.0 / size as f64);
-    assert_eq!(
-        (report.tally.inserted, report.tally.updated, report.tally.removed),
-        (0, 0, 0)
-    );
-    assert_eq!(
-        mirror.one("SELECT group_concat(synced_at) FROM (SELECT DISTINCT synced_at FROM contacts)"),
-        version
-    );
+    assert_eq!((report.tally.inserted, report.tally.updated, report.tally.removed), (0, 0, 0));
+    assert_eq!(mirror.one("SELECT group_concat(synced_at) FROM (SELECT DISTINCT synced_at FROM contacts)"), version);
     assert!(bytes * 100 < size * 2, "wrote {bytes} bytes into a file of {size}");
     let log = crm.sandbox.log();
-    let pages = log
-        .entries()
-        .iter()
-        .filter(|e| e.asked.lists(Resource::Contacts) && e.asked.param("limit") == Some("100"));
+    let pages =
+        log.entries().iter().filter(|e| e.asked.lists(Resource::Contacts) && e.asked.param("limit") == Some("100"));
     let pages = pages.count();
     let least = CONTACTS.div_ceil(100);
     // The changes walk, and a part page for each of four slices and the dateless one.

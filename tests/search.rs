@@ -44,11 +44,8 @@ async fn mirrored() -> (Crm, Mirror) {
 /// The records that a question finds.
 fn found(mirror: &Mirror, table: &str, question: &str) -> String {
     let conn = mirror.read();
-    let mut stmt = conn
-        .prepare(&format!(
-            "SELECT record_id FROM {table} WHERE {table} MATCH ?1 ORDER BY record_id"
-        ))
-        .unwrap();
+    let mut stmt =
+        conn.prepare(&format!("SELECT record_id FROM {table} WHERE {table} MATCH ?1 ORDER BY record_id")).unwrap();
     let ids = stmt.query_map([question], |row| row.get::<_, String>(0)).unwrap();
     ids.map(Result::unwrap).collect::<Vec<_>>().join(" ")
 }
@@ -118,13 +115,7 @@ async fn the_index_follows_edits_removals_and_returns() {
         world.create(Object::Company, &json!({"id": "co2", "name": "Foundry"}));
     });
     again(&crm, &mirror).await;
-    for (question, ids) in [
-        ("bell", ""),
-        ("clapper", "ct2"),
-        ("rings", "ct2"),
-        ("steady", ""),
-        ("lou*", "ct2"),
-    ] {
+    for (question, ids) in [("bell", ""), ("clapper", "ct2"), ("rings", "ct2"), ("steady", ""), ("lou*", "ct2")] {
         assert_eq!(found(&mirror, "contact_search", question), ids, "{question}");
     }
     assert_eq!(found(&mirror, "company_search", "foundry"), "co2");
@@ -159,11 +150,7 @@ async fn the_index_follows_what_becomes_of_custom_fields() {
     assert_eq!(found(&mirror, "contact_search", "steady"), "ct2");
     crm.sandbox.with_world(|world| {
         world.redefine(Object::Contact, "motto", |field| field.data_type = "LONG_TEXT".into());
-        world.edit(
-            Object::Contact,
-            "ct1",
-            &json!({"customFields": {"motto": "Steady again"}}),
-        );
+        world.edit(Object::Contact, "ct1", &json!({"customFields": {"motto": "Steady again"}}));
     });
     again(&crm, &mirror).await;
     assert_eq!(found(&mirror, "contact_search", "steady"), "ct1 ct2");
@@ -174,10 +161,7 @@ async fn a_kill_at_any_commit_of_the_first_copy_ends_in_the_same_index() {
     for commits in 0..200 {
         let crm = Crm::serve(world()).await;
         let mirror = Mirror::one_at_a_time();
-        let killed = mirror
-            .run_killed_after(&crm, &Plan::sync(), Some(commits))
-            .await
-            .is_err();
+        let killed = mirror.run_killed_after(&crm, &Plan::sync(), Some(commits)).await.is_err();
         mirror.sync(&crm).await;
         mirror.assert_exact(&crm);
         assert_in_step(&mirror);
@@ -194,10 +178,7 @@ async fn a_vacuum_by_a_person_does_no_harm() {
     let (crm, mirror) = mirrored().await;
     crm.sandbox.with_world(|world| world.remove(Object::Contact, "ct1"));
     again(&crm, &mirror).await;
-    rusqlite::Connection::open(&mirror.path)
-        .unwrap()
-        .execute_batch("VACUUM")
-        .unwrap();
+    rusqlite::Connection::open(&mirror.path).unwrap().execute_batch("VACUUM").unwrap();
     assert_in_step(&mirror);
     crm.sandbox.with_world(|world| {
         world.edit(Object::Contact, "ct2", &json!({"name": "After the vacuum"}));
@@ -209,14 +190,8 @@ async fn a_vacuum_by_a_person_does_no_harm() {
 /// Takes a mirror back to the schema before search: what an older program would have left.
 fn make_old(mirror: &Mirror) {
     let conn = rusqlite::Connection::open(&mirror.path).unwrap();
-    let mut triggers = conn
-        .prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger'")
-        .unwrap();
-    let triggers: Vec<String> = triggers
-        .query_map([], |row| row.get(0))
-        .unwrap()
-        .map(Result::unwrap)
-        .collect();
+    let mut triggers = conn.prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger'").unwrap();
+    let triggers: Vec<String> = triggers.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
     for trigger in triggers {
         conn.execute_batch(&format!("DROP TRIGGER \"{trigger}\"")).unwrap();
     }
@@ -240,10 +215,7 @@ async fn a_mirror_of_the_first_schema_gets_its_index_when_it_is_opened() {
     mirror.sync(&crm).await;
     assert_in_step(&mirror);
     assert_eq!(found(&mirror, "contact_search", "cafe"), "ct1");
-    assert_eq!(
-        mirror.one("SELECT count(*) FROM sqlite_schema WHERE name = 'contacts_by_email'"),
-        "1"
-    );
+    assert_eq!(mirror.one("SELECT count(*) FROM sqlite_schema WHERE name = 'contacts_by_email'"), "1");
 }
 
 #[tokio::test]

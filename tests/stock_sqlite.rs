@@ -51,23 +51,12 @@ async fn the_shell_of_an_older_sqlite_reads_everything() {
     let ask = |sql: &str| shell::run(&mirror.path, sql).unwrap();
     assert_eq!(ask("PRAGMA integrity_check"), "ok");
     for (view, table) in [("contacts_full", "contacts"), ("companies_full", "companies")] {
-        assert_eq!(
-            ask(&format!("SELECT count(*) FROM (SELECT * FROM {view})")),
-            mirror.count(table).to_string()
-        );
-        assert_eq!(
-            ask(&format!("SELECT count(*) FROM {view} WHERE details_current")),
-            mirror.count(table).to_string()
-        );
+        assert_eq!(ask(&format!("SELECT count(*) FROM (SELECT * FROM {view})")), mirror.count(table).to_string());
+        assert_eq!(ask(&format!("SELECT count(*) FROM {view} WHERE details_current")), mirror.count(table).to_string());
     }
-    for table in [
-        "removed_records",
-        "changes",
-        "sync_runs",
-        "mirror_columns",
-        "custom_multi_values",
-        "custom_field_options",
-    ] {
+    for table in
+        ["removed_records", "changes", "sync_runs", "mirror_columns", "custom_multi_values", "custom_field_options"]
+    {
         assert_eq!(ask(&format!("SELECT count(*) > 0 FROM {table}")), "1", "{table}");
     }
     assert_eq!(ask("SELECT max(json_valid(fields)) FROM changes"), "1");
@@ -79,12 +68,7 @@ async fn the_dictionary_covers_every_column_that_people_query() {
     let (_crm, mirror) = lived_in().await;
     let conn = mirror.read();
     let names = |sql: &str| -> Vec<String> {
-        conn.prepare(sql)
-            .unwrap()
-            .query_map([], |row| row.get(0))
-            .unwrap()
-            .map(Result::unwrap)
-            .collect()
+        conn.prepare(sql).unwrap().query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
     };
     let own = ["state", "sweep_missing"];
     let tables = names(
@@ -100,9 +84,8 @@ async fn the_dictionary_covers_every_column_that_people_query() {
             // Parked columns are nobody's business until their field comes back.
             .filter(|name| !name.starts_with("archived_cf_"))
             .collect();
-        let entered = names(&format!(
-            "SELECT column_name FROM mirror_columns WHERE table_name = '{table}' ORDER BY position"
-        ));
+        let entered =
+            names(&format!("SELECT column_name FROM mirror_columns WHERE table_name = '{table}' ORDER BY position"));
         let as_set = |names: &[String]| names.iter().cloned().collect::<BTreeSet<_>>();
         assert_eq!(as_set(&real), as_set(&entered), "{table}");
         assert_eq!(real.len(), entered.len(), "{table}");
@@ -117,14 +100,9 @@ async fn the_dictionary_covers_every_column_that_people_query() {
 async fn the_schema_is_one_that_every_tool_can_read() {
     let (_crm, mirror) = lived_in().await;
     let conn = mirror.read();
-    let mut stmt = conn
-        .prepare("SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL")
-        .unwrap();
-    let entries: Vec<(String, String, String)> = stmt
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-        .unwrap()
-        .map(Result::unwrap)
-        .collect();
+    let mut stmt = conn.prepare("SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL").unwrap();
+    let entries: Vec<(String, String, String)> =
+        stmt.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap().map(Result::unwrap).collect();
     // What an older parser does not know makes the whole file unreadable there.
     let too_new = [
         "->",
@@ -146,21 +124,15 @@ async fn the_schema_is_one_that_every_tool_can_read() {
     ];
     for (kind, name, sql) in &entries {
         // Comments are prose.
-        let code: String = sql
-            .lines()
-            .map(|line| line.split("--").next().unwrap_or_default().to_lowercase() + "\n")
-            .collect();
+        let code: String =
+            sql.lines().map(|line| line.split("--").next().unwrap_or_default().to_lowercase() + "\n").collect();
         for word in too_new {
             assert!(!code.contains(word), "{kind} {name} has `{word}`");
         }
         // Before 3.47, RAISE takes one constant text and nothing else.
         for raised in code.split("raise(").skip(1) {
             let text = raised.strip_prefix("abort, '").and_then(|rest| rest.split_once('\''));
-            assert!(
-                text.is_some_and(|(_, rest)| rest.starts_with(')')),
-                "{kind} {name}: {}",
-                &raised[..80]
-            );
+            assert!(text.is_some_and(|(_, rest)| rest.starts_with(')')), "{kind} {name}: {}", &raised[..80]);
         }
         let shadow = name.contains("_search");
         if kind == "table" && !shadow && !name.starts_with("sqlite_") {
@@ -196,10 +168,7 @@ async fn the_schema_is_one_that_every_tool_can_read() {
 
 /// Reads the mirror as a user who may only look.
 fn as_nobody(path: &Path, sql: &str) -> Option<Result<String, String>> {
-    let is_root = Command::new("id")
-        .arg("-u")
-        .output()
-        .is_ok_and(|out| out.stdout == b"0\n");
+    let is_root = Command::new("id").arg("-u").output().is_ok_and(|out| out.stdout == b"0\n");
     let mut command = if is_root {
         let mut command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "sqlite3"]);
@@ -209,11 +178,7 @@ fn as_nobody(path: &Path, sql: &str) -> Option<Result<String, String>> {
     };
     let ran = command.args(["-batch", "-readonly"]).arg(path).arg(sql).output().ok()?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_string();
-    Some(if ran.status.success() {
-        Ok(text(&ran.stdout))
-    } else {
-        Err(text(&ran.stderr))
-    })
+    Some(if ran.status.success() { Ok(text(&ran.stdout)) } else { Err(text(&ran.stderr)) })
 }
 
 fn chmod(path: &Path, mode: u32) {

@@ -28,10 +28,7 @@ impl Service {
         if address.trim().is_empty() {
             return Err("the service did not start".into());
         }
-        Ok(Service {
-            child,
-            address: address.trim().to_string(),
-        })
+        Ok(Service { child, address: address.trim().to_string() })
     }
 
     /// The base URL.

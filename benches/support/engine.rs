@@ -21,12 +21,7 @@ struct Lists {
 
 impl Observer for Lists {
     fn on(&self, event: Event) {
-        if matches!(
-            event,
-            Event::Ends {
-                resource: Resource::Contacts
-            }
-        ) {
+        if matches!(event, Event::Ends { resource: Resource::Contacts }) {
             // Only the first end counts.
             let _ = self.stored.set(self.began.elapsed().as_secs_f64());
         }
@@ -38,26 +33,15 @@ pub async fn run(base_url: &str, path: &Path, resync: bool, concurrency: u32, in
     let began = std::time::Instant::now();
     let store = Store::open_indexing(path, indexed)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let limits = Limits {
-        limit: Ru::new(1_000_000),
-        window: Duration::from_secs(86_400),
-        charge_failed: true,
-    };
+    let limits = Limits { limit: Ru::new(1_000_000), window: Duration::from_secs(86_400), charge_failed: true };
     let patience = Duration::from_secs(60);
     let purse = Arc::new(Purse::open(store.clone(), clock.clone(), limits, patience, Arc::new(Silent)).await?);
-    let settings = Settings {
-        details: false,
-        concurrency,
-        ..Settings::default()
-    };
+    let settings = Settings { details: false, concurrency, ..Settings::default() };
     let mut client = ClientSettings::new(base_url.parse()?);
     client.concurrency = concurrency;
     let key = ApiKey::new("bench_v1_0123456789abcdef0123456789abcdef")?;
     let client = Client::new(client, key, clock.clone(), purse.clone())?;
-    let lists = Arc::new(Lists {
-        began,
-        stored: OnceLock::new(),
-    });
+    let lists = Arc::new(Lists { began, stored: OnceLock::new() });
     let engine = Engine::new(client, store.clone(), purse, clock, lists.clone(), settings);
     let plan = if resync { Plan::resync() } else { Plan::sync() };
     let report = engine.run(&plan.of(&[Resource::Contacts]), "manual").await?;

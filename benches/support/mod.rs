@@ -39,8 +39,7 @@ impl Measured {
 pub fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse().ok())
-        .unwrap_or(0)
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
 /// The processor time of this process so far; 0 where the system does not tell.

@@ -39,12 +39,7 @@ impl Row {
             updated_at: Option<Instant>,
         }
         let dates: Dates = serde_json::from_str(&text)?;
-        Ok(Row {
-            text,
-            id,
-            created: dates.created_at,
-            updated: dates.updated_at,
-        })
+        Ok(Row { text, id, created: dates.created_at, updated: dates.updated_at })
     }
 }
 
@@ -87,29 +82,17 @@ impl Data {
         }
         let mut definitions: HashMap<(String, String), Vec<String>> = HashMap::new();
         for id in world.ids(Resource::CustomFields) {
-            let text = world
-                .list_text(Resource::CustomFields, &id)
-                .ok_or("a definition is gone")?;
+            let text = world.list_text(Resource::CustomFields, &id).ok_or("a definition is gone")?;
             let value: Value = serde_json::from_str(&text)?;
             let word = |name: &str| value[name].as_str().unwrap_or_default().to_string();
-            definitions
-                .entry((word("objectType"), word("status")))
-                .or_default()
-                .push(text);
+            definitions.entry((word("objectType"), word("status"))).or_default().push(text);
         }
         let mut data = Data {
-            by_id: rows
-                .iter()
-                .zip(0..)
-                .map(|(row, place)| (row.id.clone(), place))
-                .collect(),
+            by_id: rows.iter().zip(0..).map(|(row, place)| (row.id.clone(), place)).collect(),
             rows,
             created: Order::default(),
             updated: Order::default(),
-            definitions: definitions
-                .into_iter()
-                .map(|(key, items)| (key, items.join(",")))
-                .collect(),
+            definitions: definitions.into_iter().map(|(key, items)| (key, items.join(","))).collect(),
             touched: 0,
         };
         data.arrange();
@@ -168,25 +151,15 @@ impl Data {
             .find(|name| name.starts_with("filter["))
             .or(query.get("sort"))
             .is_some_and(|name| name.contains("updatedAt"));
-        let (order, field) = if by_update {
-            (&self.updated, "updatedAt")
-        } else {
-            (&self.created, "createdAt")
-        };
+        let (order, field) = if by_update { (&self.updated, "updatedAt") } else { (&self.created, "createdAt") };
         let (mut low, mut high) = (0, order.places.len());
         for (name, text) in query {
-            let Some(op) = name
-                .strip_prefix(&format!("filter[{field}]["))
-                .and_then(|rest| rest.strip_suffix(']'))
+            let Some(op) = name.strip_prefix(&format!("filter[{field}][")).and_then(|rest| rest.strip_suffix(']'))
             else {
                 continue;
             };
             if op == "isNull" {
-                (low, high) = if text == "true" {
-                    (order.dated, order.places.len())
-                } else {
-                    (0, order.dated)
-                };
+                (low, high) = if text == "true" { (order.dated, order.places.len()) } else { (0, order.dated) };
                 continue;
             }
             let Ok(bound) = text.parse::<Instant>() else { continue };
@@ -208,11 +181,7 @@ impl Data {
         }
         let high = high.max(low);
         let total = query.contains_key("count").then_some(high - low);
-        let from = query
-            .get("cursor")
-            .and_then(|c| c.parse().ok())
-            .unwrap_or(low)
-            .clamp(low, high);
+        let from = query.get("cursor").and_then(|c| c.parse().ok()).unwrap_or(low).clamp(low, high);
         let to = (from + limit).min(high);
         let mut page = String::with_capacity((to - from) * 1024);
         for place in &order.places[from..to] {

@@ -158,9 +158,7 @@ impl Contact<'_> {
         }
         let custom = &self.custom_fields;
         let place = |part: for<'b> fn(&'b Location<'b>) -> &'b Text<'b>| {
-            self.location
-                .as_ref()
-                .map_or(ValueRef::Null, |location| text(part(location)))
+            self.location.as_ref().map_or(ValueRef::Null, |location| text(part(location)))
         };
         [
             ValueRef::from(self.id.as_ref()),
@@ -210,12 +208,8 @@ struct Statements {
 impl Statements {
     fn new() -> Statements {
         let marks: Vec<String> = (1..=COLUMNS.len()).map(|n| format!("?{n}")).collect();
-        let sets: Vec<String> = COLUMNS
-            .iter()
-            .enumerate()
-            .skip(1)
-            .map(|(n, name)| format!("{name} = ?{}", n + 1))
-            .collect();
+        let sets: Vec<String> =
+            COLUMNS.iter().enumerate().skip(1).map(|(n, name)| format!("{name} = ?{}", n + 1)).collect();
         let list = COLUMNS.join(", ");
         Statements {
             insert: format!("INSERT INTO contacts ({list}) VALUES ({})", marks.join(", ")),

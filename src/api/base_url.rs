@@ -81,10 +81,7 @@ impl FromStr for BaseUrl {
         if !text.ends_with("/v1") || !url.path().trim_end_matches('/').ends_with("/v1") {
             return Err(NotABaseUrl::Version);
         }
-        Ok(BaseUrl {
-            text: text.into(),
-            loopback,
-        })
+        Ok(BaseUrl { text: text.into(), loopback })
     }
 }
 
@@ -102,10 +99,7 @@ mod tests {
     fn a_base_url_is_safe_for_a_key_and_ends_in_the_version() {
         for (given, read) in [
             ("https://api.example.com/v1", Ok("https://api.example.com/v1")),
-            (
-                " https://API.example.com/crm/v1/ ",
-                Ok("https://api.example.com/crm/v1"),
-            ),
+            (" https://API.example.com/crm/v1/ ", Ok("https://api.example.com/crm/v1")),
             ("http://127.0.0.1:8080/v1", Ok("http://127.0.0.1:8080/v1")),
             ("http://127.9.8.7/v1", Ok("http://127.9.8.7/v1")),
             ("http://[::1]:1/v1", Ok("http://[::1]:1/v1")),

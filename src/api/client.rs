@@ -173,12 +173,7 @@ impl Client {
         let request = self.request(Method::GET, &query.to_address(), HeaderMap::new(), None)?;
         let check = |body: &[u8]| decode::next_cursor(body).map_err(|e| e.to_string());
         let (reply, next, asked_at) = self.call(&request, Ru::GET, purpose, check).await?;
-        Ok(ListAnswer {
-            date: reply.date(),
-            body: reply.body,
-            next,
-            asked_at,
-        })
+        Ok(ListAnswer { date: reply.date(), body: reply.body, next, asked_at })
     }
 
     /// As [`Client::list`], and decodes the page while its body is read for the first time: a body needs to be read
@@ -196,17 +191,10 @@ impl Client {
         let resource = query.resource();
         let check = |body: &[u8]| match decode::page(resource, body, layout) {
             Ok(page) => Ok((page.next.clone(), Ok(page))),
-            Err(error) => decode::next_cursor(body)
-                .map(|next| (next, Err(error)))
-                .map_err(|e| e.to_string()),
+            Err(error) => decode::next_cursor(body).map(|next| (next, Err(error))).map_err(|e| e.to_string()),
         };
         let (reply, (next, page), asked_at) = self.call(&request, Ru::GET, purpose, check).await?;
-        let answer = ListAnswer {
-            date: reply.date(),
-            body: reply.body,
-            next,
-            asked_at,
-        };
+        let answer = ListAnswer { date: reply.date(), body: reply.body, next, asked_at };
         Ok((answer, page))
     }
 
@@ -218,12 +206,7 @@ impl Client {
     pub async fn detail(&self, object: Object, id: &RecordId, purpose: Purpose) -> Result<Answer, ApiError> {
         let request = self.request(Method::GET, &record_path(object, id)?, HeaderMap::new(), None)?;
         let (reply, (), asked_at) = self.call(&request, Ru::GET, purpose, is_json).await?;
-        Ok(Answer {
-            etag: etag(&reply),
-            date: reply.date(),
-            body: reply.body,
-            asked_at,
-        })
+        Ok(Answer { etag: etag(&reply), date: reply.date(), body: reply.body, asked_at })
     }
 
     /// Updates a record, for 2 RU (*PATCH /contacts/{id}*, *PATCH /companies/{id}*). The body, `If-Match` and the
@@ -242,10 +225,7 @@ impl Client {
     ) -> Result<PatchAnswer, PatchError> {
         let silence = AtomicBool::new(false);
         let sent = self.send_patch(object, id, body, if_match, idempotency_key, &silence);
-        sent.await.map_err(|why| PatchError {
-            why,
-            unanswered: silence.into_inner(),
-        })
+        sent.await.map_err(|why| PatchError { why, unanswered: silence.into_inner() })
     }
 
     async fn send_patch(
@@ -265,9 +245,7 @@ impl Client {
         ]);
         let body = Bytes::copy_from_slice(body.as_bytes());
         let request = self.request(Method::PATCH, &record_path(object, id)?, headers, Some(body))?;
-        let (reply, (), asked_at) = self
-            .call_noting(&request, Ru::PATCH, Purpose::Outbox, is_json, silence)
-            .await?;
+        let (reply, (), asked_at) = self.call_noting(&request, Ru::PATCH, Purpose::Outbox, is_json, silence).await?;
         let replayed = reply.headers.get(IDEMPOTENT_REPLAYED);
         Ok(PatchAnswer {
             etag: etag(&reply),
@@ -286,12 +264,7 @@ impl Client {
         body: Option<Bytes>,
     ) -> Result<Request, ApiError> {
         let url = self.0.settings.base_url.address(address);
-        Ok(Request {
-            method,
-            url: url.ok_or(ApiError::Unsendable { what: "identifier" })?,
-            headers,
-            body,
-        })
+        Ok(Request { method, url: url.ok_or(ApiError::Unsendable { what: "identifier" })?, headers, body })
     }
 
     /// Sends a request until it is answered, refused for good, or patience is used up. `check` reads the body of a
@@ -303,8 +276,7 @@ impl Client {
         purpose: Purpose,
         check: impl Fn(&[u8]) -> Result<T, String>,
     ) -> Result<(Reply, T, Instant), ApiError> {
-        self.call_noting(request, cost, purpose, check, &AtomicBool::new(false))
-            .await
+        self.call_noting(request, cost, purpose, check, &AtomicBool::new(false)).await
     }
 
     /// As [`Client::call`]; notes in `silence` when an attempt may have been carried out without our being told.
@@ -316,14 +288,7 @@ impl Client {
         check: impl Fn(&[u8]) -> Result<T, String>,
         silence: &AtomicBool,
     ) -> Result<(Reply, T, Instant), ApiError> {
-        let Inner {
-            settings,
-            clock,
-            meter,
-            gate,
-            transport,
-            ..
-        } = &*self.0;
+        let Inner { settings, clock, meter, gate, transport, .. } = &*self.0;
         let mut retries = Retries::new(settings.tries, settings.patience);
         let attempt = Attempt { cost, purpose };
         loop {
@@ -386,9 +351,7 @@ fn record_path(object: Object, id: &RecordId) -> Result<String, ApiError> {
 fn is_json(body: &[u8]) -> Result<(), String> {
     let parsed: Result<&RawValue, _> = serde_json::from_slice(body);
     // Only place and class: the error's own text may quote the body.
-    parsed
-        .map(drop)
-        .map_err(|e| format!("not JSON: {:?} error at byte {}", e.classify(), e.column()))
+    parsed.map(drop).map_err(|e| format!("not JSON: {:?} error at byte {}", e.classify(), e.column()))
 }
 
 fn etag(reply: &Reply) -> Option<Etag> {

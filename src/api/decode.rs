@@ -89,11 +89,7 @@ fn envelope<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<(ListEnvelope<'a, 
 
 fn not_json(e: &serde_json::Error) -> NotUnderstood {
     // Only place and class: the error's own text may quote the body.
-    NotUnderstood(format!(
-        "the body is not the JSON expected ({:?} error at byte {})",
-        e.classify(),
-        e.column()
-    ))
+    NotUnderstood(format!("the body is not the JSON expected ({:?} error at byte {})", e.classify(), e.column()))
 }
 
 /// Decodes a page of a list.
@@ -104,19 +100,10 @@ pub fn page(resource: Resource, body: &[u8], layout: &Layout) -> Result<Page, No
     // All in one pass, as nearly every page can be read; one odd item must not cost the others, so a page that cannot
     // is read again item by item.
     let (items, mut unusable, next, total) = match envelope::<Vec<Members<'_>>>(body) {
-        Ok((
-            ListEnvelope {
-                data: Some(items),
-                total,
-                ..
-            },
-            next,
-        )) => (items, 0, next, total),
+        Ok((ListEnvelope { data: Some(items), total, .. }, next)) => (items, 0, next, total),
         _ => {
             let (envelope, next) = envelope::<&RawValue>(body)?;
-            let data = envelope
-                .data
-                .ok_or_else(|| NotUnderstood("the list has no `data`".into()))?;
+            let data = envelope.data.ok_or_else(|| NotUnderstood("the list has no `data`".into()))?;
             let raw: Vec<&RawValue> =
                 serde_json::from_str(data.get()).map_err(|_| NotUnderstood("`data` is not an array".into()))?;
             let items: Vec<Members<'_>> = raw.iter().filter_map(|item| members(item)).collect();
@@ -132,12 +119,7 @@ pub fn page(resource: Resource, body: &[u8], layout: &Layout) -> Result<Page, No
         }
     }
     let total = total.and_then(|raw| raw.get().parse().ok());
-    Ok(Page {
-        records,
-        next,
-        total,
-        unusable,
-    })
+    Ok(Page { records, next, total, unusable })
 }
 
 /// Decodes a single-record answer (`{data: …}`).
@@ -151,9 +133,7 @@ pub fn detail(resource: Resource, body: &[u8], layout: &Layout) -> Result<Record
         data: Option<&'a RawValue>,
     }
     let single: Single<'_> = serde_json::from_slice(body).map_err(|e| not_json(&e))?;
-    let data = single
-        .data
-        .ok_or_else(|| NotUnderstood("the answer has no `data`".into()))?;
+    let data = single.data.ok_or_else(|| NotUnderstood("the answer has no `data`".into()))?;
     members(data)
         .and_then(|members| record(resource, Projection::Detail, members, layout))
         .ok_or_else(|| NotUnderstood("`data` is not a record with an `id`".into()))
@@ -201,12 +181,7 @@ static PLACES: LazyLock<[HashMap<&'static str, Place>; 4]> = LazyLock::new(|| Re
 
 fn places(resource: Resource) -> HashMap<&'static str, Place> {
     let mut places = HashMap::new();
-    for (index, field) in resource
-        .fields()
-        .iter()
-        .enumerate()
-        .filter(|(_, field)| field.shown != Shown::Nowhere)
-    {
+    for (index, field) in resource.fields().iter().enumerate().filter(|(_, field)| field.shown != Shown::Nowhere) {
         match field.wire.split_once('.') {
             None => {
                 places.insert(field.wire, Place::Field(index));
@@ -314,18 +289,10 @@ fn standard(
     let field = &resource.fields()[index];
     // A list that carries a detail's field breaks its own projection: kept, but not taken for a detail.
     let misplaced = field.shown == Shown::Detail && projection == Projection::List;
-    let told = if misplaced {
-        Told::Odd
-    } else {
-        told::standard(field.kind, Some(value))
-    };
+    let told = if misplaced { Told::Odd } else { told::standard(field.kind, Some(value)) };
     if matches!(told, Told::Odd | Told::Cut(_)) {
         out.odd += 1;
-        let extra = if field.shown == Shown::Detail && !misplaced {
-            &mut out.detail_extra
-        } else {
-            &mut out.extra
-        };
+        let extra = if field.shown == Shown::Detail && !misplaced { &mut out.detail_extra } else { &mut out.extra };
         match nested {
             Some((object, name)) => extra.keep_nested(object, name, value),
             None => extra.keep(field.wire, value),
@@ -360,11 +327,7 @@ fn custom_values(out: &mut Record, resource: Resource, projection: Projection, v
         if matches!(told, Told::Odd | Told::Cut(_)) {
             out.odd += 1;
             let of_detail = field.data_type.detail_only() && projection == Projection::Detail;
-            let extra = if of_detail {
-                &mut out.detail_extra
-            } else {
-                &mut out.extra
-            };
+            let extra = if of_detail { &mut out.detail_extra } else { &mut out.extra };
             extra.keep_nested(WIRE, &key, value);
         }
         out.custom[slot] = told;
@@ -383,17 +346,7 @@ fn options(out: &mut Record, value: &RawValue) {
         return;
     }
     match serde_json::from_str::<Vec<Item>>(value.get()) {
-        Ok(items) => {
-            out.options = Some(
-                items
-                    .into_iter()
-                    .map(|i| Choice {
-                        value: i.value,
-                        label: i.label,
-                    })
-                    .collect(),
-            )
-        }
+        Ok(items) => out.options = Some(items.into_iter().map(|i| Choice { value: i.value, label: i.label }).collect()),
         Err(_) => {
             out.odd += 1;
             out.extra.keep("options", value);

@@ -13,15 +13,8 @@ fn layout() -> Layout {
         data_type,
         column: ColumnName::for_key(key, false, &Default::default()),
     };
-    let fields = vec![
-        field("tier", DataType::SingleSelect),
-        field("story", DataType::LongText),
-    ];
-    Layout {
-        version: 1,
-        contact: Arc::new(CustomFields::new(fields, Default::default())),
-        company: Arc::default(),
-    }
+    let fields = vec![field("tier", DataType::SingleSelect), field("story", DataType::LongText)];
+    Layout { version: 1, contact: Arc::new(CustomFields::new(fields, Default::default())), company: Arc::default() }
 }
 
 fn list(items: &str) -> Page {
@@ -44,11 +37,7 @@ fn an_odd_value_costs_only_its_own_column() {
     assert_eq!(told(record, "name"), &Told::Odd);
     assert_eq!(told(record, "firstName"), &Told::Value(Datum::from("Ann")));
     assert_eq!(told(record, "location.country"), &Told::Value(Datum::from("CL")));
-    assert_eq!(
-        told(record, "notes"),
-        &Told::Nothing,
-        "a list never tells what only a detail carries"
-    );
+    assert_eq!(told(record, "notes"), &Told::Nothing, "a list never tells what only a detail carries");
     assert_eq!(told(record, "email"), &Told::Nothing);
     assert_eq!(record.custom, [Told::Value(Datum::from("gold")), Told::Nothing]);
     assert!(record.unknown_keys);
@@ -62,10 +51,7 @@ fn an_odd_value_costs_only_its_own_column() {
 fn items_that_nothing_can_hold_are_counted() {
     let page = list(r#"{"name":"no id"},7,null,{"id":""},{"id":12},{"id":"a"}"#);
     assert_eq!(page.unusable, 4);
-    assert_eq!(
-        page.records.iter().map(|r| r.id.as_str()).collect::<Vec<_>>(),
-        ["12", "a"]
-    );
+    assert_eq!(page.records.iter().map(|r| r.id.as_str()).collect::<Vec<_>>(), ["12", "a"]);
 }
 
 #[test]
@@ -88,14 +74,8 @@ fn a_page_that_cannot_be_understood_is_an_error() {
 fn a_details_oddities_stay_beside_the_columns_they_belong_to() {
     let body = r#"{"data":{"id":"a","name":7,"notes":8,"xNew":9,"customFields":{"tier":1,"story":2}}}"#;
     let record = detail(Resource::Contacts, body.as_bytes(), &layout()).unwrap();
-    assert_eq!(
-        record.extra.to_json().unwrap(),
-        r#"{"name":7,"customFields":{"tier":1}}"#
-    );
-    assert_eq!(
-        record.detail_extra.to_json().unwrap(),
-        r#"{"notes":8,"xNew":9,"customFields":{"story":2}}"#
-    );
+    assert_eq!(record.extra.to_json().unwrap(), r#"{"name":7,"customFields":{"tier":1}}"#);
+    assert_eq!(record.detail_extra.to_json().unwrap(), r#"{"notes":8,"xNew":9,"customFields":{"story":2}}"#);
     assert_eq!(record.odd, 5);
 }
 
@@ -106,18 +86,6 @@ fn definitions_carry_their_options() {
     let page = page(Resource::CustomFields, body.as_bytes(), &Layout::default()).unwrap();
     assert_eq!(page.next, Some(Cursor::new("c2")));
     let options = page.records[0].options.as_ref().unwrap();
-    assert_eq!(
-        options[0],
-        Choice {
-            value: "a".into(),
-            label: Some("A".into())
-        }
-    );
-    assert_eq!(
-        options[1],
-        Choice {
-            value: "b".into(),
-            label: None
-        }
-    );
+    assert_eq!(options[0], Choice { value: "a".into(), label: Some("A".into()) });
+    assert_eq!(options[1], Choice { value: "b".into(), label: None });
 }

@@ -179,10 +179,7 @@ impl Rejection {
         let body: Body = serde_json::from_slice(body).unwrap_or_default();
         let text = |value: &Value| value.as_str().map(|text| shown(text, key)).unwrap_or_default();
         let details = match &body.details {
-            Value::String(text) => vec![Detail {
-                field: None,
-                message: shown(text, key),
-            }],
+            Value::String(text) => vec![Detail { field: None, message: shown(text, key) }],
             Value::Array(entries) => entries
                 .iter()
                 .take(MOST_DETAILS)
@@ -242,11 +239,7 @@ impl std::fmt::Display for Rejection {
 pub(crate) fn shown(text: &str, key: &ApiKey) -> String {
     // Marks that turn the reading direction can make a terminal show another text than it is.
     let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let line: String = text
-        .chars()
-        .filter(|c| !turns(*c))
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
+    let line: String = text.chars().filter(|c| !turns(*c)).map(|c| if c.is_control() { ' ' } else { c }).collect();
     let plain = key.redact(line.trim());
     if plain.chars().count() <= LONGEST_TEXT {
         plain
@@ -256,11 +249,7 @@ pub(crate) fn shown(text: &str, key: &ApiKey) -> String {
 }
 
 fn times(tries: u32) -> String {
-    if tries == 1 {
-        "once".into()
-    } else {
-        format!("{tries} times")
-    }
+    if tries == 1 { "once".into() } else { format!("{tries} times") }
 }
 
 #[cfg(test)]
@@ -275,15 +264,9 @@ mod tests {
     fn details_come_as_a_list_or_as_a_text() {
         let list =
             read(r#"{"error":"Unprocessable","message":"no","code":422,"details":[{"field":"a","message":"b"},"c"]}"#);
-        assert_eq!(
-            list.to_string(),
-            "the service answered 422 (Unprocessable): no; a: b, c"
-        );
+        assert_eq!(list.to_string(), "the service answered 422 (Unprocessable): no; a: b, c");
         let text = read(r#"{"message":"no","details":"CONTACT_IDENTITY_READ_ONLY","requestId":"r1"}"#);
-        assert_eq!(
-            text.to_string(),
-            "the service answered 422: no; CONTACT_IDENTITY_READ_ONLY [request r1]"
-        );
+        assert_eq!(text.to_string(), "the service answered 422: no; CONTACT_IDENTITY_READ_ONLY [request r1]");
         assert!(text.names("CONTACT_IDENTITY_READ_ONLY") && !list.names("CONTACT_IDENTITY_READ_ONLY"));
     }
 
@@ -312,13 +295,7 @@ mod tests {
             (status(401), Fate::StopAll),
             (ApiError::Refused(Refused::Stopping), Fate::Pause),
             (ledger, Fate::StopRun),
-            (
-                ApiError::Timeout {
-                    tries: 5,
-                    after: Duration::from_secs(30),
-                },
-                Fate::Retry,
-            ),
+            (ApiError::Timeout { tries: 5, after: Duration::from_secs(30) }, Fate::Retry),
             (ApiError::Unsendable { what: "identifier" }, Fate::SkipRecord),
             (ApiError::Redirected { status: 302 }, Fate::StopRun),
         ] {

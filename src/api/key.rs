@@ -46,10 +46,7 @@ impl ApiKey {
 
     /// What the mirror remembers of the key: enough to see that it changed, too little to use it. 16 hex digits.
     pub fn fingerprint(&self) -> String {
-        let digest = Sha256::new()
-            .chain_update(FINGERPRINT_DOMAIN)
-            .chain_update(self.0.expose_secret())
-            .finalize();
+        let digest = Sha256::new().chain_update(FINGERPRINT_DOMAIN).chain_update(self.0.expose_secret()).finalize();
         digest[..8].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 

@@ -24,12 +24,7 @@ impl Pace {
     /// Begins with two under way, or with `max` if that is fewer. At least one is always allowed.
     pub fn new(max: u32) -> Pace {
         let max = max.max(1);
-        Pace {
-            limit: max.min(2),
-            max,
-            good: 0,
-            era: 0,
-        }
+        Pace { limit: max.min(2), max, good: 0, era: 0 }
     }
 
     /// How many requests may be under way now.
@@ -79,13 +74,7 @@ pub struct Permit<'a> {
 impl Gate {
     /// A gate for at most `max` requests at once.
     pub fn new(max: u32) -> Gate {
-        Gate {
-            state: Mutex::new(State {
-                pace: Pace::new(max),
-                under_way: 0,
-            }),
-            freed: Notify::new(),
-        }
+        Gate { state: Mutex::new(State { pace: Pace::new(max), under_way: 0 }), freed: Notify::new() }
     }
 
     /// How many requests may be under way now.
@@ -109,10 +98,7 @@ impl Gate {
         let mut state = self.state();
         (state.under_way < state.pace.limit()).then(|| {
             state.under_way += 1;
-            Permit {
-                gate: self,
-                era: state.pace.era,
-            }
+            Permit { gate: self, era: state.pace.era }
         })
     }
 

@@ -169,10 +169,7 @@ impl ListQuery {
 
     /// The definitions of an object, ACTIVE or ARCHIVED (*GET /custom-field-definitions*).
     pub fn definitions_of(object: Object, active: bool) -> ListQuery {
-        ListQuery {
-            definitions: (object, active),
-            ..ListQuery::new(Resource::CustomFields)
-        }
+        ListQuery { definitions: (object, active), ..ListQuery::new(Resource::CustomFields) }
     }
 
     /// What is listed.
@@ -225,10 +222,7 @@ impl ListQuery {
     pub fn sort(mut self, by: SortBy) -> Result<ListQuery, QueryError> {
         let field = by.wire().1;
         if !self.resource.fields().iter().any(|f| f.wire == field && f.sortable) {
-            return Err(QueryError::NotSortable {
-                resource: self.resource,
-                field,
-            });
+            return Err(QueryError::NotSortable { resource: self.resource, field });
         }
         // Two distinct fields at most: there are only two to choose from, so distinct is enough.
         if self.sort.iter().any(|known| known.wire().1 == field) {
@@ -322,11 +316,7 @@ impl ListQuery {
     }
 
     fn not_filterable(&self, field: &str, op: Op) -> QueryError {
-        QueryError::NotFilterable {
-            resource: self.resource,
-            field: field.to_string(),
-            op: op.wire(),
-        }
+        QueryError::NotFilterable { resource: self.resource, field: field.to_string(), op: op.wire() }
     }
 
     fn standard(self, field: &str, op: Op, value: String) -> Result<ListQuery, QueryError> {
@@ -360,11 +350,7 @@ impl ListQuery {
             put("status", if active { "ACTIVE" } else { "ARCHIVED" }.to_string());
         }
         if !self.sort.is_empty() {
-            let keys: Vec<String> = self
-                .sort
-                .iter()
-                .map(|by| format!("{}{}", by.wire().0, by.wire().1))
-                .collect();
+            let keys: Vec<String> = self.sort.iter().map(|by| format!("{}{}", by.wire().0, by.wire().1)).collect();
             put("sort", keys.join(","));
         }
         if self.count {
@@ -401,10 +387,7 @@ fn encode(text: &str) -> String {
 }
 
 fn address(resource: Resource, params: &[(String, String)]) -> String {
-    let pairs: Vec<String> = params
-        .iter()
-        .map(|(key, value)| format!("{}={}", encode(key), encode(value)))
-        .collect();
+    let pairs: Vec<String> = params.iter().map(|(key, value)| format!("{}={}", encode(key), encode(value))).collect();
     format!("{}?{}", resource.path(), pairs.join("&"))
 }
 

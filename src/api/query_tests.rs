@@ -44,9 +44,7 @@ fn a_changes_walk_asks_what_it_means() {
 
 #[test]
 fn definitions_and_counts_have_their_own_parameters() {
-    let definitions = ListQuery::definitions_of(Object::Company, false)
-        .sort(SortBy::CreatedAsc)
-        .unwrap();
+    let definitions = ListQuery::definitions_of(Object::Company, false).sort(SortBy::CreatedAsc).unwrap();
     assert_eq!(
         definitions.to_address(),
         "/custom-field-definitions?limit=100&objectType=company&status=ARCHIVED&sort=createdAt"
@@ -59,16 +57,8 @@ fn definitions_and_counts_have_their_own_parameters() {
 fn the_order_of_the_calls_does_not_change_the_conditions() {
     let (low, high) = (at("2026-01-01T00:00:00Z"), at("2026-02-01T00:00:00Z"));
     let new = || ListQuery::new(Resource::Contacts);
-    let one = new()
-        .created(Bound::Gte(low))
-        .unwrap()
-        .created(Bound::Lt(high))
-        .unwrap();
-    let other = new()
-        .created(Bound::Lt(high))
-        .unwrap()
-        .created(Bound::Gte(low))
-        .unwrap();
+    let one = new().created(Bound::Gte(low)).unwrap().created(Bound::Lt(high)).unwrap();
+    let other = new().created(Bound::Lt(high)).unwrap().created(Bound::Gte(low)).unwrap();
     assert_eq!(one.conditions(), other.conditions());
     assert_ne!(one.conditions(), new().created(Bound::Lte(high)).unwrap().conditions());
     assert_ne!(one.conditions(), one.clone().limit(PageSize::ONE).conditions());
@@ -82,16 +72,9 @@ fn what_the_service_would_refuse_is_no_query() {
     assert!(members().sort(SortBy::UpdatedAsc).is_err());
     assert!(members().sort(SortBy::CreatedAsc).is_ok());
     assert!(members().equals("status", "ACTIVE").is_ok());
-    assert!(
-        ListQuery::definitions_of(Object::Contact, true)
-            .is_null("createdAt", true)
-            .is_err()
-    );
+    assert!(ListQuery::definitions_of(Object::Contact, true).is_null("createdAt", true).is_err());
     assert!(contacts().is_null("firstName", true).is_err());
-    assert!(
-        contacts().is_null("country", true).is_ok(),
-        "the filter's name, not the wire name"
-    );
+    assert!(contacts().is_null("country", true).is_ok(), "the filter's name, not the wire name");
     assert!(ListQuery::new(Resource::Companies).is_null("domain", true).is_err());
     assert!(contacts().equals("qualification", "yes").is_err());
     assert!(contacts().equals("id", "").is_err());
@@ -101,10 +84,7 @@ fn what_the_service_would_refuse_is_no_query() {
         Err(QueryError::Twice("sort by createdAt".into()))
     );
     let bound = Bound::Gt(Instant::EPOCH);
-    assert!(matches!(
-        contacts().updated(bound).unwrap().updated(bound),
-        Err(QueryError::Twice(_))
-    ));
+    assert!(matches!(contacts().updated(bound).unwrap().updated(bound), Err(QueryError::Twice(_))));
     assert_eq!(PageSize::new(0), None);
     assert_eq!(PageSize::new(101), None);
 }
@@ -117,10 +97,7 @@ fn a_list_holds_1_to_50_identifiers_without_commas() {
     assert_eq!(ask(&[RecordId::new("a,b")]), Err(QueryError::List));
     assert_eq!(ask(&[RecordId::new("")]), Err(QueryError::List));
     let query = ask(&[RecordId::new("a/b"), RecordId::new("é")]).unwrap();
-    assert_eq!(
-        query.to_address(),
-        "/contacts?limit=100&filter%5Bid%5D%5Bin%5D=a%2Fb%2C%C3%A9"
-    );
+    assert_eq!(query.to_address(), "/contacts?limit=100&filter%5Bid%5D%5Bin%5D=a%2Fb%2C%C3%A9");
     assert_eq!(ListQuery::ids_that_fit(&ids(70)), 50);
     let long: Vec<RecordId> = (0..50).map(|_| RecordId::new("é".repeat(320))).collect();
     assert_eq!(ListQuery::ids_that_fit(&long), 3);
@@ -134,19 +111,8 @@ fn a_request_holds_ten_predicates_three_of_them_custom() {
     for key in ["a", "b", "c"] {
         query = query.custom_is_null(&definition(key), false).unwrap();
     }
-    assert_eq!(
-        query.clone().custom_is_null(&definition("d"), false),
-        Err(QueryError::TooMany)
-    );
-    for field in [
-        "ownerId",
-        "createdAt",
-        "updatedAt",
-        "email",
-        "mobile",
-        "companyId",
-        "position",
-    ] {
+    assert_eq!(query.clone().custom_is_null(&definition("d"), false), Err(QueryError::TooMany));
+    for field in ["ownerId", "createdAt", "updatedAt", "email", "mobile", "companyId", "position"] {
         query = query.is_null(field, false).unwrap();
     }
     assert_eq!(query.is_null("industry", false), Err(QueryError::TooMany));
@@ -158,18 +124,9 @@ fn a_custom_field_is_asked_for_only_as_its_definition_allows() {
     let sent = ask(definition("a b&c")).unwrap().to_params();
     assert_eq!(sent[1], ("filter[customFields.a b&c][isNull]".into(), "true".into()));
     for definition in [
-        Definition {
-            active: false,
-            ..definition("a")
-        },
-        Definition {
-            null_filter: false,
-            ..definition("a")
-        },
-        Definition {
-            object: Object::Company,
-            ..definition("a")
-        },
+        Definition { active: false, ..definition("a") },
+        Definition { null_filter: false, ..definition("a") },
+        Definition { object: Object::Company, ..definition("a") },
         definition("a][eq"),
         definition(""),
     ] {

@@ -129,10 +129,7 @@ mod tests {
     #[test]
     fn a_wait_asked_for_is_kept_if_there_is_time_for_it() {
         let mut retries = Retries::new(5, Duration::from_secs(120));
-        assert_eq!(
-            retries.after(&status(503, Some(60)), Duration::ZERO),
-            Some(Duration::from_secs(60))
-        );
+        assert_eq!(retries.after(&status(503, Some(60)), Duration::ZERO), Some(Duration::from_secs(60)));
         assert_eq!(retries.after(&status(503, Some(90)), Duration::ZERO), None);
     }
 

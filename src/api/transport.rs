@@ -74,17 +74,9 @@ impl Transport {
         if settings.base_url.is_loopback() {
             builder = builder.no_proxy();
         }
-        let http = builder.build().map_err(|e| ApiError::Setup {
-            why: shown(&deepest(&e), &key),
-        })?;
+        let http = builder.build().map_err(|e| ApiError::Setup { why: shown(&deepest(&e), &key) })?;
         let authorization = key.header().ok_or(ApiError::Unsendable { what: "API key" })?;
-        Ok(Transport {
-            http,
-            key,
-            authorization,
-            timeout: settings.timeout,
-            max_body: settings.max_body,
-        })
+        Ok(Transport { http, key, authorization, timeout: settings.timeout, max_body: settings.max_body })
     }
 
     /// Sends the request once and reads the whole answer. `now` is what a wait until a date is measured from, should
@@ -121,11 +113,7 @@ impl Transport {
         let body = self.read(&mut response, ERROR_BODY).await.unwrap_or_default();
         let header = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
         let wait = wait_asked(&body, header, date(&headers).unwrap_or(now));
-        let outcome = if fate(status) == Fate::Hold {
-            Outcome::Held(wait)
-        } else {
-            Outcome::Failed
-        };
+        let outcome = if fate(status) == Fate::Hold { Outcome::Held(wait) } else { Outcome::Failed };
         let rejection = Rejection::read(status, &body, wait, &self.key);
         (outcome, Err(ApiError::Status(Box::new(rejection))))
     }
@@ -149,10 +137,7 @@ impl Transport {
         if e.is_timeout() {
             self.timed_out()
         } else {
-            ApiError::Unreachable {
-                tries: 1,
-                why: shown(&deepest(e), &self.key),
-            }
+            ApiError::Unreachable { tries: 1, why: shown(&deepest(e), &self.key) }
         }
     }
 
@@ -160,18 +145,12 @@ impl Transport {
         if e.is_timeout() {
             self.timed_out()
         } else {
-            ApiError::Broken {
-                tries: 1,
-                why: shown(&deepest(e), &self.key),
-            }
+            ApiError::Broken { tries: 1, why: shown(&deepest(e), &self.key) }
         }
     }
 
     fn timed_out(&self) -> ApiError {
-        ApiError::Timeout {
-            tries: 1,
-            after: self.timeout,
-        }
+        ApiError::Timeout { tries: 1, after: self.timeout }
     }
 }
 

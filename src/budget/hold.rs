@@ -33,10 +33,7 @@ impl Hold {
         };
         // Never zero: a service that says "now" would be asked in a tight loop.
         let until = now.plus(wait.max(Duration::from_secs(1)));
-        Hold {
-            until: before.map_or(until, |hold| hold.until.max(until)),
-            streak: streak + 1,
-        }
+        Hold { until: before.map_or(until, |hold| hold.until.max(until)), streak: streak + 1 }
     }
 
     /// How long it still lasts; `None` once it is over. A hold longer than any is one that a clock jump left behind.

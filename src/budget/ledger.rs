@@ -42,11 +42,7 @@ pub struct Ledger {
 
 impl Default for Ledger {
     fn default() -> Ledger {
-        Ledger {
-            since: Instant::EPOCH,
-            used: Ru::ZERO,
-            total: Ru::ZERO,
-        }
+        Ledger { since: Instant::EPOCH, used: Ru::ZERO, total: Ru::ZERO }
     }
 }
 
@@ -59,11 +55,7 @@ impl Ledger {
     pub fn at(self, now: Instant, limits: &Limits) -> Ledger {
         let window = limits.window_of(now);
         if window > self.since {
-            Ledger {
-                since: window,
-                used: Ru::ZERO,
-                ..self
-            }
+            Ledger { since: window, used: Ru::ZERO, ..self }
         } else {
             Ledger { since: window, ..self }
         }
@@ -71,19 +63,14 @@ impl Ledger {
 
     /// When the window ends and the budget refills.
     pub fn refills_at(&self, limits: &Limits) -> Instant {
-        self.since
-            .plus(Duration::from_secs(limits.window_secs().unsigned_abs()))
+        self.since.plus(Duration::from_secs(limits.window_secs().unsigned_abs()))
     }
 
     /// What a purpose may still spend in this window. `reserve` is what runs still to come will need: sweeps and
     /// details leave it alone.
     pub fn left_for(&self, purpose: Purpose, limits: &Limits, reserve: Ru) -> Ru {
         let left = limits.limit.saturating_sub(self.used);
-        if purpose >= Purpose::Sweep {
-            left.saturating_sub(reserve)
-        } else {
-            left
-        }
+        if purpose >= Purpose::Sweep { left.saturating_sub(reserve) } else { left }
     }
 
     /// Enters a request that is about to be sent.
@@ -102,21 +89,13 @@ impl Ledger {
         if cost > ledger.left_for(purpose, limits, reserve) {
             return Err(ledger.refills_at(limits));
         }
-        Ok(Ledger {
-            used: ledger.used + cost,
-            total: ledger.total + cost,
-            ..ledger
-        })
+        Ok(Ledger { used: ledger.used + cost, total: ledger.total + cost, ..ledger })
     }
 
     /// Takes back a charge for a request that costs nothing. A window that has begun since has nothing to give back.
     #[must_use]
     pub fn refund(self, cost: Ru) -> Ledger {
-        Ledger {
-            used: self.used.saturating_sub(cost),
-            total: self.total.saturating_sub(cost),
-            ..self
-        }
+        Ledger { used: self.used.saturating_sub(cost), total: self.total.saturating_sub(cost), ..self }
     }
 }
 
@@ -124,20 +103,14 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    const DAY: Limits = Limits {
-        limit: Ru::new(10),
-        window: Duration::from_secs(86_400),
-        charge_failed: true,
-    };
+    const DAY: Limits = Limits { limit: Ru::new(10), window: Duration::from_secs(86_400), charge_failed: true };
 
     fn at(text: &str) -> Instant {
         text.parse().unwrap()
     }
 
     fn spend(ledger: Ledger, now: &str, units: u64) -> Ledger {
-        (0..units).fold(ledger, |l, _| {
-            l.charge(at(now), Ru::GET, Purpose::Changes, &DAY, Ru::ZERO).unwrap()
-        })
+        (0..units).fold(ledger, |l, _| l.charge(at(now), Ru::GET, Purpose::Changes, &DAY, Ru::ZERO).unwrap())
     }
 
     #[test]
@@ -162,11 +135,7 @@ mod tests {
             (Purpose::Details, false),
             (Purpose::Refresh, false),
         ] {
-            assert_eq!(
-                ledger.charge(now, Ru::GET, purpose, &DAY, Ru::new(4)).is_ok(),
-                may,
-                "{purpose:?}"
-            );
+            assert_eq!(ledger.charge(now, Ru::GET, purpose, &DAY, Ru::new(4)).is_ok(), may, "{purpose:?}");
         }
     }
 
@@ -175,20 +144,13 @@ mod tests {
         let today = spend(Ledger::default(), "2026-01-02T10:00:00Z", 10);
         let back = today.at(at("2026-01-01T10:00:00Z"), &DAY);
         assert_eq!(back.used, Ru::new(10), "set back a day: what was spent stays spent");
-        assert_eq!(
-            back.refills_at(&DAY),
-            at("2026-01-02T00:00:00Z"),
-            "and the wait is one window at most"
-        );
+        assert_eq!(back.refills_at(&DAY), at("2026-01-02T00:00:00Z"), "and the wait is one window at most");
     }
 
     #[test]
     fn a_refund_takes_a_charge_back() {
         let spent = spend(Ledger::default(), "2026-01-01T10:00:00Z", 2);
-        assert_eq!(
-            (spent.refund(Ru::GET).used, spent.refund(Ru::GET).total),
-            (Ru::new(1), Ru::new(1))
-        );
+        assert_eq!((spent.refund(Ru::GET).used, spent.refund(Ru::GET).total), (Ru::new(1), Ru::new(1)));
         assert_eq!(spent.refund(Ru::new(9)).used, Ru::ZERO);
     }
 }

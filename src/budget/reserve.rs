@@ -22,10 +22,7 @@ pub fn reserve(due: impl Iterator<Item = Instant>, window_ends: Instant, forecas
     let half = limit.get() / 2;
     let most = half.div_ceil(forecast.get().max(1));
     // Counted no further than matters: a schedule has no end.
-    let runs = due
-        .take_while(|at| *at < window_ends)
-        .take(usize::try_from(most).unwrap_or(usize::MAX))
-        .count() as u64;
+    let runs = due.take_while(|at| *at < window_ends).take(usize::try_from(most).unwrap_or(usize::MAX)).count() as u64;
     Ru::new((runs * forecast.get()).min(half))
 }
 
@@ -57,11 +54,7 @@ mod tests {
             ("a small budget", 300, 50, 25),
             ("no budget at all", 300, 0, 0),
         ] {
-            assert_eq!(
-                reserve(every(seconds), day, per_run, Ru::new(limit)),
-                Ru::new(kept),
-                "{name}"
-            );
+            assert_eq!(reserve(every(seconds), day, per_run, Ru::new(limit)), Ru::new(kept), "{name}");
         }
     }
 }

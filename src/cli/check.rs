@@ -149,10 +149,9 @@ fn workspace(config: &Config, here: &Mirror, asked: Option<&Asked>) -> Option<Li
     }
     let mend = "use the workspace's own key, or another `database.path` for the other workspace";
     Some(match asked.and_then(|asked| asked.recognised.as_ref()) {
-        Some(Ok(())) => Line::ok(
-            name,
-            "the key or the address is new, and known records are there: the same workspace",
-        ),
+        Some(Ok(())) => {
+            Line::ok(name, "the key or the address is new, and known records are there: the same workspace")
+        }
         Some(Err(error @ SyncError::OtherWorkspace { .. })) => {
             Line::fail(name, Exit::of_sync(error), told(error), mend)
         }

@@ -49,11 +49,7 @@ impl Cost {
         let n = human::count;
         let mut text = String::new();
         for of in &self.objects {
-            let what = if of.whole {
-                "read whole"
-            } else {
-                "changed since the last run"
-            };
+            let what = if of.whole { "read whole" } else { "changed since the last run" };
             text.push_str(&format!(
                 "{}: {} {what}, {} for lists, {} for details\n",
                 of.object.resource(),
@@ -87,25 +83,12 @@ mod tests {
 
     #[test]
     fn windows_are_counted_from_what_is_left() {
-        let limits = |limit| Limits {
-            limit: Ru::new(limit),
-            window: Duration::from_secs(86_400),
-            charge_failed: true,
-        };
-        let spent = |used| Ledger {
-            used: Ru::new(used),
-            ..Ledger::default()
-        };
-        let cost = |total| Forecast {
-            short_lists: Ru::new(total),
-            objects: Vec::new(),
-        };
-        for (total, used, limit, windows) in [
-            (10, 0, 100, Some(1)),
-            (100, 1, 100, Some(2)),
-            (250, 50, 100, Some(3)),
-            (1, 0, 0, None),
-        ] {
+        let limits = |limit| Limits { limit: Ru::new(limit), window: Duration::from_secs(86_400), charge_failed: true };
+        let spent = |used| Ledger { used: Ru::new(used), ..Ledger::default() };
+        let cost = |total| Forecast { short_lists: Ru::new(total), objects: Vec::new() };
+        for (total, used, limit, windows) in
+            [(10, 0, 100, Some(1)), (100, 1, 100, Some(2)), (250, 50, 100, Some(3)), (1, 0, 0, None)]
+        {
             let cost = Cost::new(&cost(total), &spent(used), &limits(limit));
             assert_eq!(cost.windows, windows, "{total} {used} {limit}");
         }

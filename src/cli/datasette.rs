@@ -19,10 +19,8 @@ use crate::store::guide::{self, ColumnLine};
 /// It holds what tables and columns mean, facets, columns that can be sorted by, and ready queries. Custom fields are part
 /// of it: print it again when they change.
 #[derive(clap::Args, Clone, Debug)]
-#[command(
-    after_help = "Example:\n  crm-mirror datasette --database mirror.db > metadata.json\n  \
-                        datasette mirror.db --metadata metadata.json"
-)]
+#[command(after_help = "Example:\n  crm-mirror datasette --database mirror.db > metadata.json\n  \
+                        datasette mirror.db --metadata metadata.json")]
 pub struct DatasetteArgs {
     /// The mirror [default: `database.path` of the configuration].
     #[arg(long, value_name = "FILE")]
@@ -57,10 +55,8 @@ pub fn run(global: &Global, args: &DatasetteArgs) -> Result<Exit, Failure> {
         None => global.load()?.database,
     };
     let conn = sql::connect(&database)?;
-    let moment = conn.unchecked_transaction().map_err(|source| StoreError::Sqlite {
-        doing: "read the mirror",
-        source,
-    })?;
+    let moment =
+        conn.unchecked_transaction().map_err(|source| StoreError::Sqlite { doing: "read the mirror", source })?;
     let name = database.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let of_database = json!({
         "title": "CRM mirror",
@@ -80,18 +76,13 @@ fn tables(conn: &Connection) -> Result<Map<String, Value>, StoreError> {
         let columns = guide::columns(conn, &table.name)?;
         let mut about = Map::new();
         about.insert("description".into(), sentence(&table.about).into());
-        let meanings: Map<String, Value> = columns
-            .iter()
-            .filter_map(|column| Some((column.name.clone(), meaning(column)?.into())))
-            .collect();
+        let meanings: Map<String, Value> =
+            columns.iter().filter_map(|column| Some((column.name.clone(), meaning(column)?.into()))).collect();
         if !columns.is_empty() {
             about.insert("columns".into(), meanings.into());
             about.insert("facets".into(), facets(&table.name, &columns).into());
-            let sortable: Vec<&str> = columns
-                .iter()
-                .filter(|column| can_sort(column))
-                .map(|column| column.name.as_str())
-                .collect();
+            let sortable: Vec<&str> =
+                columns.iter().filter(|column| can_sort(column)).map(|column| column.name.as_str()).collect();
             about.insert("sortable_columns".into(), json!(sortable));
         }
         if let Some(label) = label(&table.name) {
@@ -107,27 +98,18 @@ fn tables(conn: &Connection) -> Result<Map<String, Value>, StoreError> {
 
 fn sentence(about: &str) -> String {
     let mut letters = about.chars();
-    letters
-        .next()
-        .map(|first| first.to_uppercase().chain(letters).collect())
-        .unwrap_or_default()
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
 /// A column's label, its meaning and its options, as far as there are any.
 fn meaning(column: &ColumnLine) -> Option<String> {
-    let options: Vec<&str> = column
-        .options
-        .iter()
-        .map(|option| option.label.as_deref().unwrap_or(&option.value))
-        .collect();
-    let parts: Vec<String> = [
-        column.label.clone(),
-        column.about.clone(),
-        (!options.is_empty()).then(|| options.join(", ")),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let options: Vec<&str> =
+        column.options.iter().map(|option| option.label.as_deref().unwrap_or(&option.value)).collect();
+    let parts: Vec<String> =
+        [column.label.clone(), column.about.clone(), (!options.is_empty()).then(|| options.join(", "))]
+            .into_iter()
+            .flatten()
+            .collect();
     (!parts.is_empty()).then(|| parts.join(": "))
 }
 
@@ -153,10 +135,8 @@ fn facets(table: &str, columns: &[ColumnLine]) -> Vec<Value> {
 /// Whether text order, or a number's, is the order that people mean. Exact decimals are text: `_num` stands beside them.
 fn can_sort(column: &ColumnLine) -> bool {
     let plain = ["extra", "detail_extra", "notes", "fields", "record", "logo"];
-    !matches!(
-        column.data_type.as_str(),
-        "DECIMAL" | "LONG_TEXT" | "MULTI_SELECT" | "value" | "json" | "etag"
-    ) && !plain.contains(&column.name.as_str())
+    !matches!(column.data_type.as_str(), "DECIMAL" | "LONG_TEXT" | "MULTI_SELECT" | "value" | "json" | "etag")
+        && !plain.contains(&column.name.as_str())
 }
 
 /// The column that stands for a row where another table links to it.

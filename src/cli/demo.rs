@@ -84,11 +84,7 @@ fn make_room(path: &Path) -> Result<(), Failure> {
         name.push(suffix);
         match std::fs::remove_file(&name) {
             Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-                return Err(StoreError::Io {
-                    path: name.into(),
-                    source,
-                }
-                .into());
+                return Err(StoreError::Io { path: name.into(), source }.into());
             }
             _ => {}
         }
@@ -109,10 +105,7 @@ fn is_of_a_demo(conn: &Connection) -> Result<bool, StoreError> {
 
 async fn steps(path: &Path, progress: Progress) -> Result<Exit, Failure> {
     let mut signals = Signals::listen()?;
-    let sandbox = Sandbox::new(
-        generate(SEED, CONTACTS, COMPANIES, Instant::system_now()),
-        Arc::new(SystemClock),
-    );
+    let sandbox = Sandbox::new(generate(SEED, CONTACTS, COMPANIES, Instant::system_now()), Arc::new(SystemClock));
     let running = sandbox.start(0).await?;
     output::text(&format!(
         "A pretend CRM is at {}: {CONTACTS} contacts, {COMPANIES} companies, {} custom fields.\n",
@@ -124,11 +117,7 @@ async fn steps(path: &Path, progress: Progress) -> Result<Exit, Failure> {
     let mut ended = Exit::Done;
     for (title, change, plan) in [
         ("First copy", None, Plan::sync()),
-        (
-            "The CRM changes; sync asks only for what changed",
-            Some(edit as fn(&mut World)),
-            Plan::sync(),
-        ),
+        ("The CRM changes; sync asks only for what changed", Some(edit as fn(&mut World)), Plan::sync()),
         (
             "A contact is deleted, which no list of changes shows; resync finds it",
             Some(delete as fn(&mut World)),
@@ -206,11 +195,7 @@ fn setup(path: &Path, running: &Running) -> Result<Setup, Failure> {
         },
         database: path.to_path_buf(),
         custom_indexes: MOST_INDEXED,
-        limits: Limits {
-            limit: Ru::new(10_000),
-            window: Duration::from_secs(86_400),
-            charge_failed: true,
-        },
+        limits: Limits { limit: Ru::new(10_000), window: Duration::from_secs(86_400), charge_failed: true },
         settings: Settings::default(),
     })
 }
@@ -230,10 +215,7 @@ mod tests {
         drop(open::writer(&mirror).unwrap());
         Connection::open(&mirror)
             .unwrap()
-            .execute(
-                "INSERT INTO sync_runs (kind, \"trigger\", started_at) VALUES ('sync', 'manual', '')",
-                [],
-            )
+            .execute("INSERT INTO sync_runs (kind, \"trigger\", started_at) VALUES ('sync', 'manual', '')", [])
             .unwrap();
         let failure = make_room(&mirror).unwrap_err();
         assert!(failure.text().contains("did not make"), "{}", failure.text());

@@ -15,10 +15,8 @@ use crate::store::guide::{self, ColumnLine, TableLine};
 ///
 /// Without TABLE the tables and views, with TABLE its columns. Custom fields are shown with their labels and options.
 #[derive(clap::Args, Clone, Debug)]
-#[command(
-    after_help = "Example:\n  crm-mirror describe\n  crm-mirror describe contacts_full\n  \
-                        crm-mirror describe contacts_full --json | jq '.columns[].name'"
-)]
+#[command(after_help = "Example:\n  crm-mirror describe\n  crm-mirror describe contacts_full\n  \
+                        crm-mirror describe contacts_full --json | jq '.columns[].name'")]
 pub struct DescribeArgs {
     /// The table or view.
     #[arg(value_name = "TABLE")]
@@ -57,41 +55,25 @@ pub fn run(global: &Global, args: &DescribeArgs) -> Result<Exit, Failure> {
         None => global.load()?.database,
     };
     let conn = sql::connect(&database)?;
-    let moment = conn.unchecked_transaction().map_err(|source| StoreError::Sqlite {
-        doing: "read the mirror",
-        source,
-    })?;
+    let moment =
+        conn.unchecked_transaction().map_err(|source| StoreError::Sqlite { doing: "read the mirror", source })?;
     let lines = guide::tables(&moment)?;
     if lines.is_empty() {
-        return Err(
-            Failure::new(Exit::Storage, "the mirror is empty: nothing was copied yet")
-                .hint("`crm-mirror sync` makes the first copy"),
-        );
+        return Err(Failure::new(Exit::Storage, "the mirror is empty: nothing was copied yet")
+            .hint("`crm-mirror sync` makes the first copy"));
     }
     let Some(name) = &args.table else {
         let tables: Result<Vec<Table>, StoreError> = lines
             .into_iter()
-            .map(|line| {
-                Ok(Table {
-                    rows: guide::rows(&moment, &line.name)?,
-                    line,
-                    columns: None,
-                })
-            })
+            .map(|line| Ok(Table { rows: guide::rows(&moment, &line.name)?, line, columns: None }))
             .collect();
         return all(tables?, args.json);
     };
     let Some(line) = lines.iter().find(|line| line.name.eq_ignore_ascii_case(name)) else {
         let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
         let near: Vec<String> = nearest(name, &names).iter().map(|name| format!("`{name}`")).collect();
-        return Err(Failure::new(
-            Exit::Usage,
-            format!("there is no table or view `{}`", output::plain(name)),
-        )
-        .hint(format!(
-            "did you mean {}? `crm-mirror describe` lists them all",
-            near.join(" or ")
-        )));
+        return Err(Failure::new(Exit::Usage, format!("there is no table or view `{}`", output::plain(name)))
+            .hint(format!("did you mean {}? `crm-mirror describe` lists them all", near.join(" or "))));
     };
     let table = Table {
         rows: guide::rows(&moment, &line.name)?,
@@ -106,20 +88,10 @@ fn all(tables: Vec<Table>, json: bool) -> Result<Exit, Failure> {
         output::json(&Tables { tables })?;
         return Ok(Exit::Done);
     }
-    let columns = [
-        Column::Left("name"),
-        Column::Left("kind"),
-        Column::Right("rows"),
-        Column::Left("what it is for"),
-    ];
-    let rows = tables.into_iter().map(|table| {
-        vec![
-            table.line.name,
-            table.line.kind,
-            human::count(table.rows),
-            table.line.about,
-        ]
-    });
+    let columns = [Column::Left("name"), Column::Left("kind"), Column::Right("rows"), Column::Left("what it is for")];
+    let rows = tables
+        .into_iter()
+        .map(|table| vec![table.line.name, table.line.kind, human::count(table.rows), table.line.about]);
     output::table(&columns, rows)?;
     output::text("\n`crm-mirror describe TABLE` shows the columns of one")?;
     Ok(Exit::Done)
@@ -173,17 +145,11 @@ fn about(column: &ColumnLine) -> String {
 /// Up to three names that are like the one that was asked for, the likest first; at least one.
 pub(super) fn nearest<'a>(asked: &str, names: &[&'a str]) -> Vec<&'a str> {
     let asked: Vec<char> = asked.to_lowercase().chars().take(100).collect();
-    let mut near: Vec<(usize, &str)> = names
-        .iter()
-        .map(|name| (distance(&asked, &name.chars().collect::<Vec<_>>()), *name))
-        .collect();
+    let mut near: Vec<(usize, &str)> =
+        names.iter().map(|name| (distance(&asked, &name.chars().collect::<Vec<_>>()), *name)).collect();
     near.sort();
     let best = near.first().map_or(0, |(distance, _)| *distance);
-    near.into_iter()
-        .take_while(|(distance, _)| *distance <= best + 1)
-        .take(3)
-        .map(|(_, name)| name)
-        .collect()
+    near.into_iter().take_while(|(distance, _)| *distance <= best + 1).take(3).map(|(_, name)| name).collect()
 }
 
 /// How many letters must be put, taken or changed to make one text of the other.

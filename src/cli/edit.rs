@@ -21,11 +21,9 @@ use crate::store::{open, write_beside};
 /// The change is queued in the mirror and sent by the next run or by the daemon. Until then the mirror goes on showing
 /// what the service has. Fields are named by their columns in contacts_full or companies_full.
 #[derive(clap::Args, Clone, Debug)]
-#[command(
-    after_help = "Example:\n  crm-mirror edit contact ct_1 position='Chief Data Officer' cf_tier=gold\n  \
+#[command(after_help = "Example:\n  crm-mirror edit contact ct_1 position='Chief Data Officer' cf_tier=gold\n  \
                   crm-mirror edit contact ct_1 notes=@notes.txt cf_topics=api,pricing cf_region=\n  \
-                  crm-mirror edit company co_1 industry=Media cf_public:=true --dry-run"
-)]
+                  crm-mirror edit company co_1 industry=Media cf_public:=true --dry-run")]
 pub struct EditArgs {
     /// contact or company.
     #[arg(value_parser = objects())]
@@ -86,11 +84,7 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
     let request = EditRequest {
         object: args.object,
         record: RecordId::new(args.id.as_str()),
-        changes: args
-            .changes
-            .iter()
-            .map(|change| given(change))
-            .collect::<Result<_, _>>()?,
+        changes: args.changes.iter().map(|change| given(change)).collect::<Result<_, _>>()?,
         if_match: args.if_match.as_deref().map(Etag::from),
     };
     if args.dry_run {
@@ -104,12 +98,7 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
         queue::queue(batch.connection(), &request, Source::Edit, Instant::system_now())
     })?;
     if args.json {
-        output::json(&Queued {
-            edit: id,
-            object: request.object,
-            id: &request.record,
-            fields: &prepared.fields,
-        })?;
+        output::json(&Queued { edit: id, object: request.object, id: &request.record, fields: &prepared.fields })?;
         return Ok(Exit::Done);
     }
     match id {
@@ -146,10 +135,7 @@ fn planned(request: &EditRequest, prepared: &Prepared, json: bool) -> Result<Exi
     } else if prepared.fields.is_empty() {
         output::text("nothing to do: the record holds this already")?;
     } else {
-        let etag = prepared
-            .base_etag
-            .as_ref()
-            .map_or("(the record is read first)", Etag::as_str);
+        let etag = prepared.base_etag.as_ref().map_or("(the record is read first)", Etag::as_str);
         let body = serde_json::to_string_pretty(&prepared.body).map_err(std::io::Error::other)?;
         output::text(&output::plain(&format!("PATCH {path}")))?;
         output::text(&format!("If-Match: {}\n\n{body}", output::plain(etag)))?;
@@ -199,9 +185,7 @@ fn given(change: &str) -> Result<(String, Given), Failure> {
         usage(format!("could not read {path} for `{name}`: {e}"))
             .hint(format!("`{name}:='\"@…\"'` is a text that begins with @"))
     })?;
-    let text = text
-        .strip_suffix('\n')
-        .map_or(text.as_str(), |line| line.strip_suffix('\r').unwrap_or(line));
+    let text = text.strip_suffix('\n').map_or(text.as_str(), |line| line.strip_suffix('\r').unwrap_or(line));
     Ok((name.into(), Given::Text(text.into())))
 }
 
@@ -211,10 +195,8 @@ impl From<QueueError> for Failure {
             QueueError::Store(_) => None,
             QueueError::NoColumn { column, editable, .. } => {
                 let names: Vec<&str> = editable.iter().map(String::as_str).collect();
-                let near: Vec<String> = describe::nearest(column, &names)
-                    .iter()
-                    .map(|name| format!("`{name}`"))
-                    .collect();
+                let near: Vec<String> =
+                    describe::nearest(column, &names).iter().map(|name| format!("`{name}`")).collect();
                 Some(format!("fields that can be edited are named like {}", near.join(", ")))
             }
             QueueError::NoRecord { .. } => Some("`crm-mirror sync` may bring it, if it is new".into()),

@@ -146,10 +146,8 @@ fn stream(conn: &Connection, args: &ExportArgs, since: i64, out: &mut impl Write
     let mut until = None;
     loop {
         let most = u32::try_from(left).map_or(SLICE, |left| left.min(SLICE));
-        let (span, slice) = slice(conn, cursor, until, object, most).map_err(|error| Ended::Torn {
-            cursor,
-            failure: error.into(),
-        })?;
+        let (span, slice) =
+            slice(conn, cursor, until, object, most).map_err(|error| Ended::Torn { cursor, failure: error.into() })?;
         if let Some(failure) = gap(span, cursor) {
             return Err(Ended::Torn { cursor, failure });
         }
@@ -181,10 +179,8 @@ fn slice(
     object: Option<Object>,
     most: u32,
 ) -> Result<(Span, Vec<Change>), StoreError> {
-    let moment = conn.unchecked_transaction().map_err(|source| StoreError::Sqlite {
-        doing: "read the changes",
-        source,
-    })?;
+    let moment =
+        conn.unchecked_transaction().map_err(|source| StoreError::Sqlite { doing: "read the changes", source })?;
     let span = feed::span(&moment)?;
     let changes = feed::after(&moment, cursor, until.unwrap_or(span.newest), object, most)?;
     Ok((span, changes))
@@ -198,11 +194,7 @@ fn gap(span: Span, cursor: i64) -> Option<Failure> {
             span.newest
         )
     } else if cursor < span.forgotten {
-        format!(
-            "the changes {} to {} are already forgotten (`history.retention`)",
-            cursor + 1,
-            span.forgotten
-        )
+        format!("the changes {} to {} are already forgotten (`history.retention`)", cursor + 1, span.forgotten)
     } else {
         return None;
     };
@@ -226,13 +218,7 @@ fn line(out: &mut impl Write, format: Format, change: &Change) -> io::Result<()>
             out.write_all(b"\n")
         }
         Format::Csv => {
-            let texts = [
-                &change.object_type,
-                &change.record_id,
-                &change.kind,
-                &change.fields,
-                &change.seen_at,
-            ];
+            let texts = [&change.object_type, &change.record_id, &change.kind, &change.fields, &change.seen_at];
             write!(out, "{}", change.seq)?;
             for text in texts {
                 write!(out, ",{}", rows::field(text))?;

@@ -24,11 +24,7 @@ pub struct Failure {
 impl Failure {
     /// A failure with its code.
     pub fn new(exit: Exit, error: impl Into<Box<dyn Error + Send + Sync>>) -> Failure {
-        Failure {
-            exit,
-            error: Some(error.into()),
-            hint: None,
-        }
+        Failure { exit, error: Some(error.into()), hint: None }
     }
 
     /// Adds a next move.
@@ -65,40 +61,28 @@ impl Failure {
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Failure {
         let hint = error.hint().map(String::from);
-        Failure {
-            hint,
-            ..Failure::new(Exit::Config, error)
-        }
+        Failure { hint, ..Failure::new(Exit::Config, error) }
     }
 }
 
 impl From<DaemonError> for Failure {
     fn from(error: DaemonError) -> Failure {
         let hint = error.hint().map(String::from);
-        Failure {
-            hint,
-            ..Failure::new(error.exit(), error)
-        }
+        Failure { hint, ..Failure::new(error.exit(), error) }
     }
 }
 
 impl From<ApiError> for Failure {
     fn from(error: ApiError) -> Failure {
         let hint = error.hint().map(String::from);
-        Failure {
-            hint,
-            ..Failure::new(Exit::of_api(&error), error)
-        }
+        Failure { hint, ..Failure::new(Exit::of_api(&error), error) }
     }
 }
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Failure {
         let hint = error.hint().map(String::from);
-        Failure {
-            hint,
-            ..Failure::new(Exit::of_store(&error), error)
-        }
+        Failure { hint, ..Failure::new(Exit::of_store(&error), error) }
     }
 }
 
@@ -120,10 +104,7 @@ impl From<SyncError> for Failure {
             ),
             other => other.hint().map(String::from),
         };
-        Failure {
-            hint,
-            ..Failure::new(Exit::of_sync(&error), error)
-        }
+        Failure { hint, ..Failure::new(Exit::of_sync(&error), error) }
     }
 }
 
@@ -131,11 +112,7 @@ impl From<SyncError> for Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         if error.kind() == io::ErrorKind::BrokenPipe {
-            Failure {
-                exit: Exit::Done,
-                error: None,
-                hint: None,
-            }
+            Failure { exit: Exit::Done, error: None, hint: None }
         } else {
             Failure::new(Exit::Storage, error)
         }

@@ -101,11 +101,7 @@ fn failed(path: &Path, source: io::Error) -> Failure {
     let exists = source.kind() == io::ErrorKind::AlreadyExists;
     let path = path.display().to_string();
     let failure = Failure::new(Exit::Storage, NotWritten { path, source });
-    if exists {
-        failure.hint("`--force` replaces it")
-    } else {
-        failure
-    }
+    if exists { failure.hint("`--force` replaces it") } else { failure }
 }
 
 #[cfg(test)]
@@ -115,12 +111,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     fn args(path: PathBuf, force: bool) -> InitArgs {
-        InitArgs {
-            path,
-            base_url: Some("https://api.example.com/v1/".parse().unwrap()),
-            force,
-            stdout: false,
-        }
+        InitArgs { path, base_url: Some("https://api.example.com/v1/".parse().unwrap()), force, stdout: false }
     }
 
     #[test]
@@ -136,10 +127,7 @@ mod tests {
             environment: Environment::default(),
             flags: Vec::new(),
         });
-        assert_eq!(
-            config.unwrap().base_url().unwrap().as_str(),
-            "https://api.example.com/v1"
-        );
+        assert_eq!(config.unwrap().base_url().unwrap().as_str(), "https://api.example.com/v1");
     }
 
     #[test]
@@ -149,18 +137,10 @@ mod tests {
         fs::write(&path, "mine").unwrap();
         let failure = run(&args(path.clone(), false)).unwrap_err();
         assert_eq!(failure.exit(), Exit::Storage);
-        assert!(
-            failure.text().contains("hint: `--force` replaces it"),
-            "{}",
-            failure.text()
-        );
+        assert!(failure.text().contains("hint: `--force` replaces it"), "{}", failure.text());
         assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
         run(&args(path.clone(), true)).unwrap();
-        assert!(
-            fs::read_to_string(&path)
-                .unwrap()
-                .contains("\nbase_url = \"https://api.example.com/v1\"\n")
-        );
+        assert!(fs::read_to_string(&path).unwrap().contains("\nbase_url = \"https://api.example.com/v1\"\n"));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 }

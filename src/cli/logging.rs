@@ -68,9 +68,7 @@ fn in_the_journal() -> bool {
     let Ok(stream) = std::env::var("JOURNAL_STREAM") else {
         return false;
     };
-    let told = stream
-        .split_once(':')
-        .and_then(|(dev, ino)| Some((dev.parse().ok()?, ino.parse().ok()?)));
+    let told = stream.split_once(':').and_then(|(dev, ino)| Some((dev.parse().ok()?, ino.parse().ok()?)));
     let ours = std::fs::metadata("/proc/self/fd/2").map(|meta| (meta.dev(), meta.ino()));
     told.is_some_and(|told: (u64, u64)| ours.is_ok_and(|ours| ours == told))
 }
@@ -81,9 +79,7 @@ pub fn as_error(text: String) -> String {
 }
 
 fn prioritised(text: &str) -> String {
-    text.lines()
-        .map(|line| format!("<{}>{line}\n", priority(Level::ERROR)))
-        .collect()
+    text.lines().map(|line| format!("<{}>{line}\n", priority(Level::ERROR))).collect()
 }
 
 fn colours() -> bool {
@@ -94,11 +90,8 @@ type Told = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// Messages with fields, sent to the journal itself.
 fn journal() -> io::Result<Told> {
-    let priorities = PriorityMappings {
-        info: Priority::Informational,
-        debug: Priority::Debug,
-        ..PriorityMappings::new()
-    };
+    let priorities =
+        PriorityMappings { info: Priority::Informational, debug: Priority::Debug, ..PriorityMappings::new() };
     let layer = tracing_journald::layer()?
         .with_syslog_identifier("crm-mirror".into())
         .with_field_prefix(Some(PREFIX.into()))
@@ -120,10 +113,7 @@ fn text(writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static, colours: bo
 
 /// Lines for whoever reads priorities.
 fn with_priorities(writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static) -> Told {
-    let layer = lines::layer()
-        .with_writer(writer)
-        .with_ansi(false)
-        .event_format(Prioritised::default());
+    let layer = lines::layer().with_writer(writer).with_ansi(false).event_format(Prioritised::default());
     Box::new(layer.fmt_fields(debug_fn(message_alone)))
 }
 
@@ -168,13 +158,7 @@ struct Prioritised(Format<Full, ()>);
 
 impl Default for Prioritised {
     fn default() -> Prioritised {
-        Prioritised(
-            Format::default()
-                .without_time()
-                .with_level(false)
-                .with_target(false)
-                .with_ansi(false),
-        )
+        Prioritised(Format::default().without_time().with_level(false).with_target(false).with_ansi(false))
     }
 }
 
@@ -289,9 +273,6 @@ mod tests {
 
     #[test]
     fn priorities_are_those_of_syslog() {
-        assert_eq!(
-            [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG].map(priority),
-            [3, 4, 6, 7]
-        );
+        assert_eq!([Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG].map(priority), [3, 4, 6, 7]);
     }
 }

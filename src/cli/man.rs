@@ -62,9 +62,7 @@ mod tests {
     #[test]
     fn every_command_has_a_page() {
         let dir = tempfile::tempdir().unwrap();
-        let args = ManArgs {
-            dir: Some(dir.path().into()),
-        };
+        let args = ManArgs { dir: Some(dir.path().into()) };
         run(&args).unwrap();
         for name in ["crm-mirror.1", "crm-mirror-init.1", "crm-mirror-man.1"] {
             assert!(dir.path().join(name).exists(), "{name}");

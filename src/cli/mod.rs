@@ -128,10 +128,7 @@ impl Global {
 
     fn flags(&self) -> Vec<(&'static str, String)> {
         let given = [("log.level", &self.log_level), ("log.format", &self.log_format)];
-        given
-            .into_iter()
-            .filter_map(|(key, text)| Some((key, text.clone()?)))
-            .collect()
+        given.into_iter().filter_map(|(key, text)| Some((key, text.clone()?))).collect()
     }
 }
 
@@ -246,10 +243,9 @@ mod tests {
 
     #[test]
     fn global_options_stand_before_or_after_the_verb() {
-        for line in [
-            "crm-mirror --config c.toml --log-level debug man",
-            "crm-mirror man --config c.toml --log-level debug",
-        ] {
+        for line in
+            ["crm-mirror --config c.toml --log-level debug man", "crm-mirror man --config c.toml --log-level debug"]
+        {
             let cli = Cli::try_parse_from(line.split(' ')).unwrap();
             assert_eq!(cli.global.config, Some(PathBuf::from("c.toml")));
             assert_eq!(cli.global.flags(), [("log.level", "debug".to_string())]);

@@ -141,9 +141,7 @@ pub fn run(global: &Global, args: &OutboxArgs) -> Result<Exit, Failure> {
         output::note("nothing was changed");
         return Ok(Exit::Done);
     }
-    let decided = write_beside(database, |batch| {
-        decide::decide(batch, id, decision, Instant::system_now())
-    })?;
+    let decided = write_beside(database, |batch| decide::decide(batch, id, decision, Instant::system_now()))?;
     told(decision, &decided, json)
 }
 
@@ -171,9 +169,7 @@ fn list(database: &Path, all: bool, json: bool) -> Result<Exit, Failure> {
             edit.record.clone(),
             edit.name.clone().unwrap_or_default(),
             edit.state.word().into(),
-            edit.queued_at
-                .parse()
-                .map_or_else(|_| edit.queued_at.clone(), |at| human::when(at, now)),
+            edit.queued_at.parse().map_or_else(|_| edit.queued_at.clone(), |at| human::when(at, now)),
             changes(edit),
         ]
     });
@@ -193,9 +189,8 @@ fn list(database: &Path, all: bool, json: bool) -> Result<Exit, Failure> {
 /// The columns that an edit changes, and what they are to hold.
 fn changes(edit: &EditLine) -> String {
     let fields = edit.fields.iter();
-    let changes: Vec<String> = fields
-        .map(|(column, (_, after))| format!("{column} = {}", edit::shown(after)))
-        .collect();
+    let changes: Vec<String> =
+        fields.map(|(column, (_, after))| format!("{column} = {}", edit::shown(after))).collect();
     changes.join(", ")
 }
 
@@ -203,17 +198,12 @@ fn show(database: &Path, id: i64, json: bool) -> Result<Exit, Failure> {
     let conn = open::reader(database)?;
     let (edit, trail) = outbox_report::edit(&conn, id)?.ok_or(DecideError::NoEdit(id))?;
     if json {
-        output::json(&Show {
-            edit: &edit,
-            trail: &trail,
-        })?;
+        output::json(&Show { edit: &edit, trail: &trail })?;
         return Ok(Exit::Done);
     }
     output::text(&shown(&edit))?;
     let columns = ["at", "from", "to", "why"].map(Column::Left);
-    let rows = trail
-        .into_iter()
-        .map(|step| vec![step.at, step.from.unwrap_or_default(), step.to, step.why]);
+    let rows = trail.into_iter().map(|step| vec![step.at, step.from.unwrap_or_default(), step.to, step.why]);
     output::table(&columns, rows)?;
     Ok(Exit::Done)
 }
@@ -269,10 +259,8 @@ fn asked(database: &Path, id: i64, decision: Decision) -> Result<bool, Failure> 
     let (edit, _) = outbox_report::edit(&conn, id)?.ok_or(DecideError::NoEdit(id))?;
     drop(conn);
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-        return Err(
-            Failure::new(Exit::Usage, "this discards values, and there is nobody to ask")
-                .hint("`--yes` says that it is meant"),
-        );
+        return Err(Failure::new(Exit::Usage, "this discards values, and there is nobody to ask")
+            .hint("`--yes` says that it is meant"));
     }
     let question = match decision {
         Decision::Mine => "Replace what the service has?",

@@ -40,11 +40,7 @@ pub fn json(value: &impl Serialize) -> io::Result<()> {
 /// # Errors
 /// Whatever stdout says.
 pub fn text(text: &str) -> io::Result<()> {
-    let newline: &[u8] = if text.is_empty() || text.ends_with('\n') {
-        b""
-    } else {
-        b"\n"
-    };
+    let newline: &[u8] = if text.is_empty() || text.ends_with('\n') { b"" } else { b"\n" };
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.write_all(newline)?;
@@ -77,16 +73,12 @@ pub fn table(columns: &[Column<'_>], rows: impl IntoIterator<Item = Vec<String>>
 /// A table as text: columns apart by two spaces, a line below the titles.
 pub fn render(columns: &[Column<'_>], rows: impl IntoIterator<Item = Vec<String>>, terminal: bool) -> String {
     let mut table = Table::new();
-    table
-        .load_preset(presets::NOTHING)
-        .set_header(columns.iter().map(|column| column.title()));
+    table.load_preset(presets::NOTHING).set_header(columns.iter().map(|column| column.title()));
     if terminal {
         table.set_content_arrangement(ContentArrangement::Dynamic);
     } else {
         // What is piped is searched and cut by programs: a row stays one line.
-        table
-            .force_no_tty()
-            .set_content_arrangement(ContentArrangement::Disabled);
+        table.force_no_tty().set_content_arrangement(ContentArrangement::Disabled);
     }
     for row in rows {
         table.add_row(row.iter().map(|cell| plain(cell)));
@@ -122,18 +114,12 @@ mod tests {
     #[test]
     fn a_piped_table_has_one_line_a_row_and_no_colours() {
         let columns = [Column::Left("object"), Column::Right("rows")];
-        let rows = vec![
-            vec!["contacts".into(), "12,345".into()],
-            vec!["x\u{1b}[31m\ny".repeat(40), "1".into()],
-        ];
+        let rows = vec![vec!["contacts".into(), "12,345".into()], vec!["x\u{1b}[31m\ny".repeat(40), "1".into()]];
         let text = render(&columns, rows, false);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3);
         assert!(lines[0].starts_with("object") && lines[0].ends_with("rows"), "{text}");
-        assert!(
-            lines[1].starts_with("contacts ") && lines[1].ends_with(" 12,345"),
-            "{text}"
-        );
+        assert!(lines[1].starts_with("contacts ") && lines[1].ends_with(" 12,345"), "{text}");
         assert!(!text.contains('\u{1b}'));
     }
 }

@@ -35,28 +35,17 @@ enum Shown {
 impl Progress {
     /// Bars if stderr is a terminal, log lines if not.
     pub fn of_process() -> Progress {
-        if io::stderr().is_terminal() {
-            Progress::bars()
-        } else {
-            Progress::lines()
-        }
+        if io::stderr().is_terminal() { Progress::bars() } else { Progress::lines() }
     }
 
     /// Bars if stderr is a terminal, nothing if not.
     pub fn bars_or_nothing() -> Progress {
-        if io::stderr().is_terminal() {
-            Progress::bars()
-        } else {
-            Progress::nothing()
-        }
+        if io::stderr().is_terminal() { Progress::bars() } else { Progress::nothing() }
     }
 
     /// Bars on stderr.
     pub fn bars() -> Progress {
-        Progress(Arc::new(Shown::Bars {
-            screen: MultiProgress::new(),
-            bars: Mutex::default(),
-        }))
+        Progress(Arc::new(Shown::Bars { screen: MultiProgress::new(), bars: Mutex::default() }))
     }
 
     /// Log lines.
@@ -240,12 +229,7 @@ impl Lines {
     fn line(&mut self, event: &Event) -> Option<String> {
         match event {
             Event::Begins { resource, work, total } => {
-                let work = Work {
-                    name: work,
-                    total: *total,
-                    rows: 0,
-                    told: 0,
-                };
+                let work = Work { name: work, total: *total, rows: 0, told: 0 };
                 self.work.insert(*resource, work);
                 None
             }
@@ -260,10 +244,7 @@ impl Lines {
                     return None;
                 }
                 work.told = rows - rows % ROWS_PER_LINE;
-                let of = work
-                    .total
-                    .map(|total| format!(" of {}", human::count(total)))
-                    .unwrap_or_default();
+                let of = work.total.map(|total| format!(" of {}", human::count(total))).unwrap_or_default();
                 let (name, rows, ru) = (work.name, human::count(*rows), human::ru(*ru));
                 Some(format!("{resource}: {name}, {rows}{of} rows, {ru} so far"))
             }
@@ -290,19 +271,11 @@ mod tests {
     const RESOURCE: Resource = Resource::Contacts;
 
     fn begins(total: Option<u64>) -> Event {
-        Event::Begins {
-            resource: RESOURCE,
-            work: "full copy",
-            total,
-        }
+        Event::Begins { resource: RESOURCE, work: "full copy", total }
     }
 
     fn stored(rows: u64) -> Event {
-        Event::Stored {
-            resource: RESOURCE,
-            rows,
-            ru: Ru::new(rows / 100),
-        }
+        Event::Stored { resource: RESOURCE, rows, ru: Ru::new(rows / 100) }
     }
 
     #[test]
@@ -339,10 +312,7 @@ mod tests {
         let progress = Progress::bars();
         assert!(progress.wants_totals() && !Progress::lines().wants_totals());
         let until = Instant::EPOCH;
-        let total = Event::Total {
-            resource: RESOURCE,
-            total: 150,
-        };
+        let total = Event::Total { resource: RESOURCE, total: 150 };
         let hold = Event::Holding { until };
         let ends = Event::Ends { resource: RESOURCE };
         for event in [begins(None), stored(100), total, hold.clone(), hold, stored(200), ends] {

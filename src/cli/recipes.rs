@@ -29,25 +29,15 @@ pub fn all() -> Vec<Recipe> {
     let mut lines = TEXT.lines();
     while let Some(line) = lines.next() {
         if let Some(section) = line.strip_prefix("## ") {
-            next = Recipe {
-                section: section.into(),
-                ..Recipe::default()
-            };
+            next = Recipe { section: section.into(), ..Recipe::default() };
         } else if let Some(title) = line.strip_prefix("### ") {
             next.title = title.into();
             next.about.clear();
-        } else if let Some(table) = line
-            .strip_prefix("<!-- needs ")
-            .and_then(|rest| rest.strip_suffix(" -->"))
-        {
+        } else if let Some(table) = line.strip_prefix("<!-- needs ").and_then(|rest| rest.strip_suffix(" -->")) {
             next.needs = Some(table.into());
         } else if line == "```sql" {
             let sql: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
-            recipes.push(Recipe {
-                sql: sql.join("\n"),
-                about: next.about.trim().into(),
-                ..next.clone()
-            });
+            recipes.push(Recipe { sql: sql.join("\n"), about: next.about.trim().into(), ..next.clone() });
             next.about.clear();
             next.needs = None;
         } else if line.starts_with("```") {
@@ -74,10 +64,7 @@ mod tests {
         titles.sort_unstable();
         titles.dedup();
         assert_eq!(titles.len(), recipes.len());
-        let questions = recipes
-            .iter()
-            .filter(|recipe| recipe.section == "Twenty questions")
-            .count();
+        let questions = recipes.iter().filter(|recipe| recipe.section == "Twenty questions").count();
         assert_eq!(questions, 20);
     }
 }

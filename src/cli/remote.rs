@@ -106,14 +106,7 @@ async fn watch(client: &Client, events: &mut Events, job: u64, progress: &Progre
             Told::Started { job: started, .. } => ours = started == job,
             Told::Missed { .. } => gone = !client.has(job).await?,
             Told::Yielded { job: yielded } if yielded == job => ours = false,
-            Told::Finished {
-                job: ended,
-                exit,
-                summary,
-                found,
-                error,
-                hint,
-            } if ended == job => {
+            Told::Finished { job: ended, exit, summary, found, error, hint } if ended == job => {
                 let exit = Exit::of_code(exit);
                 let Some(summary) = summary else {
                     let failure = Failure::new(exit, error.unwrap_or_else(|| "the run failed".into()));
@@ -122,11 +115,7 @@ async fn watch(client: &Client, events: &mut Events, job: u64, progress: &Progre
                         None => failure,
                     });
                 };
-                return Ok(Finished {
-                    exit,
-                    summary: *summary,
-                    found,
-                });
+                return Ok(Finished { exit, summary: *summary, found });
             }
             told if ours => {
                 if let Some(event) = told.of_run() {

@@ -152,11 +152,7 @@ fn csv(out: &mut impl Write, titles: &[String], rows: &mut Rows<'_>) -> Result<(
 pub(super) fn field(text: &str) -> String {
     let quoted =
         text.is_empty() || text.contains(['"', ',', '\n', '\r']) || text.starts_with(' ') || text.ends_with(' ');
-    if quoted {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.into()
-    }
+    if quoted { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
 }
 
 fn text(value: ValueRef<'_>) -> String {
@@ -206,13 +202,7 @@ mod tests {
     fn json_keeps_the_order_of_columns() {
         let text = written(Format::Json);
         let first = text.lines().nth(1).unwrap();
-        assert_eq!(
-            first,
-            r#"  {"id":1,"name":"a \"b\", c","gone":null,"id_2":2,"part":0.5,"empty":""},"#
-        );
-        assert_eq!(
-            serde_json::from_str::<Value>(&text).unwrap().as_array().unwrap().len(),
-            2
-        );
+        assert_eq!(first, r#"  {"id":1,"name":"a \"b\", c","gone":null,"id_2":2,"part":0.5,"empty":""},"#);
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap().as_array().unwrap().len(), 2);
     }
 }

@@ -59,10 +59,7 @@ impl FromStr for ScopedKey {
                 known.ok_or_else(|| format!("`{scope}` is no scope; there are {}", SCOPES.join(", ")))
             })
             .collect();
-        Ok(ScopedKey {
-            secret: secret.into(),
-            scopes: scopes?,
-        })
+        Ok(ScopedKey { secret: secret.into(), scopes: scopes? })
     }
 }
 
@@ -78,13 +75,7 @@ pub fn run(global: &Global, args: &SandboxArgs) -> Result<Exit, Failure> {
         let sandbox = Sandbox::new(world, Arc::new(SystemClock));
         sandbox.configure(|settings| settings.latency = args.latency);
         let running = sandbox.start(args.port).await.map_err(|source| {
-            let failure = Failure::new(
-                Exit::Unavailable,
-                NoPort {
-                    port: args.port,
-                    source,
-                },
-            );
+            let failure = Failure::new(Exit::Unavailable, NoPort { port: args.port, source });
             failure.hint("`--port 0` finds a free one")
         })?;
         output::text(&ready(&sandbox, &running.base_url, &args.keys))?;
@@ -112,11 +103,7 @@ fn ready(sandbox: &Sandbox, base_url: &str, keys: &[ScopedKey]) -> String {
     let mut text = format!("base_url: {base_url}\napi_key: {}\n", sandbox.full_key());
     for key in keys {
         sandbox.set_key(&key.secret, &key.scopes);
-        let scopes = if key.scopes.is_empty() {
-            "no scope".into()
-        } else {
-            key.scopes.join(",")
-        };
+        let scopes = if key.scopes.is_empty() { "no scope".into() } else { key.scopes.join(",") };
         text.push_str(&format!("key: {} {scopes}\n", key.secret));
     }
     text

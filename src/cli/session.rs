@@ -55,11 +55,7 @@ impl Session {
     pub async fn run(&self, plan: &Plan, trigger: &'static str, signals: &mut Signals) -> Result<Ran, Failure> {
         let began = std::time::Instant::now();
         let report = self.until_stopped(self.engine.run(plan, trigger), signals).await?;
-        Ok(Ran {
-            report,
-            took: began.elapsed(),
-            ledger: self.purse.ledger(),
-        })
+        Ok(Ran { report, took: began.elapsed(), ledger: self.purse.ledger() })
     }
 
     /// Holds the mirror against the service, as far as nobody asks to stop.
@@ -74,11 +70,7 @@ impl Session {
     ) -> Result<(Ran, Vec<(Object, Findings)>), Failure> {
         let began = std::time::Instant::now();
         let (report, found) = self.until_stopped(self.engine.verify(verify, trigger), signals).await?;
-        let ran = Ran {
-            report,
-            took: began.elapsed(),
-            ledger: self.purse.ledger(),
-        };
+        let ran = Ran { report, took: began.elapsed(), ledger: self.purse.ledger() };
         Ok((ran, found))
     }
 
@@ -130,11 +122,8 @@ impl Session {
 }
 
 fn cut_off() -> Failure {
-    Failure::new(
-        Exit::Paused,
-        "stopped in the middle of a request; what was stored stays",
-    )
-    .hint("`crm-mirror sync` goes on from there")
+    Failure::new(Exit::Paused, "stopped in the middle of a request; what was stored stays")
+        .hint("`crm-mirror sync` goes on from there")
 }
 
 /// The runtime of a verb: one thread to fetch and decode, one beside it; the mirror's writer is a third.
@@ -146,9 +135,5 @@ pub fn runtime() -> Result<Runtime, Failure> {
         .worker_threads(2)
         .enable_all()
         .build()
-        .map_err(|source| {
-            Failure::from(ApiError::Setup {
-                why: source.to_string(),
-            })
-        })
+        .map_err(|source| Failure::from(ApiError::Setup { why: source.to_string() }))
 }

@@ -17,10 +17,7 @@ impl Signals {
     /// # Errors
     /// Whatever the system says.
     pub fn listen() -> io::Result<Signals> {
-        Ok(Signals {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-        })
+        Ok(Signals { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 
     /// Waits for the next one.

@@ -90,10 +90,7 @@ pub fn connect(database: &Path) -> Result<Connection, StoreError> {
         // A misspelt column must be an error, never a text.
         .and_then(|()| conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false))
         .and_then(|_| functions::register(&conn))
-        .map_err(|source| StoreError::Open {
-            path: database.to_path_buf(),
-            source,
-        })?;
+        .map_err(|source| StoreError::Open { path: database.to_path_buf(), source })?;
     Ok(conn)
 }
 

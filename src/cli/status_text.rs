@@ -33,11 +33,7 @@ fn head(status: &Status, now: Instant) -> String {
         let _ = write!(text, ", WAL {}", human::bytes(status.wal_bytes));
     }
     let _ = writeln!(text, ")");
-    let _ = writeln!(
-        text,
-        "service  {}",
-        status.base_url.as_deref().map_or("never asked".into(), plain)
-    );
+    let _ = writeln!(text, "service  {}", status.base_url.as_deref().map_or("never asked".into(), plain));
     let ru = &status.ru;
     let _ = writeln!(
         text,
@@ -48,22 +44,11 @@ fn head(status: &Status, now: Instant) -> String {
         human::when(ru.refills_at, now),
         human::moment(ru.refills_at),
     );
-    let _ = writeln!(
-        text,
-        "         a run for changes costs about {}",
-        human::ru(Ru::new(ru.per_run))
-    );
+    let _ = writeln!(text, "         a run for changes costs about {}", human::ru(Ru::new(ru.per_run)));
     let _ = match ru.windows_for_details {
         Some(0) => Ok(()),
-        Some(1) => writeln!(
-            text,
-            "         the budget of this window is enough for the pending details"
-        ),
-        Some(windows) => writeln!(
-            text,
-            "         the pending details take about {} windows",
-            count(windows)
-        ),
+        Some(1) => writeln!(text, "         the budget of this window is enough for the pending details"),
+        Some(windows) => writeln!(text, "         the pending details take about {} windows", count(windows)),
         None => writeln!(text, "         the budget is zero: nothing is read"),
     };
     if let Some(until) = status.hold_until {
@@ -89,28 +74,18 @@ fn daemon(standing: &Standing, now: Instant) -> String {
                     let since = job.since.map(|since| human::when(since, now)).unwrap_or_default();
                     format!("{} under way, begun {since}", job.work)
                 }
-                (None, Some(since)) => format!(
-                    "the schedule rests since {}; crm-mirror resume lets it go on",
-                    human::moment(since)
-                ),
+                (None, Some(since)) => {
+                    format!("the schedule rests since {}; crm-mirror resume lets it go on", human::moment(since))
+                }
                 (None, None) => "waiting".into(),
             };
-            let _ = writeln!(
-                text,
-                "daemon   process {}, since {}: {doing}",
-                daemon.pid,
-                human::moment(daemon.since)
-            );
+            let _ = writeln!(text, "daemon   process {}, since {}: {doing}", daemon.pid, human::moment(daemon.since));
             let next: Vec<String> = daemon
                 .next
                 .iter()
                 .filter_map(|next| Some(format!("{} {}", next.kind, human::when(next.at?, now))))
                 .collect();
-            let next = if next.is_empty() {
-                "nothing".into()
-            } else {
-                next.join(", ")
-            };
+            let next = if next.is_empty() { "nothing".into() } else { next.join(", ") };
             let _ = writeln!(text, "next     {next} (schedule in {})", daemon.time_zone);
             if let Some(quiet) = &daemon.quiet
                 && quiet.why == "budget"
@@ -211,9 +186,7 @@ fn attention(status: &Status, now: Instant) -> String {
             plain(&odd.what),
             plain(&odd.resource),
             human::counted(odd.times, "time", "times"),
-            odd.last_seen_at
-                .parse()
-                .map_or_else(|_| odd.last_seen_at.clone(), |at| human::when(at, now)),
+            odd.last_seen_at.parse().map_or_else(|_| odd.last_seen_at.clone(), |at| human::when(at, now)),
         );
     }
     if wal::is_large(status.bytes, status.wal_bytes) {
@@ -247,9 +220,7 @@ fn runs(runs: &[Run], now: Instant) -> String {
             run.id.to_string(),
             run.kind.clone(),
             run.trigger.clone(),
-            run.started_at
-                .parse()
-                .map_or_else(|_| run.started_at.clone(), |at| human::when(at, now)),
+            run.started_at.parse().map_or_else(|_| run.started_at.clone(), |at| human::when(at, now)),
             run.outcome.clone().unwrap_or_else(|| "unfinished".into()),
             count(run.rows),
             count(run.inserted),

@@ -80,10 +80,7 @@ pub fn rerun(global: &Global, args: &ResyncArgs) -> Result<Exit, Failure> {
     if args.stop {
         return stop(global);
     }
-    let plan = Plan {
-        accept_removals: args.accept_removals,
-        ..Plan::resync()
-    };
+    let plan = Plan { accept_removals: args.accept_removals, ..Plan::resync() };
     foreground(global, &args.common, plan)
 }
 
@@ -122,11 +119,8 @@ fn forecast(config: &Config, plan: &Plan, args: &Common) -> Result<Exit, Failure
 }
 
 fn needs_it_alone() -> Failure {
-    Failure::new(
-        Exit::Storage,
-        "the daemon keeps this mirror, and this option needs it alone",
-    )
-    .hint("stop the daemon first, or leave the option out")
+    Failure::new(Exit::Storage, "the daemon keeps this mirror, and this option needs it alone")
+        .hint("stop the daemon first, or leave the option out")
 }
 
 /// Carries a plan out while a person watches, through the daemon where one keeps the mirror, and says what it did.
@@ -177,11 +171,7 @@ fn through_daemon(
 ) -> Result<Exit, Failure> {
     let path = format!("/{}", plan.kind());
     let body = json!({"objects": objects, "accept_removals": plan.accept_removals});
-    let how_to_stop = if plan.resync {
-        "`crm-mirror resync --stop` stops it"
-    } else {
-        "`crm-mirror status` shows it"
-    };
+    let how_to_stop = if plan.resync { "`crm-mirror resync --stop` stops it" } else { "`crm-mirror status` shows it" };
     match runtime.block_on(remote::job(client, &path, &body, progress, how_to_stop))? {
         Watched::Finished(finished) => told(as_json, &finished.summary),
         Watched::Left => Ok(Exit::Paused),
@@ -278,18 +268,11 @@ mod tests {
         let all = plan(&[], None).unwrap();
         assert!(all.resources.is_empty());
         let within = plan(&[], Some(&[Contacts, TeamMembers])).unwrap();
-        assert_eq!(
-            (&within.resources[..], within.by_name),
-            (&[Contacts, TeamMembers][..], false)
-        );
+        assert_eq!((&within.resources[..], within.by_name), (&[Contacts, TeamMembers][..], false));
         let named = plan(&[Contacts], Some(&[Contacts, TeamMembers])).unwrap();
         assert_eq!((&named.resources[..], named.by_name), (&[Contacts][..], true));
         let failure = plan(&[Companies], Some(&[Contacts])).unwrap_err();
         assert_eq!(failure.exit(), Exit::Usage);
-        assert!(
-            failure.text().contains("`companies` is not among"),
-            "{}",
-            failure.text()
-        );
+        assert!(failure.text().contains("`companies` is not among"), "{}", failure.text());
     }
 }

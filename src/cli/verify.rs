@@ -119,18 +119,9 @@ fn told(args: &VerifyArgs, summary: &Summary, found: &[(Object, Findings)]) -> R
 }
 
 fn document<'a>(summary: &'a Summary, found: &'a [(Object, Findings)], repaired: bool) -> Document<'a> {
-    let objects = found.iter().map(|(object, findings)| OfObject {
-        object: object.word(),
-        clean: findings.is_clean(),
-        findings,
-    });
-    Document {
-        run: summary.run,
-        ru: summary.ru.spent,
-        repaired,
-        objects: objects.collect(),
-        notes: &summary.notes,
-    }
+    let objects =
+        found.iter().map(|(object, findings)| OfObject { object: object.word(), clean: findings.is_clean(), findings });
+    Document { run: summary.run, ru: summary.ru.spent, repaired, objects: objects.collect(), notes: &summary.notes }
 }
 
 fn print(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Result<(), Failure> {
@@ -153,11 +144,7 @@ fn print(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Res
         };
         output::text(&format!("{}: {verdict} ({how})", object.resource()))?;
     }
-    let rows: Vec<Vec<String>> = found
-        .iter()
-        .flat_map(|(_, findings)| &findings.differences)
-        .flat_map(lines)
-        .collect();
+    let rows: Vec<Vec<String>> = found.iter().flat_map(|(_, findings)| &findings.differences).flat_map(lines).collect();
     if !rows.is_empty() {
         let columns = ["object", "id", "difference", "column", "here", "there"].map(Column::Left);
         let more = rows.len().saturating_sub(SHOWN);
@@ -166,10 +153,7 @@ fn print(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Res
             output::text(&format!("… and {} more; `--json` has them", human::count(more as u64)))?;
         }
     }
-    Ok(output::text(&format!(
-        "{} spent",
-        human::ru(Ru::new(summary.ru.spent))
-    ))?)
+    Ok(output::text(&format!("{} spent", human::ru(Ru::new(summary.ru.spent))))?)
 }
 
 /// A difference as lines of the table: one for each field.
@@ -193,11 +177,7 @@ fn lines(difference: &Difference) -> Vec<Vec<String>> {
         return vec![line("", String::new(), String::new())];
     }
     let short = |value: &serde_json::Value| value.to_string().chars().take(40).collect();
-    difference
-        .fields
-        .iter()
-        .map(|field| line(&field.column, short(&field.here), short(&field.there)))
-        .collect()
+    difference.fields.iter().map(|field| line(&field.column, short(&field.here), short(&field.there))).collect()
 }
 
 fn ending(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Exit {
@@ -205,10 +185,7 @@ fn ending(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Ex
         output::note(&format!("warning: {note}"));
     }
     for missing in &summary.missing_scopes {
-        output::note(&format!(
-            "warning: {} were not verified: the key lacks `{}`",
-            missing.object, missing.scope
-        ));
+        output::note(&format!("warning: {} were not verified: the key lacks `{}`", missing.object, missing.scope));
     }
     if summary.pause.is_some() {
         output::note("stopped before the end, for budget or a hold\nhint: run it again later");

@@ -56,19 +56,13 @@ impl KeySource {
             let path = env.directory("CREDENTIALS_DIRECTORY")?.join(CREDENTIAL);
             path.exists().then_some(KeySource::Credential(path))
         };
-        key_file
-            .map(KeySource::File)
-            .or_else(credential)
-            .unwrap_or(KeySource::Nowhere)
+        key_file.map(KeySource::File).or_else(credential).unwrap_or(KeySource::Nowhere)
     }
 
     /// Where it is, without the key.
     pub fn place(&self) -> KeyPlace {
         match self {
-            KeySource::Variable(_, file) => KeyPlace::Variable {
-                name: KEY_VARIABLE,
-                instead_of: file.clone(),
-            },
+            KeySource::Variable(_, file) => KeyPlace::Variable { name: KEY_VARIABLE, instead_of: file.clone() },
             KeySource::File(path) => KeyPlace::File(path.clone()),
             KeySource::Credential(path) => KeyPlace::Credential(path.clone()),
             KeySource::Nowhere => KeyPlace::Nowhere,
@@ -81,10 +75,7 @@ impl KeySource {
             KeySource::Nowhere => return Err(ConfigError::NoKey),
             KeySource::Variable(key, _) => (key.clone(), KEY_VARIABLE.to_string()),
             KeySource::File(path) | KeySource::Credential(path) => {
-                let text = read_file(path).map_err(|source| ConfigError::KeyFile {
-                    path: path.clone(),
-                    source,
-                })?;
+                let text = read_file(path).map_err(|source| ConfigError::KeyFile { path: path.clone(), source })?;
                 (text, path.display().to_string())
             }
         };

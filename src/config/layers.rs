@@ -28,9 +28,7 @@ impl Environment {
     /// The environment of this process.
     pub fn of_process() -> Environment {
         let text = |t: std::ffi::OsString| t.to_string_lossy().into_owned();
-        std::env::vars_os()
-            .map(|(name, value)| (text(name), text(value)))
-            .collect()
+        std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect()
     }
 
     /// A variable's value.
@@ -73,12 +71,7 @@ pub struct Sources {
 impl Sources {
     /// The sources of this process.
     pub fn of_process(file: Option<PathBuf>, flags: Vec<(&'static str, String)>) -> Sources {
-        Sources {
-            file,
-            default_file: DEFAULT_FILE.into(),
-            environment: Environment::of_process(),
-            flags,
-        }
+        Sources { file, default_file: DEFAULT_FILE.into(), environment: Environment::of_process(), flags }
     }
 }
 
@@ -132,10 +125,7 @@ impl Layers {
         let mut layers = vec![toml(Place::Defaults, DEFAULT_TOML)?];
         layers.extend(file(sources)?);
         layers.push(environment(&sources.environment)?);
-        layers.push(texts(
-            Place::Flags,
-            sources.flags.iter().map(|(key, text)| (*key, text.as_str())),
-        ));
+        layers.push(texts(Place::Flags, sources.flags.iter().map(|(key, text)| (*key, text.as_str()))));
         for layer in &layers {
             known_keys_only(layer)?;
         }
@@ -153,17 +143,8 @@ impl Layers {
         let (section, name) = key.split_once('.').unwrap_or((key, ""));
         let has =
             |layer: &&Layer| matches!(layer.values.get(section), Some(Value::Dict(_, keys)) if keys.contains_key(name));
-        let place = self
-            .layers
-            .iter()
-            .rev()
-            .find(has)
-            .map_or(&Place::Defaults, |layer| &layer.place);
-        ConfigError::Value {
-            key: key.to_string(),
-            place: place.of(key),
-            reason: reason.into(),
-        }
+        let place = self.layers.iter().rev().find(has).map_or(&Place::Defaults, |layer| &layer.place);
+        ConfigError::Value { key: key.to_string(), place: place.of(key), reason: reason.into() }
     }
 }
 
@@ -175,10 +156,7 @@ fn file(sources: &Sources) -> Result<Option<Layer>, ConfigError> {
     match std::fs::read_to_string(path) {
         Ok(text) => toml(Place::File(path.into()), &text).map(Some),
         Err(e) if e.kind() == ErrorKind::NotFound && !must_exist => Ok(None),
-        Err(source) => Err(ConfigError::File {
-            path: path.into(),
-            source,
-        }),
+        Err(source) => Err(ConfigError::File { path: path.into(), source }),
     }
 }
 
@@ -196,17 +174,9 @@ fn toml(place: Place, text: &str) -> Result<Layer, ConfigError> {
 
 /// A syntax error quotes the line it stumbled over, which may hold a secret: only where and why is kept.
 fn without_the_line(error: &str) -> String {
-    let kept: Vec<&str> = error
-        .lines()
-        .filter(|line| !line.contains('|'))
-        .map(str::trim)
-        .collect();
+    let kept: Vec<&str> = error.lines().filter(|line| !line.contains('|')).map(str::trim).collect();
     let told = kept.join(", ").replace("TOML parse error ", "");
-    told.split(" in TOML")
-        .next()
-        .unwrap_or_default()
-        .trim_end_matches(", ")
-        .to_string()
+    told.split(" in TOML").next().unwrap_or_default().trim_end_matches(", ").to_string()
 }
 
 fn environment(env: &Environment) -> Result<Layer, ConfigError> {
@@ -233,24 +203,14 @@ fn environment(env: &Environment) -> Result<Layer, ConfigError> {
 fn texts<'a>(place: Place, texts: impl Iterator<Item = (&'a str, &'a str)>) -> Layer {
     let mut sections: BTreeMap<&str, Dict> = BTreeMap::new();
     for (section, key, text) in texts.filter_map(|(path, text)| path.split_once('.').map(|(s, k)| (s, k, text))) {
-        sections
-            .entry(section)
-            .or_default()
-            .insert(key.to_string(), Value::from(text));
+        sections.entry(section).or_default().insert(key.to_string(), Value::from(text));
     }
-    let values = sections
-        .into_iter()
-        .map(|(name, keys)| (name.to_string(), Value::from(keys)))
-        .collect();
+    let values = sections.into_iter().map(|(name, keys)| (name.to_string(), Value::from(keys))).collect();
     Layer { place, values }
 }
 
 fn known_keys_only(layer: &Layer) -> Result<(), ConfigError> {
-    let unknown = |key: String| ConfigError::Unknown {
-        place: layer.place.of(&key),
-        meant: closest(&key),
-        key,
-    };
+    let unknown = |key: String| ConfigError::Unknown { place: layer.place.of(&key), meant: closest(&key), key };
     for (section, value) in &layer.values {
         let keys = KEYS.iter().find(|(name, _)| name == section).map(|(_, keys)| *keys);
         let (Some(known), Value::Dict(_, found)) = (keys, value) else {
@@ -258,9 +218,7 @@ fn known_keys_only(layer: &Layer) -> Result<(), ConfigError> {
         };
         for name in found.keys() {
             if section == "api" && name == "key" {
-                return Err(ConfigError::KeyInFile {
-                    place: layer.place.of("api.key"),
-                });
+                return Err(ConfigError::KeyInFile { place: layer.place.of("api.key") });
             }
             if !known.contains(&name.as_str()) {
                 return Err(unknown(format!("{section}.{name}")));
@@ -282,10 +240,7 @@ fn closest(key: &str) -> Option<&'static str> {
     let name = key.rsplit('.').next().unwrap_or(key);
     let elsewhere = || PATHS.iter().find(|path| path.ends_with(&format!(".{name}")));
     let near = PATHS.iter().map(|path| (edits(key, path), path)).min();
-    near.filter(|(edits, _)| *edits <= 3)
-        .map(|(_, path)| path)
-        .or_else(elsewhere)
-        .map(String::as_str)
+    near.filter(|(edits, _)| *edits <= 3).map(|(_, path)| path).or_else(elsewhere).map(String::as_str)
 }
 
 /// The Levenshtein distance of two short texts.

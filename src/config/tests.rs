@@ -13,12 +13,7 @@ struct Case {
 }
 
 fn case() -> Case {
-    Case {
-        dir: tempfile::tempdir().unwrap(),
-        env: Vec::new(),
-        flags: Vec::new(),
-        file: None,
-    }
+    Case { dir: tempfile::tempdir().unwrap(), env: Vec::new(), flags: Vec::new(), file: None }
 }
 
 impl Case {
@@ -65,10 +60,8 @@ fn the_default_file_names_exactly_the_keys_there_are() {
             found.push(format!("{section}.{key}"));
         }
     }
-    let known: Vec<String> = KEYS
-        .iter()
-        .flat_map(|(section, keys)| keys.iter().map(move |key| format!("{section}.{key}")))
-        .collect();
+    let known: Vec<String> =
+        KEYS.iter().flat_map(|(section, keys)| keys.iter().map(move |key| format!("{section}.{key}"))).collect();
     assert_eq!(found, known);
 }
 
@@ -80,11 +73,7 @@ fn the_defaults_are_the_documented_ones() {
     assert_eq!(config.socket, Path::new("mirror.db.sock"));
     assert_eq!(config.http, None);
     let day = 24 * HOUR;
-    let budget = BudgetConfig {
-        limit: Ru::new(10_000),
-        window: day,
-        charge_failed: true,
-    };
+    let budget = BudgetConfig { limit: Ru::new(10_000), window: day, charge_failed: true };
     assert_eq!(config.budget, budget);
     let sync = SyncConfig {
         objects: None,
@@ -101,10 +90,7 @@ fn the_defaults_are_the_documented_ones() {
     assert_eq!(config.sync, sync);
     assert_eq!(config.history, Some(365 * day));
     assert!(!config.write_back);
-    assert_eq!(
-        (config.log.level.as_str(), config.log.format),
-        ("info", LogFormat::Auto)
-    );
+    assert_eq!((config.log.level.as_str(), config.log.format), ("info", LogFormat::Auto));
     assert_eq!((config.concurrency, config.timeout), (4, 30 * SECOND));
     assert!(config.base_url().is_none());
     assert_eq!(config.api().unwrap_err().to_string(), "`api.base_url` is not set");
@@ -112,9 +98,7 @@ fn the_defaults_are_the_documented_ones() {
 
 #[test]
 fn the_uncommented_manual_is_a_valid_file() {
-    let text = DEFAULT_TOML
-        .replace("\n#base_url", "\nbase_url")
-        .replace("\n#key_file", "\nkey_file");
+    let text = DEFAULT_TOML.replace("\n#base_url", "\nbase_url").replace("\n#key_file", "\nkey_file");
     let text = text.replace("\n#path", "\npath").replace("\n#socket", "\nsocket");
     let text = text.replace("\n#http", "\nhttp");
     let config = case().file(&text).load().unwrap();
@@ -148,9 +132,7 @@ fn the_default_file_is_read_if_it_exists_and_a_named_one_must() {
 
 #[test]
 fn systemd_directories_are_the_defaults_of_a_unit() {
-    let case = case()
-        .env("STATE_DIRECTORY", "/var/lib/a:/var/lib/b")
-        .env("RUNTIME_DIRECTORY", "/run/a");
+    let case = case().env("STATE_DIRECTORY", "/var/lib/a:/var/lib/b").env("RUNTIME_DIRECTORY", "/run/a");
     let config = case.load().unwrap();
     assert_eq!(config.database, Path::new("/var/lib/a/mirror.db"));
     assert_eq!(config.socket, Path::new("/run/a/control.sock"));
@@ -165,19 +147,11 @@ fn the_page_is_served_on_loopback_and_nowhere_else() {
     assert_eq!(page("off").load().unwrap().http, None);
     for address in ["0.0.0.0:8787", "[::]:8787", "192.168.1.2:80", "[::ffff:127.0.0.1]:80"] {
         let told = page(address).error();
-        assert!(
-            told.contains("`daemon.http`") && told.contains("other machines could reach"),
-            "{told}"
-        );
+        assert!(told.contains("`daemon.http`") && told.contains("other machines could reach"), "{told}");
     }
     assert!(page("localhost:8787").error().contains("a name is looked up"));
     for address in ["8787", "127.0.0.1", "", "http://127.0.0.1:8787", "127.0.0.1:99999"] {
-        assert!(
-            page(address)
-                .error()
-                .contains("must be an address of this machine itself"),
-            "{address}"
-        );
+        assert!(page(address).error().contains("must be an address of this machine itself"), "{address}");
     }
 }
 
@@ -203,17 +177,10 @@ fn unknown_keys_are_named_with_their_place() {
     let path = unknown.file.clone().unwrap();
     assert_eq!(
         unknown.error(),
-        format!(
-            "unknown key `api.tiemout` in {}; did you mean `api.timeout`?",
-            path.display()
-        )
+        format!("unknown key `api.tiemout` in {}; did you mean `api.timeout`?", path.display())
     );
     let section = case().file("timeout = 3\n");
-    assert!(
-        section.error().starts_with("unknown key `timeout` in "),
-        "{}",
-        section.error()
-    );
+    assert!(section.error().starts_with("unknown key `timeout` in "), "{}", section.error());
     assert!(section.error().ends_with("did you mean `api.timeout`?"));
     let variable = case().env("CRM_MIRROR_SYNC__OVERLAPS", "1s");
     assert_eq!(
@@ -231,22 +198,13 @@ fn wrong_values_are_named_with_their_place_and_reason() {
         ("[api]\nconcurrency = \"many\"", "must be a whole number from 1 to 64"),
         ("[api]\ntimeout = 30", "must be a text in quotes"),
         ("[api]\ntimeout = \"2h\"", "must be from 1s to 1h"),
-        (
-            "[api]\nbase_url = \"http://crm.example.com/v1\"",
-            "plain http is allowed on loopback only",
-        ),
+        ("[api]\nbase_url = \"http://crm.example.com/v1\"", "plain http is allowed on loopback only"),
         ("[budget]\nlimit = -1", "must be a whole number"),
         ("[budget]\ncharge_failed = \"maybe\"", "must be true or false"),
         ("[sync]\nschedule = \"*/5 * * * *\"", "must be a cron line with seconds"),
         ("[sync]\ntime_zone = \"Mars/Olympus\"", "must be a time zone"),
-        (
-            "[sync]\nobjects = []",
-            "must be \"all\" or a list of contacts, companies",
-        ),
-        (
-            "[sync]\nobjects = [\"deals\"]",
-            "must be \"all\" or a list of contacts, companies",
-        ),
+        ("[sync]\nobjects = []", "must be \"all\" or a list of contacts, companies"),
+        ("[sync]\nobjects = [\"deals\"]", "must be \"all\" or a list of contacts, companies"),
         ("[sync]\ndetails = \"some\"", "must be \"all\" or \"off\""),
         ("[sync]\nmax_removals = 2", "must be a number from 0 to 1"),
         ("[log]\nlevel = \"a=b=c\"", "must be error, warn"),
@@ -259,10 +217,7 @@ fn wrong_values_are_named_with_their_place_and_reason() {
         assert!(error.contains(says) && error.contains("named.toml"), "{text}: {error}");
     }
     let error = case().env("CRM_MIRROR_API__TIMEOUT", "soon").error();
-    assert!(
-        error.starts_with("`api.timeout` in the variable CRM_MIRROR_API__TIMEOUT must be"),
-        "{error}"
-    );
+    assert!(error.starts_with("`api.timeout` in the variable CRM_MIRROR_API__TIMEOUT must be"), "{error}");
 }
 
 #[test]
@@ -273,10 +228,7 @@ fn schedules_can_be_off_and_ages_for_ever() {
         )
         .load()
         .unwrap();
-    assert_eq!(
-        (config.sync.sweep_schedule, config.sync.detail_max_age, config.history),
-        (None, None, None)
-    );
+    assert_eq!((config.sync.sweep_schedule, config.sync.detail_max_age, config.history), (None, None, None));
 }
 
 const SECRET: &str = "svc_v1_very-secret";
@@ -305,10 +257,7 @@ fn the_key_comes_from_the_environment_a_file_or_the_credential() {
 fn a_missing_or_bad_key_says_so_when_it_is_needed() {
     let error = |case: &Case| case.load().unwrap().api().unwrap_err();
     assert!(matches!(error(&with_url()), ConfigError::NoKey));
-    assert!(matches!(
-        error(&with_url().env("CRM_MIRROR_API__KEY_FILE", "/nowhere/key")),
-        ConfigError::KeyFile { .. }
-    ));
+    assert!(matches!(error(&with_url().env("CRM_MIRROR_API__KEY_FILE", "/nowhere/key")), ConfigError::KeyFile { .. }));
     let bad = error(&with_url().env("CRM_MIRROR_API__KEY", format!("{SECRET} and more")));
     assert_eq!(bad.to_string(), "the API key from CRM_MIRROR_API__KEY cannot be used");
     assert!(!format!("{bad:?}").contains("secret"));

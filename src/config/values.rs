@@ -27,11 +27,8 @@ pub enum LogFormat {
 
 impl LogFormat {
     /// The words of the configuration.
-    pub(crate) const WORDS: &[(&str, LogFormat)] = &[
-        ("auto", LogFormat::Auto),
-        ("text", LogFormat::Text),
-        ("json", LogFormat::Json),
-    ];
+    pub(crate) const WORDS: &[(&str, LogFormat)] =
+        &[("auto", LogFormat::Auto), ("text", LogFormat::Text), ("json", LogFormat::Json)];
 }
 
 impl Layers {
@@ -82,9 +79,7 @@ impl Layers {
             Some(Value::Num(_, n)) => n.to_f64().or_else(|| integer(n).map(|n| n as f64)),
             _ => None,
         };
-        number
-            .filter(|n| (0.0..=1.0).contains(n))
-            .ok_or_else(|| self.wrong(key, "must be a number from 0 to 1"))
+        number.filter(|n| (0.0..=1.0).contains(n)).ok_or_else(|| self.wrong(key, "must be a number from 0 to 1"))
     }
 
     pub(super) fn boolean(&self, key: &str) -> Result<bool, ConfigError> {
@@ -166,8 +161,7 @@ impl Layers {
 
     pub(super) fn base_url(&self, key: &str) -> Result<Option<BaseUrl>, ConfigError> {
         let url = self.text(key)?.map(|text| text.parse());
-        url.transpose()
-            .map_err(|e| self.wrong(key, format!("cannot be used: {e}")))
+        url.transpose().map_err(|e| self.wrong(key, format!("cannot be used: {e}")))
     }
 }
 
@@ -191,19 +185,11 @@ fn loopback(text: &str) -> Result<SocketAddr, String> {
 
 /// A whole number of a file, whichever width it was read with.
 fn integer(number: Num) -> Option<i128> {
-    number
-        .to_i128()
-        .or_else(|| number.to_u128().and_then(|n| i128::try_from(n).ok()))
+    number.to_i128().or_else(|| number.to_u128().and_then(|n| i128::try_from(n).ok()))
 }
 
 /// The units, longest first.
-const UNITS: [(&str, u64); 5] = [
-    ("d", 86_400_000),
-    ("h", 3_600_000),
-    ("m", 60_000),
-    ("s", 1_000),
-    ("ms", 1),
-];
+const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
 /// Reads `30s`, `5m`, `1d`, `1h30m`; `0` needs no unit.
 ///
@@ -223,10 +209,7 @@ pub fn duration(text: &str) -> Result<Duration, &'static str> {
         let letters = rest.bytes().take_while(u8::is_ascii_alphabetic).count();
         let unit = UNITS.iter().find(|(name, _)| *name == &rest[..letters]).ok_or(WRONG)?.1;
         rest = &rest[letters..];
-        millis = number
-            .checked_mul(unit)
-            .and_then(|part| millis.checked_add(part))
-            .ok_or("is too long")?;
+        millis = number.checked_mul(unit).and_then(|part| millis.checked_add(part)).ok_or("is too long")?;
     }
     if text.trim().is_empty() {
         return Err(WRONG);
@@ -237,9 +220,7 @@ pub fn duration(text: &str) -> Result<Duration, &'static str> {
 /// A bound as a person would write it.
 fn spell(duration: Duration) -> String {
     let millis = duration.as_millis() as u64;
-    let whole = UNITS
-        .iter()
-        .find(|(_, unit)| millis >= *unit && millis.is_multiple_of(*unit));
+    let whole = UNITS.iter().find(|(_, unit)| millis >= *unit && millis.is_multiple_of(*unit));
     whole.map_or("0".into(), |(name, unit)| format!("{}{name}", millis / unit))
 }
 

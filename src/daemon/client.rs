@@ -96,9 +96,7 @@ impl Client {
             (Ok(a), Ok(b)) => a == b,
             _ => false,
         };
-        Ok(standing
-            .daemon
-            .filter(|_| same(Path::new(&standing.database), database)))
+        Ok(standing.daemon.filter(|_| same(Path::new(&standing.database), database)))
     }
 
     /// Whether a job is under way or waits for its turn.
@@ -109,9 +107,7 @@ impl Client {
         let answer = self.http.get(url("/status")).timeout(PATIENCE).send().await;
         let standing: Standing = read(answer).await?;
         let jobs = standing.daemon.into_iter();
-        Ok(jobs
-            .flat_map(|daemon| daemon.running.into_iter().chain(daemon.waiting))
-            .any(|known| known.job == job))
+        Ok(jobs.flat_map(|daemon| daemon.running.into_iter().chain(daemon.waiting)).any(|known| known.job == job))
     }
 
     /// Asks for something; `body` is a JSON document.
@@ -128,16 +124,8 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub async fn listen(&self) -> Result<Events, ClientError> {
-        let response = self
-            .http
-            .get(url("/events"))
-            .send()
-            .await
-            .map_err(ClientError::Silent)?;
-        Ok(Events {
-            response,
-            read: BytesMut::new(),
-        })
+        let response = self.http.get(url("/events")).send().await.map_err(ClientError::Silent)?;
+        Ok(Events { response, read: BytesMut::new() })
     }
 }
 
@@ -154,10 +142,7 @@ async fn read<T: DeserializeOwned>(answer: reqwest::Result<reqwest::Response>) -
         return serde_json::from_slice(&body).map_err(not_understood);
     }
     let problem: Problem = serde_json::from_slice(&body).map_err(not_understood)?;
-    Err(ClientError::Refused {
-        error: problem.error,
-        hint: problem.hint,
-    })
+    Err(ClientError::Refused { error: problem.error, hint: problem.hint })
 }
 
 /// What happens, line by line.

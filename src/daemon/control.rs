@@ -65,14 +65,7 @@ impl Control {
     /// What the requests of a daemon have at hand.
     pub fn new(inbox: mpsc::Sender<Message>, voice: Voice, config: Arc<Config>, clock: Arc<dyn Clock>) -> Control {
         let (end, ends) = watch::channel(false);
-        Control {
-            inbox,
-            voice,
-            config: Arc::new(RwLock::new(config)),
-            clock,
-            ends,
-            end: Arc::new(end),
-        }
+        Control { inbox, voice, config: Arc::new(RwLock::new(config)), clock, ends, end: Arc::new(end) }
     }
 
     /// The configuration in force.
@@ -219,10 +212,7 @@ async fn sync(State(control): State<Control>, body: Sent) -> Response {
     match read::<Wanted>(&body) {
         Err(response) => *response,
         Ok(wanted) => {
-            let work = Work::Sync {
-                objects: wanted.objects.clone(),
-                accept_removals: wanted.accept_removals,
-            };
+            let work = Work::Sync { objects: wanted.objects.clone(), accept_removals: wanted.accept_removals };
             control.accept(&wanted.objects, work).await
         }
     }
@@ -232,10 +222,7 @@ async fn resync(State(control): State<Control>, body: Sent) -> Response {
     match read::<Wanted>(&body) {
         Err(response) => *response,
         Ok(wanted) => {
-            let work = Work::Resync {
-                objects: wanted.objects.clone(),
-                accept_removals: wanted.accept_removals,
-            };
+            let work = Work::Resync { objects: wanted.objects.clone(), accept_removals: wanted.accept_removals };
             control.accept(&wanted.objects, work).await
         }
     }
@@ -290,11 +277,7 @@ async fn edit(State(control): State<Control>, body: Sent) -> Response {
 }
 
 fn write_back_is_off() -> Response {
-    problem(
-        StatusCode::CONFLICT,
-        "write-back is off",
-        Some("set `write_back.enabled = true` and reload"),
-    )
+    problem(StatusCode::CONFLICT, "write-back is off", Some("set `write_back.enabled = true` and reload"))
 }
 
 async fn push(State(control): State<Control>) -> Response {
@@ -317,15 +300,8 @@ async fn stop_resync(State(control): State<Control>) -> Response {
 
 /// Whether a resync is under way, was interrupted, or waits for its turn. A first copy is none: it is never forgotten.
 fn has_resync(standing: &Standing) -> bool {
-    let swept = standing
-        .status
-        .objects
-        .iter()
-        .filter_map(|object| object.sweep.as_ref());
-    let jobs = standing
-        .daemon
-        .iter()
-        .flat_map(|daemon| daemon.running.iter().chain(&daemon.waiting));
+    let swept = standing.status.objects.iter().filter_map(|object| object.sweep.as_ref());
+    let jobs = standing.daemon.iter().flat_map(|daemon| daemon.running.iter().chain(&daemon.waiting));
     swept.into_iter().any(|sweep| !sweep.first_copy) || jobs.into_iter().any(|job| job.work == "resync")
 }
 
@@ -382,22 +358,12 @@ async fn events(State(control): State<Control>, headers: HeaderMap) -> Response 
         Some((line, (told, ends)))
     });
     let framed = futures_util::StreamExt::map(lines, move |line| {
-        let framed = if sse {
-            format!("data: {line}\n\n")
-        } else {
-            format!("{line}\n")
-        };
+        let framed = if sse { format!("data: {line}\n\n") } else { format!("{line}\n") };
         Ok::<_, Infallible>(Bytes::from(framed))
     });
-    let kind = if sse {
-        "text/event-stream"
-    } else {
-        "application/x-ndjson"
-    };
+    let kind = if sse { "text/event-stream" } else { "application/x-ndjson" };
     let mut response = with_type(kind, Body::from_stream(framed));
-    response
-        .headers_mut()
-        .insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
@@ -419,10 +385,6 @@ fn read<T: DeserializeOwned + Default>(body: &Sent) -> Result<T, Box<Response>> 
     }
     serde_json::from_slice(body).map_err(|error| {
         let told = format!("the body is not understood: {error}");
-        Box::new(problem(
-            StatusCode::BAD_REQUEST,
-            &told,
-            Some("it is a JSON object, or nothing"),
-        ))
+        Box::new(problem(StatusCode::BAD_REQUEST, &told, Some("it is a JSON object, or nothing")))
     })
 }

@@ -23,10 +23,7 @@ pub fn status(state: &State, since: Instant, now: Instant) -> DaemonStatus {
         running: state.running().map(|(running, since)| job(running, Some(since))),
         waiting: state.waiting().iter().map(|waiting| job(waiting, None)).collect(),
         paused_since: state.paused_since(),
-        quiet: state.quiet(now).map(|quiet| QuietStatus {
-            why: quiet.why.into(),
-            until: quiet.until,
-        }),
+        quiet: state.quiet(now).map(|quiet| QuietStatus { why: quiet.why.into(), until: quiet.until }),
         trouble: state.trouble().map(|trouble| TroubleStatus {
             since: trouble.since,
             why: trouble.why.clone(),
@@ -35,10 +32,7 @@ pub fn status(state: &State, since: Instant, now: Instant) -> DaemonStatus {
         }),
         next: Kind::ALL
             .into_iter()
-            .map(|kind| NextStatus {
-                kind: kind.word().into(),
-                at: state.next_due(kind, now),
-            })
+            .map(|kind| NextStatus { kind: kind.word().into(), at: state.next_due(kind, now) })
             .collect(),
         time_zone: state.timetable().zone().iana_name().unwrap_or("UTC").to_string(),
     }
@@ -81,10 +75,7 @@ pub fn line(state: &State, voice: &Voice, now: Instant) -> String {
         );
     }
     if let Some(since) = state.paused_since() {
-        return format!(
-            "The schedule rests since {}; `crm-mirror resume` lets it go on",
-            human::moment(since)
-        );
+        return format!("The schedule rests since {}; `crm-mirror resume` lets it go on", human::moment(since));
     }
     match state.next_due(Kind::Changes, now) {
         Some(at) => format!("Up to date; next run at {}", human::moment(at)),

@@ -42,16 +42,9 @@ pub fn take(mirror: &Path, wanted: Wanted, now: Instant) -> Result<Queued, Queue
     let request = EditRequest {
         object: wanted.object,
         record: wanted.id,
-        changes: wanted
-            .fields
-            .into_iter()
-            .map(|(column, value)| (column, Given::Json(value)))
-            .collect(),
+        changes: wanted.fields.into_iter().map(|(column, value)| (column, Given::Json(value))).collect(),
         if_match: wanted.if_match,
     };
     let (edit, prepared) = write_beside(mirror, |batch| queue(batch.connection(), &request, Source::Socket, now))?;
-    Ok(Queued {
-        edit,
-        fields: prepared.fields,
-    })
+    Ok(Queued { edit, fields: prepared.fields })
 }

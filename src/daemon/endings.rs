@@ -22,11 +22,7 @@ pub struct Endings {
 impl Endings {
     /// Nothing has ended yet.
     pub fn new(voice: Voice) -> Endings {
-        Endings {
-            voice,
-            done: HashMap::new(),
-            ended: None,
-        }
+        Endings { voice, done: HashMap::new(), ended: None }
     }
 
     /// Takes the end of a run; what it is to its job is said next.

@@ -30,25 +30,16 @@ pub enum Work {
 
 impl Work {
     /// Everything, as far as it changed.
-    pub const SYNC: Work = Work::Sync {
-        objects: Vec::new(),
-        accept_removals: false,
-    };
+    pub const SYNC: Work = Work::Sync { objects: Vec::new(), accept_removals: false };
 
     /// What is done when a kind is due.
     pub const fn of(kind: Kind) -> Work {
         match kind {
             Kind::Changes => Work::SYNC,
-            Kind::Audit => Work::Verify(Verify {
-                resources: Vec::new(),
-                full: false,
-                repair: true,
-                accept_removals: false,
-            }),
-            Kind::Sweep => Work::Resync {
-                objects: Vec::new(),
-                accept_removals: false,
-            },
+            Kind::Audit => {
+                Work::Verify(Verify { resources: Vec::new(), full: false, repair: true, accept_removals: false })
+            }
+            Kind::Sweep => Work::Resync { objects: Vec::new(), accept_removals: false },
         }
     }
 
@@ -69,25 +60,13 @@ impl Work {
 
     /// Whether whatever is gone may go.
     pub(super) const fn accepts_removals(&self) -> bool {
-        matches!(
-            self,
-            Work::Sync {
-                accept_removals: true,
-                ..
-            } | Work::Resync {
-                accept_removals: true,
-                ..
-            }
-        )
+        matches!(self, Work::Sync { accept_removals: true, .. } | Work::Resync { accept_removals: true, .. })
     }
 
     /// What is left of this work after a run of it was ended early. A sweep that has begun, or was asked for, is noted in
     /// the mirror: whatever brings the changes goes on with it too, so that one run serves both.
     pub(super) fn rest(&self) -> Work {
-        Work::Sync {
-            objects: Vec::new(),
-            accept_removals: self.accepts_removals(),
-        }
+        Work::Sync { objects: Vec::new(), accept_removals: self.accepts_removals() }
     }
 }
 

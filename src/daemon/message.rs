@@ -55,13 +55,7 @@ impl RunEnded {
 
     fn failed(why: String, exit: Exit, hint: Option<&'static str>) -> RunEnded {
         RunEnded {
-            outcome: Outcome {
-                end: End::Failed {
-                    failing: Failing::Passing,
-                    why: why.clone(),
-                },
-                empty_until: None,
-            },
+            outcome: Outcome { end: End::Failed { failing: Failing::Passing, why: why.clone() }, empty_until: None },
             summary: None,
             found: Vec::new(),
             exit: exit.code(),

@@ -11,17 +11,9 @@ pub fn text(standing: &Standing, ended: &[((&'static str, u8), u64)]) -> String 
     let (status, ru) = (&standing.status, &standing.status.ru);
     page.family("crm_mirror_rows", "gauge", "Records in the mirror.");
     for object in &status.objects {
-        page.line(
-            "crm_mirror_rows",
-            &[("object", object.object.word())],
-            object.rows as f64,
-        );
+        page.line("crm_mirror_rows", &[("object", object.object.word())], object.rows as f64);
     }
-    page.family(
-        "crm_mirror_details_pending",
-        "gauge",
-        "Records whose details are still to be read.",
-    );
+    page.family("crm_mirror_details_pending", "gauge", "Records whose details are still to be read.");
     for object in &status.objects {
         if let Some(pending) = object.details_pending {
             let labels = [("object", object.object.word())];
@@ -34,11 +26,9 @@ pub fn text(standing: &Standing, ended: &[((&'static str, u8), u64)]) -> String 
             "Every change up to here is in the mirror.",
             (|object| object.changes_as_of) as fn(&crate::sync::status::ObjectStatus) -> Option<Instant>,
         ),
-        (
-            "crm_mirror_complete_as_of_timestamp_seconds",
-            "Nothing was missing and nothing lingered then.",
-            |object| object.complete_as_of,
-        ),
+        ("crm_mirror_complete_as_of_timestamp_seconds", "Nothing was missing and nothing lingered then.", |object| {
+            object.complete_as_of
+        }),
     ] {
         page.family(name, "gauge", help);
         for object in &status.objects {
@@ -47,54 +37,19 @@ pub fn text(standing: &Standing, ended: &[((&'static str, u8), u64)]) -> String 
             }
         }
     }
-    page.one(
-        "crm_mirror_ru_used",
-        "gauge",
-        "Request units spent in this window.",
-        ru.used as f64,
-    );
-    page.one(
-        "crm_mirror_ru_left",
-        "gauge",
-        "Request units left in this window.",
-        ru.left as f64,
-    );
-    page.one(
-        "crm_mirror_ru_limit",
-        "gauge",
-        "Request units allowed per window.",
-        ru.limit as f64,
-    );
-    page.one(
-        "crm_mirror_ru_spent_total",
-        "counter",
-        "Request units spent since the mirror was made.",
-        ru.total as f64,
-    );
-    page.one(
-        "crm_mirror_ru_refills_timestamp_seconds",
-        "gauge",
-        "When the window ends.",
-        seconds(ru.refills_at),
-    );
+    page.one("crm_mirror_ru_used", "gauge", "Request units spent in this window.", ru.used as f64);
+    page.one("crm_mirror_ru_left", "gauge", "Request units left in this window.", ru.left as f64);
+    page.one("crm_mirror_ru_limit", "gauge", "Request units allowed per window.", ru.limit as f64);
+    page.one("crm_mirror_ru_spent_total", "counter", "Request units spent since the mirror was made.", ru.total as f64);
+    page.one("crm_mirror_ru_refills_timestamp_seconds", "gauge", "When the window ends.", seconds(ru.refills_at));
     page.one(
         "crm_mirror_hold_until_timestamp_seconds",
         "gauge",
         "Until when the service asked for quiet; 0 where it did not.",
         status.hold_until.map_or(0.0, seconds),
     );
-    page.one(
-        "crm_mirror_file_bytes",
-        "gauge",
-        "Size of the mirror's file.",
-        status.bytes as f64,
-    );
-    page.one(
-        "crm_mirror_wal_bytes",
-        "gauge",
-        "Size of its WAL.",
-        status.wal_bytes as f64,
-    );
+    page.one("crm_mirror_file_bytes", "gauge", "Size of the mirror's file.", status.bytes as f64);
+    page.one("crm_mirror_wal_bytes", "gauge", "Size of its WAL.", status.wal_bytes as f64);
     page.one(
         "crm_mirror_last_success_timestamp_seconds",
         "gauge",
@@ -108,30 +63,17 @@ pub fn text(standing: &Standing, ended: &[((&'static str, u8), u64)]) -> String 
         status.trouble.as_ref().map_or(0.0, |trouble| f64::from(trouble.runs)),
     );
     if let Some(daemon) = &standing.daemon {
-        page.one(
-            "crm_mirror_start_timestamp_seconds",
-            "gauge",
-            "When the daemon began.",
-            seconds(daemon.since),
-        );
+        page.one("crm_mirror_start_timestamp_seconds", "gauge", "When the daemon began.", seconds(daemon.since));
         page.one(
             "crm_mirror_paused",
             "gauge",
             "Whether the schedule rests.",
             f64::from(u8::from(daemon.paused_since.is_some())),
         );
-        page.family(
-            "crm_mirror_jobs_total",
-            "counter",
-            "Jobs that ended, by work and exit code.",
-        );
+        page.family("crm_mirror_jobs_total", "counter", "Jobs that ended, by work and exit code.");
         for ((work, exit), count) in ended {
             let exit = exit.to_string();
-            page.line(
-                "crm_mirror_jobs_total",
-                &[("work", work), ("exit", &exit)],
-                *count as f64,
-            );
+            page.line("crm_mirror_jobs_total", &[("work", work), ("exit", &exit)], *count as f64);
         }
     }
     page.0
@@ -152,11 +94,7 @@ impl Page {
     /// A line. Labels here are words of ours: nothing in them needs escaping.
     fn line(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
         let labels: Vec<String> = labels.iter().map(|(key, value)| format!("{key}=\"{value}\"")).collect();
-        let labels = if labels.is_empty() {
-            String::new()
-        } else {
-            format!("{{{}}}", labels.join(","))
-        };
+        let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
         let _ = writeln!(self.0, "{name}{labels} {value}");
     }
 

@@ -61,14 +61,8 @@ const HEADERS: [(HeaderName, HeaderValue); 6] = [
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
     (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
-    (
-        HeaderName::from_static("cross-origin-resource-policy"),
-        HeaderValue::from_static("same-origin"),
-    ),
-    (
-        HeaderName::from_static("cross-origin-opener-policy"),
-        HeaderValue::from_static("same-origin"),
-    ),
+    (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
+    (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
 ];
 
 const PATHS: &str = "GET /, /status, /history, /events";
@@ -104,31 +98,19 @@ impl Page {
         let listener = TcpListener::bind(at).await.map_err(failed)?;
         let bound = listener.local_addr().map_err(failed)?;
         let (end, mut ends) = watch::channel(false);
-        let shown = Shown {
-            control,
-            at: bound,
-            ends: ends.clone(),
-            asking: Arc::new(Semaphore::new(1)),
-        };
+        let shown = Shown { control, at: bound, ends: ends.clone(), asking: Arc::new(Semaphore::new(1)) };
         let router = Router::new().fallback(shown_to).with_state(shown);
         let serving = tokio::spawn(async move {
             let ended = async move {
                 // An error means that the daemon is gone, which ends it too.
                 let _ = ends.wait_for(|ends| *ends).await;
             };
-            if let Err(error) = axum::serve(Door::of(listener), router)
-                .with_graceful_shutdown(ended)
-                .await
-            {
+            if let Err(error) = axum::serve(Door::of(listener), router).with_graceful_shutdown(ended).await {
                 tracing::error!(%error, "The status page has ended");
             }
         });
         tracing::info!("The status page is at http://{bound}/");
-        Ok(Page {
-            wanted_at: at,
-            end,
-            serving,
-        })
+        Ok(Page { wanted_at: at, end, serving })
     }
 
     /// Where the configuration wanted it; with port 0 it is elsewhere.
@@ -162,10 +144,7 @@ impl Shown {
         match door::refuses(&head.uri, &head.headers, self.at) {
             None => {}
             Some(Refused::Host) => {
-                let hint = format!(
-                    "it is at http://127.0.0.1:{0}/ and http://localhost:{0}/",
-                    self.at.port()
-                );
+                let hint = format!("it is at http://127.0.0.1:{0}/ and http://localhost:{0}/", self.at.port());
                 return problem(StatusCode::FORBIDDEN, "not under this name", Some(&hint));
             }
             Some(Refused::Site) => {
@@ -174,9 +153,7 @@ impl Shown {
         }
         if head.method != Method::GET {
             let mut response = problem(StatusCode::METHOD_NOT_ALLOWED, "this is for looking only", Some(PATHS));
-            response
-                .headers_mut()
-                .insert(header::ALLOW, HeaderValue::from_static("GET"));
+            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET"));
             return response;
         }
         let path = head.uri.path();
@@ -231,21 +208,9 @@ fn document(read: Result<impl Serialize, String>) -> Response {
 fn framed(line: &str) -> String {
     let told = match serde_json::from_str(line) {
         // What a verification found names values.
-        Ok(Told::Finished {
-            job,
-            exit,
-            summary,
-            error,
-            hint,
-            ..
-        }) => Told::Finished {
-            job,
-            exit,
-            summary,
-            found: Vec::new(),
-            error,
-            hint,
-        },
+        Ok(Told::Finished { job, exit, summary, error, hint, .. }) => {
+            Told::Finished { job, exit, summary, found: Vec::new(), error, hint }
+        }
         Ok(told) => told,
         Err(_) => return ":\n\n".into(),
     };
@@ -269,16 +234,9 @@ mod tests {
             object: Object::Contact,
             id: RecordId::new("ct_1"),
             kind: Kind::Stale,
-            fields: vec![FieldDifference {
-                column: "name".into(),
-                here: "Ada".into(),
-                there: "Eve".into(),
-            }],
+            fields: vec![FieldDifference { column: "name".into(), here: "Ada".into(), there: "Eve".into() }],
         };
-        let findings = Findings {
-            differences: vec![difference],
-            ..Findings::default()
-        };
+        let findings = Findings { differences: vec![difference], ..Findings::default() };
         let finished = Told::Finished {
             job: 4,
             exit: 1,

@@ -30,8 +30,6 @@ pub fn problem(status: StatusCode, error: &str, hint: Option<&str>) -> Response 
 /// A good answer of a type.
 pub fn with_type(kind: &'static str, body: Body) -> Response {
     let mut response = Response::new(body);
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     response
 }

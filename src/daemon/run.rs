@@ -116,9 +116,7 @@ impl Daemon {
         let server = control::serve(control.clone(), listener);
         let mut scheduler = Scheduler::start(outbox.clone()).await?;
         scheduler.set(&timetable, now).await?;
-        let edits = config
-            .write_back
-            .then(|| edits::Watch::start(config.database.clone(), outbox.clone()));
+        let edits = config.write_back.then(|| edits::Watch::start(config.database.clone(), outbox.clone()));
         let daemon = Daemon {
             state: State::new(timetable, before.looked, before.paused_since, now),
             since: now,
@@ -171,10 +169,8 @@ impl Daemon {
                 notify::alive();
                 said_alive = Some(Monotonic::now());
             }
-            let wake = self
-                .state
-                .wakes_at(self.clock.now())
-                .map_or(heartbeat, |at| at.since(self.clock.now()).min(heartbeat));
+            let wake =
+                self.state.wakes_at(self.clock.now()).map_or(heartbeat, |at| at.since(self.clock.now()).min(heartbeat));
             let event = tokio::select! {
                 biased;
                 ends = signals.ends() => Some(if ends { Event::Stop } else { Event::Reload }),
@@ -199,16 +195,7 @@ impl Daemon {
                 _ => {}
             }
         }
-        let Daemon {
-            scheduler,
-            socket,
-            server,
-            page,
-            edits,
-            running,
-            failure,
-            ..
-        } = self;
+        let Daemon { scheduler, socket, server, page, edits, running, failure, .. } = self;
         if let Some(running) = running {
             // Asked to end and not ended: what is in hand is left, as after a kill.
             running.abort();
@@ -334,8 +321,7 @@ impl Daemon {
                     Effect::Dropped(job) => self.endings.dropped(&job),
                     Effect::Answer(reply, answer) => self.answer(reply, answer),
                     Effect::Remember(since) => {
-                        self.voice
-                            .say(if since.is_some() { &Told::Paused } else { &Told::Resumed });
+                        self.voice.say(if since.is_some() { &Told::Paused } else { &Told::Resumed });
                         workshop.remember_pause(since).await;
                     }
                     Effect::Reload => {
@@ -405,11 +391,7 @@ impl Daemon {
             Some(at) => match Page::serve(at, self.control.clone()).await {
                 Ok(page) => Some(page),
                 Err(error) => {
-                    tracing::error!(
-                        error = chain(&error),
-                        hint = error.hint(),
-                        "The status page stays as it was"
-                    );
+                    tracing::error!(error = chain(&error), hint = error.hint(), "The status page stays as it was");
                     return;
                 }
             },
@@ -438,11 +420,7 @@ impl Daemon {
     /// down for a day is some thirty lines.
     fn log_end(&mut self, ended: &RunEnded) {
         let trouble = self.state.trouble().map(|trouble| (trouble.since, trouble.runs));
-        if let End::Failed {
-            failing: Failing::Config,
-            why,
-        } = &ended.outcome.end
-        {
+        if let End::Failed { failing: Failing::Config, why } = &ended.outcome.end {
             self.failure = Some(DaemonError::WrongWorkspace { why: why.clone() });
         }
         match (&ended.outcome.end, trouble) {
@@ -452,11 +430,7 @@ impl Daemon {
             }
             (End::Failed { why, .. }, Some((since, runs))) => {
                 let since = crate::human::moment(since);
-                tracing::warn!(
-                    runs = runs + 1,
-                    "Runs have failed since {since}, {} in a row: {why}",
-                    runs + 1
-                );
+                tracing::warn!(runs = runs + 1, "Runs have failed since {since}, {} in a row: {why}", runs + 1);
             }
             (_, Some((since, runs))) => {
                 let since = crate::human::moment(since);

@@ -33,12 +33,7 @@ impl Scheduler {
     pub async fn start(inbox: mpsc::Sender<Message>) -> Result<Scheduler, DaemonError> {
         let scheduler = JobScheduler::new().await.map_err(|error| failed(&error))?;
         scheduler.start().await.map_err(|error| failed(&error))?;
-        Ok(Scheduler {
-            scheduler,
-            inbox,
-            jobs: Vec::new(),
-            offset: None,
-        })
+        Ok(Scheduler { scheduler, inbox, jobs: Vec::new(), offset: None })
     }
 
     /// Sets the jobs of a timetable in the place of those before.
@@ -53,8 +48,7 @@ impl Scheduler {
         for kind in Kind::ALL {
             let Some(line) = timetable.line(kind) else { continue };
             let job = self.job(line.as_str(), zone.unwrap_or(Tz::UTC), timetable.delay)?;
-            self.jobs
-                .push(self.scheduler.add(job).await.map_err(|error| failed(&error))?);
+            self.jobs.push(self.scheduler.add(job).await.map_err(|error| failed(&error))?);
         }
         self.offset = Some(timetable.offset(now));
         Ok(())

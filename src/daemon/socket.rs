@@ -29,10 +29,7 @@ impl Socket {
     /// # Errors
     /// If another program listens there, or the folder does not take it.
     pub fn bind(path: &Path) -> Result<(Socket, UnixListener), DaemonError> {
-        let failed = |source| DaemonError::Socket {
-            path: path.to_path_buf(),
-            source,
-        };
+        let failed = |source| DaemonError::Socket { path: path.to_path_buf(), source };
         match fs::symlink_metadata(path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) => return Err(failed(e)),
@@ -40,9 +37,7 @@ impl Socket {
                 return Err(failed(io::Error::other("something else than a socket stands there")));
             }
             Ok(_) if UnixStream::connect(path).is_ok() => {
-                return Err(DaemonError::SocketTaken {
-                    path: path.to_path_buf(),
-                });
+                return Err(DaemonError::SocketTaken { path: path.to_path_buf() });
             }
             Ok(_) => {}
         }
@@ -55,13 +50,7 @@ impl Socket {
             .and_then(|()| fs::metadata(&fresh))
             .and_then(|meta| fs::rename(&fresh, path).map(|()| meta.ino()));
         match made {
-            Ok(inode) => Ok((
-                Socket {
-                    path: path.to_path_buf(),
-                    inode,
-                },
-                listener,
-            )),
+            Ok(inode) => Ok((Socket { path: path.to_path_buf(), inode }, listener)),
             Err(e) => {
                 let _ = fs::remove_file(&fresh);
                 Err(failed(e))

@@ -198,9 +198,7 @@ impl State {
 
     /// Whether runs fail since the key is refused: another one may be there by now.
     pub fn key_is_refused(&self) -> bool {
-        self.trouble
-            .as_ref()
-            .is_some_and(|trouble| trouble.failing == Failing::Key)
+        self.trouble.as_ref().is_some_and(|trouble| trouble.failing == Failing::Key)
     }
 
     /// The timetable.
@@ -227,20 +225,14 @@ impl State {
         }
         if let Some((_, accept_removals)) = self.go_on.take_if(|(at, _)| *at <= now) {
             self.quiet.take_if(|quiet| quiet.until <= now);
-            let work = Work::Sync {
-                objects: Vec::new(),
-                accept_removals,
-            };
+            let work = Work::Sync { objects: Vec::new(), accept_removals };
             self.enter(work, Trigger::Schedule, effects);
         }
     }
 
     fn due(&mut self, kind: Kind, now: Instant, effects: &mut Vec<Effect>) {
         let work = Work::of(kind);
-        let under_way = self
-            .running
-            .as_ref()
-            .map(|running| (running.job.work.word(), running.since));
+        let under_way = self.running.as_ref().map(|running| (running.job.work.word(), running.since));
         match under_way {
             // The run under way is young, or of this kind: what it brings is as new as what another would.
             Some((word, since)) if word == work.word() && since.plus(TURN) > now => return,
@@ -268,11 +260,7 @@ impl State {
             self.queue.sort_by_key(Job::rank);
             return id;
         }
-        let job = Job {
-            id: self.next_id,
-            work,
-            trigger,
-        };
+        let job = Job { id: self.next_id, work, trigger };
         self.next_id += 1;
         let id = job.id;
         effects.push(Effect::Queued(job.clone()));
@@ -286,10 +274,7 @@ impl State {
             _ if self.stopping => Answer::Ending,
             Request::Run(work) => {
                 let job = self.enter(work, Trigger::Manual, effects);
-                Answer::Accepted {
-                    job,
-                    waits_until: self.quiet(now).map(|quiet| quiet.until),
-                }
+                Answer::Accepted { job, waits_until: self.quiet(now).map(|quiet| quiet.until) }
             }
             Request::StopSweeps => {
                 let taken_back = self.queue.extract_if(.., |job| matches!(job.work, Work::Resync { .. }));
@@ -307,11 +292,7 @@ impl State {
                 }
                 let taken_back = self.queue.extract_if(.., |job| job.trigger == Trigger::Schedule);
                 effects.extend(taken_back.map(Effect::Dropped));
-                if self
-                    .running
-                    .as_ref()
-                    .is_some_and(|r| r.job.trigger == Trigger::Schedule)
-                {
+                if self.running.as_ref().is_some_and(|r| r.job.trigger == Trigger::Schedule) {
                     self.let_end(LetEnd::Rest, effects);
                 }
                 Answer::Done
@@ -362,8 +343,7 @@ impl State {
                 self.trouble = None;
                 // One run brings the changes that are due and what is left of this one.
                 let rest = job.work.rest();
-                self.queue
-                    .retain(|waiting| waiting.trigger == Trigger::Manual || waiting.work != Work::SYNC);
+                self.queue.retain(|waiting| waiting.trigger == Trigger::Manual || waiting.work != Work::SYNC);
                 effects.push(Effect::Yielded(job.clone()));
                 self.queue.push(Job { work: rest, ..job });
                 self.queue.sort_by_key(Job::rank);
@@ -414,22 +394,13 @@ impl State {
     }
 
     fn failed(&mut self, failing: Failing, why: String, now: Instant) {
-        let (since, runs) = self
-            .trouble
-            .as_ref()
-            .map_or((now, 0), |known| (known.since, known.runs));
+        let (since, runs) = self.trouble.as_ref().map_or((now, 0), |known| (known.since, known.runs));
         let (first, longest) = match failing {
             Failing::Key => KEY,
             Failing::Passing | Failing::Config => PASSING,
         };
         let wait = first.saturating_mul(1 << runs.min(16)).min(longest);
-        self.trouble = Some(Trouble {
-            since,
-            why,
-            runs: runs + 1,
-            next_try: now.plus(wait),
-            failing,
-        });
+        self.trouble = Some(Trouble { since, why, runs: runs + 1, next_try: now.plus(wait), failing });
     }
 
     fn clock_moved(&mut self, now: Instant, effects: &mut Vec<Effect>) {
@@ -493,11 +464,7 @@ impl State {
             return;
         };
         let job = self.queue.remove(place);
-        self.running = Some(Running {
-            job: job.clone(),
-            since: now,
-            let_end: None,
-        });
+        self.running = Some(Running { job: job.clone(), since: now, let_end: None });
         effects.push(Effect::Start(job));
     }
 }

@@ -7,16 +7,8 @@ use crate::config::{Config, Environment, Sources};
 use crate::model::Resource;
 
 fn timetable(jitter: &str) -> Timetable {
-    let flags = vec![
-        ("sync.sweep_schedule", "0 0 3 * * *".into()),
-        ("sync.jitter", jitter.into()),
-    ];
-    let sources = Sources {
-        file: None,
-        default_file: "/nowhere".into(),
-        environment: Environment::default(),
-        flags,
-    };
+    let flags = vec![("sync.sweep_schedule", "0 0 3 * * *".into()), ("sync.jitter", jitter.into())];
+    let sources = Sources { file: None, default_file: "/nowhere".into(), environment: Environment::default(), flags };
     Timetable::new(&Config::load(&sources).unwrap().sync, 1.0)
 }
 
@@ -32,10 +24,7 @@ fn fresh() -> State {
 }
 
 fn resync(objects: &[Resource]) -> Work {
-    Work::Resync {
-        objects: objects.to_vec(),
-        accept_removals: false,
-    }
+    Work::Resync { objects: objects.to_vec(), accept_removals: false }
 }
 
 fn ended(end: End) -> Event {
@@ -104,10 +93,7 @@ fn a_fleet_that_starts_at_once_does_not_ask_at_once() {
     assert_eq!(started(&state.on(Event::Tick, at(10))).len(), 1);
     // A person is not kept waiting.
     let mut state = State::new(timetable("10s"), [at(0); 3], None, at(0));
-    assert_eq!(
-        started(&state.on(Event::Asked(1, Request::Run(Work::SYNC)), at(0))).len(),
-        1
-    );
+    assert_eq!(started(&state.on(Event::Asked(1, Request::Run(Work::SYNC)), at(0))).len(), 1);
 }
 
 #[test]
@@ -119,13 +105,7 @@ fn a_person_is_answered_at_once_and_served_in_turn() {
         accept_removals: false,
     }));
     let effects = state.on(Event::Asked(2, Request::Run(resync(&[]))), at(1));
-    assert!(effects.contains(&Effect::Answer(
-        2,
-        Answer::Accepted {
-            job: 2,
-            waits_until: None
-        }
-    )));
+    assert!(effects.contains(&Effect::Answer(2, Answer::Accepted { job: 2, waits_until: None })));
     assert_eq!(started(&effects), []);
     let again = state.on(Event::Asked(3, Request::Run(resync(&[]))), at(1));
     assert!(
@@ -134,15 +114,8 @@ fn a_person_is_answered_at_once_and_served_in_turn() {
     );
     state.on(Event::Asked(4, Request::Run(Work::SYNC)), at(1));
     let next = state.on(ended(End::Done), at(2));
-    assert_eq!(
-        started(&next),
-        [("resync", 2, Trigger::Manual)],
-        "in the order in which they were asked for"
-    );
-    assert_eq!(
-        started(&state.on(ended(End::Done), at(3))),
-        [("sync", 3, Trigger::Manual)]
-    );
+    assert_eq!(started(&next), [("resync", 2, Trigger::Manual)], "in the order in which they were asked for");
+    assert_eq!(started(&state.on(ended(End::Done), at(3))), [("sync", 3, Trigger::Manual)]);
 }
 
 #[test]
@@ -161,15 +134,10 @@ fn a_long_run_gives_way_to_changes_and_goes_on() {
 
 #[test]
 fn what_was_accepted_stays_accepted_over_a_turn() {
-    let mut state = running(Work::Resync {
-        objects: vec![],
-        accept_removals: true,
-    });
+    let mut state = running(Work::Resync { objects: vec![], accept_removals: true });
     state.on(Event::Tick, at(300));
     let effects = state.on(stopped(), at(301));
-    let Some(Effect::Start(job)) = effects.last() else {
-        panic!("{effects:?}")
-    };
+    let Some(Effect::Start(job)) = effects.last() else { panic!("{effects:?}") };
     assert!(job.work.accepts_removals());
 }
 
@@ -178,10 +146,7 @@ fn a_run_that_ends_before_it_gave_way_leaves_the_changes_due() {
     let mut state = running(resync(&[]));
     state.on(Event::Tick, at(300));
     let effects = state.on(ended(End::Done), at(301));
-    assert_eq!(
-        (finished(&effects), started(&effects)),
-        (vec![1], vec![("sync", 2, Trigger::Schedule)])
-    );
+    assert_eq!((finished(&effects), started(&effects)), (vec![1], vec![("sync", 2, Trigger::Schedule)]));
 }
 
 #[test]
@@ -224,10 +189,7 @@ fn edits_that_come_while_edits_are_sent_are_sent_after() {
     let mut state = fresh();
     assert_eq!(started(&state.on(Event::Edited, at(0))).len(), 1);
     state.on(Event::Edited, at(1));
-    assert_eq!(
-        started(&state.on(ended(End::Done), at(2))),
-        [("push", 2, Trigger::Manual)]
-    );
+    assert_eq!(started(&state.on(ended(End::Done), at(2))), [("push", 2, Trigger::Manual)]);
 }
 
 #[test]
@@ -238,13 +200,7 @@ fn a_hold_is_kept_by_everybody_and_ended_by_time() {
     assert_eq!(finished(&effects), [1]);
     assert_eq!(state.wakes_at(at(10)), Some(until));
     let effects = state.on(Event::Asked(2, Request::Run(Work::SYNC)), at(20));
-    assert!(effects.contains(&Effect::Answer(
-        2,
-        Answer::Accepted {
-            job: 2,
-            waits_until: Some(until)
-        }
-    )));
+    assert!(effects.contains(&Effect::Answer(2, Answer::Accepted { job: 2, waits_until: Some(until) })));
     assert_eq!(started(&effects), []);
     assert_eq!(state.on(Event::Tick, at(99)), []);
     assert_eq!(started(&state.on(Event::Tick, until)).len(), 1);
@@ -254,10 +210,7 @@ fn a_hold_is_kept_by_everybody_and_ended_by_time() {
 fn an_empty_budget_waits_for_its_end_and_a_spent_share_lets_changes_go_on() {
     let refills = at(3_600);
     let mut state = running(resync(&[]));
-    let empty = Outcome {
-        end: End::Paused(Pause::Budget(refills)),
-        empty_until: Some(refills),
-    };
+    let empty = Outcome { end: End::Paused(Pause::Budget(refills)), empty_until: Some(refills) };
     state.on(Event::Ended(empty), at(10));
     assert_eq!(started(&state.on(Event::Tick, at(300))), []);
     assert_eq!(state.quiet(at(300)).map(|quiet| quiet.why), Some("budget"));
@@ -291,10 +244,7 @@ fn failures_make_the_schedule_wait_longer_and_a_person_need_not() {
     state.on(failed(Failing::Passing), now);
     let effects = state.on(Event::Asked(2, Request::Run(Work::SYNC)), now);
     assert_eq!(started(&effects).len(), 1);
-    assert_eq!(
-        state.trouble().map(|trouble| (trouble.runs, trouble.since)),
-        Some((10, at(0)))
-    );
+    assert_eq!(state.trouble().map(|trouble| (trouble.runs, trouble.since)), Some((10, at(0))));
     state.on(ended(End::Done), now);
     assert_eq!(state.trouble(), None);
 }
@@ -319,27 +269,14 @@ fn another_workspace_ends_the_daemon() {
 fn a_rest_lets_nothing_start_by_the_clock_and_everything_by_hand() {
     let mut state = fresh();
     let effects = state.on(Event::Asked(1, Request::Pause), at(0));
-    assert_eq!(
-        effects,
-        [Effect::Remember(Some(at(0))), Effect::Answer(1, Answer::Done)]
-    );
-    assert_eq!(
-        state.on(Event::Asked(2, Request::Pause), at(5)),
-        [Effect::Answer(2, Answer::Done)]
-    );
+    assert_eq!(effects, [Effect::Remember(Some(at(0))), Effect::Answer(1, Answer::Done)]);
+    assert_eq!(state.on(Event::Asked(2, Request::Pause), at(5)), [Effect::Answer(2, Answer::Done)]);
     assert_eq!(state.paused_since(), Some(at(0)));
     assert_eq!(state.on(Event::Tick, at(900)), []);
-    assert_eq!(
-        started(&state.on(Event::Asked(3, Request::Run(Work::SYNC)), at(901))).len(),
-        1
-    );
+    assert_eq!(started(&state.on(Event::Asked(3, Request::Run(Work::SYNC)), at(901))).len(), 1);
     state.on(ended(End::Done), at(902));
     let effects = state.on(Event::Asked(4, Request::Resume), at(1000));
-    assert_eq!(
-        started(&effects),
-        [("sync", 2, Trigger::Schedule)],
-        "what came due meanwhile is one run"
-    );
+    assert_eq!(started(&effects), [("sync", 2, Trigger::Schedule)], "what came due meanwhile is one run");
     assert!(effects.contains(&Effect::Remember(None)));
 
     let mut state = State::new(timetable("0s"), [Instant::EPOCH; 3], Some(at(0)), at(10));
@@ -350,31 +287,19 @@ fn a_rest_lets_nothing_start_by_the_clock_and_everything_by_hand() {
 fn a_rest_ends_the_scheduled_run_at_a_page_and_leaves_a_persons() {
     let mut state = fresh();
     state.on(Event::Tick, at(300));
-    assert!(
-        state
-            .on(Event::Asked(1, Request::Pause), at(301))
-            .contains(&Effect::LetEnd)
-    );
+    assert!(state.on(Event::Asked(1, Request::Pause), at(301)).contains(&Effect::LetEnd));
     let effects = state.on(stopped(), at(302));
     assert_eq!((finished(&effects), started(&effects)), (vec![1], vec![]));
 
     let mut state = running(Work::SYNC);
-    assert!(
-        !state
-            .on(Event::Asked(2, Request::Pause), at(1))
-            .contains(&Effect::LetEnd)
-    );
+    assert!(!state.on(Event::Asked(2, Request::Pause), at(1)).contains(&Effect::LetEnd));
 }
 
 #[test]
 fn a_resync_is_stopped_wherever_it_is() {
     let mut idle = fresh();
     let effects = idle.on(Event::Asked(1, Request::StopSweeps), at(0));
-    assert_eq!(
-        effects,
-        [Effect::ForgetSweeps, Effect::Answer(1, Answer::Done)],
-        "one that was interrupted"
-    );
+    assert_eq!(effects, [Effect::ForgetSweeps, Effect::Answer(1, Answer::Done)], "one that was interrupted");
 
     let mut state = running(resync(&[]));
     let effects = state.on(Event::Asked(2, Request::StopSweeps), at(1));
@@ -382,10 +307,7 @@ fn a_resync_is_stopped_wherever_it_is() {
     // Changes that come due meanwhile do not bring it back.
     state.on(Event::Tick, at(300));
     let effects = state.on(stopped(), at(301));
-    assert!(
-        matches!(&effects[..2], [Effect::ForgetSweeps, Effect::Finished(_)]),
-        "{effects:?}"
-    );
+    assert!(matches!(&effects[..2], [Effect::ForgetSweeps, Effect::Finished(_)]), "{effects:?}");
 
     let mut waiting = running(Work::of(Kind::Audit));
     waiting.on(Event::Asked(2, Request::Run(resync(&[]))), at(1));
@@ -404,11 +326,7 @@ fn a_configuration_is_read_between_runs() {
     assert_eq!(started(&effects), []);
     let effects = state.on(Event::Reloaded(timetable("0s")), at(2));
     assert_eq!(effects[0], Effect::Reschedule);
-    assert_eq!(
-        started(&effects),
-        [("sync", 1, Trigger::Manual)],
-        "the rest is done with the new one"
-    );
+    assert_eq!(started(&effects), [("sync", 1, Trigger::Manual)], "the rest is done with the new one");
     // One that cannot be used changes nothing: the loop goes on with a tick.
     let mut state = running(resync(&[]));
     state.on(Event::Reload, at(1));
@@ -437,10 +355,7 @@ fn a_clock_that_is_set_back_keeps_nothing_from_being_due() {
     state.on(ended(End::Done), at(301));
     let before = at(301).minus(day);
     assert!(state.on(Event::ClockMoved, before).contains(&Effect::Reschedule));
-    assert_eq!(
-        started(&state.on(Event::Tick, before.plus(Duration::from_secs(300)))).len(),
-        1
-    );
+    assert_eq!(started(&state.on(Event::Tick, before.plus(Duration::from_secs(300)))).len(), 1);
 }
 
 #[test]

@@ -96,12 +96,8 @@ mod tests {
             ("sync.sweep_schedule", "0 30 2 * * *".into()),
             ("sync.jitter", "10s".into()),
         ];
-        let sources = Sources {
-            file: None,
-            default_file: "/nowhere".into(),
-            environment: Environment::default(),
-            flags,
-        };
+        let sources =
+            Sources { file: None, default_file: "/nowhere".into(), environment: Environment::default(), flags };
         Timetable::new(&Config::load(&sources).unwrap().sync, part)
     }
 
@@ -121,12 +117,7 @@ mod tests {
         assert!(is_due(&table, Kind::Changes, seen, at("2026-03-04T12:05:00Z")));
         assert!(is_due(&table, Kind::Changes, seen, at("2026-03-07T12:01:00Z")));
         // The look itself is the new beginning.
-        assert!(!is_due(
-            &table,
-            Kind::Changes,
-            at("2026-03-07T12:01:00Z"),
-            at("2026-03-07T12:04:00Z")
-        ));
+        assert!(!is_due(&table, Kind::Changes, at("2026-03-07T12:01:00Z"), at("2026-03-07T12:04:00Z")));
     }
 
     #[test]
@@ -134,44 +125,19 @@ mod tests {
         let table = timetable("UTC", 0.5);
         assert_eq!(table.delay, Duration::from_secs(5));
         let next = table.next(Kind::Changes, at("2026-03-04T12:00:00Z"));
-        assert_eq!(
-            next,
-            Some(at("2026-03-04T12:00:05Z")),
-            "the tick of 12:00:00 is still to come"
-        );
-        assert!(!is_due(
-            &table,
-            Kind::Changes,
-            at("2026-03-04T11:59:00Z"),
-            at("2026-03-04T12:00:04Z")
-        ));
-        assert!(is_due(
-            &table,
-            Kind::Changes,
-            at("2026-03-04T11:59:00Z"),
-            at("2026-03-04T12:00:05Z")
-        ));
+        assert_eq!(next, Some(at("2026-03-04T12:00:05Z")), "the tick of 12:00:00 is still to come");
+        assert!(!is_due(&table, Kind::Changes, at("2026-03-04T11:59:00Z"), at("2026-03-04T12:00:04Z")));
+        assert!(is_due(&table, Kind::Changes, at("2026-03-04T11:59:00Z"), at("2026-03-04T12:00:05Z")));
     }
 
     #[test]
     fn a_tick_in_the_hour_that_does_not_exist_is_not_lost() {
         let table = timetable("Europe/Berlin", 0.0);
         // On 29 March 2026 clocks go from 02:00 to 03:00: 02:30 is not on them.
-        assert!(is_due(
-            &table,
-            Kind::Sweep,
-            at("2026-03-28T12:00:00Z"),
-            at("2026-03-29T01:30:00Z")
-        ));
+        assert!(is_due(&table, Kind::Sweep, at("2026-03-28T12:00:00Z"), at("2026-03-29T01:30:00Z")));
         let autumn = table.next(Kind::Sweep, at("2026-10-24T12:00:00Z")).unwrap();
         let again = table.next(Kind::Sweep, autumn).unwrap();
-        assert!(
-            again.since(autumn) > Duration::from_secs(20 * 3600),
-            "{autumn} and again {again}"
-        );
-        assert_ne!(
-            table.offset(at("2026-01-01T00:00:00Z")),
-            table.offset(at("2026-07-01T00:00:00Z"))
-        );
+        assert!(again.since(autumn) > Duration::from_secs(20 * 3600), "{autumn} and again {again}");
+        assert_ne!(table.offset(at("2026-01-01T00:00:00Z")), table.offset(at("2026-07-01T00:00:00Z")));
     }
 }

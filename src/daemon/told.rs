@@ -109,17 +109,9 @@ impl From<observe::Event> for Told {
     fn from(event: observe::Event) -> Told {
         use observe::Event;
         match event {
-            Event::Begins { resource, work, total } => Told::Begins {
-                resource,
-                work: work.into(),
-                total,
-            },
+            Event::Begins { resource, work, total } => Told::Begins { resource, work: work.into(), total },
             Event::Total { resource, total } => Told::Total { resource, total },
-            Event::Stored { resource, rows, ru } => Told::Stored {
-                resource,
-                rows,
-                ru: ru.get(),
-            },
+            Event::Stored { resource, rows, ru } => Told::Stored { resource, rows, ru: ru.get() },
             Event::Ends { resource } => Told::Ends { resource },
             Event::Holding { until } => Told::Holding { until },
             Event::Warning(text) => Told::Warning { text },
@@ -130,39 +122,23 @@ impl From<observe::Event> for Told {
 impl Told {
     /// That a job waits.
     pub fn queued(job: &Job) -> Told {
-        Told::Queued {
-            job: job.id,
-            work: job.work.word().into(),
-        }
+        Told::Queued { job: job.id, work: job.work.word().into() }
     }
 
     /// That a run of a job begins.
     pub fn started(job: &Job) -> Told {
-        Told::Started {
-            job: job.id,
-            work: job.work.word().into(),
-            trigger: job.trigger.word().into(),
-        }
+        Told::Started { job: job.id, work: job.work.word().into(), trigger: job.trigger.word().into() }
     }
 
     /// The engine's event that this line tells of, if it is one.
     pub fn of_run(&self) -> Option<observe::Event> {
         use observe::Event;
         Some(match self {
-            Told::Begins { resource, work, total } => Event::Begins {
-                resource: *resource,
-                work: known_work(work),
-                total: *total,
-            },
-            Told::Total { resource, total } => Event::Total {
-                resource: *resource,
-                total: *total,
-            },
-            Told::Stored { resource, rows, ru } => Event::Stored {
-                resource: *resource,
-                rows: *rows,
-                ru: Ru::new(*ru),
-            },
+            Told::Begins { resource, work, total } => {
+                Event::Begins { resource: *resource, work: known_work(work), total: *total }
+            }
+            Told::Total { resource, total } => Event::Total { resource: *resource, total: *total },
+            Told::Stored { resource, rows, ru } => Event::Stored { resource: *resource, rows: *rows, ru: Ru::new(*ru) },
             Told::Ends { resource } => Event::Ends { resource: *resource },
             Told::Holding { until } => Event::Holding { until: *until },
             Told::Warning { text } => Event::Warning(text.clone()),

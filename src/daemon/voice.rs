@@ -43,10 +43,7 @@ pub struct UnderWay {
 impl Voice {
     /// A voice that nobody listens to yet.
     pub fn new() -> Voice {
-        Voice {
-            lines: broadcast::channel(BEHIND).0,
-            heard: Arc::default(),
-        }
+        Voice { lines: broadcast::channel(BEHIND).0, heard: Arc::default() }
     }
 
     fn heard(&self) -> MutexGuard<'_, Heard> {
@@ -92,12 +89,7 @@ impl Observer for Voice {
     fn on(&self, event: Event) {
         match &event {
             Event::Begins { resource, work, total } => {
-                self.heard().work = Some(UnderWay {
-                    resource: *resource,
-                    work,
-                    rows: 0,
-                    total: *total,
-                });
+                self.heard().work = Some(UnderWay { resource: *resource, work, rows: 0, total: *total });
             }
             Event::Total { total, .. } => {
                 if let Some(work) = &mut self.heard().work {

@@ -50,9 +50,7 @@ impl Workshop {
     ) -> Result<Workshop, DaemonError> {
         let setup = Setup::from_config(&config, false)?;
         let store = setup.store()?;
-        let (engine, purse) = setup
-            .engine(store.clone(), clock.clone(), PATIENCE, observer.clone())
-            .await?;
+        let (engine, purse) = setup.engine(store.clone(), clock.clone(), PATIENCE, observer.clone()).await?;
         Ok(Workshop {
             sources,
             config: Arc::new(config),
@@ -103,11 +101,7 @@ impl Workshop {
         if api.key.fingerprint() == self.setup.api.key.fingerprint() {
             return Ok(false);
         }
-        self.refit(Setup {
-            api,
-            ..self.setup.clone()
-        })
-        .await?;
+        self.refit(Setup { api, ..self.setup.clone() }).await?;
         Ok(true)
     }
 
@@ -115,9 +109,8 @@ impl Workshop {
         let purse = self.purse.clone();
         // The next purse takes over what this one knows.
         self.store.write(move |batch| purse.enter(batch)).await?;
-        let (engine, purse) = setup
-            .engine(self.store.clone(), self.clock.clone(), PATIENCE, self.observer.clone())
-            .await?;
+        let (engine, purse) =
+            setup.engine(self.store.clone(), self.clock.clone(), PATIENCE, self.observer.clone()).await?;
         (self.engine, self.purse, self.setup) = (Arc::new(engine), purse, setup);
         Ok(())
     }
@@ -144,11 +137,7 @@ impl Workshop {
                 Ok((report, found)) => {
                     let end = report.pause.map_or(End::Done, End::Paused);
                     let exit = Exit::of_outcome(report.outcome);
-                    let ran = Ran {
-                        report,
-                        ledger,
-                        took: began.elapsed(),
-                    };
+                    let ran = Ran { report, ledger, took: began.elapsed() };
                     RunEnded {
                         outcome: Outcome { end, empty_until },
                         summary: Some(Summary::new(kind, &ran, &limits)),
@@ -159,13 +148,7 @@ impl Workshop {
                     }
                 }
                 Err(error) => RunEnded {
-                    outcome: Outcome {
-                        end: End::Failed {
-                            failing: failing(&error),
-                            why: chain(&error),
-                        },
-                        empty_until,
-                    },
+                    outcome: Outcome { end: End::Failed { failing: failing(&error), why: chain(&error) }, empty_until },
                     summary: None,
                     found: Vec::new(),
                     exit: Exit::of_sync(&error).code(),
@@ -184,11 +167,7 @@ impl Workshop {
                     tracing::info!(%object, "The sweep of {} was stopped; nothing was removed", object.resource());
                 }
             }
-            Err(error) => tracing::error!(
-                error = chain(&error),
-                "The sweeps could not be stopped: {}",
-                chain(&error)
-            ),
+            Err(error) => tracing::error!(error = chain(&error), "The sweeps could not be stopped: {}", chain(&error)),
         }
     }
 
@@ -205,9 +184,7 @@ impl Workshop {
 
     /// Closes the mirror, so that people who may only read can go on reading.
     pub async fn close(self) {
-        let Workshop {
-            store, engine, purse, ..
-        } = self;
+        let Workshop { store, engine, purse, .. } = self;
         drop((engine, purse));
         store.close().await;
     }
@@ -247,10 +224,7 @@ impl Before {
             Kind::Audit => audited.unwrap_or(now),
             Kind::Sweep => swept.unwrap_or(now),
         };
-        Ok(Before {
-            looked: Kind::ALL.map(|kind| at(kind).min(now)),
-            paused_since: report::state(&conn, PAUSED)?,
-        })
+        Ok(Before { looked: Kind::ALL.map(|kind| at(kind).min(now)), paused_since: report::state(&conn, PAUSED)? })
     }
 }
 
@@ -263,20 +237,12 @@ async fn carry_out(
     configured: Option<&[Resource]>,
 ) -> (&'static str, Carried) {
     let plan = match work {
-        Work::Sync {
-            objects,
-            accept_removals,
-        } => Plan {
-            accept_removals: *accept_removals,
-            ..limited(Plan::sync(), objects, configured)
-        },
-        Work::Resync {
-            objects,
-            accept_removals,
-        } => Plan {
-            accept_removals: *accept_removals,
-            ..limited(Plan::resync(), objects, configured)
-        },
+        Work::Sync { objects, accept_removals } => {
+            Plan { accept_removals: *accept_removals, ..limited(Plan::sync(), objects, configured) }
+        }
+        Work::Resync { objects, accept_removals } => {
+            Plan { accept_removals: *accept_removals, ..limited(Plan::resync(), objects, configured) }
+        }
         Work::Push => Plan::push(),
         Work::Verify(verify) => {
             let verify = Verify {
@@ -296,9 +262,7 @@ async fn carry_out(
 
 /// The plan for what was named; what the configuration no longer names by now is left out.
 fn limited(plan: Plan, named: &[Resource], configured: Option<&[Resource]>) -> Plan {
-    plan.clone()
-        .limited(named, configured)
-        .unwrap_or_else(|_| plan.within(configured.unwrap_or_default()))
+    plan.clone().limited(named, configured).unwrap_or_else(|_| plan.within(configured.unwrap_or_default()))
 }
 
 fn failing(error: &SyncError) -> Failing {
@@ -317,28 +281,18 @@ mod tests {
     #[tokio::test]
     async fn what_came_due_while_nothing_ran_is_due_and_a_first_copy_is_a_sweep() {
         let at = |text: &str| -> Instant { text.parse().unwrap() };
-        let (copied, synced, now) = (
-            at("2026-03-01T00:00:00Z"),
-            at("2026-03-02T00:00:00Z"),
-            at("2026-03-04T00:00:00Z"),
-        );
+        let (copied, synced, now) =
+            (at("2026-03-01T00:00:00Z"), at("2026-03-02T00:00:00Z"), at("2026-03-04T00:00:00Z"));
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mirror.db");
         Store::open(&path).unwrap().close().await;
         let empty = Before::read(&path, now).unwrap();
-        assert_eq!(
-            empty.looked,
-            [Instant::EPOCH, now, now],
-            "changes at once, the rest by its schedule"
-        );
+        assert_eq!(empty.looked, [Instant::EPOCH, now, now], "changes at once, the rest by its schedule");
 
         let store = Store::open(&path).unwrap();
         store
             .write(move |batch| {
-                let fresh = Fresh {
-                    began: copied,
-                    finished: copied,
-                };
+                let fresh = Fresh { began: copied, finished: copied };
                 batch.set_state(&Fresh::sweep(Object::Contact), &fresh)?;
                 batch.begin_run("sync", "manual", synced)
             })

@@ -114,16 +114,7 @@ impl Field {
         shown: Shown,
         about: &'static str,
     ) -> Field {
-        Field {
-            wire,
-            column,
-            kind,
-            shown,
-            filter: Ops::NONE,
-            sortable: false,
-            writable: false,
-            about,
-        }
+        Field { wire, column, kind, shown, filter: Ops::NONE, sortable: false, writable: false, about }
     }
     pub(super) const fn list(wire: &'static str, column: &'static str, kind: Kind, about: &'static str) -> Field {
         Field::new(wire, column, kind, Shown::List, about)
@@ -266,12 +257,8 @@ pub enum Resource {
 
 impl Resource {
     /// All of them.
-    pub const ALL: [Resource; 4] = [
-        Resource::Contacts,
-        Resource::Companies,
-        Resource::TeamMembers,
-        Resource::CustomFields,
-    ];
+    pub const ALL: [Resource; 4] =
+        [Resource::Contacts, Resource::Companies, Resource::TeamMembers, Resource::CustomFields];
 
     /// The path below the base URL.
     pub const fn path(self) -> &'static str {
@@ -343,9 +330,7 @@ impl Resource {
 
     /// The field that `filter[name]` means.
     pub fn filter_field(self, name: &str) -> Option<&'static Field> {
-        self.fields()
-            .iter()
-            .find(|field| !field.filter.is_empty() && field.filter_name() == name)
+        self.fields().iter().find(|field| !field.filter.is_empty() && field.filter_name() == name)
     }
 }
 

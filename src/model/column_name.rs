@@ -29,19 +29,14 @@ impl ColumnName {
             first
         } else {
             // Terminates: `taken` is finite and every number makes another name.
-            (2_u64..)
-                .map(|n| format!("cf_{plain}_{n}"))
-                .find(|name| free(name))
-                .unwrap_or(first)
+            (2_u64..).map(|n| format!("cf_{plain}_{n}")).find(|name| free(name)).unwrap_or(first)
         };
         ColumnName(name.into())
     }
 
     /// Takes back a name that was given earlier; `None` if it is not of this kind.
     pub fn given(text: &str) -> Option<ColumnName> {
-        let plain = text
-            .bytes()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+        let plain = text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
         (plain && text.starts_with("cf_")).then(|| ColumnName(text.into()))
     }
 
@@ -87,18 +82,11 @@ mod tests {
         assert_eq!(give("Tier", false), "cf_tier_2");
         assert_eq!(give("TIER", false), "cf_tier_3");
         assert_eq!(give("select", false), "cf_select");
-        assert_eq!(
-            give("x\"; DROP TABLE contacts; --", false),
-            "cf_x___drop_table_contacts____"
-        );
+        assert_eq!(give("x\"; DROP TABLE contacts; --", false), "cf_x___drop_table_contacts____");
         assert_eq!(give("🦀", false), "cf__");
         assert_eq!(give("", false), "cf_");
         assert_eq!(give("deal", true), "cf_deal");
-        assert_eq!(
-            give("deal_num", false),
-            "cf_deal_num_2",
-            "the companion's name is never given away"
-        );
+        assert_eq!(give("deal_num", false), "cf_deal_num_2", "the companion's name is never given away");
         assert_eq!(give("fee_num", false), "cf_fee_num");
         assert_eq!(give("fee", true), "cf_fee_2", "a companion needs its own name free");
         let long = give(&"k".repeat(500), false);

@@ -65,10 +65,7 @@ impl DataType {
 
     /// The type of that name; [`DataType::Unknown`] for a name that the reference does not have.
     pub fn from_wire(name: &str) -> DataType {
-        DataType::ALL
-            .into_iter()
-            .find(|t| t.wire() == name)
-            .unwrap_or(DataType::Unknown)
+        DataType::ALL.into_iter().find(|t| t.wire() == name).unwrap_or(DataType::Unknown)
     }
 
     /// The filter operators of the reference's table; a definition's `allowedOperators` may be fewer.
@@ -161,16 +158,8 @@ pub struct CustomFields {
 impl CustomFields {
     /// The fields in the order given, and the keys of active fields that have no column.
     pub fn new(fields: Vec<CustomField>, unplaced: HashSet<FieldKey>) -> CustomFields {
-        let by_key = fields
-            .iter()
-            .enumerate()
-            .map(|(slot, field)| (field.key.clone(), slot))
-            .collect();
-        CustomFields {
-            fields,
-            by_key,
-            unplaced,
-        }
+        let by_key = fields.iter().enumerate().map(|(slot, field)| (field.key.clone(), slot)).collect();
+        CustomFields { fields, by_key, unplaced }
     }
 
     /// The fields, by slot.

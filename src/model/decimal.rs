@@ -50,26 +50,15 @@ fn form(text: &str) -> Option<Form<'_>> {
         return None;
     }
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let all: std::borrow::Cow<'_, str> = if fraction.is_empty() {
-        whole.into()
-    } else {
-        format!("{whole}{fraction}").into()
-    };
+    let all: std::borrow::Cow<'_, str> =
+        if fraction.is_empty() { whole.into() } else { format!("{whole}{fraction}").into() };
     let leading = all.len() - all.trim_start_matches('0').len();
     let trimmed = all.trim_matches('0');
     if trimmed.is_empty() {
-        return Some(Form {
-            negative: false,
-            digits: "".into(),
-            exponent: 0,
-        });
+        return Some(Form { negative: false, digits: "".into(), exponent: 0 });
     }
     let exponent = exponent.checked_add(whole.len() as i64)?.checked_sub(leading as i64)?;
-    Some(Form {
-        negative,
-        digits: trimmed.to_string().into(),
-        exponent,
-    })
+    Some(Form { negative, digits: trimmed.to_string().into(), exponent })
 }
 
 /// Compares two decimal numbers by value, exponents allowed; `None` if either is no number.
@@ -105,9 +94,7 @@ impl Sum {
     /// Adds one number; `None` if it is no decimal or the sum would need more than 28 digits.
     #[must_use]
     pub fn plus(self, text: &str) -> Option<Sum> {
-        let term = Decimal::from_str_exact(text)
-            .or_else(|_| Decimal::from_scientific(text))
-            .ok()?;
+        let term = Decimal::from_str_exact(text).or_else(|_| Decimal::from_scientific(text)).ok()?;
         // `checked_add` rounds away low digits when the sum does not fit; the lost scale shows it.
         let sum = self.0.checked_add(term)?;
         (sum.scale() >= self.0.scale().max(term.scale())).then_some(Sum(sum))
@@ -140,11 +127,7 @@ mod tests {
             ("007.50", "7.5", Ordering::Equal),
             ("9", "10", Ordering::Less),
             ("-9", "-10", Ordering::Greater),
-            (
-                "99999999999999999999.9999999998",
-                "99999999999999999999.9999999999",
-                Ordering::Less,
-            ),
+            ("99999999999999999999.9999999998", "99999999999999999999.9999999999", Ordering::Less),
             ("-1", "1", Ordering::Less),
             ("0.5", "0.45", Ordering::Greater),
         ] {
@@ -172,10 +155,7 @@ mod tests {
 
     #[test]
     fn sums_are_exact_or_refused() {
-        let sum = ["0.1", "0.2", "1000000.55"]
-            .iter()
-            .try_fold(Sum::default(), |s, t| s.plus(t))
-            .unwrap();
+        let sum = ["0.1", "0.2", "1000000.55"].iter().try_fold(Sum::default(), |s, t| s.plus(t)).unwrap();
         assert_eq!(sum.to_string(), "1000000.85");
         assert!(Sum::default().plus("99999999999999999999.9999999999").is_none());
         let big = Sum::default().plus("79228162514264337593543950334").unwrap();

@@ -50,11 +50,7 @@ impl Editable {
     /// The writable standard field of that column.
     pub fn standard(object: Object, column: &str) -> Option<Editable> {
         let field = object.fields().iter().find(|f| f.writable && f.column == column)?;
-        Some(Editable {
-            object,
-            column: column.into(),
-            target: Target::Standard(field),
-        })
+        Some(Editable { object, column: column.into(), target: Target::Standard(field) })
     }
 
     /// The custom field's key; `None` for a standard field.

@@ -44,10 +44,7 @@ impl Instant {
     /// [`NotAnInstant`] for anything else, a text without a time zone included.
     pub fn read(text: &str) -> Result<ReadInstant, NotAnInstant> {
         if let Some(plain) = Plain::read(text) {
-            return Ok(ReadInstant {
-                instant: plain.instant,
-                exact: true,
-            });
+            return Ok(ReadInstant { instant: plain.instant, exact: true });
         }
         let wrong = || NotAnInstant(text.chars().take(64).collect());
         let bytes = text.as_bytes();
@@ -73,12 +70,7 @@ impl Instant {
         };
         let leap = &text[17..19] == "60";
         let finer = fraction.len() > 6 && fraction.as_bytes()[6..].iter().any(|b| *b != b'0');
-        parsed
-            .map(|t| ReadInstant {
-                instant: Instant(t),
-                exact: !leap && !finer,
-            })
-            .map_err(|_| wrong())
+        parsed.map(|t| ReadInstant { instant: Instant(t), exact: !leap && !finer }).map_err(|_| wrong())
     }
 
     /// The canonical form of a timestamp as the service writes it, and whether that form says everything the text said.
@@ -159,9 +151,7 @@ impl Instant {
 
     /// The instant of an HTTP `Date` header (`Sun, 06 Nov 1994 08:49:37 GMT`).
     pub fn from_http_date(text: &str) -> Option<Instant> {
-        jiff::fmt::rfc2822::parse(text)
-            .ok()
-            .map(|zoned| Instant(zoned.timestamp()))
+        jiff::fmt::rfc2822::parse(text).ok().map(|zoned| Instant(zoned.timestamp()))
     }
 
     /// This instant as an HTTP `Date` header, whole seconds.
@@ -191,9 +181,9 @@ impl Plain<'_> {
             return None;
         }
         let number = |from: usize, to: usize| {
-            body[from..to].iter().try_fold(0i64, |sum, digit| {
-                digit.is_ascii_digit().then(|| sum * 10 + i64::from(digit - b'0'))
-            })
+            body[from..to]
+                .iter()
+                .try_fold(0i64, |sum, digit| digit.is_ascii_digit().then(|| sum * 10 + i64::from(digit - b'0')))
         };
         let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
         let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
@@ -215,11 +205,7 @@ impl Plain<'_> {
         let fraction = if digits == 0 { 0 } else { number(20, body.len())? };
         let nanos = fraction * 10i64.pow(9 - digits as u32);
         // Years that begin in March put the leap day last, and the months' lengths into one formula.
-        let (year, month) = if month > 2 {
-            (year, month - 3)
-        } else {
-            (year - 1, month + 9)
-        };
+        let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
         let before_year = year * 365 + year / 4 - year / 100 + year / 400;
         let since_epoch = before_year + (153 * month + 2) / 5 + day - 1 - 719_468;
         let seconds = since_epoch * 86_400 + hour * 3600 + minute * 60 + second;
@@ -300,16 +286,8 @@ mod tests {
             ("2026-01-02T03:04:05.123Z", "2026-01-02T03:04:05.123000Z", true),
             ("2026-01-02T05:04:05.123456+02:00", "2026-01-02T03:04:05.123456Z", true),
             ("2026-01-02T03:04:05.1234567Z", "2026-01-02T03:04:05.123456Z", false),
-            (
-                "2026-01-02T03:04:05.123456999999999Z",
-                "2026-01-02T03:04:05.123456Z",
-                false,
-            ),
-            (
-                "2026-01-02T03:04:05.1234560000000Z",
-                "2026-01-02T03:04:05.123456Z",
-                true,
-            ),
+            ("2026-01-02T03:04:05.123456999999999Z", "2026-01-02T03:04:05.123456Z", false),
+            ("2026-01-02T03:04:05.1234560000000Z", "2026-01-02T03:04:05.123456Z", true),
             ("1969-12-31T23:59:59.9999995Z", "1969-12-31T23:59:59.999999Z", false),
         ] {
             assert_eq!(read(given), (canonical.to_string(), exact), "{given}");
@@ -334,45 +312,27 @@ mod tests {
 
     #[test]
     fn the_usual_spelling_takes_the_short_way() {
-        for text in [
-            "2024-02-29T23:59:59.123Z",
-            "0001-01-01T00:00:00Z",
-            "9999-12-30T00:00:00.000001Z",
-        ] {
+        for text in ["2024-02-29T23:59:59.123Z", "0001-01-01T00:00:00Z", "9999-12-30T00:00:00.000001Z"] {
             let full = Instant(text.parse::<Timestamp>().unwrap());
             assert_eq!(Plain::read(text).map(|plain| plain.instant), Some(full), "{text}");
         }
-        for text in [
-            "2023-02-29T00:00:00Z",
-            "2026-01-02T03:04:60Z",
-            "2026-01-02T03:04:05.1234567Z",
-            "2026-01-02T03:04:05.Z",
-        ] {
+        for text in
+            ["2023-02-29T00:00:00Z", "2026-01-02T03:04:60Z", "2026-01-02T03:04:05.1234567Z", "2026-01-02T03:04:05.Z"]
+        {
             assert!(Plain::read(text).is_none(), "{text}");
         }
     }
 
     #[test]
     fn texts_without_a_zone_or_a_real_date_are_refused() {
-        for text in [
-            "2026-01-02T03:04:05",
-            "2026-02-30T03:04:05Z",
-            "2026-01-02",
-            "",
-            "soon",
-            "2026-01-02T25:00:00Z",
-        ] {
+        for text in ["2026-01-02T03:04:05", "2026-02-30T03:04:05Z", "2026-01-02", "", "soon", "2026-01-02T25:00:00Z"] {
             assert!(Instant::read(text).is_err(), "{text}");
         }
     }
 
     #[test]
     fn the_filter_text_keeps_every_digit() {
-        for text in [
-            "2026-01-02T03:04:05.000Z",
-            "2026-01-02T03:04:05.123456Z",
-            "2026-01-02T03:04:05.123456789Z",
-        ] {
+        for text in ["2026-01-02T03:04:05.000Z", "2026-01-02T03:04:05.123456Z", "2026-01-02T03:04:05.123456789Z"] {
             assert_eq!(text.parse::<Instant>().unwrap().to_wire(), text);
         }
     }

@@ -25,17 +25,7 @@ pub enum Op {
 
 impl Op {
     /// Every operator.
-    pub const ALL: [Op; 9] = [
-        Op::Eq,
-        Op::Gt,
-        Op::Gte,
-        Op::Lt,
-        Op::Lte,
-        Op::In,
-        Op::HasAny,
-        Op::Contains,
-        Op::IsNull,
-    ];
+    pub const ALL: [Op; 9] = [Op::Eq, Op::Gt, Op::Gte, Op::Lt, Op::Lte, Op::In, Op::HasAny, Op::Contains, Op::IsNull];
 
     /// The name in a query string and in `allowedOperators`.
     pub const fn wire(self) -> &'static str {

@@ -56,10 +56,7 @@ impl Extra {
 
     /// Keeps a field of a nested object.
     pub fn keep_nested(&mut self, object: &str, name: &str, source: &RawValue) {
-        self.nested
-            .entry(object.to_string())
-            .or_default()
-            .insert(name.to_string(), source.get().to_string());
+        self.nested.entry(object.to_string()).or_default().insert(name.to_string(), source.get().to_string());
     }
 
     /// The column's text; `None` if there is nothing to keep.
@@ -107,11 +104,7 @@ mod tests {
     fn extra_keeps_source_texts_there_and_back() {
         let mut extra = Extra::default();
         extra.keep("x\"New", &RawValue::from_string("1.10".into()).unwrap());
-        extra.keep_nested(
-            "customFields",
-            "big",
-            &RawValue::from_string("1180591620717411303424".into()).unwrap(),
-        );
+        extra.keep_nested("customFields", "big", &RawValue::from_string("1180591620717411303424".into()).unwrap());
         let json = extra.to_json().unwrap();
         assert_eq!(json, r#"{"x\"New":1.10,"customFields":{"big":1180591620717411303424}}"#);
         assert_eq!(Extra::from_json(&json), extra);

@@ -156,16 +156,10 @@ pub fn custom(data_type: DataType, raw: Option<&RawValue>) -> Told<Datum> {
         }
         DataType::Integer => odd_or(integer(source).map(Datum::Int)),
         DataType::Boolean => odd_or(boolean(source).map(Datum::Int)),
-        DataType::Decimal => odd_or(
-            string(raw)
-                .filter(|text| decimal::is_plain(text))
-                .map(|text| Datum::Text(text.into())),
-        ),
-        DataType::Date => odd_or(
-            string(raw)
-                .filter(|text| is_date(text))
-                .map(|text| Datum::Text(text.into())),
-        ),
+        DataType::Decimal => {
+            odd_or(string(raw).filter(|text| decimal::is_plain(text)).map(|text| Datum::Text(text.into())))
+        }
+        DataType::Date => odd_or(string(raw).filter(|text| is_date(text)).map(|text| Datum::Text(text.into()))),
         DataType::DateTime => string(raw).map_or(Told::Odd, |text| instant(&text)),
         DataType::MultiSelect => {
             // Stored as one canonical spelling, so that white space in an answer is not a change.
@@ -226,16 +220,8 @@ mod tests {
             (value, "1.10", text("1.10")),
             (value, r#""about 5M""#, text("about 5M")),
             (value, r#"{"amount":1.10}"#, text(r#"{"amount":1.10}"#)),
-            (
-                Kind::Instant,
-                r#""2026-01-02T03:04:05Z""#,
-                text("2026-01-02T03:04:05.000000Z"),
-            ),
-            (
-                Kind::Instant,
-                r#""2026-01-02T03:04:05.1234567Z""#,
-                Told::Cut(Datum::from("2026-01-02T03:04:05.123456Z")),
-            ),
+            (Kind::Instant, r#""2026-01-02T03:04:05Z""#, text("2026-01-02T03:04:05.000000Z")),
+            (Kind::Instant, r#""2026-01-02T03:04:05.1234567Z""#, Told::Cut(Datum::from("2026-01-02T03:04:05.123456Z"))),
             (Kind::Instant, r#""yesterday""#, Told::Odd),
             (Kind::Instant, "null", Told::Null),
         ] {

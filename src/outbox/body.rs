@@ -107,11 +107,7 @@ pub fn next(
     });
     let submitted = submitted.map(|(column, (_, after))| (column.as_str(), after));
     match (body(object, submitted, editable), &held.etag) {
-        (Ok(body), Some(etag)) => Step::Send(Request {
-            edits: group,
-            body,
-            if_match: etag.clone(),
-        }),
+        (Ok(body), Some(etag)) => Step::Send(Request { edits: group, body, if_match: etag.clone() }),
         // Together they undo each other: the first goes alone.
         _ if group.len() > 1 => next(object, std::slice::from_ref(first), Some(held), editable, custom),
         (Err(why), _) => Step::Refuse(first.id, why),
@@ -161,15 +157,11 @@ pub fn union<'a>(edits: impl IntoIterator<Item = &'a Edit>) -> EditedFields {
 }
 
 fn needs_detail(edit: &Edit, editable: &BTreeMap<String, Editable>) -> bool {
-    edit.fields
-        .keys()
-        .any(|column| editable.get(column).is_some_and(Editable::detail_only))
+    edit.fields.keys().any(|column| editable.get(column).is_some_and(Editable::detail_only))
 }
 
 fn has_custom(fields: &EditedFields, editable: &BTreeMap<String, Editable>) -> bool {
-    fields
-        .keys()
-        .any(|column| editable.get(column).is_some_and(|field| field.key().is_some()))
+    fields.keys().any(|column| editable.get(column).is_some_and(|field| field.key().is_some()))
 }
 
 /// Whether the service can take these values, as far as can be known here.

@@ -26,22 +26,14 @@ fn editable() -> BTreeMap<String, Editable> {
         custom("cf_topics", "topics", DataType::MultiSelect),
     ];
     let many = (0..120).map(|n| custom(&format!("cf_n{n}"), &format!("n{n}"), DataType::Integer));
-    standard
-        .into_iter()
-        .chain(customs)
-        .chain(many)
-        .map(|field| (field.column.to_string(), field))
-        .collect()
+    standard.into_iter().chain(customs).chain(many).map(|field| (field.column.to_string(), field)).collect()
 }
 
 fn held(values: &[(&str, Value)]) -> Held {
     Held {
         etag: Some(Etag::new("\"v1\"")),
         details_current: true,
-        values: values
-            .iter()
-            .map(|(column, value)| (column.to_string(), value.clone()))
-            .collect(),
+        values: values.iter().map(|(column, value)| (column.to_string(), value.clone())).collect(),
     }
 }
 
@@ -94,12 +86,8 @@ fn a_body_has_wire_names_and_wire_values() {
             ("cf_topics", json!(null), json!("[\"gold\"]")),
         ],
     );
-    let now = held(&[
-        ("position", json!("A")),
-        ("notes", json!("x")),
-        ("cf_tier", json!("gold")),
-        ("cf_vip", json!(0)),
-    ]);
+    let now =
+        held(&[("position", json!("A")), ("notes", json!("x")), ("cf_tier", json!("gold")), ("cf_vip", json!(0))]);
     let body = json!({
         "position": "B",
         "notes": null,
@@ -119,11 +107,7 @@ fn edits_that_wait_become_one_request_with_the_last_value() {
         position(4, "C", "D"),
     ];
     let now = held(&[("position", json!("A")), ("language", json!("en"))]);
-    sends(
-        step(&edits, &now),
-        &[1, 2, 3, 4],
-        json!({"position": "D", "language": "de"}),
-    );
+    sends(step(&edits, &now), &[1, 2, 3, 4], json!({"position": "D", "language": "de"}));
 }
 
 #[test]
@@ -147,21 +131,12 @@ fn an_edit_is_held_against_what_the_record_has_now() {
         let now = held(&[("position", now)]);
         assert_eq!(step(&[position(1, "A", "B")], &now), expected, "{name}");
     }
-    assert_eq!(
-        next(CONTACT, &[position(1, "A", "B")], None, &editable(), true),
-        Step::Gone(1)
-    );
+    assert_eq!(next(CONTACT, &[position(1, "A", "B")], None, &editable(), true), Step::Gone(1));
 }
 
 #[test]
 fn a_field_that_has_the_value_already_is_not_sent() {
-    let edit = edit(
-        1,
-        &[
-            ("position", json!("A"), json!("B")),
-            ("language", json!("en"), json!("de")),
-        ],
-    );
+    let edit = edit(1, &[("position", json!("A"), json!("B")), ("language", json!("en"), json!("de"))]);
     let now = held(&[("position", json!("B")), ("language", json!("en"))]);
     sends(step(&[edit], &now), &[1], json!({"language": "de"}));
 }
@@ -177,22 +152,14 @@ fn a_group_ends_before_what_does_not_go_with_it() {
     let archived = edit(2, &[("cf_gone", json!(null), json!("x"))]);
     for second in [conflict, other_base, refused, invalid, archived] {
         let third = position(3, "A", "D");
-        sends(
-            step(&[position(1, "A", "B"), second, third], &now),
-            &[1],
-            json!({"position": "B"}),
-        );
+        sends(step(&[position(1, "A", "B"), second, third], &now), &[1], json!({"position": "B"}));
     }
 }
 
 #[test]
 fn edits_that_undo_each_other_go_one_by_one() {
     let now = held(&[("position", json!("A"))]);
-    sends(
-        step(&[position(1, "A", "B"), position(2, "B", "A")], &now),
-        &[1],
-        json!({"position": "B"}),
-    );
+    sends(step(&[position(1, "A", "B"), position(2, "B", "A")], &now), &[1], json!({"position": "B"}));
 }
 
 #[test]
@@ -205,9 +172,7 @@ fn what_the_service_would_refuse_is_refused_here() {
         vec![("email", json!(null), json!("a@b.c"))],
         vec![("cf_gone", json!(null), json!("x"))],
     ] {
-        let Step::Refuse(1, why) = refuse(&fields) else {
-            panic!("{fields:?}")
-        };
+        let Step::Refuse(1, why) = refuse(&fields) else { panic!("{fields:?}") };
         assert!(why.contains(fields[0].0), "{why}");
     }
     assert_eq!(refuse(&[]), Step::Refuse(1, "the edit changes nothing".into()));
@@ -217,10 +182,7 @@ fn what_the_service_would_refuse_is_refused_here() {
 fn a_request_holds_a_hundred_custom_keys() {
     let columns: Vec<String> = (0..120).map(|n| format!("cf_n{n}")).collect();
     let numbers = |id, from: usize, to: usize| {
-        let fields: Vec<_> = columns[from..to]
-            .iter()
-            .map(|column| (column.as_str(), json!(null), json!(1)))
-            .collect();
+        let fields: Vec<_> = columns[from..to].iter().map(|column| (column.as_str(), json!(null), json!(1))).collect();
         edit(id, &fields)
     };
     let now = held(&[]);
@@ -241,11 +203,7 @@ fn what_the_mirror_does_not_know_is_read_first() {
     assert_eq!(step(std::slice::from_ref(&notes), &now), Step::Read);
     let mut second = notes;
     second.id = 2;
-    sends(
-        step(&[position(1, "A", "B"), second], &now),
-        &[1],
-        json!({"position": "B"}),
-    );
+    sends(step(&[position(1, "A", "B"), second], &now), &[1], json!({"position": "B"}));
     now.details_current = true;
     now.etag = None;
     assert_eq!(step(&[position(1, "A", "B")], &now), Step::Read);
@@ -256,21 +214,13 @@ fn where_custom_values_may_not_be_written_they_wait_and_hold_what_is_behind() {
     let now = held(&[("position", json!("A"))]);
     let custom = |id| edit(id, &[("cf_tier", json!(null), json!("gold"))]);
     let plain = |edits: &[Edit]| next(CONTACT, edits, Some(&now), &editable(), false);
-    sends(
-        plain(&[position(1, "A", "B"), custom(2)]),
-        &[1],
-        json!({"position": "B"}),
-    );
+    sends(plain(&[position(1, "A", "B"), custom(2)]), &[1], json!({"position": "B"}));
     assert_eq!(plain(&[custom(1), position(2, "A", "B")]), Step::Rest);
 }
 
 #[test]
 fn the_fields_of_several_edits_run_from_the_first_to_the_last() {
-    let edits = [
-        position(1, "A", "B"),
-        position(2, "A", "C"),
-        edit(3, &[("notes", json!(null), json!("n"))]),
-    ];
+    let edits = [position(1, "A", "B"), position(2, "A", "C"), edit(3, &[("notes", json!(null), json!("n"))])];
     let fields = union(&edits);
     assert_eq!(fields["position"], (json!("A"), json!("C")));
     assert_eq!(fields["notes"], (json!(null), json!("n")));

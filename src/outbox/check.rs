@@ -111,10 +111,7 @@ pub fn field(field: &Editable, value: &Value) -> Result<Value, Refusal> {
         },
         Target::Custom(custom) => self::custom(custom, value),
     };
-    wire.map_err(|why| Refusal::Value {
-        column: field.column.clone(),
-        why,
-    })
+    wire.map_err(|why| Refusal::Value { column: field.column.clone(), why })
 }
 
 fn custom(custom: &CustomTarget, value: &Value) -> Result<Value, Why> {
@@ -170,10 +167,7 @@ fn within(text: &str, most: usize) -> Result<Value, Why> {
 /// # Errors
 /// [`Refusal`] but for [`Refusal::Value`].
 pub fn body(object: Object, body: &Map<String, Value>) -> Result<(), Refusal> {
-    if let Some(name) = IDENTITY
-        .into_iter()
-        .find(|name| object == Object::Contact && body.contains_key(*name))
-    {
+    if let Some(name) = IDENTITY.into_iter().find(|name| object == Object::Contact && body.contains_key(*name)) {
         return Err(Refusal::Identity(name));
     }
     let custom = body.get("customFields").and_then(Value::as_object);
@@ -203,11 +197,7 @@ pub fn request<'a>(
     let (mut standard, mut custom) = (Map::new(), Map::new());
     for (field, value) in changes {
         let wire = self::field(field, value)?;
-        let members = if field.key().is_some() {
-            &mut custom
-        } else {
-            &mut standard
-        };
+        let members = if field.key().is_some() { &mut custom } else { &mut standard };
         members.insert(field.wire().into(), wire);
     }
     if !custom.is_empty() {

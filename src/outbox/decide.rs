@@ -104,12 +104,7 @@ fn step(
     now: Instant,
 ) -> Result<Decided, DecideError> {
     batch.take_step(line.id, &EditStep::new(line.state, to, why), now)?;
-    Ok(Decided {
-        edit: line.id,
-        state: to,
-        anew: None,
-        fields,
-    })
+    Ok(Decided { edit: line.id, state: to, anew: None, fields })
 }
 
 /// The edit counts as made on what the person saw of the service.
@@ -143,10 +138,7 @@ fn mine(batch: &Batch<'_>, line: &EditLine, now: Instant) -> Result<Decided, Dec
 
 /// An edit that is at its end stays there; another one takes its place, judged anew.
 fn again(batch: &Batch<'_>, line: &EditLine, now: Instant) -> Result<Decided, DecideError> {
-    let changes = line
-        .fields
-        .iter()
-        .map(|(column, (_, after))| (column.clone(), Given::Column(after.clone())));
+    let changes = line.fields.iter().map(|(column, (_, after))| (column.clone(), Given::Column(after.clone())));
     let request = EditRequest {
         object: line.object,
         record: RecordId::new(line.record.as_str()),
@@ -159,10 +151,5 @@ fn again(batch: &Batch<'_>, line: &EditLine, now: Instant) -> Result<Decided, De
             QueueError::Store(error) => DecideError::Store(error),
             source => DecideError::NotAgain { edit: line.id, source },
         })?;
-    Ok(Decided {
-        edit: line.id,
-        state: line.state,
-        anew,
-        fields: prepared.fields,
-    })
+    Ok(Decided { edit: line.id, state: line.state, anew, fields: prepared.fields })
 }

@@ -205,11 +205,7 @@ impl Pusher {
                     self.look(shared, object, id, None).await?
                 }
                 Todo::Look(carrier) => {
-                    let look = Look {
-                        carrier,
-                        doubt: true,
-                        refusal: None,
-                    };
+                    let look = Look { carrier, doubt: true, refusal: None };
                     read += 1;
                     self.look(shared, object, id, Some(look)).await?
                 }
@@ -233,10 +229,7 @@ impl Pusher {
         id: &RecordId,
         sending: Sending,
     ) -> Result<bool, OutboxError> {
-        let answer = self
-            .client
-            .patch(object, id, &sending.body, &sending.if_match, &sending.key)
-            .await;
+        let answer = self.client.patch(object, id, &sending.body, &sending.if_match, &sending.key).await;
         let failed = match answer {
             Ok(answer) => {
                 {
@@ -254,20 +247,12 @@ impl Pusher {
         let answered = answered(&why, unanswered);
         lock(&shared.pushed).push.sent += u64::from(answered != Answered::NotSent);
         let doubt = sending.doubt || unanswered;
-        let facts = Sent {
-            doubt,
-            edits: sending.edits,
-            last_status: sending.last_status,
-        };
+        let facts = Sent { doubt, edits: sending.edits, last_status: sending.last_status };
         let next = state::after(answered, facts);
         let status = why.status();
         let custom = sending.custom;
         if next == Next::Read {
-            let look = Look {
-                carrier: sending.carrier,
-                doubt,
-                refusal: Some((status, trail::of_error(&why))),
-            };
+            let look = Look { carrier: sending.carrier, doubt, refusal: Some((status, trail::of_error(&why))) };
             shared.answered();
             return self.look(shared, object, id, Some(look)).await;
         }

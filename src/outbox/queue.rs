@@ -126,15 +126,8 @@ pub fn prepare(conn: &Connection, request: &EditRequest) -> Result<Prepared, Que
     let object = request.object;
     let fields = fields(conn, request)?;
     let seen = editable::seen(conn, object, &request.record, fields.iter().map(|(field, _)| field))?;
-    let seen = seen.ok_or_else(|| QueueError::NoRecord {
-        object,
-        record: request.record.clone(),
-    })?;
-    if let Some(asked) = request
-        .if_match
-        .as_ref()
-        .filter(|asked| seen.etag.as_ref() != Some(asked))
-    {
+    let seen = seen.ok_or_else(|| QueueError::NoRecord { object, record: request.record.clone() })?;
+    if let Some(asked) = request.if_match.as_ref().filter(|asked| seen.etag.as_ref() != Some(asked)) {
         return Err(QueueError::OtherVersion {
             object,
             here: seen.etag.map_or_else(|| "null".into(), |etag| etag.to_string()),
@@ -142,10 +135,7 @@ pub fn prepare(conn: &Connection, request: &EditRequest) -> Result<Prepared, Que
         });
     }
     // Every value is judged, also one that changes nothing.
-    let values: Vec<(&Editable, Value)> = fields
-        .iter()
-        .map(|(field, given)| (field, given.column(field)))
-        .collect();
+    let values: Vec<(&Editable, Value)> = fields.iter().map(|(field, given)| (field, given.column(field))).collect();
     for (field, value) in &values {
         check::field(field, value)?;
     }
@@ -165,11 +155,7 @@ pub fn prepare(conn: &Connection, request: &EditRequest) -> Result<Prepared, Que
     };
     // What only details carry was seen as of the detail.
     let of_detail = changed.iter().any(|(field, _)| field.detail_only());
-    Ok(Prepared {
-        fields: changes,
-        body,
-        base_etag: if of_detail { seen.detail_etag } else { seen.etag },
-    })
+    Ok(Prepared { fields: changes, body, base_etag: if of_detail { seen.detail_etag } else { seen.etag } })
 }
 
 /// Judges an edit and queues it, in the caller's transaction. Gives its number; `None` where it changes nothing.
@@ -214,22 +200,14 @@ fn fields<'a>(conn: &Connection, request: &'a EditRequest) -> Result<Vec<(Editab
     let columns = editable::standings(conn, object)?;
     let mut fields: Vec<(Editable, &Given)> = Vec::new();
     for (name, given) in &request.changes {
-        let standing = columns
-            .iter()
-            .find(|(column, _)| column == name)
-            .map(|(_, standing)| standing);
+        let standing = columns.iter().find(|(column, _)| column == name).map(|(_, standing)| standing);
         let field = match standing {
             Some(Standing::Editable(field)) => field,
             Some(fixed) => {
-                return Err(QueueError::Fixed {
-                    column: name.clone(),
-                    why: fixed.refusal().unwrap_or_default(),
-                });
+                return Err(QueueError::Fixed { column: name.clone(), why: fixed.refusal().unwrap_or_default() });
             }
             None => {
-                let names = columns
-                    .iter()
-                    .filter(|(_, standing)| matches!(standing, Standing::Editable(_)));
+                let names = columns.iter().filter(|(_, standing)| matches!(standing, Standing::Editable(_)));
                 return Err(QueueError::NoColumn {
                     object,
                     column: name.clone(),

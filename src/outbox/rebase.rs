@@ -104,10 +104,8 @@ pub fn standings(
 
 /// What the edited columns hold at the service, for a person who decides.
 pub fn theirs(fields: &EditedFields, now: &BTreeMap<String, Value>) -> String {
-    let held: serde_json::Map<String, Value> = fields
-        .keys()
-        .map(|column| (column.clone(), now.get(column).cloned().unwrap_or_default()))
-        .collect();
+    let held: serde_json::Map<String, Value> =
+        fields.keys().map(|column| (column.clone(), now.get(column).cloned().unwrap_or_default())).collect();
     Value::from(held).to_string()
 }
 
@@ -121,10 +119,7 @@ mod tests {
     #[test]
     fn every_mixture_has_its_verdict() {
         let sure = Evidence::default();
-        let doubt = Evidence {
-            doubt: true,
-            seen: false,
-        };
+        let doubt = Evidence { doubt: true, seen: false };
         for (standings, when_sure, in_doubt) in [
             (vec![Ours], Verdict::Applied, Verdict::Applied),
             (vec![Ours, Ours], Verdict::Applied, Verdict::Applied),
@@ -167,13 +162,7 @@ mod tests {
             (DataType::Decimal, json!("1.50"), json!("2"), json!("1.5"), Unchanged),
             (DataType::Decimal, json!(null), json!("2"), json!("1.5"), Theirs),
             (DataType::ShortText, json!("x"), json!(""), json!(null), Ours),
-            (
-                DataType::MultiSelect,
-                json!(null),
-                json!("[ \"a\" ]"),
-                json!("[\"a\"]"),
-                Ours,
-            ),
+            (DataType::MultiSelect, json!(null), json!("[ \"a\" ]"), json!("[\"a\"]"), Ours),
             (
                 DataType::DateTime,
                 json!(null),
@@ -183,11 +172,7 @@ mod tests {
             ),
             (DataType::Boolean, json!(0), json!(1), json!(0), Unchanged),
         ] {
-            assert_eq!(
-                standing(Some(&field(data_type)), (&before, &after), &now),
-                is,
-                "{data_type:?} {now}"
-            );
+            assert_eq!(standing(Some(&field(data_type)), (&before, &after), &now), is, "{data_type:?} {now}");
         }
         assert_eq!(standing(None, (&json!("a"), &json!("b")), &json!("c")), Theirs);
     }

@@ -104,11 +104,7 @@ mod tests {
     use super::*;
 
     fn sent(doubt: bool, edits: usize, last_status: Option<u16>) -> Sent {
-        Sent {
-            doubt,
-            edits,
-            last_status,
-        }
+        Sent { doubt, edits, last_status }
     }
 
     #[test]
@@ -140,13 +136,9 @@ mod tests {
 
     #[test]
     fn a_refusal_of_several_edits_lets_each_go_alone() {
-        for (status, next) in [
-            (400, Next::Alone),
-            (422, Next::Alone),
-            (404, Next::Gone),
-            (412, Next::Read),
-            (403, Next::Back),
-        ] {
+        for (status, next) in
+            [(400, Next::Alone), (422, Next::Alone), (404, Next::Gone), (412, Next::Read), (403, Next::Back)]
+        {
             assert_eq!(after(Answered::Refused(status), sent(false, 3, None)), next, "{status}");
             assert_eq!(is_refusal_of_content(status), next == Next::Alone, "{status}");
         }
@@ -161,20 +153,11 @@ mod tests {
     #[test]
     fn a_key_is_used_again_only_while_the_service_remembers_it() {
         let first = Instant::EPOCH.plus(Duration::from_secs(1_000_000));
-        for (minutes, may) in [
-            (0, true),
-            (60, true),
-            (23 * 60 + 49, true),
-            (23 * 60 + 50, false),
-            (48 * 60, false),
-        ] {
+        for (minutes, may) in [(0, true), (60, true), (23 * 60 + 49, true), (23 * 60 + 50, false), (48 * 60, false)] {
             let now = first.plus(Duration::from_secs(minutes * 60));
             assert_eq!(may_repeat(Some(first), now), may, "{minutes} minutes");
         }
-        assert!(
-            may_repeat(Some(first), first.minus(Duration::from_secs(5))),
-            "a clock that was set back"
-        );
+        assert!(may_repeat(Some(first), first.minus(Duration::from_secs(5))), "a clock that was set back");
         assert!(!may_repeat(None, first), "nobody knows when");
     }
 }

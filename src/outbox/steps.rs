@@ -64,14 +64,7 @@ impl<'a, 'b> Desk<'a, 'b> {
         record: &'a RecordId,
         now: Instant,
     ) -> Result<Desk<'a, 'b>, StoreError> {
-        Ok(Desk {
-            editable: batch.editable(object)?,
-            batch,
-            object,
-            record,
-            now,
-            ended: Ended::default(),
-        })
+        Ok(Desk { editable: batch.editable(object)?, batch, object, record, now, ended: Ended::default() })
     }
 
     fn edits(&self) -> Result<Vec<Edit>, StoreError> {
@@ -79,10 +72,7 @@ impl<'a, 'b> Desk<'a, 'b> {
     }
 
     fn held(&self, edits: &[Edit]) -> Result<Option<Held>, StoreError> {
-        let columns: Vec<&str> = edits
-            .iter()
-            .flat_map(|edit| edit.fields.keys().map(String::as_str))
-            .collect();
+        let columns: Vec<&str> = edits.iter().flat_map(|edit| edit.fields.keys().map(String::as_str)).collect();
         self.batch.held(self.object, self.record, &columns)
     }
 
@@ -113,13 +103,9 @@ impl<'a, 'b> Desk<'a, 'b> {
                 Step::Gone(id) => self.end(id, &queued(EditState::Rejected, trail::GONE))?,
                 Step::Send(request) => {
                     let key = keys.make();
-                    self.batch
-                        .fix_request(&request.edits, &request.body, &request.if_match, &key, self.now)?;
+                    self.batch.fix_request(&request.edits, &request.body, &request.if_match, &key, self.now)?;
                     let carrier = request.edits.first().copied().unwrap_or_default();
-                    let status = edits
-                        .iter()
-                        .find(|edit| edit.id == carrier)
-                        .and_then(|edit| edit.status);
+                    let status = edits.iter().find(|edit| edit.id == carrier).and_then(|edit| edit.status);
                     return Ok(Todo::Send(Sending {
                         carrier,
                         edits: request.edits.len(),
@@ -232,13 +218,10 @@ impl<'a, 'b> Desk<'a, 'b> {
         let mut applied = None;
         if let Some(record) = record {
             let fields = body::union(&sent);
-            let complete = self
-                .batch
-                .shows_all(self.object, record, fields.keys().map(String::as_str));
+            let complete = self.batch.shows_all(self.object, record, fields.keys().map(String::as_str));
             let phase = self.batch.phase(self.object)?;
             applied =
-                self.batch
-                    .apply_confirmation(self.object, record, &sending.if_match, complete, asked_at, phase)?;
+                self.batch.apply_confirmation(self.object, record, &sending.if_match, complete, asked_at, phase)?;
         }
         let why = if replayed { trail::REPLAYED } else { trail::CONFIRMED };
         let step = EditStep::new(EditState::Sending, EditState::Applied, why).answered(Some(200), None);
@@ -267,9 +250,7 @@ impl<'a, 'b> Desk<'a, 'b> {
             return Ok(false);
         };
         let fields = body::union(&sent);
-        let detail = fields
-            .keys()
-            .any(|column| self.editable.get(column).is_some_and(Editable::detail_only));
+        let detail = fields.keys().any(|column| self.editable.get(column).is_some_and(Editable::detail_only));
         if sent.is_empty() || detail && !held.details_current {
             return Ok(false);
         }
@@ -287,13 +268,7 @@ impl<'a, 'b> Desk<'a, 'b> {
                 for edit in &sent {
                     let theirs = rebase::theirs(&edit.fields, &held.values);
                     let step = step(trail::CONFLICT).theirs(&theirs);
-                    self.end(
-                        edit.id,
-                        &EditStep {
-                            to: EditState::Conflict,
-                            ..step
-                        },
-                    )?;
+                    self.end(edit.id, &EditStep { to: EditState::Conflict, ..step })?;
                 }
             }
             // Nothing was done: each edit is held against the record by itself.
@@ -311,21 +286,16 @@ impl<'a, 'b> Desk<'a, 'b> {
             return Ok(false);
         };
         let is_ours = |column: &str, new: &Value| {
-            fields
-                .get(column)
-                .is_some_and(|(_, after)| rebase::same(self.editable.get(column), new, after))
+            fields.get(column).is_some_and(|(_, after)| rebase::same(self.editable.get(column), new, after))
         };
-        self.batch
-            .saw_values(self.object, self.record, since, is_ours, fields.len())
+        self.batch.saw_values(self.object, self.record, since, is_ours, fields.len())
     }
 
     /// Later edits of the record were made on what the mirror showed before these: what these put there is no change by
     /// somebody else.
     fn settle_later(&self, edits: &[Edit], ended: &[i64], held: Option<&Held>) -> Result<(), StoreError> {
         let fields = body::union(edits.iter().filter(|edit| ended.contains(&edit.id)));
-        let later = edits
-            .iter()
-            .filter(|edit| edit.state == EditState::Queued && !ended.contains(&edit.id));
+        let later = edits.iter().filter(|edit| edit.state == EditState::Queued && !ended.contains(&edit.id));
         for edit in later {
             let mut settled = edit.fields.clone();
             for (column, (before, _)) in &mut settled {

@@ -34,9 +34,8 @@ impl Pusher {
     ) -> Result<(), OutboxError> {
         loop {
             let layout = self.store.layout();
-            let mut record = decode::detail(object.resource(), &answer.body, &layout)
-                .ok()
-                .filter(|record| record.id == *id);
+            let mut record =
+                decode::detail(object.resource(), &answer.body, &layout).ok().filter(|record| record.id == *id);
             if let (Some(record), Some(etag)) = (&mut record, &answer.etag) {
                 take_header_etag(object, record, etag.as_str());
             }
@@ -83,12 +82,8 @@ impl Pusher {
         let answer = match self.client.detail(object, id, Purpose::Outbox).await {
             Ok(answer) => answer,
             Err(error) if error.fate() == Fate::Gone => {
-                let (now, id, said, enter) = (
-                    self.clock.now(),
-                    id.clone(),
-                    trail::of_error(&error),
-                    self.enter.clone(),
-                );
+                let (now, id, said, enter) =
+                    (self.clock.now(), id.clone(), trail::of_error(&error), self.enter.clone());
                 let record = id.clone();
                 let ended = self
                     .store

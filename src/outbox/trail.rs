@@ -27,10 +27,7 @@ pub const ALONE: &str = "refused together with other edits: sent by itself";
 
 /// What the service said, whole as far as it was kept: `{"status": …, "error": …, "message": …, "details": […]}`.
 pub fn said(rejection: &Rejection) -> String {
-    let details = rejection
-        .details
-        .iter()
-        .map(|detail| json!({ "field": detail.field, "message": detail.message }));
+    let details = rejection.details.iter().map(|detail| json!({ "field": detail.field, "message": detail.message }));
     json!({
         "status": rejection.status,
         "error": rejection.error,

@@ -41,10 +41,7 @@ impl Asked {
 
     /// A parameter's value, the first one if it is repeated.
     pub fn param(&self, name: &str) -> Option<&str> {
-        self.query
-            .iter()
-            .find(|(n, _)| n == name)
-            .map(|(_, value)| value.as_str())
+        self.query.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 
     /// Path and parameters in one line.

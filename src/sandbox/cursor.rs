@@ -56,11 +56,7 @@ impl Binding {
     }
 
     pub(crate) fn token(&self, place: &Place, nonce: u64) -> String {
-        let token = Token {
-            b: self.0.clone(),
-            p: place.clone(),
-            n: nonce,
-        };
+        let token = Token { b: self.0.clone(), p: place.clone(), n: nonce };
         base64(serde_json::to_string(&token).unwrap_or_default().as_bytes())
     }
 
@@ -84,11 +80,7 @@ fn base64(bytes: &[u8]) -> String {
         let group = chunk.iter().fold(0u32, |g, b| g << 8 | u32::from(*b)) << (8 * (3 - chunk.len()));
         for n in 0..4 {
             let sextet = (group >> (18 - 6 * n)) & 63;
-            text.push(if n <= chunk.len() {
-                ALPHABET[sextet as usize] as char
-            } else {
-                '='
-            });
+            text.push(if n <= chunk.len() { ALPHABET[sextet as usize] as char } else { '=' });
         }
     }
     text

@@ -78,11 +78,8 @@ impl CustomDefinition {
                 record.set(slot, Cell::from_json(value, wire.ends_with("At")));
             }
         }
-        let options: Vec<Value> = self
-            .options
-            .iter()
-            .map(|option| json!({"value": option.value, "label": option.label}))
-            .collect();
+        let options: Vec<Value> =
+            self.options.iter().map(|option| json!({"value": option.value, "label": option.label})).collect();
         let options = Value::from(options).to_string();
         record.raw = [("options".to_string(), Some(options))].into();
         record
@@ -167,10 +164,7 @@ pub(crate) fn choices(options: &[&str]) -> Vec<Choice> {
         .iter()
         .map(|option| {
             let (value, label) = option.split_once('=').unwrap_or((option, option));
-            Choice {
-                value: value.to_string(),
-                label: Some(label.to_string()),
-            }
+            Choice { value: value.to_string(), label: Some(label.to_string()) }
         })
         .collect()
 }

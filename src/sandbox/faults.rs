@@ -72,16 +72,7 @@ pub struct Rule {
 impl Rule {
     /// The fault befalls the next request.
     pub fn new(fault: Fault) -> Rule {
-        Rule {
-            fault,
-            resource: None,
-            method: None,
-            lists: None,
-            id: None,
-            cursor: None,
-            skip: 0,
-            times: 1,
-        }
+        Rule { fault, resource: None, method: None, lists: None, id: None, cursor: None, skip: 0, times: 1 }
     }
 
     /// Only requests of this resource, lists and single records.
@@ -163,9 +154,7 @@ impl Rule {
             && self.resource.is_none_or(|resource| asked.resource() == Some(resource))
             && self.method.is_none_or(|method| asked.method == method)
             && self.lists.is_none_or(|lists| lists == list)
-            && self
-                .cursor
-                .is_none_or(|cursor| cursor == asked.param("cursor").is_some())
+            && self.cursor.is_none_or(|cursor| cursor == asked.param("cursor").is_some())
     }
 }
 
@@ -227,20 +216,12 @@ mod tests {
     #[test]
     fn a_rule_befalls_just_the_requests_it_names() {
         let faults = Faults::default();
-        faults.add(
-            Rule::new(Fault::Reset)
-                .on(Resource::Contacts)
-                .with_cursor()
-                .after(1)
-                .times(2),
-        );
+        faults.add(Rule::new(Fault::Reset).on(Resource::Contacts).with_cursor().after(1).times(2));
         let first = Asked::new("GET", "/v1/contacts", "limit=2");
         let later = Asked::new("GET", "/v1/contacts", "limit=2&cursor=x");
         let other = Asked::new("GET", "/v1/companies", "cursor=x");
-        let taken: Vec<bool> = [&later, &first, &other, &later, &later, &later]
-            .iter()
-            .map(|asked| faults.take(asked).is_some())
-            .collect();
+        let taken: Vec<bool> =
+            [&later, &first, &other, &later, &later, &later].iter().map(|asked| faults.take(asked).is_some()).collect();
         assert_eq!(taken, [false, false, false, true, true, false]);
         assert_eq!(faults.pending(), 0);
     }

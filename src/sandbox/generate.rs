@@ -45,11 +45,7 @@ pub fn generate(seed: u64, contacts: usize, companies: usize, base_time: Instant
 }
 
 fn slots(fields: &'static [Field]) -> HashMap<&'static str, usize> {
-    fields
-        .iter()
-        .enumerate()
-        .map(|(slot, field)| (field.wire, slot))
-        .collect()
+    fields.iter().enumerate().map(|(slot, field)| (field.wire, slot)).collect()
 }
 
 struct Maker {
@@ -153,11 +149,7 @@ impl Maker {
         let updated = self.dates(&mut record, n);
         let (kind, industry) = self.one(words::COMPANY_KINDS);
         let name = format!("{} {kind} {n}", self.one(words::COMPANIES));
-        let host: String = name
-            .chars()
-            .filter(char::is_ascii_alphanumeric)
-            .collect::<String>()
-            .to_lowercase();
+        let host: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
         self.text(&mut record, "name", name.as_str());
         let legal = self.one(words::LEGAL);
         self.text(&mut record, "registeredName", format!("{name} {legal}"));
@@ -173,9 +165,9 @@ impl Maker {
             0 => None,
             1 => Some(Cell::Source(format!("{}.10", self.rng.u32(1000..9_000_000)).into())),
             2 => Some(Cell::Text(format!("{}M", self.rng.u32(1..900)).into())),
-            3 => Some(Cell::Source(
-                format!("{{\"amount\":{},\"currency\":\"EUR\"}}", self.rng.u32(..9_000_000)).into(),
-            )),
+            3 => {
+                Some(Cell::Source(format!("{{\"amount\":{},\"currency\":\"EUR\"}}", self.rng.u32(..9_000_000)).into()))
+            }
             _ => Some(Cell::Int(self.rng.i64(10_000..5_000_000_000))),
         };
         if let Some(revenue) = revenue {
@@ -288,11 +280,7 @@ impl Maker {
     fn contact_detail(&mut self, record: &mut Record, updated: Instant) {
         let (_, industry) = self.one(words::COMPANY_KINDS);
         self.put(record, "industry", Cell::Word(industry));
-        let (language, zone, source) = (
-            self.one(words::LANGUAGES),
-            self.one(words::ZONES),
-            self.one(words::SOURCES),
-        );
+        let (language, zone, source) = (self.one(words::LANGUAGES), self.one(words::ZONES), self.one(words::SOURCES));
         self.put(record, "language", Cell::Word(language));
         self.put(record, "timezone", Cell::Word(zone));
         self.put(record, "recordSource", Cell::Word(source));
@@ -321,11 +309,8 @@ impl Maker {
         self.put(record, "emailMarketingConsentUpdatedAt", Cell::Time(updated));
         self.put(record, "whatsappMarketingConsentStatus", Cell::Word(whatsapp));
         self.put(record, "consentUpdatedAt", Cell::Time(updated));
-        let channels: Vec<Box<str>> = words::CHANNELS
-            .iter()
-            .filter(|_| self.rng.bool())
-            .map(|channel| Box::from(*channel))
-            .collect();
+        let channels: Vec<Box<str>> =
+            words::CHANNELS.iter().filter(|_| self.rng.bool()).map(|channel| Box::from(*channel)).collect();
         self.put(record, "contactable", Cell::Bool(!channels.is_empty()));
         self.put(record, "contactableChannels", Cell::List(channels.into()));
         let reach = self.one(words::REACHABILITY);

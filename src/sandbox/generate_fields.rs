@@ -27,13 +27,7 @@ pub(crate) struct Shape {
 type Line = (&'static str, &'static str, DataType, &'static [&'static str], u32, bool);
 
 const TIERS: &[&str] = &["gold=Gold", "silver=Silver", "bronze=Bronze"];
-const TOPICS: &[&str] = &[
-    "pricing=Pricing",
-    "api=API",
-    "support=Support",
-    "größe=Größe",
-    "日本=日本",
-];
+const TOPICS: &[&str] = &["pricing=Pricing", "api=API", "support=Support", "größe=Größe", "日本=日本"];
 const REGIONS: &[&str] = &["emea=EMEA", "apac=APAC", "amer=Americas"];
 
 const CONTACT: &[Line] = &[
@@ -81,12 +75,7 @@ pub(crate) fn define(world: &mut World, base: Instant, rng: &mut Rng) -> Vec<Sha
                 place: world.definitions().len() as u32,
                 filled: *filled,
                 data_type: *data_type,
-                options: field
-                    .0
-                    .options
-                    .iter()
-                    .map(|option| option.value.as_str().into())
-                    .collect(),
+                options: field.0.options.iter().map(|option| option.value.as_str().into()).collect(),
             });
             world.define(field);
         }
@@ -119,12 +108,7 @@ impl Shape {
                 Cell::List(chosen.into())
             }
             _ => Cell::Text(
-                format!(
-                    "{} {}",
-                    words::COMPANIES[rng.usize(..words::COMPANIES.len())],
-                    rng.u32(..10_000)
-                )
-                .into(),
+                format!("{} {}", words::COMPANIES[rng.usize(..words::COMPANIES.len())], rng.u32(..10_000)).into(),
             ),
         }
     }
@@ -132,11 +116,7 @@ impl Shape {
 
 /// A few sentences; one text in two hundred is as long as texts can be.
 pub(crate) fn long_text(rng: &mut Rng) -> String {
-    let most = if rng.u32(..200) == 0 {
-        10_000
-    } else {
-        40 + rng.usize(..300)
-    };
+    let most = if rng.u32(..200) == 0 { 10_000 } else { 40 + rng.usize(..300) };
     let mut text = String::new();
     let mut characters = 0;
     loop {

@@ -59,17 +59,9 @@ impl Sandbox {
         let listener = TcpListener::bind(("127.0.0.1", port)).await?;
         let port = listener.local_addr()?.port();
         let stop = Switch::default();
-        let wire = Wire {
-            listener,
-            stop: stop.clone(),
-        };
+        let wire = Wire { listener, stop: stop.clone() };
         let serving = tokio::spawn(http::run(self.clone(), wire));
-        Ok(Running {
-            base_url: format!("http://127.0.0.1:{port}/v1"),
-            sandbox: self.clone(),
-            stop,
-            serving,
-        })
+        Ok(Running { base_url: format!("http://127.0.0.1:{port}/v1"), sandbox: self.clone(), stop, serving })
     }
 
     /// The world, at the clock's time. Requests wait while it is held, so do not hold it across an await: a `for` over
@@ -156,16 +148,8 @@ impl Sandbox {
         let fault = self.0.faults.take(&request.asked);
         let served = service::serve(&mut world, &mut locked(&self.0.memory), request, fault.as_ref());
         let status = served.result.as_ref().map_or_else(|refusal| refusal.status, |_| 200);
-        let whole = matches!(
-            served.transport,
-            Transport::Whole | Transport::Html | Transport::Padded(_)
-        );
-        tracing::debug!(
-            "{} {} {status} {}",
-            request.asked.method,
-            request.asked.line(),
-            served.ru
-        );
+        let whole = matches!(served.transport, Transport::Whole | Transport::Html | Transport::Padded(_));
+        tracing::debug!("{} {} {status} {}", request.asked.method, request.asked.line(), served.ru);
         let mut log = locked(&self.0.log);
         log.1 += 1;
         log.0.push(Entry {
@@ -187,9 +171,7 @@ impl Sandbox {
 
 impl fmt::Debug for Sandbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sandbox")
-            .field("clock", &self.0.clock)
-            .finish_non_exhaustive()
+        f.debug_struct("Sandbox").field("clock", &self.0.clock).finish_non_exhaustive()
     }
 }
 

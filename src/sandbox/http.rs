@@ -30,17 +30,10 @@ async fn answer(
     let (head, body) = http.into_parts();
     let text = |name: &str| head.headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_string);
     let request = Request {
-        asked: Asked::new(
-            head.method.as_str(),
-            head.uri.path(),
-            head.uri.query().unwrap_or_default(),
-        ),
+        asked: Asked::new(head.method.as_str(), head.uri.path(), head.uri.query().unwrap_or_default()),
         authorization: text("authorization"),
         // Etags may hold any character; the header's bytes are compared as they are.
-        if_match: head
-            .headers
-            .get("if-match")
-            .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()),
+        if_match: head.headers.get("if-match").map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()),
         idempotency_key: text("idempotency-key"),
         content_type: text("content-type"),
         body: match axum::body::to_bytes(body, MAX_BODY).await {
@@ -61,9 +54,7 @@ async fn answer(
     }
     let gzip = settings.gzip && accepts_gzip(&head.headers);
     let mut response = response(&served, number, gzip, &switch);
-    let date = settings
-        .date_header
-        .unwrap_or_else(|| sandbox.clock().now().to_http_date());
+    let date = settings.date_header.unwrap_or_else(|| sandbox.clock().now().to_http_date());
     put(&mut response, header::DATE, &date);
     response
 }
@@ -90,11 +81,7 @@ fn response(served: &Served, number: u64, gzip: bool, switch: &Switch) -> Respon
             put(&mut response, header::ETAG, etag);
         }
         if let Some(replayed) = success.replayed {
-            put(
-                &mut response,
-                header::HeaderName::from_static("idempotent-replayed"),
-                &replayed.to_string(),
-            );
+            put(&mut response, header::HeaderName::from_static("idempotent-replayed"), &replayed.to_string());
         }
     }
     if let Some(seconds) = served.retry_after_header {
@@ -166,8 +153,5 @@ fn padded(body: &str, bytes: u64) -> Body {
     });
     let parts = stream::iter([Ok(Bytes::from(front))]);
     let tail = stream::iter([Ok::<_, std::io::Error>(Bytes::from(back))]);
-    Body::from_stream(futures_util::StreamExt::chain(
-        parts,
-        futures_util::StreamExt::chain(spaces, tail),
-    ))
+    Body::from_stream(futures_util::StreamExt::chain(parts, futures_util::StreamExt::chain(spaces, tail)))
 }

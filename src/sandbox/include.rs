@@ -92,12 +92,7 @@ impl<'a> Expansion<'a> {
                 *contacts.entry(company).or_default() += 1;
             }
         }
-        Expansion {
-            world,
-            object,
-            includes,
-            contacts,
-        }
+        Expansion { world, object, includes, contacts }
     }
 
     /// The members that the includes add to a record. Their inner shape is not shown by the reference.

@@ -3,14 +3,8 @@
 use super::refusal::Refusal;
 
 /// Every scope that the reference names.
-pub const SCOPES: [&str; 6] = [
-    "contacts:read",
-    "contacts:write",
-    "companies:read",
-    "companies:write",
-    "custom-fields:read",
-    "team-members:read",
-];
+pub const SCOPES: [&str; 6] =
+    ["contacts:read", "contacts:write", "companies:read", "companies:write", "custom-fields:read", "team-members:read"];
 
 /// A key: its secret and its scopes, sorted.
 #[derive(Clone, Debug)]
@@ -48,11 +42,7 @@ impl Keys {
         let mut scopes: Vec<String> = scopes.iter().map(|s| s.to_string()).collect();
         scopes.sort();
         scopes.dedup();
-        let key = Key {
-            secret: secret.clone(),
-            scopes,
-            revoked: false,
-        };
+        let key = Key { secret: secret.clone(), scopes, revoked: false };
         // The same secret again is the same key with other scopes: its index in the log stays.
         match self.0.iter_mut().find(|k| k.secret == secret) {
             Some(known) => *known = key,

@@ -94,10 +94,7 @@ fn count(table: &Table, query: &ListQuery) -> usize {
     if query.predicates.is_empty() && query.search.is_none() {
         return table.len();
     }
-    for (order, slot) in [
-        (&table.updated, table.updated_slot),
-        (&table.created, table.created_slot),
-    ] {
+    for (order, slot) in [(&table.updated, table.updated_slot), (&table.created, table.created_slot)] {
         // A range of one timestamp, as audits count it: the order alone knows the answer.
         let target = Target::Standard(slot);
         let timed = |p: &Predicate| p.target == target && matches!(p.test, Test::Time(..));
@@ -107,9 +104,7 @@ fn count(table: &Table, query: &ListQuery) -> usize {
             return order.times(low, high).filter(tests).count();
         }
     }
-    candidates(table, query)
-        .filter(|record| matches(table, query, record))
-        .count()
+    candidates(table, query).filter(|record| matches(table, query, record)).count()
 }
 
 /// The order that serves the query as it is, unless ids are asked for: those are looked up.
@@ -130,10 +125,7 @@ fn candidates<'a: 'q, 'q>(table: &'a Table, query: &'q ListQuery) -> Box<dyn Ite
         ids.dedup();
         return Box::new(ids.into_iter().filter_map(|id| table.get(id)));
     }
-    for (order, slot) in [
-        (&table.updated, table.updated_slot),
-        (&table.created, table.created_slot),
-    ] {
+    for (order, slot) in [(&table.updated, table.updated_slot), (&table.created, table.created_slot)] {
         let (low, high) = bounds(query, slot);
         if low.is_some() || high.is_some() {
             return Box::new(order.walk(false, None, low, high).filter_map(|id| table.get(id)));
@@ -184,23 +176,14 @@ fn matches(table: &Table, query: &ListQuery, record: &Record) -> bool {
 /// The fields that `q` searches (reference, *Search fields for q*).
 fn found(table: &Table, query: &ListQuery, record: &Record, q: &str) -> bool {
     let fields: &[&str] = match query.resource {
-        Resource::Contacts => &[
-            "name",
-            "firstName",
-            "lastName",
-            "email",
-            "mobile",
-            "position",
-            "company",
-        ],
+        Resource::Contacts => &["name", "firstName", "lastName", "email", "mobile", "position", "company"],
         Resource::Companies => &["name", "registeredName", "websiteUrl"],
         Resource::TeamMembers => &["firstName", "lastName", "username", "email"],
         Resource::CustomFields => &[],
     };
     let holds = |wire: &&str| {
         let cell = table.slot(wire).and_then(|slot| record.cell(slot));
-        cell.and_then(Cell::text)
-            .is_some_and(|text| text.to_lowercase().contains(q))
+        cell.and_then(Cell::text).is_some_and(|text| text.to_lowercase().contains(q))
     };
     fields.iter().any(holds)
         || query.resource == Resource::Companies && host(table, record).is_some_and(|host| host.contains(q))

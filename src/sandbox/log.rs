@@ -88,15 +88,11 @@ impl Log {
 
     /// The updates that were carried out, whatever became of their answers; stored answers given again are none.
     pub fn carried_out(&self) -> impl Iterator<Item = &Entry> {
-        self.entries
-            .iter()
-            .filter(|entry| entry.asked.method == "PATCH" && entry.changed)
+        self.entries.iter().filter(|entry| entry.asked.method == "PATCH" && entry.changed)
     }
 
     fn of_records<'a>(&'a self, object: Object, method: &'a str) -> impl Iterator<Item = &'a Entry> {
         let of_object = move |route: &Route| matches!(route, Route::One(o, _) if *o == object);
-        self.entries
-            .iter()
-            .filter(move |entry| entry.asked.method == method && of_object(&entry.asked.route))
+        self.entries.iter().filter(move |entry| entry.asked.method == method && of_object(&entry.asked.route))
     }
 }

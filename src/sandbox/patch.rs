@@ -44,15 +44,9 @@ impl Replays {
         self.0.retain(|_, stored| now.since(stored.at) < RETENTION);
         let Some(stored) = self.0.get(key) else { return Ok(None) };
         if stored.asked != request.asked || stored.if_match != if_match || stored.body != request.body {
-            return Err(Refusal::new(
-                409,
-                "The Idempotency-Key was used with a different request",
-            ));
+            return Err(Refusal::new(409, "The Idempotency-Key was used with a different request"));
         }
-        Ok(Some(Success {
-            replayed: Some(true),
-            ..stored.answer.clone()
-        }))
+        Ok(Some(Success { replayed: Some(true), ..stored.answer.clone() }))
     }
 }
 
@@ -71,10 +65,7 @@ pub(crate) fn patch(
     }
     wrong.or(())?;
     // A stored answer outlives its record.
-    let stored = request
-        .idempotency_key
-        .as_ref()
-        .is_some_and(|key| replays.0.contains_key(key));
+    let stored = request.idempotency_key.as_ref().is_some_and(|key| replays.0.contains_key(key));
     let etag = world.etag(object, id);
     if etag.is_none() && !stored {
         return Err(Refusal::new(404, format!("There is no such {object}")));
@@ -131,11 +122,7 @@ pub(crate) fn patch(
         || "null".to_string(),
         |record| render::record(world, resource, record, Projection::Confirmation, &submitted, &[]),
     );
-    let answer = Success {
-        body: format!("{{\"data\":{shown}}}"),
-        etag: world.etag(object, id),
-        replayed: Some(false),
-    };
+    let answer = Success { body: format!("{{\"data\":{shown}}}"), etag: world.etag(object, id), replayed: Some(false) };
     let stored = Stored {
         at: world.now(),
         asked: request.asked.clone(),
@@ -148,11 +135,10 @@ pub(crate) fn patch(
 }
 
 fn body(request: &Request) -> Result<Map<String, Value>, Refusal> {
-    let json = request.content_type.as_deref().is_some_and(|t| {
-        t.split(';')
-            .next()
-            .is_some_and(|t| t.trim().eq_ignore_ascii_case("application/json"))
-    });
+    let json = request
+        .content_type
+        .as_deref()
+        .is_some_and(|t| t.split(';').next().is_some_and(|t| t.trim().eq_ignore_ascii_case("application/json")));
     if !json {
         return Err(Refusal::of_field(400, "Content-Type", "must be application/json"));
     }
@@ -186,11 +172,7 @@ fn standard(object: Object, body: &Map<String, Value>) -> Result<Vec<(String, Op
     let texts: Vec<&Cell> = changes.iter().filter_map(|(_, cell)| cell.as_ref()).collect();
     let blank = |cell: &&Cell| cell.text().is_none_or(|text| text.trim().is_empty());
     if object == Object::Company && !texts.is_empty() && texts.iter().all(blank) {
-        return Err(Refusal::of_field(
-            422,
-            &changes[0].0,
-            "must contain a character that is not white space",
-        ));
+        return Err(Refusal::of_field(422, &changes[0].0, "must contain a character that is not white space"));
     }
     Ok(changes)
 }

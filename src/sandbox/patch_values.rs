@@ -81,11 +81,7 @@ fn cell(definition: &CustomDefinition, value: &Value) -> Result<Option<Cell>, St
 
 /// The reference does not promise to keep trailing zeros, so they are not kept: nobody shall rely on them.
 fn without_trailing_zeros(text: &str) -> &str {
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.')
-    } else {
-        text
-    }
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
 }
 
 fn within(text: &str, most: usize) -> Result<&str, String> {

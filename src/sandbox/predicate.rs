@@ -113,11 +113,7 @@ fn flag(value: &str) -> Result<bool, String> {
 }
 
 fn phrase(value: &str) -> Result<&str, String> {
-    if (1..=320).contains(&value.chars().count()) {
-        Ok(value)
-    } else {
-        Err("must be 1 to 320 characters".to_string())
-    }
+    if (1..=320).contains(&value.chars().count()) { Ok(value) } else { Err("must be 1 to 320 characters".to_string()) }
 }
 
 fn list(value: &str) -> Result<Vec<String>, String> {
@@ -157,13 +153,10 @@ impl Predicate {
             },
             Test::Holds(part) => cell.text().is_some_and(|text| text.to_lowercase().contains(part)),
             Test::Time(..) => cell.time().is_some_and(|time| self.test.holds_at(time)),
-            Test::Number(op, number) => cell
-                .number()
-                .and_then(|n| decimal::compare(&n, number))
-                .is_some_and(|order| agrees(*op, order)),
-            Test::Date(op, date) => cell
-                .text()
-                .is_some_and(|text| agrees(*op, text.as_ref().cmp(date.as_str()))),
+            Test::Number(op, number) => {
+                cell.number().and_then(|n| decimal::compare(&n, number)).is_some_and(|order| agrees(*op, order))
+            }
+            Test::Date(op, date) => cell.text().is_some_and(|text| agrees(*op, text.as_ref().cmp(date.as_str()))),
         }
     }
 }

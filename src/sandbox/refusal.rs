@@ -13,12 +13,7 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     pub(crate) fn new(status: u16, message: impl Into<String>) -> Refusal {
-        Refusal {
-            status,
-            message: message.into(),
-            details: None,
-            retry_after: None,
-        }
+        Refusal { status, message: message.into(), details: None, retry_after: None }
     }
 
     /// With `details` as a string, the other form that the reference allows.
@@ -68,14 +63,8 @@ impl Complaints {
         if self.0.is_empty() {
             return Ok(value);
         }
-        let details: Vec<Value> = self
-            .0
-            .iter()
-            .map(|(field, message)| json!({"field": field, "message": message}))
-            .collect();
-        Err(Refusal {
-            details: Some(Value::from(details)),
-            ..Refusal::new(400, "The request is invalid")
-        })
+        let details: Vec<Value> =
+            self.0.iter().map(|(field, message)| json!({"field": field, "message": message})).collect();
+        Err(Refusal { details: Some(Value::from(details)), ..Refusal::new(400, "The request is invalid") })
     }
 }

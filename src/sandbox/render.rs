@@ -42,9 +42,7 @@ pub(crate) fn record(
             _ => true,
         };
         if let Some((object, _)) = field.wire.split_once('.') {
-            let end = fields[slot..]
-                .iter()
-                .position(|f| f.wire.split_once('.').is_none_or(|(o, _)| o != object));
+            let end = fields[slot..].iter().position(|f| f.wire.split_once('.').is_none_or(|(o, _)| o != object));
             let end = end.map_or(fields.len(), |n| slot + n);
             if shown {
                 nested(&mut out, record, object, &fields[slot..end], slot);
@@ -150,10 +148,7 @@ struct Members {
 
 impl Members {
     fn new() -> Members {
-        Members {
-            text: String::from("{"),
-            names: Vec::new(),
-        }
+        Members { text: String::from("{"), names: Vec::new() }
     }
 
     fn add(&mut self, name: &str, source: &str) {

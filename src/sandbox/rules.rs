@@ -160,11 +160,7 @@ fn predicate(world: &World, resource: Resource, name: &str, value: &str) -> Resu
     if let Some(key) = field.strip_prefix("customFields.") {
         return custom_predicate(world, resource, key, op, value);
     }
-    let Some(slot) = resource
-        .fields()
-        .iter()
-        .position(|f| !f.filter.is_empty() && f.filter_name() == field)
-    else {
+    let Some(slot) = resource.fields().iter().position(|f| !f.filter.is_empty() && f.filter_name() == field) else {
         return Err(format!("cannot filter by `{field}`"));
     };
     let field: &Field = &resource.fields()[slot];
@@ -172,21 +168,14 @@ fn predicate(world: &World, resource: Resource, name: &str, value: &str) -> Resu
         return Err(format!("cannot use the operator {}", op.wire()));
     }
     let host = field.wire == "domain" && field.kind == Kind::Text;
-    let reading = if host {
-        Reading::Host
-    } else {
-        Reading::of_kind(field.kind)
-    };
+    let reading = if host { Reading::Host } else { Reading::of_kind(field.kind) };
     let test = reading.test(op, value)?;
     if let (Resource::TeamMembers, Test::OneOf(values)) = (resource, &test)
         && let Some(odd) = values.iter().find(|v| !MEMBER_STATUS.contains(&v.as_str()))
     {
         return Err(format!("has no value `{odd}`"));
     }
-    Ok(Predicate {
-        target: if host { Target::Domain } else { Target::Standard(slot) },
-        test,
-    })
+    Ok(Predicate { target: if host { Target::Domain } else { Target::Standard(slot) }, test })
 }
 
 const MEMBER_STATUS: [&str; 4] = ["ACTIVE", "INACTIVE", "SUSPENDED", "PENDING"];
@@ -199,8 +188,5 @@ fn custom_predicate(world: &World, resource: Resource, key: &str, op: Op, value:
     if !definition.filters_by(op) {
         return Err(format!("cannot use the operator {} on `{key}`", op.wire()));
     }
-    Ok(Predicate {
-        target: Target::Custom(place),
-        test: Reading::of_type(definition.kind()).test(op, value)?,
-    })
+    Ok(Predicate { target: Target::Custom(place), test: Reading::of_type(definition.kind()).test(op, value)? })
 }

@@ -94,10 +94,7 @@ pub(crate) fn serve(world: &mut World, memory: &mut Memory, request: &Request, f
     match fault {
         Some(Fault::TooMany { body, header }) => {
             served.retry_after_header = *header;
-            served.result = Err(Refusal {
-                retry_after: *body,
-                ..Refusal::new(429, "Rate limit exceeded")
-            });
+            served.result = Err(Refusal { retry_after: *body, ..Refusal::new(429, "Rate limit exceeded") });
         }
         Some(Fault::Status(status)) => served.result = Err(Refusal::new(*status, "The sandbox was told to fail")),
         Some(Fault::Reset) => served.transport = Transport::Lost,
@@ -178,14 +175,9 @@ fn serve_list(
         None => (Place::Start, 0),
     };
     let offsets = memory.settings.cursors == CursorKind::Offset;
-    query.limit = memory
-        .settings
-        .page_cap
-        .map_or(query.limit, |cap| query.limit.min(cap.max(1)));
+    query.limit = memory.settings.page_cap.map_or(query.limit, |cap| query.limit.min(cap.max(1)));
     let Page { rows, next, total } = list::page(world, &query, &place, offsets);
-    let expansion = resource
-        .object()
-        .map(|object| include::Expansion::new(world, object, &query.include));
+    let expansion = resource.object().map(|object| include::Expansion::new(world, object, &query.include));
     let mut rows: Vec<String> = rows
         .into_iter()
         .map(|record| {
@@ -225,11 +217,7 @@ fn serve_list(
         body.clone_from(last);
     }
     memory.last_pages.insert(resource, body.clone());
-    Ok(Success {
-        body,
-        etag: None,
-        replayed: None,
-    })
+    Ok(Success { body, etag: None, replayed: None })
 }
 
 fn detail(world: &World, key: &Key, object: Object, id: &str, asked: &Asked) -> Result<Success, Refusal> {
@@ -252,9 +240,5 @@ fn detail(world: &World, key: &Key, object: Object, id: &str, asked: &Asked) -> 
     let record = record.ok_or_else(|| Refusal::new(404, format!("There is no such {object}")))?;
     let related = include::Expansion::new(world, object, &includes).of(record);
     let body = render::record(world, resource, record, Projection::Detail, &[], &related);
-    Ok(Success {
-        body: format!("{{\"data\":{body}}}"),
-        etag: world.etag(object, id),
-        replayed: None,
-    })
+    Ok(Success { body: format!("{{\"data\":{body}}}"), etag: world.etag(object, id), replayed: None })
 }

@@ -31,12 +31,7 @@ pub(crate) struct Record {
 
 impl Record {
     pub(crate) fn new(id: Id) -> Record {
-        Record {
-            id,
-            cells: Vec::new(),
-            custom: Vec::new(),
-            raw: BTreeMap::new(),
-        }
+        Record { id, cells: Vec::new(), custom: Vec::new(), raw: BTreeMap::new() }
     }
 
     pub(crate) fn cell(&self, slot: usize) -> Option<&Cell> {
@@ -131,10 +126,7 @@ impl Order {
             Some((None, id)) => Bound::Excluded(id),
             _ => Bound::Unbounded,
         };
-        let nulls = self
-            .nulls
-            .range::<str, _>((nulls_from, Bound::Unbounded))
-            .take_while(move |_| !bounded);
+        let nulls = self.nulls.range::<str, _>((nulls_from, Bound::Unbounded)).take_while(move |_| !bounded);
         let start: Id = Arc::from("");
         match after {
             Some((None, _)) => Box::new(nulls),

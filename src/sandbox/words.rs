@@ -121,13 +121,7 @@ pub(crate) const SENTENCES: &[&str] = &[
 ];
 
 pub(crate) const LANGUAGES: &[&str] = &["en", "de", "fr", "es", "ja", "pt-BR", "pl", "ar", "hi"];
-pub(crate) const ZONES: &[&str] = &[
-    "Europe/London",
-    "Europe/Berlin",
-    "America/Sao_Paulo",
-    "Asia/Tokyo",
-    "UTC",
-];
+pub(crate) const ZONES: &[&str] = &["Europe/London", "Europe/Berlin", "America/Sao_Paulo", "Asia/Tokyo", "UTC"];
 pub(crate) const INTENTS: &[&str] = &["purchase", "support", "partnership", "renewal"];
 pub(crate) const LEVELS: &[&str] = &["HIGH", "MED", "LOW"];
 pub(crate) const ENRICHMENT: &[&str] = &["completed", "completed", "completed", "pending", "failed"];

@@ -219,10 +219,7 @@ impl World {
 
     /// The identifiers of a resource's items, sorted.
     pub fn ids(&self, resource: Resource) -> Vec<String> {
-        self.table(resource)
-            .iter()
-            .map(|record| record.id.to_string())
-            .collect()
+        self.table(resource).iter().map(|record| record.id.to_string()).collect()
     }
 
     /// How many items a resource has.
@@ -245,17 +242,12 @@ impl World {
     }
 
     pub(crate) fn table_mut(&mut self, resource: Resource) -> &mut Table {
-        self.tables
-            .entry(resource)
-            .or_insert_with(|| Table::new(resource.fields()))
+        self.tables.entry(resource).or_insert_with(|| Table::new(resource.fields()))
     }
 
     /// An active definition and its place.
     pub(crate) fn active(&self, object: Object, key: &str) -> Option<(u32, &CustomDefinition)> {
-        let place = self
-            .definitions
-            .iter()
-            .position(|d| d.active && d.object == object && d.key == key)?;
+        let place = self.definitions.iter().position(|d| d.active && d.object == object && d.key == key)?;
         Some((place as u32, &self.definitions[place]))
     }
 
@@ -300,19 +292,14 @@ impl World {
     }
 
     fn apply_custom(&self, resource: Resource, record: &mut Record, key: &str, value: &Value) {
-        let place = self
-            .definitions
-            .iter()
-            .position(|d| Some(d.object) == resource.object() && d.key == key);
+        let place = self.definitions.iter().position(|d| Some(d.object) == resource.object() && d.key == key);
         match place {
             Some(place) => {
                 let time = self.definitions[place].kind() == DataType::DateTime;
                 record.set_custom(place as u32, Cell::from_json(value, time));
             }
             None => {
-                record
-                    .raw
-                    .insert(format!("customFields.{key}"), Some(value.to_string()));
+                record.raw.insert(format!("customFields.{key}"), Some(value.to_string()));
             }
         }
     }

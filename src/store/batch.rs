@@ -118,11 +118,7 @@ impl<'a> Batch<'a> {
     /// # Errors
     /// [`StoreError::StaleLayout`]: decode the page again.
     pub fn expect_layout(&self, version: u64) -> Result<(), StoreError> {
-        if self.shapes.layout.version == version {
-            Ok(())
-        } else {
-            Err(StoreError::StaleLayout)
-        }
+        if self.shapes.layout.version == version { Ok(()) } else { Err(StoreError::StaleLayout) }
     }
 
     /// Reads an entry of the program's own state.
@@ -138,10 +134,7 @@ impl<'a> Batch<'a> {
     /// # Errors
     /// If SQLite refuses.
     pub fn set_state<T: Serialize>(&self, name: &str, value: &T) -> Result<(), StoreError> {
-        let text = serde_json::to_string(value).map_err(|source| StoreError::State {
-            name: name.into(),
-            source,
-        })?;
+        let text = serde_json::to_string(value).map_err(|source| StoreError::State { name: name.into(), source })?;
         self.tx
             .prepare_cached(
                 "INSERT INTO state (name, value) VALUES (?1, ?2)
@@ -162,10 +155,8 @@ impl<'a> Batch<'a> {
             .tx
             .prepare_cached("SELECT name, value FROM state WHERE substr(name, 1, length(?1)) = ?1 ORDER BY name")
             .doing(doing)?;
-        let entries: Vec<(String, String)> = stmt
-            .query_map([prefix], |row| Ok((row.get(0)?, row.get(1)?)))
-            .and_then(Iterator::collect)
-            .doing(doing)?;
+        let entries: Vec<(String, String)> =
+            stmt.query_map([prefix], |row| Ok((row.get(0)?, row.get(1)?))).and_then(Iterator::collect).doing(doing)?;
         entries
             .into_iter()
             .map(|(name, text)| match serde_json::from_str(&text) {
@@ -214,11 +205,6 @@ pub(super) fn read_state<T: DeserializeOwned>(
         .prepare_cached("SELECT value FROM state WHERE name = ?1")
         .and_then(|mut stmt| stmt.query_row([name], |row| row.get(0)).optional())
         .doing("read the program's state")?;
-    text.map(|text| {
-        serde_json::from_str(&text).map_err(|source| StoreError::State {
-            name: name.into(),
-            source,
-        })
-    })
-    .transpose()
+    text.map(|text| serde_json::from_str(&text).map_err(|source| StoreError::State { name: name.into(), source }))
+        .transpose()
 }

@@ -22,9 +22,7 @@ pub fn write_beside<T, E: From<StoreError>>(
     work: impl FnOnce(&mut Batch<'_>) -> Result<T, E>,
 ) -> Result<T, E> {
     let mut conn = open::editor(path)?;
-    let tx = conn
-        .transaction_with_behavior(TransactionBehavior::Immediate)
-        .doing("begin a transaction")?;
+    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).doing("begin a transaction")?;
     let shapes = Shapes::new(Arc::new(columns::layout(&tx)?));
     let mut batch = Batch::new(tx, shapes);
     let out = work(&mut batch)?;

@@ -45,8 +45,7 @@ impl Row {
             return false;
         };
         let num = column.num();
-        rows.iter()
-            .any(|other| other.column.as_ref().is_some_and(|name| name.as_str() == num))
+        rows.iter().any(|other| other.column.as_ref().is_some_and(|name| name.as_str() == num))
     }
 }
 
@@ -59,10 +58,7 @@ struct Names {
 
 impl Names {
     fn of(rows: &[Row]) -> Names {
-        let mut names = Names {
-            taken: BTreeSet::new(),
-            promised: Vec::new(),
-        };
+        let mut names = Names { taken: BTreeSet::new(), promised: Vec::new() };
         for row in rows {
             match &row.column {
                 Some(column) if row.is_squeezed(rows) => names.take(column, DataType::Unknown),
@@ -93,11 +89,7 @@ impl Names {
         if *data_type == DataType::Unknown || self.taken.len() + 2 > MOST_COLUMNS {
             return None;
         }
-        let others = self
-            .promised
-            .iter()
-            .filter(|(other, _)| other != id)
-            .map(|(_, name)| name.clone());
+        let others = self.promised.iter().filter(|(other, _)| other != id).map(|(_, name)| name.clone());
         let unfree: BTreeSet<String> = self.taken.iter().cloned().chain(others).collect();
         let column = ColumnName::for_key(key.as_str(), data_type.has_num(), &unfree);
         self.take(&column, *data_type);
@@ -134,21 +126,12 @@ pub(super) fn layout(conn: &Connection) -> Result<Layout, StoreError> {
             .filter(Row::is_shown)
             .filter_map(|row| {
                 let Definition { id, key, data_type, .. } = row.definition;
-                Some(CustomField {
-                    definition: id,
-                    key,
-                    data_type,
-                    column: row.column?,
-                })
+                Some(CustomField { definition: id, key, data_type, column: row.column? })
             })
             .collect();
         Ok(Arc::new(CustomFields::new(fields, unplaced)))
     };
-    Ok(Layout {
-        version,
-        contact: of(Object::Contact)?,
-        company: of(Object::Company)?,
-    })
+    Ok(Layout { version, contact: of(Object::Contact)?, company: of(Object::Company)? })
 }
 
 /// The definitions of an object in order of their creation, which is the order of their columns.
@@ -164,9 +147,7 @@ fn rows(conn: &Connection, object: Object) -> Result<Vec<Row>, StoreError> {
         .doing(doing)?;
     let rows = stmt.query_map([object.word()], |row| {
         let operators: Option<String> = row.get(6)?;
-        let operators: Vec<String> = operators
-            .and_then(|text| serde_json::from_str(&text).ok())
-            .unwrap_or_default();
+        let operators: Vec<String> = operators.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
         let data_type: Option<String> = row.get(3)?;
         let column: Option<String> = row.get(7)?;
         Ok(Row {
@@ -193,9 +174,7 @@ fn physical(conn: &Connection, table: &str) -> Result<BTreeSet<String>, StoreErr
     let mut stmt = conn
         .prepare("SELECT name FROM pragma_table_info(?1) WHERE substr(name, 1, 3) = 'cf_' OR substr(name, 1, 12) = 'archived_cf_'")
         .doing(doing)?;
-    stmt.query_map([table], |row| row.get(0))
-        .and_then(Iterator::collect)
-        .doing(doing)
+    stmt.query_map([table], |row| row.get(0)).and_then(Iterator::collect).doing(doing)
 }
 
 impl Batch<'_> {
@@ -210,10 +189,8 @@ impl Batch<'_> {
         records: &[Record],
         asked_at: Instant,
     ) -> Result<Redefined, StoreError> {
-        let before: Vec<(RecordId, DataType)> = rows(&self.tx, object)?
-            .into_iter()
-            .map(|r| (r.definition.id, r.definition.data_type))
-            .collect();
+        let before: Vec<(RecordId, DataType)> =
+            rows(&self.tx, object)?.into_iter().map(|r| (r.definition.id, r.definition.data_type)).collect();
         let mut out = Redefined::default();
         for record in records {
             out.changed |= self.apply_definition(record, asked_at)?;
@@ -240,19 +217,11 @@ impl Batch<'_> {
             .tx
             .prepare_cached("SELECT value, label FROM custom_field_options WHERE definition_id = ?1 ORDER BY position")
             .doing(doing)?;
-        let known: Vec<(String, Option<String>)> = stmt
-            .query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))
-            .and_then(Iterator::collect)
-            .doing(doing)?;
-        if !known
-            .iter()
-            .map(|(v, l)| (v, l))
-            .eq(options.iter().map(|o| (&o.value, &o.label)))
-        {
+        let known: Vec<(String, Option<String>)> =
+            stmt.query_map([id], |row| Ok((row.get(0)?, row.get(1)?))).and_then(Iterator::collect).doing(doing)?;
+        if !known.iter().map(|(v, l)| (v, l)).eq(options.iter().map(|o| (&o.value, &o.label))) {
             changed = true;
-            self.tx
-                .execute("DELETE FROM custom_field_options WHERE definition_id = ?1", [id])
-                .doing(doing)?;
+            self.tx.execute("DELETE FROM custom_field_options WHERE definition_id = ?1", [id]).doing(doing)?;
             for (position, option) in options.iter().enumerate() {
                 self.tx
                     .prepare_cached("INSERT INTO custom_field_options VALUES (?1, ?2, ?3, ?4)")
@@ -295,10 +264,7 @@ impl Batch<'_> {
         let squeezed: Vec<bool> = rows.iter().map(|row| row.is_squeezed(&rows)).collect();
         for (row, squeezed) in rows.into_iter().zip(squeezed) {
             let definition = &row.definition;
-            let known = before
-                .iter()
-                .find(|(id, _)| *id == definition.id)
-                .map(|(_, data_type)| *data_type);
+            let known = before.iter().find(|(id, _)| *id == definition.id).map(|(_, data_type)| *data_type);
             if let (Some(known), Some(column)) = (known, &row.column)
                 && known != definition.data_type
             {
@@ -355,10 +321,7 @@ impl Batch<'_> {
             }
             return Ok(true);
         }
-        self.alter(&format!(
-            "ALTER TABLE {table} ADD COLUMN {column} {}",
-            data_type.sql_type()
-        ))?;
+        self.alter(&format!("ALTER TABLE {table} ADD COLUMN {column} {}", data_type.sql_type()))?;
         if data_type.has_num() {
             self.alter(&format!("ALTER TABLE {table} ADD COLUMN {} REAL", column.num()))?;
         }
@@ -434,10 +397,6 @@ impl Batch<'_> {
     /// # Errors
     /// If SQLite refuses.
     pub fn definitions(&self, object: Object) -> Result<Vec<Definition>, StoreError> {
-        Ok(rows(&self.tx, object)?
-            .into_iter()
-            .map(|row| row.definition)
-            .filter(|d| d.active)
-            .collect())
+        Ok(rows(&self.tx, object)?.into_iter().map(|row| row.definition).filter(|d| d.active).collect())
     }
 }

@@ -90,8 +90,7 @@ impl Batch<'_> {
         self.tx
             .prepare_cached(&format!("SELECT etag, extra, {stamp} FROM {table} WHERE {key} = ?1"))
             .and_then(|mut stmt| {
-                stmt.query_row([record.id.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-                    .optional()
+                stmt.query_row([record.id.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional()
             })
             .doing("read a record")
     }
@@ -172,9 +171,7 @@ impl Batch<'_> {
     pub fn shows_all<'c>(&self, object: Object, record: &Record, columns: impl Iterator<Item = &'c str>) -> bool {
         let shapes = [self.shapes.list(object), self.shapes.detail(object)];
         columns.into_iter().all(|column| {
-            let source = shapes
-                .iter()
-                .find_map(|shape| shape.place(column).map(|place| shape.columns[place].source));
+            let source = shapes.iter().find_map(|shape| shape.place(column).map(|place| shape.columns[place].source));
             match source {
                 Some(Source::Slot(slot)) => record.custom.get(slot).is_some_and(|told| *told != Told::Nothing),
                 Some(Source::Field(index)) => {

@@ -30,11 +30,7 @@ impl Batch<'_> {
     /// If SQLite refuses.
     pub fn phase(&self, object: Object) -> Result<Phase, StoreError> {
         let copied: Option<bool> = self.state(&entry(object))?;
-        Ok(if copied == Some(true) {
-            Phase::Kept
-        } else {
-            Phase::FirstCopy
-        })
+        Ok(if copied == Some(true) { Phase::Kept } else { Phase::FirstCopy })
     }
 
     /// Ends an object's first copy: builds what is derived from its rows, and keeps it with every page from now on.
@@ -86,26 +82,13 @@ impl Batch<'_> {
     }
 
     fn cache(&self, kib: i32) -> Result<(), StoreError> {
-        self.tx
-            .pragma_update(None, "cache_size", -kib)
-            .doing("set the size of the cache")
+        self.tx.pragma_update(None, "cache_size", -kib).doing("set the size of the cache")
     }
 
     fn rebuild_multi_values(&self, object: Object) -> Result<(), StoreError> {
         let doing = "build the rows of multi-selects";
-        self.tx
-            .execute(
-                "DELETE FROM custom_multi_values WHERE object_type = ?1",
-                [object.word()],
-            )
-            .doing(doing)?;
-        for field in self
-            .layout()
-            .of(object)
-            .fields()
-            .iter()
-            .filter(|f| f.data_type == DataType::MultiSelect)
-        {
+        self.tx.execute("DELETE FROM custom_multi_values WHERE object_type = ?1", [object.word()]).doing(doing)?;
+        for field in self.layout().of(object).fields().iter().filter(|f| f.data_type == DataType::MultiSelect) {
             // The plus keeps SQLite from reading the rows by their ids, from all over the table: sorting is cheaper.
             let sql = format!(
                 "INSERT INTO custom_multi_values (object_type, record_id, field_key, position, value)
@@ -114,9 +97,7 @@ impl Batch<'_> {
                 table = object.table(),
                 column = field.column,
             );
-            self.tx
-                .execute(&sql, [object.word(), field.key.as_str()])
-                .doing(doing)?;
+            self.tx.execute(&sql, [object.word(), field.key.as_str()]).doing(doing)?;
         }
         Ok(())
     }

@@ -39,10 +39,7 @@ const EXTRA: &str = "what the columns cannot hold, verbatim JSON by wire name";
 
 /// The lines of a table that has a shape.
 fn shaped(shape: &Shape, resource: Resource, custom: &CustomFields, labels: &[(String, String)]) -> Vec<Entry> {
-    let mut entries = vec![Entry {
-        source: "list",
-        ..Entry::own(shape.key, "id", "record identifier")
-    }];
+    let mut entries = vec![Entry { source: "list", ..Entry::own(shape.key, "id", "record identifier") }];
     entries[0].wire = Some("id".into());
     for column in &shape.columns {
         entries.push(match column.source {
@@ -55,11 +52,7 @@ fn shaped(shape: &Shape, resource: Resource, custom: &CustomFields, labels: &[(S
                     wire: Some(field.wire.into()),
                     label: None,
                     data_type: if num { "number".into() } else { field.kind.word().into() },
-                    source: if field.shown == Shown::Detail || own_etag {
-                        "detail"
-                    } else {
-                        "list"
-                    },
+                    source: if field.shown == Shown::Detail || own_etag { "detail" } else { "list" },
                     about: Some(match (num, own_etag) {
                         (true, _) => format!("the nearest double of {}, for sorting and sums", field.column),
                         (_, true) => "the record's etag when this detail was read".into(),
@@ -70,19 +63,12 @@ fn shaped(shape: &Shape, resource: Resource, custom: &CustomFields, labels: &[(S
             Source::Slot(slot) | Source::SlotNum(slot) => {
                 let field = &custom.fields()[slot];
                 let num = matches!(column.source, Source::SlotNum(_));
-                let label = labels
-                    .iter()
-                    .find(|(id, _)| *id == field.definition.as_str())
-                    .map(|(_, l)| l.clone());
+                let label = labels.iter().find(|(id, _)| *id == field.definition.as_str()).map(|(_, l)| l.clone());
                 Entry {
                     column: column.name.clone(),
                     wire: Some(format!("customFields.{}", field.key)),
                     label,
-                    data_type: if num {
-                        "number".into()
-                    } else {
-                        field.data_type.wire().into()
-                    },
+                    data_type: if num { "number".into() } else { field.data_type.wire().into() },
                     source: "custom",
                     about: num.then(|| format!("the nearest double of {}, for sorting and sums", field.column)),
                 }
@@ -99,19 +85,13 @@ fn shaped(shape: &Shape, resource: Resource, custom: &CustomFields, labels: &[(S
 fn plain(conn: &Connection, table: &str) -> Result<Vec<Entry>, StoreError> {
     let doing = "read the schema";
     let sql: String = conn
-        .query_row(
-            "SELECT sql FROM sqlite_schema WHERE type IN ('table', 'view') AND name = ?1",
-            [table],
-            |row| row.get(0),
-        )
+        .query_row("SELECT sql FROM sqlite_schema WHERE type IN ('table', 'view') AND name = ?1", [table], |row| {
+            row.get(0)
+        })
         .doing(doing)?;
-    let mut stmt = conn
-        .prepare("SELECT name, type FROM pragma_table_info(?1)")
-        .doing(doing)?;
-    let columns: Vec<(String, String)> = stmt
-        .query_map([table], |row| Ok((row.get(0)?, row.get(1)?)))
-        .and_then(Iterator::collect)
-        .doing(doing)?;
+    let mut stmt = conn.prepare("SELECT name, type FROM pragma_table_info(?1)").doing(doing)?;
+    let columns: Vec<(String, String)> =
+        stmt.query_map([table], |row| Ok((row.get(0)?, row.get(1)?))).and_then(Iterator::collect).doing(doing)?;
     let about = |column: &str| {
         sql.lines()
             .map(str::trim)
@@ -124,16 +104,7 @@ fn plain(conn: &Connection, table: &str) -> Result<Vec<Entry>, StoreError> {
         .map(|(name, kind)| Entry {
             about: about(&name),
             // The columns of a search table have no type: they are texts.
-            ..Entry::own(
-                &name,
-                if kind.is_empty() {
-                    "text".into()
-                } else {
-                    kind.to_lowercase()
-                }
-                .as_str(),
-                "",
-            )
+            ..Entry::own(&name, if kind.is_empty() { "text".into() } else { kind.to_lowercase() }.as_str(), "")
         })
         .collect())
 }
@@ -177,10 +148,7 @@ impl Batch<'_> {
                         views::From::Name(_, about) => return Some(Entry::own(&shown.name, "text", about)),
                     };
                     let entry = from.iter().find(|entry| entry.column == *column)?;
-                    Some(Entry {
-                        column: shown.name,
-                        ..entry.clone()
-                    })
+                    Some(Entry { column: shown.name, ..entry.clone() })
                 })
                 .collect();
             let current = "1 while the detail's columns are as new as the record's, else 0";
@@ -190,10 +158,7 @@ impl Batch<'_> {
             self.enter(object.full_view(), &full)?;
         }
         let none = CustomFields::default();
-        self.enter(
-            "team_members",
-            &shaped(&self.shapes.team(), Resource::TeamMembers, &none, &[]),
-        )?;
+        self.enter("team_members", &shaped(&self.shapes.team(), Resource::TeamMembers, &none, &[]))?;
         let mut definitions = shaped(&self.shapes.definitions(), Resource::CustomFields, &none, &[]);
         let about = "the column that holds the values; NULL where they are kept in extra";
         definitions.insert(definitions.len() - 2, Entry::own("column_name", "text", about));
@@ -206,13 +171,9 @@ impl Batch<'_> {
 
     fn labels(&self) -> Result<Vec<(String, String)>, StoreError> {
         let doing = "read the custom field definitions";
-        let mut stmt = self
-            .tx
-            .prepare("SELECT id, label FROM custom_field_definitions WHERE label IS NOT NULL")
-            .doing(doing)?;
-        stmt.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
-            .and_then(Iterator::collect)
-            .doing(doing)
+        let mut stmt =
+            self.tx.prepare("SELECT id, label FROM custom_field_definitions WHERE label IS NOT NULL").doing(doing)?;
+        stmt.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).and_then(Iterator::collect).doing(doing)
     }
 
     fn enter(&self, table: &str, entries: &[Entry]) -> Result<(), StoreError> {

@@ -62,17 +62,9 @@ impl Batch<'_> {
             let old: ValueRef<'_> = row.get_ref(index).doing(doing)?;
             if old != new {
                 let (here, there) = (json(&owned(old)), json(&owned(new)));
-                fields.push(FieldDifference {
-                    column: column.name.clone(),
-                    here,
-                    there,
-                });
+                fields.push(FieldDifference { column: column.name.clone(), here, there });
             }
         }
-        Ok(if fields.is_empty() {
-            Compared::Same
-        } else {
-            Compared::Differs(fields)
-        })
+        Ok(if fields.is_empty() { Compared::Same } else { Compared::Differs(fields) })
     }
 }

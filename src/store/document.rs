@@ -17,10 +17,7 @@ const CONTACT: &[Texts] = &[
     ("company", &["r.company"]),
     ("position", &["r.position"]),
     ("notes", &["d.notes"]),
-    (
-        "summaries",
-        &["d.session_summary_discussed", "d.session_summary_requests"],
-    ),
+    ("summaries", &["d.session_summary_discussed", "d.session_summary_requests"]),
     ("custom", &[]),
 ];
 
@@ -86,17 +83,9 @@ impl Document {
         }
         let names: Vec<&str> = texts(object).iter().map(|(column, _)| *column).collect();
         let marks = |from: usize| -> Vec<String> { (from..from + names.len()).map(|n| format!("?{n}")).collect() };
-        let sets: Vec<String> = names
-            .iter()
-            .zip(marks(2))
-            .map(|(n, mark)| format!("{n} = {mark}"))
-            .collect();
+        let sets: Vec<String> = names.iter().zip(marks(2)).map(|(n, mark)| format!("{n} = {mark}")).collect();
         let of = |alias: &str| -> Vec<String> {
-            sources
-                .iter()
-                .filter_map(|source| source.strip_prefix(alias))
-                .map(String::from)
-                .collect()
+            sources.iter().filter_map(|source| source.strip_prefix(alias)).map(String::from).collect()
         };
         let texts = sources.join(", ");
         let from = format!(
@@ -193,14 +182,9 @@ mod tests {
 
     #[test]
     fn only_whole_words_count_as_said() {
-        for (words, said) in [
-            ("Anna", false),
-            ("Annabel", true),
-            ("Lee", true),
-            ("Annabel Lee", true),
-            ("bel Lee", false),
-            ("L", false),
-        ] {
+        for (words, said) in
+            [("Anna", false), ("Annabel", true), ("Lee", true), ("Annabel Lee", true), ("bel Lee", false), ("L", false)]
+        {
             assert_eq!(has_words("Annabel Lee", words), said, "{words}");
         }
         assert!(!has_words("", "Anna"));

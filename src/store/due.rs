@@ -41,11 +41,9 @@ impl Batch<'_> {
             object.table()
         );
         let mut stmt = self.tx.prepare(&sql).doing(doing)?;
-        stmt.query_map([most as i64], |row| {
-            Ok((RecordId::new(row.get::<_, String>(0)?), row.get(1)?))
-        })
-        .and_then(Iterator::collect)
-        .doing(doing)
+        stmt.query_map([most as i64], |row| Ok((RecordId::new(row.get::<_, String>(0)?), row.get(1)?)))
+            .and_then(Iterator::collect)
+            .doing(doing)
     }
 
     /// Records whose detail is missing or of an older version, newest first.
@@ -85,10 +83,8 @@ impl Batch<'_> {
     }
 
     fn count_due(&self, object: Object) -> Result<u64, StoreError> {
-        let count: i64 = self
-            .tx
-            .query_row(&due("count(*)", object), [], |row| row.get(0))
-            .doing("count due details")?;
+        let count: i64 =
+            self.tx.query_row(&due("count(*)", object), [], |row| row.get(0)).doing("count due details")?;
         Ok(count.unsigned_abs())
     }
 
@@ -104,11 +100,9 @@ impl Batch<'_> {
             table = object.detail_table()
         );
         let mut stmt = self.tx.prepare_cached(&sql).doing(doing)?;
-        stmt.query_map(params![before.to_string(), most as i64], |row| {
-            Ok(RecordId::new(row.get::<_, String>(0)?))
-        })
-        .and_then(Iterator::collect)
-        .doing(doing)
+        stmt.query_map(params![before.to_string(), most as i64], |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
+            .and_then(Iterator::collect)
+            .doing(doing)
     }
 
     /// Makes details due again: of these records, or of all.
@@ -131,9 +125,7 @@ impl Batch<'_> {
         let sql = format!(
             "UPDATE {table} SET etag = NULL WHERE {key} IN (SELECT value FROM json_each(?1)) AND etag IS NOT NULL"
         );
-        self.tx
-            .execute(&sql, [serde_json::Value::from(ids).to_string()])
-            .doing(doing)?;
+        self.tx.execute(&sql, [serde_json::Value::from(ids).to_string()]).doing(doing)?;
         Ok(())
     }
 }

@@ -50,11 +50,7 @@ pub(super) fn columns(
         columns.push((name, standing));
     }
     // Archived fields stand in no view, and a person who names one is told so.
-    columns.extend(
-        custom
-            .into_iter()
-            .filter(|(_, standing)| matches!(standing, Standing::Archived)),
-    );
+    columns.extend(custom.into_iter().filter(|(_, standing)| matches!(standing, Standing::Archived)));
     Ok(columns)
 }
 
@@ -109,11 +105,8 @@ fn options(conn: &Connection, object: Object) -> Result<HashMap<String, Vec<Stri
         )
         .doing(DOING)?;
     let mut options: HashMap<String, Vec<String>> = HashMap::new();
-    let rows = stmt
-        .query_map(params![object.word()], |row| {
-            Ok((row.get::<_, String>(0)?, row.get(1)?))
-        })
-        .doing(DOING)?;
+    let rows =
+        stmt.query_map(params![object.word()], |row| Ok((row.get::<_, String>(0)?, row.get(1)?))).doing(DOING)?;
     for row in rows {
         let (definition, value) = row.doing(DOING)?;
         options.entry(definition).or_default().push(value);
@@ -169,11 +162,7 @@ pub fn seen<'a>(
             };
             Ok(((*column).to_string(), value))
         });
-        Ok(Seen {
-            etag: etag(0)?,
-            detail_etag: etag(1)?,
-            values: values.collect::<rusqlite::Result<_>>()?,
-        })
+        Ok(Seen { etag: etag(0)?, detail_etag: etag(1)?, values: values.collect::<rusqlite::Result<_>>()? })
     })
     .optional()
     .doing("read the record")
@@ -200,24 +189,15 @@ pub struct NewEdit<'a> {
 /// If SQLite refuses.
 pub fn insert(conn: &Connection, edit: &NewEdit<'_>, why: &str, now: Instant) -> Result<i64, StoreError> {
     let doing = "queue an edit";
-    let fields = serde_json::to_string(edit.fields).map_err(|source| StoreError::State {
-        name: "outbox".into(),
-        source,
-    })?;
+    let fields =
+        serde_json::to_string(edit.fields).map_err(|source| StoreError::State { name: "outbox".into(), source })?;
     let (etag, now) = (edit.base_etag.map(Etag::as_str), now.to_string());
     conn.prepare_cached(
         "INSERT INTO outbox (object_type, record_id, source, fields, base_etag, queued_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )
     .and_then(|mut stmt| {
-        stmt.execute(params![
-            edit.object.word(),
-            edit.record.as_str(),
-            edit.source,
-            fields,
-            etag,
-            now
-        ])
+        stmt.execute(params![edit.object.word(), edit.record.as_str(), edit.source, fields, etag, now])
     })
     .doing(doing)?;
     let id = conn.last_insert_rowid();

@@ -127,19 +127,13 @@ fn takes(field: &Editable) -> String {
             (what, custom.clearable)
         }
     };
-    let clears = if clearable {
-        "NULL clears it"
-    } else {
-        "it cannot be cleared"
-    };
+    let clears = if clearable { "NULL clears it" } else { "it cannot be cleared" };
     format!("{} takes {what}; {clears}", field.column)
 }
 
 /// `SELECT CASE … END;` for so many arms at a time.
 fn cases(of: &str, arms: &[String]) -> String {
-    arms.chunks(ARMS)
-        .map(|arms| format!("SELECT CASE {of}\n  {} END;\n", arms.join("\n  ")))
-        .collect()
+    arms.chunks(ARMS).map(|arms| format!("SELECT CASE {of}\n  {} END;\n", arms.join("\n  "))).collect()
 }
 
 /// The trigger that takes an UPDATE of an object's view.
@@ -157,9 +151,7 @@ fn update(object: Object, columns: &[(String, Standing)]) -> String {
             Standing::Archived => {}
             other => {
                 let why = other.refusal().unwrap_or_default();
-                fixed.push(format!(
-                    "WHEN NEW.{name} IS NOT OLD.{name} THEN RAISE(ABORT, '{name} {why}')"
-                ));
+                fixed.push(format!("WHEN NEW.{name} IS NOT OLD.{name} THEN RAISE(ABORT, '{name} {why}')"));
             }
         }
     }

@@ -44,19 +44,12 @@ pub struct Span {
 /// If SQLite refuses.
 pub fn span(conn: &Connection) -> Result<Span, StoreError> {
     let newest: Option<i64> = conn
-        .query_row("SELECT seq FROM sqlite_sequence WHERE name = 'changes'", [], |row| {
-            row.get(0)
-        })
+        .query_row("SELECT seq FROM sqlite_sequence WHERE name = 'changes'", [], |row| row.get(0))
         .optional()
         .doing(DOING)?;
     let newest = newest.unwrap_or(0);
-    let oldest: Option<i64> = conn
-        .query_row("SELECT min(seq) FROM changes", [], |row| row.get(0))
-        .doing(DOING)?;
-    Ok(Span {
-        newest,
-        forgotten: oldest.map_or(newest, |oldest| oldest - 1),
-    })
+    let oldest: Option<i64> = conn.query_row("SELECT min(seq) FROM changes", [], |row| row.get(0)).doing(DOING)?;
+    Ok(Span { newest, forgotten: oldest.map_or(newest, |oldest| oldest - 1) })
 }
 
 /// The next changes after `since`, up to `until`, in their order: at most `most`.

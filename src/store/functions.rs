@@ -34,9 +34,7 @@ impl Aggregate<Option<Sum>, Option<String>> for DecimalSum {
         let Some(text) = text(context, 0)? else { return Ok(()) };
         let added = sum.unwrap_or_default().plus(&text);
         *sum = Some(added.ok_or_else(|| {
-            wrong(format!(
-                "decimal_sum cannot add `{text}` exactly: it is no number, or needs more than 28 digits"
-            ))
+            wrong(format!("decimal_sum cannot add `{text}` exactly: it is no number, or needs more than 28 digits"))
         })?);
         Ok(())
     }
@@ -52,9 +50,9 @@ fn text(context: &Context<'_>, place: usize) -> Result<Option<String>> {
         ValueRef::Null => Ok(None),
         ValueRef::Integer(integer) => Ok(Some(integer.to_string())),
         ValueRef::Text(text) => Ok(Some(String::from_utf8_lossy(text).into_owned())),
-        ValueRef::Real(_) | ValueRef::Blob(_) => Err(wrong(
-            "an exact decimal is a text or an integer; use the column without `_num`".into(),
-        )),
+        ValueRef::Real(_) | ValueRef::Blob(_) => {
+            Err(wrong("an exact decimal is a text or an integer; use the column without `_num`".into()))
+        }
     }
 }
 
@@ -90,10 +88,7 @@ mod tests {
     #[test]
     fn comparing_needs_no_double() {
         let cmp = |a, b| ask(&format!("SELECT CAST(decimal_cmp({a}, {b}) AS TEXT)")).unwrap();
-        assert_eq!(
-            cmp("'99999999999999999999.9999999999'", "'99999999999999999999.9999999998'").unwrap(),
-            "1"
-        );
+        assert_eq!(cmp("'99999999999999999999.9999999999'", "'99999999999999999999.9999999998'").unwrap(), "1");
         assert_eq!(cmp("'1.10'", "'1.1'").unwrap(), "0");
         assert_eq!(cmp("'-2'", "1").unwrap(), "-1");
         assert_eq!(cmp("NULL", "1"), None);

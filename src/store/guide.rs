@@ -13,44 +13,20 @@ const DOING: &str = "read the data dictionary";
 
 /// What each table and view is for, in the order in which people meet them.
 const TABLES: [(&str, &str); 23] = [
-    (
-        "contacts_full",
-        "a row per contact with every field: list, detail and active custom fields",
-    ),
-    (
-        "companies_full",
-        "a row per company with every field: list, detail and active custom fields",
-    ),
-    (
-        "contacts",
-        "contacts as the service's lists return them, custom fields included",
-    ),
+    ("contacts_full", "a row per contact with every field: list, detail and active custom fields"),
+    ("companies_full", "a row per company with every field: list, detail and active custom fields"),
+    ("contacts", "contacts as the service's lists return them, custom fields included"),
     ("contact_details", "what only a single contact's answer returns"),
-    (
-        "companies",
-        "companies as the service's lists return them, custom fields included",
-    ),
+    ("companies", "companies as the service's lists return them, custom fields included"),
     ("company_details", "what only a single company's answer returns"),
     ("team_members", "the people who own records"),
     ("custom_field_definitions", "the custom fields, active and archived"),
-    (
-        "custom_field_options",
-        "the options of select fields, with their labels",
-    ),
-    (
-        "select_labels",
-        "what the values of select fields are called, by column",
-    ),
+    ("custom_field_options", "the options of select fields, with their labels"),
+    ("select_labels", "what the values of select fields are called, by column"),
     ("custom_multi_values", "multi-select values, one row each"),
     ("changes", "what changed since the first copy, field by field"),
-    (
-        "removed_records",
-        "records that the service no longer has, as they last were",
-    ),
-    (
-        "pending_edits",
-        "edits that wait to reach the service, a row per edited column",
-    ),
+    ("removed_records", "records that the service no longer has, as they last were"),
+    ("pending_edits", "edits that wait to reach the service, a row per edited column"),
     ("outbox", "edits made here, and what became of each"),
     ("outbox_events", "every step of every edit"),
     ("contact_search", "full-text index of contacts"),
@@ -113,18 +89,12 @@ pub fn tables(conn: &Connection) -> Result<Vec<TableLine>, StoreError> {
              (name IN (SELECT table_name FROM mirror_columns) OR name IN ('contact_search', 'company_search'))",
         )
         .doing(DOING)?;
-    let found: Vec<(String, String)> = stmt
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
-        .and_then(Iterator::collect)
-        .doing(DOING)?;
+    let found: Vec<(String, String)> =
+        stmt.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).and_then(Iterator::collect).doing(DOING)?;
     let place = |name: &str| TABLES.iter().position(|(table, _)| *table == name);
     let mut tables: Vec<TableLine> = found
         .into_iter()
-        .map(|(name, kind)| TableLine {
-            about: place(&name).map_or("", |place| TABLES[place].1).into(),
-            name,
-            kind,
-        })
+        .map(|(name, kind)| TableLine { about: place(&name).map_or("", |place| TABLES[place].1).into(), name, kind })
         .collect();
     tables.sort_by_key(|table| (place(&table.name).unwrap_or(usize::MAX), table.name.clone()));
     Ok(tables)
@@ -143,9 +113,7 @@ pub fn internal_tables(conn: &Connection) -> Result<Vec<String>, StoreError> {
              ORDER BY name",
         )
         .doing(DOING)?;
-    stmt.query_map([], |row| row.get(0))
-        .and_then(Iterator::collect)
-        .doing(DOING)
+    stmt.query_map([], |row| row.get(0)).and_then(Iterator::collect).doing(DOING)
 }
 
 /// How many rows a table or view of [`tables`] has.
@@ -193,9 +161,7 @@ pub fn columns(conn: &Connection, table: &str) -> Result<Vec<ColumnLine>, StoreE
 
 /// The object whose custom fields stand in a table.
 fn object_of(table: &str) -> Option<Object> {
-    Object::ALL
-        .into_iter()
-        .find(|object| [object.table(), object.detail_table(), object.full_view()].contains(&table))
+    Object::ALL.into_iter().find(|object| [object.table(), object.detail_table(), object.full_view()].contains(&table))
 }
 
 fn options(conn: &Connection, object: Object, column: &str) -> Result<Vec<OptionLine>, StoreError> {
@@ -206,12 +172,7 @@ fn options(conn: &Connection, object: Object, column: &str) -> Result<Vec<Option
              WHERE d.object_type = ?1 AND d.column_name = ?2 ORDER BY o.position",
         )
         .doing(DOING)?;
-    stmt.query_map([object.word(), column], |row| {
-        Ok(OptionLine {
-            value: row.get(0)?,
-            label: row.get(1)?,
-        })
-    })
-    .and_then(Iterator::collect)
-    .doing(DOING)
+    stmt.query_map([object.word(), column], |row| Ok(OptionLine { value: row.get(0)?, label: row.get(1)? }))
+        .and_then(Iterator::collect)
+        .doing(DOING)
 }

@@ -23,10 +23,8 @@ impl Batch<'_> {
         differences: &[(String, Value, Value)],
         seen_at: Instant,
     ) -> Result<(), StoreError> {
-        let fields: Map<String, serde_json::Value> = differences
-            .iter()
-            .map(|(column, old, new)| (column.clone(), vec![json(old), json(new)].into()))
-            .collect();
+        let fields: Map<String, serde_json::Value> =
+            differences.iter().map(|(column, old, new)| (column.clone(), vec![json(old), json(new)].into())).collect();
         self.tx
             .prepare_cached(
                 "INSERT INTO changes (object_type, record_id, kind, fields, seen_at) VALUES (?1, ?2, ?3, ?4, ?5)",
@@ -53,10 +51,7 @@ impl Batch<'_> {
                      (SELECT max(seq) + 1 FROM changes))",
                 "forget old changes",
             ),
-            (
-                "DELETE FROM removed_records WHERE removed_at < ?1",
-                "forget old removals",
-            ),
+            ("DELETE FROM removed_records WHERE removed_at < ?1", "forget old removals"),
             (
                 "DELETE FROM audits WHERE id < coalesce(
                      (SELECT id FROM audits WHERE audited_at >= ?1 ORDER BY id LIMIT 1),
@@ -70,10 +65,7 @@ impl Batch<'_> {
                 "forget old runs",
             ),
         ] {
-            self.tx
-                .prepare_cached(sql)
-                .and_then(|mut stmt| stmt.execute([&cutoff]))
-                .doing(doing)?;
+            self.tx.prepare_cached(sql).and_then(|mut stmt| stmt.execute([&cutoff])).doing(doing)?;
         }
         Ok(())
     }
@@ -110,16 +102,11 @@ impl Batch<'_> {
         if phase == Phase::Kept {
             self.remember(object, id.as_str(), "remove", &differences, removed_at)?;
         }
-        let members: Map<String, serde_json::Value> = record
-            .iter()
-            .map(|(column, value)| (column.clone(), json(value)))
-            .collect();
+        let members: Map<String, serde_json::Value> =
+            record.iter().map(|(column, value)| (column.clone(), json(value))).collect();
         let text = serde_json::Value::from(members).to_string();
         let execute = |sql: &str, params: &[&dyn rusqlite::ToSql]| {
-            self.tx
-                .prepare_cached(sql)
-                .and_then(|mut stmt| stmt.execute(params))
-                .doing(doing)
+            self.tx.prepare_cached(sql).and_then(|mut stmt| stmt.execute(params)).doing(doing)
         };
         execute(
             "INSERT OR REPLACE INTO removed_records (object_type, id, removed_at, record) VALUES (?1, ?2, ?3, ?4)",
@@ -129,19 +116,9 @@ impl Batch<'_> {
             "DELETE FROM custom_multi_values WHERE object_type = ?1 AND record_id = ?2",
             &[&object.word(), &id.as_str()],
         )?;
-        execute(
-            &format!(
-                "DELETE FROM {} WHERE {} = ?1",
-                object.detail_table(),
-                object.detail_key()
-            ),
-            &[&id.as_str()],
-        )?;
+        execute(&format!("DELETE FROM {} WHERE {} = ?1", object.detail_table(), object.detail_key()), &[&id.as_str()])?;
         self.unsearch(object, id.as_str(), phase);
-        execute(
-            &format!("DELETE FROM {} WHERE id = ?1", object.table()),
-            &[&id.as_str()],
-        )?;
+        execute(&format!("DELETE FROM {} WHERE id = ?1", object.table()), &[&id.as_str()])?;
         Ok(true)
     }
 
@@ -149,17 +126,10 @@ impl Batch<'_> {
     fn row(&self, table: &str, key: &str, id: &RecordId) -> Result<Option<Vec<(String, Value)>>, StoreError> {
         let doing = "read a record";
         // Not cached: `*` follows columns that come and go.
-        let mut stmt = self
-            .tx
-            .prepare(&format!("SELECT * FROM {table} WHERE {key} = ?1"))
-            .doing(doing)?;
+        let mut stmt = self.tx.prepare(&format!("SELECT * FROM {table} WHERE {key} = ?1")).doing(doing)?;
         let names: Vec<String> = stmt.column_names().map(String::from).collect();
         stmt.query_row([id.as_str()], |row| {
-            names
-                .iter()
-                .enumerate()
-                .map(|(i, name)| Ok((name.clone(), row.get_ref::<_>(i).map(owned)?)))
-                .collect()
+            names.iter().enumerate().map(|(i, name)| Ok((name.clone(), row.get_ref::<_>(i).map(owned)?))).collect()
         })
         .optional()
         .doing(doing)

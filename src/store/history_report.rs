@@ -51,9 +51,7 @@ pub fn last_changes(conn: &Connection, most: u32) -> Result<Vec<Change>, StoreEr
             object: row.get(1)?,
             id: row.get(2)?,
             kind: row.get(3)?,
-            columns: columns
-                .and_then(|names| serde_json::from_str(&names).ok())
-                .unwrap_or_default(),
+            columns: columns.and_then(|names| serde_json::from_str(&names).ok()).unwrap_or_default(),
             seen_at: row.get(4)?,
         })
     })

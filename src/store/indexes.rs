@@ -56,18 +56,13 @@ impl Batch<'_> {
         let table = object.table();
         let wanted: BTreeSet<String> = self.indexed_columns(object)?.into_iter().collect();
         let there = self.custom_indexes(table)?;
-        for index in there
-            .iter()
-            .filter(|index| !wanted.iter().any(|c| name(table, c) == **index))
-        {
+        for index in there.iter().filter(|index| !wanted.iter().any(|c| name(table, c) == **index)) {
             self.tx.execute_batch(&format!("DROP INDEX {index}")).doing(DOING)?;
         }
         for column in &wanted {
             let index = name(table, column);
             if !there.contains(&index) {
-                self.tx
-                    .execute_batch(&format!("CREATE INDEX {index} ON {table} ({column})"))
-                    .doing(DOING)?;
+                self.tx.execute_batch(&format!("CREATE INDEX {index} ON {table} ({column})")).doing(DOING)?;
             }
         }
         Ok(())
@@ -75,9 +70,7 @@ impl Batch<'_> {
 
     /// Drops the index of a column that is about to be parked or dropped.
     pub(super) fn drop_index(&self, table: &str, column: &str) -> Result<(), StoreError> {
-        self.tx
-            .execute_batch(&format!("DROP INDEX IF EXISTS {}", name(table, column)))
-            .doing("drop an index")
+        self.tx.execute_batch(&format!("DROP INDEX IF EXISTS {}", name(table, column))).doing("drop an index")
     }
 
     /// The columns that are to have an index: a decimal's is its companion, whose order is that of numbers. The values
@@ -100,11 +93,7 @@ impl Batch<'_> {
         let columns = rows.into_iter().filter_map(|(column, data_type)| {
             let column = ColumnName::given(&column)?;
             let data_type = DataType::from_wire(data_type.as_deref().unwrap_or_default());
-            Some(if data_type.has_num() {
-                column.num()
-            } else {
-                column.as_str().to_string()
-            })
+            Some(if data_type.has_num() { column.num() } else { column.as_str().to_string() })
         });
         Ok(columns.collect())
     }

@@ -24,15 +24,9 @@ pub const KNOWN: u32 = STEPS.len() as u32;
 /// old version.
 pub fn migrate(conn: &mut Connection) -> Result<bool, StoreError> {
     let doing = "bring the tables up to date";
-    let tx = conn
-        .transaction_with_behavior(TransactionBehavior::Immediate)
-        .doing(doing)?;
-    let found: u32 = tx
-        .pragma_query_value(None, "user_version", |row| row.get(0))
-        .doing(doing)?;
-    let steps = STEPS
-        .get(found as usize..)
-        .ok_or(StoreError::NewerSchema { found, known: KNOWN })?;
+    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).doing(doing)?;
+    let found: u32 = tx.pragma_query_value(None, "user_version", |row| row.get(0)).doing(doing)?;
+    let steps = STEPS.get(found as usize..).ok_or(StoreError::NewerSchema { found, known: KNOWN })?;
     if steps.is_empty() {
         return Ok(false);
     }
@@ -55,10 +49,7 @@ mod tests {
     /// Name and type of a table's columns.
     fn columns(conn: &Connection, table: &str) -> BTreeMap<String, String> {
         let mut stmt = conn.prepare("SELECT name, type FROM pragma_table_info(?1)").unwrap();
-        stmt.query_map([table], |row| Ok((row.get(0)?, row.get(1)?)))
-            .unwrap()
-            .map(Result::unwrap)
-            .collect()
+        stmt.query_map([table], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()
     }
 
     #[test]
@@ -68,11 +59,7 @@ mod tests {
         assert!(!migrate(&mut conn).unwrap());
         let mut tables = vec![];
         for object in Object::ALL {
-            tables.push((
-                object.table(),
-                object.list_fields().collect::<Vec<_>>(),
-                vec!["extra", "synced_at"],
-            ));
+            tables.push((object.table(), object.list_fields().collect::<Vec<_>>(), vec!["extra", "synced_at"]));
             let own = vec![object.detail_key(), "etag", "extra", "fetched_at"];
             tables.push((object.detail_table(), object.detail_fields().collect(), own));
         }

@@ -31,25 +31,14 @@ impl Batch<'_> {
         let mut values: Vec<Value> = vec![object.word().to_string().into(), ids.to_string().into()];
         if let Some((low, inside)) = low {
             values.push(low.to_string().into());
-            sql.push_str(&format!(
-                " AND created_at {} ?{}",
-                if inside { ">=" } else { ">" },
-                values.len()
-            ));
+            sql.push_str(&format!(" AND created_at {} ?{}", if inside { ">=" } else { ">" }, values.len()));
         }
         if let Some((high, inside)) = high {
             values.push(high.to_string().into());
-            sql.push_str(&format!(
-                " AND created_at {} ?{}",
-                if inside { "<=" } else { "<" },
-                values.len()
-            ));
+            sql.push_str(&format!(" AND created_at {} ?{}", if inside { "<=" } else { "<" }, values.len()));
         }
         sql.push_str(" AND id NOT IN (SELECT value FROM json_each(?2))");
-        self.tx
-            .prepare_cached(&sql)
-            .and_then(|mut stmt| stmt.execute(params_from_iter(values)))
-            .doing(DOING)?;
+        self.tx.prepare_cached(&sql).and_then(|mut stmt| stmt.execute(params_from_iter(values))).doing(DOING)?;
         Ok(())
     }
 
@@ -63,10 +52,7 @@ impl Batch<'_> {
              WHERE created_at IS NULL AND id NOT IN (SELECT value FROM json_each(?2))",
             object.table()
         );
-        self.tx
-            .prepare_cached(&sql)
-            .and_then(|mut stmt| stmt.execute(params![object.word(), ids]))
-            .doing(DOING)?;
+        self.tx.prepare_cached(&sql).and_then(|mut stmt| stmt.execute(params![object.word(), ids])).doing(DOING)?;
         Ok(())
     }
 
@@ -76,12 +62,7 @@ impl Batch<'_> {
     /// If SQLite refuses.
     pub fn withdraw_nominations(&self, object: Object, ids: &str) -> Result<(), StoreError> {
         let none = "SELECT NOT EXISTS (SELECT 1 FROM sweep_missing)";
-        if self
-            .tx
-            .prepare_cached(none)
-            .and_then(|mut stmt| stmt.query_row([], |row| row.get(0)))
-            .doing(DOING)?
-        {
+        if self.tx.prepare_cached(none).and_then(|mut stmt| stmt.query_row([], |row| row.get(0))).doing(DOING)? {
             return Ok(());
         }
         self.tx
@@ -116,9 +97,7 @@ impl Batch<'_> {
     /// # Errors
     /// If SQLite refuses.
     pub fn clear_nominations(&self, object: Object) -> Result<(), StoreError> {
-        self.tx
-            .execute("DELETE FROM sweep_missing WHERE object_type = ?1", [object.word()])
-            .doing(DOING)?;
+        self.tx.execute("DELETE FROM sweep_missing WHERE object_type = ?1", [object.word()]).doing(DOING)?;
         Ok(())
     }
 }

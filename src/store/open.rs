@@ -35,26 +35,14 @@ impl Lock {
         let mut path = mirror.as_os_str().to_owned();
         path.push(".lock");
         let path = PathBuf::from(path);
-        let io = |source| StoreError::Io {
-            path: path.clone(),
-            source,
-        };
-        let file = File::options()
-            .create(true)
-            .read(true)
-            .write(true)
-            .truncate(false)
-            .mode(MODE)
-            .open(&path)
-            .map_err(io)?;
+        let io = |source| StoreError::Io { path: path.clone(), source };
+        let file =
+            File::options().create(true).read(true).write(true).truncate(false).mode(MODE).open(&path).map_err(io)?;
         let (pid, found) = lines_of(&file);
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(StoreError::Locked {
-                    path: mirror.to_path_buf(),
-                    pid: pid.parse().ok(),
-                });
+                return Err(StoreError::Locked { path: mirror.to_path_buf(), pid: pid.parse().ok() });
             }
             Err(TryLockError::Error(source)) => return Err(io(source)),
         }
@@ -77,16 +65,11 @@ impl Lock {
     }
 
     fn write_line(&self, at: u64, text: &str, width: usize) -> Result<(), StoreError> {
-        let io = |source| StoreError::Io {
-            path: self.path.clone(),
-            source,
-        };
+        let io = |source| StoreError::Io { path: self.path.clone(), source };
         if text.len() > width {
             return Err(io(std::io::Error::other("the note is too long")));
         }
-        self.file
-            .write_all_at(format!("{text:<width$}\n").as_bytes(), at)
-            .map_err(io)
+        self.file.write_all_at(format!("{text:<width$}\n").as_bytes(), at).map_err(io)
     }
 
     /// Lets the mirror go, whoever else still holds this.
@@ -101,10 +84,7 @@ fn lines_of(mut file: &File) -> (String, Option<String>) {
     let mut text = String::new();
     let _ = file.read_to_string(&mut text);
     let mut lines = text.lines().map(str::trim).map(String::from);
-    (
-        lines.next().unwrap_or_default(),
-        lines.next().filter(|note| !note.is_empty()),
-    )
+    (lines.next().unwrap_or_default(), lines.next().filter(|note| !note.is_empty()))
 }
 
 /// The note beside a mirror, for whoever only reads.
@@ -139,18 +119,12 @@ fn standing(path: &Path) -> Result<Standing, StoreError> {
     match std::fs::metadata(path) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Standing::Nothing),
         Err(source) => {
-            return Err(StoreError::Io {
-                path: path.to_path_buf(),
-                source,
-            });
+            return Err(StoreError::Io { path: path.to_path_buf(), source });
         }
         Ok(meta) if !meta.is_file() => return Err(not_a_mirror(path, "it is not a file")),
         Ok(_) => {}
     }
-    let open = |source| StoreError::Open {
-        path: path.to_path_buf(),
-        source,
-    };
+    let open = |source| StoreError::Open { path: path.to_path_buf(), source };
     let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(open)?;
     let ask = || -> rusqlite::Result<(i32, u32, i64)> {
         let id = conn.pragma_query_value(None, "application_id", |row| row.get(0))?;
@@ -159,10 +133,9 @@ fn standing(path: &Path) -> Result<Standing, StoreError> {
         Ok((id, version, tables))
     };
     match ask() {
-        Ok((APPLICATION_ID, found, _)) if found > migrate::KNOWN => Err(StoreError::NewerSchema {
-            found,
-            known: migrate::KNOWN,
-        }),
+        Ok((APPLICATION_ID, found, _)) if found > migrate::KNOWN => {
+            Err(StoreError::NewerSchema { found, known: migrate::KNOWN })
+        }
         Ok((APPLICATION_ID, ..)) => Ok(Standing::Mirror),
         Ok((0, _, 0)) => Ok(Standing::Nothing),
         Ok(_) => Err(not_a_mirror(path, "it is a database of something else")),
@@ -174,10 +147,7 @@ fn standing(path: &Path) -> Result<Standing, StoreError> {
 }
 
 fn not_a_mirror(path: &Path, why: &'static str) -> StoreError {
-    StoreError::NotAMirror {
-        path: path.to_path_buf(),
-        why,
-    }
+    StoreError::NotAMirror { path: path.to_path_buf(), why }
 }
 
 /// Opens a mirror for writing, makes it if there is none, and brings its tables up to date. Says whether the tables
@@ -189,14 +159,8 @@ pub fn writer(path: &Path) -> Result<(Connection, Lock, bool), StoreError> {
     standing(path)?;
     let lock = Lock::take(path)?;
     make(path)?;
-    let mut conn = Connection::open(path).map_err(|source| StoreError::Open {
-        path: path.to_path_buf(),
-        source,
-    })?;
-    settings(&conn).map_err(|source| StoreError::Open {
-        path: path.to_path_buf(),
-        source,
-    })?;
+    let mut conn = Connection::open(path).map_err(|source| StoreError::Open { path: path.to_path_buf(), source })?;
+    settings(&conn).map_err(|source| StoreError::Open { path: path.to_path_buf(), source })?;
     let changed = migrate::migrate(&mut conn)?;
     Ok((conn, lock, changed))
 }
@@ -204,10 +168,9 @@ pub fn writer(path: &Path) -> Result<(Connection, Lock, bool), StoreError> {
 /// Makes an empty file if there is none: to SQLite it is a database without tables.
 fn make(path: &Path) -> Result<(), StoreError> {
     match File::options().create_new(true).write(true).mode(MODE).open(path) {
-        Err(source) if source.kind() != std::io::ErrorKind::AlreadyExists => Err(StoreError::Io {
-            path: path.to_path_buf(),
-            source,
-        }),
+        Err(source) if source.kind() != std::io::ErrorKind::AlreadyExists => {
+            Err(StoreError::Io { path: path.to_path_buf(), source })
+        }
         _ => Ok(()),
     }
 }
@@ -246,8 +209,7 @@ fn settings(conn: &Connection) -> rusqlite::Result<()> {
 /// If SQLite refuses; the mirror is whole all the same.
 pub fn before_close(conn: &Connection) -> Result<(), StoreError> {
     let doing = "close the mirror";
-    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
-        .doing(doing)?;
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).doing(doing)?;
     wal::empty(conn).map(|_| ())
 }
 
@@ -258,9 +220,7 @@ pub fn before_close(conn: &Connection) -> Result<(), StoreError> {
 /// As [`reader`]; [`StoreError::OlderSchema`] where the tables are not there yet.
 pub(super) fn editor(path: &Path) -> Result<Connection, StoreError> {
     if let Standing::Nothing = standing(path)? {
-        return Err(StoreError::Missing {
-            path: path.to_path_buf(),
-        });
+        return Err(StoreError::Missing { path: path.to_path_buf() });
     }
     let open = || -> rusqlite::Result<(Connection, u32)> {
         // Not made where it is missing.
@@ -277,10 +237,7 @@ pub(super) fn editor(path: &Path) -> Result<Connection, StoreError> {
     match open() {
         Ok((_, found)) if found < migrate::KNOWN => Err(StoreError::OlderSchema { found }),
         Ok((conn, _)) => Ok(conn),
-        Err(source) => Err(StoreError::Open {
-            path: path.to_path_buf(),
-            source,
-        }),
+        Err(source) => Err(StoreError::Open { path: path.to_path_buf(), source }),
     }
 }
 
@@ -290,14 +247,9 @@ pub(super) fn editor(path: &Path) -> Result<Connection, StoreError> {
 /// [`StoreError::Missing`] if there is none; [`StoreError::NotAMirror`] and [`StoreError::NewerSchema`] as for writing.
 pub fn reader(path: &Path) -> Result<Connection, StoreError> {
     if let Standing::Nothing = standing(path)? {
-        return Err(StoreError::Missing {
-            path: path.to_path_buf(),
-        });
+        return Err(StoreError::Missing { path: path.to_path_buf() });
     }
-    let open = |source| StoreError::Open {
-        path: path.to_path_buf(),
-        source,
-    };
+    let open = |source| StoreError::Open { path: path.to_path_buf(), source };
     let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(open)?;
     conn.busy_timeout(wal::BUSY).map_err(open)?;
     Ok(conn)
@@ -311,16 +263,10 @@ mod tests {
     fn other_peoples_files_are_refused_and_left_as_they_are() {
         let dir = tempfile::tempdir().unwrap();
         let text = dir.path().join("notes.txt");
-        std::fs::write(
-            &text,
-            "a text of some length, longer than a header of SQLite would be in any case, and more",
-        )
-        .unwrap();
-        let other = dir.path().join("other.db");
-        Connection::open(&other)
-            .unwrap()
-            .execute_batch("CREATE TABLE t (x)")
+        std::fs::write(&text, "a text of some length, longer than a header of SQLite would be in any case, and more")
             .unwrap();
+        let other = dir.path().join("other.db");
+        Connection::open(&other).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();
         for path in [&text, &other, &dir.path().to_path_buf()] {
             let before = std::fs::read(path).ok();
             assert!(matches!(writer(path), Err(StoreError::NotAMirror { .. })), "{path:?}");

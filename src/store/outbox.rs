@@ -49,14 +49,7 @@ pub struct EditStep<'a> {
 impl<'a> EditStep<'a> {
     /// A step without an answer.
     pub const fn new(from: EditState, to: EditState, why: &'a str) -> EditStep<'a> {
-        EditStep {
-            from,
-            to,
-            why,
-            status: None,
-            answer: None,
-            theirs: None,
-        }
+        EditStep { from, to, why, status: None, answer: None, theirs: None }
     }
 
     /// With what the service said.
@@ -88,13 +81,9 @@ impl Batch<'_> {
                  GROUP BY object_type, record_id ORDER BY max(attempts), min(id)",
             )
             .doing(READ)?;
-        let rows: Vec<(String, String)> = stmt
-            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
-            .and_then(Iterator::collect)
-            .doing(READ)?;
-        let named = rows
-            .into_iter()
-            .filter_map(|(object, id)| Some((Object::from_word(&object)?, RecordId::new(id))));
+        let rows: Vec<(String, String)> =
+            stmt.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).and_then(Iterator::collect).doing(READ)?;
+        let named = rows.into_iter().filter_map(|(object, id)| Some((Object::from_word(&object)?, RecordId::new(id))));
         Ok(named.collect())
     }
 
@@ -110,10 +99,7 @@ impl Batch<'_> {
             .prepare_cached(sql)
             .and_then(|mut stmt| stmt.query_row([], |row| Ok((row.get(0)?, row.get(1)?))))
             .doing(READ)?;
-        Ok(OpenEdits {
-            waiting: waiting.unsigned_abs(),
-            conflicts: conflicts.unsigned_abs(),
-        })
+        Ok(OpenEdits { waiting: waiting.unsigned_abs(), conflicts: conflicts.unsigned_abs() })
     }
 
     /// A record's edits that are not at their end, in order.
@@ -148,10 +134,8 @@ impl Batch<'_> {
                 .tx
                 .prepare_cached(&shape.select)
                 .and_then(|mut stmt| {
-                    stmt.query_row([id.as_str()], |row| {
-                        (0..shape.columns.len()).map(|place| row.get(place)).collect()
-                    })
-                    .optional()
+                    stmt.query_row([id.as_str()], |row| (0..shape.columns.len()).map(|place| row.get(place)).collect())
+                        .optional()
                 })
                 .doing("read a record")?;
             let Some(row) = row else { continue };
@@ -167,11 +151,7 @@ impl Batch<'_> {
             return Ok(None);
         };
         let current = of_detail.is_some_and(|detail| detail == version);
-        Ok(Some(Held {
-            etag: version.as_str().map(Etag::from),
-            details_current: current,
-            values,
-        }))
+        Ok(Some(Held { etag: version.as_str().map(Etag::from), details_current: current, values }))
     }
 
     /// Whether the mirror's history saw a record take these values since an instant.
@@ -200,10 +180,7 @@ impl Batch<'_> {
         for text in rows {
             let fields: BTreeMap<String, (Value, Value)> = serde_json::from_str(&text).unwrap_or_default();
             seen.extend(
-                fields
-                    .into_iter()
-                    .filter(|(column, (_, new))| is_value(column, new))
-                    .map(|(column, _)| column),
+                fields.into_iter().filter(|(column, (_, new))| is_value(column, new)).map(|(column, _)| column),
             );
         }
         Ok(columns > 0 && seen.len() == columns)
@@ -324,10 +301,8 @@ impl Batch<'_> {
     /// # Errors
     /// If SQLite refuses.
     pub fn set_edited_fields(&self, edit: i64, fields: &EditedFields, base: Option<&Etag>) -> Result<(), StoreError> {
-        let text = serde_json::to_string(fields).map_err(|source| StoreError::State {
-            name: "outbox".into(),
-            source,
-        })?;
+        let text =
+            serde_json::to_string(fields).map_err(|source| StoreError::State { name: "outbox".into(), source })?;
         self.tx
             .prepare_cached("UPDATE outbox SET fields = ?2, base_etag = coalesce(?3, base_etag) WHERE id = ?1")
             .and_then(|mut stmt| stmt.execute(params![edit, text, base.map(Etag::as_str)]))

@@ -78,11 +78,7 @@ const SELECT: &str = "SELECT o.id, o.object_type, o.record_id, coalesce(c.name, 
 /// # Errors
 /// If SQLite refuses, or an edit was not written by this program.
 pub fn edits(conn: &Connection, all: bool) -> Result<Vec<EditLine>, StoreError> {
-    let open = if all {
-        ""
-    } else {
-        " WHERE o.state IN ('queued', 'sending', 'conflict')"
-    };
+    let open = if all { "" } else { " WHERE o.state IN ('queued', 'sending', 'conflict')" };
     let mut stmt = conn.prepare(&format!("{SELECT}{open} ORDER BY o.id")).doing(DOING)?;
     stmt.query_map([], line).and_then(Iterator::collect).doing(DOING)
 }
@@ -92,21 +88,13 @@ pub fn edits(conn: &Connection, all: bool) -> Result<Vec<EditLine>, StoreError> 
 /// # Errors
 /// As [`edits`].
 pub fn edit(conn: &Connection, id: i64) -> Result<Option<(EditLine, Vec<TrailLine>)>, StoreError> {
-    let edit = conn
-        .query_row(&format!("{SELECT} WHERE o.id = ?1"), [id], line)
-        .optional()
-        .doing(DOING)?;
+    let edit = conn.query_row(&format!("{SELECT} WHERE o.id = ?1"), [id], line).optional().doing(DOING)?;
     let Some(edit) = edit else { return Ok(None) };
     let mut stmt = conn
         .prepare("SELECT at, from_state, to_state, why FROM outbox_events WHERE outbox_id = ?1 ORDER BY id")
         .doing(DOING)?;
     let trail = stmt.query_map(params![id], |row| {
-        Ok(TrailLine {
-            at: row.get(0)?,
-            from: row.get(1)?,
-            to: row.get(2)?,
-            why: row.get(3)?,
-        })
+        Ok(TrailLine { at: row.get(0)?, from: row.get(1)?, to: row.get(2)?, why: row.get(3)? })
     });
     Ok(Some((edit, trail.and_then(Iterator::collect).doing(DOING)?)))
 }

@@ -77,11 +77,9 @@ impl Batch<'_> {
         let (condition, values) = stretch.condition();
         let sql = format!("SELECT id FROM {} WHERE {condition}", object.table());
         let mut stmt = self.tx.prepare_cached(&sql).doing(doing)?;
-        stmt.query_map(params_from_iter(values), |row| {
-            Ok(RecordId::new(row.get::<_, String>(0)?))
-        })
-        .and_then(Iterator::collect)
-        .doing(doing)
+        stmt.query_map(params_from_iter(values), |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
+            .and_then(Iterator::collect)
+            .doing(doing)
     }
 
     /// The timestamp of a range's record number `skip`, oldest first.

@@ -28,10 +28,7 @@ impl Batch<'_> {
     /// # Errors
     /// If SQLite refuses.
     pub fn note_refilled(&self, ids: &[RecordId]) -> Result<(), StoreError> {
-        let mut stmt = self
-            .tx
-            .prepare_cached("INSERT OR IGNORE INTO temp.refilled VALUES (?1)")
-            .doing(DOING)?;
+        let mut stmt = self.tx.prepare_cached("INSERT OR IGNORE INTO temp.refilled VALUES (?1)").doing(DOING)?;
         for id in ids {
             stmt.execute([id.as_str()]).doing(DOING)?;
         }
@@ -54,8 +51,6 @@ impl Batch<'_> {
             field.column
         );
         let mut stmt = self.tx.prepare(&sql).doing(DOING)?;
-        stmt.query_map([], |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
-            .and_then(Iterator::collect)
-            .doing(DOING)
+        stmt.query_map([], |row| Ok(RecordId::new(row.get::<_, String>(0)?))).and_then(Iterator::collect).doing(DOING)
     }
 }

@@ -92,10 +92,7 @@ pub fn cost_of_runs(conn: &Connection, most: u32, since: Instant) -> Result<(Vec
     });
     let runs: Vec<(u64, bool, bool)> = rows.and_then(Iterator::collect).doing(doing)?;
     Ok((
-        runs.iter()
-            .filter(|(_, _, later)| *later)
-            .map(|(ru, ..)| Ru::new(*ru))
-            .collect(),
+        runs.iter().filter(|(_, _, later)| *later).map(|(ru, ..)| Ru::new(*ru)).collect(),
         runs.iter().any(|(_, scheduled, _)| *scheduled),
     ))
 }

@@ -118,10 +118,7 @@ impl Batch<'_> {
         id: &str,
         columns: Vec<Value>,
     ) -> Result<(), StoreError> {
-        self.run(
-            "INSERT INTO search_documents (object_type, record_id) VALUES (?1, ?2)",
-            &[&object.word(), &id],
-        )?;
+        self.run("INSERT INTO search_documents (object_type, record_id) VALUES (?1, ?2)", &[&object.word(), &id])?;
         let docid = self.tx.last_insert_rowid();
         let values = [docid.into(), id.to_string().into()].into_iter().chain(columns);
         self.tx
@@ -132,10 +129,7 @@ impl Batch<'_> {
     }
 
     fn run(&self, sql: &str, values: &[&dyn ToSql]) -> Result<(), StoreError> {
-        self.tx
-            .prepare_cached(sql)
-            .and_then(|mut stmt| stmt.execute(values))
-            .doing(DOING)?;
+        self.tx.prepare_cached(sql).and_then(|mut stmt| stmt.execute(values)).doing(DOING)?;
         Ok(())
     }
 
@@ -156,9 +150,7 @@ impl Batch<'_> {
     fn build_search(&self, object: Object, document: &Document) -> Result<(), StoreError> {
         let before: i64 = self
             .tx
-            .query_row("SELECT coalesce(max(docid), 0) FROM search_documents", [], |row| {
-                row.get(0)
-            })
+            .query_row("SELECT coalesce(max(docid), 0) FROM search_documents", [], |row| row.get(0))
             .doing(DOING)?;
         let map = format!(
             "INSERT INTO search_documents (docid, object_type, record_id)
@@ -196,8 +188,7 @@ impl Batch<'_> {
                      ORDER BY docid LIMIT 1",
                 )
                 .and_then(|mut stmt| {
-                    stmt.query_row(params![last, object.word()], |row| Ok((row.get(0)?, row.get(1)?)))
-                        .optional()
+                    stmt.query_row(params![last, object.word()], |row| Ok((row.get(0)?, row.get(1)?))).optional()
                 })
                 .doing(DOING)?;
             let Some((docid, id)) = next else { return Ok(()) };

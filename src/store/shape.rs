@@ -72,10 +72,7 @@ impl Shape {
             key,
             stamp,
             select: format!("SELECT {list}, {stamp} FROM {table} WHERE {key} = ?1"),
-            insert: format!(
-                "INSERT OR IGNORE INTO {table} ({key}, {list}, {stamp}) VALUES ({})",
-                marks.join(", ")
-            ),
+            insert: format!("INSERT OR IGNORE INTO {table} ({key}, {list}, {stamp}) VALUES ({})", marks.join(", ")),
             columns,
             multi,
         }
@@ -84,25 +81,16 @@ impl Shape {
     /// `UPDATE … WHERE key = ?1`: key, the columns at these places, stamp. A column that is named is written to every
     /// index it stands in, whether its value changes or not.
     pub fn update(&self, places: &[usize]) -> String {
-        let sets: String = places
-            .iter()
-            .zip(2..)
-            .map(|(place, n)| format!("{} = ?{n}, ", self.columns[*place].name))
-            .collect();
+        let sets: String =
+            places.iter().zip(2..).map(|(place, n)| format!("{} = ?{n}, ", self.columns[*place].name)).collect();
         let (table, key, stamp) = (self.table, self.key, self.stamp);
-        format!(
-            "UPDATE {table} SET {sets}{stamp} = ?{} WHERE {key} = ?1",
-            places.len() + 2
-        )
+        format!("UPDATE {table} SET {sets}{stamp} = ?{} WHERE {key} = ?1", places.len() + 2)
     }
 
     /// The table of an object's list items.
     pub fn list(object: Object, custom: &CustomFields) -> Shape {
         let mut columns = standard(object.resource(), Shown::List);
-        columns.push(Column {
-            name: "extra".into(),
-            source: Source::Extra,
-        });
+        columns.push(Column { name: "extra".into(), source: Source::Extra });
         let multi = slots(&mut columns, custom, false);
         Shape::new(object.table(), "id", "synced_at", columns, multi)
     }
@@ -111,14 +99,8 @@ impl Shape {
     pub fn detail(object: Object, custom: &CustomFields) -> Shape {
         let mut columns = standard(object.resource(), Shown::Detail);
         let etag = object.fields().iter().position(|field| field.kind == Kind::Etag);
-        columns.extend(etag.map(|index| Column {
-            name: "etag".into(),
-            source: Source::Field(index),
-        }));
-        columns.push(Column {
-            name: "extra".into(),
-            source: Source::Extra,
-        });
+        columns.extend(etag.map(|index| Column { name: "etag".into(), source: Source::Field(index) }));
+        columns.push(Column { name: "extra".into(), source: Source::Extra });
         let multi = slots(&mut columns, custom, true);
         Shape::new(object.detail_table(), object.detail_key(), "fetched_at", columns, multi)
     }
@@ -126,15 +108,8 @@ impl Shape {
     /// The table of a resource without details or custom fields.
     pub fn plain(resource: Resource) -> Shape {
         let mut columns = standard(resource, Shown::List);
-        columns.push(Column {
-            name: "extra".into(),
-            source: Source::Extra,
-        });
-        let table = if resource == Resource::CustomFields {
-            DEFINITIONS
-        } else {
-            "team_members"
-        };
+        columns.push(Column { name: "extra".into(), source: Source::Extra });
+        let table = if resource == Resource::CustomFields { DEFINITIONS } else { "team_members" };
         Shape::new(table, "id", "synced_at", columns, Vec::new())
     }
 
@@ -150,15 +125,9 @@ fn standard(resource: Resource, shown: Shown) -> Vec<Column> {
         if field.shown != shown || field.kind == Kind::Id {
             continue;
         }
-        columns.push(Column {
-            name: field.column.into(),
-            source: Source::Field(index),
-        });
+        columns.push(Column { name: field.column.into(), source: Source::Field(index) });
         if field.kind.has_num() {
-            columns.push(Column {
-                name: format!("{}_num", field.column),
-                source: Source::FieldNum(index),
-            });
+            columns.push(Column { name: format!("{}_num", field.column), source: Source::FieldNum(index) });
         }
     }
     columns
@@ -166,24 +135,13 @@ fn standard(resource: Resource, shown: Shown) -> Vec<Column> {
 
 fn slots(columns: &mut Vec<Column>, custom: &CustomFields, detail: bool) -> Vec<(usize, usize)> {
     let mut multi = Vec::new();
-    for (slot, field) in custom
-        .fields()
-        .iter()
-        .enumerate()
-        .filter(|(_, f)| f.data_type.detail_only() == detail)
-    {
+    for (slot, field) in custom.fields().iter().enumerate().filter(|(_, f)| f.data_type.detail_only() == detail) {
         if field.data_type == DataType::MultiSelect {
             multi.push((columns.len(), slot));
         }
-        columns.push(Column {
-            name: field.column.as_str().into(),
-            source: Source::Slot(slot),
-        });
+        columns.push(Column { name: field.column.as_str().into(), source: Source::Slot(slot) });
         if field.data_type.has_num() {
-            columns.push(Column {
-                name: field.column.num(),
-                source: Source::SlotNum(slot),
-            });
+            columns.push(Column { name: field.column.num(), source: Source::SlotNum(slot) });
         }
     }
     multi

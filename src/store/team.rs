@@ -14,10 +14,7 @@ impl Batch<'_> {
     /// If SQLite refuses.
     pub fn apply_team(&self, records: &[Record], asked_at: Instant) -> Result<Tally, StoreError> {
         let shape = self.shapes.team();
-        let mut tally = Tally {
-            rows: records.len() as u64,
-            ..Tally::default()
-        };
+        let mut tally = Tally { rows: records.len() as u64, ..Tally::default() };
         for record in records {
             match self.apply_plain(&shape, record, asked_at)? {
                 Applied::Inserted => tally.inserted += 1,
@@ -32,10 +29,7 @@ impl Batch<'_> {
             let ids = serde_json::Value::from(ids).to_string();
             let left = self
                 .tx
-                .execute(
-                    "DELETE FROM team_members WHERE id NOT IN (SELECT value FROM json_each(?1))",
-                    [ids],
-                )
+                .execute("DELETE FROM team_members WHERE id NOT IN (SELECT value FROM json_each(?1))", [ids])
                 .doing("delete team members who left")?;
             tally.removed += left as u64;
         }

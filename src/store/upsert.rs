@@ -64,14 +64,7 @@ impl Batch<'_> {
         phase: Phase,
     ) -> Result<Applied, StoreError> {
         let shape = self.shapes.list(object);
-        let written = self.write(
-            object,
-            &shape,
-            record,
-            record.extra.to_json().as_deref(),
-            asked_at,
-            phase,
-        )?;
+        let written = self.write(object, &shape, record, record.extra.to_json().as_deref(), asked_at, phase)?;
         self.finish(object, record, written, asked_at, phase)
     }
 
@@ -97,14 +90,7 @@ impl Batch<'_> {
         }
         let applied = self.finish(object, record, written, asked_at, phase)?;
         let detail = self.shapes.detail(object);
-        let written = self.write(
-            object,
-            &detail,
-            record,
-            detail_extra.to_json().as_deref(),
-            asked_at,
-            phase,
-        )?;
+        let written = self.write(object, &detail, record, detail_extra.to_json().as_deref(), asked_at, phase)?;
         if written.is_new() {
             kept += detail_extra.len() as u64;
         }
@@ -156,11 +142,7 @@ impl Batch<'_> {
     /// If SQLite refuses.
     pub fn apply_plain(&self, shape: &Shape, record: &Record, asked_at: Instant) -> Result<Applied, StoreError> {
         let extra = record.extra.to_json();
-        let incoming: Vec<_> = shape
-            .columns
-            .iter()
-            .map(|c| told(c.source, record, extra.as_deref()))
-            .collect();
+        let incoming: Vec<_> = shape.columns.iter().map(|c| told(c.source, record, extra.as_deref())).collect();
         let id = record.id.as_str();
         Ok(match self.compare(shape, id, &incoming)? {
             Standing::Missing => {
@@ -217,21 +199,15 @@ impl Batch<'_> {
                     .collect();
                 Ok(Written::Inserted(differences))
             }
-            Standing::Differs {
-                merged,
-                changed,
-                old,
-                stamp,
-            } => {
+            Standing::Differs { merged, changed, old, stamp } => {
                 if asked_at.to_string() < stamp && is_behind(shape, &incoming, &old) {
                     return Ok(Written::Older);
                 }
                 self.note_standing(object, id)?;
                 self.execute(&shape.update(&changed), id, &refs(&merged, &changed), asked_at)?;
                 self.index_multi_values(object, shape, record, &incoming, Some(&changed), phase)?;
-                let differences = changed
-                    .iter()
-                    .map(|&i| (shape.columns[i].name.clone(), old[i].clone(), merged[i].clone()));
+                let differences =
+                    changed.iter().map(|&i| (shape.columns[i].name.clone(), old[i].clone(), merged[i].clone()));
                 Ok(Written::Updated(differences.collect()))
             }
         }
@@ -257,10 +233,7 @@ impl Batch<'_> {
             return Ok(Standing::Same);
         }
         let count = shape.columns.len();
-        let old = (0..count)
-            .map(|i| row.get::<_, Value>(i))
-            .collect::<Result<Vec<_>, _>>()
-            .doing(doing)?;
+        let old = (0..count).map(|i| row.get::<_, Value>(i)).collect::<Result<Vec<_>, _>>().doing(doing)?;
         let stamp = row.get(count).doing(doing)?;
         let mut merged = old.clone();
         for &index in &changed {
@@ -268,12 +241,7 @@ impl Batch<'_> {
                 merged[index] = owned(new);
             }
         }
-        Ok(Standing::Differs {
-            merged,
-            changed,
-            old,
-            stamp,
-        })
+        Ok(Standing::Differs { merged, changed, old, stamp })
     }
 
     fn execute(
@@ -285,9 +253,7 @@ impl Batch<'_> {
     ) -> Result<usize, StoreError> {
         let doing = "write a record";
         let mut stmt = self.tx.prepare_cached(sql).doing(doing)?;
-        bind(&mut stmt, id, values, asked_at)
-            .and_then(|()| stmt.raw_execute())
-            .doing(doing)
+        bind(&mut stmt, id, values, asked_at).and_then(|()| stmt.raw_execute()).doing(doing)
     }
 
     /// Whether a record that is not here may be written: an answer older than a confirmed removal brings nothing back.
@@ -340,10 +306,7 @@ impl Batch<'_> {
             let Some(Some(ValueRef::Text(text))) = incoming.get(place) else {
                 continue;
             };
-            let values = std::str::from_utf8(text)
-                .ok()
-                .and_then(multi_values)
-                .unwrap_or_default();
+            let values = std::str::from_utf8(text).ok().and_then(multi_values).unwrap_or_default();
             let mut stmt = self
                 .tx
                 .prepare_cached(
@@ -352,8 +315,7 @@ impl Batch<'_> {
                 )
                 .doing(doing)?;
             for (position, value) in values.iter().enumerate() {
-                stmt.execute(params![object.word(), record.id.as_str(), key, position as i64, value])
-                    .doing(doing)?;
+                stmt.execute(params![object.word(), record.id.as_str(), key, position as i64, value]).doing(doing)?;
             }
         }
         Ok(())
@@ -388,17 +350,12 @@ impl Batch<'_> {
             for (name, source) in members {
                 let known = match group.as_str() {
                     "customFields" => self.shapes.layout.of(object).by_key(&name).is_some(),
-                    _ => object
-                        .list_fields()
-                        .any(|field| field.wire == format!("{group}.{name}")),
+                    _ => object.list_fields().any(|field| field.wire == format!("{group}.{name}")),
                 };
                 if !known {
                     // Told by lists: the detail's word for it belongs there too.
                     let told = detail.nested.get_mut(&group).and_then(|told| told.remove(&name));
-                    list.nested
-                        .entry(group.clone())
-                        .or_default()
-                        .insert(name, told.unwrap_or(source));
+                    list.nested.entry(group.clone()).or_default().insert(name, told.unwrap_or(source));
                 }
             }
         }
@@ -414,20 +371,12 @@ const GROUPS: [&str; 2] = ["customFields", "location"];
 enum Standing {
     Missing,
     Same,
-    Differs {
-        merged: Vec<Value>,
-        changed: Vec<usize>,
-        old: Vec<Value>,
-        stamp: String,
-    },
+    Differs { merged: Vec<Value>, changed: Vec<usize>, old: Vec<Value>, stamp: String },
 }
 
 /// The values at these places.
 fn refs<'a>(values: &'a [Value], places: &[usize]) -> Vec<Option<ValueRef<'a>>> {
-    places
-        .iter()
-        .map(|&place| Some(ValueRef::from(&values[place])))
-        .collect()
+    places.iter().map(|&place| Some(ValueRef::from(&values[place]))).collect()
 }
 
 fn bind(
@@ -446,10 +395,7 @@ fn bind(
 /// Whether an answer is of an older version of the record than the row, by `updatedAt`: the one thing that orders two
 /// answers whose requests overlapped.
 fn is_behind(shape: &Shape, incoming: &[Option<ValueRef<'_>>], old: &[Value]) -> bool {
-    let Some(place) = shape
-        .columns
-        .iter()
-        .position(|c| c.name == "updated_at" && matches!(c.source, Source::Field(_)))
+    let Some(place) = shape.columns.iter().position(|c| c.name == "updated_at" && matches!(c.source, Source::Field(_)))
     else {
         // A detail table: its list part was judged already.
         return false;

@@ -58,14 +58,8 @@ const POINTERS: [Pointer; 2] = [
 
 /// The columns of an object's `_full` view, in order, but for `details_current`.
 pub(super) fn columns(list: &Shape, detail: &Shape) -> Vec<Shown> {
-    let of_list = |column: &str| Shown {
-        name: column.into(),
-        from: From::List(column.into()),
-    };
-    let of_detail = |column: &str, name: &str| Shown {
-        name: name.into(),
-        from: From::Detail(column.into()),
-    };
+    let of_list = |column: &str| Shown { name: column.into(), from: From::List(column.into()) };
+    let of_detail = |column: &str, name: &str| Shown { name: name.into(), from: From::Detail(column.into()) };
     let standard = |c: &&super::shape::Column| !c.name.starts_with("cf_") && c.name != "extra";
     let custom = |c: &&super::shape::Column| c.name.starts_with("cf_");
     let mut columns = vec![of_list("id")];
@@ -80,13 +74,7 @@ pub(super) fn columns(list: &Shape, detail: &Shape) -> Vec<Shown> {
     let details = detail.columns.iter().filter(standard).filter(|c| c.name != "etag");
     columns.extend(details.map(|c| of_detail(&c.name, &c.name)));
     columns.extend(list.columns.iter().filter(custom).map(|c| of_list(&c.name)));
-    columns.extend(
-        detail
-            .columns
-            .iter()
-            .filter(custom)
-            .map(|c| of_detail(&c.name, &c.name)),
-    );
+    columns.extend(detail.columns.iter().filter(custom).map(|c| of_detail(&c.name, &c.name)));
     columns.push(of_list("extra"));
     columns.push(of_detail("extra", "detail_extra"));
     columns.push(of_list("synced_at"));
@@ -97,9 +85,7 @@ pub(super) fn columns(list: &Shape, detail: &Shape) -> Vec<Shown> {
 impl Batch<'_> {
     pub(super) fn drop_views(&self) -> Result<(), StoreError> {
         for object in Object::ALL {
-            self.tx
-                .execute_batch(&format!("DROP VIEW IF EXISTS {}", object.full_view()))
-                .doing("remake the views")?;
+            self.tx.execute_batch(&format!("DROP VIEW IF EXISTS {}", object.full_view())).doing("remake the views")?;
         }
         Ok(())
     }
@@ -112,11 +98,8 @@ impl Batch<'_> {
                 .iter()
                 .map(|column| format!("{} AS {}", column.from.sql(), column.name))
                 .collect();
-            let joins: Vec<&str> = POINTERS
-                .iter()
-                .filter(|(from, ..)| list.place(from).is_some())
-                .map(|(.., join)| *join)
-                .collect();
+            let joins: Vec<&str> =
+                POINTERS.iter().filter(|(from, ..)| list.place(from).is_some()).map(|(.., join)| *join).collect();
             // `d.etag IS r.etag` says the same, but only to SQLite: DuckDB parses the views of the files that it reads.
             let sql = format!(
                 "CREATE VIEW {view} AS SELECT {shown}, (d.{key} IS NOT NULL AND \

@@ -65,10 +65,7 @@ pub(super) struct Keeper {
 
 impl Keeper {
     pub(super) fn of(mirror: &Path) -> Keeper {
-        Keeper {
-            path: beside(mirror),
-            next: STEP,
-        }
+        Keeper { path: beside(mirror), next: STEP }
     }
 
     /// Empties the WAL if it has grown enough since that was last tried. A failure is no reason to stop: the next commit

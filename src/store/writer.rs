@@ -74,13 +74,7 @@ impl Store {
         let (conn, lock, _) = open::writer(path)?;
         let shapes = Shapes::new(Arc::new(columns::layout(&conn)?));
         let layout = Arc::new(RwLock::new(shapes.layout.clone()));
-        let mut writer = Writer {
-            conn,
-            shapes,
-            wal: wal::Keeper::of(path),
-            commits_left: None,
-            killed: false,
-        };
+        let mut writer = Writer { conn, shapes, wal: wal::Keeper::of(path), commits_left: None, killed: false };
         writer.batch(|batch| {
             batch.catch_up()?;
             batch.count_once()?;
@@ -105,18 +99,9 @@ impl Store {
                 drop(writer);
                 held.release();
             })
-            .map_err(|source| StoreError::Io {
-                path: path.to_path_buf(),
-                source,
-            })?;
+            .map_err(|source| StoreError::Io { path: path.to_path_buf(), source })?;
         let thread = Arc::new(Mutex::new(Some(thread)));
-        Ok(Store {
-            queue,
-            layout,
-            path: Arc::new(path.to_path_buf()),
-            lock,
-            thread,
-        })
+        Ok(Store { queue, layout, path: Arc::new(path.to_path_buf()), lock, thread })
     }
 
     /// Carries out `work` in one transaction: committed if it succeeds, as if it never was if it fails.
@@ -140,8 +125,7 @@ impl Store {
         T: Send + 'static,
         F: FnOnce(&mut Batch<'_>) -> Result<T, StoreError> + Send + 'static,
     {
-        self.carry_out(|writer| writer.durably(|writer| writer.batch(work)))
-            .await
+        self.carry_out(|writer| writer.durably(|writer| writer.batch(work))).await
     }
 
     async fn carry_out<T, F>(&self, work: F) -> Result<T, StoreError>
@@ -174,11 +158,7 @@ impl Store {
     pub async fn settle(&self) -> Result<bool, StoreError> {
         let (answer, answered) = oneshot::channel();
         let work: Work = Box::new(move |writer| {
-            let emptied = if writer.killed {
-                Ok(false)
-            } else {
-                wal::empty(&writer.conn)
-            };
+            let emptied = if writer.killed { Ok(false) } else { wal::empty(&writer.conn) };
             let _ = answer.send(emptied);
         });
         self.queue.send(work).await.map_err(|_| StoreError::Closed)?;
@@ -215,12 +195,8 @@ impl Store {
 impl Writer {
     /// Does the work with every commit on the disk before it counts. It cannot be set inside a transaction.
     fn durably<T>(&mut self, work: impl FnOnce(&mut Writer) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        let set = |writer: &Writer, how| {
-            writer
-                .conn
-                .pragma_update(None, "synchronous", how)
-                .doing("make a commit durable")
-        };
+        let set =
+            |writer: &Writer, how| writer.conn.pragma_update(None, "synchronous", how).doing("make a commit durable");
         set(self, "full")?;
         let done = work(self);
         set(self, "normal")?;
@@ -231,10 +207,7 @@ impl Writer {
         if self.killed {
             return Err(StoreError::Interrupted);
         }
-        let tx = self
-            .conn
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .doing("begin a transaction")?;
+        let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate).doing("begin a transaction")?;
         let mut batch = Batch::new(tx, self.shapes.clone());
         let out = work(&mut batch)?;
         if let Some(left) = &mut self.commits_left {

@@ -71,10 +71,7 @@ impl Engine {
         shift: f64,
     ) -> Result<Vec<Span>, SyncError> {
         let all = Span::dated(by, None, None).stretch();
-        let edges = self
-            .store
-            .write(move |batch| batch.edges(object, all, parts, shift))
-            .await?;
+        let edges = self.store.write(move |batch| batch.edges(object, all, parts, shift)).await?;
         Ok(Span::between(by, &edges))
     }
 
@@ -105,9 +102,7 @@ impl Engine {
     ) -> Result<(), SyncError> {
         audit.findings.ranges += 1;
         let (object, now, found) = (audit.object, self.clock.now(), audit.findings.since(before));
-        self.store
-            .write(move |batch| batch.enter_audit(object, span.stretch(), counts, found.as_deref(), now))
-            .await?;
+        self.store.write(move |batch| batch.enter_audit(object, span.stretch(), counts, found.as_deref(), now)).await?;
         Ok(())
     }
 
@@ -124,10 +119,7 @@ impl Engine {
     }
 
     async fn count_here(&self, object: Object, span: Span) -> Result<u64, SyncError> {
-        Ok(self
-            .store
-            .write(move |batch| batch.count_stretch(object, span.stretch()))
-            .await?)
+        Ok(self.store.write(move |batch| batch.count_stretch(object, span.stretch())).await?)
     }
 
     async fn count_there(&self, object: Object, span: Span) -> Result<u64, SyncError> {
@@ -141,10 +133,7 @@ impl Engine {
     }
 
     async fn ask(&self, query: &ListQuery) -> Result<ListAnswer, SyncError> {
-        self.client
-            .list(query, Purpose::Audit)
-            .await
-            .asking("audit", query.resource())
+        self.client.list(query, Purpose::Audit).await.asking("audit", query.resource())
     }
 
     /// Halves a range that disagrees until what disagrees fits a page, and lists that.
@@ -156,11 +145,7 @@ impl Engine {
             if here == there {
                 continue;
             }
-            let halves = if here.max(there) <= LEAF {
-                None
-            } else {
-                self.halves(object, span, here).await?
-            };
+            let halves = if here.max(there) <= LEAF { None } else { self.halves(object, span, here).await? };
             let Some((low, high)) = halves else {
                 self.list(audit, span).await?;
                 continue;
@@ -174,10 +159,7 @@ impl Engine {
 
     async fn halves(&self, object: Object, span: Span, here: u64) -> Result<Option<(Span, Span)>, SyncError> {
         let stretch = span.stretch();
-        let middle = self
-            .store
-            .write(move |batch| batch.nth_of_stretch(object, stretch, here / 2))
-            .await?;
+        let middle = self.store.write(move |batch| batch.nth_of_stretch(object, stretch, here / 2)).await?;
         let Some(middle) = middle.map(Instant::whole_second) else {
             return Ok(None);
         };
@@ -190,10 +172,7 @@ impl Engine {
         let object = audit.object;
         let resource = object.resource();
         let query = span.list(resource).asking("audit", resource)?;
-        let mut unseen = self
-            .store
-            .write(move |batch| batch.ids_of_stretch(object, span.stretch()))
-            .await?;
+        let mut unseen = self.store.write(move |batch| batch.ids_of_stretch(object, span.stretch())).await?;
         let mut at = query.clone();
         let mut there = 0;
         for _ in 0..MOST_PAGES {
@@ -224,10 +203,7 @@ impl Engine {
             let page = decode::page(resource, &answer.body, &layout).asking("audit", resource)?;
             let rows = page.records.len() as u64;
             let ids: Vec<RecordId> = page.records.iter().map(|record| record.id.clone()).collect();
-            match self
-                .compare_records(audit, page.records, answer.asked_at, layout.version)
-                .await
-            {
+            match self.compare_records(audit, page.records, answer.asked_at, layout.version).await {
                 Err(SyncError::Store(StoreError::StaleLayout)) => continue,
                 other => other?,
             }
@@ -277,12 +253,7 @@ impl Engine {
                 Compared::Same => continue,
             };
             if !news {
-                audit.findings.add(Difference {
-                    object,
-                    id,
-                    kind,
-                    fields,
-                });
+                audit.findings.add(Difference { object, id, kind, fields });
             }
         }
         Ok(())
@@ -298,10 +269,7 @@ impl Engine {
         while !rest.is_empty() {
             let (some, others) = rest.split_at(ListQuery::ids_that_fit(rest).max(1));
             let looked = self.look_up(object, some).await?;
-            match self
-                .compare_records(audit, looked.here, looked.asked_at, looked.layout)
-                .await
-            {
+            match self.compare_records(audit, looked.here, looked.asked_at, looked.layout).await {
                 // Another run tells what these are like; here they are, which is what was asked.
                 Err(SyncError::Store(StoreError::StaleLayout)) => {}
                 other => other?,
@@ -310,12 +278,7 @@ impl Engine {
             rest = others;
         }
         for id in &gone {
-            audit.findings.add(Difference {
-                object,
-                id: id.clone(),
-                kind: Kind::Lingering,
-                fields: Vec::new(),
-            });
+            audit.findings.add(Difference { object, id: id.clone(), kind: Kind::Lingering, fields: Vec::new() });
         }
         if let Mode::Mend(removals) = audit.mode {
             let of = self.store.write(move |batch| batch.count_rows(object)).await?;

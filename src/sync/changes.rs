@@ -36,25 +36,14 @@ impl Engine {
         };
         let walk = walk.unwrap_or_else(|| {
             let after = lower_bound(&known, self.settings.overlap);
-            Walk::new(
-                Range::Changes {
-                    after,
-                    inclusive: false,
-                },
-                key,
-            )
+            Walk::new(Range::Changes { after, inclusive: false }, key)
         });
         self.begins(object.resource(), "changes", None);
         let end = self.walk(Job::Changes(object), walk).await?;
         self.ends(object.resource());
         if end == End::Finished {
-            let fresh = Fresh {
-                began,
-                finished: self.clock.now(),
-            };
-            self.store
-                .write(move |batch| batch.set_state(&Fresh::changes(object), &fresh))
-                .await?;
+            let fresh = Fresh { began, finished: self.clock.now() };
+            self.store.write(move |batch| batch.set_state(&Fresh::changes(object), &fresh)).await?;
         }
         Ok(())
     }
@@ -72,20 +61,11 @@ mod tests {
             ("nothing known", None, None, None),
             ("settled", Some(at(0)), Some(at(1000)), Some(at(0))),
             ("just changed", Some(at(990)), Some(at(1000)), Some(at(940))),
-            (
-                "a row dated in the future",
-                Some(at(9999)),
-                Some(at(1000)),
-                Some(at(940)),
-            ),
+            ("a row dated in the future", Some(at(9999)), Some(at(1000)), Some(at(940))),
             ("a service without a clock", Some(at(990)), None, Some(at(930))),
             ("an empty workspace", None, Some(at(1000)), Some(at(940))),
         ] {
-            let known = Changes {
-                watermark,
-                served_at,
-                walk: None,
-            };
+            let known = Changes { watermark, served_at, walk: None };
             assert_eq!(lower_bound(&known, overlap), expected, "{name}");
         }
     }

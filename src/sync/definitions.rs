@@ -36,11 +36,7 @@ impl Engine {
         let mut at = query.clone();
         let mut progress = Progress::default();
         loop {
-            let answer = self
-                .client
-                .list(&at, Purpose::Definitions)
-                .await
-                .asking(doing, resource)?;
+            let answer = self.client.list(&at, Purpose::Definitions).await.asking(doing, resource)?;
             let page: Page = decode::page(resource, &answer.body, &self.store.layout()).asking(doing, resource)?;
             let rows = page.records.len();
             records.extend(page.records);
@@ -69,13 +65,8 @@ impl Engine {
         what: &'static str,
     ) -> Result<(), SyncError> {
         let now = self.clock.now();
-        self.store
-            .write(move |batch| batch.note_oddity(kind, resource, what, now))
-            .await?;
-        self.count(&Tally {
-            warnings: 1,
-            ..Tally::default()
-        });
+        self.store.write(move |batch| batch.note_oddity(kind, resource, what, now)).await?;
+        self.count(&Tally { warnings: 1, ..Tally::default() });
         Ok(())
     }
 
@@ -85,13 +76,8 @@ impl Engine {
         for object in Object::ALL {
             self.refresh_definitions_of(object).await?;
         }
-        let fresh = Fresh {
-            began,
-            finished: self.clock.now(),
-        };
-        self.store
-            .write(move |batch| batch.set_state(Fresh::DEFINITIONS, &fresh))
-            .await?;
+        let fresh = Fresh { began, finished: self.clock.now() };
+        self.store.write(move |batch| batch.set_state(Fresh::DEFINITIONS, &fresh)).await?;
         Ok(())
     }
 
@@ -102,10 +88,7 @@ impl Engine {
         records.retain(|record| !archived.iter().any(|later| later.id == record.id));
         records.extend(archived);
         let known = self.store.write(move |batch| batch.definitions(object)).await?;
-        if known
-            .iter()
-            .any(|known| !records.iter().any(|record| record.id == known.id))
-        {
+        if known.iter().any(|known| !records.iter().any(|record| record.id == known.id)) {
             // Or it moved the other way and is on neither: one more look at the first list tells.
             let (again, _) = self.whole_list(ListQuery::definitions_of(object, true)).await?;
             records.retain(|record| !again.iter().any(|later| later.id == record.id));
@@ -128,15 +111,10 @@ impl Engine {
                 Ok(redefined)
             })
             .await?;
-        self.count(&Tally {
-            rows,
-            ..Tally::default()
-        });
+        self.count(&Tally { rows, ..Tally::default() });
         for key in &redefined.without_column {
             let key: String = key.as_str().chars().take(40).collect();
-            self.warn(format!(
-                "the values of the custom field `{key}` of {object} are kept in `extra`"
-            ));
+            self.warn(format!("the values of the custom field `{key}` of {object} are kept in `extra`"));
         }
         Ok(())
     }

@@ -95,11 +95,7 @@ impl Engine {
         }
         self.ends(object.resource());
         if !skipped.is_empty() {
-            self.warn(format!(
-                "{} details of {} could not be read in this run",
-                skipped.len(),
-                object.resource()
-            ));
+            self.warn(format!("{} details of {} could not be read in this run", skipped.len(), object.resource()));
         }
         Ok(())
     }
@@ -111,10 +107,7 @@ impl Engine {
             return Ok(());
         };
         let before = self.clock.now().minus(age);
-        let aged = self
-            .store
-            .write(move |batch| batch.aged_details(object, before, REFRESHED_AT_ONCE))
-            .await?;
+        let aged = self.store.write(move |batch| batch.aged_details(object, before, REFRESHED_AT_ONCE)).await?;
         if aged.is_empty() {
             return Ok(());
         }
@@ -135,12 +128,8 @@ impl Engine {
     ) -> Result<Passed, SyncError> {
         let before = *read;
         let workers = self.workers().min(ids.len());
-        let queue = Queue {
-            ids: Mutex::new(ids),
-            skipped: Mutex::default(),
-            failures: Mutex::new(0),
-            gone: Mutex::default(),
-        };
+        let queue =
+            Queue { ids: Mutex::new(ids), skipped: Mutex::default(), failures: Mutex::new(0), gone: Mutex::default() };
         let done = Mutex::new(*read);
         let work = (0..workers).map(|_| self.detail_worker(object, purpose, &queue, &done));
         // Each finishes what it has asked for, whatever became of another: an answer that is paid for is stored.
@@ -170,11 +159,7 @@ impl Engine {
                 *done += 1;
                 *done
             };
-            self.observer.on(super::observe::Event::Stored {
-                resource: object.resource(),
-                rows,
-                ru: self.spent(),
-            });
+            self.observer.on(super::observe::Event::Stored { resource: object.resource(), rows, ru: self.spent() });
         }
         Ok(())
     }

@@ -10,11 +10,7 @@ use crate::outbox::push::{Pushed, Pusher};
 impl From<OutboxError> for SyncError {
     fn from(error: OutboxError) -> SyncError {
         match error {
-            OutboxError::Api { doing, object, source } => SyncError::Api {
-                doing,
-                resource: object.resource(),
-                source,
-            },
+            OutboxError::Api { doing, object, source } => SyncError::Api { doing, resource: object.resource(), source },
             OutboxError::Store(source) => SyncError::Store(source),
         }
     }
@@ -33,15 +29,7 @@ impl Engine {
             workers: self.workers(),
         };
         let (pushed, result) = pusher.push().await;
-        let Pushed {
-            push,
-            mirror,
-            unwritable,
-            written,
-            gone,
-            unknown_keys,
-            warnings,
-        } = pushed;
+        let Pushed { push, mirror, unwritable, written, gone, unknown_keys, warnings } = pushed;
         *lock(&self.pushed) = push;
         self.count(&mirror);
         let scope = |object: Object| Some((object.resource(), object.resource().write_scope()?));
@@ -50,8 +38,7 @@ impl Engine {
         for warning in warnings {
             self.warn(warning);
         }
-        self.purse
-            .keep_for_edits(Ru::new(push.waiting.saturating_mul(Ru::PATCH.get())));
+        self.purse.keep_for_edits(Ru::new(push.waiting.saturating_mul(Ru::PATCH.get())));
         result?;
         for object in Object::ALL {
             let of_object = gone.iter().filter(|(of, _)| *of == object);

@@ -131,10 +131,7 @@ impl Engine {
             })
             .await?;
         let result = work.await;
-        let tally = Tally {
-            ru: self.purse.ledger().total.saturating_sub(before),
-            ..*lock(&self.tally)
-        };
+        let tally = Tally { ru: self.purse.ledger().total.saturating_sub(before), ..*lock(&self.tally) };
         let (outcome, pause) = match &result {
             Ok(ended) if !ended.outages.is_empty() => (RunOutcome::Refused, None),
             Ok(_) => (RunOutcome::Done, None),
@@ -217,10 +214,7 @@ impl Engine {
         if plan.only_push {
             return Ok(Ended::default());
         }
-        let objects: Vec<Object> = Object::ALL
-            .into_iter()
-            .filter(|object| plan.wants(object.resource()))
-            .collect();
+        let objects: Vec<Object> = Object::ALL.into_iter().filter(|object| plan.wants(object.resource())).collect();
         if plan.resync {
             self.want_sweeps(&objects, plan.accept_removals).await?;
         }
@@ -253,10 +247,7 @@ impl Engine {
                 to_sweep.push(object);
             }
         }
-        let removals = Removals {
-            most: self.settings.most_removals,
-            accepted: plan.accept_removals,
-        };
+        let removals = Removals { most: self.settings.most_removals, accepted: plan.accept_removals };
         for object in to_sweep {
             if self.is_skipped(object.resource()) {
                 continue;
@@ -266,18 +257,10 @@ impl Engine {
             }
         }
         if self.settings.details {
-            for object in objects
-                .iter()
-                .copied()
-                .filter(|object| !self.is_skipped(object.resource()))
-            {
+            for object in objects.iter().copied().filter(|object| !self.is_skipped(object.resource())) {
                 self.guard(object.resource(), self.read_details(object).await)?;
             }
-            for object in objects
-                .iter()
-                .copied()
-                .filter(|object| !self.is_skipped(object.resource()))
-            {
+            for object in objects.iter().copied().filter(|object| !self.is_skipped(object.resource())) {
                 self.guard(object.resource(), self.refresh_details(object).await)?;
             }
         }
@@ -332,9 +315,7 @@ impl Engine {
         let (skipped, served) = (lock(&self.skipped), lock(&self.served));
         if !skipped.is_empty() && served.iter().all(|resource| skipped.contains_key(resource)) {
             let scopes: Vec<&str> = skipped.values().copied().collect();
-            return Err(SyncError::NoScope {
-                scopes: scopes.join(", "),
-            });
+            return Err(SyncError::NoScope { scopes: scopes.join(", ") });
         }
         Ok(())
     }

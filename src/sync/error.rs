@@ -60,11 +60,7 @@ pub enum Pause {
 impl SyncError {
     /// The pause that this error is, if it is one.
     pub fn pause(&self) -> Option<Pause> {
-        let SyncError::Api {
-            source: ApiError::Refused(refused),
-            ..
-        } = self
-        else {
+        let SyncError::Api { source: ApiError::Refused(refused), .. } = self else {
             return None;
         };
         match refused {
@@ -105,10 +101,6 @@ pub(crate) trait Asking<T> {
 
 impl<T, E: Into<ApiError>> Asking<T> for Result<T, E> {
     fn asking(self, doing: &'static str, resource: Resource) -> Result<T, SyncError> {
-        self.map_err(|source| SyncError::Api {
-            doing,
-            resource,
-            source: source.into(),
-        })
+        self.map_err(|source| SyncError::Api { doing, resource, source: source.into() })
     }
 }

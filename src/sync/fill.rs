@@ -35,11 +35,7 @@ pub(super) fn want(batch: &Batch<'_>, columns: &[(Object, FieldKey)]) -> Result<
             wanted.0.push((*object, key.clone()));
         }
     }
-    if wanted.0.is_empty() {
-        Ok(())
-    } else {
-        batch.set_state(ENTRY, &wanted)
-    }
+    if wanted.0.is_empty() { Ok(()) } else { batch.set_state(ENTRY, &wanted) }
 }
 
 impl Engine {
@@ -113,9 +109,7 @@ impl Engine {
 
     async fn without_filter(&self, object: Object, long: bool) -> Result<bool, SyncError> {
         if long {
-            self.store
-                .write(move |batch| batch.make_details_due(object, None))
-                .await?;
+            self.store.write(move |batch| batch.make_details_due(object, None)).await?;
         }
         Ok(!long)
     }
@@ -128,11 +122,7 @@ impl Engine {
         let mut progress = Progress::default();
         self.store.write(|batch| batch.begin_refill()).await?;
         loop {
-            let answer = self
-                .client
-                .list(&at, Purpose::Definitions)
-                .await
-                .asking(doing, resource)?;
+            let answer = self.client.list(&at, Purpose::Definitions).await.asking(doing, resource)?;
             let mut version = self.store.layout();
             let noted = loop {
                 let page = decode::page(resource, &answer.body, &version).asking(doing, resource)?;
@@ -171,9 +161,5 @@ impl Engine {
 fn filled(batch: &Batch<'_>, object: Object, key: &FieldKey) -> Result<(), StoreError> {
     let mut wanted: Wanted = batch.state(ENTRY)?.unwrap_or_default();
     wanted.0.retain(|(o, k)| !(*o == object && k == key));
-    if wanted.0.is_empty() {
-        batch.clear_state(ENTRY)
-    } else {
-        batch.set_state(ENTRY, &wanted)
-    }
+    if wanted.0.is_empty() { batch.clear_state(ENTRY) } else { batch.set_state(ENTRY, &wanted) }
 }

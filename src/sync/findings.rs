@@ -63,10 +63,7 @@ impl Findings {
 
     /// Adds a difference, once for each record.
     pub fn add(&mut self, difference: Difference) {
-        let known = self
-            .differences
-            .iter()
-            .any(|d| d.id == difference.id && d.object == difference.object);
+        let known = self.differences.iter().any(|d| d.id == difference.id && d.object == difference.object);
         if known {
             return;
         }

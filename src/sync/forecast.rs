@@ -38,11 +38,7 @@ pub struct Forecast {
 impl Forecast {
     /// Everything together.
     pub fn total(&self) -> Ru {
-        self.objects
-            .iter()
-            .map(|object| object.lists + object.details)
-            .sum::<Ru>()
-            + self.short_lists
+        self.objects.iter().map(|object| object.lists + object.details).sum::<Ru>() + self.short_lists
     }
 }
 
@@ -88,21 +84,10 @@ impl Engine {
         let range = if copying {
             Range::All
         } else {
-            Range::Changes {
-                after: lower_bound(&known, self.settings.overlap),
-                inclusive: false,
-            }
+            Range::Changes { after: lower_bound(&known, self.settings.overlap), inclusive: false }
         };
-        let query = range
-            .query(resource)
-            .asking("count", resource)?
-            .limit(PageSize::ONE)
-            .count_exact();
-        let answer = self
-            .client
-            .list(&query, Purpose::Changes)
-            .await
-            .asking("count", resource)?;
+        let query = range.query(resource).asking("count", resource)?.limit(PageSize::ONE).count_exact();
+        let answer = self.client.list(&query, Purpose::Changes).await.asking("count", resource)?;
         let page = decode::page(resource, &answer.body, &self.store.layout()).asking("count", resource)?;
         let counted = page.total.unwrap_or(0);
         let pages = |rows: u64| Ru::new(rows.div_ceil(100).max(1));
@@ -111,23 +96,13 @@ impl Engine {
             (true, true) => pages(counted.saturating_sub(rows_here)),
             (true, false) => pages(counted) + pages(rows_here),
         };
-        let rows = if whole && !copying {
-            counted + rows_here
-        } else {
-            counted
-        };
+        let rows = if whole && !copying { counted + rows_here } else { counted };
         let details = match (self.settings.details, copying) {
             (false, _) => 0,
             // Every record that is not here yet is due too.
             (true, true) => due + counted.saturating_sub(rows_here),
             (true, false) => due + counted,
         };
-        Ok(ObjectForecast {
-            object,
-            whole,
-            rows,
-            lists,
-            details: Ru::new(details),
-        })
+        Ok(ObjectForecast { object, whole, rows, lists, details: Ru::new(details) })
     }
 }

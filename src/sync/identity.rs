@@ -27,9 +27,7 @@ impl Engine {
         if known.is_some() && !self.settings.accept_workspace {
             self.recognise().await?;
         }
-        self.store
-            .write(move |batch| batch.set_state(Identity::ENTRY, &now))
-            .await?;
+        self.store.write(move |batch| batch.set_state(Identity::ENTRY, &now)).await?;
         Ok(())
     }
 
@@ -41,10 +39,7 @@ impl Engine {
     pub async fn recognise(&self) -> Result<(), SyncError> {
         let mut unseen = Vec::new();
         for object in Object::ALL {
-            let sample = self
-                .store
-                .write(move |batch| batch.sample_created(object, SAMPLE))
-                .await?;
+            let sample = self.store.write(move |batch| batch.sample_created(object, SAMPLE)).await?;
             let fit = {
                 let ids: Vec<RecordId> = sample.iter().map(|(id, _)| id.clone()).collect();
                 ListQuery::ids_that_fit(&ids)
@@ -66,10 +61,7 @@ impl Engine {
                 let page = decode::page(resource, &answer.body, &self.store.layout()).asking(doing, resource)?;
                 met.extend(page.records.iter().filter_map(|record| {
                     let created = instant(resource, record, "createdAt")?.to_string();
-                    sample
-                        .iter()
-                        .any(|(id, known)| *id == record.id && *known == created)
-                        .then(|| record.id.clone())
+                    sample.iter().any(|(id, known)| *id == record.id && *known == created).then(|| record.id.clone())
                 }));
                 // One page, unless the service makes its pages smaller than they may be.
                 if let Some(next) = page.next {
@@ -88,17 +80,11 @@ impl Engine {
             return Ok(());
         }
         // There are records, and the key sees none of them: whose it is cannot be told.
-        Err(SyncError::NoScope {
-            scopes: unseen.join(", "),
-        })
+        Err(SyncError::NoScope { scopes: unseen.join(", ") })
     }
 }
 
 /// Records may have been removed since; that most of a sample are gone or others is another workspace.
 fn judged(asked: usize, met: usize) -> Result<(), SyncError> {
-    if met * 2 < asked {
-        Err(SyncError::OtherWorkspace { asked, met })
-    } else {
-        Ok(())
-    }
+    if met * 2 < asked { Err(SyncError::OtherWorkspace { asked, met }) } else { Ok(()) }
 }

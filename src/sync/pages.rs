@@ -106,11 +106,7 @@ impl Job {
                 if let (Some(served_at), Some(sweep)) = (walk.served_at, Sweep::load(batch, *object)?)
                     && sweep.served_at.is_none_or(|known| served_at < known)
                 {
-                    Sweep {
-                        served_at: Some(served_at),
-                        ..sweep
-                    }
-                    .store(batch, *object)?;
+                    Sweep { served_at: Some(served_at), ..sweep }.store(batch, *object)?;
                 }
                 batch.set_state(entry, walk)
             }
@@ -125,12 +121,8 @@ impl Job {
                 if walk.pages > 1 {
                     Check::of_changes(batch, *object, walk.origin, walk.high, walk.pages)?;
                 }
-                Changes {
-                    watermark: known.watermark.max(walk.high),
-                    served_at: walk.served_at,
-                    walk: None,
-                }
-                .store(batch, *object)
+                Changes { watermark: known.watermark.max(walk.high), served_at: walk.served_at, walk: None }
+                    .store(batch, *object)
             }
             Job::Slice(object, entry) => {
                 self.checkpoint(batch, walk)?;
@@ -203,14 +195,7 @@ impl Engine {
             let (next, odd) = walk.take(&facts);
             let goes_on = next == Next::Page;
             let save = !goes_on || unsaved.pages >= MOST_UNSAVED;
-            let landing = Landing {
-                arrived,
-                before,
-                walk,
-                ends: next == Next::End,
-                odd,
-                save,
-            };
+            let landing = Landing { arrived, before, walk, ends: next == Next::End, odd, save };
             let storing = self.store_page(job, landing);
             let stored = if goes_on {
                 let (stored, fetched) = tokio::join!(storing, self.fetch(job, walk));
@@ -222,10 +207,7 @@ impl Engine {
             *unsaved = if stored.saved {
                 Unsaved::default()
             } else {
-                Unsaved {
-                    pages: unsaved.pages + 1,
-                    walk: Some(walk.clone()),
-                }
+                Unsaved { pages: unsaved.pages + 1, walk: Some(walk.clone()) }
             };
             let rows = match job {
                 Job::Changes(_) => walk.rows,
@@ -249,23 +231,11 @@ impl Engine {
         let resource = job.object().resource();
         let query = walk.query(resource).asking(job.doing(), resource)?;
         // On every page or on none: a cursor is bound to the conditions that it came with.
-        let query = if self.shows_totals(walk) {
-            query.count_exact()
-        } else {
-            query
-        };
+        let query = if self.shows_totals(walk) { query.count_exact() } else { query };
         let layout = self.store.layout();
-        let (answer, page) = self
-            .client
-            .page(&query, job.purpose(), &layout)
-            .await
-            .asking(job.doing(), resource)?;
+        let (answer, page) = self.client.page(&query, job.purpose(), &layout).await.asking(job.doing(), resource)?;
         let page = page.asking(job.doing(), resource)?;
-        Ok(Arrived {
-            answer,
-            page,
-            layout: layout.version,
-        })
+        Ok(Arrived { answer, page, layout: layout.version })
     }
 
     /// Stores the restart of a walk and gives the range to go on with; further ranges get their turn later.
@@ -298,29 +268,17 @@ impl Engine {
                 for (job, walk) in &later {
                     job.checkpoint(batch, walk)?;
                 }
-                odd.map_or(Ok(()), |odd| {
-                    batch.note_oddity(odd.word(), resource, odd.sentence(), now)
-                })
+                odd.map_or(Ok(()), |odd| batch.note_oddity(odd.word(), resource, odd.sentence(), now))
             })
             .await?;
-        self.count(&Tally {
-            warnings: u64::from(odd.is_some()),
-            ..Tally::default()
-        });
+        self.count(&Tally { warnings: u64::from(odd.is_some()), ..Tally::default() });
         Ok(first)
     }
 
     /// Stores a page, its checkpoint and what was odd about it.
     async fn store_page(&self, job: &Job, landing: Landing<'_>) -> Result<Stored, SyncError> {
         let object = job.object();
-        let Landing {
-            mut arrived,
-            before,
-            walk,
-            ends,
-            odd,
-            save,
-        } = landing;
+        let Landing { mut arrived, before, walk, ends, odd, save } = landing;
         loop {
             let (job_, walk_, purse, odd_) = (job.clone(), walk.clone(), self.purse.clone(), odd.clone());
             let (page, asked_at, now, version) =
@@ -353,11 +311,7 @@ impl Engine {
                 Err(StoreError::StaleLayout) => {
                     let layout = self.store.layout();
                     let page = decoded(object.resource(), &arrived.answer, &layout, job.doing())?;
-                    arrived = Arrived {
-                        answer: arrived.answer,
-                        page,
-                        layout: layout.version,
-                    };
+                    arrived = Arrived { answer: arrived.answer, page, layout: layout.version };
                 }
                 other => return Ok(other?),
             }
@@ -370,29 +324,10 @@ fn decoded(resource: Resource, answer: &ListAnswer, layout: &Layout, doing: &'st
 }
 
 fn facts(resource: Resource, range: &Range, arrived: &Arrived) -> Facts {
-    let by = if matches!(range, Range::Changes { .. }) {
-        "updatedAt"
-    } else {
-        "createdAt"
-    };
-    let keys = arrived
-        .page
-        .records
-        .iter()
-        .map(|record| instant(resource, record, by))
-        .collect();
-    let high = arrived
-        .page
-        .records
-        .iter()
-        .filter_map(|record| instant(resource, record, "updatedAt"))
-        .max();
-    Facts {
-        keys,
-        high,
-        next: arrived.page.next.clone(),
-        date: arrived.answer.date,
-    }
+    let by = if matches!(range, Range::Changes { .. }) { "updatedAt" } else { "createdAt" };
+    let keys = arrived.page.records.iter().map(|record| instant(resource, record, by)).collect();
+    let high = arrived.page.records.iter().filter_map(|record| instant(resource, record, "updatedAt")).max();
+    Facts { keys, high, next: arrived.page.next.clone(), date: arrived.answer.date }
 }
 
 /// A record's timestamp with all its digits: a column may hold it cut, `extra` has it whole.
@@ -411,14 +346,7 @@ pub(super) fn instant(resource: Resource, record: &Record, wire: &str) -> Option
 impl Engine {
     /// Adds what a page did to the run's tally, and tells whoever listens.
     fn tell(&self, resource: Resource, rows: u64, noted: &Noted) {
-        self.count(&Tally {
-            warnings: noted.tally.warnings + noted.oddities,
-            ..noted.tally
-        });
-        self.observer.on(super::observe::Event::Stored {
-            resource,
-            rows,
-            ru: self.spent(),
-        });
+        self.count(&Tally { warnings: noted.tally.warnings + noted.oddities, ..noted.tally });
+        self.observer.on(super::observe::Event::Stored { resource, rows, ru: self.spent() });
     }
 }

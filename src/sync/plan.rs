@@ -62,29 +62,17 @@ pub struct Plan {
 impl Plan {
     /// Everything, as far as it changed.
     pub fn sync() -> Plan {
-        Plan {
-            resources: Vec::new(),
-            by_name: false,
-            resync: false,
-            accept_removals: false,
-            only_push: false,
-        }
+        Plan { resources: Vec::new(), by_name: false, resync: false, accept_removals: false, only_push: false }
     }
 
     /// Everything, whole.
     pub fn resync() -> Plan {
-        Plan {
-            resync: true,
-            ..Plan::sync()
-        }
+        Plan { resync: true, ..Plan::sync() }
     }
 
     /// Only the local edits that wait to be sent, where `Settings::write_back` allows it.
     pub fn push() -> Plan {
-        Plan {
-            only_push: true,
-            ..Plan::sync()
-        }
+        Plan { only_push: true, ..Plan::sync() }
     }
 
     /// Only these, named by a person.

@@ -39,9 +39,7 @@ pub struct Purse {
 
 impl std::fmt::Debug for Purse {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Purse")
-            .field("limits", &self.limits)
-            .finish_non_exhaustive()
+        f.debug_struct("Purse").field("limits", &self.limits).finish_non_exhaustive()
     }
 }
 
@@ -58,9 +56,7 @@ impl Purse {
         patience: Duration,
         observer: Arc<dyn Observer>,
     ) -> Result<Purse, StoreError> {
-        let (hold, stored) = store
-            .write(|batch| Ok((batch.state(HOLD)?, stored_ledger(batch)?)))
-            .await?;
+        let (hold, stored) = store.write(|batch| Ok((batch.state(HOLD)?, stored_ledger(batch)?))).await?;
         let ledger = later(stored, store.lock().found());
         let (stop, _) = watch::channel(false);
         Ok(Purse {
@@ -156,13 +152,7 @@ impl Purse {
     fn charge(&self, attempt: Attempt) -> Result<(), Refused> {
         let mut book = self.book();
         let charged = book
-            .charge(
-                self.clock.now(),
-                attempt.cost,
-                attempt.purpose,
-                &self.limits,
-                self.reserve(),
-            )
+            .charge(self.clock.now(), attempt.cost, attempt.purpose, &self.limits, self.reserve())
             .map_err(|refills_at| Refused::Budget { refills_at })?;
         if let Err(error) = self.note(&charged) {
             tracing::error!(%error, "The RU ledger could not be written: {error}");
@@ -183,10 +173,7 @@ impl Purse {
     }
 
     fn note(&self, ledger: &Ledger) -> Result<(), StoreError> {
-        let note = serde_json::to_string(ledger).map_err(|source| StoreError::State {
-            name: LEDGER.into(),
-            source,
-        })?;
+        let note = serde_json::to_string(ledger).map_err(|source| StoreError::State { name: LEDGER.into(), source })?;
         self.store.lock().note(&note)
     }
 
@@ -236,14 +223,10 @@ impl Meter for Purse {
                 Outcome::Unknown => {}
                 Outcome::NotSent => self.refund(attempt),
                 Outcome::Charged => {
-                    let over = self
-                        .hold
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .take_if(|hold| {
-                            // A good answer that was on its way when another was refused does not end the hold.
-                            hold.left(self.clock.now()).is_none()
-                        });
+                    let over = self.hold.lock().unwrap_or_else(PoisonError::into_inner).take_if(|hold| {
+                        // A good answer that was on its way when another was refused does not end the hold.
+                        hold.left(self.clock.now()).is_none()
+                    });
                     if over.is_some() {
                         self.store_hold(None).await;
                     }

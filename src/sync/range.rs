@@ -65,13 +65,9 @@ impl Range {
     pub(super) fn holds(&self, key: Option<Instant>) -> bool {
         match (self, key) {
             (Range::All, _) | (Range::Changes { after: None, .. }, _) | (Range::WithoutCreated, None) => true,
-            (
-                Range::Changes {
-                    after: Some(after),
-                    inclusive,
-                },
-                Some(key),
-            ) => key > *after || *inclusive && key == *after,
+            (Range::Changes { after: Some(after), inclusive }, Some(key)) => {
+                key > *after || *inclusive && key == *after
+            }
             (Range::Created { from, to }, Some(key)) => {
                 from.is_none_or(|from| key >= from) && to.is_none_or(|to| key < to)
             }

@@ -163,12 +163,8 @@ impl Engine {
         let resource = object.resource();
         let doing = "confirm removals of";
         let layout = self.store.layout();
-        let mut looked = LookedUp {
-            gone: Vec::new(),
-            here: Vec::new(),
-            asked_at: self.clock.now(),
-            layout: layout.version,
-        };
+        let mut looked =
+            LookedUp { gone: Vec::new(), here: Vec::new(), asked_at: self.clock.now(), layout: layout.version };
         let Some(first) = ids.first() else { return Ok(looked) };
         if !first.fits_a_list() {
             // A comma cannot be escaped in a list (rule 2): such a record is asked for on its own.
@@ -214,10 +210,7 @@ impl Engine {
             absent.extend(self.absent(object, some).await?);
             rest = others;
         }
-        let removals = Removals {
-            most: self.settings.most_removals,
-            accepted: false,
-        };
+        let removals = Removals { most: self.settings.most_removals, accepted: false };
         let of = self.store.write(move |batch| batch.count_rows(object)).await?;
         if absent.len() == gone.len() && removals.allows(absent.len() as u64, of) {
             self.remove(object, absent).await?;
@@ -225,13 +218,8 @@ impl Engine {
         }
         let (resource, now) = (object.resource(), self.clock.now());
         let what = "details of records that lists have were not found";
-        self.store
-            .write(move |batch| batch.note_oddity("details_not_found", resource, what, now))
-            .await?;
-        self.warn(format!(
-            "{} details of {resource} were not found: this looks like an outage",
-            gone.len()
-        ));
+        self.store.write(move |batch| batch.note_oddity("details_not_found", resource, what, now)).await?;
+        self.warn(format!("{} details of {resource} were not found: this looks like an outage", gone.len()));
         Ok(false)
     }
 
@@ -249,10 +237,7 @@ impl Engine {
                 Ok(removed)
             })
             .await?;
-        self.count(&crate::store::Tally {
-            removed,
-            ..Default::default()
-        });
+        self.count(&crate::store::Tally { removed, ..Default::default() });
         Ok(())
     }
 }
@@ -263,10 +248,7 @@ mod tests {
 
     #[test]
     fn an_outage_is_told_from_ordinary_removals() {
-        let by_itself = Removals {
-            most: 0.2,
-            accepted: false,
-        };
+        let by_itself = Removals { most: 0.2, accepted: false };
         for (going, of, allowed) in [
             (0, 0, true),
             (9, 9, true),
@@ -277,13 +259,7 @@ mod tests {
             (100_000, 100_000, false),
         ] {
             assert_eq!(by_itself.allows(going, of), allowed, "{going} of {of}");
-            assert!(
-                Removals {
-                    accepted: true,
-                    ..by_itself
-                }
-                .allows(going, of)
-            );
+            assert!(Removals { accepted: true, ..by_itself }.allows(going, of));
         }
     }
 }

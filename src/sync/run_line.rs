@@ -61,13 +61,7 @@ impl EndedRun<'_> {
     }
 
     fn words(&self) -> String {
-        let EndedRun {
-            run,
-            kind,
-            trigger,
-            push,
-            ..
-        } = self;
+        let EndedRun { run, kind, trigger, push, .. } = self;
         let mut edits = String::new();
         if *push != PushTally::default() {
             edits = format!(
@@ -96,15 +90,7 @@ mod tests {
 
     #[test]
     fn the_message_has_every_number() {
-        let tally = Tally {
-            rows: 10,
-            inserted: 1,
-            updated: 4,
-            removed: 2,
-            details: 5,
-            warnings: 0,
-            ru: Ru::new(7),
-        };
+        let tally = Tally { rows: 10, inserted: 1, updated: 4, removed: 2, details: 5, warnings: 0, ru: Ru::new(7) };
         let ended = EndedRun {
             run: 3,
             kind: "sync",
@@ -120,11 +106,7 @@ mod tests {
             "sync, run 3 (schedule): done after 1250 ms; 10 rows read, 1 new, 4 changed, 2 removed, 5 details; \
              7 RU spent, 93 left"
         );
-        let push = PushTally {
-            applied: 6,
-            conflicts: 1,
-            ..PushTally::default()
-        };
+        let push = PushTally { applied: 6, conflicts: 1, ..PushTally::default() };
         let words = EndedRun { push, ..ended }.words();
         assert!(
             words.ends_with("; 6 edits applied, 1 in conflict, 0 rejected, 0 waiting; 7 RU spent, 93 left"),

@@ -57,11 +57,7 @@ impl Setup {
             database: config.database.clone(),
             custom_indexes: config.custom_indexes,
             limits: limits(&config.budget),
-            schedule: config
-                .sync
-                .schedule
-                .clone()
-                .map(|cron| (cron, config.sync.time_zone.clone())),
+            schedule: config.sync.schedule.clone().map(|cron| (cron, config.sync.time_zone.clone())),
         })
     }
 
@@ -123,11 +119,7 @@ pub enum SetupError {
 
 /// The budget as the ledger wants it.
 pub fn limits(budget: &BudgetConfig) -> Limits {
-    Limits {
-        limit: budget.limit,
-        window: budget.window,
-        charge_failed: budget.charge_failed,
-    }
+    Limits { limit: budget.limit, window: budget.window, charge_failed: budget.charge_failed }
 }
 
 /// What scheduled runs will still need in this window. Nothing, where nobody drives the schedule and none has run in the
@@ -146,10 +138,5 @@ fn reserve(
         return Ok(Ru::ZERO);
     }
     let window_ends = purse.ledger().refills_at(limits);
-    Ok(budget::reserve(
-        cron.due_after(now, zone),
-        window_ends,
-        budget::forecast(&costs),
-        limits.limit,
-    ))
+    Ok(budget::reserve(cron.due_after(now, zone), window_ends, budget::forecast(&costs), limits.limit))
 }

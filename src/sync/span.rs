@@ -63,17 +63,11 @@ pub struct Span {
 
 impl Span {
     /// Every record.
-    pub const WHOLE: Span = Span {
-        by: Dimension::CreatedAt,
-        extent: Extent::Whole,
-    };
+    pub const WHOLE: Span = Span { by: Dimension::CreatedAt, extent: Extent::Whole };
 
     /// A dated range.
     pub const fn dated(by: Dimension, from: Option<Instant>, to: Option<Instant>) -> Span {
-        Span {
-            by,
-            extent: Extent::Dated { from, to },
-        }
+        Span { by, extent: Extent::Dated { from, to } }
     }
 
     /// The ranges between these edges, open at both ends, and the one of records without the timestamp.
@@ -85,10 +79,7 @@ impl Span {
             from = Some(*edge);
         }
         spans.push(Span::dated(by, from, None));
-        spans.push(Span {
-            by,
-            extent: Extent::Dateless,
-        });
+        spans.push(Span { by, extent: Extent::Dateless });
         spans
     }
 
@@ -139,10 +130,7 @@ impl Span {
             Extent::Dateless => Part::Dateless,
             Extent::Whole => Part::Whole,
         };
-        Stretch {
-            column: self.by.column(),
-            part,
-        }
+        Stretch { column: self.by.column(), part }
     }
 
     /// Both halves of a dated range cut at an instant inside it; `None` where that cuts nothing off.
@@ -170,18 +158,9 @@ mod tests {
         assert_eq!(
             extents,
             [
-                Extent::Dated {
-                    from: None,
-                    to: Some(at(10))
-                },
-                Extent::Dated {
-                    from: Some(at(10)),
-                    to: Some(at(20))
-                },
-                Extent::Dated {
-                    from: Some(at(20)),
-                    to: None
-                },
+                Extent::Dated { from: None, to: Some(at(10)) },
+                Extent::Dated { from: Some(at(10)), to: Some(at(20)) },
+                Extent::Dated { from: Some(at(20)), to: None },
                 Extent::Dateless,
             ]
         );
@@ -199,14 +178,8 @@ mod tests {
         ] {
             assert!(params.contains(&(key.into(), value.into())), "{key} {params:?}");
         }
-        let open = Span::dated(Dimension::CreatedAt, None, None)
-            .count(Resource::Contacts)
-            .unwrap()
-            .to_params();
-        assert!(
-            open.contains(&("filter[createdAt][isNull]".into(), "false".into())),
-            "{open:?}"
-        );
+        let open = Span::dated(Dimension::CreatedAt, None, None).count(Resource::Contacts).unwrap().to_params();
+        assert!(open.contains(&("filter[createdAt][isNull]".into(), "false".into())), "{open:?}");
     }
 
     #[test]
@@ -218,14 +191,8 @@ mod tests {
         assert_eq!(
             (low.extent, high.extent),
             (
-                Extent::Dated {
-                    from: Some(at(10)),
-                    to: Some(at(15))
-                },
-                Extent::Dated {
-                    from: Some(at(15)),
-                    to: Some(at(20))
-                },
+                Extent::Dated { from: Some(at(10)), to: Some(at(15)) },
+                Extent::Dated { from: Some(at(15)), to: Some(at(20)) },
             )
         );
     }

@@ -135,10 +135,8 @@ pub struct RuStatus {
 /// If there is no mirror, or it cannot be read.
 pub fn read(config: &Config, now: Instant) -> Result<Status, StoreError> {
     let conn = open::reader(&config.database)?;
-    let moment = conn.unchecked_transaction().map_err(|source| StoreError::Sqlite {
-        doing: "read the mirror",
-        source,
-    })?;
+    let moment =
+        conn.unchecked_transaction().map_err(|source| StoreError::Sqlite { doing: "read the mirror", source })?;
     let (bytes, wal_bytes) = report::sizes(&config.database);
     let hold: Option<Hold> = report::state(&moment, HOLD)?;
     let identity: Option<Identity> = report::state(&moment, Identity::ENTRY)?;
@@ -236,15 +234,7 @@ fn records(conn: &Connection, object: Object) -> Result<ObjectStatus, StoreError
         complete_as_of: evidence.map(|(as_of, _, _)| as_of),
         complete_by: evidence.map(|(_, by_record, _)| if by_record { "records" } else { "count" }),
         differences: evidence.map_or(0, |(_, _, open)| open),
-        sweep: sweep.map(|sweep| SweepStatus {
-            began: sweep.began,
-            rows: sweep.rows,
-            first_copy: swept.is_none(),
-        }),
-        outage: outage.map(|outage| OutageStatus {
-            going: outage.going,
-            of: outage.of,
-            seen_at: outage.seen_at,
-        }),
+        sweep: sweep.map(|sweep| SweepStatus { began: sweep.began, rows: sweep.rows, first_copy: swept.is_none() }),
+        outage: outage.map(|outage| OutageStatus { going: outage.going, of: outage.of, seen_at: outage.seen_at }),
     })
 }

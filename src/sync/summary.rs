@@ -136,18 +136,12 @@ impl Summary {
                     Pause::Hold(at) => ("hold", Some(at)),
                     Pause::Stopping => ("stopped", None),
                 };
-                PauseSummary {
-                    reason: reason.into(),
-                    until: at.map(|at| at.to_string()),
-                }
+                PauseSummary { reason: reason.into(), until: at.map(|at| at.to_string()) }
             }),
             missing_scopes: report
                 .missing_scopes
                 .iter()
-                .map(|(resource, scope)| MissingScope {
-                    object: resource.to_string(),
-                    scope: (*scope).into(),
-                })
+                .map(|(resource, scope)| MissingScope { object: resource.to_string(), scope: (*scope).into() })
                 .collect(),
             outages: report
                 .outages
@@ -239,20 +233,14 @@ impl Summary {
         ));
         if self.warnings > 0 {
             let values = human::counted(self.warnings, "value or item does", "values or items do");
-            text.push_str(&format!(
-                "  warnings   {values} not fit their column; they are kept whole in `extra`\n"
-            ));
+            text.push_str(&format!("  warnings   {values} not fit their column; they are kept whole in `extra`\n"));
         }
         text
     }
 
     /// Why the run stopped early and how it goes on.
     pub fn pause_sentence(&self) -> String {
-        let until = self
-            .pause
-            .as_ref()
-            .and_then(|pause| pause.until.as_ref()?.parse().ok())
-            .map(human::moment);
+        let until = self.pause.as_ref().and_then(|pause| pause.until.as_ref()?.parse().ok()).map(human::moment);
         let why = match (self.pause.as_ref().map(|pause| pause.reason.as_ref()), until) {
             (Some("budget"), Some(until)) => format!("the budget of this window is spent; it refills at {until}"),
             (Some("hold"), Some(until)) => format!("the service asked for quiet until {until}"),

@@ -114,30 +114,18 @@ impl Engine {
     /// looks like, if it does.
     pub(super) async fn sweep(&self, object: Object, removals: Removals) -> Result<Option<Outage>, SyncError> {
         let phase = self.store.write(move |batch| batch.phase(object)).await?;
-        let work = if phase == Phase::FirstCopy {
-            "full copy"
-        } else {
-            "sweep"
-        };
+        let work = if phase == Phase::FirstCopy { "full copy" } else { "sweep" };
         self.begins(object.resource(), work, None);
         self.begin_sweep(object, removals.accepted).await?;
         self.walk_slices(object).await?;
         self.ends(object.resource());
         if let Confirmed::LooksLikeOutage { going, of } = self.confirm_removals(object, removals).await? {
-            let outage = Outage {
-                going,
-                of,
-                seen_at: self.clock.now(),
-            };
-            self.store
-                .write(move |batch| batch.set_state(&Outage::entry(object), &outage))
-                .await?;
+            let outage = Outage { going, of, seen_at: self.clock.now() };
+            self.store.write(move |batch| batch.set_state(&Outage::entry(object), &outage)).await?;
             return Ok(Some(outage));
         }
         let finished = self.clock.now();
-        self.store
-            .write(move |batch| end_sweep(batch, object, finished))
-            .await?;
+        self.store.write(move |batch| end_sweep(batch, object, finished)).await?;
         self.carry_out_checks(object, Dimension::CreatedAt).await?;
         Ok(None)
     }
@@ -159,15 +147,8 @@ impl Engine {
                 let needed: Option<bool> = batch.state(&wanted_sweep(object))?;
                 batch.clear_state(&wanted_sweep(object))?;
                 batch.clear_state(&Sweep::asked(object))?;
-                Sweep {
-                    began: now,
-                    served_at: None,
-                    high: None,
-                    rows: 0,
-                    pages: 0,
-                    needed: needed == Some(true),
-                }
-                .store(batch, object)?;
+                Sweep { began: now, served_at: None, high: None, rows: 0, pages: 0, needed: needed == Some(true) }
+                    .store(batch, object)?;
                 for (number, range) in slices(batch, object, workers)?.into_iter().enumerate() {
                     batch.set_state(&Sweep::slice_entry(object, number), &Walk::new(range, &key))?;
                 }
@@ -179,15 +160,9 @@ impl Engine {
 
     async fn walk_slices(&self, object: Object) -> Result<(), SyncError> {
         let key = self.client.key_fingerprint();
-        let slices: Vec<(String, Walk)> = self
-            .store
-            .write(move |batch| batch.states(&Sweep::slice_prefix(object)))
-            .await?;
-        let read = self
-            .store
-            .write(move |batch| Sweep::load(batch, object))
-            .await?
-            .map_or(0, |sweep| sweep.rows);
+        let slices: Vec<(String, Walk)> =
+            self.store.write(move |batch| batch.states(&Sweep::slice_prefix(object))).await?;
+        let read = self.store.write(move |batch| Sweep::load(batch, object)).await?.map_or(0, |sweep| sweep.rows);
         self.set_swept(read + slices.iter().map(|(_, walk)| walk.rows).sum::<u64>());
         let mut walks = Vec::new();
         for (entry, walk) in slices {
@@ -203,9 +178,7 @@ impl Engine {
             walks.extend(first.map(|walk| (entry, walk)));
         }
         // The client's pace bounds how many are under way at once.
-        let running = walks
-            .into_iter()
-            .map(|(entry, walk)| self.walk(Job::Slice(object, entry), walk));
+        let running = walks.into_iter().map(|(entry, walk)| self.walk(Job::Slice(object, entry), walk));
         for ended in join_all(running).await {
             ended?;
         }
@@ -230,12 +203,10 @@ fn slices(batch: &Batch<'_>, object: Object, workers: u64) -> Result<Vec<Range>,
     if edges.is_empty() {
         return Ok(whole);
     }
-    let ranges = Span::between(Dimension::CreatedAt, &edges)
-        .into_iter()
-        .map(|span| match span.extent {
-            Extent::Dated { from, to } => Range::Created { from, to },
-            Extent::Dateless | Extent::Whole => Range::WithoutCreated,
-        });
+    let ranges = Span::between(Dimension::CreatedAt, &edges).into_iter().map(|span| match span.extent {
+        Extent::Dated { from, to } => Range::Created { from, to },
+        Extent::Dateless | Extent::Whole => Range::WithoutCreated,
+    });
     Ok(ranges.collect())
 }
 
@@ -246,30 +217,15 @@ fn end_sweep(batch: &Batch<'_>, object: Object, finished: Instant) -> Result<(),
     if batch.phase(object)? == Phase::FirstCopy {
         batch.finish_first_copy(object)?;
         // The first changes walk begins where the copy began, less the overlap.
-        Changes {
-            watermark: sweep.high,
-            served_at: sweep.served_at,
-            walk: None,
-        }
-        .store(batch, object)?;
+        Changes { watermark: sweep.high, served_at: sweep.served_at, walk: None }.store(batch, object)?;
     } else {
         batch.recount(object)?;
     }
     if sweep.pages > 1 {
         Check::of_sweep(batch, object, sweep.pages)?;
     }
-    batch.set_state(
-        &Fresh::sweep(object),
-        &Fresh {
-            began: sweep.began,
-            finished,
-        },
-    )?;
-    let evidence = Evidence {
-        as_of: sweep.began,
-        by_record: true,
-        open: 0,
-    };
+    batch.set_state(&Fresh::sweep(object), &Fresh { began: sweep.began, finished })?;
+    let evidence = Evidence { as_of: sweep.began, by_record: true, open: 0 };
     batch.set_state(&Evidence::entry(object), &evidence)?;
     batch.clear_state(&Outage::entry(object))?;
     Sweep::clear(batch, object)

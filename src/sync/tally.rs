@@ -46,12 +46,7 @@ pub(super) fn apply_page(
     for record in &page.records {
         if !ids.insert(&record.id) {
             noted.oddities += 1;
-            batch.note_oddity(
-                "duplicate_id",
-                object.resource(),
-                "a page held the same record twice",
-                now,
-            )?;
+            batch.note_oddity("duplicate_id", object.resource(), "a page held the same record twice", now)?;
         }
         let applied = batch.apply_list(object, record, asked_at, phase)?;
         noted.record(record, applied);

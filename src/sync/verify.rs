@@ -71,19 +71,8 @@ impl Check {
     ) -> Result<(), StoreError> {
         let by = Dimension::UpdatedAt;
         let second = std::time::Duration::from_secs(1);
-        let (from, to) = (
-            from.map(Instant::whole_second),
-            high.map(|high| high.whole_second().plus(second)),
-        );
-        batch.set_state(
-            &Check::entry(object, by),
-            &Check {
-                by,
-                from,
-                to,
-                parts: pages.clamp(2, 8),
-            },
-        )
+        let (from, to) = (from.map(Instant::whole_second), high.map(|high| high.whole_second().plus(second)));
+        batch.set_state(&Check::entry(object, by), &Check { by, from, to, parts: pages.clamp(2, 8) })
     }
 
     /// Notes that a sweep is to be counted: in as many ranges as it had pages, up to a full audit's. With cursors that
@@ -91,15 +80,7 @@ impl Check {
     /// since one lingers and one is lost, but they are pages apart.
     pub(super) fn of_sweep(batch: &Batch<'_>, object: Object, pages: u64) -> Result<(), StoreError> {
         let by = Dimension::CreatedAt;
-        batch.set_state(
-            &Check::entry(object, by),
-            &Check {
-                by,
-                from: None,
-                to: None,
-                parts: pages.clamp(2, 15),
-            },
-        )
+        batch.set_state(&Check::entry(object, by), &Check { by, from: None, to: None, parts: pages.clamp(2, 15) })
     }
 }
 
@@ -113,10 +94,7 @@ impl Engine {
         };
         let window = Span::dated(check.by, check.from, check.to);
         let stretch = window.stretch();
-        let edges = self
-            .store
-            .write(move |batch| batch.edges(object, stretch, check.parts, 0.0))
-            .await?;
+        let edges = self.store.write(move |batch| batch.edges(object, stretch, check.parts, 0.0)).await?;
         let mut spans = Vec::new();
         let mut rest = window;
         for edge in edges {
@@ -127,21 +105,10 @@ impl Engine {
         }
         spans.push(rest);
         if check.by == Dimension::CreatedAt {
-            spans.push(Span {
-                by: check.by,
-                extent: Extent::Dateless,
-            });
+            spans.push(Span { by: check.by, extent: Extent::Dateless });
         }
-        let removals = Removals {
-            most: self.settings.most_removals,
-            accepted: false,
-        };
-        let mut audit = Audit {
-            object,
-            mode: Mode::Mend(removals),
-            since: None,
-            findings: Findings::default(),
-        };
+        let removals = Removals { most: self.settings.most_removals, accepted: false };
+        let mut audit = Audit { object, mode: Mode::Mend(removals), since: None, findings: Findings::default() };
         self.compare(&mut audit, spans).await?;
         if !audit.findings.is_clean() {
             let found = audit.findings.count();
@@ -180,35 +147,16 @@ impl Engine {
 
     async fn verify_object(&self, object: Object, verify: &Verify) -> Result<Option<Findings>, SyncError> {
         if self.store.write(move |batch| batch.phase(object)).await? == Phase::FirstCopy {
-            self.warn(format!(
-                "{} have not been copied yet: `crm-mirror sync` goes on",
-                object.resource()
-            ));
+            self.warn(format!("{} have not been copied yet: `crm-mirror sync` goes on", object.resource()));
             return Ok(None);
         }
         // What changed since the last run is no difference: it is fetched first.
         self.walk_changes(object).await?;
         let as_of = self.clock.now();
-        let since = self
-            .store
-            .write(move |batch| Changes::load(batch, object))
-            .await?
-            .served_at;
-        let removals = Removals {
-            most: self.settings.most_removals,
-            accepted: verify.accept_removals,
-        };
-        let mode = if verify.repair {
-            Mode::Mend(removals)
-        } else {
-            Mode::Report
-        };
-        let mut audit = Audit {
-            object,
-            mode,
-            since,
-            findings: Findings::default(),
-        };
+        let since = self.store.write(move |batch| Changes::load(batch, object)).await?.served_at;
+        let removals = Removals { most: self.settings.most_removals, accepted: verify.accept_removals };
+        let mode = if verify.repair { Mode::Mend(removals) } else { Mode::Report };
+        let mut audit = Audit { object, mode, since, findings: Findings::default() };
         if verify.full {
             let rows = self.store.write(move |batch| batch.count_rows(object)).await?;
             let parts = rows / STRIDE;

@@ -225,23 +225,11 @@ impl Walk {
         let ranges = match (&self.range, self.frontier) {
             (range, _) if !self.orderly => vec![range.clone()],
             (range, Frontier::Start) => vec![range.clone()],
-            (Range::Changes { .. }, Frontier::At(at)) => vec![Range::Changes {
-                after: Some(at),
-                inclusive: true,
-            }],
+            (Range::Changes { .. }, Frontier::At(at)) => vec![Range::Changes { after: Some(at), inclusive: true }],
             (Range::All, Frontier::At(at)) => {
-                vec![
-                    Range::Created {
-                        from: Some(at),
-                        to: None,
-                    },
-                    Range::WithoutCreated,
-                ]
+                vec![Range::Created { from: Some(at), to: None }, Range::WithoutCreated]
             }
-            (Range::Created { to, .. }, Frontier::At(at)) => vec![Range::Created {
-                from: Some(at),
-                to: *to,
-            }],
+            (Range::Created { to, .. }, Frontier::At(at)) => vec![Range::Created { from: Some(at), to: *to }],
             (Range::All, Frontier::Nulls) => vec![Range::WithoutCreated],
             (range, _) => vec![range.clone()],
         };
@@ -266,16 +254,9 @@ impl Walk {
     #[must_use]
     pub fn under_key(self, key: &str) -> Vec<Walk> {
         if self.key == key || self.cursor.is_none() {
-            return vec![Walk {
-                key: key.to_string(),
-                ..self
-            }];
+            return vec![Walk { key: key.to_string(), ..self }];
         }
-        let renamed = Walk {
-            key: key.to_string(),
-            restarts: 0,
-            ..self
-        };
+        let renamed = Walk { key: key.to_string(), restarts: 0, ..self };
         match renamed.restart() {
             Next::Restart(walks) => walks,
             _ => vec![Walk::new(renamed.range, key)],

@@ -16,13 +16,7 @@ fn page(keys: &[i64], next: Option<&str>) -> Facts {
 }
 
 fn changes(after: i64) -> Walk {
-    Walk::new(
-        Range::Changes {
-            after: Some(at(after)),
-            inclusive: false,
-        },
-        "k",
-    )
+    Walk::new(Range::Changes { after: Some(at(after)), inclusive: false }, "k")
 }
 
 #[test]
@@ -39,18 +33,9 @@ fn a_refused_cursor_restarts_with_gte_the_last_row() {
     let mut walk = changes(0);
     walk.take(&page(&[1, 5, 5], Some("a")));
     let Next::Restart(walks) = walk.restart() else { panic!() };
-    assert_eq!(
-        walks[0].range,
-        Range::Changes {
-            after: Some(at(5)),
-            inclusive: true
-        }
-    );
+    assert_eq!(walks[0].range, Range::Changes { after: Some(at(5)), inclusive: true });
     let params = walks[0].query(Resource::Contacts).unwrap().to_params();
-    assert!(
-        params.contains(&("filter[updatedAt][gte]".into(), at(5).to_wire())),
-        "{params:?}"
-    );
+    assert!(params.contains(&("filter[updatedAt][gte]".into(), at(5).to_wire())), "{params:?}");
 }
 
 #[test]
@@ -59,16 +44,7 @@ fn a_refused_cursor_of_a_full_walk_still_reads_the_rows_without_a_date() {
     walk.take(&page(&[1, 5], Some("a")));
     let Next::Restart(walks) = walk.restart() else { panic!() };
     let ranges: Vec<_> = walks.into_iter().map(|w| w.range).collect();
-    assert_eq!(
-        ranges,
-        [
-            Range::Created {
-                from: Some(at(5)),
-                to: None
-            },
-            Range::WithoutCreated
-        ]
-    );
+    assert_eq!(ranges, [Range::Created { from: Some(at(5)), to: None }, Range::WithoutCreated]);
 }
 
 #[test]
@@ -100,10 +76,7 @@ fn a_service_that_goes_in_circles_ends_the_walk() {
 fn ten_thousand_rows_of_one_timestamp_are_no_circle() {
     let mut walk = changes(0);
     for n in 0..100 {
-        assert_eq!(
-            walk.take(&page(&[7; 100], Some(&format!("c{n}")))),
-            (Next::Page, vec![])
-        );
+        assert_eq!(walk.take(&page(&[7; 100], Some(&format!("c{n}")))), (Next::Page, vec![]));
     }
 }
 
@@ -120,11 +93,7 @@ fn churn_is_left_to_the_next_run_with_its_cursor() {
     };
     assert_eq!((next, n), (Next::Later, i64::from(MOST_PAGES_BEYOND)));
     assert!(walk.cursor.is_some());
-    assert_eq!(
-        walk.take(&page(&[2000], Some("more"))).0,
-        Next::Page,
-        "the next run has as many pages again"
-    );
+    assert_eq!(walk.take(&page(&[2000], Some("more"))).0, Next::Page, "the next run has as many pages again");
 }
 
 #[test]
@@ -132,11 +101,7 @@ fn odd_pages_are_named() {
     let mut walk = changes(10);
     assert_eq!(walk.take(&page(&[], Some("a"))).1, [Oddity::EmptyPage]);
     assert_eq!(walk.take(&page(&[10], Some("b"))).1, [Oddity::RowOutsideFilter]);
-    assert_eq!(
-        walk.take(&page(&[11], Some("a"))).1,
-        [],
-        "the frontier has moved since `a` was followed"
-    );
+    assert_eq!(walk.take(&page(&[11], Some("a"))).1, [], "the frontier has moved since `a` was followed");
 }
 
 #[test]
@@ -148,13 +113,7 @@ fn another_key_gives_the_cursor_up() {
     let given_up = walk.under_key("other");
     assert_eq!(given_up[0].cursor, None);
     assert_eq!(given_up[0].key, "other");
-    assert_eq!(
-        given_up[0].range,
-        Range::Changes {
-            after: Some(at(5)),
-            inclusive: true
-        }
-    );
+    assert_eq!(given_up[0].range, Range::Changes { after: Some(at(5)), inclusive: true });
 }
 
 #[test]
@@ -163,8 +122,5 @@ fn a_checkpoint_survives_being_stored() {
     walk.take(&page(&[1, 5], Some("a")));
     let text = serde_json::to_string(&walk).unwrap();
     let back: Walk = serde_json::from_str(&text).unwrap();
-    assert_eq!(
-        (back.cursor, back.frontier, back.high),
-        (walk.cursor, walk.frontier, walk.high)
-    );
+    assert_eq!((back.cursor, back.frontier, back.high), (walk.cursor, walk.frontier, walk.high));
 }

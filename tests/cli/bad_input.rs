@@ -29,9 +29,7 @@ fn sentence(ended: &Ended, parts: &[&str]) {
 }
 
 fn configured() -> Place {
-    Place::empty()
-        .set("CRM_MIRROR_API__BASE_URL", "http://127.0.0.1:9/v1")
-        .set("CRM_MIRROR_API__KEY", SECRET)
+    Place::empty().set("CRM_MIRROR_API__BASE_URL", "http://127.0.0.1:9/v1").set("CRM_MIRROR_API__KEY", SECRET)
 }
 
 #[test]
@@ -40,24 +38,13 @@ fn a_configuration_that_cannot_work_is_78() {
     for (place, parts) in [
         (configured().unset("CRM_MIRROR_API__KEY"), &["no API key", "hint: "][..]),
         (configured().unset(url), &["`api.base_url` is not set", "hint: "]),
-        (
-            configured().set(url, "http://127.0.0.1:9/v2"),
-            &["must end in the version segment /v1"],
-        ),
+        (configured().set(url, "http://127.0.0.1:9/v2"), &["must end in the version segment /v1"]),
         (configured().set(url, "http://crm.example.com/v1"), &["use https"]),
         (configured().set(url, "crm.example.com"), &["not an absolute URL"]),
+        (configured().set("CRM_MIRROR_SYNC__OVERLAPP", "1s"), &["overlapp", "did you mean"]),
+        (configured().set("CRM_MIRROR_SYNC__SCHEDULE", "often"), &["`sync.schedule`", "cron"]),
         (
-            configured().set("CRM_MIRROR_SYNC__OVERLAPP", "1s"),
-            &["overlapp", "did you mean"],
-        ),
-        (
-            configured().set("CRM_MIRROR_SYNC__SCHEDULE", "often"),
-            &["`sync.schedule`", "cron"],
-        ),
-        (
-            configured()
-                .set("CRM_MIRROR_API__KEY_FILE", "/none/key")
-                .unset("CRM_MIRROR_API__KEY"),
+            configured().set("CRM_MIRROR_API__KEY_FILE", "/none/key").unset("CRM_MIRROR_API__KEY"),
             &["/none/key", "hint: "],
         ),
     ] {
@@ -71,19 +58,10 @@ fn a_configuration_that_cannot_work_is_78() {
 fn a_file_that_cannot_work_is_78_and_named() {
     let place = configured();
     for (text, parts) in [
-        (
-            "[sync]\nschedul = \"0 0 * * * *\"\n",
-            &["unknown key `sync.schedul`", "c.toml", "`sync.schedule`"][..],
-        ),
-        (
-            "[sync]\nschedule = \"*/5 * * * *\"\n",
-            &["`sync.schedule` in ", "c.toml", "cron"],
-        ),
+        ("[sync]\nschedul = \"0 0 * * * *\"\n", &["unknown key `sync.schedul`", "c.toml", "`sync.schedule`"][..]),
+        ("[sync]\nschedule = \"*/5 * * * *\"\n", &["`sync.schedule` in ", "c.toml", "cron"]),
         ("[api\n", &["c.toml is not TOML"]),
-        (
-            &format!("[api]\nkey = \"{SECRET}\"\n"),
-            &["must not stand in", "hint: "],
-        ),
+        (&format!("[api]\nkey = \"{SECRET}\"\n"), &["must not stand in", "hint: "]),
     ] {
         std::fs::write(place.path("c.toml"), text).unwrap();
         refused(&place, "sync --config c.toml", 78, parts);
@@ -99,41 +77,23 @@ fn words_that_are_not_understood_are_2() {
     place.run("sandbox --latency soon").code(2);
     place.run("sandbox --key all").code(2);
     let limited = configured().set("CRM_MIRROR_SYNC__OBJECTS", "contacts");
-    refused(
-        &limited,
-        "sync companies",
-        2,
-        &["`companies` is not among `sync.objects`"],
-    );
+    refused(&limited, "sync companies", 2, &["`companies` is not among `sync.objects`"]);
 }
 
 #[test]
 fn a_file_that_is_no_place_for_a_mirror_is_74_and_stays_as_it_is() {
     let place = configured();
-    std::fs::write(
-        place.path("notes.txt"),
-        "these are notes, and notes they stay".repeat(40),
-    )
-    .unwrap();
+    std::fs::write(place.path("notes.txt"), "these are notes, and notes they stay".repeat(40)).unwrap();
     let other = Connection::open(place.path("other.db")).unwrap();
     other.execute_batch("CREATE TABLE t (x)").unwrap();
     drop(other);
     mirror_of_a_newer_program(&place);
     for (path, parts) in [
-        (
-            "notes.txt",
-            &["notes.txt is not a mirror: it is not an SQLite file", "hint: "][..],
-        ),
-        (
-            "other.db",
-            &["other.db is not a mirror: it is a database of something else", "hint: "],
-        ),
+        ("notes.txt", &["notes.txt is not a mirror: it is not an SQLite file", "hint: "][..]),
+        ("other.db", &["other.db is not a mirror: it is a database of something else", "hint: "]),
         ("newer.db", &["has schema 999", "hint: "]),
         (".", &["is not a mirror: it is not a file"]),
-        (
-            "none/mirror.db",
-            &["none/mirror.db", "hint: check that the folder exists"],
-        ),
+        ("none/mirror.db", &["none/mirror.db", "hint: check that the folder exists"]),
         ("notes.txt/mirror.db", &["notes.txt/mirror.db", "hint: "]),
     ] {
         let place_with = ["sync", "resync"];
@@ -173,16 +133,9 @@ fn a_service_that_is_not_there_is_69() {
     let place = Place::of(&service).set("CRM_MIRROR_API__BASE_URL", &elsewhere);
     sentence(&place.run("sync").code(69), &["the service answered 404"]);
     // A port that was free a moment ago.
-    let port = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let place = configured().set("CRM_MIRROR_API__BASE_URL", &format!("http://127.0.0.1:{port}/v1"));
-    sentence(
-        &place.run("sync").code(69),
-        &["could not reach the service", "hint: check `api.base_url`"],
-    );
+    sentence(&place.run("sync").code(69), &["could not reach the service", "hint: check `api.base_url`"]);
     assert_eq!(place.ask("SELECT count(*) FROM contacts"), "0");
 }
 
@@ -208,28 +161,15 @@ fn one_missing_scope_is_a_warning_and_no_scope_at_all_is_77() {
     service.sandbox.set_key(SECRET, &without("companies:read"));
     let place = Place::of(&service);
     let ended = place.run("sync --json").done();
-    assert!(
-        ended
-            .err
-            .contains("warning: companies were skipped: the key lacks `companies:read`"),
-        "{}",
-        ended.err
-    );
+    assert!(ended.err.contains("warning: companies were skipped: the key lacks `companies:read`"), "{}", ended.err);
     assert_eq!(ended.json()["missing_scopes"][0]["object"], "companies");
     assert_eq!(place.ask("SELECT count(*) FROM contacts"), "30");
     let status = place.run("status").done();
-    assert!(
-        status.out.contains("missing: the key lacks `companies:read`"),
-        "{}",
-        status.out
-    );
+    assert!(status.out.contains("missing: the key lacks `companies:read`"), "{}", status.out);
     // Mended, and no longer told.
     service.sandbox.set_key(SECRET, &SCOPES);
     place.run("sync").done();
-    assert_eq!(
-        place.run("status --json").json()["missing_scopes"],
-        serde_json::json!({})
-    );
+    assert_eq!(place.run("status --json").json()["missing_scopes"], serde_json::json!({}));
     // Also where some lists are not due and were not tried.
     service.sandbox.set_key(SECRET, &[]);
     sentence(&place.run("sync").code(77), &["contacts:read", "hint: "]);
@@ -251,10 +191,7 @@ fn another_workspace_is_78_unless_told_otherwise() {
     let place = Place::of(&mine);
     place.run("sync").done();
     let place = place.set("CRM_MIRROR_API__BASE_URL", &other.base_url);
-    sentence(
-        &place.run("sync").code(78),
-        &["another workspace", "--accept-workspace"],
-    );
+    sentence(&place.run("sync").code(78), &["another workspace", "--accept-workspace"]);
     assert_eq!(other.sandbox.log().lists(Resource::TeamMembers), 0);
     place.run("sync --accept-workspace").done();
 }

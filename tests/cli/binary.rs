@@ -28,12 +28,7 @@ impl Service {
         let sandbox = Sandbox::new(world, Arc::new(SystemClock));
         sandbox.set_key(SECRET, &SCOPES);
         let running = runtime.block_on(sandbox.start(0)).unwrap();
-        Service {
-            sandbox,
-            base_url: running.base_url.clone(),
-            _running: running,
-            _runtime: runtime,
-        }
+        Service { sandbox, base_url: running.base_url.clone(), _running: running, _runtime: runtime }
     }
 
     pub fn with(contacts: usize, companies: usize) -> Service {
@@ -57,17 +52,8 @@ pub struct Ended {
 impl From<Output> for Ended {
     fn from(output: Output) -> Ended {
         let text = |bytes| String::from_utf8(bytes).unwrap();
-        let ended = Ended {
-            code: output.status.code(),
-            out: text(output.stdout),
-            err: text(output.stderr),
-        };
-        assert!(
-            !ended.out.contains(SECRET) && !ended.err.contains(SECRET),
-            "{}{}",
-            ended.out,
-            ended.err
-        );
+        let ended = Ended { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) };
+        assert!(!ended.out.contains(SECRET) && !ended.err.contains(SECRET), "{}{}", ended.out, ended.err);
         ended
     }
 }
@@ -91,17 +77,12 @@ impl Ended {
 
 impl Place {
     pub fn empty() -> Place {
-        Place {
-            dir: tempfile::tempdir().unwrap(),
-            env: BTreeMap::new(),
-        }
+        Place { dir: tempfile::tempdir().unwrap(), env: BTreeMap::new() }
     }
 
     /// Set up for a service.
     pub fn of(service: &Service) -> Place {
-        Place::empty()
-            .set("CRM_MIRROR_API__BASE_URL", &service.base_url)
-            .set("CRM_MIRROR_API__KEY", SECRET)
+        Place::empty().set("CRM_MIRROR_API__BASE_URL", &service.base_url).set("CRM_MIRROR_API__KEY", SECRET)
     }
 
     pub fn set(mut self, name: &str, value: &str) -> Place {
@@ -120,12 +101,7 @@ impl Place {
 
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_crm-mirror"));
-        command
-            .args(args)
-            .env_clear()
-            .envs(&self.env)
-            .current_dir(self.dir.path())
-            .stdin(Stdio::null());
+        command.args(args).env_clear().envs(&self.env).current_dir(self.dir.path()).stdin(Stdio::null());
         command
     }
 
@@ -217,12 +193,7 @@ pub fn has_sqlite3() -> bool {
 
 /// What the system's `sqlite3` says.
 pub fn sqlite3(database: &Path, sql: &str) -> String {
-    let output = Command::new("sqlite3")
-        .arg("-readonly")
-        .arg(database)
-        .arg(sql)
-        .output()
-        .unwrap();
+    let output = Command::new("sqlite3").arg("-readonly").arg(database).arg(sql).output().unwrap();
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success() && err.is_empty(), "{sql}\n{err}");
     String::from_utf8(output.stdout).unwrap()

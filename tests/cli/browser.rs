@@ -72,10 +72,7 @@ impl Browser {
         write!(self.to, "{question}\0").unwrap();
         loop {
             let mut bytes = Vec::new();
-            assert!(
-                self.from.read_until(0, &mut bytes).unwrap() > 0,
-                "Chromium ended by itself"
-            );
+            assert!(self.from.read_until(0, &mut bytes).unwrap() > 0, "Chromium ended by itself");
             let told: Value = serde_json::from_slice(&bytes[..bytes.len() - 1]).unwrap();
             if told["id"] == self.asked {
                 assert_eq!(told["error"], Value::Null, "{method}");
@@ -93,10 +90,7 @@ impl Browser {
     fn open(&mut self, url: &str, width: u32, scheme: &str) -> Window<'_> {
         let target = self.ask(None, "Target.createTarget", &json!({"url": "about:blank"}));
         let attach = json!({"targetId": target["targetId"], "flatten": true});
-        let session = self.ask(None, "Target.attachToTarget", &attach)["sessionId"]
-            .as_str()
-            .unwrap()
-            .to_string();
+        let session = self.ask(None, "Target.attachToTarget", &attach)["sessionId"].as_str().unwrap().to_string();
         let mut window = Window { browser: self, session };
         for domain in ["Runtime.enable", "Log.enable", "Page.enable"] {
             window.ask(domain, &json!({}));
@@ -250,18 +244,12 @@ fn the_page_shows_what_is_so_and_keeps_to_its_policy() {
     window.until("document.querySelector('#now').textContent.startsWith('Up to date')");
     window.until("document.querySelectorAll('#notices p').length === 0");
 
-    for (name, width, scheme) in [
-        ("wide-dark.png", 1200, "dark"),
-        ("narrow-light.png", 380, "light"),
-        ("narrow-dark.png", 380, "dark"),
-    ] {
+    for (name, width, scheme) in
+        [("wide-dark.png", 1200, "dark"), ("narrow-light.png", 380, "light"), ("narrow-dark.png", 380, "dark")]
+    {
         let mut window = browser.open(&url, width, scheme);
         window.until("document.body?.dataset.read");
-        assert_eq!(
-            window.value("document.documentElement.scrollWidth"),
-            width,
-            "nothing sticks out"
-        );
+        assert_eq!(window.value("document.documentElement.scrollWidth"), width, "nothing sticks out");
         window.picture(name);
     }
     assert_eq!(browser.complaints, Vec::<String>::new());
@@ -282,8 +270,5 @@ fn the_page_shows_what_is_so_and_keeps_to_its_policy() {
 
     // Without a daemon requests fail, which the browser itself notes; nothing else may go wrong.
     let complaints = browser.end();
-    assert!(
-        complaints.iter().all(|told| told.contains("net::ERR_")),
-        "{complaints:#?}"
-    );
+    assert!(complaints.iter().all(|told| told.contains("net::ERR_")), "{complaints:#?}");
 }

@@ -20,10 +20,7 @@ fn line(document: &Value, name: &str) -> Value {
 fn state(document: &Value, name: &str) -> (String, String) {
     let line = line(document, name);
     let mend = line["mend"].as_str().unwrap_or_default();
-    (
-        line["state"].as_str().unwrap().into(),
-        format!("{} | {mend}", line["says"].as_str().unwrap()),
-    )
+    (line["state"].as_str().unwrap().into(), format!("{} | {mend}", line["says"].as_str().unwrap()))
 }
 
 /// Makes sure that the line of this name is in this state, and says all of this, its mend included.
@@ -65,21 +62,13 @@ fn a_good_setup_is_ok_and_costs_one_request_a_resource() {
     let place = with_shell(Place::of(&service), "3.54.1");
     private(&place);
     place.run("sync").done();
-    let before = place.run("status --json").done().json()["ru"]["total"]
-        .as_u64()
-        .unwrap();
+    let before = place.run("status --json").done().json()["ru"]["total"].as_u64().unwrap();
     service.sandbox.clear_log();
     let document = place.run("check --json").done().json();
     assert_eq!(document["verdict"], "ok", "{document:#}");
     one_list_each(&service);
-    let after = place.run("status --json").done().json()["ru"]["total"]
-        .as_u64()
-        .unwrap();
-    assert_eq!(
-        after - before,
-        service.sandbox.log().ru().get(),
-        "the ledger has what was charged"
-    );
+    let after = place.run("status --json").done().json()["ru"]["total"].as_u64().unwrap();
+    assert_eq!(after - before, service.sandbox.log().ru().get(), "the ledger has what was charged");
     is(&document, "key.source", "ok", &["CRM_MIRROR_API__KEY"]);
     is(&document, "service.contacts", "ok", &["contacts:read", "130"]);
     is(&document, "service.cost", "ok", &["4 RU", "in the mirror's ledger"]);
@@ -107,12 +96,7 @@ fn without_a_mirror_everything_is_asked_and_nothing_is_made() {
     is(&document, "mirror.file", "ok", &["there is no mirror at mirror.db yet"]);
     is(&document, "service.cost", "ok", &["4 RU", "in no ledger"]);
     // 2 pages, 2 counts, 130 details; 1 page, 12 details; 5 for definitions and the team.
-    is(
-        &document,
-        "budget.first-copy",
-        "ok",
-        &["152 RU, which fits in this window"],
-    );
+    is(&document, "budget.first-copy", "ok", &["152 RU, which fits in this window"]);
 }
 
 #[test]
@@ -121,18 +105,8 @@ fn without_configuration_it_says_what_is_missing_and_looks_at_the_rest() {
     let ended = place.run("check --json").code(78);
     let document = ended.json();
     assert_eq!(document["verdict"], "fail");
-    is(
-        &document,
-        "config.base_url",
-        "fail",
-        &["is not set", "CRM_MIRROR_API__BASE_URL"],
-    );
-    is(
-        &document,
-        "key.source",
-        "fail",
-        &["there is no API key", "`api.key_file`"],
-    );
+    is(&document, "config.base_url", "fail", &["is not set", "CRM_MIRROR_API__BASE_URL"]);
+    is(&document, "key.source", "fail", &["there is no API key", "`api.key_file`"]);
     is(&document, "service.scopes", "skip", &["an address and a key"]);
     is(&document, "disk.folder", "ok", &[]);
     is(&document, "schedule.changes", "ok", &["next at 20"]);
@@ -140,29 +114,18 @@ fn without_configuration_it_says_what_is_missing_and_looks_at_the_rest() {
 
     place.run("init").done();
     let document = place.run("check --json").code(78).json();
-    is(
-        &document,
-        "config.base_url",
-        "fail",
-        &["add `--config ./crm-mirror.toml`"],
-    );
+    is(&document, "config.base_url", "fail", &["add `--config ./crm-mirror.toml`"]);
 
     std::fs::write(place.path("c.toml"), "[sync]\nshedule = \"off\"\n").unwrap();
     let ended = place.run("check --config c.toml").code(78);
-    assert!(
-        ended.out.contains("FAIL  settings  unknown key `sync.shedule`"),
-        "{}",
-        ended.out
-    );
+    assert!(ended.out.contains("FAIL  settings  unknown key `sync.shedule`"), "{}", ended.out);
     assert!(ended.out.contains("mend: "), "{}", ended.out);
 }
 
 #[test]
 fn a_key_file_that_others_can_read_is_a_warning_and_the_key_is_never_shown() {
     let service = Service::with(5, 1);
-    let place = Place::of(&service)
-        .unset("CRM_MIRROR_API__KEY")
-        .set("CRM_MIRROR_API__KEY_FILE", "key");
+    let place = Place::of(&service).unset("CRM_MIRROR_API__KEY").set("CRM_MIRROR_API__KEY_FILE", "key");
     std::fs::write(place.path("key"), SECRET).unwrap();
     std::fs::set_permissions(place.path("key"), PermissionsExt::from_mode(0o644)).unwrap();
     // `Ended` makes sure that the key is in no output.
@@ -178,12 +141,7 @@ fn a_folder_that_cannot_be_written_is_a_failure() {
     let service = Service::with(5, 1);
     let place = Place::of(&service).set("CRM_MIRROR_DATABASE__PATH", "gone/mirror.db");
     let document = place.run("check --json").code(74).json();
-    is(
-        &document,
-        "disk.folder",
-        "fail",
-        &["does not exist", "mkdir -p /", "/gone"],
-    );
+    is(&document, "disk.folder", "fail", &["does not exist", "mkdir -p /", "/gone"]);
     is(&document, "service.contacts", "ok", &[]);
     assert!(place.files().is_empty());
 }
@@ -195,12 +153,7 @@ fn a_file_of_something_else_is_named_and_left_alone() {
     std::fs::write(place.path("notes.txt"), "notes").unwrap();
     let before = place.files();
     let document = place.run("check --json").code(74).json();
-    is(
-        &document,
-        "mirror.file",
-        "fail",
-        &["is not a mirror", "`database.path`"],
-    );
+    is(&document, "mirror.file", "fail", &["is not a mirror", "`database.path`"]);
     assert_eq!(place.files(), before);
 }
 
@@ -209,28 +162,13 @@ fn a_budget_that_is_too_small_is_a_warning_that_says_how_much_is_needed() {
     let service = Service::with(230, 5);
     let place = Place::of(&service).set("CRM_MIRROR_BUDGET__LIMIT", "100");
     let document = place.run("check --json").done().json();
-    is(
-        &document,
-        "budget.needs",
-        "warn",
-        &["of 100 RU in 1 d", "set `budget.limit` to 6"],
-    );
+    is(&document, "budget.needs", "warn", &["of 100 RU in 1 d", "set `budget.limit` to 6"]);
     // 3 pages, 3 counts, 230 details; 6; 5: 247 RU. 100 now, and 50 a window beside the runs for changes.
-    is(
-        &document,
-        "budget.first-copy",
-        "ok",
-        &["247 RU, so about 4 windows of 1 d"],
-    );
+    is(&document, "budget.first-copy", "ok", &["247 RU, so about 4 windows of 1 d"]);
     place.run("sync").code(75);
     let document = place.run("check --json").done().json();
     is(&document, "budget.window", "warn", &["all 100 RU", "it refills at"]);
-    is(
-        &document,
-        "service.contacts",
-        "skip",
-        &["budget of this window is spent"],
-    );
+    is(&document, "service.contacts", "skip", &["budget of this window is spent"]);
 }
 
 #[test]
@@ -239,12 +177,7 @@ fn readers_are_told_of_an_old_shell_and_an_open_folder() {
     let place = with_shell(Place::of(&service), "3.40.1");
     std::fs::set_permissions(place.path("."), PermissionsExt::from_mode(0o770)).unwrap();
     let document = place.run("check --offline --json").done().json();
-    is(
-        &document,
-        "readers.sqlite3",
-        "warn",
-        &["3.40.1", "-readonly", "mode=ro"],
-    );
+    is(&document, "readers.sqlite3", "warn", &["3.40.1", "-readonly", "mode=ro"]);
     is(&document, "readers.folder", "warn", &["(0770)", "chmod g-w /"]);
 }
 
@@ -256,14 +189,6 @@ fn the_text_has_a_mark_a_line_and_the_mend_below() {
     let lines: Vec<&str> = ended.out.lines().collect();
     let at = lines.iter().position(|line| line.contains("sqlite3 3.40.1")).unwrap();
     assert!(lines[at].starts_with("  warn  sqlite3 "), "{}", ended.out);
-    assert!(
-        lines[at + 1].trim_start().starts_with("mend: open the mirror"),
-        "{}",
-        ended.out
-    );
-    assert!(
-        lines.last().unwrap().starts_with("verdict: it works, with "),
-        "{}",
-        ended.out
-    );
+    assert!(lines[at + 1].trim_start().starts_with("mend: open the mirror"), "{}", ended.out);
+    assert!(lines.last().unwrap().starts_with("verdict: it works, with "), "{}", ended.out);
 }

@@ -22,52 +22,27 @@ fn a_refused_key_ends_the_asking_and_not_the_looking() {
 #[test]
 fn a_missing_scope_is_a_warning_and_no_scope_at_all_a_failure() {
     let service = Service::with(20, 5);
-    let key = service
-        .sandbox
-        .add_key(&["contacts:read", "custom-fields:read", "team-members:read"]);
+    let key = service.sandbox.add_key(&["contacts:read", "custom-fields:read", "team-members:read"]);
     let place = Place::of(&service).set("CRM_MIRROR_API__KEY", &key);
     let document = place.run("check --json").done().json();
     assert_eq!(document["verdict"], "warn");
-    is(
-        &document,
-        "service.companies",
-        "warn",
-        &["the key lacks `companies:read`", "give the key this scope"],
-    );
+    is(&document, "service.companies", "warn", &["the key lacks `companies:read`", "give the key this scope"]);
     is(&document, "service.contacts", "ok", &["contacts:read", "20"]);
     let none = service.sandbox.add_key(&[]);
     let place = place.set("CRM_MIRROR_API__KEY", &none);
     let document = place.run("check --json").code(77).json();
-    is(
-        &document,
-        "service.team-members",
-        "fail",
-        &["lacks `team-members:read`"],
-    );
+    is(&document, "service.team-members", "fail", &["lacks `team-members:read`"]);
 }
 
 #[test]
 fn only_what_the_configuration_wants_is_asked_for() {
     let service = Service::with(20, 5);
-    let place = Place::of(&service)
-        .set("CRM_MIRROR_SYNC__OBJECTS", "companies")
-        .set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
+    let place =
+        Place::of(&service).set("CRM_MIRROR_SYNC__OBJECTS", "companies").set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
     let document = place.run("check --json").done().json();
     let log = service.sandbox.log();
-    assert_eq!(
-        (
-            log.len(),
-            log.lists(Resource::Companies),
-            log.lists(Resource::CustomFields)
-        ),
-        (2, 1, 1)
-    );
-    is(
-        &document,
-        "service.write",
-        "skip",
-        &["companies:write cannot be tried without a write"],
-    );
+    assert_eq!((log.len(), log.lists(Resource::Companies), log.lists(Resource::CustomFields)), (2, 1, 1));
+    is(&document, "service.write", "skip", &["companies:write cannot be tried without a write"]);
 }
 
 #[test]
@@ -79,12 +54,7 @@ fn a_service_that_is_down_is_tried_once() {
     service.sandbox.faults().add(Rule::new(Fault::Reset).forever());
     let document = place.run("check --json").code(69).json();
     assert_eq!(service.sandbox.log().len(), 1);
-    is(
-        &document,
-        "service.contacts",
-        "fail",
-        &["could not reach the service", "`api.base_url`"],
-    );
+    is(&document, "service.contacts", "fail", &["could not reach the service", "`api.base_url`"]);
     is(&document, "mirror.file", "ok", &["20 contacts"]);
     let nowhere = place.set("CRM_MIRROR_API__BASE_URL", "http://127.0.0.1:1/v1");
     let document = nowhere.run("check --json").code(69).json();
@@ -97,12 +67,7 @@ fn a_clock_that_is_off_is_a_warning() {
     let date = Some("Sun, 06 Nov 1994 08:49:37 GMT".to_string());
     service.sandbox.configure(|settings| settings.date_header = date);
     let document = Place::of(&service).run("check --json").done().json();
-    is(
-        &document,
-        "service.clock",
-        "warn",
-        &["behind this machine's", "timedatectl"],
-    );
+    is(&document, "service.clock", "warn", &["behind this machine's", "timedatectl"]);
 }
 
 #[test]
@@ -115,17 +80,8 @@ fn another_workspaces_mirror_is_a_failure_of_the_configuration() {
     let offline = place.run("check --offline --json").done().json();
     is(&offline, "mirror.workspace", "warn", &["another key or address"]);
     let document = place.run("check --json").code(78).json();
-    is(
-        &document,
-        "mirror.workspace",
-        "fail",
-        &["another workspace's", "own key"],
-    );
-    assert_eq!(
-        theirs.sandbox.log().len(),
-        5,
-        "known records are looked up with one more request"
-    );
+    is(&document, "mirror.workspace", "fail", &["another workspace's", "own key"]);
+    assert_eq!(theirs.sandbox.log().len(), 5, "known records are looked up with one more request");
     // It stays whose it was: the next look finds the same.
     place.run("check --json").code(78);
     // Another key of the same workspace is none of that.
@@ -142,10 +98,7 @@ fn during_a_hold_nothing_is_asked() {
     let service = Service::with(20, 5);
     let place = Place::of(&service);
     place.run("sync").done();
-    let hold = Fault::TooMany {
-        body: Some(3600),
-        header: None,
-    };
+    let hold = Fault::TooMany { body: Some(3600), header: None };
     service.sandbox.faults().add(Rule::new(hold));
     // The first check meets it, and stores it for whoever comes next.
     place.run("check").code(75);
@@ -161,10 +114,7 @@ fn during_a_hold_nothing_is_asked() {
 #[test]
 fn without_a_mirror_a_hold_ends_the_asking() {
     let service = Service::with(20, 5);
-    let hold = Fault::TooMany {
-        body: Some(3600),
-        header: None,
-    };
+    let hold = Fault::TooMany { body: Some(3600), header: None };
     service.sandbox.faults().add(Rule::new(hold));
     let place = Place::of(&service);
     let document = place.run("check --json").code(75).json();

@@ -34,11 +34,7 @@ fn it_names_what_is_in_the_file() {
         }
     }
     let contacts = &tables["contacts_full"];
-    for facet in [
-        json!("enrichment_status"),
-        json!("cf_tier"),
-        json!({"array": "cf_topics"}),
-    ] {
+    for facet in [json!("enrichment_status"), json!("cf_tier"), json!({"array": "cf_topics"})] {
         assert!(contacts["facets"].as_array().unwrap().contains(&facet), "{facet}");
     }
     let sortable = contacts["sortable_columns"].as_array().unwrap();

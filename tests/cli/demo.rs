@@ -20,21 +20,12 @@ fn it_shows_every_step_and_leaves_a_mirror() {
         ] {
             assert!(ended.out.contains(part), "{part}\n{}", ended.out);
         }
-        assert!(
-            ended.out.lines().all(|line| line.chars().count() <= 120),
-            "{}",
-            ended.out
-        );
+        assert!(ended.out.lines().all(|line| line.chars().count() <= 120), "{}", ended.out);
     }
-    let place = place
-        .set("CRM_MIRROR_DATABASE__PATH", "demo.db")
-        .unset("CRM_MIRROR_SYNC__NONSENSE");
+    let place = place.set("CRM_MIRROR_DATABASE__PATH", "demo.db").unset("CRM_MIRROR_SYNC__NONSENSE");
     assert_eq!(place.ask("SELECT count(*) FROM contacts"), "600");
     assert_eq!(place.ask("SELECT count(*) FROM removed_records"), "1");
-    assert_eq!(
-        place.ask("SELECT group_concat(outcome) FROM sync_runs"),
-        "\"done,done,done\""
-    );
+    assert_eq!(place.ask("SELECT group_concat(outcome) FROM sync_runs"), "\"done,done,done\"");
 }
 
 #[test]
@@ -43,10 +34,6 @@ fn it_replaces_no_mirror_but_its_own() {
     let place = Place::of(&service);
     place.run("sync").done();
     let ended = place.run("demo --path mirror.db").code(74);
-    assert!(
-        ended.err.contains("a mirror that the demo did not make"),
-        "{}",
-        ended.err
-    );
+    assert!(ended.err.contains("a mirror that the demo did not make"), "{}", ended.err);
     assert_eq!(place.ask("SELECT count(*) FROM contacts"), "5");
 }

@@ -36,13 +36,9 @@ fn columns_come_with_labels_and_options() {
     let text = place.run("describe Contacts_Full").done().out;
     assert!(text.starts_with("contacts_full (view, 20 rows): "), "{text}");
     let line = text.lines().find(|line| line.starts_with("cf_tier ")).unwrap();
-    for part in [
-        "SINGLE_SELECT",
-        "Tier",
-        "customFields.tier",
-        "custom",
-        "gold = Gold, silver = Silver, bronze = Bronze",
-    ] {
+    for part in
+        ["SINGLE_SELECT", "Tier", "customFields.tier", "custom", "gold = Gold, silver = Silver, bronze = Bronze"]
+    {
         assert!(line.contains(part), "{part}: {line}");
     }
     let found = place.run("describe companies --json").done().json();
@@ -50,10 +46,7 @@ fn columns_come_with_labels_and_options() {
     let columns = found["columns"].as_array().unwrap();
     let column = |name: &str| columns.iter().find(|column| column["name"] == name).unwrap();
     assert_eq!(column("hq_country")["wire_name"], "hqCountry");
-    assert_eq!(
-        column("cf_region")["options"][0],
-        json!({"value": "emea", "label": "EMEA"})
-    );
+    assert_eq!(column("cf_region")["options"][0], json!({"value": "emea", "label": "EMEA"}));
     assert_eq!(columns.len().to_string(), {
         place.ask("SELECT count(*) FROM mirror_columns WHERE table_name = 'companies'")
     });

@@ -30,30 +30,11 @@ fn an_edit_is_queued_with_what_changes_and_its_trail() {
     std::fs::write(place.path("notes.txt"), "Two\nlines.\n").unwrap();
     let ended = edit(
         &place,
-        &[
-            "contact",
-            &contact,
-            "position=Chief Data Officer",
-            "cf_tier=",
-            "cf_topics=pricing,api",
-            "notes=@notes.txt",
-        ],
+        &["contact", &contact, "position=Chief Data Officer", "cf_tier=", "cf_topics=pricing,api", "notes=@notes.txt"],
     )
     .done();
-    assert!(
-        ended
-            .out
-            .starts_with(&format!("edit 1 of contact {contact} is queued\n")),
-        "{}",
-        ended.out
-    );
-    assert!(
-        ended
-            .out
-            .contains(&format!("  position: \"{before}\" -> \"Chief Data Officer\"\n")),
-        "{}",
-        ended.out
-    );
+    assert!(ended.out.starts_with(&format!("edit 1 of contact {contact} is queued\n")), "{}", ended.out);
+    assert!(ended.out.contains(&format!("  position: \"{before}\" -> \"Chief Data Officer\"\n")), "{}", ended.out);
     assert_eq!(
         place.ask("SELECT object_type, record_id, state, source, base_etag IS NOT NULL FROM outbox"),
         format!("contact,{contact},queued,edit,1")
@@ -66,9 +47,7 @@ fn an_edit_is_queued_with_what_changes_and_its_trail() {
         place.ask("SELECT outbox_id, from_state IS NULL, to_state, why FROM outbox_events"),
         "1,1,queued,changed with `crm-mirror edit`"
     );
-    let document = edit(&place, &["company", &company, "industry:=\"Toys\"", "--json"])
-        .done()
-        .json();
+    let document = edit(&place, &["company", &company, "industry:=\"Toys\"", "--json"]).done().json();
     assert_eq!(
         (&document["edit"], &document["object"], &document["id"]),
         (&json!(2), &json!("company"), &json!(company))
@@ -83,31 +62,14 @@ fn an_edit_is_queued_with_what_changes_and_its_trail() {
 #[test]
 fn a_dry_run_shows_the_request_and_queues_nothing() {
     let (_service, place, contact, _) = mirrored();
-    let etag = place.ask(&format!(
-        "SELECT replace(etag, '\"', '') FROM contacts WHERE id = '{contact}'"
-    ));
-    let args = [
-        "contact",
-        &contact,
-        "position=CTO",
-        "cf_lifetime_value=12.5",
-        "cf_newsletter:=null",
-        "cf_children=3",
-    ];
+    let etag = place.ask(&format!("SELECT replace(etag, '\"', '') FROM contacts WHERE id = '{contact}'"));
+    let args = ["contact", &contact, "position=CTO", "cf_lifetime_value=12.5", "cf_newsletter:=null", "cf_children=3"];
     // Asking is free: it needs no writing back.
     let place = place.unset("CRM_MIRROR_WRITE_BACK__ENABLED");
     let ended = edit(&place, &[&args[..], &["--dry-run"]].concat()).done();
-    assert!(
-        ended
-            .out
-            .starts_with(&format!("PATCH /contacts/{contact}\nIf-Match: \"{etag}\"\n\n{{")),
-        "{}",
-        ended.out
-    );
+    assert!(ended.out.starts_with(&format!("PATCH /contacts/{contact}\nIf-Match: \"{etag}\"\n\n{{")), "{}", ended.out);
     assert!(ended.out.contains("\"position\": \"CTO\""), "{}", ended.out);
-    let document = edit(&place, &[&args[..], &["--dry-run", "--json"]].concat())
-        .done()
-        .json();
+    let document = edit(&place, &[&args[..], &["--dry-run", "--json"]].concat()).done().json();
     assert_eq!(document["method"], json!("PATCH"));
     assert_eq!(document["if_match"], json!(format!("\"{etag}\"")));
     assert_eq!(document["body"]["position"], json!("CTO"));
@@ -120,63 +82,26 @@ fn a_dry_run_shows_the_request_and_queues_nothing() {
 fn what_the_service_would_not_take_is_a_usage_error_and_queues_nothing() {
     let (_service, place, contact, company) = mirrored();
     for (args, told) in [
-        (
-            vec!["contact", &contact, "email=x@example.com"],
-            "`email` is read-only at the service",
-        ),
-        (
-            vec!["contact", &contact, "positon=CTO"],
-            "`positon` is no column of contacts_full",
-        ),
-        (
-            vec!["contact", &contact, "cf_tier=platinum"],
-            "`cf_tier` takes one of its options: gold, silver, bronze",
-        ),
-        (
-            vec!["contact", &contact, "position=x", "cf_tier=platinum"],
-            "`cf_tier` takes one of its options",
-        ),
-        (
-            vec!["contact", &contact, "position=a", "position=b"],
-            "`position` is given twice",
-        ),
-        (
-            vec!["contact", &contact, "details_current=1"],
-            "`details_current` is derived here",
-        ),
+        (vec!["contact", &contact, "email=x@example.com"], "`email` is read-only at the service"),
+        (vec!["contact", &contact, "positon=CTO"], "`positon` is no column of contacts_full"),
+        (vec!["contact", &contact, "cf_tier=platinum"], "`cf_tier` takes one of its options: gold, silver, bronze"),
+        (vec!["contact", &contact, "position=x", "cf_tier=platinum"], "`cf_tier` takes one of its options"),
+        (vec!["contact", &contact, "position=a", "position=b"], "`position` is given twice"),
+        (vec!["contact", &contact, "details_current=1"], "`details_current` is derived here"),
         (vec!["contact", &contact, "position"], "`position` is no field=value"),
         (vec!["contact", &contact, "cf_tier:=gold"], "no JSON"),
-        (
-            vec!["contact", "nobody", "position=x"],
-            "there is no contact `nobody` in the mirror",
-        ),
-        (
-            vec!["contact", &contact, "position=x", "--if-match", "\"old\""],
-            "not \"old\"",
-        ),
-        (
-            vec!["company", &company, "industry=  "],
-            "`industry` must contain a character",
-        ),
-        (
-            vec!["company", &company, "notes=x"],
-            "`notes` is read-only at the service",
-        ),
-        (
-            vec!["person", &contact, "position=x"],
-            "possible values: contact, company",
-        ),
+        (vec!["contact", "nobody", "position=x"], "there is no contact `nobody` in the mirror"),
+        (vec!["contact", &contact, "position=x", "--if-match", "\"old\""], "not \"old\""),
+        (vec!["company", &company, "industry=  "], "`industry` must contain a character"),
+        (vec!["company", &company, "notes=x"], "`notes` is read-only at the service"),
+        (vec!["person", &contact, "position=x"], "possible values: contact, company"),
     ] {
         let ended = edit(&place, &args).code(2);
         assert!(ended.err.contains(told), "{args:?}: {}", ended.err);
         assert!(ended.out.is_empty(), "{args:?}: {}", ended.out);
     }
     let near = edit(&place, &["contact", &contact, "positon=CTO"]);
-    assert!(
-        near.err.contains("hint: ") && near.err.contains("`position`"),
-        "{}",
-        near.err
-    );
+    assert!(near.err.contains("hint: ") && near.err.contains("`position`"), "{}", near.err);
     assert_eq!(queued(&place), "0");
 }
 
@@ -185,16 +110,9 @@ fn while_writing_back_is_off_it_says_how_to_turn_it_on() {
     let (_service, place, contact, _) = mirrored();
     let place = place.unset("CRM_MIRROR_WRITE_BACK__ENABLED");
     let ended = edit(&place, &["contact", &contact, "position=CTO"]).code(78);
-    assert!(
-        ended.err.contains("hint: set `enabled = true` under `[write_back]`"),
-        "{}",
-        ended.err
-    );
+    assert!(ended.err.contains("hint: set `enabled = true` under `[write_back]`"), "{}", ended.err);
     assert_eq!(queued(&place), "0");
-    Place::empty()
-        .set("CRM_MIRROR_WRITE_BACK__ENABLED", "true")
-        .run("edit contact x position=y")
-        .code(74);
+    Place::empty().set("CRM_MIRROR_WRITE_BACK__ENABLED", "true").run("edit contact x position=y").code(74);
 }
 
 #[test]

@@ -29,11 +29,7 @@ fn edit(service: &Service, edits: usize, position: &str) {
 }
 
 fn lines(ended: &Ended) -> Vec<Value> {
-    ended
-        .out
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+    ended.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 fn cursor(ended: &Ended) -> i64 {
@@ -90,10 +86,7 @@ fn csv_is_quoted() {
     let (_service, place) = changed(2);
     let ended = place.run("export --since 1 --format csv --limit 1").done();
     let stored = place.ask("SELECT seq, object_type, record_id, kind, fields, seen_at FROM changes WHERE seq = 2");
-    assert_eq!(
-        ended.out.replace("\r\n", "\n"),
-        format!("seq,object_type,record_id,kind,fields,seen_at\n{stored}\n")
-    );
+    assert_eq!(ended.out.replace("\r\n", "\n"), format!("seq,object_type,record_id,kind,fields,seen_at\n{stored}\n"));
     assert!(ended.out.contains("\"\"position\"\""), "{}", ended.out);
     let nothing = place.run("export --since 3 --format csv").done();
     assert_eq!(nothing.out, "seq,object_type,record_id,kind,fields,seen_at\r\n");
@@ -109,11 +102,7 @@ fn what_is_forgotten_is_said_and_never_passed_over() {
         let ended = place.run(&format!("export --since {since} --format csv")).code(74);
         assert!(ended.out.is_empty(), "{}", ended.out);
         let told = format!("the changes {} to 4 are already forgotten", since + 1);
-        assert!(
-            ended.err.contains(&told) && ended.err.contains("hint: "),
-            "{}",
-            ended.err
-        );
+        assert!(ended.err.contains(&told) && ended.err.contains("hint: "), "{}", ended.err);
     }
     assert_eq!(lines(&place.run("export --since 4").done()).len(), 6);
     conn.execute("DELETE FROM changes", []).unwrap();
@@ -140,9 +129,7 @@ fn a_fresh_mirror_has_an_empty_feed() {
 fn it_reads_while_somebody_writes_and_ends_silently_without_a_reader() {
     let (_service, place) = changed(450);
     let mut conn = Connection::open(place.path("mirror.db")).unwrap();
-    let tx = conn
-        .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
-        .unwrap();
+    let tx = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).unwrap();
     let sql = "INSERT INTO changes (object_type, record_id, kind, fields, seen_at)
                VALUES ('contact', 'x', 'remove', '{}', '')";
     tx.execute(sql, []).unwrap();

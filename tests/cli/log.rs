@@ -20,27 +20,11 @@ fn every_run_ends_with_one_line_that_has_its_numbers() {
     let place = Place::of(&service);
     for (number, verb) in ["sync", "sync", "resync contacts", "verify"].into_iter().enumerate() {
         let ended = place.run(&format!("{verb} --log-format json")).done();
-        let lines: Vec<Value> = documents(&ended.err)
-            .into_iter()
-            .filter(|line| line["level"] == "INFO")
-            .collect();
-        let [line] = &lines[..] else {
-            panic!("{verb}: {lines:?}")
-        };
-        let columns = [
-            "id",
-            "kind",
-            "\"trigger\"",
-            "outcome",
-            "\"rows\"",
-            "inserted",
-            "details",
-            "ru",
-        ]
-        .join("|| ' ' ||");
-        let entered = place.ask(&format!(
-            "SELECT {columns} AS entered FROM sync_runs ORDER BY id DESC LIMIT 1"
-        ));
+        let lines: Vec<Value> = documents(&ended.err).into_iter().filter(|line| line["level"] == "INFO").collect();
+        let [line] = &lines[..] else { panic!("{verb}: {lines:?}") };
+        let columns =
+            ["id", "kind", "\"trigger\"", "outcome", "\"rows\"", "inserted", "details", "ru"].join("|| ' ' ||");
+        let entered = place.ask(&format!("SELECT {columns} AS entered FROM sync_runs ORDER BY id DESC LIMIT 1"));
         let field = |name: &str| match &line[name] {
             Value::String(text) => text.clone(),
             number => number.to_string(),
@@ -52,10 +36,7 @@ fn every_run_ends_with_one_line_that_has_its_numbers() {
         assert_eq!(line["ru_left"], 10_000 - spent, "{verb}");
         assert!(line["took_ms"].is_u64(), "{line}");
         let words = line["message"].as_str().unwrap();
-        assert!(
-            words.contains(&format!("{} RU spent, {} left", line["ru"], line["ru_left"])),
-            "{words}"
-        );
+        assert!(words.contains(&format!("{} RU spent, {} left", line["ru"], line["ru_left"])), "{words}");
     }
 }
 
@@ -66,19 +47,11 @@ fn a_run_that_fails_or_pauses_ends_with_its_line_too() {
     let paused = poor.run("sync --log-format text").code(75);
     let lines: Vec<&str> = paused.err.lines().filter(|line| line.contains(" INFO ")).collect();
     assert_eq!(lines.len(), 1, "{}", paused.err);
-    assert!(
-        lines[0].contains("sync, run 1 (manual): paused after "),
-        "{}",
-        paused.err
-    );
+    assert!(lines[0].contains("sync, run 1 (manual): paused after "), "{}", paused.err);
     assert!(lines[0].ends_with("9 RU spent, 0 left"), "{}", paused.err);
     let refused = Place::of(&service).set("CRM_MIRROR_API__KEY", "another");
     let refused = refused.run("sync --log-format text").code(77);
-    assert!(
-        refused.err.contains("sync, run 1 (manual): failed after "),
-        "{}",
-        refused.err
-    );
+    assert!(refused.err.contains("sync, run 1 (manual): failed after "), "{}", refused.err);
 }
 
 #[test]
@@ -104,10 +77,7 @@ fn nothing_of_people_or_the_key_is_logged_at_any_level() {
     // The second asks for the libraries by name.
     for (level, format) in [
         ("trace", "text"),
-        (
-            "trace,hyper=trace,hyper_util=trace,reqwest=trace,h2=trace,rustls=trace,log=trace",
-            "json",
-        ),
+        ("trace,hyper=trace,hyper_util=trace,reqwest=trace,h2=trace,rustls=trace,log=trace", "json"),
     ] {
         for fault in [
             Fault::Status(500),
@@ -117,10 +87,7 @@ fn nothing_of_people_or_the_key_is_logged_at_any_level() {
             Fault::Body(format!(r#"{{"data": [{{"id": "{MARK}", "name": ["{MARK}"]}}]}}"#)),
             Fault::Body(format!("{MARK}: it is not JSON")),
         ] {
-            service
-                .sandbox
-                .faults()
-                .add(Rule::new(fault).on(Resource::Contacts).lists());
+            service.sandbox.faults().add(Rule::new(fault).on(Resource::Contacts).lists());
             let told = |verb: &[&str]| {
                 let args = [verb, &["--log-level", level, "--log-format", format]].concat();
                 String::from_utf8(place.command(&args).output().unwrap().stderr).unwrap()
@@ -129,10 +96,7 @@ fn nothing_of_people_or_the_key_is_logged_at_any_level() {
             let edit = told(&["edit", "contact", &contact, &format!("position={MARK} {edits}")]);
             assert!(!edit.contains(MARK), "{edit}");
             let log = told(&["push"]) + &told(&["resync"]);
-            assert!(
-                log.contains("DEBUG") && log.contains("Trying again in "),
-                "it really is at trace: {log}"
-            );
+            assert!(log.contains("DEBUG") && log.contains("Trying again in "), "it really is at trace: {log}");
             if format == "json" {
                 let told_by = |line: &Value| line["target"].as_str().unwrap().starts_with("crm_mirror");
                 let fine = |line: &Value| line["level"] == "TRACE" || line["level"] == "DEBUG";
@@ -143,12 +107,6 @@ fn nothing_of_people_or_the_key_is_logged_at_any_level() {
             }
         }
     }
-    assert_eq!(
-        place.ask("SELECT state, count(*) FROM outbox GROUP BY state"),
-        format!("applied,{edits}")
-    );
-    assert_eq!(
-        place.ask(&format!("SELECT count(*) FROM contacts_full WHERE name = '{MARK} One'")),
-        "40"
-    );
+    assert_eq!(place.ask("SELECT state, count(*) FROM outbox GROUP BY state"), format!("applied,{edits}"));
+    assert_eq!(place.ask(&format!("SELECT count(*) FROM contacts_full WHERE name = '{MARK} One'")), "40");
 }

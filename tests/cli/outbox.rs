@@ -17,36 +17,21 @@ impl Desk {
         let place = Place::of(&service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
         place.run("sync").done();
         let contact = place.ask("SELECT id FROM contacts ORDER BY id LIMIT 1");
-        Desk {
-            service,
-            place,
-            contact,
-        }
+        Desk { service, place, contact }
     }
 
     fn edit(&self, change: &str) {
-        Ended::from(
-            self.place
-                .command(&["edit", "contact", &self.contact, change])
-                .output()
-                .unwrap(),
-        )
-        .done();
+        Ended::from(self.place.command(&["edit", "contact", &self.contact, change]).output().unwrap()).done();
     }
 
     /// Somebody else changes the record at the service.
     fn elsewhere(&self, change: &Value) {
-        self.service
-            .sandbox
-            .with_world(|world| world.edit(Object::Contact, &self.contact, change));
+        self.service.sandbox.with_world(|world| world.edit(Object::Contact, &self.contact, change));
     }
 
     /// What the service has.
     fn there(&self, field: &str) -> Value {
-        let detail = self
-            .service
-            .sandbox
-            .with_world(|world| world.detail_json(Object::Contact, &self.contact));
+        let detail = self.service.sandbox.with_world(|world| world.detail_json(Object::Contact, &self.contact));
         detail.unwrap()[field].clone()
     }
 
@@ -59,9 +44,7 @@ impl Desk {
     }
 
     fn states(&self) -> String {
-        self.place
-            .ask("SELECT group_concat(state) FROM (SELECT state FROM outbox ORDER BY id)")
-            .replace('"', "")
+        self.place.ask("SELECT group_concat(state) FROM (SELECT state FROM outbox ORDER BY id)").replace('"', "")
     }
 }
 
@@ -78,27 +61,16 @@ fn what_waits_is_listed_and_push_sends_it() {
     }
     let document = desk.place.run("outbox list --json").done().json();
     assert_eq!(document["edits"][0]["state"], json!("queued"));
-    assert_eq!(
-        document["edits"][0]["fields"]["position"][1],
-        json!("Chief Data Officer")
-    );
+    assert_eq!(document["edits"][0]["fields"]["position"][1], json!("Chief Data Officer"));
 
     let pushed = desk.place.run("push --json").done().json();
-    assert_eq!(
-        (&pushed["kind"], &pushed["push"]["applied"]),
-        (&json!("push"), &json!(1))
-    );
+    assert_eq!((&pushed["kind"], &pushed["push"]["applied"]), (&json!("push"), &json!(1)));
     assert_eq!(desk.there("position"), json!("Chief Data Officer"));
     assert_eq!(desk.place.run("outbox").done().out, "no edits wait\n");
     let all = desk.place.run("outbox --all --json").done().json();
     assert_eq!(all["edits"][0]["state"], json!("applied"));
     let shown = desk.place.run("outbox show 1 --json").done().json();
-    let steps: Vec<&str> = shown["trail"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter_map(|step| step["to"].as_str())
-        .collect();
+    let steps: Vec<&str> = shown["trail"].as_array().unwrap().iter().filter_map(|step| step["to"].as_str()).collect();
     assert_eq!(steps, ["queued", "sending", "applied"]);
     // Nothing is left to decide about it.
     for (line, told) in [
@@ -113,10 +85,7 @@ fn what_waits_is_listed_and_push_sends_it() {
         assert!(ended.err.contains(told), "{line}: {}", ended.err);
     }
     let text = desk.place.run("push").done().out;
-    assert!(
-        text.contains("edits      0 applied, 0 in conflict, 0 rejected, 0 waiting; 0 updates sent"),
-        "{text}"
-    );
+    assert!(text.contains("edits      0 applied, 0 in conflict, 0 rejected, 0 waiting; 0 updates sent"), "{text}");
 }
 
 #[test]
@@ -124,24 +93,14 @@ fn a_conflict_shows_all_three_and_is_decided_for_mine() {
     let desk = Desk::new();
     desk.conflict();
     let shown = desk.place.run("outbox show 1").done().out;
-    for part in [
-        "    after   \"mine\"",
-        "    theirs  \"theirs\"",
-        "somebody else changed what this edit changes",
-    ] {
+    for part in ["    after   \"mine\"", "    theirs  \"theirs\"", "somebody else changed what this edit changes"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
-    assert_eq!(
-        desk.place.ask("SELECT after, theirs, state FROM pending_edits"),
-        "mine,theirs,conflict"
-    );
+    assert_eq!(desk.place.ask("SELECT after, theirs, state FROM pending_edits"), "mine,theirs,conflict");
     // Tried again as it is, it is a conflict again: nobody's change is overwritten unseen.
     desk.place.run("outbox retry 1").done();
     desk.place.run("push").done();
-    assert_eq!(
-        (desk.states().as_str(), desk.there("position")),
-        ("conflict", json!("theirs"))
-    );
+    assert_eq!((desk.states().as_str(), desk.there("position")), ("conflict", json!("theirs")));
 
     let refused = desk.place.run("outbox resolve 1 --mine").code(2);
     assert!(refused.err.contains("hint: `--yes`"), "{}", refused.err);
@@ -151,10 +110,7 @@ fn a_conflict_shows_all_three_and_is_decided_for_mine() {
         json!({"edit": 1, "state": "queued", "anew": null, "fields": {"position": ["theirs", "mine"]}})
     );
     desk.place.run("push").done();
-    assert_eq!(
-        (desk.states().as_str(), desk.there("position")),
-        ("applied", json!("mine"))
-    );
+    assert_eq!((desk.states().as_str(), desk.there("position")), ("applied", json!("mine")));
     let why = desk
         .place
         .ask("SELECT count(*) FROM outbox_events WHERE why = 'decided by hand: it replaces what the service has'");
@@ -168,10 +124,7 @@ fn a_decision_for_mine_holds_only_against_what_was_seen() {
     desk.place.run("outbox resolve 1 --mine --yes").done();
     desk.elsewhere(&json!({"position": "a third"}));
     desk.place.run("push").done();
-    assert_eq!(
-        (desk.states().as_str(), desk.there("position")),
-        ("conflict", json!("a third"))
-    );
+    assert_eq!((desk.states().as_str(), desk.there("position")), ("conflict", json!("a third")));
 }
 
 #[test]
@@ -184,10 +137,7 @@ fn a_conflict_is_decided_for_theirs_and_nothing_is_sent() {
     let patches = desk.service.sandbox.log().patches(Object::Contact);
     desk.place.run("push").done();
     assert_eq!(desk.service.sandbox.log().patches(Object::Contact), patches);
-    assert_eq!(
-        (desk.states().as_str(), desk.there("position")),
-        ("dropped", json!("theirs"))
-    );
+    assert_eq!((desk.states().as_str(), desk.there("position")), ("dropped", json!("theirs")));
 }
 
 #[test]
@@ -200,17 +150,10 @@ fn an_edit_that_is_given_up_is_never_sent_and_can_be_queued_anew() {
     desk.place.run("push").done();
     assert_ne!(desk.there("position"), json!("never"));
     let told = desk.place.run("outbox retry 1").done();
-    assert!(
-        told.out.starts_with("edit 1 is queued anew as edit 2\n"),
-        "{}",
-        told.out
-    );
+    assert!(told.out.starts_with("edit 1 is queued anew as edit 2\n"), "{}", told.out);
     assert_eq!(desk.states(), "dropped,queued");
     desk.place.run("push").done();
-    assert_eq!(
-        (desk.states().as_str(), desk.there("position")),
-        ("dropped,applied", json!("never"))
-    );
+    assert_eq!((desk.states().as_str(), desk.there("position")), ("dropped,applied", json!("never")));
     let told = desk.place.run("outbox retry 1").done();
     assert_eq!(told.out, "nothing to do: the record holds this already\n");
 }
@@ -221,11 +164,7 @@ fn while_writing_back_is_off_edits_can_be_seen_and_given_up_but_not_sent() {
     desk.edit("position=CTO");
     let place = desk.place.unset("CRM_MIRROR_WRITE_BACK__ENABLED");
     let off = place.run("push").code(78);
-    assert!(
-        off.err.contains("hint: set `enabled = true` under `[write_back]`"),
-        "{}",
-        off.err
-    );
+    assert!(off.err.contains("hint: set `enabled = true` under `[write_back]`"), "{}", off.err);
     place.run("outbox retry 1").code(78);
     assert!(place.run("outbox").done().out.contains("queued"));
     place.run("outbox drop 1 --yes").done();
@@ -235,16 +174,11 @@ fn while_writing_back_is_off_edits_can_be_seen_and_given_up_but_not_sent() {
 #[test]
 fn an_edit_that_was_rejected_says_why_and_can_be_queued_anew() {
     let desk = Desk::new();
-    let tier = desk.place.ask(&format!(
-        "SELECT coalesce(cf_tier, '') FROM contacts WHERE id = '{}'",
-        desk.contact
-    ));
+    let tier = desk.place.ask(&format!("SELECT coalesce(cf_tier, '') FROM contacts WHERE id = '{}'", desk.contact));
     let wanted = if tier == "gold" { "silver" } else { "gold" };
     desk.edit(&format!("cf_tier={wanted}"));
     let writable = |flag| {
-        desk.service
-            .sandbox
-            .with_world(|world| world.redefine(Object::Contact, "tier", |field| field.writable = flag));
+        desk.service.sandbox.with_world(|world| world.redefine(Object::Contact, "tier", |field| field.writable = flag));
     };
     // The mirror does not know yet that the field was closed.
     writable(false);
@@ -252,24 +186,12 @@ fn an_edit_that_was_rejected_says_why_and_can_be_queued_anew() {
     assert_eq!(desk.states(), "rejected");
     let list = desk.place.run("outbox").done();
     assert_eq!(list.out, "no edits wait\n");
-    assert!(
-        list.err
-            .contains("1 edit was rejected: `crm-mirror outbox --all` shows them"),
-        "{}",
-        list.err
-    );
+    assert!(list.err.contains("1 edit was rejected: `crm-mirror outbox --all` shows them"), "{}", list.err);
     let shown = desk.place.run("outbox show 1").done().out;
-    assert!(
-        shown.contains("the service said: ") && shown.contains("customFields.tier is not writable"),
-        "{shown}"
-    );
+    assert!(shown.contains("the service said: ") && shown.contains("customFields.tier is not writable"), "{shown}");
     writable(true);
     let told = desk.place.run("outbox retry 1").done();
-    assert!(
-        told.out.starts_with("edit 1 is queued anew as edit 2\n"),
-        "{}",
-        told.out
-    );
+    assert!(told.out.starts_with("edit 1 is queued anew as edit 2\n"), "{}", told.out);
     desk.place.run("push").done();
     assert_eq!(desk.states(), "rejected,applied");
     assert_eq!(desk.there("customFields")["tier"], json!(wanted));

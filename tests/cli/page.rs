@@ -76,10 +76,7 @@ struct Answer {
 impl Answer {
     fn header(&self, name: &str) -> Vec<&str> {
         let lines = self.head.lines().filter_map(|line| line.split_once(": "));
-        lines
-            .filter(|(known, _)| known.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value)
-            .collect()
+        lines.filter(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value).collect()
     }
 
     fn json(&self) -> Value {
@@ -95,11 +92,7 @@ fn send(at: SocketAddr, lines: &[&str]) -> Answer {
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
-    Answer {
-        status: head.split(' ').nth(1).unwrap().parse().unwrap(),
-        head: head.into(),
-        body: body.into(),
-    }
+    Answer { status: head.split(' ').nth(1).unwrap().parse().unwrap(), head: head.into(), body: body.into() }
 }
 
 fn get(at: SocketAddr, path: &str) -> Answer {
@@ -257,10 +250,7 @@ fn other_names_other_sites_and_other_methods_are_refused() {
     }
     let ours = format!("Host: 127.0.0.1:{port}");
     assert_eq!(ask("GET /status HTTP/1.1", &[&ours, "Sec-Fetch-Site: cross-site"]), 403);
-    assert_eq!(
-        ask("GET /status HTTP/1.1", &[&ours, "Sec-Fetch-Site: same-origin"]),
-        200
-    );
+    assert_eq!(ask("GET /status HTTP/1.1", &[&ours, "Sec-Fetch-Site: same-origin"]), 200);
     for method in ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "HEAD"] {
         for path in ["/", "/status", "/sync", "/pause"] {
             let answer = send(page, &[&format!("{method} {path} HTTP/1.1"), &ours]);
@@ -270,10 +260,7 @@ fn other_names_other_sites_and_other_methods_are_refused() {
         }
     }
     let daemon_says = &get(page, "/status").json()["daemon"];
-    assert_eq!(
-        (&daemon_says["paused_since"], &daemon_says["running"]),
-        (&Value::Null, &Value::Null)
-    );
+    assert_eq!((&daemon_says["paused_since"], &daemon_says["running"]), (&Value::Null, &Value::Null));
     assert_eq!(daemon_says["waiting"], json!([]));
     assert_eq!(service.sandbox.log().len(), 0, "nothing was asked of the service");
     daemon.ends_well();
@@ -292,10 +279,7 @@ fn it_tells_what_happens_and_what_changed_but_no_value_of_a_record() {
     assert_eq!(words[..2], ["queued", "started"], "{words:?}");
     assert!(words.contains(&"begins") && words.contains(&"stored") && words.contains(&"ends"));
     let last = told.last().unwrap();
-    assert_eq!(
-        (&last["exit"], &last["summary"]["details_read"], &last["found"]),
-        (&json!(0), &json!(130), &json!([]))
-    );
+    assert_eq!((&last["exit"], &last["summary"]["details_read"], &last["found"]), (&json!(0), &json!(130), &json!([])));
 
     let id = service.sandbox.with_world(|world| {
         let id = world.ids(Resource::Contacts)[0].clone();
@@ -309,10 +293,7 @@ fn it_tells_what_happens_and_what_changed_but_no_value_of_a_record() {
     let (status, history) = (get(page, "/status"), get(page, "/history"));
     let told = format!("{}{}{second:?}", status.body, history.body);
     assert!(!told.contains("Quuxmaster"), "{told}");
-    assert_eq!(
-        place.ask("SELECT count(*) FROM contacts WHERE position = 'Quuxmaster'"),
-        "1"
-    );
+    assert_eq!(place.ask("SELECT count(*) FROM contacts WHERE position = 'Quuxmaster'"), "1");
     // What the control socket says, which `status` prints.
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();
     let (status, printed) = (status.json(), place.run("status --json").done().json());
@@ -333,10 +314,7 @@ fn it_tells_what_happens_and_what_changed_but_no_value_of_a_record() {
     assert_eq!(all, spent);
     assert_eq!(history["under_way"], Value::Null);
     let change = &history["changes"][0];
-    assert_eq!(
-        (&change["object"], &change["id"], &change["kind"]),
-        (&json!("contact"), &json!(id), &json!("update"))
-    );
+    assert_eq!((&change["object"], &change["id"], &change["kind"]), (&json!("contact"), &json!(id), &json!("update")));
     let columns = change["columns"].as_array().unwrap();
     assert!(columns.contains(&json!("position")), "{columns:?}");
     daemon.ends_well();
@@ -353,10 +331,7 @@ fn streams_end_with_the_daemon() {
     while let Some(line) = events.line() {
         rest.push(line);
     }
-    assert!(
-        rest.iter().any(|line| line == "data: {\"event\":\"stopping\"}"),
-        "{rest:?}"
-    );
+    assert!(rest.iter().any(|line| line == "data: {\"event\":\"stopping\"}"), "{rest:?}");
 }
 
 #[test]
@@ -366,36 +341,16 @@ fn an_address_that_is_taken_ends_it_with_74() {
     let at = taken.local_addr().unwrap().to_string();
     let place = quiet(&service).set("CRM_MIRROR_DAEMON__HTTP", &at);
     let ended = place.run("daemon").code(74);
-    assert!(
-        ended
-            .err
-            .contains(&format!("could not listen on {at} for the status page")),
-        "{}",
-        ended.err
-    );
-    assert!(
-        ended.err.contains("hint: ") && ended.err.contains("`daemon.http`"),
-        "{}",
-        ended.err
-    );
-    assert!(
-        !place.path("mirror.db.sock").exists(),
-        "the control socket is not left behind"
-    );
+    assert!(ended.err.contains(&format!("could not listen on {at} for the status page")), "{}", ended.err);
+    assert!(ended.err.contains("hint: ") && ended.err.contains("`daemon.http`"), "{}", ended.err);
+    assert!(!place.path("mirror.db.sock").exists(), "the control socket is not left behind");
 }
 
 #[test]
 fn an_address_of_other_machines_is_refused_with_78() {
     let service = Service::with(3, 1);
-    let ended = quiet(&service)
-        .set("CRM_MIRROR_DAEMON__HTTP", "0.0.0.0:8787")
-        .run("daemon")
-        .code(78);
-    assert!(
-        ended.err.contains("other machines could reach 0.0.0.0"),
-        "{}",
-        ended.err
-    );
+    let ended = quiet(&service).set("CRM_MIRROR_DAEMON__HTTP", "0.0.0.0:8787").run("daemon").code(78);
+    assert!(ended.err.contains("other machines could reach 0.0.0.0"), "{}", ended.err);
 }
 
 #[test]
@@ -411,10 +366,7 @@ fn a_reload_moves_it_opens_it_and_closes_it() {
         daemon.going.signal("-HUP");
         page_before(&mut daemon.going, "The configuration was read again")
     };
-    assert_eq!(
-        reload("[daemon]\nhttp = \"127.0.0.1:0\"\n[log]\nlevel = \"info\"\n"),
-        None
-    );
+    assert_eq!(reload("[daemon]\nhttp = \"127.0.0.1:0\"\n[log]\nlevel = \"info\"\n"), None);
     assert_eq!(get(first, "/").status, 200, "what did not change goes on");
     assert_eq!(reload("[daemon]\nhttp = \"off\"\n"), None);
     assert!(TcpStream::connect(first).is_err());

@@ -45,33 +45,21 @@ fn every_verb_that_is_named_exists_and_every_verb_is_named() {
         .filter(|verb| *verb != "help")
         .collect();
     for verb in &verbs {
-        assert!(
-            README.contains(&format!("crm-mirror {verb}")),
-            "{verb} is not in the README"
-        );
+        assert!(README.contains(&format!("crm-mirror {verb}")), "{verb} is not in the README");
     }
     // As code: in backticks, or at the beginning of a line of a block.
     for opening in ["`crm-mirror ", "\ncrm-mirror "] {
         for rest in README.split(opening).skip(1) {
             let word: String = rest.chars().take_while(|c| c.is_ascii_lowercase()).collect();
             let prose = ["keeps"].contains(&word.as_str());
-            assert!(
-                prose || verbs.contains(&word.as_str()),
-                "`crm-mirror {word}` does not exist"
-            );
+            assert!(prose || verbs.contains(&word.as_str()), "`crm-mirror {word}` does not exist");
         }
     }
 }
 
 #[test]
 fn every_guarantee_names_a_test_that_exists() {
-    let section = README
-        .split("\n## What is guaranteed")
-        .nth(1)
-        .unwrap()
-        .split("\n## ")
-        .next()
-        .unwrap();
+    let section = README.split("\n## What is guaranteed").nth(1).unwrap().split("\n## ").next().unwrap();
     let named: Vec<(&str, &str)> = section.split('`').filter_map(|word| word.split_once("::")).collect();
     assert!(named.len() >= 20, "{named:?}");
     for (file, test) in named {

@@ -36,10 +36,7 @@ fn every_recipe_answers_something() {
 #[test]
 fn the_sum_by_integers_is_the_exact_one() {
     let place = demo();
-    let recipe = recipes::all()
-        .into_iter()
-        .find(|recipe| recipe.title == "Add decimals exactly")
-        .unwrap();
+    let recipe = recipes::all().into_iter().find(|recipe| recipe.title == "Add decimals exactly").unwrap();
     // Every sign, carry and length.
     for values in [
         "cf_lifetime_value",
@@ -51,17 +48,15 @@ fn the_sum_by_integers_is_the_exact_one() {
         let given = format!(
             "given AS (SELECT {values} AS v FROM main.contacts WHERE instr(cf_lifetime_value || '.', '.') <= 16)"
         );
-        let sql = recipe
-            .sql
-            .replace("cf_lifetime_value", "v")
-            .replace("FROM contacts", "FROM given")
-            .replacen("WITH", &format!("WITH {given},"), 1);
+        let sql = recipe.sql.replace("cf_lifetime_value", "v").replace("FROM contacts", "FROM given").replacen(
+            "WITH",
+            &format!("WITH {given},"),
+            1,
+        );
         let found = place.ask(sql.trim().trim_end_matches(';'));
         let (total, left_out) = found.split_once(',').unwrap();
         assert_eq!(left_out, "0", "{values}");
-        let cmp = place.ask(&format!(
-            "WITH {given} SELECT decimal_cmp('{total}', decimal_sum(v)) FROM given"
-        ));
+        let cmp = place.ask(&format!("WITH {given} SELECT decimal_cmp('{total}', decimal_sum(v)) FROM given"));
         assert_eq!(cmp, "0", "{values}: {total}");
     }
 }

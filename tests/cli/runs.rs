@@ -14,11 +14,7 @@ fn a_first_copy_and_an_idle_run_are_summed_up() {
     let charged = service.sandbox.log().ru().get();
     assert!(first.out.starts_with("sync finished in "), "{}", first.out);
     assert!(first.out.contains("250 read, none pending"), "{}", first.out);
-    assert!(
-        first.out.contains(&format!("{charged} spent; ")),
-        "{charged} RU: {}",
-        first.out
-    );
+    assert!(first.out.contains(&format!("{charged} spent; ")), "{charged} RU: {}", first.out);
     assert!(first.out.lines().count() <= 5, "{}", first.out);
     service.sandbox.clear_log();
     let idle = place.run("sync --json").done().json();
@@ -48,64 +44,36 @@ fn a_spent_budget_pauses_and_says_when_it_goes_on() {
     let service = Service::with(230, 5);
     let place = Place::of(&service).set("CRM_MIRROR_BUDGET__LIMIT", "9");
     let ended = place.run("sync --json").code(75);
-    assert!(
-        ended.err.contains("the budget of this window is spent; it refills at "),
-        "{}",
-        ended.err
-    );
-    assert!(
-        ended.err.contains("`crm-mirror sync` goes on from there"),
-        "{}",
-        ended.err
-    );
+    assert!(ended.err.contains("the budget of this window is spent; it refills at "), "{}", ended.err);
+    assert!(ended.err.contains("`crm-mirror sync` goes on from there"), "{}", ended.err);
     let json = ended.json();
-    assert_eq!(
-        (&json["outcome"], &json["pause"]["reason"]),
-        (&json!("paused"), &json!("budget"))
-    );
+    assert_eq!((&json["outcome"], &json["pause"]["reason"]), (&json!("paused"), &json!("budget")));
     assert_eq!(json["pause"]["until"], json["ru"]["refills_at"]);
     assert_eq!(service.sandbox.log().ru().get(), 9);
     let richer = place.set("CRM_MIRROR_BUDGET__LIMIT", "10000");
     richer.run("sync").done();
-    assert_eq!(
-        richer.ask("SELECT count(*) FROM contacts_full WHERE details_current"),
-        "230"
-    );
+    assert_eq!(richer.ask("SELECT count(*) FROM contacts_full WHERE details_current"), "230");
 }
 
 #[test]
 fn a_long_hold_pauses_and_binds_the_next_process() {
     let service = Service::with(20, 5);
-    let hold = Fault::TooMany {
-        body: Some(3600),
-        header: None,
-    };
+    let hold = Fault::TooMany { body: Some(3600), header: None };
     service.sandbox.faults().add(Rule::new(hold));
     let place = Place::of(&service);
     let ended = place.run("sync").code(75);
-    assert!(
-        ended.err.contains("the service asked for quiet until "),
-        "{}",
-        ended.err
-    );
+    assert!(ended.err.contains("the service asked for quiet until "), "{}", ended.err);
     let asked = service.sandbox.log().len();
     place.run("sync").code(75);
     assert_eq!(service.sandbox.log().len(), asked, "nothing is sent during a hold");
     let status = place.run("status").done();
-    assert!(
-        status.out.contains("hold     the service asked for quiet until "),
-        "{}",
-        status.out
-    );
+    assert!(status.out.contains("hold     the service asked for quiet until "), "{}", status.out);
 }
 
 #[test]
 fn a_short_hold_is_waited_for() {
     let service = Service::with(20, 5);
-    let hold = Fault::TooMany {
-        body: Some(1),
-        header: None,
-    };
+    let hold = Fault::TooMany { body: Some(1), header: None };
     service.sandbox.faults().add(Rule::new(hold));
     let place = Place::of(&service);
     let ended = place.run("sync").done();
@@ -123,23 +91,11 @@ fn what_looks_like_an_outage_is_65_until_a_person_accepts_it() {
         }
     });
     let ended = place.run("resync").code(65);
-    assert!(
-        ended.err.contains("error: 90 of 200 contacts would go at once"),
-        "{}",
-        ended.err
-    );
-    assert!(
-        ended.err.contains("`crm-mirror resync contacts --accept-removals`"),
-        "{}",
-        ended.err
-    );
+    assert!(ended.err.contains("error: 90 of 200 contacts would go at once"), "{}", ended.err);
+    assert!(ended.err.contains("`crm-mirror resync contacts --accept-removals`"), "{}", ended.err);
     assert_eq!(place.ask("SELECT count(*) FROM contacts"), "200");
     let status = place.run("status").done();
-    assert!(
-        status.out.contains("waiting: 90 of 200 contacts would go at once"),
-        "{}",
-        status.out
-    );
+    assert!(status.out.contains("waiting: 90 of 200 contacts would go at once"), "{}", status.out);
     place.run("resync contacts --accept-removals").done();
     assert_eq!(place.ask("SELECT count(*) FROM contacts"), "110");
     assert_eq!(place.ask("SELECT count(*) FROM removed_records"), "90");

@@ -28,38 +28,21 @@ fn a_sandbox_is_mirrored_and_read_by_the_systems_sqlite() {
     let key = key.strip_prefix("api_key: ").unwrap();
     assert_eq!(sandbox.line(), "key: reader contacts:read,custom-fields:read");
     assert_eq!(sandbox.line(), "key: nobody no scope");
-    let place = place
-        .set("CRM_MIRROR_API__BASE_URL", base_url)
-        .set("CRM_MIRROR_API__KEY", key);
+    let place = place.set("CRM_MIRROR_API__BASE_URL", base_url).set("CRM_MIRROR_API__KEY", key);
     place.run("sync").done();
     if has_sqlite3() {
         let mirror = place.path("mirror.db");
         assert_eq!(sqlite3(&mirror, "PRAGMA integrity_check"), "ok\n");
-        assert_eq!(
-            sqlite3(&mirror, "SELECT count(*), sum(details_current) FROM contacts_full"),
-            "150|150\n"
-        );
-        assert_eq!(
-            sqlite3(&mirror, "SELECT count(*), sum(details_current) FROM companies_full"),
-            "20|20\n"
-        );
+        assert_eq!(sqlite3(&mirror, "SELECT count(*), sum(details_current) FROM contacts_full"), "150|150\n");
+        assert_eq!(sqlite3(&mirror, "SELECT count(*), sum(details_current) FROM companies_full"), "20|20\n");
     }
-    let reader = Place::empty()
-        .set("CRM_MIRROR_API__BASE_URL", base_url)
-        .set("CRM_MIRROR_API__KEY", "reader");
+    let reader = Place::empty().set("CRM_MIRROR_API__BASE_URL", base_url).set("CRM_MIRROR_API__KEY", "reader");
     let warned = reader.run("sync").done();
-    assert!(
-        warned.err.contains("`companies:read`") && warned.err.contains("`team-members:read`"),
-        "{}",
-        warned.err
-    );
+    assert!(warned.err.contains("`companies:read`") && warned.err.contains("`team-members:read`"), "{}", warned.err);
     sandbox.signal("-TERM");
     let (code, rest) = sandbox.end();
     assert_eq!(code, Some(0), "{rest}");
-    assert!(
-        rest.contains("DEBUG GET /contacts?limit=100&sort=createdAt 200 1 RU"),
-        "{rest}"
-    );
+    assert!(rest.contains("DEBUG GET /contacts?limit=100&sort=createdAt 200 1 RU"), "{rest}");
     let last = rest.lines().last().unwrap();
     assert!(last.starts_with("answered ") && last.ends_with(" RU charged"), "{last}");
 }
@@ -68,13 +51,7 @@ fn a_sandbox_is_mirrored_and_read_by_the_systems_sqlite() {
 fn a_port_that_is_taken_is_said_so() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
-    let ended = Place::empty()
-        .run(&format!("sandbox --contacts 0 --companies 0 --port {port}"))
-        .code(69);
-    assert!(
-        ended.err.contains(&format!("could not listen on 127.0.0.1:{port}")),
-        "{}",
-        ended.err
-    );
+    let ended = Place::empty().run(&format!("sandbox --contacts 0 --companies 0 --port {port}")).code(69);
+    assert!(ended.err.contains(&format!("could not listen on 127.0.0.1:{port}")), "{}", ended.err);
     assert!(ended.err.contains("hint: `--port 0`"), "{}", ended.err);
 }

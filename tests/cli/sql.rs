@@ -36,10 +36,7 @@ fn rows_come_as_table_json_or_csv() {
 #[test]
 fn sums_are_exact() {
     let (_service, place) = mirrored();
-    assert_eq!(
-        place.ask("SELECT decimal_sum(column1) FROM (VALUES ('0.1'), ('0.2'), (NULL))"),
-        "0.3"
-    );
+    assert_eq!(place.ask("SELECT decimal_sum(column1) FROM (VALUES ('0.1'), ('0.2'), (NULL))"), "0.3");
     assert_eq!(place.ask("SELECT decimal_cmp('10', '9.99')"), "1");
     let refused = sql(&place, &["SELECT decimal_sum('99999999999999999999.9999999999')"]).code(2);
     assert!(refused.err.contains("needs more than 28 digits"), "{}", refused.err);
@@ -60,11 +57,7 @@ fn what_cannot_be_answered_is_a_usage_error() {
         ("ATTACH 'new.db' AS n", "error: "),
     ] {
         let ended = sql(&place, &[statement]).code(2);
-        assert!(
-            ended.err.contains(part) && ended.err.starts_with("error: "),
-            "{statement}: {}",
-            ended.err
-        );
+        assert!(ended.err.contains(part) && ended.err.starts_with("error: "), "{statement}: {}", ended.err);
         assert!(ended.out.is_empty(), "{statement}: {}", ended.out);
     }
     assert_eq!(std::fs::read(place.path("mirror.db")).unwrap(), before);
@@ -74,12 +67,8 @@ fn what_cannot_be_answered_is_a_usage_error() {
 #[test]
 fn a_statement_may_come_from_stdin() {
     let (_service, place) = mirrored();
-    let mut child = place
-        .command(&["sql", "--format", "csv", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child =
+        place.command(&["sql", "--format", "csv", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"SELECT 7 AS x\n").unwrap();
     assert_eq!(Ended::from(child.wait_with_output().unwrap()).done().out, "x\r\n7\r\n");
 }
@@ -89,14 +78,7 @@ fn another_mirror_can_be_named_and_needs_no_configuration() {
     let (_service, place) = mirrored();
     let elsewhere = Place::empty().set("CRM_MIRROR_SYNC__NONSENSE", "1");
     let path = place.path("mirror.db");
-    let ended = sql(
-        &elsewhere,
-        &[
-            "--database",
-            path.to_str().unwrap(),
-            "SELECT count(*) AS n FROM companies",
-        ],
-    );
+    let ended = sql(&elsewhere, &["--database", path.to_str().unwrap(), "SELECT count(*) AS n FROM companies"]);
     assert_eq!(ended.done().out, "n\n6\n");
     sql(&elsewhere, &["SELECT 1"]).code(78);
     sql(&Place::empty(), &["SELECT 1"]).code(74);

@@ -9,10 +9,7 @@ use crate::binary::{Place, Service};
 fn without_a_mirror_it_says_so() {
     let place = Place::empty();
     let ended = place.run("status").code(74);
-    assert_eq!(
-        ended.err,
-        "error: there is no mirror at mirror.db yet\nhint: `crm-mirror sync` makes the first copy\n"
-    );
+    assert_eq!(ended.err, "error: there is no mirror at mirror.db yet\nhint: `crm-mirror sync` makes the first copy\n");
     assert!(place.files().is_empty());
 }
 
@@ -30,28 +27,14 @@ fn it_tells_what_is_here_and_asks_nothing() {
     let status = place.run("status --json").done().json();
     drop(writer);
     assert!(service.sandbox.log().is_empty());
-    for part in [
-        "contacts",
-        "130",
-        "companies",
-        "team-members",
-        "custom-fields",
-        "just now",
-        "RU  ",
-    ] {
+    for part in ["contacts", "130", "companies", "team-members", "custom-fields", "just now", "RU  "] {
         assert!(text.contains(part), "{part}\n{text}");
     }
     assert!(text.lines().all(|line| line.len() <= 120), "{text}");
     let contacts = &status["objects"][0];
     assert_eq!(contacts["object"], "contacts");
-    assert_eq!(
-        (&contacts["rows"], &contacts["details_current"]),
-        (&json!(130), &json!(130))
-    );
-    assert_eq!(
-        (&contacts["details_pending"], &contacts["removed"]),
-        (&json!(0), &json!(0))
-    );
+    assert_eq!((&contacts["rows"], &contacts["details_current"]), (&json!(130), &json!(130)));
+    assert_eq!((&contacts["details_pending"], &contacts["removed"]), (&json!(0), &json!(0)));
     assert!(contacts["complete_as_of"].as_str().unwrap().ends_with('Z'));
     assert_eq!(status["ru"]["total"], json!(spent));
     assert_eq!(status["runs"][0]["outcome"], "done");
@@ -75,18 +58,10 @@ fn a_wal_that_somebody_keeps_from_being_emptied_is_named_with_its_cure() {
     place.run("sync").done();
     assert!(!place.run("status").done().out.contains("large:"));
     // SQLite passes over what follows its last frame, so a hole of this size is as good as frames.
-    let wal = std::fs::File::options()
-        .write(true)
-        .open(place.path("mirror.db-wal"))
-        .unwrap();
+    let wal = std::fs::File::options().write(true).open(place.path("mirror.db-wal")).unwrap();
     wal.set_len(300 << 20).unwrap();
     let told = place.run("status").done().out;
-    for part in [
-        "WAL 300.0 MiB",
-        "large: the WAL, 300.0 MiB, ",
-        "`fuser -v mirror.db-shm`",
-        "end that program",
-    ] {
+    for part in ["WAL 300.0 MiB", "large: the WAL, 300.0 MiB, ", "`fuser -v mirror.db-shm`", "end that program"] {
         assert!(told.contains(part), "{part}\n{told}");
     }
     assert_eq!(place.run("status --json").done().json()["wal_bytes"], json!(300 << 20));

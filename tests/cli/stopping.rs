@@ -42,14 +42,8 @@ fn goes_on(service: &Service, place: &Place, most_pages: usize) {
         .collect();
     assert!(pages.len() <= most_pages, "{pages:#?}");
     assert!(pages.iter().all(|page| page.contains("cursor=")), "{pages:#?}");
-    assert_eq!(
-        place.ask("SELECT count(*), count(DISTINCT id) FROM contacts"),
-        format!("{CONTACTS},{CONTACTS}")
-    );
-    assert_eq!(
-        place.ask("SELECT count(*) FROM contacts_full WHERE details_current"),
-        CONTACTS.to_string()
-    );
+    assert_eq!(place.ask("SELECT count(*), count(DISTINCT id) FROM contacts"), format!("{CONTACTS},{CONTACTS}"));
+    assert_eq!(place.ask("SELECT count(*) FROM contacts_full WHERE details_current"), CONTACTS.to_string());
     assert_eq!(place.ask("PRAGMA integrity_check"), "ok");
 }
 
@@ -65,13 +59,7 @@ fn a_kill_in_a_first_copy_repeats_one_page_at_most() {
     drop(open);
     // Whoever looks now sees whole pages, and an unfinished run.
     assert_eq!(place.ask("SELECT count(*) % 100 FROM contacts"), "0");
-    assert!(
-        place
-            .run("status")
-            .done()
-            .out
-            .contains("under way: first copy of contacts")
-    );
+    assert!(place.run("status").done().out.contains("under way: first copy of contacts"));
     // What was sent is counted, also by a process that had no time to say so.
     let asked = service.sandbox.log().len() as u64;
     let used = place.run("status --json").json()["ru"]["used"].as_u64().unwrap();

@@ -14,39 +14,20 @@ fn differences_are_named_end_with_one_and_are_mended_when_asked() {
 
     let conn = rusqlite::Connection::open(place.path("mirror.db")).unwrap();
     conn.pragma_update(None, "foreign_keys", false).unwrap();
-    let id: String = conn
-        .query_row("SELECT id FROM contacts WHERE rowid = 7", [], |row| row.get(0))
-        .unwrap();
-    conn.execute("UPDATE contacts SET name = 'Nobody' WHERE rowid = 7", [])
-        .unwrap();
+    let id: String = conn.query_row("SELECT id FROM contacts WHERE rowid = 7", [], |row| row.get(0)).unwrap();
+    conn.execute("UPDATE contacts SET name = 'Nobody' WHERE rowid = 7", []).unwrap();
     conn.execute("DELETE FROM companies WHERE rowid = 3", []).unwrap();
     drop(conn);
     let found = place.run("verify --full").code(1);
-    assert!(
-        found.out.contains(&id) && found.out.contains("\"Nobody\""),
-        "{}",
-        found.out
-    );
-    assert!(
-        found.err.contains("hint: `crm-mirror verify --repair` mends"),
-        "{}",
-        found.err
-    );
+    assert!(found.out.contains(&id) && found.out.contains("\"Nobody\""), "{}", found.out);
+    assert!(found.err.contains("hint: `crm-mirror verify --repair` mends"), "{}", found.err);
 
     let document = place.run("verify --full --repair --json").done().json();
     assert_eq!(document["repaired"], json!(true));
-    let stale: Vec<_> = document["objects"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|object| object["stale"].clone())
-        .collect();
+    let stale: Vec<_> = document["objects"].as_array().unwrap().iter().map(|object| object["stale"].clone()).collect();
     assert_eq!(stale, [json!(1), json!(0)]);
     assert_eq!(document["objects"][1]["missing"], json!(1));
-    assert_eq!(
-        document["objects"][0]["differences"][0]["fields"][0]["column"],
-        json!("name")
-    );
+    assert_eq!(document["objects"][0]["differences"][0]["fields"][0]["column"], json!("name"));
     place.run("verify --full").done();
 }
 
@@ -55,12 +36,7 @@ fn a_dry_run_says_the_cost_and_changes_nothing() {
     let service = Service::with(230, 20);
     let place = Place::of(&service);
     let said = place.run("sync --dry-run").done();
-    assert!(
-        said.out
-            .contains("contacts: 230 rows read whole, 3 RU for lists, 230 RU for details"),
-        "{}",
-        said.out
-    );
+    assert!(said.out.contains("contacts: 230 rows read whole, 3 RU for lists, 230 RU for details"), "{}", said.out);
     assert_eq!(service.sandbox.log().ru().get(), 2, "1 RU an object");
     assert_eq!(place.ask("SELECT count(*) FROM contacts"), "0");
     let document = place.run("sync --dry-run --json").done().json();
@@ -68,10 +44,7 @@ fn a_dry_run_says_the_cost_and_changes_nothing() {
     place.run("sync").done();
     let spent = service.sandbox.log().ru().get() - 4;
     assert!(spent >= document["total"].as_u64().unwrap(), "{spent}");
-    assert!(
-        spent <= document["total"].as_u64().unwrap() + 32,
-        "the counts that end walks aside: {spent}"
-    );
+    assert!(spent <= document["total"].as_u64().unwrap() + 32, "the counts that end walks aside: {spent}");
 }
 
 #[test]
@@ -84,12 +57,6 @@ fn a_missing_scope_leaves_its_object_out() {
         .set("CRM_MIRROR_API__KEY", &key)
         .set("CRM_MIRROR_DATABASE__PATH", place.path("mirror.db").to_str().unwrap());
     let ended = other.run("verify").done();
-    assert!(
-        ended
-            .err
-            .contains("contacts were not verified: the key lacks `contacts:read`"),
-        "{}",
-        ended.err
-    );
+    assert!(ended.err.contains("contacts were not verified: the key lacks `contacts:read`"), "{}", ended.err);
     assert!(ended.out.contains("companies: equal"), "{}", ended.out);
 }

@@ -34,10 +34,7 @@ async fn a_page_comes_with_its_cursor_and_the_services_clock() {
     assert_eq!(answer.date, Some("1994-11-06T08:49:37Z".parse().unwrap()));
     assert_eq!(answer.asked_at, "2026-01-02T03:04:05Z".parse().unwrap());
     let request = &scene.requests()[0];
-    assert!(
-        request.starts_with("GET /v1/contacts?limit=100 HTTP/1.1\r\n"),
-        "{request}"
-    );
+    assert!(request.starts_with("GET /v1/contacts?limit=100 HTTP/1.1\r\n"), "{request}");
     assert!(request.to_lowercase().contains(&format!("authorization: bearer {KEY}")));
     assert!(request.contains("accept-encoding: gzip"), "{request}");
     assert_eq!(scene.outcomes(), [Outcome::Charged]);
@@ -54,35 +51,20 @@ async fn failures_are_tried_again_and_waited_for_on_the_given_clock() {
     list(&scene).await.unwrap();
     assert_eq!(
         scene.outcomes(),
-        [
-            Outcome::Failed,
-            Outcome::Unknown,
-            Outcome::Charged,
-            Outcome::Charged,
-            Outcome::Charged
-        ],
+        [Outcome::Failed, Outcome::Unknown, Outcome::Charged, Outcome::Charged, Outcome::Charged],
         "what answered 200 was charged, whatever came of the body"
     );
-    assert!(
-        scene.waited() >= Duration::from_millis(250 + 500 + 1000 + 2000),
-        "{:?}",
-        scene.waited()
-    );
+    assert!(scene.waited() >= Duration::from_millis(250 + 500 + 1000 + 2000), "{:?}", scene.waited());
     let lines = scene.first_lines();
     assert!(lines.iter().all(|line| *line == lines[0]), "{lines:?}");
 }
 
 #[tokio::test]
 async fn patience_ends_and_says_what_happened() {
-    let script = (0..9)
-        .map(|_| answer("503 Service Unavailable", "", UNAVAILABLE))
-        .collect();
+    let script = (0..9).map(|_| answer("503 Service Unavailable", "", UNAVAILABLE)).collect();
     let scene = Scene::of(script).await;
     let error = list(&scene).await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "the service answered 503 (Service Unavailable): later"
-    );
+    assert_eq!(error.to_string(), "the service answered 503 (Service Unavailable): later");
     assert_eq!(error.fate(), Fate::Retry);
     assert_eq!(scene.requests().len(), 5);
 
@@ -106,10 +88,7 @@ async fn a_service_that_keeps_silent_is_given_up() {
     })
     .await;
     let error = list(&scene).await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "the service did not answer within 0.04s, tried 2 times"
-    );
+    assert_eq!(error.to_string(), "the service did not answer within 0.04s, tried 2 times");
     assert_eq!(scene.outcomes(), [Outcome::Unknown; 2]);
 }
 
@@ -123,10 +102,7 @@ async fn nobody_at_the_address_is_unreachable() {
     })
     .await;
     let error = list(&scene).await.unwrap_err().to_string();
-    assert!(
-        error.starts_with("could not reach the service (") && error.contains("refused"),
-        "{error}"
-    );
+    assert!(error.starts_with("could not reach the service (") && error.contains("refused"), "{error}");
 }
 
 #[tokio::test]
@@ -136,11 +112,7 @@ async fn each_attempt_is_admitted_retries_too() {
     scene.client.list(&query, Purpose::Sweep).await.unwrap();
     let admitted = scene.book.admitted.lock().unwrap().clone();
     assert_eq!(admitted.len(), 3);
-    assert!(
-        admitted
-            .iter()
-            .all(|a| a.purpose == Purpose::Sweep && a.cost.get() == 1)
-    );
+    assert!(admitted.iter().all(|a| a.purpose == Purpose::Sweep && a.cost.get() == 1));
 }
 
 #[tokio::test]
@@ -167,21 +139,14 @@ async fn a_429_tells_the_meter_how_long_to_hold() {
     let seconds = |s| Some(Duration::from_secs(s));
     assert_eq!(
         scene.outcomes(),
-        [
-            Outcome::Held(seconds(7)),
-            Outcome::Held(seconds(9)),
-            Outcome::Held(None),
-            Outcome::Charged
-        ]
+        [Outcome::Held(seconds(7)), Outcome::Held(seconds(9)), Outcome::Held(None), Outcome::Charged]
     );
     assert_eq!(scene.client.pace(), 1);
 }
 
 #[tokio::test]
 async fn a_service_that_only_says_429_is_given_up() {
-    let script = (0..20)
-        .map(|_| answer("429 Too Many Requests", "Retry-After: 0\r\n", "{}"))
-        .collect();
+    let script = (0..20).map(|_| answer("429 Too Many Requests", "Retry-After: 0\r\n", "{}")).collect();
     let scene = Scene::of(script).await;
     assert_eq!(list(&scene).await.unwrap_err().fate(), Fate::Hold);
     assert_eq!(scene.requests().len(), 8);
@@ -210,12 +175,7 @@ async fn what_is_refused_for_good_is_sent_once() {
 async fn a_redirect_is_not_followed_and_the_key_stays_home() {
     let elsewhere = Scene::of(vec![page()]).await;
     let location = format!("Location: {}/contacts\r\n", elsewhere.client.base_url());
-    for status in [
-        "301 Moved",
-        "302 Found",
-        "307 Temporary Redirect",
-        "308 Permanent Redirect",
-    ] {
+    for status in ["301 Moved", "302 Found", "307 Temporary Redirect", "308 Permanent Redirect"] {
         let scene = Scene::of(vec![answer(status, &location, "")]).await;
         let error = list(&scene).await.unwrap_err();
         assert!(matches!(error, ApiError::Redirected { .. }), "{error:?}");
@@ -233,11 +193,7 @@ async fn a_gzip_body_is_unpacked_and_measured_unpacked() {
     };
     let headers = "content-encoding: gzip\r\n";
     let body = gzip(br#"{"data":[],"nextCursor":null}"#);
-    let scene = Scene::of(vec![
-        packed("200 OK", headers, &body[..12]),
-        packed("200 OK", headers, &body),
-    ])
-    .await;
+    let scene = Scene::of(vec![packed("200 OK", headers, &body[..12]), packed("200 OK", headers, &body)]).await;
     assert_eq!(list(&scene).await.unwrap().next, None);
     assert_eq!(scene.requests().len(), 2, "a body cut off inside is asked for again");
 
@@ -292,19 +248,11 @@ async fn an_identifier_is_one_segment_whatever_it_holds() {
 
 #[tokio::test]
 async fn a_patch_is_repeated_byte_for_byte() {
-    let done = answer(
-        "200 OK",
-        "ETag: \"v2\"\r\nIdempotent-Replayed: true\r\n",
-        r#"{"data":{"id":"c1"}}"#,
-    );
+    let done = answer("200 OK", "ETag: \"v2\"\r\nIdempotent-Replayed: true\r\n", r#"{"data":{"id":"c1"}}"#);
     let scene = Scene::of(vec![Say::Close, answer("503 Oops", "", "{}"), done]).await;
     let body = r#"{ "position":"CTO",  "customFields":{"fee":"1.10"} }"#;
     let (id, etag) = (RecordId::new("c1"), Etag::new("\"v1\""));
-    let answer = scene
-        .client
-        .patch(Object::Contact, &id, body, &etag, "k-1")
-        .await
-        .unwrap();
+    let answer = scene.client.patch(Object::Contact, &id, body, &etag, "k-1").await.unwrap();
     assert!(answer.replayed);
     assert_eq!(answer.etag, Some(Etag::new("\"v2\"")));
     let requests = scene.requests();
@@ -312,30 +260,18 @@ async fn a_patch_is_repeated_byte_for_byte() {
     assert!(requests.iter().all(|request| *request == requests[0]));
     let head = requests[0].to_lowercase();
     assert!(requests[0].starts_with("PATCH /v1/contacts/c1 HTTP/1.1") && requests[0].ends_with(body));
-    for line in [
-        "if-match: \"v1\"",
-        "idempotency-key: k-1",
-        "content-type: application/json",
-    ] {
+    for line in ["if-match: \"v1\"", "idempotency-key: k-1", "content-type: application/json"] {
         assert!(head.contains(&format!("{line}\r\n")), "{line} in {head}");
     }
     let admitted = scene.book.admitted.lock().unwrap().clone();
-    assert!(
-        admitted
-            .iter()
-            .all(|a| a.purpose == Purpose::Outbox && a.cost.get() == 2)
-    );
+    assert!(admitted.iter().all(|a| a.purpose == Purpose::Outbox && a.cost.get() == 2));
 }
 
 #[tokio::test]
 async fn a_stale_write_is_told_apart_and_not_repeated() {
     let scene = Scene::of(vec![answer("412 Precondition Failed", "", r#"{"message":"stale"}"#)]).await;
     let (id, etag) = (RecordId::new("c1"), Etag::new("\"v1\""));
-    let error = scene
-        .client
-        .patch(Object::Company, &id, "{}", &etag, "k")
-        .await
-        .unwrap_err();
+    let error = scene.client.patch(Object::Company, &id, "{}", &etag, "k").await.unwrap_err();
     assert_eq!((error.why.fate(), error.why.status()), (Fate::Rebase, Some(412)));
     assert!(!error.unanswered, "a refusal leaves no doubt");
     assert!(scene.first_lines()[0].starts_with("PATCH /v1/companies/c1 "));

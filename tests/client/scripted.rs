@@ -54,17 +54,11 @@ pub struct Book {
 impl Meter for Book {
     fn admit(&self, attempt: Attempt) -> Pending<'_, Result<(), Refused>> {
         let mut admitted = self.admitted.lock().unwrap();
-        let spent = self
-            .allowance
-            .lock()
-            .unwrap()
-            .is_some_and(|most| admitted.len() >= most);
+        let spent = self.allowance.lock().unwrap().is_some_and(|most| admitted.len() >= most);
         if !spent {
             admitted.push(attempt);
         }
-        let refused = Refused::Budget {
-            refills_at: Instant::EPOCH,
-        };
+        let refused = Refused::Budget { refills_at: Instant::EPOCH };
         Box::pin(std::future::ready(if spent { Err(refused) } else { Ok(()) }))
     }
 
@@ -100,12 +94,7 @@ impl Scene {
         let book = Arc::new(Book::default());
         let key = ApiKey::new(KEY).unwrap();
         let client = Client::new(settings, key, Arc::new(clock.clone()), book.clone()).unwrap();
-        Scene {
-            client,
-            book,
-            clock,
-            requests,
-        }
+        Scene { client, book, clock, requests }
     }
 
     /// The requests as they came, heads in lower case.
@@ -164,10 +153,8 @@ fn whole(request: &[u8]) -> bool {
     let Some((head, body)) = text.split_once("\r\n\r\n") else {
         return false;
     };
-    let length = head.lines().find_map(|line| {
-        line.to_lowercase()
-            .strip_prefix("content-length:")
-            .map(|n| n.trim().parse::<usize>())
-    });
+    let length = head
+        .lines()
+        .find_map(|line| line.to_lowercase().strip_prefix("content-length:").map(|n| n.trim().parse::<usize>()));
     length.is_none_or(|length| body.len() >= length.unwrap())
 }

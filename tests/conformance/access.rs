@@ -12,11 +12,7 @@ const ENDPOINTS: &[(&str, &str, &str)] = &[
     ("GET", "/companies", "companies:read"),
     ("GET", "/companies/nobody", "companies:read"),
     ("PATCH", "/companies/nobody", "companies:write"),
-    (
-        "GET",
-        "/custom-field-definitions?objectType=contact",
-        "custom-fields:read",
-    ),
+    ("GET", "/custom-field-definitions?objectType=contact", "custom-fields:read"),
     ("GET", "/team-members", "team-members:read"),
 ];
 
@@ -30,15 +26,8 @@ pub async fn run(crm: &Crm, report: &mut Report) {
         let case = async {
             let others: Vec<&str> = SCOPES.into_iter().filter(|s| s != scope).collect();
             let key = crm.sandbox().add_key(&others);
-            let answer = crm
-                .send(crm.request(method, path).bearer_auth(&key))
-                .await?
-                .refused(403)?;
-            ensure!(
-                answer.text.contains(scope),
-                "the missing scope is not named: {}",
-                answer.text
-            );
+            let answer = crm.send(crm.request(method, path).bearer_auth(&key)).await?.refused(403)?;
+            ensure!(answer.text.contains(scope), "the missing scope is not named: {}", answer.text);
             let key = crm.sandbox().add_key(&[scope]);
             let answer = crm.send(crm.request(method, path).bearer_auth(&key)).await?;
             ensure!(answer.status != 403, "refused with the scope");
@@ -52,9 +41,7 @@ pub async fn run(crm: &Crm, report: &mut Report) {
     };
     report.any("an unknown key is refused", case).await;
     let case = async {
-        let request = crm
-            .request("GET", "/contacts")
-            .header("authorization", format!("Basic {}", crm.key));
+        let request = crm.request("GET", "/contacts").header("authorization", format!("Basic {}", crm.key));
         crm.send(request).await?.refused(401)?;
         Ok(())
     };
@@ -69,60 +56,28 @@ pub async fn run(crm: &Crm, report: &mut Report) {
     };
     report.local("a revoked key is refused", case).await;
     for (name, path, scope) in [
-        (
-            "owner of a company list",
-            "/companies?include=owner",
-            "team-members:read",
-        ),
-        (
-            "contactSummary of a company list",
-            "/companies?include=contactSummary",
-            "contacts:read",
-        ),
-        (
-            "owner of a contact",
-            "/contacts/nobody?include=owner",
-            "team-members:read",
-        ),
-        (
-            "company of a contact",
-            "/contacts/nobody?include=company",
-            "companies:read",
-        ),
-        (
-            "contactSummary of a company",
-            "/companies/nobody?include=contactSummary",
-            "contacts:read",
-        ),
+        ("owner of a company list", "/companies?include=owner", "team-members:read"),
+        ("contactSummary of a company list", "/companies?include=contactSummary", "contacts:read"),
+        ("owner of a contact", "/contacts/nobody?include=owner", "team-members:read"),
+        ("company of a contact", "/contacts/nobody?include=company", "companies:read"),
+        ("contactSummary of a company", "/companies/nobody?include=contactSummary", "contacts:read"),
     ] {
         let case = async {
             let others: Vec<&str> = SCOPES.into_iter().filter(|s| *s != scope).collect();
             let key = crm.sandbox().add_key(&others);
             let answer = crm.get_as(&key, path).await?.refused(403)?;
-            ensure!(
-                answer.text.contains(scope),
-                "the missing scope is not named: {}",
-                answer.text
-            );
+            ensure!(answer.text.contains(scope), "the missing scope is not named: {}", answer.text);
             Ok(())
         };
         report.local(&format!("include {name} needs {scope}"), case).await;
     }
     let case = async {
         let key = crm.sandbox().add_key(&["companies:read"]);
-        crm.get_as(&key, "/companies?include=fit,enrichment&limit=1")
-            .await?
-            .must(200)?;
+        crm.get_as(&key, "/companies?include=fit,enrichment&limit=1").await?.must(200)?;
         Ok(())
     };
     report.local("old includes need no scope", case).await;
-    for path in [
-        "/deals",
-        "/contacts/a/b",
-        "/team-members/a",
-        "/custom-field-definitions/a",
-        "/contacts/",
-    ] {
+    for path in ["/deals", "/contacts/a/b", "/team-members/a", "/custom-field-definitions/a", "/contacts/"] {
         let case = async {
             crm.get(path).await?.refused(404)?;
             Ok(())
@@ -136,11 +91,7 @@ pub async fn run(crm: &Crm, report: &mut Report) {
         };
         report.any(&format!("there is no record {path}"), case).await;
     }
-    for (method, path) in [
-        ("POST", "/contacts"),
-        ("DELETE", "/contacts/a"),
-        ("PATCH", "/team-members"),
-    ] {
+    for (method, path) in [("POST", "/contacts"), ("DELETE", "/contacts/a"), ("PATCH", "/team-members")] {
         let case = async {
             let answer = crm.send(crm.request(method, path).bearer_auth(&crm.key)).await?;
             ensure!([404, 405].contains(&answer.status), "got {}", answer.status);
@@ -150,9 +101,7 @@ pub async fn run(crm: &Crm, report: &mut Report) {
     }
     let case = async {
         let answer = crm.get("/contacts?limit=1").await?.must(200)?;
-        let date = answer
-            .header("date")
-            .and_then(crm_mirror::model::Instant::from_http_date);
+        let date = answer.header("date").and_then(crm_mirror::model::Instant::from_http_date);
         same("Date", date, Some(super::bench::at(super::bench::NOON)))
     };
     report.local("the Date header is the clock's", case).await;
@@ -171,24 +120,16 @@ pub async fn run(crm: &Crm, report: &mut Report) {
         sandbox.configure(|s| s.failed_ru = crm_mirror::model::Ru::ZERO);
         same("RU with a charged failure", sandbox.log().ru().get(), 2)
     };
-    report
-        .local("a GET costs 1 RU, a failure what the switch says", case)
-        .await;
+    report.local("a GET costs 1 RU, a failure what the switch says", case).await;
     let case = async {
         let plain = crm.get("/contacts").await?.must(200)?;
         ensure!(plain.header("content-encoding").is_none(), "compressed unasked");
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder()
-            .gzip(true)
-            .build()
-            .map_err(|e| e.to_string())?;
+        let client = reqwest::Client::builder().gzip(true).build().map_err(|e| e.to_string())?;
         let request = client.get(format!("{}/contacts", crm.base)).bearer_auth(&crm.key);
         let answer = crm.send(request).await?.must(200)?;
         same("unpacked", answer.text, plain.text.clone())?;
-        let asked = crm
-            .request("GET", "/contacts")
-            .bearer_auth(&crm.key)
-            .header("accept-encoding", "gzip");
+        let asked = crm.request("GET", "/contacts").bearer_auth(&crm.key).header("accept-encoding", "gzip");
         let response = asked.send().await.map_err(|e| e.to_string())?;
         let encoding = response.headers().get("content-encoding").cloned();
         ensure!(encoding.is_some_and(|e| e == "gzip"), "not compressed");

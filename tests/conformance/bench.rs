@@ -77,9 +77,7 @@ impl Answer {
         let listed = |d: &Value| d["field"].is_string() && d["message"].is_string();
         let fits = details.is_null()
             || details.is_string()
-            || details
-                .as_array()
-                .is_some_and(|all| !all.is_empty() && all.iter().all(listed));
+            || details.as_array().is_some_and(|all| !all.is_empty() && all.iter().all(listed));
         ensure!(fits, "odd `details` in {json}");
         Ok(answer)
     }
@@ -132,13 +130,7 @@ impl Crm {
         let clock = ManualClock::at(world.now());
         let sandbox = Sandbox::new(world, Arc::new(clock.clone()));
         let running = sandbox.start(0).await.unwrap();
-        Crm {
-            base: running.base_url.clone(),
-            key: sandbox.full_key(),
-            clock,
-            client: client(),
-            running: Some(running),
-        }
+        Crm { base: running.base_url.clone(), key: sandbox.full_key(), clock, client: client(), running: Some(running) }
     }
 
     /// A sandbox of a generated workspace.
@@ -162,12 +154,7 @@ impl Crm {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let text = response.text().await.map_err(|e| format!("no whole answer: {e}"))?;
         let json = serde_json::from_str(&text).unwrap_or(Value::Null);
-        Ok(Answer {
-            status,
-            headers,
-            text,
-            json,
-        })
+        Ok(Answer { status, headers, text, json })
     }
 
     pub fn request(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
@@ -189,11 +176,7 @@ impl Crm {
             None => self.get(path).await,
             Some(cursor) => {
                 let cursor = encoded(cursor);
-                self.get(&format!(
-                    "{path}{}cursor={cursor}",
-                    if path.contains('?') { '&' } else { '?' }
-                ))
-                .await
+                self.get(&format!("{path}{}cursor={cursor}", if path.contains('?') { '&' } else { '?' })).await
             }
         }
     }
@@ -245,12 +228,7 @@ pub struct Edit<'a> {
 }
 
 pub fn edit<'a>(body: Value, if_match: &'a str, key: &'a str) -> Edit<'a> {
-    Edit {
-        body,
-        if_match: Some(if_match),
-        key: Some(key),
-        as_key: None,
-    }
+    Edit { body, if_match: Some(if_match), key: Some(key), as_key: None }
 }
 
 pub fn encoded(text: &str) -> String {

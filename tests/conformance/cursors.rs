@@ -13,10 +13,7 @@ use crate::ensure;
 fn ten(world: &mut World) {
     for n in 0..10 {
         let time = format!("2026-01-{:02}T00:00:00.000Z", n + 1);
-        world.create(
-            Object::Contact,
-            &json!({"id": format!("c{n}"), "createdAt": time, "updatedAt": time}),
-        );
+        world.create(Object::Contact, &json!({"id": format!("c{n}"), "createdAt": time, "updatedAt": time}));
     }
 }
 
@@ -44,10 +41,7 @@ pub async fn run(crm: &Crm, report: &mut Report) {
                 digits.parse().unwrap()
             });
             let (last, full) = pages.split_last().unwrap();
-            ensure!(
-                full.iter().all(|page| page.rows().len() == limit),
-                "a short page before the last"
-            );
+            ensure!(full.iter().all(|page| page.rows().len() == limit), "a short page before the last");
             ensure!(!last.rows().is_empty() || pages.len() == 1, "an empty last page");
             Ok(())
         };
@@ -80,39 +74,18 @@ pub async fn run(crm: &Crm, report: &mut Report) {
 /// A cursor is refused with any other condition, list, key or tenant.
 async fn bound(crm: &Crm, report: &mut Report) {
     let base = "/contacts?limit=3&sort=updatedAt&filter[createdAt][gte]=2000-01-01T00:00:00Z";
-    let first = crm
-        .get(base)
-        .await
-        .ok()
-        .and_then(|page| page.next())
-        .unwrap_or_default();
+    let first = crm.get(base).await.ok().and_then(|page| page.next()).unwrap_or_default();
     let cursor = encoded(&first);
     for (name, path) in [
-        (
-            "another sort",
-            "/contacts?limit=3&sort=-updatedAt&filter[createdAt][gte]=2000-01-01T00:00:00Z",
-        ),
-        (
-            "another filter",
-            "/contacts?limit=3&sort=updatedAt&filter[createdAt][gte]=2001-01-01T00:00:00Z",
-        ),
+        ("another sort", "/contacts?limit=3&sort=-updatedAt&filter[createdAt][gte]=2000-01-01T00:00:00Z"),
+        ("another filter", "/contacts?limit=3&sort=updatedAt&filter[createdAt][gte]=2001-01-01T00:00:00Z"),
         ("no filter", "/contacts?limit=3&sort=updatedAt"),
-        (
-            "another predicate",
-            "/contacts?limit=3&sort=updatedAt&filter[createdAt][gte]=2000-01-01T00:00:00Z&q=ab",
-        ),
-        (
-            "another list",
-            "/companies?limit=3&sort=updatedAt&filter[createdAt][gte]=2000-01-01T00:00:00Z",
-        ),
+        ("another predicate", "/contacts?limit=3&sort=updatedAt&filter[createdAt][gte]=2000-01-01T00:00:00Z&q=ab"),
+        ("another list", "/companies?limit=3&sort=updatedAt&filter[createdAt][gte]=2000-01-01T00:00:00Z"),
     ] {
         let case = async {
             let answer = crm.get(&format!("{path}&cursor={cursor}")).await?.refused(400)?;
-            ensure!(
-                answer.complains_of("cursor"),
-                "no complaint about the cursor: {}",
-                answer.text
-            );
+            ensure!(answer.complains_of("cursor"), "no complaint about the cursor: {}", answer.text);
             Ok(())
         };
         report.any(&format!("a cursor is refused with {name}"), case).await;
@@ -132,18 +105,12 @@ async fn bound(crm: &Crm, report: &mut Report) {
     report.any("a cursor can be used again", case).await;
     let case = async {
         let other = crm.sandbox().full_key();
-        crm.get_as(&other, &format!("{base}&cursor={cursor}"))
-            .await?
-            .must(200)?;
+        crm.get_as(&other, &format!("{base}&cursor={cursor}")).await?.must(200)?;
         let fewer = crm.sandbox().add_key(&SCOPES[..2]);
-        crm.get_as(&fewer, &format!("{base}&cursor={cursor}"))
-            .await?
-            .refused(400)?;
+        crm.get_as(&fewer, &format!("{base}&cursor={cursor}")).await?.refused(400)?;
         Ok(())
     };
-    report
-        .local("a cursor is bound to the scopes, not to the key", case)
-        .await;
+    report.local("a cursor is bound to the scopes, not to the key", case).await;
     let case = async {
         let half = encoded(&first[..first.len() / 2]);
         crm.get(&format!("{base}&cursor={half}")).await?.refused(400)?;
@@ -241,7 +208,5 @@ async fn moving(report: &mut Report) {
         let second = crm.page(path, first.next().as_deref()).await?.must(200)?;
         same("totals", (total(first), total(second)), (Some(10), Some(11)))
     };
-    report
-        .local("the total is of the moment, before the cursor", case)
-        .await;
+    report.local("the total is of the moment, before the cursor", case).await;
 }

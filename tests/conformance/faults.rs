@@ -28,11 +28,9 @@ pub async fn run(_: &Crm, report: &mut Report) {
     if !report.hand_made("faults") {
         return;
     }
-    for (name, body, header) in [
-        ("in the body", Some(7), None),
-        ("in the header", None, Some(8)),
-        ("nowhere", None, None),
-    ] {
+    for (name, body, header) in
+        [("in the body", Some(7), None), ("in the header", None, Some(8)), ("nowhere", None, None)]
+    {
         let case = async {
             let crm = small().await;
             crm.sandbox().faults().next(Fault::TooMany { body, header });
@@ -80,10 +78,7 @@ pub async fn run(_: &Crm, report: &mut Report) {
         crm.sandbox().faults().next(Fault::ResetAfterApply);
         let tag = crm.sandbox().world().etag(Object::Contact, "c1").unwrap();
         let update = edit(json!({"position": "CEO"}), &tag, "k");
-        ensure!(
-            crm.patch(Object::Contact, "c1", update.clone()).await.is_err(),
-            "an answer"
-        );
+        ensure!(crm.patch(Object::Contact, "c1", update.clone()).await.is_err(), "an answer");
         let now = crm.sandbox().world().detail_json(Object::Contact, "c1").unwrap();
         same("position", now["position"].as_str(), Some("CEO"))?;
         same("RU", crm.sandbox().log().ru().get(), 2)?;
@@ -95,11 +90,7 @@ pub async fn run(_: &Crm, report: &mut Report) {
         let crm = small().await;
         crm.sandbox().faults().next(Fault::NotJson);
         let answer = crm.get(PATH).await?.must(200)?;
-        ensure!(
-            answer.json.is_null() && answer.text.starts_with("<html>"),
-            "{}",
-            answer.text
-        );
+        ensure!(answer.json.is_null() && answer.text.starts_with("<html>"), "{}", answer.text);
         Ok(())
     };
     report.local("a page of HTML instead of JSON", case).await;
@@ -122,9 +113,7 @@ pub async fn run(_: &Crm, report: &mut Report) {
     let case = async {
         let crm = small().await;
         let second = crm.get(PATH).await?.must(200)?.next();
-        crm.sandbox()
-            .faults()
-            .add(Rule::new(Fault::RefusedCursor).with_cursor());
+        crm.sandbox().faults().add(Rule::new(Fault::RefusedCursor).with_cursor());
         crm.get(PATH).await?.must(200)?;
         let refused = crm.page(PATH, second.as_deref()).await?.refused(400)?;
         ensure!(refused.complains_of("cursor"), "no complaint about the cursor");
@@ -143,9 +132,7 @@ pub async fn run(_: &Crm, report: &mut Report) {
     let case = async {
         let crm = small().await;
         let first = crm.get(PATH).await?.must(200)?;
-        crm.sandbox()
-            .faults()
-            .add(Rule::new(Fault::SameCursor).with_cursor().forever());
+        crm.sandbox().faults().add(Rule::new(Fault::SameCursor).with_cursor().forever());
         for _ in 0..3 {
             let page = crm.page(PATH, first.next().as_deref()).await?.must(200)?;
             same("cursor", page.next(), first.next())?;
@@ -156,9 +143,7 @@ pub async fn run(_: &Crm, report: &mut Report) {
     report.local("the same cursor for ever", case).await;
     let case = async {
         let crm = small().await;
-        crm.sandbox()
-            .faults()
-            .add(Rule::new(Fault::EmptyPageWithCursor).on(Resource::Contacts).after(1));
+        crm.sandbox().faults().add(Rule::new(Fault::EmptyPageWithCursor).on(Resource::Contacts).after(1));
         let pages = crm.pages(PATH).await?;
         let sizes: Vec<usize> = pages.iter().map(|page| page.rows().len()).collect();
         same("sizes", sizes, vec![3, 0, 3, 3])?;
@@ -177,11 +162,7 @@ pub async fn run(_: &Crm, report: &mut Report) {
         let crm = small().await;
         crm.sandbox().faults().next(Fault::RowOutsideFilter);
         let path = "/contacts?sort=createdAt&filter[createdAt][gt]=2026-01-08T00:00:00Z";
-        same(
-            "ids",
-            crm.get(path).await?.must(200)?.ids().join(" "),
-            "c8 c0".to_string(),
-        )
+        same("ids", crm.get(path).await?.must(200)?.ids().join(" "), "c8 c0".to_string())
     };
     report.local("a row outside the filter", case).await;
     let case = async {
@@ -206,7 +187,5 @@ pub async fn run(_: &Crm, report: &mut Report) {
         crm.get(PATH).await?.must(200)?;
         Ok(())
     };
-    report
-        .local("a stopped server answers no more, the sandbox lives on", case)
-        .await;
+    report.local("a stopped server answers no more, the sandbox lives on", case).await;
 }

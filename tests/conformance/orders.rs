@@ -9,19 +9,9 @@ use crate::ensure;
 
 fn people(world: &mut World) {
     for (id, name, created, seen) in [
-        (
-            "b",
-            json!("Bo"),
-            json!("2026-01-02T00:00:00.000Z"),
-            json!("2026-02-01T00:00:00.000Z"),
-        ),
+        ("b", json!("Bo"), json!("2026-01-02T00:00:00.000Z"), json!("2026-02-01T00:00:00.000Z")),
         ("a", json!("Bo"), json!("2026-01-02T00:00:00.000Z"), Value::Null),
-        (
-            "d",
-            json!("Al"),
-            json!("2026-01-01T00:00:00.000Z"),
-            json!("2026-02-03T00:00:00.000Z"),
-        ),
+        ("d", json!("Al"), json!("2026-01-01T00:00:00.000Z"), json!("2026-02-03T00:00:00.000Z")),
         ("c", Value::Null, Value::Null, json!("2026-02-02T00:00:00.000Z")),
         ("e", json!("Cy"), json!("2026-01-03T00:00:00.000Z"), Value::Null),
     ] {
@@ -37,10 +27,7 @@ fn people(world: &mut World) {
         ("s", json!(20), Value::Null),
         ("t", json!(9), json!(0.125)),
     ] {
-        world.create(
-            Object::Company,
-            &json!({"id": id, "employeeCount": employees, "customerFitScore": fit}),
-        );
+        world.create(Object::Company, &json!({"id": id, "employeeCount": employees, "customerFitScore": fit}));
     }
 }
 
@@ -54,30 +41,14 @@ const ORDERS: &[(&str, &str, &str)] = &[
     ("name rising, null last", "/contacts?sort=name", "dabec"),
     ("name falling, null last", "/contacts?sort=-name", "eabdc"),
     ("lastInteractionAt rising", "/contacts?sort=lastInteractionAt", "bcdae"),
-    (
-        "lastInteractionAt falling",
-        "/contacts?sort=-lastInteractionAt",
-        "dcbae",
-    ),
+    ("lastInteractionAt falling", "/contacts?sort=-lastInteractionAt", "dcbae"),
     ("two fields", "/contacts?sort=name,-lastInteractionAt", "dbaec"),
-    (
-        "two fields the other way round",
-        "/contacts?sort=-lastInteractionAt,name",
-        "dcbae",
-    ),
-    (
-        "numbers by value, not by text",
-        "/companies?sort=employeeCount",
-        "ptsqr",
-    ),
+    ("two fields the other way round", "/contacts?sort=-lastInteractionAt,name", "dcbae"),
+    ("numbers by value, not by text", "/companies?sort=employeeCount", "ptsqr"),
     ("numbers falling", "/companies?sort=-employeeCount", "qsptr"),
     ("fit as stored", "/companies?sort=customerFitScore", "tqprs"),
     ("fit falling", "/companies?sort=-customerFitScore", "rpqts"),
-    (
-        "numbers and fit",
-        "/companies?sort=employeeCount,customerFitScore",
-        "tpsqr",
-    ),
+    ("numbers and fit", "/companies?sort=employeeCount,customerFitScore", "tpsqr"),
 ];
 
 pub async fn run(crm: &Crm, report: &mut Report) {
@@ -105,10 +76,7 @@ pub async fn run(crm: &Crm, report: &mut Report) {
             let column = crm.get(path).await?.must(200)?.column(field);
             let times: Vec<&str> = column.iter().filter_map(Value::as_str).collect();
             ensure!(times.windows(2).all(|w| w[0] >= w[1]), "not falling");
-            ensure!(
-                column[..times.len()].iter().all(Value::is_string),
-                "nulls before values"
-            );
+            ensure!(column[..times.len()].iter().all(Value::is_string), "nulls before values");
             Ok(())
         };
         report.any(&format!("falling: {path}"), case).await;

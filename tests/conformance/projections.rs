@@ -10,10 +10,7 @@ use super::bench::{Crm, Report, encoded, same};
 use crate::ensure;
 
 fn names(value: &Value) -> BTreeSet<String> {
-    value
-        .as_object()
-        .map(|o| o.keys().cloned().collect())
-        .unwrap_or_default()
+    value.as_object().map(|o| o.keys().cloned().collect()).unwrap_or_default()
 }
 
 /// The top-level names that the catalogue gives to an answer.
@@ -66,9 +63,7 @@ pub async fn run(crm: &Crm, report: &mut Report) {
             }
             Ok(())
         };
-        report
-            .any(&format!("list items of {path} have just their fields"), case)
-            .await;
+        report.any(&format!("list items of {path} have just their fields"), case).await;
     }
     for object in Object::ALL {
         let path = object.resource().path();
@@ -85,24 +80,16 @@ pub async fn run(crm: &Crm, report: &mut Report) {
                     }
                 }
                 for (key, value) in row["customFields"].as_object().into_iter().flatten() {
-                    ensure!(
-                        data["customFields"][key] == *value,
-                        "{key} differs between list and detail"
-                    );
+                    ensure!(data["customFields"][key] == *value, "{key} differs between list and detail");
                 }
                 let etag = detail.header("etag").map(String::from);
                 same("ETag", etag.as_deref(), data["etag"].as_str())?;
                 let etag = etag.unwrap_or_default();
-                ensure!(
-                    etag.len() > 2 && etag.starts_with('"') && etag.ends_with('"'),
-                    "no quotes: {etag}"
-                );
+                ensure!(etag.len() > 2 && etag.starts_with('"') && etag.ends_with('"'), "no quotes: {etag}");
             }
             Ok(())
         };
-        report
-            .any(&format!("a {object} detail is its list item and more"), case)
-            .await;
+        report.any(&format!("a {object} detail is its list item and more"), case).await;
         let case = async {
             let definitions = format!("/custom-field-definitions?limit=100&objectType={object}");
             let (mut every, mut listed) = (BTreeSet::new(), BTreeSet::new());
@@ -122,17 +109,11 @@ pub async fn run(crm: &Crm, report: &mut Report) {
                 same("keys of a list item", names(&row["customFields"]), listed.clone())?;
                 let id = encoded(row["id"].as_str().unwrap_or_default());
                 let detail = crm.get(&format!("{path}/{id}")).await?.must(200)?;
-                same(
-                    "keys of a detail",
-                    names(&detail.json["data"]["customFields"]),
-                    every.clone(),
-                )?;
+                same("keys of a detail", names(&detail.json["data"]["customFields"]), every.clone())?;
             }
             Ok(())
         };
-        report
-            .any(&format!("a {object} has every active key, long texts in details"), case)
-            .await;
+        report.any(&format!("a {object} has every active key, long texts in details"), case).await;
         let case = async {
             let archived = format!("/custom-field-definitions?status=ARCHIVED&objectType={object}");
             for row in crm.get(&archived).await?.must(200)?.rows() {
@@ -141,31 +122,16 @@ pub async fn run(crm: &Crm, report: &mut Report) {
             }
             Ok(())
         };
-        report
-            .any(&format!("archived {object} definitions are listed apart"), case)
-            .await;
+        report.any(&format!("archived {object} definitions are listed apart"), case).await;
     }
-    for alias in [
-        "profile",
-        "notes",
-        "insights",
-        "engagement",
-        "enrichment",
-        "consent",
-        "contactability",
-    ] {
+    for alias in ["profile", "notes", "insights", "engagement", "enrichment", "consent", "contactability"] {
         let case = async {
             let row = crm.get("/contacts?limit=1").await?.must(200)?.ids().remove(0);
             let plain = crm.get(&format!("/contacts/{}", encoded(&row))).await?.must(200)?;
-            let aliased = crm
-                .get(&format!("/contacts/{}?include={alias}", encoded(&row)))
-                .await?
-                .must(200)?;
+            let aliased = crm.get(&format!("/contacts/{}?include={alias}", encoded(&row))).await?.must(200)?;
             same("detail", aliased.text, plain.text)
         };
-        report
-            .any(&format!("include={alias} adds nothing to a contact"), case)
-            .await;
+        report.any(&format!("include={alias} adds nothing to a contact"), case).await;
     }
     for (path, parameter) in [
         ("/contacts/nobody?include=contactSummary", "include"),
@@ -183,10 +149,7 @@ pub async fn run(crm: &Crm, report: &mut Report) {
     let case = async {
         for page in crm.pages("/team-members?limit=100").await? {
             for row in page.rows() {
-                ensure!(
-                    row["id"].is_string() && row["status"].is_string(),
-                    "odd team member {row}"
-                );
+                ensure!(row["id"].is_string() && row["status"].is_string(), "odd team member {row}");
             }
         }
         Ok(())
@@ -205,35 +168,21 @@ async fn local(report: &mut Report) {
         let wanted = json!({"short": "S", "long": "L", "dec": "1.10", "he said \"hi\"": null, "pick": null});
         same("customFields", custom.clone(), wanted)
     };
-    report
-        .local("a detail has every active key, null for a missing value", case)
-        .await;
+    report.local("a detail has every active key, null for a missing value", case).await;
     let case = async {
         let list = crm.get("/contacts?filter[id]=a").await?.must(200)?;
         let custom = &list.rows()[0]["customFields"];
-        same(
-            "customFields",
-            custom.clone(),
-            json!({"short": "S", "dec": "1.10", "he said \"hi\"": null, "pick": null}),
-        )
+        same("customFields", custom.clone(), json!({"short": "S", "dec": "1.10", "he said \"hi\"": null, "pick": null}))
     };
-    report
-        .local("a list item leaves long texts and archived keys out", case)
-        .await;
+    report.local("a list item leaves long texts and archived keys out", case).await;
     let case = async {
         let detail = crm.get("/contacts/a").await?.must(200)?;
         let data = &detail.json["data"];
-        same(
-            "location",
-            data["location"].clone(),
-            json!({"country": null, "region": null, "city": "Ikeja"}),
-        )?;
+        same("location", data["location"].clone(), json!({"country": null, "region": null, "city": "Ikeja"}))?;
         same("unknown field", data["xNew"].clone(), json!([1, 2]))?;
         same("etag", detail.header("etag"), Some("\"odd \\ etag\""))
     };
-    report
-        .local("location is nested, unknown fields and odd etags come out", case)
-        .await;
+    report.local("location is nested, unknown fields and odd etags come out", case).await;
     let case = async {
         let detail = crm.get(&format!("/contacts/{}", encoded("b/ä ?"))).await?.must(200)?;
         same("id", detail.json["data"]["id"].as_str(), Some("b/ä ?"))
@@ -257,9 +206,7 @@ async fn local(report: &mut Report) {
         ensure!(row.get("customerFitScoreReason").is_none(), "a fit reason in a list");
         Ok(())
     };
-    report
-        .local("a company list expands owner and contactSummary", case)
-        .await;
+    report.local("a company list expands owner and contactSummary", case).await;
     let case = async {
         let world = |crm: &Crm, raw: &[(&str, &str)]| {
             for (wire, source) in raw {
@@ -292,66 +239,34 @@ async fn local(report: &mut Report) {
         let healed = crm.get("/contacts?filter[id]=a").await?.must(200)?;
         same("id", healed.ids(), vec!["a".to_string()])
     };
-    report
-        .local("answers say what a test makes them say, byte for byte", case)
-        .await;
+    report.local("answers say what a test makes them say, byte for byte", case).await;
     let case = async {
         let sandbox = crm.sandbox();
-        let definition = crm
-            .get("/custom-field-definitions?objectType=contact")
-            .await?
-            .must(200)?;
-        let pick = definition
-            .rows()
-            .iter()
-            .find(|d| d["key"] == "pick")
-            .cloned()
-            .unwrap_or_default();
-        same(
-            "options",
-            pick["options"].clone(),
-            json!([{"value": "v", "label": "Label"}]),
-        )?;
-        same(
-            "operators",
-            pick["allowedOperators"].clone(),
-            json!(["eq", "in", "isNull"]),
-        )?;
+        let definition = crm.get("/custom-field-definitions?objectType=contact").await?.must(200)?;
+        let pick = definition.rows().iter().find(|d| d["key"] == "pick").cloned().unwrap_or_default();
+        same("options", pick["options"].clone(), json!([{"value": "v", "label": "Label"}]))?;
+        same("operators", pick["allowedOperators"].clone(), json!(["eq", "in", "isNull"]))?;
         sandbox.world().relabel(Object::Contact, "pick", "Choice");
-        let again = crm
-            .get("/custom-field-definitions?objectType=contact")
-            .await?
-            .must(200)?;
-        let relabelled = again
-            .rows()
-            .iter()
-            .any(|d| d["key"] == "pick" && d["label"] == "Choice");
+        let again = crm.get("/custom-field-definitions?objectType=contact").await?.must(200)?;
+        let relabelled = again.rows().iter().any(|d| d["key"] == "pick" && d["label"] == "Choice");
         ensure!(relabelled, "the label did not change");
         Ok(())
     };
-    report
-        .local("definitions show options, operators and labels", case)
-        .await;
+    report.local("definitions show options, operators and labels", case).await;
     let case = async {
         let sandbox = crm.sandbox();
         let etag = || sandbox.world().etag(Object::Company, "p").unwrap();
         let mut seen = BTreeSet::from([etag()]);
         for n in 0..5 {
-            sandbox
-                .world()
-                .edit(Object::Company, "p", &json!({"name": format!("P{n}")}));
+            sandbox.world().edit(Object::Company, "p", &json!({"name": format!("P{n}")}));
             ensure!(seen.insert(etag()), "an etag came twice within one tick");
         }
-        sandbox
-            .world()
-            .edit_silently(Object::Company, "p", &json!({"name": "quiet"}));
+        sandbox.world().edit_silently(Object::Company, "p", &json!({"name": "quiet"}));
         ensure!(!seen.insert(etag()), "a silent edit moved the etag");
         let detail = crm.get("/companies/p").await?.must(200)?;
         same("name", detail.json["data"]["name"].as_str(), Some("quiet"))
     };
-    report
-        .local("every edit moves the etag, a silent one does not", case)
-        .await;
+    report.local("every edit moves the etag, a silent one does not", case).await;
     let case = async {
         let sandbox = crm.sandbox();
         for object in Object::ALL {

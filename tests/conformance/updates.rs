@@ -17,11 +17,7 @@ fn one_of_each(world: &mut World) {
     for data_type in DataType::ALL {
         let key = data_type.wire().to_lowercase();
         let field = NewField::new(CONTACT, &key, data_type);
-        world.define(if data_type.is_select() {
-            field.options(&["x", "y", "z"])
-        } else {
-            field
-        });
+        world.define(if data_type.is_select() { field.options(&["x", "y", "z"]) } else { field });
     }
     world.define(NewField::new(CONTACT, "fixed", DataType::ShortText).read_only());
     world.define(NewField::new(CONTACT, "old", DataType::ShortText));
@@ -73,9 +69,7 @@ pub async fn run(crm: &Crm, report: &mut Report) {
         let case = async {
             let crm = small().await;
             let tag = etag(&crm, CONTACT, "a");
-            let answer = crm
-                .patch(CONTACT, "a", edit(json!({"customFields": {key: value}}), &tag, "k"))
-                .await?;
+            let answer = crm.patch(CONTACT, "a", edit(json!({"customFields": {key: value}}), &tag, "k")).await?;
             match taken {
                 Some(read) => {
                     let answer = answer.must(200)?;
@@ -98,11 +92,7 @@ pub async fn run(crm: &Crm, report: &mut Report) {
             let tag = etag(&crm, object, id);
             let answer = crm.patch(object, id, edit(body, &tag, "k")).await?.refused(status)?;
             if name.contains("email") || name.contains("mobile") {
-                ensure!(
-                    answer.text.contains("CONTACT_IDENTITY_READ_ONLY"),
-                    "no identifier in {}",
-                    answer.text
-                );
+                ensure!(answer.text.contains("CONTACT_IDENTITY_READ_ONLY"), "no identifier in {}", answer.text);
             }
             same("the record", detail(&crm, object, id), before)
         };
@@ -162,20 +152,13 @@ async fn headers(report: &mut Report) {
         let crm = small().await;
         let writer = crm.sandbox().add_key(&["contacts:write"]);
         let tag = etag(&crm, CONTACT, "a");
-        let as_writer = |body, tag| Edit {
-            body,
-            if_match: Some(tag),
-            key: Some("k"),
-            as_key: Some(&writer),
-        };
+        let as_writer = |body, tag| Edit { body, if_match: Some(tag), key: Some("k"), as_key: Some(&writer) };
         let body = json!({"position": "CEO", "customFields": {"short_text": "x"}});
         crm.patch(CONTACT, "a", as_writer(body, &tag)).await?.must(200)?;
         crm.get_as(&writer, "/contacts/a").await?.refused(403)?;
         Ok(())
     };
-    report
-        .local("writing needs no reading, not of definitions either", case)
-        .await;
+    report.local("writing needs no reading, not of definitions either", case).await;
     let case = async {
         let crm = small().await;
         crm.sandbox().configure(|s| s.custom_fields_editable = false);
@@ -206,9 +189,7 @@ async fn replays(report: &mut Report) {
         let first = crm.patch(CONTACT, "a", edit(body("CEO"), &tag, "k")).await?.must(200)?;
         same("first", first.header("idempotent-replayed"), Some("false"))?;
         let later = etag(&crm, CONTACT, "a");
-        crm.patch(CONTACT, "a", edit(body("CFO"), &later, "l"))
-            .await?
-            .must(200)?;
+        crm.patch(CONTACT, "a", edit(body("CFO"), &later, "l")).await?.must(200)?;
         let again = crm.patch(CONTACT, "a", edit(body("CEO"), &tag, "k")).await?.must(200)?;
         same("again", again.header("idempotent-replayed"), Some("true"))?;
         same("answer", &again.text, &first.text)?;
@@ -217,10 +198,7 @@ async fn replays(report: &mut Report) {
     };
     report.local("the same update again gets the stored answer", case).await;
     for (name, change) in [
-        (
-            "body",
-            (|e: &mut Edit<'_>| e.body = json!({"position": "COO"})) as fn(&mut Edit<'_>),
-        ),
+        ("body", (|e: &mut Edit<'_>| e.body = json!({"position": "COO"})) as fn(&mut Edit<'_>)),
         ("If-Match", |e| e.if_match = Some("\"other\"")),
     ] {
         let case = async {
@@ -232,18 +210,14 @@ async fn replays(report: &mut Report) {
             crm.patch(CONTACT, "a", update).await?.refused(409)?;
             same("position", detail(&crm, CONTACT, "a")["position"].as_str(), Some("CEO"))
         };
-        report
-            .local(&format!("a key with another {name} is a conflict"), case)
-            .await;
+        report.local(&format!("a key with another {name} is a conflict"), case).await;
     }
     let case = async {
         let crm = small().await;
         let tag = etag(&crm, CONTACT, "a");
         crm.patch(CONTACT, "a", edit(body("CEO"), &tag, "k")).await?.must(200)?;
         let other = etag(&crm, Object::Company, "p");
-        crm.patch(Object::Company, "p", edit(json!({"industry": "x"}), &other, "k"))
-            .await?
-            .refused(409)?;
+        crm.patch(Object::Company, "p", edit(json!({"industry": "x"}), &other, "k")).await?.refused(409)?;
         Ok(())
     };
     report.local("a key with another record is a conflict", case).await;
@@ -255,17 +229,13 @@ async fn replays(report: &mut Report) {
         let again = crm.patch(CONTACT, "a", edit(body("CEO"), &tag, "k")).await?.must(200)?;
         same("within a day", again.header("idempotent-replayed"), Some("true"))?;
         crm.clock.advance(Duration::from_secs(1));
-        crm.patch(CONTACT, "a", edit(body("CEO"), &tag, "k"))
-            .await?
-            .refused(412)?;
+        crm.patch(CONTACT, "a", edit(body("CEO"), &tag, "k")).await?.refused(412)?;
         Ok(())
     };
     report.local("a stored answer is kept for 24 hours", case).await;
     let case = async {
         let crm = small().await;
-        crm.patch(CONTACT, "a", edit(body("CEO"), "\"stale\"", "k"))
-            .await?
-            .refused(412)?;
+        crm.patch(CONTACT, "a", edit(body("CEO"), "\"stale\"", "k")).await?.refused(412)?;
         let tag = etag(&crm, CONTACT, "a");
         let answer = crm.patch(CONTACT, "a", edit(body("CEO"), &tag, "k")).await?.must(200)?;
         same("first", answer.header("idempotent-replayed"), Some("false"))
@@ -278,57 +248,30 @@ async fn confirmations(report: &mut Report) {
         let crm = small().await;
         crm.clock.advance(Duration::from_secs(60));
         let tag = etag(&crm, CONTACT, "a");
-        let answer = crm
-            .patch(CONTACT, "a", edit(json!({"position": null}), &tag, "k"))
-            .await?
-            .must(200)?;
+        let answer = crm.patch(CONTACT, "a", edit(json!({"position": null}), &tag, "k")).await?.must(200)?;
         let data = &answer.json["data"];
         ensure!(data["position"].is_null(), "null does not clear");
-        same(
-            "updatedAt",
-            data["updatedAt"].as_str(),
-            Some("2026-03-01T12:01:00.000Z"),
-        )?;
+        same("updatedAt", data["updatedAt"].as_str(), Some("2026-03-01T12:01:00.000Z"))?;
         ensure!(data["etag"] != tag.as_str(), "the etag stayed");
         same("ETag", answer.header("etag"), data["etag"].as_str())?;
         same("email", data["email"].as_str(), Some("a@x.com"))?;
         let now = detail(&crm, CONTACT, "a");
         same("language", now["language"].as_str(), Some("en"))?;
         let second = etag(&crm, CONTACT, "a");
-        crm.patch(CONTACT, "a", edit(json!({"position": "CEO"}), &second, "l"))
-            .await?
-            .must(200)?;
+        crm.patch(CONTACT, "a", edit(json!({"position": "CEO"}), &second, "l")).await?.must(200)?;
         ensure!(etag(&crm, CONTACT, "a") != second, "the etag stayed within one tick");
         Ok(())
     };
-    report
-        .local("an update moves updatedAt and etag and leaves the rest", case)
-        .await;
+    report.local("an update moves updatedAt and etag and leaves the rest", case).await;
     let case = async {
         let crm = small().await;
         let tag = etag(&crm, CONTACT, "a");
-        let answer = crm
-            .patch(CONTACT, "a", edit(json!({"position": "x"}), &tag, "k"))
-            .await?
-            .must(200)?;
+        let answer = crm.patch(CONTACT, "a", edit(json!({"position": "x"}), &tag, "k")).await?.must(200)?;
         let data = &answer.json["data"];
-        for name in [
-            "notes",
-            "notesAt",
-            "language",
-            "timezone",
-            "industry",
-            "score",
-            "consentUpdatedAt",
-        ] {
+        for name in ["notes", "notesAt", "language", "timezone", "industry", "score", "consentUpdatedAt"] {
             ensure!(data.get(name).is_none(), "{name} was not submitted");
         }
-        let keys: BTreeSet<&String> = data["customFields"]
-            .as_object()
-            .into_iter()
-            .flatten()
-            .map(|(k, _)| k)
-            .collect();
+        let keys: BTreeSet<&String> = data["customFields"].as_object().into_iter().flatten().map(|(k, _)| k).collect();
         same("custom keys", keys.len(), DataType::ALL.len() + 1)?;
         ensure!(keys.contains(&"long_text".to_string()), "no long text");
         for name in ["id", "name", "location", "createdAt", "intentLevel"] {
@@ -341,10 +284,7 @@ async fn confirmations(report: &mut Report) {
         let crm = small().await;
         let tag = etag(&crm, CONTACT, "a");
         let body = json!({"notes": "n", "language": "de", "timezone": "UTC", "industry": "Food"});
-        let answer = crm
-            .patch(CONTACT, "a", edit(body.clone(), &tag, "k"))
-            .await?
-            .must(200)?;
+        let answer = crm.patch(CONTACT, "a", edit(body.clone(), &tag, "k")).await?.must(200)?;
         for (name, value) in body.as_object().into_iter().flatten() {
             same(name, &answer.json["data"][name], value)?;
         }
@@ -352,17 +292,12 @@ async fn confirmations(report: &mut Report) {
         same("notes", now["notes"].as_str(), Some("n"))?;
         same("notesAt", now["notesAt"].as_str(), Some("2026-03-01T12:00:00.000Z"))
     };
-    report
-        .local("submitted notes, language, timezone and industry are echoed", case)
-        .await;
+    report.local("submitted notes, language, timezone and industry are echoed", case).await;
     let case = async {
         let crm = small().await;
         let tag = etag(&crm, Object::Company, "p");
         let body = json!({"industry": "Media", "customFields": {"code": "C-1"}});
-        let answer = crm
-            .patch(Object::Company, "p", edit(body, &tag, "k"))
-            .await?
-            .must(200)?;
+        let answer = crm.patch(Object::Company, "p", edit(body, &tag, "k")).await?.must(200)?;
         let data = &answer.json["data"];
         same("industry", data["industry"].as_str(), Some("Media"))?;
         same("code", data["customFields"]["code"].as_str(), Some("C-1"))?;
@@ -384,10 +319,7 @@ async fn confirmations(report: &mut Report) {
         let custom = detail(&crm, CONTACT, "a")["customFields"].clone();
         ensure!(custom["short_text"].is_null(), "null does not clear");
         let kept = custom["decimal"].as_str().unwrap_or_default();
-        ensure!(
-            crm_mirror::model::decimal::same_number(kept, "1.5"),
-            "decimal is {kept}"
-        );
+        ensure!(crm_mirror::model::decimal::same_number(kept, "1.5"), "decimal is {kept}");
         Ok(())
     };
     report.local("omitted custom keys stay unchanged", case).await;

@@ -19,10 +19,7 @@ fn the_socket_is_the_owners_alone_and_one_that_was_left_behind_is_replaced() {
     daemon.stop();
     assert!(!path.exists());
     let left: Vec<_> = scene.place.files().into_keys().collect();
-    assert!(
-        left.iter().all(|file| !file.to_string_lossy().contains(".sock.")),
-        "{left:?}"
-    );
+    assert!(left.iter().all(|file| !file.to_string_lossy().contains(".sock.")), "{left:?}");
 }
 
 #[test]
@@ -38,21 +35,9 @@ fn what_is_not_there_is_answered_in_json() {
         ("POST", "/status", vec![], 405, "not with this method"),
         ("GET", "/sync", vec![], 405, "not with this method"),
         ("DELETE", "/resync", vec![], 405, "not with this method"),
-        (
-            "POST",
-            "/sync",
-            b"{\"objets\": []}".to_vec(),
-            400,
-            "unknown field `objets`",
-        ),
+        ("POST", "/sync", b"{\"objets\": []}".to_vec(), 400, "unknown field `objets`"),
         ("POST", "/resync", b"{\"objects\": [\"deals\"]}".to_vec(), 400, "deals"),
-        (
-            "POST",
-            "/verify",
-            b"{\"full\": \"yes\"}".to_vec(),
-            400,
-            "the body is not understood",
-        ),
+        ("POST", "/verify", b"{\"full\": \"yes\"}".to_vec(), 400, "the body is not understood"),
         ("POST", "/sync", b"{".to_vec(), 400, "the body is not understood"),
         ("POST", "/sync", b"\xff\xfe".to_vec(), 400, "the body is not understood"),
         ("POST", "/sync", not_an_object, 400, "the body is not understood"),
@@ -63,10 +48,7 @@ fn what_is_not_there_is_answered_in_json() {
         let reply = socket::ask(&daemon.socket, method, path, &body).with(status);
         assert!(reply.head.contains("content-type: application/json"), "{reply:?}");
         let told = reply.json();
-        assert!(
-            told["error"].as_str().unwrap().contains(error),
-            "{method} {path}: {told}"
-        );
+        assert!(told["error"].as_str().unwrap().contains(error), "{method} {path}: {told}");
         assert!(told.get("hint").is_some(), "{told}");
     }
     assert_eq!(scene.requests(), 0);
@@ -78,10 +60,7 @@ fn what_is_not_there_is_answered_in_json() {
 fn what_is_not_configured_is_not_read() {
     let scene = Scene::with(3, 1).set("CRM_MIRROR_SYNC__OBJECTS", "contacts");
     let daemon = scene.start();
-    let refused = daemon
-        .post("/sync", &json!({"objects": ["companies"]}))
-        .with(400)
-        .json();
+    let refused = daemon.post("/sync", &json!({"objects": ["companies"]})).with(400).json();
     assert_eq!(refused["error"], "`companies` is not among `sync.objects`");
     let ended = daemon.job("/sync", &json!({"objects": ["contacts"]}));
     assert_eq!(ended["exit"], 0);
@@ -95,11 +74,7 @@ fn a_job_is_told_from_its_place_in_the_queue_to_its_end() {
     let scene = Scene::with(120, 4);
     let daemon = scene.start();
     let mut lines = daemon.events();
-    assert!(
-        lines.head.contains("content-type: application/x-ndjson"),
-        "{}",
-        lines.head
-    );
+    assert!(lines.head.contains("content-type: application/x-ndjson"), "{}", lines.head);
     let mut sse = Events::listen(&daemon.socket, "text/event-stream");
     assert!(sse.head.contains("content-type: text/event-stream"), "{}", sse.head);
 
@@ -109,10 +84,7 @@ fn a_job_is_told_from_its_place_in_the_queue_to_its_end() {
     assert_eq!(accepted, json!({"job": 1, "waits_until": null}));
     let (ended, before) = lines.finished(&json!(1));
     assert_eq!(before[0], json!({"event": "queued", "job": 1, "work": "sync"}));
-    assert_eq!(
-        before[1],
-        json!({"event": "started", "job": 1, "work": "sync", "trigger": "manual"})
-    );
+    assert_eq!(before[1], json!({"event": "started", "job": 1, "work": "sync", "trigger": "manual"}));
     let of = |event: &str, resource: &str, work: &str| {
         before
             .iter()
@@ -127,16 +99,10 @@ fn a_job_is_told_from_its_place_in_the_queue_to_its_end() {
     assert!(stored["rows"].as_u64().unwrap() > 0 && stored["ru"].as_u64().unwrap() > 0);
     assert_eq!(of("begins", "contacts", "details")["total"], 120);
     of("ends", "companies", "");
-    assert_eq!(
-        (&ended["exit"], &ended["error"], &ended["hint"]),
-        (&json!(0), &Value::Null, &Value::Null)
-    );
+    assert_eq!((&ended["exit"], &ended["error"], &ended["hint"]), (&json!(0), &Value::Null, &Value::Null));
     assert_eq!(ended["found"], json!([]));
     let summary = &ended["summary"];
-    assert_eq!(
-        (&summary["outcome"], &summary["kind"]),
-        (&json!("done"), &json!("sync"))
-    );
+    assert_eq!((&summary["outcome"], &summary["kind"]), (&json!("done"), &json!("sync")));
     assert_eq!(summary["details_read"], 124);
 
     // The same lines, framed for a browser.

@@ -84,23 +84,14 @@ fn a_refused_key_is_tried_a_few_times_a_day() {
     assert_eq!(requests as i64, inside.runs("failed"), "one request a run");
     // Every jump of the clock shortens the wait to an hour; without them it grows to six.
     assert!((5..=26).contains(&requests), "{requests} requests");
-    assert!(
-        inside.status()["daemon"]["trouble"]["why"]
-            .as_str()
-            .unwrap()
-            .contains("401")
-    );
+    assert!(inside.status()["daemon"]["trouble"]["why"].as_str().unwrap().contains("401"));
 }
 
 #[test]
 fn an_empty_budget_is_waited_for_and_what_is_left_goes_on_at_its_end() {
     let inside = Inside::start(
         generate(6, 90, 4, noon()),
-        &[
-            ("SYNC__SCHEDULE", "0 0 * * * *"),
-            ("BUDGET__LIMIT", "40"),
-            ("BUDGET__WINDOW", "1h"),
-        ],
+        &[("SYNC__SCHEDULE", "0 0 * * * *"), ("BUDGET__LIMIT", "40"), ("BUDGET__WINDOW", "1h")],
     );
     inside.settle();
     assert_eq!(inside.crm.charged(), 40);
@@ -132,16 +123,10 @@ fn an_empty_budget_is_waited_for_and_what_is_left_goes_on_at_its_end() {
 #[test]
 fn a_long_hold_binds_everybody_and_ends_by_itself() {
     let inside = Inside::start(generate(7, 60, 4, noon()), &[]);
-    let held = Fault::TooMany {
-        body: Some(3_600),
-        header: None,
-    };
+    let held = Fault::TooMany { body: Some(3_600), header: None };
     inside.crm.sandbox.faults().add(Rule::new(held).records().after(30));
     let ended = inside.job("/sync");
-    assert_eq!(
-        (&ended["exit"], &ended["summary"]["pause"]["reason"]),
-        (&json!(75), &json!("hold"))
-    );
+    assert_eq!((&ended["exit"], &ended["summary"]["pause"]["reason"]), (&json!(75), &json!("hold")));
     let refused_at = inside.now();
     for path in ["/sync", "/resync", "/verify"] {
         let waits = inside.post(path, &json!({})).with(202).json();
@@ -162,10 +147,7 @@ fn a_long_hold_binds_everybody_and_ends_by_itself() {
 
 #[test]
 fn a_clock_that_jumps_a_day_ahead_and_back_stops_neither_schedule_nor_budget() {
-    let inside = Inside::start(
-        generate(8, 30, 3, noon()),
-        &[EVERY_FIVE_MINUTES, ("BUDGET__LIMIT", "1000")],
-    );
+    let inside = Inside::start(generate(8, 30, 3, noon()), &[EVERY_FIVE_MINUTES, ("BUDGET__LIMIT", "1000")]);
     inside.settle();
     let runs = |inside: &Inside| inside.mirror.count("sync_runs");
     assert_eq!(runs(&inside), 1);
@@ -180,16 +162,9 @@ fn a_clock_that_jumps_a_day_ahead_and_back_stops_neither_schedule_nor_budget() {
     }
     assert_eq!(runs(&inside), before + 3, "the schedule goes on");
     let ru = inside.status()["ru"].clone();
-    assert_eq!(
-        ru["total"],
-        json!(inside.crm.charged()),
-        "every request is in the ledger"
-    );
+    assert_eq!(ru["total"], json!(inside.crm.charged()), "every request is in the ledger");
     let refills: Instant = ru["refills_at"].as_str().unwrap().parse().unwrap();
-    assert!(
-        refills > inside.now() && refills.since(inside.now()).as_secs() <= DAY,
-        "{refills}"
-    );
+    assert!(refills > inside.now() && refills.since(inside.now()).as_secs() <= DAY, "{refills}");
     assert!(ru["used"].as_u64().unwrap() <= 1_000);
     inside.mirror.assert_exact(&inside.crm);
 }

@@ -46,11 +46,7 @@ fn an_update_in_a_stock_shell_is_at_the_service_within_seconds() {
     shell::write(&scene.place.path("mirror.db"), &change).unwrap();
     until_applied(&scene, 1);
     assert_eq!(there(&scene, &id, "position"), json!("CTO"));
-    assert_eq!(
-        (patches(&scene), scene.requests()),
-        (1, 1),
-        "one update, and nothing else"
-    );
+    assert_eq!((patches(&scene), scene.requests()), (1, 1), "one update, and nothing else");
     let here = scene.column(&format!("SELECT position FROM contacts WHERE id = '{id}'"));
     assert_eq!(here, ["CTO"], "the answer is in the mirror at once");
     daemon.stop();
@@ -60,35 +56,18 @@ fn an_update_in_a_stock_shell_is_at_the_service_within_seconds() {
 fn the_socket_takes_edits_and_says_what_is_wrong_with_others() {
     let (scene, daemon, id) = editing();
     let edit = |fields: Value| json!({"object": "contact", "id": id, "fields": fields});
-    let queued = daemon
-        .post("/edits", &edit(json!({"position": "CFO"})))
-        .with(202)
-        .json();
-    assert_eq!(
-        (&queued["edit"], &queued["fields"]["position"][1]),
-        (&json!(1), &json!("CFO"))
-    );
+    let queued = daemon.post("/edits", &edit(json!({"position": "CFO"}))).with(202).json();
+    assert_eq!((&queued["edit"], &queued["fields"]["position"][1]), (&json!(1), &json!("CFO")));
     until_applied(&scene, 1);
     assert_eq!(there(&scene, &id, "position"), json!("CFO"));
-    let again = daemon
-        .post("/edits", &edit(json!({"position": "CFO"})))
-        .with(202)
-        .json();
+    let again = daemon.post("/edits", &edit(json!({"position": "CFO"}))).with(202).json();
     assert_eq!(again["edit"], Value::Null, "the record holds it already");
 
     for (body, status, part) in [
         (edit(json!({"email": "x@y.example"})), 422, "`email`"),
         (edit(json!({"nonsense": 1})), 422, "`nonsense`"),
-        (
-            json!({"object": "contact", "id": "nobody", "fields": {"position": "x"}}),
-            404,
-            "nobody",
-        ),
-        (
-            json!({"object": "contact", "id": id, "fields": {"position": "x"}, "if_match": "\"old\""}),
-            409,
-            "version",
-        ),
+        (json!({"object": "contact", "id": "nobody", "fields": {"position": "x"}}), 404, "nobody"),
+        (json!({"object": "contact", "id": id, "fields": {"position": "x"}, "if_match": "\"old\""}), 409, "version"),
         (json!({"object": "lead", "id": id, "fields": {}}), 400, "not understood"),
         (json!({"object": "contact", "id": id}), 400, "fields"),
     ] {

@@ -42,11 +42,7 @@ impl Inside {
             ("CRM_MIRROR_SYNC__JITTER".into(), "0s".into()),
             ("CRM_MIRROR_BUDGET__LIMIT".into(), "1000000000".into()),
         ];
-        all.extend(
-            settings
-                .iter()
-                .map(|(name, text)| (format!("CRM_MIRROR_{name}"), text.to_string())),
-        );
+        all.extend(settings.iter().map(|(name, text)| (format!("CRM_MIRROR_{name}"), text.to_string())));
         let sources = Sources {
             file: None,
             default_file: "/nowhere".into(),
@@ -55,13 +51,7 @@ impl Inside {
         };
         let clock = std::sync::Arc::new(crm.clock.clone());
         runtime.spawn(async move { daemon::run(sources, clock).await.unwrap() });
-        let inside = Inside {
-            crm,
-            mirror,
-            socket,
-            daemon: Some(runtime),
-            _service: service,
-        };
+        let inside = Inside { crm, mirror, socket, daemon: Some(runtime), _service: service };
         socket::until("the daemon answers", || inside.socket.exists().then_some(()));
         inside
     }
@@ -93,9 +83,7 @@ impl Inside {
     /// Lets the daemon look at the clock, and waits until what began has ended.
     pub fn settle(&self) {
         self.nudge();
-        socket::until("the run under way", || {
-            self.status()["daemon"]["running"].is_null().then_some(())
-        });
+        socket::until("the run under way", || self.status()["daemon"]["running"].is_null().then_some(()));
     }
 
     /// Lets time pass, and whatever it brings come to its end.

@@ -14,9 +14,7 @@ fn samples(page: &str) -> (BTreeMap<String, f64>, BTreeSet<String>) {
     let mut samples = BTreeMap::new();
     for line in page.lines() {
         if let Some(rest) = line.strip_prefix("# ") {
-            let [word, name, rest] = rest.splitn(3, ' ').collect::<Vec<_>>()[..] else {
-                panic!("{line}")
-            };
+            let [word, name, rest] = rest.splitn(3, ' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
             match word {
                 "HELP" => assert!(rest.ends_with('.'), "{line}"),
                 "TYPE" => {
@@ -36,10 +34,7 @@ fn samples(page: &str) -> (BTreeMap<String, f64>, BTreeSet<String>) {
             for label in labels.split(',') {
                 let (key, value) = label.split_once('=').unwrap();
                 assert!(key.chars().all(|c| c.is_ascii_lowercase()), "{line}");
-                assert!(
-                    value.len() > 2 && value.starts_with('"') && value.ends_with('"'),
-                    "{line}"
-                );
+                assert!(value.len() > 2 && value.starts_with('"') && value.ends_with('"'), "{line}");
             }
         }
         let value: f64 = value.parse().unwrap();
@@ -61,19 +56,11 @@ fn every_number_is_that_of_status() {
     daemon.sync();
     daemon.job("/verify", &json!({}));
     let reply = daemon.get("/metrics").with(200);
-    assert!(
-        reply.head.contains("content-type: text/plain; version=0.0.4"),
-        "{}",
-        reply.head
-    );
+    assert!(reply.head.contains("content-type: text/plain; version=0.0.4"), "{}", reply.head);
     let (samples, families) = samples(&reply.body);
     let status = daemon.status();
     for object in status["objects"].as_array().unwrap() {
-        let of = |name: &str| {
-            samples
-                .get(&format!("crm_mirror_{name}{{object={}}}", object["object"]))
-                .copied()
-        };
+        let of = |name: &str| samples.get(&format!("crm_mirror_{name}{{object={}}}", object["object"])).copied();
         assert_eq!(of("rows"), object["rows"].as_f64());
         assert_eq!(of("details_pending"), object["details_pending"].as_f64());
         let at = |value: &Value| value.is_string().then(|| seconds(value));
@@ -103,11 +90,8 @@ fn every_number_is_that_of_status() {
     for family in &families {
         assert!(README.contains(&format!("`{family}`")), "{family} is not in the README");
     }
-    let documented: BTreeSet<String> = README
-        .split('`')
-        .filter(|word| word.starts_with("crm_mirror_"))
-        .map(String::from)
-        .collect();
+    let documented: BTreeSet<String> =
+        README.split('`').filter(|word| word.starts_with("crm_mirror_")).map(String::from).collect();
     assert_eq!(documented, families, "the README names what is there");
     daemon.post("/pause", &json!({})).with(200);
     assert!(daemon.get("/metrics").body.contains("\ncrm_mirror_paused 1\n"));

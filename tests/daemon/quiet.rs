@@ -12,8 +12,7 @@ use crate::scene::Scene;
 fn resident(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse().ok())
-        .unwrap_or(0)
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
 #[test]
@@ -56,8 +55,7 @@ fn no_secret_and_nobodys_data_is_in_its_output() {
     let mut job = |path: &str, body: &serde_json::Value| {
         let job = daemon.post(path, body).with(202).json()["job"].clone();
         let (ended, before) = events.finished(&job);
-        told.borrow_mut()
-            .extend(before.iter().chain([&ended]).map(ToString::to_string));
+        told.borrow_mut().extend(before.iter().chain([&ended]).map(ToString::to_string));
         ended
     };
     job("/sync", &json!({}));
@@ -65,13 +63,7 @@ fn no_secret_and_nobodys_data_is_in_its_output() {
     scene.service.sandbox.revoke_key(SECRET);
     assert_eq!(job("/sync", &json!({}))["exit"], 77);
     scene.service.sandbox.set_key(SECRET, &SCOPES);
-    for fault in [
-        Fault::Status(400),
-        Fault::Status(500),
-        Fault::Truncated,
-        Fault::NotJson,
-        Fault::Reset,
-    ] {
+    for fault in [Fault::Status(400), Fault::Status(500), Fault::Truncated, Fault::NotJson, Fault::Reset] {
         faults.next(fault);
         job("/sync", &json!({}));
     }
@@ -80,17 +72,10 @@ fn no_secret_and_nobodys_data_is_in_its_output() {
     scene.service.sandbox.with_world(|world| {
         let ids = world.ids(crm_mirror::model::Resource::Contacts);
         world.remove(crm_mirror::model::Object::Contact, &ids[0]);
-        world.edit_silently(
-            crm_mirror::model::Object::Contact,
-            &ids[1],
-            &json!({ "name": "Somebody Unheard Of" }),
-        );
+        world.edit_silently(crm_mirror::model::Object::Contact, &ids[1], &json!({ "name": "Somebody Unheard Of" }));
     });
     let found = job("/verify", &json!({"full": true}));
-    assert!(
-        found.to_string().contains("Somebody Unheard Of"),
-        "who asked for it is shown what differs"
-    );
+    assert!(found.to_string().contains("Somebody Unheard Of"), "who asked for it is shown what differs");
     told.borrow_mut().pop();
     job("/resync", &json!({}));
     let mut told = told.into_inner();
@@ -105,11 +90,7 @@ fn no_secret_and_nobodys_data_is_in_its_output() {
     for text in &told {
         assert!(!text.contains(SECRET));
         for word in &private {
-            assert!(
-                !text.contains(word.as_str()),
-                "`{word}` is in\n{}",
-                &text[..text.len().min(4_000)]
-            );
+            assert!(!text.contains(word.as_str()), "`{word}` is in\n{}", &text[..text.len().min(4_000)]);
         }
     }
     assert!(told.last().unwrap().contains("DEBUG"), "it is the finest log there is");

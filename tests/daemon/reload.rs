@@ -52,23 +52,13 @@ fn a_changed_file_is_in_force_and_a_broken_one_is_not() {
     let mut events = daemon.events();
     reload(&daemon);
     events.until(|event| event["event"] == "reloaded");
-    assert_eq!(
-        (at(&daemon).as_str(), daemon.status()["ru"]["limit"].clone()),
-        ("-07-02T06:30:00", json!(900))
-    );
+    assert_eq!((at(&daemon).as_str(), daemon.status()["ru"]["limit"].clone()), ("-07-02T06:30:00", json!(900)));
 
-    std::fs::write(
-        scene.place.path("c.toml"),
-        "[sync]\nschedule = \"0 0 0 30 2 *\"\nshedule = 1\n",
-    )
-    .unwrap();
+    std::fs::write(scene.place.path("c.toml"), "[sync]\nschedule = \"0 0 0 30 2 *\"\nshedule = 1\n").unwrap();
     reload(&daemon);
     daemon.until_logged("The configuration was not taken");
     assert!(daemon.log().contains("shedule"), "it says why: {}", daemon.log());
-    assert_eq!(
-        (at(&daemon).as_str(), daemon.status()["ru"]["limit"].clone()),
-        ("-07-02T06:30:00", json!(900))
-    );
+    assert_eq!((at(&daemon).as_str(), daemon.status()["ru"]["limit"].clone()), ("-07-02T06:30:00", json!(900)));
     daemon.sync();
     daemon.stop();
     scene.assert_exact();
@@ -77,10 +67,7 @@ fn a_changed_file_is_in_force_and_a_broken_one_is_not() {
 #[test]
 fn in_the_middle_of_a_run_it_waits_for_the_page_and_the_run_goes_on() {
     let (scene, daemon) = with_file(250, "off", 100_000);
-    scene
-        .service
-        .sandbox
-        .configure(|settings| settings.latency = Duration::from_millis(20));
+    scene.service.sandbox.configure(|settings| settings.latency = Duration::from_millis(20));
     let mut events = daemon.events();
     let job = daemon.post("/sync", &json!({})).with(202).json()["job"].clone();
     events.until(|event| event["event"] == "begins" && event["work"] == "details");
@@ -89,10 +76,7 @@ fn in_the_middle_of_a_run_it_waits_for_the_page_and_the_run_goes_on() {
     events.until(|event| event["event"] == "yielded");
     events.until(|event| event["event"] == "reloaded");
     let (ended, _) = events.finished(&job);
-    assert_eq!(
-        (&ended["exit"], &ended["summary"]["details_read"]),
-        (&json!(0), &json!(253))
-    );
+    assert_eq!((&ended["exit"], &ended["summary"]["details_read"]), (&json!(0), &json!(253)));
     assert_eq!(ended["summary"]["ru"]["limit"], 90_000);
     daemon.stop();
     scene.assert_exact();
@@ -102,10 +86,7 @@ fn in_the_middle_of_a_run_it_waits_for_the_page_and_the_run_goes_on() {
 fn a_larger_budget_ends_the_wait_for_the_window() {
     let (scene, daemon) = with_file(60, "off", 30);
     let ended = daemon.job("/sync", &json!({}));
-    assert_eq!(
-        (&ended["exit"], &ended["summary"]["pause"]["reason"]),
-        (&json!(75), &json!("budget"))
-    );
+    assert_eq!((&ended["exit"], &ended["summary"]["pause"]["reason"]), (&json!(75), &json!("budget")));
     assert_eq!(daemon.status()["daemon"]["quiet"]["why"], "budget");
     let mut events = daemon.events();
     write_config(&scene, "off", 1_000);
@@ -137,9 +118,7 @@ fn a_refused_key_is_not_tried_again_and_its_successor_at_once() {
     // The same workspace: nothing else is to be done by anybody.
     let (ended, _) = events.until(|event| event["event"] == "finished");
     assert_eq!(ended["exit"], 0, "{ended}");
-    socket::until("the trouble is over", || {
-        daemon.status()["trouble"].is_null().then_some(())
-    });
+    socket::until("the trouble is over", || daemon.status()["trouble"].is_null().then_some(()));
     let log = daemon.stop();
     assert!(log.contains("The API key is another now; it is in force"), "{log}");
     assert!(!log.contains(NEW_KEY) && !log.contains(SECRET));

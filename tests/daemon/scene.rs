@@ -62,20 +62,13 @@ impl Scene {
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
             while let Ok(length) = told.recv(&mut buffer) {
-                if heard
-                    .send(String::from_utf8_lossy(&buffer[..length]).trim_end().to_string())
-                    .is_err()
-                {
+                if heard.send(String::from_utf8_lossy(&buffer[..length]).trim_end().to_string()).is_err() {
                     return;
                 }
             }
         });
-        let mut child = command
-            .env("NOTIFY_SOCKET", &told_at)
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child =
+            command.env("NOTIFY_SOCKET", &told_at).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let log = Arc::new(Mutex::new(String::new()));
         let (stderr, into) = (child.stderr.take().unwrap(), log.clone());
         let reader = std::thread::spawn(move || {
@@ -85,13 +78,7 @@ impl Scene {
                 log.push('\n');
             }
         });
-        Daemon {
-            child,
-            told: told_to,
-            reader: Some(reader),
-            log,
-            socket: self.place.path("mirror.db.sock"),
-        }
+        Daemon { child, told: told_to, reader: Some(reader), log, socket: self.place.path("mirror.db.sock") }
     }
 
     pub fn conn(&self) -> rusqlite::Connection {

@@ -18,10 +18,7 @@ fn runs_come_by_the_schedule_and_never_two_at_once() {
         .set("CRM_MIRROR_SYNC__AUDIT_SCHEDULE", "* * * * * *")
         .set("CRM_MIRROR_SYNC__SWEEP_SCHEDULE", "*/2 * * * * *");
     // A run takes longer than a second.
-    scene
-        .service
-        .sandbox
-        .configure(|settings| settings.latency = Duration::from_millis(300));
+    scene.service.sandbox.configure(|settings| settings.latency = Duration::from_millis(300));
     let daemon = scene.start();
     let mut events = daemon.events();
     let mut seen = std::collections::BTreeSet::new();
@@ -50,10 +47,8 @@ fn runs_come_by_the_schedule_and_never_two_at_once() {
 
 #[test]
 fn a_long_sweep_gives_way_to_the_changes_and_goes_on_in_the_same_job() {
-    let inside = Inside::start(
-        generate(9, 1_000, 3, noon()),
-        &[("SYNC__SCHEDULE", "0 */5 * * * *"), ("SYNC__DETAILS", "off")],
-    );
+    let inside =
+        Inside::start(generate(9, 1_000, 3, noon()), &[("SYNC__SCHEDULE", "0 */5 * * * *"), ("SYNC__DETAILS", "off")]);
     inside.settle();
     inside.crm.wait(120);
     inside.crm.sandbox.with_world(|world| {
@@ -95,16 +90,10 @@ fn a_long_sweep_gives_way_to_the_changes_and_goes_on_in_the_same_job() {
         .collect();
     let first = lists.iter().position(|sweep| *sweep).unwrap();
     let changes = first + lists[first..].iter().position(|sweep| !sweep).unwrap();
-    assert!(
-        lists[changes..].contains(&true),
-        "changes between the pages of the sweep: {lists:?}"
-    );
+    assert!(lists[changes..].contains(&true), "changes between the pages of the sweep: {lists:?}");
     let swept = lists.iter().filter(|sweep| **sweep).count();
     assert!(swept <= 16, "{swept} pages of the sweep: none twice");
-    assert!(
-        ended["summary"]["rows_read"].as_u64().unwrap() >= 999,
-        "the job tells of all its runs: {ended}"
-    );
+    assert!(ended["summary"]["rows_read"].as_u64().unwrap() >= 999, "the job tells of all its runs: {ended}");
     assert_eq!(ended["summary"]["removed"], 1);
     inside.mirror.assert_exact_lists(&inside.crm);
 }

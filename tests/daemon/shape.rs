@@ -86,14 +86,8 @@ fn a_job_under_way_and_those_that_wait_are_named() {
     at_gate.recv().unwrap();
     let told = daemon.status()["daemon"].take();
     assert_eq!(keys(&told["running"]), words("job since trigger work"));
-    assert_eq!(
-        (&told["running"]["job"], &told["running"]["work"]),
-        (&json!(1), &json!("sync"))
-    );
-    assert_eq!(
-        told["waiting"],
-        json!([{"job": 2, "work": "verify", "trigger": "manual", "since": null}])
-    );
+    assert_eq!((&told["running"]["job"], &told["running"]["work"]), (&json!(1), &json!("sync")));
+    assert_eq!(told["waiting"], json!([{"job": 2, "work": "verify", "trigger": "manual", "since": null}]));
     let text = verb(&scene, "status").done().out;
     assert!(text.contains(": sync under way, begun "), "{text}");
     drop(open);

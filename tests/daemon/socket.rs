@@ -59,11 +59,7 @@ pub fn ask(socket: &Path, method: &str, path: &str, body: &[u8]) -> Reply {
     let head = head_of(&mut stream);
     let mut body = String::new();
     let _ = stream.read_to_string(&mut body);
-    Reply {
-        status: head.split(' ').nth(1).unwrap().parse().unwrap(),
-        head: head.to_lowercase(),
-        body,
-    }
+    Reply { status: head.split(' ').nth(1).unwrap().parse().unwrap(), head: head.to_lowercase(), body }
 }
 
 /// The stream of what happens.

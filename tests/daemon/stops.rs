@@ -15,10 +15,7 @@ const CONTACTS: usize = 250;
 fn ended_at(moment: impl Fn(&Scene, &Daemon)) {
     for kill in [false, true] {
         let scene = Scene::with(CONTACTS, 12);
-        scene
-            .service
-            .sandbox
-            .configure(|settings| settings.latency = Duration::from_millis(15));
+        scene.service.sandbox.configure(|settings| settings.latency = Duration::from_millis(15));
         let daemon = scene.start();
         moment(&scene, &daemon);
         if kill {
@@ -30,20 +27,14 @@ fn ended_at(moment: impl Fn(&Scene, &Daemon)) {
         }
         scene.assert_consistent();
         scene.service.sandbox.faults().clear();
-        scene
-            .service
-            .sandbox
-            .configure(|settings| settings.latency = Duration::ZERO);
+        scene.service.sandbox.configure(|settings| settings.latency = Duration::ZERO);
         let daemon = scene.start();
         // A hold that is still in force is waited for.
         let ended = daemon.job("/sync", &json!({}));
         assert_eq!(ended["exit"], 0, "{ended}");
         daemon.stop();
         scene.assert_exact();
-        assert_eq!(
-            scene.column("SELECT count(*) FROM sync_runs WHERE outcome = 'running'"),
-            ["0"]
-        );
+        assert_eq!(scene.column("SELECT count(*) FROM sync_runs WHERE outcome = 'running'"), ["0"]);
     }
 }
 
@@ -56,20 +47,12 @@ fn begun(daemon: &Daemon, path: &str, is: impl Fn(&Value) -> bool) {
 
 #[test]
 fn in_a_first_copy() {
-    ended_at(|_, daemon| {
-        begun(daemon, "/sync", |event| {
-            event["event"] == "stored" && event["resource"] == "contacts"
-        })
-    });
+    ended_at(|_, daemon| begun(daemon, "/sync", |event| event["event"] == "stored" && event["resource"] == "contacts"));
 }
 
 #[test]
 fn in_the_details() {
-    ended_at(|_, daemon| {
-        begun(daemon, "/sync", |event| {
-            event["event"] == "begins" && event["work"] == "details"
-        })
-    });
+    ended_at(|_, daemon| begun(daemon, "/sync", |event| event["event"] == "begins" && event["work"] == "details"));
 }
 
 #[test]
@@ -81,9 +64,7 @@ fn in_a_sweep() {
             world.remove(Object::Contact, &ids[7]);
             world.edit(Object::Contact, &ids[8], &json!({ "name": "Changed" }));
         });
-        begun(daemon, "/resync", |event| {
-            event["event"] == "begins" && event["work"] == "sweep"
-        });
+        begun(daemon, "/resync", |event| event["event"] == "begins" && event["work"] == "sweep");
         // The removal is found by the sweep that goes on after the restart.
     });
 }
@@ -96,10 +77,7 @@ fn at_rest() {
 #[test]
 fn during_a_hold() {
     ended_at(|scene, daemon| {
-        let held = Fault::TooMany {
-            body: Some(3),
-            header: None,
-        };
+        let held = Fault::TooMany { body: Some(3), header: None };
         scene.service.sandbox.faults().add(Rule::new(held).records().after(20));
         begun(daemon, "/sync", |event| event["event"] == "holding");
     });
@@ -110,9 +88,7 @@ fn while_a_request_hangs_for_longer_than_anybody_waits() {
     ended_at(|scene, daemon| {
         let slow = Fault::Slow(Duration::from_secs(20));
         scene.service.sandbox.faults().add(Rule::new(slow).records().after(20));
-        begun(daemon, "/sync", |event| {
-            event["event"] == "begins" && event["work"] == "details"
-        });
+        begun(daemon, "/sync", |event| event["event"] == "begins" && event["work"] == "details");
         let asked = || scene.service.sandbox.log().details(Object::Contact);
         crate::socket::until("the request that hangs", || (asked() > 40).then_some(()));
     });
@@ -121,10 +97,7 @@ fn while_a_request_hangs_for_longer_than_anybody_waits() {
 #[test]
 fn what_was_told_before_the_end_is_heard() {
     let scene = Scene::with(CONTACTS, 12);
-    scene
-        .service
-        .sandbox
-        .configure(|settings| settings.latency = Duration::from_millis(15));
+    scene.service.sandbox.configure(|settings| settings.latency = Duration::from_millis(15));
     let daemon = scene.start();
     let mut events = daemon.events();
     let job = daemon.post("/sync", &json!({})).with(202).json()["job"].clone();
@@ -132,9 +105,6 @@ fn what_was_told_before_the_end_is_heard() {
     daemon.stop();
     let (ended, before) = events.finished(&job);
     assert!(before.iter().any(|event| event["event"] == "stopping"), "{before:#?}");
-    assert_eq!(
-        (&ended["exit"], &ended["summary"]["outcome"]),
-        (&json!(75), &json!("paused"))
-    );
+    assert_eq!((&ended["exit"], &ended["summary"]["outcome"]), (&json!(75), &json!("paused")));
     assert_eq!(events.next(), None);
 }

@@ -17,16 +17,9 @@ fn ready_means_that_the_mirror_is_open_the_schedule_set_and_the_socket_answers()
     let status = daemon.status();
     let next = status["daemon"]["next"][0].clone();
     assert_eq!(next["kind"], "changes");
-    assert!(
-        next["at"].as_str().unwrap().ends_with("-01-01T00:00:00.000000Z"),
-        "{next}"
-    );
+    assert!(next["at"].as_str().unwrap().ends_with("-01-01T00:00:00.000000Z"), "{next}");
     assert_eq!(scene.column("PRAGMA user_version").len(), 1);
-    assert_eq!(
-        status["daemon"]["pid"],
-        json!(daemon.child.id()),
-        "it is the one that was started"
-    );
+    assert_eq!(status["daemon"]["pid"], json!(daemon.child.id()), "it is the one that was started");
     daemon.stop();
 }
 
@@ -71,10 +64,7 @@ fn it_is_alive_as_often_as_the_watchdog_wants_to_hear() {
 fn it_tells_how_it_stands_while_it_works_and_after() {
     let scene = Scene::with(500, 3);
     // Longer than the two seconds after which it looks at its run.
-    scene
-        .service
-        .sandbox
-        .configure(|settings| settings.latency = std::time::Duration::from_millis(25));
+    scene.service.sandbox.configure(|settings| settings.latency = std::time::Duration::from_millis(25));
     let daemon = scene.start();
     daemon.post("/sync", &json!({})).with(202);
     let (line, _) = daemon.until_told("STATUS=sync: ");

@@ -14,53 +14,31 @@ fn since_when_and_why_runs_fail_is_told_and_that_they_succeed_again() {
     let daemon = scene.start();
     daemon.sync();
     let succeeded = daemon.status()["last_success"].clone();
-    scene
-        .service
-        .sandbox
-        .faults()
-        .add(Rule::new(Fault::Status(400)).forever());
+    scene.service.sandbox.faults().add(Rule::new(Fault::Status(400)).forever());
     for runs in 1..=2 {
         let ended = daemon.job("/sync", &json!({}));
         assert_eq!((&ended["exit"], &ended["summary"]), (&json!(70), &Value::Null));
         assert!(ended["error"].as_str().unwrap().contains("400"), "{ended}");
         let status = daemon.status();
         let trouble = &status["daemon"]["trouble"];
-        assert_eq!(
-            (&trouble["runs"], &status["trouble"]["runs"]),
-            (&json!(runs), &json!(runs))
-        );
+        assert_eq!((&trouble["runs"], &status["trouble"]["runs"]), (&json!(runs), &json!(runs)));
         assert_eq!(trouble["why"], ended["error"]);
         assert!(trouble["since"].as_str() < trouble["next_try"].as_str());
         assert_eq!(status["last_success"], succeeded);
     }
     let text = verb(&scene, "status").done().out;
-    assert!(
-        text.contains("\nfailing  since ") && text.contains("2 runs in a row: could not"),
-        "{text}"
-    );
+    assert!(text.contains("\nfailing  since ") && text.contains("2 runs in a row: could not"), "{text}");
     assert!(text.contains("\n         next try "), "{text}");
     assert!(daemon.get("/metrics").body.contains("\ncrm_mirror_failing_runs 2\n"));
-    assert!(
-        daemon
-            .get("/metrics")
-            .body
-            .contains("crm_mirror_jobs_total{work=\"sync\",exit=\"70\"} 2\n")
-    );
+    assert!(daemon.get("/metrics").body.contains("crm_mirror_jobs_total{work=\"sync\",exit=\"70\"} 2\n"));
     // It is read as ever.
     assert_eq!(scene.place.ask("SELECT count(*) FROM contacts_full"), "20");
     scene.service.sandbox.faults().clear();
     daemon.sync();
     let status = daemon.status();
-    assert_eq!(
-        (&status["trouble"], &status["daemon"]["trouble"]),
-        (&Value::Null, &Value::Null)
-    );
+    assert_eq!((&status["trouble"], &status["daemon"]["trouble"]), (&Value::Null, &Value::Null));
     let log = daemon.stop();
-    for part in [
-        "A run failed: could not",
-        "2 in a row: could not",
-        "Runs succeed again; they had failed since ",
-    ] {
+    for part in ["A run failed: could not", "2 in a row: could not", "Runs succeed again; they had failed since "] {
         assert_eq!(log.matches(part).count(), 1, "{part}\n{log}");
     }
 }
@@ -69,18 +47,13 @@ fn since_when_and_why_runs_fail_is_told_and_that_they_succeed_again() {
 fn during_a_hold_nothing_is_asked_by_whoever_asks_by_hand_either() {
     let scene = Scene::with(60, 4);
     let daemon = scene.start();
-    let held = Fault::TooMany {
-        body: Some(7),
-        header: None,
-    };
+    let held = Fault::TooMany { body: Some(7), header: None };
     scene.service.sandbox.faults().add(Rule::new(held).records().after(25));
     let mut events = daemon.events();
     daemon.post("/sync", &json!({})).with(202);
     let (holding, _) = events.until(|event| event["event"] == "holding");
     // It binds at once, and is in the file a moment later.
-    socket::until("the hold is told", || {
-        (daemon.status()["hold_until"] == holding["until"]).then_some(())
-    });
+    socket::until("the hold is told", || (daemon.status()["hold_until"] == holding["until"]).then_some(()));
     let last = daemon.post("/verify", &json!({})).with(202).json()["job"].clone();
     daemon.post("/push", &json!({})).with(409);
     let (ended, _) = events.finished(&last);

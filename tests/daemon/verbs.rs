@@ -13,9 +13,7 @@ use crate::scene::{Scene, verb};
 /// Every path of a document; the numbers in it do not matter.
 fn paths(value: &Value, at: &str, into: &mut BTreeSet<String>) {
     match value {
-        Value::Object(map) => map
-            .iter()
-            .for_each(|(key, value)| paths(value, &format!("{at}.{key}"), into)),
+        Value::Object(map) => map.iter().for_each(|(key, value)| paths(value, &format!("{at}.{key}"), into)),
         Value::Array(list) => list.iter().for_each(|value| paths(value, &format!("{at}[]"), into)),
         _ => {
             into.insert(at.to_string());
@@ -31,13 +29,8 @@ fn shape(value: &Value) -> BTreeSet<String> {
 
 /// The words of a text; its numbers do not matter.
 fn words(text: &str) -> Vec<String> {
-    let words = text
-        .split_whitespace()
-        .filter(|word| !word.chars().any(|c| c.is_ascii_digit()));
-    words
-        .filter(|word| !["ms", "s"].contains(word))
-        .map(String::from)
-        .collect()
+    let words = text.split_whitespace().filter(|word| !word.chars().any(|c| c.is_ascii_digit()));
+    words.filter(|word| !["ms", "s"].contains(word)).map(String::from).collect()
 }
 
 #[test]
@@ -58,11 +51,7 @@ fn a_verb_says_the_same_with_a_daemon_and_without_one() {
     for (line, alone) in texts.iter().zip(&alone_texts) {
         assert_eq!(words(&verb(&scene, line).done().out), words(&alone.out), "{line}");
     }
-    assert_eq!(
-        scene.column("SELECT DISTINCT \"trigger\" FROM sync_runs"),
-        ["manual"],
-        "a person asked"
-    );
+    assert_eq!(scene.column("SELECT DISTINCT \"trigger\" FROM sync_runs"), ["manual"], "a person asked");
     daemon.stop();
 }
 
@@ -101,10 +90,7 @@ fn a_failed_job_ends_with_the_code_and_the_hint_that_it_has_alone() {
         faults.add(Rule::new(Fault::Status(400)).forever());
         let down = told(70);
         faults.clear();
-        faults.add(Rule::new(Fault::TooMany {
-            body: Some(90),
-            header: None,
-        }));
+        faults.add(Rule::new(Fault::TooMany { body: Some(90), header: None }));
         let held = told(75);
         faults.clear();
         (refused, down, held)
@@ -159,10 +145,7 @@ fn ctrl_c_leaves_the_job_to_the_daemon_and_stop_ends_it_without_a_trace() {
         world.remove(Object::Contact, &ids[5]);
         ids[5].clone()
     });
-    scene
-        .service
-        .sandbox
-        .configure(|settings| settings.latency = Duration::from_millis(250));
+    scene.service.sandbox.configure(|settings| settings.latency = Duration::from_millis(250));
     let mut events = daemon.events();
     let mut going = Going::start(scene.place.command(&["resync"]));
     going.until_told("the daemon does it");
@@ -171,29 +154,16 @@ fn ctrl_c_leaves_the_job_to_the_daemon_and_stop_ends_it_without_a_trace() {
     going.signal("-INT");
     let (code, rest) = going.end();
     assert_eq!(code, Some(75), "{rest}");
-    assert!(
-        rest.contains("the daemon goes on with it; `crm-mirror resync --stop` stops it"),
-        "{rest}"
-    );
+    assert!(rest.contains("the daemon goes on with it; `crm-mirror resync --stop` stops it"), "{rest}");
     assert_eq!(daemon.status()["daemon"]["running"]["work"], "resync");
 
     let stopped = verb(&scene, "resync --stop").done();
     assert!(stopped.err.contains("nothing of it was removed"), "{}", stopped.err);
     let (ended, _) = events.until(|event| event["event"] == "finished");
-    assert_eq!(
-        (&ended["exit"], &ended["summary"]["outcome"]),
-        (&json!(75), &json!("paused"))
-    );
-    scene
-        .service
-        .sandbox
-        .configure(|settings| settings.latency = Duration::ZERO);
+    assert_eq!((&ended["exit"], &ended["summary"]["outcome"]), (&json!(75), &json!("paused")));
+    scene.service.sandbox.configure(|settings| settings.latency = Duration::ZERO);
     // Nothing is under way, nothing was removed, and changes go on as ever.
-    assert!(
-        daemon.log().contains("The sweep of contacts was stopped"),
-        "{}",
-        daemon.log()
-    );
+    assert!(daemon.log().contains("The sweep of contacts was stopped"), "{}", daemon.log());
     scene.service.sandbox.with_world(|world| {
         let ids = world.ids(Resource::Contacts);
         world.edit(Object::Contact, &ids[9], &json!({ "name": "Later" }));
@@ -202,17 +172,11 @@ fn ctrl_c_leaves_the_job_to_the_daemon_and_stop_ends_it_without_a_trace() {
     let ended = daemon.job("/sync", &json!({}));
     assert_eq!((&ended["exit"], &ended["summary"]["kind"]), (&json!(0), &json!("sync")));
     let sweeps = scene.service.sandbox.log();
-    let swept = sweeps
-        .entries()
-        .iter()
-        .filter(|entry| entry.asked.param("sort") == Some("createdAt"));
+    let swept = sweeps.entries().iter().filter(|entry| entry.asked.param("sort") == Some("createdAt"));
     assert_eq!(swept.count(), 0, "the sweep is forgotten");
     assert!(scene.column("SELECT name FROM contacts").contains(&"Later".to_string()));
     assert_eq!(scene.column("SELECT count(*) FROM removed_records"), ["0"]);
-    assert_eq!(
-        scene.column(&format!("SELECT count(*) FROM contacts WHERE id = '{gone}'")),
-        ["1"]
-    );
+    assert_eq!(scene.column(&format!("SELECT count(*) FROM contacts WHERE id = '{gone}'")), ["1"]);
     let none = verb(&scene, "resync --stop").code(2);
     assert!(none.err.contains("no resync is under way"), "{}", none.err);
     // A new one finds it.
@@ -227,10 +191,7 @@ fn a_resync_that_waits_is_taken_back_and_whoever_waits_for_it_is_told() {
     let scene = Scene::with(300, 6);
     let daemon = scene.start();
     daemon.sync();
-    scene
-        .service
-        .sandbox
-        .configure(|settings| settings.latency = Duration::from_millis(200));
+    scene.service.sandbox.configure(|settings| settings.latency = Duration::from_millis(200));
     let mut events = daemon.events();
     daemon.post("/verify", &json!({"full": true})).with(202);
     events.until(|event| event["event"] == "started");
@@ -247,11 +208,7 @@ fn a_resync_that_waits_is_taken_back_and_whoever_waits_for_it_is_told() {
 fn pause_and_resume_need_a_daemon_and_outlive_it() {
     let scene = Scene::with(30, 3).set("CRM_MIRROR_SYNC__SCHEDULE", "* * * * * *");
     let none = verb(&scene, "pause").code(69);
-    assert!(
-        none.err.contains("no daemon of this mirror listens on "),
-        "{}",
-        none.err
-    );
+    assert!(none.err.contains("no daemon of this mirror listens on "), "{}", none.err);
     let daemon = scene.start();
     let mut events = daemon.events();
     events.until(|event| event["event"] == "finished");

@@ -100,11 +100,7 @@ async fn a_mirror_of_every_older_schema_keeps_its_rows_and_becomes_as_a_new_one(
         assert_eq!(texts(&conn, "PRAGMA user_version"), [version.to_string()]);
         let there = tables(&conn);
         let before = rows(&conn, &there);
-        assert!(
-            before
-                .iter()
-                .any(|row| row.starts_with("'changes'") && row.contains("Harbour master"))
-        );
+        assert!(before.iter().any(|row| row.starts_with("'changes'") && row.contains("Harbour master")));
         assert!(there["contacts"].contains("cf_nickname"), "{}", there["contacts"]);
         assert_eq!(texts(&conn, "SELECT count(*) FROM contacts"), ["6"]);
         drop(conn);
@@ -119,14 +115,9 @@ async fn a_mirror_of_every_older_schema_keeps_its_rows_and_becomes_as_a_new_one(
         let found = "SELECT count(*) FROM contact_search WHERE contact_search MATCH 'harbour'";
         assert_eq!(texts(&conn, found), ["1"], "schema {version}");
         let found = schema(&path);
-        let (lacks, more): (Vec<_>, Vec<_>) = (
-            expected.difference(&found).collect(),
-            found.difference(&expected).collect(),
-        );
-        assert!(
-            lacks.is_empty() && more.is_empty(),
-            "schema {version} lacks {lacks:#?} and has {more:#?} more"
-        );
+        let (lacks, more): (Vec<_>, Vec<_>) =
+            (expected.difference(&found).collect(), found.difference(&expected).collect());
+        assert!(lacks.is_empty() && more.is_empty(), "schema {version} lacks {lacks:#?} and has {more:#?} more");
     }
 }
 

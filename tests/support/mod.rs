@@ -43,13 +43,7 @@ impl Crm {
         sandbox.configure(|settings| settings.gzip = false);
         let running = sandbox.start(0).await.unwrap();
         let key = sandbox.full_key();
-        Crm {
-            sandbox,
-            clock,
-            key,
-            base_url: running.base_url.clone(),
-            running: Some(running),
-        }
+        Crm { sandbox, clock, key, base_url: running.base_url.clone(), running: Some(running) }
     }
 
     pub fn base_url(&self) -> &str {
@@ -92,11 +86,7 @@ impl Mirror {
             path: dir.path().join("mirror.db"),
             dir,
             settings: Settings::default(),
-            limits: Limits {
-                limit: Ru::new(1_000_000),
-                window: Duration::from_secs(86_400),
-                charge_failed: false,
-            },
+            limits: Limits { limit: Ru::new(1_000_000), window: Duration::from_secs(86_400), charge_failed: false },
             patience: Duration::from_secs(60),
             tries: 5,
             key: None,
@@ -145,10 +135,7 @@ impl Mirror {
     /// Holds the mirror against the service.
     pub async fn verify(&self, crm: &Crm, verify: &Verify) -> (Report, Vec<(Object, Findings)>) {
         let store = Store::open(&self.path).unwrap();
-        let engine = self
-            .engine(store.clone(), Arc::new(crm.clock.clone()), crm)
-            .await
-            .unwrap();
+        let engine = self.engine(store.clone(), Arc::new(crm.clock.clone()), crm).await.unwrap();
         let verified = engine.verify(verify, "test").await.unwrap();
         drop(engine);
         store.close().await;
@@ -156,14 +143,8 @@ impl Mirror {
     }
 
     async fn engine(&self, store: Store, clock: Arc<dyn Clock>, crm: &Crm) -> Result<Engine, SyncError> {
-        let purse = Purse::open(
-            store.clone(),
-            clock.clone(),
-            self.limits,
-            self.patience,
-            self.observer.clone(),
-        )
-        .await?;
+        let purse =
+            Purse::open(store.clone(), clock.clone(), self.limits, self.patience, self.observer.clone()).await?;
         purse.set_reserve(self.reserve);
         let purse = Arc::new(purse);
         let mut settings = ClientSettings::new(crm.base_url().parse().unwrap());
@@ -171,14 +152,7 @@ impl Mirror {
         settings.tries = self.tries;
         let key = ApiKey::new(self.key.as_ref().unwrap_or(&crm.key)).unwrap();
         let client = Client::new(settings, key, clock.clone(), purse.clone()).unwrap();
-        Ok(Engine::new(
-            client,
-            store,
-            purse,
-            clock,
-            self.observer.clone(),
-            self.settings,
-        ))
+        Ok(Engine::new(client, store, purse, clock, self.observer.clone(), self.settings))
     }
 
     /// A connection that only reads, as people have it.
@@ -189,24 +163,17 @@ impl Mirror {
 
     /// The first column of the first row, as text.
     pub fn one(&self, sql: &str) -> String {
-        self.read()
-            .query_row(sql, [], |row| row.get::<_, rusqlite::types::Value>(0))
-            .map(truth::shown)
-            .unwrap()
+        self.read().query_row(sql, [], |row| row.get::<_, rusqlite::types::Value>(0)).map(truth::shown).unwrap()
     }
 
     pub fn count(&self, table: &str) -> i64 {
-        self.read()
-            .query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0))
-            .unwrap()
+        self.read().query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
     }
 
     /// What the ledger says was spent, ever.
     pub fn ledger_total(&self) -> u64 {
-        let text: String = self
-            .read()
-            .query_row("SELECT value FROM state WHERE name = 'ledger'", [], |row| row.get(0))
-            .unwrap();
+        let text: String =
+            self.read().query_row("SELECT value FROM state WHERE name = 'ledger'", [], |row| row.get(0)).unwrap();
         let ledger: serde_json::Value = serde_json::from_str(&text).unwrap();
         ledger["total"].as_u64().unwrap()
     }
@@ -220,11 +187,7 @@ impl Mirror {
     #[track_caller]
     pub fn assert_exact_lists(&self, crm: &Crm) {
         let differences = truth::differences(&self.read(), &crm.sandbox, false);
-        assert!(
-            differences.is_empty(),
-            "{}",
-            differences[..differences.len().min(12)].join("\n")
-        );
+        assert!(differences.is_empty(), "{}", differences[..differences.len().min(12)].join("\n"));
     }
 
     #[track_caller]

@@ -15,20 +15,13 @@ fn joined(texts: &[Value], distinct: bool) -> Value {
             lines.push(text);
         }
     }
-    if lines.is_empty() {
-        Value::Null
-    } else {
-        lines.join("\n").into()
-    }
+    if lines.is_empty() { Value::Null } else { lines.join("\n").into() }
 }
 
 fn rows(conn: &Connection, sql: &str) -> Vec<Vec<Value>> {
     let mut stmt = conn.prepare(sql).unwrap();
     let count = stmt.column_count();
-    stmt.query_map([], |row| (0..count).map(|i| row.get(i)).collect())
-        .unwrap()
-        .map(Result::unwrap)
-        .collect()
+    stmt.query_map([], |row| (0..count).map(|i| row.get(i)).collect()).unwrap().map(Result::unwrap).collect()
 }
 
 /// Every difference between the search index of a mirror and one that is made anew from its tables.
@@ -48,10 +41,9 @@ pub fn differences(conn: &Connection) -> Vec<String> {
                 ],
                 "name, email, company, position, notes, summaries, custom",
             ),
-            Object::Company => (
-                &[&["r.name"], &["r.registered_name", "r.website_url"], &["d.notes"]],
-                "name, company, notes, custom",
-            ),
+            Object::Company => {
+                (&[&["r.name"], &["r.registered_name", "r.website_url"], &["d.notes"]], "name, company, notes, custom")
+            }
         };
         let custom = rows(
             conn,
@@ -61,16 +53,10 @@ pub fn differences(conn: &Connection) -> Vec<String> {
                  ORDER BY created_at IS NULL, created_at, id"
             ),
         );
-        let custom: Vec<String> = custom
-            .into_iter()
-            .map(|row| super::truth::shown(row[0].clone()).trim_matches('\'').to_string())
-            .collect();
+        let custom: Vec<String> =
+            custom.into_iter().map(|row| super::truth::shown(row[0].clone()).trim_matches('\'').to_string()).collect();
         let standard = groups.concat();
-        let sources: Vec<&str> = standard
-            .iter()
-            .copied()
-            .chain(custom.iter().map(String::as_str))
-            .collect();
+        let sources: Vec<&str> = standard.iter().copied().chain(custom.iter().map(String::as_str)).collect();
         let expected: Vec<Vec<Value>> = rows(
             conn,
             &format!(
@@ -93,10 +79,7 @@ pub fn differences(conn: &Connection) -> Vec<String> {
             document
         })
         .collect();
-        let found = rows(
-            conn,
-            &format!("SELECT record_id, {columns} FROM {table} ORDER BY record_id"),
-        );
+        let found = rows(conn, &format!("SELECT record_id, {columns} FROM {table} ORDER BY record_id"));
         if found != expected {
             out.push(format!("{table} holds {found:?}, should hold {expected:?}"));
         }

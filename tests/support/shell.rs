@@ -23,30 +23,14 @@ pub fn run(path: &Path, sql: &str) -> Result<String, String> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     // The shell prints what it is told to set.
     let out = text(&ran.stdout);
-    let out = out
-        .lines()
-        .filter(|line| !line.trim_start().starts_with("column "))
-        .collect::<Vec<_>>()
-        .join("\n");
-    if ran.status.success() && ran.stderr.is_empty() {
-        Ok(out)
-    } else {
-        Err(format!("{out}{}", text(&ran.stderr)))
-    }
+    let out = out.lines().filter(|line| !line.trim_start().starts_with("column ")).collect::<Vec<_>>().join("\n");
+    if ran.status.success() && ran.stderr.is_empty() { Ok(out) } else { Err(format!("{out}{}", text(&ran.stderr))) }
 }
 
 /// What the shell prints for statements on a file that it opens for writing, as people edit in it.
 pub fn write(path: &Path, sql: &str) -> Result<String, String> {
-    let ran = Command::new("sqlite3")
-        .args(["-batch", "-bail"])
-        .arg(path)
-        .arg(sql)
-        .output()
-        .map_err(|e| e.to_string())?;
+    let ran =
+        Command::new("sqlite3").args(["-batch", "-bail"]).arg(path).arg(sql).output().map_err(|e| e.to_string())?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_string();
-    if ran.status.success() && ran.stderr.is_empty() {
-        Ok(text(&ran.stdout))
-    } else {
-        Err(text(&ran.stderr))
-    }
+    if ran.status.success() && ran.stderr.is_empty() { Ok(text(&ran.stdout)) } else { Err(text(&ran.stderr)) }
 }

@@ -91,11 +91,7 @@ fn standard_columns(row: &mut Row, fields: impl Iterator<Item = &'static Field>,
         };
         let value = standard(field.kind, source.as_deref());
         if field.kind.has_num() {
-            let num = if value == "NULL" {
-                value.clone()
-            } else {
-                double(unquoted(&value))
-            };
+            let num = if value == "NULL" { value.clone() } else { double(unquoted(&value)) };
             row.insert(format!("{}_num", field.column), num);
         }
         row.insert(field.column.into(), value);
@@ -176,10 +172,7 @@ pub fn differences(conn: &Connection, sandbox: &Sandbox, details: bool) -> Vec<S
         let mut multi = Rows::new();
         for id in world.ids(kind.resource()) {
             let record = object(&world.detail_text(kind, &id).unwrap());
-            let values = record
-                .get("customFields")
-                .map(|raw| object(raw.get()))
-                .unwrap_or_default();
+            let values = record.get("customFields").map(|raw| object(raw.get())).unwrap_or_default();
             let mut list = Row::new();
             let mut detail = Row::new();
             standard_columns(&mut list, kind.list_fields(), &record);
@@ -188,17 +181,9 @@ pub fn differences(conn: &Connection, sandbox: &Sandbox, details: bool) -> Vec<S
             for (key, data_type, column) in &fields {
                 let source = values.get(key).map(|raw| raw.get());
                 let value = custom(*data_type, source);
-                let row = if data_type.detail_only() {
-                    &mut detail
-                } else {
-                    &mut list
-                };
+                let row = if data_type.detail_only() { &mut detail } else { &mut list };
                 if data_type.has_num() {
-                    let num = if value == "NULL" {
-                        value.clone()
-                    } else {
-                        double(unquoted(&value))
-                    };
+                    let num = if value == "NULL" { value.clone() } else { double(unquoted(&value)) };
                     row.insert(format!("{column}_num"), num);
                 }
                 if *data_type == DataType::MultiSelect && value != "NULL" {
@@ -219,12 +204,7 @@ pub fn differences(conn: &Connection, sandbox: &Sandbox, details: bool) -> Vec<S
             let sql = format!("SELECT * FROM {}", kind.detail_table());
             compare(kind.detail_table(), &deep, &rows(conn, &sql, &|_| true), &mut out);
             let sql = format!("SELECT id FROM {} WHERE NOT details_current", kind.full_view());
-            compare(
-                "details not current",
-                &Rows::new(),
-                &rows(conn, &sql, &|_| true),
-                &mut out,
-            );
+            compare("details not current", &Rows::new(), &rows(conn, &sql, &|_| true), &mut out);
         }
         let sql = format!(
             "SELECT record_id || '|' || field_key || '|' || position, value FROM custom_multi_values
@@ -232,10 +212,9 @@ pub fn differences(conn: &Connection, sandbox: &Sandbox, details: bool) -> Vec<S
         );
         compare("custom_multi_values", &multi, &rows(conn, &sql, &|_| true), &mut out);
     }
-    for (resource, table) in [
-        (Resource::TeamMembers, "team_members"),
-        (Resource::CustomFields, "custom_field_definitions"),
-    ] {
+    for (resource, table) in
+        [(Resource::TeamMembers, "team_members"), (Resource::CustomFields, "custom_field_definitions")]
+    {
         let mut truth = Rows::new();
         for id in world.ids(resource) {
             let record = object(&world.list_text(resource, &id).unwrap());
@@ -247,30 +226,20 @@ pub fn differences(conn: &Connection, sandbox: &Sandbox, details: bool) -> Vec<S
             }
             truth.insert(id, row);
         }
-        compare(
-            table,
-            &truth,
-            &rows(conn, &format!("SELECT * FROM {table}"), &|_| true),
-            &mut out,
-        );
+        compare(table, &truth, &rows(conn, &format!("SELECT * FROM {table}"), &|_| true), &mut out);
     }
     out
 }
 
 fn compare_options(conn: &Connection, id: &str, source: &str, out: &mut Vec<String>) {
     let options: Vec<BTreeMap<String, Option<String>>> = serde_json::from_str(source).unwrap();
-    let expected: Vec<(Option<String>, Option<String>)> = options
-        .iter()
-        .map(|option| (option["value"].clone(), option["label"].clone()))
-        .collect();
+    let expected: Vec<(Option<String>, Option<String>)> =
+        options.iter().map(|option| (option["value"].clone(), option["label"].clone())).collect();
     let mut stmt = conn
         .prepare("SELECT value, label FROM custom_field_options WHERE definition_id = ?1 ORDER BY position")
         .unwrap();
-    let found: Vec<(Option<String>, Option<String>)> = stmt
-        .query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))
-        .unwrap()
-        .map(Result::unwrap)
-        .collect();
+    let found: Vec<(Option<String>, Option<String>)> =
+        stmt.query_map([id], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect();
     if found != expected {
         out.push(format!("options of {id}: are {found:?}, should be {expected:?}"));
     }

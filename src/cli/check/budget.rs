@@ -33,20 +33,13 @@ struct Needs {
 impl Needs {
     /// `rows` are the objects' sizes, `per_run` what a run for changes costs.
     fn of(sync: &SyncConfig, window: Duration, rows: &[u64], per_run: Ru, now: Instant) -> Needs {
-        let runs = |cron: &Option<Cron>| {
-            cron.as_ref()
-                .map_or(0.0, |cron| runs(cron, &sync.time_zone, now, window))
-        };
+        let runs = |cron: &Option<Cron>| cron.as_ref().map_or(0.0, |cron| runs(cron, &sync.time_zone, now, window));
         let pages = |most: u64| rows.iter().map(|rows| rows.div_ceil(100).clamp(1, most)).sum::<u64>() as f64;
         let (every, cost) = SHORT_LISTS;
         let changes = runs(&sync.schedule);
         Needs {
             changes: changes * per_run.get() as f64,
-            short_lists: if changes > 0.0 {
-                (window.as_secs_f64() / every.as_secs_f64()) * cost as f64
-            } else {
-                0.0
-            },
+            short_lists: if changes > 0.0 { (window.as_secs_f64() / every.as_secs_f64()) * cost as f64 } else { 0.0 },
             audits: runs(&sync.audit_schedule) * pages(AUDIT),
             sweeps: runs(&sync.sweep_schedule) * (pages(u64::MAX) + cost as f64),
         }
@@ -61,11 +54,7 @@ impl Needs {
 fn runs(cron: &Cron, zone: &TimeZone, now: Instant, window: Duration) -> f64 {
     let horizon = window.max(HORIZON);
     let ends = now.plus(horizon);
-    let due: Vec<Instant> = cron
-        .due_after(now, zone)
-        .take_while(|at| *at < ends)
-        .take(MOST)
-        .collect();
+    let due: Vec<Instant> = cron.due_after(now, zone).take_while(|at| *at < ends).take(MOST).collect();
     let (number, over) = match (due.first(), due.last()) {
         (Some(first), Some(last)) if due.len() == MOST => (MOST - 1, last.since(*first)),
         _ => (due.len(), horizon),
@@ -103,9 +92,7 @@ pub fn check(
     now: Instant,
 ) -> Vec<Line> {
     let (limit, window) = (limits.limit.get(), human::duration(limits.window));
-    let ledger = mirror
-        .map_or_else(Ledger::default, |mirror| mirror.ledger)
-        .at(now, limits);
+    let ledger = mirror.map_or_else(Ledger::default, |mirror| mirror.ledger).at(now, limits);
     let left = limits.limit.saturating_sub(ledger.used).get();
     let mut lines = vec![window_line(left, limit, ledger.refills_at(limits), now)];
 
@@ -145,20 +132,10 @@ fn window_line(left: u64, limit: u64, refills_at: Instant, now: Instant) -> Line
     let name = "budget.window";
     let until = format!("{} ({})", human::moment(refills_at), human::when(refills_at, now));
     if left == 0 {
-        let says = format!(
-            "all {} RU of this window are spent; it refills at {until}",
-            count(limit)
-        );
-        return Line::warn(
-            name,
-            says,
-            "nothing is lost: runs go on then; `budget.limit` allows more",
-        );
+        let says = format!("all {} RU of this window are spent; it refills at {until}", count(limit));
+        return Line::warn(name, says, "nothing is lost: runs go on then; `budget.limit` allows more");
     }
-    Line::ok(
-        name,
-        format!("{} of {} RU left until {until}", count(left), count(limit)),
-    )
+    Line::ok(name, format!("{} of {} RU left until {until}", count(left), count(limit)))
 }
 
 fn needs_line(needs: &Needs, limit: u64, window: &str) -> Line {
@@ -177,17 +154,9 @@ fn needs_line(needs: &Needs, limit: u64, window: &str) -> Line {
     if parts.is_empty() {
         return Line::ok(name, "nothing is scheduled");
     }
-    let says = format!(
-        "about {} of {} RU in {window}: {}",
-        count(total),
-        count(limit),
-        parts.join(", ")
-    );
+    let says = format!("about {} of {} RU in {window}: {}", count(total), count(limit), parts.join(", "));
     if total > limit {
-        let mend = format!(
-            "set `budget.limit` to {} or more, or `sync.schedule` to fewer runs",
-            count(total)
-        );
+        let mend = format!("set `budget.limit` to {} or more, or `sync.schedule` to fewer runs", count(total));
         return Line::warn(name, says, mend);
     }
     Line::ok(name, says)
@@ -220,11 +189,7 @@ mod tests {
 
     #[test]
     fn the_first_copy_counts_what_is_not_here_yet() {
-        let held = |rows, details, complete| Held {
-            rows,
-            details,
-            complete,
-        };
+        let held = |rows, details, complete| Held { rows, details, complete };
         // 10 pages, 10 counts, 1,000 details; 1 page, 50 details; 5 for the short lists.
         let new = [(1_000, held(0, 0, false)), (50, held(0, 0, false))];
         assert_eq!(first_copy(&new, true), Some(10 + 10 + 1_000 + 1 + 50 + 5));
@@ -243,20 +208,11 @@ mod tests {
 
     #[test]
     fn a_budget_below_the_needs_is_a_warning_that_says_how_much() {
-        let needs = Needs {
-            changes: 576.0,
-            short_lists: 20.0,
-            audits: 44.0,
-            sweeps: 16.0 / 7.0,
-        };
+        let needs = Needs { changes: 576.0, short_lists: 20.0, audits: 44.0, sweeps: 16.0 / 7.0 };
         assert_eq!(needs_line(&needs, 643, "1 d").state, State::Ok);
         let short = needs_line(&needs, 642, "1 d");
         assert_eq!(short.state, State::Warn);
         assert!(short.mend.unwrap_or_default().contains("`budget.limit` to 643"));
-        assert!(
-            short.says.contains("643 of 642 RU in 1 d: changes 576"),
-            "{}",
-            short.says
-        );
+        assert!(short.says.contains("643 of 642 RU in 1 d: changes 576"), "{}", short.says);
     }
 }

@@ -14,9 +14,7 @@ pub fn check(sources: &Sources, read: &Result<Config, ConfigError>) -> Vec<Line>
     let config = match read {
         Ok(config) => config,
         Err(error) => {
-            let mend = error
-                .hint()
-                .unwrap_or("correct it; `crm-mirror init --stdout` explains every key");
+            let mend = error.hint().unwrap_or("correct it; `crm-mirror init --stdout` explains every key");
             return vec![Line::fail("config.settings", Exit::Config, super::told(error), mend)];
         }
     };

@@ -28,10 +28,9 @@ pub fn check(config: &Config) -> Vec<Line> {
 fn source(place: &KeyPlace) -> String {
     match place {
         KeyPlace::Variable { name, instead_of: None } => format!("from the variable {name}"),
-        KeyPlace::Variable {
-            name,
-            instead_of: Some(file),
-        } => format!("from the variable {name}, which wins over {}", file.display()),
+        KeyPlace::Variable { name, instead_of: Some(file) } => {
+            format!("from the variable {name}, which wins over {}", file.display())
+        }
         KeyPlace::File(path) => format!("from {}", path.display()),
         KeyPlace::Credential(path) => format!("from the systemd credential {}", path.display()),
         KeyPlace::Nowhere => "nowhere".into(),
@@ -77,10 +76,7 @@ mod tests {
 
     #[test]
     fn a_variable_that_wins_over_a_file_says_so() {
-        let place = KeyPlace::Variable {
-            name: "X",
-            instead_of: Some("/k".into()),
-        };
+        let place = KeyPlace::Variable { name: "X", instead_of: Some("/k".into()) };
         assert_eq!(source(&place), "from the variable X, which wins over /k");
     }
 }

@@ -51,39 +51,22 @@ pub struct Line {
 impl Line {
     /// As it should be.
     pub fn ok(name: &'static str, says: impl Into<String>) -> Line {
-        Line {
-            name,
-            state: State::Ok,
-            says: says.into(),
-            mend: None,
-            exit: Exit::Done,
-        }
+        Line { name, state: State::Ok, says: says.into(), mend: None, exit: Exit::Done }
     }
 
     /// It works, but somebody should know.
     pub fn warn(name: &'static str, says: impl Into<String>, mend: impl Into<String>) -> Line {
-        Line {
-            state: State::Warn,
-            mend: Some(mend.into()),
-            ..Line::ok(name, says)
-        }
+        Line { state: State::Warn, mend: Some(mend.into()), ..Line::ok(name, says) }
     }
 
     /// It does not work.
     pub fn fail(name: &'static str, exit: Exit, says: impl Into<String>, mend: impl Into<String>) -> Line {
-        Line {
-            state: State::Fail,
-            exit,
-            ..Line::warn(name, says, mend)
-        }
+        Line { state: State::Fail, exit, ..Line::warn(name, says, mend) }
     }
 
     /// It was not looked at.
     pub fn skip(name: &'static str, why: impl Into<String>) -> Line {
-        Line {
-            state: State::Skip,
-            ..Line::ok(name, why)
-        }
+        Line { state: State::Skip, ..Line::ok(name, why) }
     }
 
     fn group(&self) -> &'static str {
@@ -105,13 +88,7 @@ pub struct Findings {
 }
 
 /// The codes of failures, the one to mend first in front.
-const IMPORTANCE: [Exit; 5] = [
-    Exit::Config,
-    Exit::KeyRefused,
-    Exit::Unavailable,
-    Exit::Storage,
-    Exit::Paused,
-];
+const IMPORTANCE: [Exit; 5] = [Exit::Config, Exit::KeyRefused, Exit::Unavailable, Exit::Storage, Exit::Paused];
 
 impl Findings {
     /// Sums up what was looked at.
@@ -130,9 +107,8 @@ impl Findings {
     /// The code to end with: that of the failure to mend first.
     pub fn exit(&self) -> Exit {
         let mut failed = self.checks.iter().filter(|line| line.state == State::Fail);
-        let known = IMPORTANCE
-            .into_iter()
-            .find(|exit| self.checks.iter().any(|l| l.state == State::Fail && l.exit == *exit));
+        let known =
+            IMPORTANCE.into_iter().find(|exit| self.checks.iter().any(|l| l.state == State::Fail && l.exit == *exit));
         known.or(failed.next().map(|line| line.exit)).unwrap_or(Exit::Done)
     }
 
@@ -170,11 +146,9 @@ impl Findings {
             (0, 0) => format!("verdict: ok{skipped}"),
             (0, warnings) => format!("verdict: it works, with {}{skipped}", told(warnings, "warning")),
             (failures, 0) => format!("verdict: FAIL, {}{skipped}", told(failures, "failure")),
-            (failures, warnings) => format!(
-                "verdict: FAIL, {}, {}{skipped}",
-                told(failures, "failure"),
-                told(warnings, "warning")
-            ),
+            (failures, warnings) => {
+                format!("verdict: FAIL, {}, {}{skipped}", told(failures, "failure"), told(warnings, "warning"))
+            }
         }
     }
 }

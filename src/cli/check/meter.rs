@@ -18,11 +18,7 @@ pub struct Uncounted {
 impl Uncounted {
     /// Nothing spent yet.
     pub fn new(clock: Arc<dyn Clock>) -> Uncounted {
-        Uncounted {
-            clock,
-            spent: AtomicU64::new(0),
-            hold: Mutex::new(None),
-        }
+        Uncounted { clock, spent: AtomicU64::new(0), hold: Mutex::new(None) }
     }
 
     /// Request units that may have been charged.

@@ -55,14 +55,9 @@ impl Mirror {
     /// [`StoreError::Missing`] if there is none, and whatever else keeps it from being read.
     pub fn read(path: &Path, limits: &Limits, now: Instant) -> Result<Mirror, StoreError> {
         let conn = open::reader(path)?;
-        let refused = |source| StoreError::Sqlite {
-            doing: "read the mirror",
-            source,
-        };
+        let refused = |source| StoreError::Sqlite { doing: "read the mirror", source };
         let moment = conn.unchecked_transaction().map_err(refused)?;
-        let schema = moment
-            .pragma_query_value(None, "user_version", |row| row.get(0))
-            .map_err(refused)?;
+        let schema = moment.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(refused)?;
         let (bytes, wal_bytes) = report::sizes(path);
         let hold: Option<Hold> = report::state(&moment, HOLD)?;
         let stored: Option<Ledger> = report::state(&moment, LEDGER)?;
@@ -95,11 +90,7 @@ impl Mirror {
 fn held(conn: &Connection, object: Object) -> Result<Held, StoreError> {
     let holds = report::holds(conn, object)?;
     let swept: Option<Fresh> = report::state(conn, &Fresh::sweep(object))?;
-    Ok(Held {
-        rows: holds.rows,
-        details: holds.details_current,
-        complete: swept.is_some(),
-    })
+    Ok(Held { rows: holds.rows, details: holds.details_current, complete: swept.is_some() })
 }
 
 /// The mirror in lines.
@@ -119,12 +110,7 @@ pub fn check(
             let mend = error
                 .hint()
                 .unwrap_or("if it is damaged, move it away with its -wal and -shm; `crm-mirror sync` makes a new copy");
-            return vec![Line::fail(
-                "mirror.file",
-                Exit::of_store(error),
-                super::told(error),
-                mend,
-            )];
+            return vec![Line::fail("mirror.file", Exit::of_store(error), super::told(error), mend)];
         }
     };
     let [contacts, companies] = mirror.objects;
@@ -139,11 +125,7 @@ pub fn check(
         ),
     )];
     if mirror.is_older() {
-        let says = format!(
-            "an older crm-mirror wrote it (schema {}, now {})",
-            mirror.schema,
-            migrate::KNOWN
-        );
+        let says = format!("an older crm-mirror wrote it (schema {}, now {})", mirror.schema, migrate::KNOWN);
         lines.push(Line::warn(
             "mirror.schema",
             says,
@@ -160,11 +142,7 @@ pub fn check(
         lines.push(Line::fail(
             "mirror.hold",
             Exit::Paused,
-            format!(
-                "the service asked for quiet until {} ({})",
-                human::moment(until),
-                human::when(until, now)
-            ),
+            format!("the service asked for quiet until {} ({})", human::moment(until), human::when(until, now)),
             "wait; the next run after that goes on by itself",
         ));
     }
@@ -177,10 +155,7 @@ pub fn process(pid: Option<u32>) -> String {
 }
 
 fn last_run(run: &Run, written: bool, now: Instant) -> Line {
-    let started = run
-        .started_at
-        .parse()
-        .map_or_else(|_| run.started_at.clone(), |at| human::when(at, now));
+    let started = run.started_at.parse().map_or_else(|_| run.started_at.clone(), |at| human::when(at, now));
     let name = "mirror.last-run";
     let what = format!("run {}, a {} begun {started}", run.id, run.kind);
     match (run.outcome.as_deref(), run.error.as_deref()) {
@@ -211,11 +186,7 @@ fn log_size(path: &Path, mirror: &Mirror) -> Line {
             "end the program that has been reading for long (`fuser -v {}-shm` lists them); the next run empties it",
             path.display()
         );
-        return Line::warn(
-            "mirror.wal",
-            format!("{size}: somebody keeps it from being emptied"),
-            mend,
-        );
+        return Line::warn("mirror.wal", format!("{size}: somebody keeps it from being emptied"), mend);
     }
     Line::ok("mirror.wal", size)
 }
@@ -254,13 +225,7 @@ mod tests {
     fn the_last_run_is_told_as_it_ended() {
         let now = "2026-01-02T03:04:00Z".parse().unwrap();
         for (outcome, error, written, state, part) in [
-            (
-                Some("done"),
-                None,
-                false,
-                State::Ok,
-                "run 7, a sync begun 4 min ago: done",
-            ),
+            (Some("done"), None, false, State::Ok, "run 7, a sync begun 4 min ago: done"),
             (Some("failed"), Some("no route"), false, State::Warn, "failed: no route"),
             (Some("refused"), None, false, State::Warn, "looks like an outage"),
             (None, None, true, State::Ok, "under way"),

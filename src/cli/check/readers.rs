@@ -17,11 +17,7 @@ pub fn check(database: &Path) -> Vec<Line> {
         lines.push(folder_mode(&folder, meta.permissions().mode(), &group(meta.gid())));
     }
     if let Ok(meta) = std::fs::metadata(database) {
-        lines.push(file_mode(
-            meta.permissions().mode(),
-            &user(meta.uid()),
-            &group(meta.gid()),
-        ));
+        lines.push(file_mode(meta.permissions().mode(), &user(meta.uid()), &group(meta.gid())));
     }
     let owned = |path: PathBuf| Some((path.clone(), std::fs::metadata(path).ok()?.uid()));
     let beside = ["-wal", "-shm", ".lock"].map(|suffix| {
@@ -74,11 +70,7 @@ fn file_mode(mode: u32, owner: &str, group: &str) -> Line {
     let (name, mode) = ("readers.file", mode & 0o777);
     if mode & 0o022 != 0 {
         let says = format!("others than its owner {owner} may write the mirror ({mode:04o})");
-        return Line::warn(
-            name,
-            says,
-            "chmod go-w on it and on its -wal and -shm; readers need to read only",
-        );
+        return Line::warn(name, says, "chmod go-w on it and on its -wal and -shm; readers need to read only");
     }
     let who = match (mode & 0o004, mode & 0o040) {
         (0, 0) => format!("only {owner} may read it"),
@@ -94,10 +86,7 @@ fn owners(owner: u32, beside: impl Iterator<Item = (PathBuf, u32)>) -> Option<Li
     let (path, owner) = (path.display(), user(owner));
     Some(Line::warn(
         "readers.owners",
-        format!(
-            "{path} belongs to {}, and the mirror to {owner}, who cannot write it",
-            user(other)
-        ),
+        format!("{path} belongs to {}, and the mirror to {owner}, who cannot write it", user(other)),
         format!("while nobody writes the mirror: chown {owner} {path}"),
     ))
 }
@@ -107,9 +96,7 @@ fn shell(version: &str) -> Line {
     let told = version.split_whitespace().next().unwrap_or_default();
     let mut parts = told.split('.').map(str::parse::<u32>);
     let mut part = || parts.next().and_then(Result::ok);
-    let number = part()
-        .zip(part())
-        .map(|(major, minor)| (major, minor, part().unwrap_or(0)));
+    let number = part().zip(part()).map(|(major, minor)| (major, minor, part().unwrap_or(0)));
     match number {
         Some(number) if number >= SOUND => Line::ok(name, format!("sqlite3 {told} is on the PATH")),
         Some(_) => Line::warn(

@@ -30,15 +30,8 @@ fn schedule(name: &'static str, cron: Option<&Cron>, zone: &TimeZone, now: Insta
     };
     match cron.due_after(now, zone).next() {
         Some(next) => {
-            let local = next
-                .timestamp()
-                .to_zoned(zone.clone())
-                .strftime("%Y-%m-%d %H:%M:%S %Z")
-                .to_string();
-            Line::ok(
-                name,
-                format!("\"{cron}\": next at {local} ({})", human::when(next, now)),
-            )
+            let local = next.timestamp().to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S %Z").to_string();
+            Line::ok(name, format!("\"{cron}\": next at {local} ({})", human::when(next, now)))
         }
         None => Line::fail(
             name,
@@ -57,10 +50,7 @@ pub fn socket(path: &Path, writer: Option<Option<u32>>) -> Line {
         Ok(_) => Line::ok(name, format!("a daemon answers at {shown}")),
         Err(error) if error.kind() == ErrorKind::NotFound => match writer {
             None => Line::ok(name, format!("no daemon runs here: there is no {shown}")),
-            Some(pid) => Line::ok(
-                name,
-                format!("{} is no daemon: there is no {shown}", mirror::process(pid)),
-            ),
+            Some(pid) => Line::ok(name, format!("{} is no daemon: there is no {shown}", mirror::process(pid))),
         },
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             Line::skip(name, format!("this user may not ask the daemon at {shown}"))
@@ -104,11 +94,7 @@ mod tests {
         assert_eq!(socket(&path, None).state, State::Ok);
         let listener = UnixListener::bind(&path).unwrap();
         assert!(socket(&path, None).says.starts_with("a daemon answers"));
-        assert!(
-            socket(&dir.path().join("s".repeat(200)), None)
-                .says
-                .contains("too long")
-        );
+        assert!(socket(&dir.path().join("s".repeat(200)), None).says.contains("too long"));
         drop(listener);
         assert_eq!(socket(&path, None).state, State::Warn);
     }

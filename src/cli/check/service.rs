@@ -47,17 +47,12 @@ pub struct Answered {
 impl Asked {
     /// How many rows an object has, where it was counted.
     pub fn total(&self, object: Object) -> Option<u64> {
-        let (_, answer) = self
-            .answers
-            .iter()
-            .find(|(resource, _)| *resource == object.resource())?;
+        let (_, answer) = self.answers.iter().find(|(resource, _)| *resource == object.resource())?;
         answer.as_ref().ok()?.total
     }
 
     fn served(&self, resource: Resource) -> bool {
-        self.answers
-            .iter()
-            .any(|(known, answer)| *known == resource && answer.is_ok())
+        self.answers.iter().any(|(known, answer)| *known == resource && answer.is_ok())
     }
 }
 
@@ -76,14 +71,7 @@ pub fn wanted(configured: Option<&[Resource]>) -> Vec<Resource> {
 pub async fn ask_for(database: &Path, setup: &Setup, wanted: &[Resource], new: bool) -> Result<Asked, StoreError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let store = Store::open(database)?;
-    let purse = Purse::open(
-        store.clone(),
-        clock.clone(),
-        setup.limits,
-        Duration::ZERO,
-        Arc::new(Silent),
-    )
-    .await?;
+    let purse = Purse::open(store.clone(), clock.clone(), setup.limits, Duration::ZERO, Arc::new(Silent)).await?;
     let purse = Arc::new(purse);
     let before = purse.ledger().total;
     let asked = match client(setup, clock.clone(), purse.clone()) {
@@ -103,11 +91,7 @@ pub async fn ask_for(database: &Path, setup: &Setup, wanted: &[Resource], new: b
     store.write(move |batch| book.enter(batch)).await?;
     drop(purse);
     store.close().await;
-    Ok(Asked {
-        spent,
-        in_ledger: true,
-        ..asked
-    })
+    Ok(Asked { spent, in_ledger: true, ..asked })
 }
 
 /// Asks where there is no mirror, and so no ledger. Nothing is made.
@@ -116,22 +100,13 @@ pub async fn ask_alone(setup: &Setup, wanted: &[Resource]) -> Asked {
     let meter = Arc::new(Uncounted::new(clock.clone()));
     match client(setup, clock, meter.clone()) {
         Err(error) => alone(wanted, error),
-        Ok(client) => Asked {
-            answers: ask(&client, wanted).await.answers,
-            spent: meter.spent(),
-            ..Asked::nothing()
-        },
+        Ok(client) => Asked { answers: ask(&client, wanted).await.answers, spent: meter.spent(), ..Asked::nothing() },
     }
 }
 
 impl Asked {
     fn nothing() -> Asked {
-        Asked {
-            answers: Vec::new(),
-            recognised: None,
-            spent: 0,
-            in_ledger: false,
-        }
+        Asked { answers: Vec::new(), recognised: None, spent: 0, in_ledger: false }
     }
 }
 
@@ -146,14 +121,7 @@ fn client(setup: &Setup, clock: Arc<dyn Clock>, meter: Arc<dyn Meter>) -> Result
 }
 
 fn alone(wanted: &[Resource], error: ApiError) -> Asked {
-    Asked {
-        answers: wanted
-            .first()
-            .map(|resource| (*resource, Err(error)))
-            .into_iter()
-            .collect(),
-        ..Asked::nothing()
-    }
+    Asked { answers: wanted.first().map(|resource| (*resource, Err(error))).into_iter().collect(), ..Asked::nothing() }
 }
 
 async fn ask(client: &Client, wanted: &[Resource]) -> Asked {
@@ -175,11 +143,7 @@ async fn ask(client: &Client, wanted: &[Resource]) -> Asked {
 
 fn answered(resource: Resource, answer: &ListAnswer) -> Result<Answered, ApiError> {
     let page = decode::page(resource, &answer.body, &Layout::default())?;
-    Ok(Answered {
-        total: page.total,
-        date: answer.date,
-        between: (answer.asked_at, Instant::system_now()),
-    })
+    Ok(Answered { total: page.total, date: answer.date, between: (answer.asked_at, Instant::system_now()) })
 }
 
 /// Whether another request would fare no better.
@@ -212,20 +176,14 @@ pub fn check(asked: &Asked, wanted: &[Resource], write_back: bool) -> Vec<Line> 
         let scopes: Vec<&str> = wanted.iter().filter_map(|resource| resource.write_scope()).collect();
         lines.push(Line::skip(
             "service.write",
-            format!(
-                "{} cannot be tried without a write; the first edit will tell",
-                scopes.join(" and ")
-            ),
+            format!("{} cannot be tried without a write; the first edit will tell", scopes.join(" and ")),
         ));
     }
     let spent = human::ru(crate::model::Ru::new(asked.spent));
     lines.push(if asked.in_ledger {
         Line::ok("service.cost", format!("{spent} for this, in the mirror's ledger"))
     } else {
-        Line::ok(
-            "service.cost",
-            format!("{spent} for this, in no ledger: there is no mirror"),
-        )
+        Line::ok("service.cost", format!("{spent} for this, in no ledger: there is no mirror"))
     });
     lines
 }
@@ -265,11 +223,7 @@ fn refused(resource: Resource, error: &ApiError, anything: bool) -> Line {
                     "give the key this scope in the workspace console, or leave {resource} out of `sync.objects`"
                 ),
             };
-            if anything {
-                Line::warn(name, says, mend)
-            } else {
-                Line::fail(name, Exit::KeyRefused, says, mend)
-            }
+            if anything { Line::warn(name, says, mend) } else { Line::fail(name, Exit::KeyRefused, says, mend) }
         }
         (Fate::StopAll, _) => Line::fail(
             name,
@@ -284,16 +238,11 @@ fn refused(resource: Resource, error: &ApiError, anything: bool) -> Line {
             super::told(error),
             "`api.base_url` must be the service's own address, up to and with /v1",
         ),
-        (Fate::Hold | Fate::Pause, _) => Line::fail(
-            name,
-            Exit::of_api(error),
-            super::told(error),
-            "wait; the next run after that goes on by itself",
-        ),
+        (Fate::Hold | Fate::Pause, _) => {
+            Line::fail(name, Exit::of_api(error), super::told(error), "wait; the next run after that goes on by itself")
+        }
         _ => {
-            let mend = error
-                .hint()
-                .unwrap_or("if it lasts, ask the people who run the service");
+            let mend = error.hint().unwrap_or("if it lasts, ask the people who run the service");
             Line::fail(name, Exit::of_api(error), super::told(error), mend)
         }
     }
@@ -307,28 +256,18 @@ fn clocks(answer: &Answered) -> Line {
     let (sent, came) = answer.between;
     // A date is a whole second that was cut, told somewhere between the two.
     let (ahead, behind) = (date.since(came), sent.whole_second().since(date));
-    let (distance, where_it_is) = if ahead > behind {
-        (ahead, "ahead of")
-    } else {
-        (behind, "behind")
-    };
+    let (distance, where_it_is) = if ahead > behind { (ahead, "ahead of") } else { (behind, "behind") };
     if distance <= TOLERABLE {
         let says = if distance <= Duration::from_secs(1) {
             "the service's clock and this machine's agree".into()
         } else {
-            format!(
-                "the service's clock is {} {where_it_is} this machine's",
-                human::duration(distance)
-            )
+            format!("the service's clock is {} {where_it_is} this machine's", human::duration(distance))
         };
         return Line::ok(name, says);
     }
     Line::warn(
         name,
-        format!(
-            "the service's clock is {} {where_it_is} this machine's",
-            human::duration(distance)
-        ),
+        format!("the service's clock is {} {where_it_is} this machine's", human::duration(distance)),
         "set this machine's clock (`timedatectl set-ntp true`): schedules, budget windows and holds go by it",
     )
 }
@@ -344,10 +283,7 @@ mod tests {
         assert_eq!(wanted(None), Resource::ALL);
         assert_eq!(wanted(Some(&[TeamMembers])), [TeamMembers]);
         let one = wanted(Some(&[Companies]));
-        assert!(
-            one.len() == 2 && one.contains(&Companies) && one.contains(&CustomFields),
-            "{one:?}"
-        );
+        assert!(one.len() == 2 && one.contains(&Companies) && one.contains(&CustomFields), "{one:?}");
         assert!(!one.contains(&Contacts));
     }
 
@@ -363,11 +299,7 @@ mod tests {
             ("2026-01-02T03:04:38Z", State::Ok, "30 s ahead of"),
             ("2026-01-02T03:06:08Z", State::Warn, "2 min ahead of"),
         ] {
-            let line = clocks(&Answered {
-                total: None,
-                date: Some(at(date)),
-                between,
-            });
+            let line = clocks(&Answered { total: None, date: Some(at(date)), between });
             assert_eq!(line.state, state, "{date}");
             assert!(line.says.contains(part), "{}", line.says);
         }

@@ -28,10 +28,7 @@ pub fn check(database: &Path, mirror: Option<&Mirror>, expected: Option<u64>) ->
             Some(forecast) => room(free, &forecast),
             None => Line::skip(
                 "disk.space",
-                format!(
-                    "{} free; how much the mirror will take is not known",
-                    human::bytes(free)
-                ),
+                format!("{} free; how much the mirror will take is not known", human::bytes(free)),
             ),
         });
     }
@@ -46,10 +43,7 @@ fn folder_line(folder: &Path, database: &Path) -> Line {
             name,
             Exit::Storage,
             format!("{} cannot be reached by this user, or does not exist", folder.display()),
-            format!(
-                "mkdir -p {}, or name another file with `database.path`",
-                folder.display()
-            ),
+            format!("mkdir -p {}, or name another file with `database.path`", folder.display()),
         );
     };
     if !meta.is_dir() {
@@ -78,12 +72,9 @@ fn folder_line(folder: &Path, database: &Path) -> Line {
             format!("{} is on a disk that is mounted for reading only", folder.display()),
             "after an error the system does that by itself: `dmesg` says why; then `mount -o remount,rw`",
         ),
-        Some((path, _)) => Line::fail(
-            name,
-            Exit::Storage,
-            format!("this user may not write to {}", path.display()),
-            mend(path),
-        ),
+        Some((path, _)) => {
+            Line::fail(name, Exit::Storage, format!("this user may not write to {}", path.display()), mend(path))
+        }
     }
 }
 
@@ -115,10 +106,7 @@ impl Forecast {
     fn from(bytes: u64, rows: u64, expected: u64) -> Forecast {
         let each = if rows < ENOUGH { PER_RECORD } else { bytes / rows };
         let growth = expected.saturating_sub(rows).saturating_mul(each);
-        Forecast {
-            file: bytes.saturating_add(growth),
-            growth,
-        }
+        Forecast { file: bytes.saturating_add(growth), growth }
     }
 
     /// The WAL's share: what a run leaves there, and the one large transaction at the end of a first copy.
@@ -129,17 +117,8 @@ impl Forecast {
 
 fn room(free: u64, forecast: &Forecast) -> Line {
     let name = "disk.space";
-    let says = format!(
-        "{} free; the mirror will take about {}",
-        human::bytes(free),
-        human::bytes(forecast.file)
-    );
-    let mend = || {
-        format!(
-            "make room for {} on this disk, or move `database.path`",
-            human::bytes(forecast.with_room())
-        )
-    };
+    let says = format!("{} free; the mirror will take about {}", human::bytes(free), human::bytes(forecast.file));
+    let mend = || format!("make room for {} on this disk, or move `database.path`", human::bytes(forecast.with_room()));
     if free <= forecast.growth {
         Line::fail(name, Exit::Storage, format!("{says}: not enough"), mend())
     } else if free < forecast.with_room() {
@@ -159,27 +138,14 @@ mod tests {
     #[test]
     fn the_forecast_goes_by_what_is_here() {
         assert_eq!(Forecast::from(0, 0, 1000).file, 3000 * 1024);
-        assert_eq!(
-            Forecast::from(10 * MIB, 1024, 2048),
-            Forecast {
-                file: 20 * MIB,
-                growth: 10 * MIB
-            }
-        );
+        assert_eq!(Forecast::from(10 * MIB, 1024, 2048), Forecast { file: 20 * MIB, growth: 10 * MIB });
         assert_eq!(Forecast::from(10 * MIB, 1024, 7).growth, 0);
     }
 
     #[test]
     fn too_little_room_fails_and_little_room_warns() {
-        let forecast = Forecast {
-            file: 500 * MIB,
-            growth: 400 * MIB,
-        };
-        for (free, state) in [
-            (400 * MIB, State::Fail),
-            (599 * MIB, State::Warn),
-            (600 * MIB, State::Ok),
-        ] {
+        let forecast = Forecast { file: 500 * MIB, growth: 400 * MIB };
+        for (free, state) in [(400 * MIB, State::Fail), (599 * MIB, State::Warn), (600 * MIB, State::Ok)] {
             assert_eq!(room(free, &forecast).state, state, "{free}");
         }
         let grown = Forecast { file: 7, growth: 0 };

@@ -77,10 +77,7 @@ pub struct Door {
 impl Door {
     /// A door for everybody who connects to `listener`.
     pub fn of(listener: TcpListener) -> Door {
-        Door {
-            listener,
-            places: Arc::new(Semaphore::new(MOST)),
-        }
+        Door { listener, places: Arc::new(Semaphore::new(MOST)) }
     }
 }
 
@@ -136,10 +133,7 @@ mod tests {
     }
 
     fn asked(uri: &str, headers: &[(HeaderName, &'static str)]) -> Option<Refused> {
-        let headers = headers
-            .iter()
-            .map(|(name, value)| (name.clone(), value.parse().unwrap()))
-            .collect();
+        let headers = headers.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect();
         refuses(&uri.parse().unwrap(), &headers, at(8787))
     }
 

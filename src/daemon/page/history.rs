@@ -74,10 +74,8 @@ pub struct Spent {
 /// If there is no mirror, or it cannot be read.
 pub fn read(config: &Config, under_way: Option<UnderWay>, now: Instant) -> Result<History, StoreError> {
     let conn = open::reader(&config.database)?;
-    let moment = conn.unchecked_transaction().map_err(|source| StoreError::Sqlite {
-        doing: "read the mirror",
-        source,
-    })?;
+    let moment =
+        conn.unchecked_transaction().map_err(|source| StoreError::Sqlite { doing: "read the mirror", source })?;
     let limits = limits(&config.budget);
     let window = Ledger::default().at(now, &limits);
     let until = window.refills_at(&limits);
@@ -90,12 +88,7 @@ pub fn read(config: &Config, under_way: Option<UnderWay>, now: Instant) -> Resul
     });
     Ok(History {
         now,
-        window: Window {
-            since: window.since,
-            until,
-            reserve: reserve.unwrap_or(0),
-            parts: counted.parts,
-        },
+        window: Window { since: window.since, until, reserve: reserve.unwrap_or(0), parts: counted.parts },
         windows: counted.windows,
         runs: report::last_runs(&moment, RUNS)?,
         changes: history_report::last_changes(&moment, CHANGES)?,
@@ -115,13 +108,8 @@ struct Counted {
 impl Counted {
     /// Nothing counted yet in the window that began at `since`, and in those before it.
     fn new(since: Instant, length: Duration, now: Instant) -> Counted {
-        let windows: Vec<Spent> = (0..WINDOWS)
-            .rev()
-            .map(|before| Spent {
-                since: since.minus(length * before),
-                ru: 0,
-            })
-            .collect();
+        let windows: Vec<Spent> =
+            (0..WINDOWS).rev().map(|before| Spent { since: since.minus(length * before), ru: 0 }).collect();
         Counted {
             from: since.minus(length * (WINDOWS - 1)),
             parts: vec![0; part(now.since(since), length) + 1],
