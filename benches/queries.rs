@@ -111,10 +111,10 @@ async fn seed(path: &Path, world: &World) -> Outcome<()> {
         .map(|definition| definition.id.to_string())
         .collect();
     store
-        .write(move |batch| {
+        .write(move |tx| {
             let mut records = fields.records;
             records.retain(|record| of_contacts.iter().any(|id| id == record.id.as_str()));
-            batch.apply_definitions(Object::Contact, &records, asked_at)
+            tx.apply_definitions(Object::Contact, &records, asked_at)
         })
         .await?;
     let layout = store.layout();
@@ -126,12 +126,12 @@ async fn seed(path: &Path, world: &World) -> Outcome<()> {
         details.push(decode::detail(Resource::Contacts, body.as_bytes(), &layout)?);
     }
     store
-        .write(move |batch| {
+        .write(move |tx| {
             for record in &page.records {
-                batch.apply_list(Object::Contact, record, asked_at, Phase::FirstCopy)?;
+                tx.apply_list(Object::Contact, record, asked_at, Phase::FirstCopy)?;
             }
             for record in &details {
-                batch.apply_detail(Object::Contact, record, asked_at, Phase::FirstCopy)?;
+                tx.apply_detail(Object::Contact, record, asked_at, Phase::FirstCopy)?;
             }
             Ok(())
         })
@@ -204,10 +204,10 @@ fn multiply(path: &Path, times: usize, rows: usize) -> Outcome<()> {
 async fn finish(path: &Path) -> Outcome<()> {
     let store = Store::open(path)?;
     store
-        .write(|batch| {
-            batch.finish_first_copy(Object::Contact)?;
+        .write(|tx| {
+            tx.finish_first_copy(Object::Contact)?;
             // The rows were multiplied past the store.
-            batch.recount(Object::Contact)
+            tx.recount(Object::Contact)
         })
         .await?;
     store.close().await;

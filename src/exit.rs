@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use crate::api::meter::Refused;
-use crate::api::{ApiError, Fate};
+use crate::api::{ApiError, ErrorClass};
 use crate::store::{RunOutcome, StoreError};
 use crate::sync::SyncError;
 
@@ -71,11 +71,15 @@ impl Exit {
 
     /// The end that a failure of the service means, where nothing went on after it.
     pub fn of_api(error: &ApiError) -> Exit {
-        match error.fate() {
-            Fate::StopAll | Fate::SkipObject => Exit::KeyRefused,
-            Fate::Hold | Fate::Pause => Exit::Paused,
-            Fate::Retry => Exit::Unavailable,
-            Fate::Gone | Fate::Rebase | Fate::SkipRecord | Fate::BadRequest | Fate::StopRun => match error {
+        match error.class() {
+            ErrorClass::StopAll | ErrorClass::SkipObject => Exit::KeyRefused,
+            ErrorClass::Hold | ErrorClass::Pause => Exit::Paused,
+            ErrorClass::Retry => Exit::Unavailable,
+            ErrorClass::Gone
+            | ErrorClass::Rebase
+            | ErrorClass::SkipRecord
+            | ErrorClass::BadRequest
+            | ErrorClass::StopRun => match error {
                 ApiError::Refused(Refused::Ledger) => Exit::Storage,
                 ApiError::Redirected { .. } | ApiError::Setup { .. } => Exit::Config,
                 ApiError::TooLarge { .. } | ApiError::NotUnderstood(_) => Exit::Unavailable,

@@ -10,7 +10,7 @@
 //! - [`outbox`]: local edits on their way to the service.
 //! - [`daemon`]: runs by the clock and on request, the control socket, systemd.
 //! - [`sandbox`]: the whole service as a local server, for demos, tests and trying things out.
-//! - [`config`] and [`cli`]: settings checked once, and a file per verb. [`exit`] is the table of exit codes, [`human`] writes
+//! - [`config`] and [`cli`]: settings checked once, and a file per verb. [`exit`] is the table of exit codes, [`format`] writes
 //!   numbers and times as people read them.
 //!
 //! # How a page travels
@@ -23,8 +23,9 @@ pub mod budget;
 pub mod cli;
 pub mod config;
 pub mod daemon;
+pub mod error_chain;
 pub mod exit;
-pub mod human;
+pub mod format;
 pub mod model;
 pub mod outbox;
 pub mod sandbox;

@@ -179,7 +179,7 @@ async fn short_lists_that_do_not_advance_are_given_up_too() {
             assert!(matches!(failed, SyncError::NotAdvancing { .. }), "{fault:?}: {failed:?}");
             let asked = crm.sandbox.log().len();
             assert!(asked <= 12, "{fault:?}: {asked} requests");
-            assert!(oddities(&mirror).contains(resource.word()), "{fault:?}");
+            assert!(oddities(&mirror).contains(resource.as_str()), "{fault:?}");
             assert_eq!((mirror.count("custom_field_definitions"), mirror.count("team_members")), (13, 12));
             // Once is nothing.
             crm.sandbox.faults().clear();

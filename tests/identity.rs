@@ -11,7 +11,7 @@ use crm_mirror::model::{Clock, DataType, Object, Resource};
 use crm_mirror::sandbox::{NewField, SCOPES, World};
 use crm_mirror::store::{RunOutcome, Store};
 use crm_mirror::sync::observe::Silent;
-use crm_mirror::sync::{Engine, Plan, Purse, SyncError};
+use crm_mirror::sync::{BudgetMeter, Engine, Plan, SyncError};
 use serde_json::json;
 use support::{Crm, Mirror, noon};
 
@@ -220,12 +220,13 @@ async fn a_new_address_of_the_same_workspace_is_recognised_and_its_key_stays() {
     let moved = ours.sandbox.start(0).await.unwrap();
     let store = Store::open(&mirror.path).unwrap();
     let clock: Arc<dyn Clock> = Arc::new(ours.clock.clone());
-    let purse =
-        Purse::open(store.clone(), clock.clone(), mirror.limits, mirror.patience, Arc::new(Silent)).await.unwrap();
-    let purse = Arc::new(purse);
+    let meter = BudgetMeter::open(store.clone(), clock.clone(), mirror.limits, mirror.patience, Arc::new(Silent))
+        .await
+        .unwrap();
+    let meter = Arc::new(meter);
     let settings = ClientSettings::new(moved.base_url.parse().unwrap());
-    let client = Client::new(settings, ApiKey::new(&ours.key).unwrap(), clock.clone(), purse.clone()).unwrap();
-    let engine = Engine::new(client, store.clone(), purse, clock, Arc::new(Silent), mirror.settings);
+    let client = Client::new(settings, ApiKey::new(&ours.key).unwrap(), clock.clone(), meter.clone()).unwrap();
+    let engine = Engine::new(client, store.clone(), meter, clock, Arc::new(Silent), mirror.settings);
     ours.wait(600);
     ours.sandbox.clear_log();
     let report = engine.run(&Plan::sync(), "test").await.unwrap();

@@ -4,7 +4,7 @@
 
 mod support;
 
-use crm_mirror::api::Fate;
+use crm_mirror::api::ErrorClass;
 use crm_mirror::model::{DataType, Object, Resource};
 use crm_mirror::sandbox::{Fault, NewField, Rule, World};
 use crm_mirror::sync::{Plan, SyncError};
@@ -333,7 +333,7 @@ async fn an_answer_that_cannot_be_understood_fails_the_run_and_changes_nothing()
             let plan = plan.of(&[Resource::Contacts]);
             let failed = mirror.run(&crm, &plan).await.unwrap_err();
             crm.sandbox.faults().clear();
-            let understood = matches!(&failed, SyncError::Api { source, .. } if matches!(source.fate(), Fate::StopRun | Fate::Retry));
+            let understood = matches!(&failed, SyncError::Api { source, .. } if matches!(source.class(), ErrorClass::StopRun | ErrorClass::Retry));
             assert!(understood, "{body}: {failed:?}");
             if !plan.resync {
                 assert_eq!(everything(&mirror), before, "{body}");

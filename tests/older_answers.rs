@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use crm_mirror::api::decode;
 use crm_mirror::model::{Instant, Layout, Object, RecordId, Resource};
-use crm_mirror::store::{Applied, Batch, Phase, Store};
+use crm_mirror::store::{Applied, MirrorTx, Phase, Store};
 
 fn at(second: u64) -> Instant {
     Instant::EPOCH.plus(Duration::from_secs(1_000_000 + second))
 }
 
 /// Applies a list item that says `name`, last updated at `updated`, in an answer that was asked for at `asked`.
-fn apply(batch: &Batch<'_>, name: &str, updated: u64, asked: u64) -> Applied {
+fn apply(tx: &MirrorTx<'_>, name: &str, updated: u64, asked: u64) -> Applied {
     let body = format!(
         r#"{{"data":[{{"id":"a","name":"{name}","updatedAt":"{}","etag":"\"{updated}\""}}],"nextCursor":null}}"#,
         at(updated).to_wire()
     );
     let page = decode::page(Resource::Contacts, body.as_bytes(), &Layout::default()).unwrap();
-    batch.apply_list(Object::Contact, &page.records[0], at(asked), Phase::Kept).unwrap()
+    tx.apply_list(Object::Contact, &page.records[0], at(asked), Phase::Kept).unwrap()
 }
 
 #[tokio::test]
@@ -28,16 +28,16 @@ async fn an_older_answer_never_overwrites_a_newer_one() {
     let path = dir.path().join("mirror.db");
     let store = Store::open(&path).unwrap();
     let applied = store
-        .write(|batch| {
+        .write(|tx| {
             Ok([
-                apply(batch, "first", 10, 100),
-                apply(batch, "second", 20, 200),
+                apply(tx, "first", 10, 100),
+                apply(tx, "second", 20, 200),
                 // Asked for before the second and arrived after it.
-                apply(batch, "first", 10, 150),
+                apply(tx, "first", 10, 150),
                 // As old, but with a newer version: the service answered it later than it was asked for.
-                apply(batch, "third", 30, 150),
+                apply(tx, "third", 30, 150),
                 // A restored backup: asked for later, an older `updatedAt` is the truth.
-                apply(batch, "restored", 5, 300),
+                apply(tx, "restored", 5, 300),
             ])
         })
         .await
@@ -55,10 +55,10 @@ async fn an_older_page_brings_no_removed_record_back() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(&dir.path().join("mirror.db")).unwrap();
     let applied = store
-        .write(|batch| {
-            let first = apply(batch, "here", 10, 100);
-            assert!(batch.remove(Object::Contact, &RecordId::new("a"), at(200), Phase::Kept)?);
-            Ok([first, apply(batch, "here", 10, 150), apply(batch, "back", 40, 400)])
+        .write(|tx| {
+            let first = apply(tx, "here", 10, 100);
+            assert!(tx.remove(Object::Contact, &RecordId::new("a"), at(200), Phase::Kept)?);
+            Ok([first, apply(tx, "here", 10, 150), apply(tx, "back", 40, 400)])
         })
         .await
         .unwrap();

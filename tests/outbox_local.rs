@@ -350,8 +350,8 @@ async fn an_edit_through_the_writer_is_judged_and_queued_like_any_other() {
     let store = Store::open(&mirror.path).unwrap();
     let now = crm.clock.now();
     let (queued, refused) = store
-        .write_durably(move |batch| {
-            let queue = |request| outbox::queue(batch.connection(), request, Source::Socket, now);
+        .write_durably(move |tx| {
+            let queue = |request| outbox::queue(tx.connection(), request, Source::Socket, now);
             Ok((queue(&good), queue(&bad)))
         })
         .await

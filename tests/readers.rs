@@ -301,8 +301,8 @@ async fn a_reader_reads_while_a_transaction_is_open() {
     let store = Store::open(&mirror.path).unwrap();
     let path = mirror.path.clone();
     let seen = store
-        .write(move |batch| {
-            batch.set_state("test", &"x".repeat(20 << 20))?;
+        .write(move |tx| {
+            tx.set_state("test", &"x".repeat(20 << 20))?;
             // Written, and larger than the cache, so it is in the WAL; not committed, so nobody sees it.
             assert!(wal::beside(&path).metadata().unwrap().len() > 8 * MIB);
             let conn = impatient(&path);
@@ -321,7 +321,7 @@ async fn a_reader_reads_while_a_transaction_is_open() {
 async fn write(store: &Store, rounds: u64) -> u64 {
     let largest = Arc::new(AtomicU64::new(0));
     for round in 0..rounds {
-        store.write(move |batch| batch.set_state("test", &format!("{round:9}").repeat((4 << 20) / 9))).await.unwrap();
+        store.write(move |tx| tx.set_state("test", &format!("{round:9}").repeat((4 << 20) / 9))).await.unwrap();
         let size = wal::beside(store.path()).metadata().unwrap().len();
         largest.fetch_max(size, Ordering::Relaxed);
     }

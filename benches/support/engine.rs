@@ -1,4 +1,4 @@
-//! The real engine: store, purse, client and engine, as the program puts them together.
+//! The real engine: store, meter, client and engine, as the program puts them together.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -9,7 +9,7 @@ use crm_mirror::budget::Limits;
 use crm_mirror::model::{Clock, Resource, Ru, SystemClock};
 use crm_mirror::store::{RunOutcome, Store};
 use crm_mirror::sync::observe::{Event, Observer, Silent};
-use crm_mirror::sync::{Engine, Plan, Purse, Settings};
+use crm_mirror::sync::{BudgetMeter, Engine, Plan, Settings};
 
 use super::{Measured, Outcome, peak_kib, processor_seconds};
 
@@ -35,14 +35,14 @@ pub async fn run(base_url: &str, path: &Path, resync: bool, concurrency: u32, in
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let limits = Limits { limit: Ru::new(1_000_000), window: Duration::from_secs(86_400), charge_failed: true };
     let patience = Duration::from_secs(60);
-    let purse = Arc::new(Purse::open(store.clone(), clock.clone(), limits, patience, Arc::new(Silent)).await?);
+    let meter = Arc::new(BudgetMeter::open(store.clone(), clock.clone(), limits, patience, Arc::new(Silent)).await?);
     let settings = Settings { details: false, concurrency, ..Settings::default() };
     let mut client = ClientSettings::new(base_url.parse()?);
     client.concurrency = concurrency;
     let key = ApiKey::new("bench_v1_0123456789abcdef0123456789abcdef")?;
-    let client = Client::new(client, key, clock.clone(), purse.clone())?;
+    let client = Client::new(client, key, clock.clone(), meter.clone())?;
     let lists = Arc::new(Lists { began, stored: OnceLock::new() });
-    let engine = Engine::new(client, store.clone(), purse, clock, lists.clone(), settings);
+    let engine = Engine::new(client, store.clone(), meter, clock, lists.clone(), settings);
     let plan = if resync { Plan::resync() } else { Plan::sync() };
     let report = engine.run(&plan.of(&[Resource::Contacts]), "manual").await?;
     if report.outcome != RunOutcome::Done {

@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 use super::base_url::BaseUrl;
 use super::decode::{self, NotUnderstood, Page};
 use super::error::ApiError;
-use super::fate::Fate;
+use super::error_class::ErrorClass;
 use super::key::ApiKey;
 use super::meter::{Attempt, Meter, Outcome, Purpose};
 use super::pace::Gate;
@@ -310,7 +310,7 @@ impl Client {
             if matches!(outcome, Outcome::Unknown | Outcome::Charged) || error.status() >= Some(500) {
                 silence.store(true, Ordering::Relaxed);
             }
-            if error.fate() == Fate::Hold {
+            if error.class() == ErrorClass::Hold {
                 permit.held();
             }
             drop(permit);

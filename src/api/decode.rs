@@ -13,9 +13,9 @@ use serde_json::value::RawValue;
 
 use crate::model::catalogue::{Resource, Shown};
 use crate::model::custom::{Choice, Layout};
+use crate::model::field_value::{self, FieldValue};
 use crate::model::ids::{Cursor, RecordId};
 use crate::model::record::{Extra, Record};
-use crate::model::told::{self, Told};
 
 /// Which fields an answer carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ fn envelope<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<(ListEnvelope<'a, 
     let next = match envelope.next_cursor {
         None => return Err(NotUnderstood("the list has no `nextCursor`".into())),
         Some(raw) if raw.get() == "null" => None,
-        Some(raw) => match told::string(raw) {
+        Some(raw) => match field_value::string(raw) {
             Some(text) if !text.is_empty() => Some(Cursor::new(text.into_owned())),
             _ => return Err(NotUnderstood("`nextCursor` is neither a text nor null".into())),
         },
@@ -202,8 +202,8 @@ fn record(resource: Resource, projection: Projection, item: Members<'_>, layout:
     let slots = resource.object().map_or(0, |object| layout.of(object).fields().len());
     let mut out = Record {
         id: RecordId::new(""),
-        fields: vec![Told::Nothing; fields.len()],
-        custom: vec![Told::Nothing; slots],
+        fields: vec![FieldValue::Absent; fields.len()],
+        custom: vec![FieldValue::Absent; slots],
         extra: Extra::default(),
         detail_extra: Extra::default(),
         options: None,
@@ -221,7 +221,7 @@ fn record(resource: Resource, projection: Projection, item: Members<'_>, layout:
             }
             Some(Place::Group(inner)) => {
                 if value.get() == "null" {
-                    inner.values().for_each(|index| out.fields[*index] = Told::Null);
+                    inner.values().for_each(|index| out.fields[*index] = FieldValue::Null);
                 } else if let Some(members) = members(value) {
                     for (inner_name, inner_value) in members.0 {
                         match inner.get(inner_name.as_ref()) {
@@ -271,7 +271,7 @@ fn unknown(out: &mut Record, projection: Projection) -> &mut Extra {
 /// A record's identifier: its text, or the digits of a number that stands where a text should.
 fn identifier(raw: &RawValue) -> Option<RecordId> {
     let source = raw.get();
-    match told::string(raw) {
+    match field_value::string(raw) {
         Some(text) if !text.is_empty() => Some(RecordId::new(text.into_owned())),
         None if source.starts_with(|c: char| c.is_ascii_digit()) => Some(RecordId::new(source)),
         _ => None,
@@ -289,8 +289,8 @@ fn standard(
     let field = &resource.fields()[index];
     // A list that carries a detail's field breaks its own projection: kept, but not taken for a detail.
     let misplaced = field.shown == Shown::Detail && projection == Projection::List;
-    let told = if misplaced { Told::Odd } else { told::standard(field.kind, Some(value)) };
-    if matches!(told, Told::Odd | Told::Cut(_)) {
+    let told = if misplaced { FieldValue::Unrepresentable } else { field_value::standard(field.kind, Some(value)) };
+    if matches!(told, FieldValue::Unrepresentable | FieldValue::Truncated(_)) {
         out.odd += 1;
         let extra = if field.shown == Shown::Detail && !misplaced { &mut out.detail_extra } else { &mut out.extra };
         match nested {
@@ -298,7 +298,7 @@ fn standard(
             None => extra.keep(field.wire, value),
         }
     }
-    out.fields[index] = if misplaced { Told::Nothing } else { told };
+    out.fields[index] = if misplaced { FieldValue::Absent } else { told };
 }
 
 fn custom_values(out: &mut Record, resource: Resource, projection: Projection, value: &RawValue, layout: &Layout) {
@@ -323,8 +323,8 @@ fn custom_values(out: &mut Record, resource: Resource, projection: Projection, v
             }
             continue;
         };
-        let told = told::custom(field.data_type, Some(value));
-        if matches!(told, Told::Odd | Told::Cut(_)) {
+        let told = field_value::custom(field.data_type, Some(value));
+        if matches!(told, FieldValue::Unrepresentable | FieldValue::Truncated(_)) {
             out.odd += 1;
             let of_detail = field.data_type.detail_only() && projection == Projection::Detail;
             let extra = if of_detail { &mut out.detail_extra } else { &mut out.extra };

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::model::custom::{CustomField, CustomFields, DataType};
-use crate::model::told::Datum;
+use crate::model::field_value::SqlValue;
 use crate::model::{ColumnName, FieldKey};
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn list(items: &str) -> Page {
     page(Resource::Contacts, body.as_bytes(), &layout()).unwrap()
 }
 
-fn told<'a>(record: &'a Record, wire: &str) -> &'a Told<Datum> {
+fn told<'a>(record: &'a Record, wire: &str) -> &'a FieldValue<SqlValue> {
     let index = Resource::Contacts.fields().iter().position(|f| f.wire == wire).unwrap();
     &record.fields[index]
 }
@@ -34,12 +34,12 @@ fn an_odd_value_costs_only_its_own_column() {
             "customFields":{"tier":"gold","who":1e3},"notes":"misplaced"}"#,
     );
     let record = &page.records[0];
-    assert_eq!(told(record, "name"), &Told::Odd);
-    assert_eq!(told(record, "firstName"), &Told::Value(Datum::from("Ann")));
-    assert_eq!(told(record, "location.country"), &Told::Value(Datum::from("CL")));
-    assert_eq!(told(record, "notes"), &Told::Nothing, "a list never tells what only a detail carries");
-    assert_eq!(told(record, "email"), &Told::Nothing);
-    assert_eq!(record.custom, [Told::Value(Datum::from("gold")), Told::Nothing]);
+    assert_eq!(told(record, "name"), &FieldValue::Unrepresentable);
+    assert_eq!(told(record, "firstName"), &FieldValue::Exact(SqlValue::from("Ann")));
+    assert_eq!(told(record, "location.country"), &FieldValue::Exact(SqlValue::from("CL")));
+    assert_eq!(told(record, "notes"), &FieldValue::Absent, "a list never tells what only a detail carries");
+    assert_eq!(told(record, "email"), &FieldValue::Absent);
+    assert_eq!(record.custom, [FieldValue::Exact(SqlValue::from("gold")), FieldValue::Absent]);
     assert!(record.unknown_keys);
     assert_eq!(
         record.extra.to_json().unwrap(),

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::decode::NotUnderstood;
-use super::fate::{Fate, fate};
+use super::error_class::{ErrorClass, class};
 use super::key::ApiKey;
 use super::meter::Refused;
 use super::query::QueryError;
@@ -86,18 +86,18 @@ pub enum ApiError {
 
 impl ApiError {
     /// What the caller does next.
-    pub fn fate(&self) -> Fate {
+    pub fn class(&self) -> ErrorClass {
         match self {
-            ApiError::Status(rejection) => fate(rejection.status),
-            ApiError::Refused(Refused::Budget { .. } | Refused::Hold { .. } | Refused::Stopping) => Fate::Pause,
-            ApiError::Unreachable { .. } | ApiError::Timeout { .. } | ApiError::Broken { .. } => Fate::Retry,
-            ApiError::Unsendable { .. } => Fate::SkipRecord,
+            ApiError::Status(rejection) => class(rejection.status),
+            ApiError::Refused(Refused::Budget { .. } | Refused::Hold { .. } | Refused::Stopping) => ErrorClass::Pause,
+            ApiError::Unreachable { .. } | ApiError::Timeout { .. } | ApiError::Broken { .. } => ErrorClass::Retry,
+            ApiError::Unsendable { .. } => ErrorClass::SkipRecord,
             ApiError::Refused(Refused::Ledger)
             | ApiError::TooLarge { .. }
             | ApiError::NotUnderstood(_)
             | ApiError::Redirected { .. }
             | ApiError::Query(_)
-            | ApiError::Setup { .. } => Fate::StopRun,
+            | ApiError::Setup { .. } => ErrorClass::StopRun,
         }
     }
 
@@ -290,16 +290,16 @@ mod tests {
     fn every_failure_has_a_fate() {
         let status = |status| ApiError::Status(Box::new(Rejection { status, ..read("") }));
         let ledger = ApiError::Refused(Refused::Ledger);
-        for (error, fate) in [
-            (status(404), Fate::Gone),
-            (status(401), Fate::StopAll),
-            (ApiError::Refused(Refused::Stopping), Fate::Pause),
-            (ledger, Fate::StopRun),
-            (ApiError::Timeout { tries: 5, after: Duration::from_secs(30) }, Fate::Retry),
-            (ApiError::Unsendable { what: "identifier" }, Fate::SkipRecord),
-            (ApiError::Redirected { status: 302 }, Fate::StopRun),
+        for (error, class) in [
+            (status(404), ErrorClass::Gone),
+            (status(401), ErrorClass::StopAll),
+            (ApiError::Refused(Refused::Stopping), ErrorClass::Pause),
+            (ledger, ErrorClass::StopRun),
+            (ApiError::Timeout { tries: 5, after: Duration::from_secs(30) }, ErrorClass::Retry),
+            (ApiError::Unsendable { what: "identifier" }, ErrorClass::SkipRecord),
+            (ApiError::Redirected { status: 302 }, ErrorClass::StopRun),
         ] {
-            assert_eq!(error.fate(), fate, "{error}");
+            assert_eq!(error.class(), class, "{error}");
         }
     }
 }

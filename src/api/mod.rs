@@ -2,7 +2,7 @@
 //!
 //! [`ListQuery`] cannot break a limit of the reference, so no RU is spent on a request that must be refused.
 //! [`Client`] sends it: every attempt, retries too, is admitted by a [`meter::Meter`] first, so nothing is sent that the
-//! budget or a hold forbids. [`fate`] is the one table of what a status means; [`ApiError::fate`] applies it to every
+//! budget or a hold forbids. [`class`] is the one table of what a status means; [`ApiError::class`] applies it to every
 //! failure. Bodies come back as bytes: [`decode`] makes records of them, wherever the caller wants that work done.
 //!
 //! # Always true
@@ -14,7 +14,7 @@ pub mod base_url;
 pub mod client;
 pub mod decode;
 pub mod error;
-pub mod fate;
+pub mod error_class;
 pub mod key;
 pub mod meter;
 pub mod pace;
@@ -25,6 +25,6 @@ pub(crate) mod transport;
 pub use base_url::BaseUrl;
 pub use client::{Answer, Client, ClientSettings, ListAnswer, PatchAnswer, PatchError};
 pub use error::{ApiError, Rejection};
-pub use fate::Fate;
+pub use error_class::ErrorClass;
 pub use key::ApiKey;
 pub use query::{Bound, ListQuery, PageSize, QueryError, SortBy};

@@ -346,7 +346,7 @@ impl ListQuery {
         let mut put = |key: &str, value: String| params.push((key.to_string(), value));
         if self.resource == Resource::CustomFields {
             let (object, active) = self.definitions;
-            put("objectType", object.word().to_string());
+            put("objectType", object.as_str().to_string());
             put("status", if active { "ACTIVE" } else { "ARCHIVED" }.to_string());
         }
         if !self.sort.is_empty() {

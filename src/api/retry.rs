@@ -9,7 +9,7 @@ use backoff::backoff::Backoff;
 use backoff::exponential::ExponentialBackoff;
 
 use super::error::ApiError;
-use super::fate::Fate;
+use super::error_class::ErrorClass;
 
 /// 429s in a row before a request is given up: the meter waits out the hold between them.
 const MOST_HOLDS: u32 = 8;
@@ -67,13 +67,13 @@ impl Retries {
             ApiError::Status(rejection) => rejection.wait.unwrap_or_default(),
             _ => Duration::ZERO,
         };
-        match error.fate() {
-            Fate::Hold => {
+        match error.class() {
+            ErrorClass::Hold => {
                 self.holds += 1;
                 // The hold itself is the meter's to wait out. The pause keeps "wait 0 seconds" from being a hot loop.
                 (self.holds < MOST_HOLDS).then(|| self.delay())
             }
-            Fate::Retry => {
+            ErrorClass::Retry => {
                 self.holds = 0;
                 self.made += 1;
                 self.left = self.left.saturating_sub(took);

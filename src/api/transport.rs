@@ -13,7 +13,7 @@ use reqwest::{Method, Url};
 
 use super::client::ClientSettings;
 use super::error::{ApiError, Rejection, shown};
-use super::fate::{Fate, fate, wait_asked};
+use super::error_class::{ErrorClass, class, wait_asked};
 use super::key::ApiKey;
 use super::meter::Outcome;
 use crate::model::Instant;
@@ -113,7 +113,7 @@ impl Transport {
         let body = self.read(&mut response, ERROR_BODY).await.unwrap_or_default();
         let header = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
         let wait = wait_asked(&body, header, date(&headers).unwrap_or(now));
-        let outcome = if fate(status) == Fate::Hold { Outcome::Held(wait) } else { Outcome::Failed };
+        let outcome = if class(status) == ErrorClass::Hold { Outcome::Held(wait) } else { Outcome::Failed };
         let rejection = Rejection::read(status, &body, wait, &self.key);
         (outcome, Err(ApiError::Status(Box::new(rejection))))
     }

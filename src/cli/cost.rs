@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::human;
 use crate::budget::{Ledger, Limits};
+use crate::format;
 use crate::model::Ru;
 use crate::sync::Forecast;
 use crate::sync::forecast::ObjectForecast;
@@ -46,16 +46,16 @@ impl Cost {
 
     /// For people, a few lines.
     pub fn text(&self) -> String {
-        let n = human::count;
+        let n = format::count;
         let mut text = String::new();
         for of in &self.objects {
             let what = if of.whole { "read whole" } else { "changed since the last run" };
             text.push_str(&format!(
                 "{}: {} {what}, {} for lists, {} for details\n",
                 of.object.resource(),
-                human::counted(of.rows, "row", "rows"),
-                human::ru(of.lists),
-                human::ru(of.details),
+                format::counted(of.rows, "row", "rows"),
+                format::ru(of.lists),
+                format::ru(of.details),
             ));
         }
         if self.short_lists > 0 {

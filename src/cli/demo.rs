@@ -15,7 +15,7 @@ use super::failure::Failure;
 use super::progress::Progress;
 use super::session::{self, Session, Setup};
 use super::signals::Signals;
-use super::{Global, human, logging, output, sql};
+use super::{Global, format, logging, output, sql};
 use crate::api::{ApiKey, BaseUrl};
 use crate::budget::Limits;
 use crate::config::ApiConfig;
@@ -56,7 +56,7 @@ pub fn run(global: &Global, args: &DemoArgs) -> Result<Exit, Failure> {
     output::text(&format!(
         "\nThe mirror is {path}, {}. Ask it yourself:\n  sqlite3 -readonly {path}\n  \
          crm-mirror sql --database {path} 'SELECT * FROM mirror_columns LIMIT 10'\n",
-        human::bytes(report::sizes(&args.path).0),
+        format::bytes(report::sizes(&args.path).0),
     ))?;
     Ok(Exit::Done)
 }
@@ -140,16 +140,16 @@ async fn steps(path: &Path, progress: Progress) -> Result<Exit, Failure> {
 
 fn step(title: &str, ran: &Ran) -> String {
     let tally = &ran.report.tally;
-    let n = human::count;
+    let n = format::count;
     format!(
         "\n{title}.\n  read {}: {} new, {} changed, {} removed; {}; {} in {}\n",
-        human::counted(tally.rows, "row", "rows"),
+        format::counted(tally.rows, "row", "rows"),
         n(tally.inserted),
         n(tally.updated),
         n(tally.removed),
-        human::counted(tally.details, "detail", "details"),
-        human::ru(tally.ru),
-        human::duration(ran.took),
+        format::counted(tally.details, "detail", "details"),
+        format::ru(tally.ru),
+        format::duration(ran.took),
     )
 }
 

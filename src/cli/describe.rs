@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::Column;
-use super::{Global, human, output, sql};
+use super::{Global, format, output, sql};
 use crate::store::StoreError;
 use crate::store::guide::{self, ColumnLine, TableLine};
 
@@ -91,7 +91,7 @@ fn all(tables: Vec<Table>, json: bool) -> Result<Exit, Failure> {
     let columns = [Column::Left("name"), Column::Left("kind"), Column::Right("rows"), Column::Left("what it is for")];
     let rows = tables
         .into_iter()
-        .map(|table| vec![table.line.name, table.line.kind, human::count(table.rows), table.line.about]);
+        .map(|table| vec![table.line.name, table.line.kind, format::count(table.rows), table.line.about]);
     output::table(&columns, rows)?;
     output::text("\n`crm-mirror describe TABLE` shows the columns of one")?;
     Ok(Exit::Done)
@@ -106,7 +106,7 @@ fn one(table: &Table, json: bool) -> Result<Exit, Failure> {
         "{} ({}, {}): {}\n\n",
         table.line.name,
         table.line.kind,
-        human::counted(table.rows, "row", "rows"),
+        format::counted(table.rows, "row", "rows"),
         table.line.about
     ))?;
     let titles = ["column", "type", "label", "wire name", "source", "about"].map(Column::Left);

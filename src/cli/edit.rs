@@ -51,7 +51,7 @@ pub struct EditArgs {
 }
 
 fn objects() -> impl TypedValueParser<Value = Object> {
-    PossibleValuesParser::new(Object::ALL.map(Object::word))
+    PossibleValuesParser::new(Object::ALL.map(Object::as_str))
         .try_map(|word| Object::from_word(&word).ok_or("no such object"))
 }
 
@@ -94,8 +94,8 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
     if !config.write_back {
         return Err(off());
     }
-    let (id, prepared) = write_beside(&config.database, |batch| {
-        queue::queue(batch.connection(), &request, Source::Edit, Instant::system_now())
+    let (id, prepared) = write_beside(&config.database, |tx| {
+        queue::queue(tx.connection(), &request, Source::Edit, Instant::system_now())
     })?;
     if args.json {
         output::json(&Queued { edit: id, object: request.object, id: &request.record, fields: &prepared.fields })?;

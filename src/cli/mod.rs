@@ -49,7 +49,7 @@ use clap::{Args, Parser, Subcommand};
 pub use failure::Failure;
 
 pub use crate::exit::Exit;
-pub(crate) use crate::{exit, human};
+pub(crate) use crate::{exit, format};
 
 use crate::config::{Config, ConfigError, Environment, LogConfig, Sources};
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::Column;
-use super::{Global, edit, human, output};
+use super::{Global, edit, format, output};
 use crate::model::{EditedFields, Instant};
 use crate::outbox::decide::{self, DecideError, Decided, Decision};
 use crate::store::outbox_report::{self, EditLine, TrailLine};
@@ -141,7 +141,7 @@ pub fn run(global: &Global, args: &OutboxArgs) -> Result<Exit, Failure> {
         output::note("nothing was changed");
         return Ok(Exit::Done);
     }
-    let decided = write_beside(database, |batch| decide::decide(batch, id, decision, Instant::system_now()))?;
+    let decided = write_beside(database, |tx| decide::decide(tx, id, decision, Instant::system_now()))?;
     told(decision, &decided, json)
 }
 
@@ -168,8 +168,8 @@ fn list(database: &Path, all: bool, json: bool) -> Result<Exit, Failure> {
             edit.object.to_string(),
             edit.record.clone(),
             edit.name.clone().unwrap_or_default(),
-            edit.state.word().into(),
-            edit.queued_at.parse().map_or_else(|_| edit.queued_at.clone(), |at| human::when(at, now)),
+            edit.state.as_str().into(),
+            edit.queued_at.parse().map_or_else(|_| edit.queued_at.clone(), |at| format::when(at, now)),
             changes(edit),
         ]
     });
@@ -180,7 +180,7 @@ fn list(database: &Path, all: bool, json: bool) -> Result<Exit, Failure> {
     }
     let rejected = outbox_report::rejected(&conn)?;
     if !all && rejected > 0 {
-        let what = human::counted(rejected, "edit was", "edits were");
+        let what = format::counted(rejected, "edit was", "edits were");
         output::note(&format!("{what} rejected: `crm-mirror outbox --all` shows them"));
     }
     Ok(Exit::Done)
@@ -217,7 +217,7 @@ fn shown(edit: &EditLine) -> String {
         edit.object,
         output::plain(&edit.record),
         output::plain(&name),
-        edit.state.word(),
+        edit.state.as_str(),
         edit.source
     );
     if let Some(carrier) = edit.merged_into {
@@ -278,7 +278,7 @@ fn told(decision: Decision, decided: &Decided, json: bool) -> Result<Exit, Failu
     if json {
         output::json(&Outcome {
             edit: decided.edit,
-            state: decided.state.word(),
+            state: decided.state.as_str(),
             anew: decided.anew,
             fields: &decided.fields,
         })?;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-use super::human;
+use crate::format;
 use crate::model::{Instant, Resource, Ru};
 use crate::sync::observe::{Event, Observer};
 
@@ -136,7 +136,7 @@ impl Bars {
                     if bar.length().is_some_and(|length| length < *rows) {
                         bar.set_length(*rows);
                     }
-                    bar.set_message(human::ru(*ru));
+                    bar.set_message(format::ru(*ru));
                     bar.set_position(*rows);
                 }
             }
@@ -148,8 +148,8 @@ impl Bars {
                     screen.remove(&bar);
                     if rows > 0 {
                         // A line for good, which no later bar moves.
-                        let rows = human::counted(rows, "row", "rows");
-                        let _ = screen.println(format!("{name:24} {rows} in {}", human::duration(took)));
+                        let rows = format::counted(rows, "row", "rows");
+                        let _ = screen.println(format!("{name:24} {rows} in {}", format::duration(took)));
                     }
                 }
             }
@@ -168,7 +168,7 @@ impl Bars {
             let left = until.since(Instant::system_now());
             // Rounded up: the last second is a second, not nothing.
             let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
-            let _ = line.write_str(&human::duration(Duration::from_secs(seconds)));
+            let _ = line.write_str(&format::duration(Duration::from_secs(seconds)));
         };
         bar.set_style(template("the service asked to wait: {left} left").with_key("left", left));
         bar.enable_steady_tick(Duration::from_millis(250));
@@ -184,7 +184,7 @@ impl Bars {
 
 fn style(total: Option<u64>) -> ProgressStyle {
     let rate = |state: &ProgressState, line: &mut dyn fmt::Write| {
-        let _ = write!(line, "{} rows/s", human::count(state.per_sec().round() as u64));
+        let _ = write!(line, "{} rows/s", format::count(state.per_sec().round() as u64));
     };
     template(if total.is_some() {
         "{prefix:24} [{bar:30}] {human_pos} of {human_len}, {rate}, {msg}, {eta} left"
@@ -203,9 +203,9 @@ fn template(text: &str) -> ProgressStyle {
 fn spending(resource: Resource, total: u64) -> String {
     format!(
         "{resource}: {} records, about {} for the lists and up to {} for their details (`--dry-run` only says)",
-        human::count(total),
-        human::ru(Ru::new(total.div_ceil(100))),
-        human::ru(Ru::new(total)),
+        format::count(total),
+        format::ru(Ru::new(total.div_ceil(100))),
+        format::ru(Ru::new(total)),
     )
 }
 
@@ -244,20 +244,20 @@ impl Lines {
                     return None;
                 }
                 work.told = rows - rows % ROWS_PER_LINE;
-                let of = work.total.map(|total| format!(" of {}", human::count(total))).unwrap_or_default();
-                let (name, rows, ru) = (work.name, human::count(*rows), human::ru(*ru));
+                let of = work.total.map(|total| format!(" of {}", format::count(total))).unwrap_or_default();
+                let (name, rows, ru) = (work.name, format::count(*rows), format::ru(*ru));
                 Some(format!("{resource}: {name}, {rows}{of} rows, {ru} so far"))
             }
             Event::Ends { resource } => {
                 let Work { name, rows, .. } = self.work.remove(resource)?;
                 // That nothing happened is not worth a line every few minutes.
-                (rows > 0).then(|| format!("{resource}: {name}, {} rows, finished", human::count(rows)))
+                (rows > 0).then(|| format!("{resource}: {name}, {} rows, finished", format::count(rows)))
             }
             Event::Holding { until } => {
                 if self.hold.replace(*until) == Some(*until) {
                     return None;
                 }
-                Some(format!("the service asked to wait until {}", human::moment(*until)))
+                Some(format!("the service asked to wait until {}", format::moment(*until)))
             }
             Event::Warning(_) => None,
         }

@@ -15,7 +15,7 @@ use super::signals::Signals;
 use crate::config::Config;
 use crate::daemon::client::{Accepted, Client, ClientError, Events};
 use crate::daemon::told::{DaemonStatus, Told};
-use crate::human;
+use crate::format;
 use crate::model::{Instant, Object};
 use crate::sync::observe::Observer;
 use crate::sync::{Findings, Summary};
@@ -76,7 +76,7 @@ pub async fn job(
         let until: Instant = until;
         output::note(&format!(
             "it begins at {}, when the hold is over or the budget refills; {how_to_stop}",
-            human::moment(until)
+            format::moment(until)
         ));
         return Ok(Watched::Left);
     }

@@ -8,7 +8,7 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::progress::Progress;
 use super::signals::Signals;
-use super::{Global, human, logging, output, session};
+use super::{Global, format, logging, output, session};
 use crate::model::{Instant, SystemClock};
 use crate::sandbox::{SCOPES, Sandbox, generate};
 
@@ -84,8 +84,8 @@ pub fn run(global: &Global, args: &SandboxArgs) -> Result<Exit, Failure> {
         let log = sandbox.log();
         output::note(&format!(
             "answered {}, {} charged",
-            human::counted(log.len() as u64, "request", "requests"),
-            human::ru(log.ru())
+            format::counted(log.len() as u64, "request", "requests"),
+            format::ru(log.ru())
         ));
         Ok(Exit::Done)
     })

@@ -18,7 +18,7 @@ use crate::budget::Limits;
 use crate::model::{Object, SystemClock};
 use crate::sync::observe::Observer;
 pub use crate::sync::setup::Setup;
-use crate::sync::{Engine, Findings, Forecast, Plan, Purse, Ran, SyncError, Verify};
+use crate::sync::{BudgetMeter, Engine, Findings, Forecast, Plan, Ran, SyncError, Verify};
 
 /// The longest hold that is waited for while a person watches; a longer one ends the run.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -29,7 +29,7 @@ const GRACE: Duration = Duration::from_secs(10);
 /// A mirror open for runs.
 pub struct Session {
     engine: Engine,
-    purse: Arc<Purse>,
+    meter: Arc<BudgetMeter>,
 }
 
 impl Session {
@@ -39,13 +39,13 @@ impl Session {
     /// When the file is not to be had, or no client can be made.
     pub async fn open(setup: Setup, observer: Arc<dyn Observer>) -> Result<Session, Failure> {
         let store = setup.store()?;
-        let (engine, purse) = setup.engine(store, Arc::new(SystemClock), PATIENCE, observer).await?;
-        Ok(Session { engine, purse })
+        let (engine, meter) = setup.engine(store, Arc::new(SystemClock), PATIENCE, observer).await?;
+        Ok(Session { engine, meter })
     }
 
     /// What may be spent.
     pub fn limits(&self) -> &Limits {
-        self.purse.limits()
+        self.meter.limits()
     }
 
     /// Carries out a run, as far as nobody asks to stop.
@@ -55,7 +55,7 @@ impl Session {
     pub async fn run(&self, plan: &Plan, trigger: &'static str, signals: &mut Signals) -> Result<Ran, Failure> {
         let began = std::time::Instant::now();
         let report = self.until_stopped(self.engine.run(plan, trigger), signals).await?;
-        Ok(Ran { report, took: began.elapsed(), ledger: self.purse.ledger() })
+        Ok(Ran { report, took: began.elapsed(), ledger: self.meter.ledger() })
     }
 
     /// Holds the mirror against the service, as far as nobody asks to stop.
@@ -70,7 +70,7 @@ impl Session {
     ) -> Result<(Ran, Vec<(Object, Findings)>), Failure> {
         let began = std::time::Instant::now();
         let (report, found) = self.until_stopped(self.engine.verify(verify, trigger), signals).await?;
-        let ran = Ran { report, took: began.elapsed(), ledger: self.purse.ledger() };
+        let ran = Ran { report, took: began.elapsed(), ledger: self.meter.ledger() };
         Ok((ran, found))
     }
 
@@ -80,7 +80,7 @@ impl Session {
     /// When the service does not answer.
     pub async fn forecast(&self, plan: &Plan) -> Result<(Forecast, crate::budget::Ledger), Failure> {
         let forecast = self.engine.forecast(plan).await?;
-        Ok((forecast, self.purse.ledger()))
+        Ok((forecast, self.meter.ledger()))
     }
 
     /// Does the work; asked to stop, lets it end after what is in hand, and asked again, ends at once.
@@ -93,7 +93,7 @@ impl Session {
         tokio::select! {
             done = &mut running => Ok(done?),
             () = signals.next() => {
-                self.purse.stop();
+                self.meter.stop();
                 output::note("stopping after the page in hand; Ctrl-C again ends at once");
                 tokio::select! {
                     done = &mut running => Ok(done?),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::human::{self, count};
+use super::format::{self, count};
 use super::output::{self, Column, plain};
 use crate::daemon::Standing;
 use crate::model::{Instant, Ru};
@@ -28,9 +28,9 @@ pub fn text(standing: &Standing, now: Instant) -> String {
 }
 
 fn head(status: &Status, now: Instant) -> String {
-    let mut text = format!("mirror   {} ({}", status.database, human::bytes(status.bytes));
+    let mut text = format!("mirror   {} ({}", status.database, format::bytes(status.bytes));
     if status.wal_bytes > 0 {
-        let _ = write!(text, ", WAL {}", human::bytes(status.wal_bytes));
+        let _ = write!(text, ", WAL {}", format::bytes(status.wal_bytes));
     }
     let _ = writeln!(text, ")");
     let _ = writeln!(text, "service  {}", status.base_url.as_deref().map_or("never asked".into(), plain));
@@ -41,10 +41,10 @@ fn head(status: &Status, now: Instant) -> String {
         count(ru.left),
         count(ru.limit),
         count(ru.used),
-        human::when(ru.refills_at, now),
-        human::moment(ru.refills_at),
+        format::when(ru.refills_at, now),
+        format::moment(ru.refills_at),
     );
-    let _ = writeln!(text, "         a run for changes costs about {}", human::ru(Ru::new(ru.per_run)));
+    let _ = writeln!(text, "         a run for changes costs about {}", format::ru(Ru::new(ru.per_run)));
     let _ = match ru.windows_for_details {
         Some(0) => Ok(()),
         Some(1) => writeln!(text, "         the budget of this window is enough for the pending details"),
@@ -55,8 +55,8 @@ fn head(status: &Status, now: Instant) -> String {
         let _ = writeln!(
             text,
             "hold     the service asked for quiet until {} ({})",
-            human::moment(until),
-            human::when(until, now)
+            format::moment(until),
+            format::when(until, now)
         );
     }
     text
@@ -65,25 +65,25 @@ fn head(status: &Status, now: Instant) -> String {
 /// What the daemon does and when it goes on; and since when runs fail, with or without one.
 fn daemon(standing: &Standing, now: Instant) -> String {
     let mut text = String::new();
-    let moment = |at: Instant| format!("{} ({})", human::moment(at), human::when(at, now));
+    let moment = |at: Instant| format!("{} ({})", format::moment(at), format::when(at, now));
     match &standing.daemon {
         None => {}
         Some(daemon) => {
             let doing = match (&daemon.running, daemon.paused_since) {
                 (Some(job), _) => {
-                    let since = job.since.map(|since| human::when(since, now)).unwrap_or_default();
+                    let since = job.since.map(|since| format::when(since, now)).unwrap_or_default();
                     format!("{} under way, begun {since}", job.work)
                 }
                 (None, Some(since)) => {
-                    format!("the schedule rests since {}; crm-mirror resume lets it go on", human::moment(since))
+                    format!("the schedule rests since {}; crm-mirror resume lets it go on", format::moment(since))
                 }
                 (None, None) => "waiting".into(),
             };
-            let _ = writeln!(text, "daemon   process {}, since {}: {doing}", daemon.pid, human::moment(daemon.since));
+            let _ = writeln!(text, "daemon   process {}, since {}: {doing}", daemon.pid, format::moment(daemon.since));
             let next: Vec<String> = daemon
                 .next
                 .iter()
-                .filter_map(|next| Some(format!("{} {}", next.kind, human::when(next.at?, now))))
+                .filter_map(|next| Some(format!("{} {}", next.kind, format::when(next.at?, now))))
                 .collect();
             let next = if next.is_empty() { "nothing".into() } else { next.join(", ") };
             let _ = writeln!(text, "next     {next} (schedule in {})", daemon.time_zone);
@@ -99,7 +99,7 @@ fn daemon(standing: &Standing, now: Instant) -> String {
         let _ = writeln!(
             text,
             "failing  since {since}, {} in a row: {}",
-            human::counted(u64::from(trouble.runs), "run", "runs"),
+            format::counted(u64::from(trouble.runs), "run", "runs"),
             plain(trouble.error.as_deref().unwrap_or("unknown"))
         );
         if let Some(trouble) = standing.daemon.as_ref().and_then(|daemon| daemon.trouble.as_ref()) {
@@ -121,7 +121,7 @@ fn objects(objects: &[ObjectStatus], now: Instant) -> String {
         Column::Left("complete as of"),
     ];
     let number = |number: Option<u64>| number.map(count).unwrap_or_default();
-    let ago = |at: Option<Instant>| at.map_or("never".into(), |at| human::when(at, now));
+    let ago = |at: Option<Instant>| at.map_or("never".into(), |at| format::when(at, now));
     let rows = objects.iter().map(|object| {
         vec![
             object.object.to_string(),
@@ -148,15 +148,15 @@ fn attention(status: &Status, now: Instant) -> String {
         if let Some(sweep) = object.sweep {
             let work = if sweep.first_copy { "first copy" } else { "sweep" };
             let so_far = if sweep.first_copy {
-                human::counted(object.rows, "row", "rows")
+                format::counted(object.rows, "row", "rows")
             } else {
-                human::counted(sweep.rows, "row", "rows")
+                format::counted(sweep.rows, "row", "rows")
             };
-            let began = human::when(sweep.began, now);
+            let began = format::when(sweep.began, now);
             let _ = writeln!(text, "under way: {work} of {resource}, begun {began}, {so_far} so far");
         }
         if object.differences > 0 {
-            let found = human::counted(object.differences, "difference", "differences");
+            let found = format::counted(object.differences, "difference", "differences");
             let _ = writeln!(
                 text,
                 "differs: {found} to the service in {resource}; crm-mirror resync {resource} mends them"
@@ -185,8 +185,8 @@ fn attention(status: &Status, now: Instant) -> String {
             "odd: {} ({}, {}, last {})",
             plain(&odd.what),
             plain(&odd.resource),
-            human::counted(odd.times, "time", "times"),
-            odd.last_seen_at.parse().map_or_else(|_| odd.last_seen_at.clone(), |at| human::when(at, now)),
+            format::counted(odd.times, "time", "times"),
+            odd.last_seen_at.parse().map_or_else(|_| odd.last_seen_at.clone(), |at| format::when(at, now)),
         );
     }
     if wal::is_large(status.bytes, status.wal_bytes) {
@@ -194,7 +194,7 @@ fn attention(status: &Status, now: Instant) -> String {
             text,
             "large: the WAL, {}, cannot be emptied while a program keeps reading from before; end that program (`fuser -v \
              {}-shm` lists them), and the next run empties it",
-            human::bytes(status.wal_bytes),
+            format::bytes(status.wal_bytes),
             status.database,
         );
     }
@@ -220,7 +220,7 @@ fn runs(runs: &[Run], now: Instant) -> String {
             run.id.to_string(),
             run.kind.clone(),
             run.trigger.clone(),
-            run.started_at.parse().map_or_else(|_| run.started_at.clone(), |at| human::when(at, now)),
+            run.started_at.parse().map_or_else(|_| run.started_at.clone(), |at| format::when(at, now)),
             run.outcome.clone().unwrap_or_else(|| "unfinished".into()),
             count(run.rows),
             count(run.inserted),

@@ -60,7 +60,7 @@ struct Common {
 }
 
 fn resources() -> impl TypedValueParser<Value = Resource> {
-    PossibleValuesParser::new(Resource::ALL.map(Resource::word))
+    PossibleValuesParser::new(Resource::ALL.map(Resource::as_str))
         .try_map(|word| Resource::from_word(&word).ok_or("no such object"))
 }
 
@@ -231,7 +231,7 @@ fn ending(summary: &Summary) -> Exit {
             ));
             continue;
         }
-        let or_else = if object == Resource::CustomFields.word() {
+        let or_else = if object == Resource::CustomFields.as_str() {
             // Read with every object, whether named or not.
             "; until then there are no columns of custom fields".into()
         } else {
@@ -247,8 +247,8 @@ fn ending(summary: &Summary) -> Exit {
         output::note(&format!(
             "error: {} of {} {object} would go at once, which looks like an outage: none was removed\n\
              hint: if they are really gone, `crm-mirror resync {object} --accept-removals` removes them",
-            super::human::count(outage.going),
-            super::human::count(outage.of),
+            super::format::count(outage.going),
+            super::format::count(outage.of),
         ));
     }
     if summary.outcome == RunOutcome::Paused {

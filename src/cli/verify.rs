@@ -13,7 +13,7 @@ use super::progress::Progress;
 use super::remote::{self, Watched};
 use super::session::{self, Session, Setup};
 use super::signals::Signals;
-use super::{Global, human, logging, output};
+use super::{Global, format, logging, output};
 use crate::model::{Object, Resource, Ru};
 use crate::sync::findings::{Difference, Findings, Kind};
 use crate::sync::{Summary, Verify};
@@ -46,7 +46,7 @@ pub struct VerifyArgs {
 }
 
 fn objects() -> impl TypedValueParser<Value = Resource> {
-    PossibleValuesParser::new(Object::ALL.map(|object| object.resource().word()))
+    PossibleValuesParser::new(Object::ALL.map(|object| object.resource().as_str()))
         .try_map(|word| Resource::from_word(&word).ok_or("no such object"))
 }
 
@@ -119,8 +119,11 @@ fn told(args: &VerifyArgs, summary: &Summary, found: &[(Object, Findings)]) -> R
 }
 
 fn document<'a>(summary: &'a Summary, found: &'a [(Object, Findings)], repaired: bool) -> Document<'a> {
-    let objects =
-        found.iter().map(|(object, findings)| OfObject { object: object.word(), clean: findings.is_clean(), findings });
+    let objects = found.iter().map(|(object, findings)| OfObject {
+        object: object.as_str(),
+        clean: findings.is_clean(),
+        findings,
+    });
     Document { run: summary.run, ru: summary.ru.spent, repaired, objects: objects.collect(), notes: &summary.notes }
 }
 
@@ -128,8 +131,8 @@ fn print(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Res
     for (object, findings) in found {
         let how = format!(
             "{} counted, {} compared",
-            human::counted(findings.ranges, "range", "ranges"),
-            human::counted(findings.compared, "record", "records")
+            format::counted(findings.ranges, "range", "ranges"),
+            format::counted(findings.compared, "record", "records")
         );
         let verdict = if findings.is_clean() {
             "equal to the service".to_string()
@@ -137,9 +140,9 @@ fn print(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Res
             let mended = if repaired { ", mended" } else { "" };
             format!(
                 "{} missing here, {} lingering here, {} with other values{mended}",
-                human::count(findings.missing),
-                human::count(findings.lingering),
-                human::count(findings.stale)
+                format::count(findings.missing),
+                format::count(findings.lingering),
+                format::count(findings.stale)
             )
         };
         output::text(&format!("{}: {verdict} ({how})", object.resource()))?;
@@ -150,10 +153,10 @@ fn print(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Res
         let more = rows.len().saturating_sub(SHOWN);
         output::table(&columns, rows.into_iter().take(SHOWN))?;
         if more > 0 {
-            output::text(&format!("… and {} more; `--json` has them", human::count(more as u64)))?;
+            output::text(&format!("… and {} more; `--json` has them", format::count(more as u64)))?;
         }
     }
-    Ok(output::text(&format!("{} spent", human::ru(Ru::new(summary.ru.spent))))?)
+    Ok(output::text(&format!("{} spent", format::ru(Ru::new(summary.ru.spent))))?)
 }
 
 /// A difference as lines of the table: one for each field.

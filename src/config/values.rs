@@ -143,7 +143,7 @@ impl Layers {
         }
         let mut objects: Vec<Resource> = words.iter().filter_map(|word| Resource::from_word(word)).collect();
         if objects.is_empty() || objects.len() != words.len() {
-            let known = Resource::ALL.map(Resource::word).join(", ");
+            let known = Resource::ALL.map(Resource::as_str).join(", ");
             return Err(self.wrong(key, format!("must be \"all\" or a list of {known}")));
         }
         objects.sort();

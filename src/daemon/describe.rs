@@ -5,15 +5,15 @@ use super::state::State;
 use super::timetable::Kind;
 use super::told::{DaemonStatus, JobStatus, NextStatus, QuietStatus, TroubleStatus};
 use super::voice::Voice;
-use crate::human;
+use crate::format;
 use crate::model::Instant;
 
 /// Everything that `status` tells of the daemon.
 pub fn status(state: &State, since: Instant, now: Instant) -> DaemonStatus {
     let job = |job: &Job, since| JobStatus {
         job: job.id,
-        work: job.work.word().into(),
-        trigger: job.trigger.word().into(),
+        work: job.work.as_str().into(),
+        trigger: job.trigger.as_str().into(),
         since,
     };
     DaemonStatus {
@@ -32,7 +32,7 @@ pub fn status(state: &State, since: Instant, now: Instant) -> DaemonStatus {
         }),
         next: Kind::ALL
             .into_iter()
-            .map(|kind| NextStatus { kind: kind.word().into(), at: state.next_due(kind, now) })
+            .map(|kind| NextStatus { kind: kind.as_str().into(), at: state.next_due(kind, now) })
             .collect(),
         time_zone: state.timetable().zone().iana_name().unwrap_or("UTC").to_string(),
     }
@@ -42,24 +42,24 @@ pub fn status(state: &State, since: Instant, now: Instant) -> DaemonStatus {
 pub fn line(state: &State, voice: &Voice, now: Instant) -> String {
     if let Some((job, _)) = state.running() {
         let Some(work) = voice.under_way() else {
-            return format!("{} under way", job.work.word());
+            return format!("{} under way", job.work.as_str());
         };
         // Rounded down, so that the line does not change with every page.
-        let rows = human::count(work.rows - work.rows % 1_000);
+        let rows = format::count(work.rows - work.rows % 1_000);
         return match (work.rows, work.total) {
-            (0..1_000, _) => format!("{}: {} of {}", job.work.word(), work.work, work.resource),
+            (0..1_000, _) => format!("{}: {} of {}", job.work.as_str(), work.work, work.resource),
             (_, Some(total)) => format!(
                 "{}: {} of {}, {rows} of {} rows",
-                job.work.word(),
+                job.work.as_str(),
                 work.work,
                 work.resource,
-                human::count(total)
+                format::count(total)
             ),
-            (_, None) => format!("{}: {} of {}, {rows} rows", job.work.word(), work.work, work.resource),
+            (_, None) => format!("{}: {} of {}, {rows} rows", job.work.as_str(), work.work, work.resource),
         };
     }
     if let Some(quiet) = state.quiet(now) {
-        let until = human::moment(quiet.until);
+        let until = format::moment(quiet.until);
         return match quiet.why {
             "budget" => format!("The budget of this window is spent; going on at {until}"),
             _ => format!("The service asked for quiet until {until}"),
@@ -68,17 +68,17 @@ pub fn line(state: &State, voice: &Voice, now: Instant) -> String {
     if let Some(trouble) = state.trouble() {
         return format!(
             "Runs have failed since {}, {} in a row ({}); next try at {}",
-            human::moment(trouble.since),
+            format::moment(trouble.since),
             trouble.runs,
             trouble.why,
-            human::moment(trouble.next_try)
+            format::moment(trouble.next_try)
         );
     }
     if let Some(since) = state.paused_since() {
-        return format!("The schedule rests since {}; `crm-mirror resume` lets it go on", human::moment(since));
+        return format!("The schedule rests since {}; `crm-mirror resume` lets it go on", format::moment(since));
     }
     match state.next_due(Kind::Changes, now) {
-        Some(at) => format!("Up to date; next run at {}", human::moment(at)),
+        Some(at) => format!("Up to date; next run at {}", format::moment(at)),
         None => "Up to date; no schedule, waiting to be asked".into(),
     }
 }

@@ -43,7 +43,7 @@ impl Endings {
     pub fn finished(&mut self, job: &Job) {
         let Some(ended) = self.ended.take() else { return };
         let summary = self.add_up(job.id, ended.summary);
-        self.voice.count(job.work.word(), ended.exit);
+        self.voice.count(job.work.as_str(), ended.exit);
         self.voice.say(&Told::Finished {
             job: job.id,
             exit: ended.exit,

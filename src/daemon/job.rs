@@ -44,7 +44,7 @@ impl Work {
     }
 
     /// The word for people and JSON.
-    pub const fn word(&self) -> &'static str {
+    pub const fn as_str(&self) -> &'static str {
         match self {
             Work::Sync { .. } => "sync",
             Work::Resync { .. } => "resync",
@@ -81,7 +81,7 @@ pub enum Trigger {
 
 impl Trigger {
     /// The word in `sync_runs`.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Trigger::Schedule => "schedule",
             Trigger::Manual => "manual",

@@ -11,12 +11,12 @@ pub fn text(standing: &Standing, ended: &[((&'static str, u8), u64)]) -> String 
     let (status, ru) = (&standing.status, &standing.status.ru);
     page.family("crm_mirror_rows", "gauge", "Records in the mirror.");
     for object in &status.objects {
-        page.line("crm_mirror_rows", &[("object", object.object.word())], object.rows as f64);
+        page.line("crm_mirror_rows", &[("object", object.object.as_str())], object.rows as f64);
     }
     page.family("crm_mirror_details_pending", "gauge", "Records whose details are still to be read.");
     for object in &status.objects {
         if let Some(pending) = object.details_pending {
-            let labels = [("object", object.object.word())];
+            let labels = [("object", object.object.as_str())];
             page.line("crm_mirror_details_pending", &labels, pending as f64);
         }
     }
@@ -33,7 +33,7 @@ pub fn text(standing: &Standing, ended: &[((&'static str, u8), u64)]) -> String 
         page.family(name, "gauge", help);
         for object in &status.objects {
             if let Some(at) = of(object) {
-                page.line(name, &[("object", object.object.word())], seconds(at));
+                page.line(name, &[("object", object.object.as_str())], seconds(at));
             }
         }
     }

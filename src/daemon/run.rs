@@ -28,8 +28,8 @@ use super::voice::Voice;
 use super::workshop::{Before, Workshop};
 use super::{describe, edits, notify};
 use crate::config::{Config, Sources};
+use crate::error_chain::error_chain;
 use crate::model::{Clock, Instant};
-use crate::sync::engine::chain;
 
 /// The longest between two looks at the clock.
 const LOOK: Duration = Duration::from_secs(10);
@@ -272,7 +272,7 @@ impl Daemon {
             tracing::info!(
                 off_s = off.as_secs(),
                 "The clock was moved, or the machine slept: off by {}",
-                crate::human::duration(off)
+                crate::format::duration(off)
             );
         }
         (off > MOVED || self.scheduler.is_stale(self.state.timetable(), now)).then_some(Event::ClockMoved)
@@ -313,7 +313,7 @@ impl Daemon {
                             effects.extend(self.state.on(event, self.clock.now()));
                         }
                     },
-                    Effect::LetEnd => workshop.purse().stop(),
+                    Effect::LetEnd => workshop.meter().stop(),
                     Effect::ForgetSweeps => workshop.forget_sweeps().await,
                     Effect::Queued(job) => self.voice.say(&Told::queued(&job)),
                     Effect::Yielded(job) => self.endings.yielded(&job),
@@ -391,7 +391,11 @@ impl Daemon {
             Some(at) => match Page::serve(at, self.control.clone()).await {
                 Ok(page) => Some(page),
                 Err(error) => {
-                    tracing::error!(error = chain(&error), hint = error.hint(), "The status page stays as it was");
+                    tracing::error!(
+                        error = error_chain(&error),
+                        hint = error.hint(),
+                        "The status page stays as it was"
+                    );
                     return;
                 }
             },
@@ -429,11 +433,11 @@ impl Daemon {
                 tracing::error!("A run failed: {why}{}", hint.unwrap_or_default());
             }
             (End::Failed { why, .. }, Some((since, runs))) => {
-                let since = crate::human::moment(since);
+                let since = crate::format::moment(since);
                 tracing::warn!(runs = runs + 1, "Runs have failed since {since}, {} in a row: {why}", runs + 1);
             }
             (_, Some((since, runs))) => {
-                let since = crate::human::moment(since);
+                let since = crate::format::moment(since);
                 tracing::info!(runs, "Runs succeed again; they had failed since {since}");
             }
             _ => {}

@@ -232,10 +232,10 @@ impl State {
 
     fn due(&mut self, kind: Kind, now: Instant, effects: &mut Vec<Effect>) {
         let work = Work::of(kind);
-        let under_way = self.running.as_ref().map(|running| (running.job.work.word(), running.since));
+        let under_way = self.running.as_ref().map(|running| (running.job.work.as_str(), running.since));
         match under_way {
             // The run under way is young, or of this kind: what it brings is as new as what another would.
-            Some((word, since)) if word == work.word() && since.plus(TURN) > now => return,
+            Some((word, since)) if word == work.as_str() && since.plus(TURN) > now => return,
             // A sweep under way is the sweep that is due.
             Some(("resync", _)) if kind == Kind::Sweep => return,
             _ => {}

@@ -43,7 +43,7 @@ fn failed(failing: Failing) -> Event {
 /// The jobs that are started, as words and numbers.
 fn started(effects: &[Effect]) -> Vec<(&'static str, u64, Trigger)> {
     let started = |effect: &Effect| match effect {
-        Effect::Start(job) => Some((job.work.word(), job.id, job.trigger)),
+        Effect::Start(job) => Some((job.work.as_str(), job.id, job.trigger)),
         _ => None,
     };
     effects.iter().filter_map(started).collect()
@@ -81,7 +81,7 @@ fn what_was_missed_in_a_downtime_is_one_run_of_each_kind() {
     let mut state = State::new(timetable("0s"), [days_ago; 3], None, at(0));
     let effects = state.on(Event::Tick, at(0));
     assert_eq!(started(&effects), [("sync", 1, Trigger::Schedule)]);
-    let words: Vec<&str> = state.waiting().iter().map(|job| job.work.word()).collect();
+    let words: Vec<&str> = state.waiting().iter().map(|job| job.work.as_str()).collect();
     assert_eq!(words, ["verify", "resync"], "one of each, the cheap one first");
 }
 

@@ -27,7 +27,7 @@ impl Kind {
     pub const ALL: [Kind; 3] = [Kind::Changes, Kind::Audit, Kind::Sweep];
 
     /// The word for people and JSON.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Kind::Changes => "changes",
             Kind::Audit => "audit",

@@ -122,12 +122,12 @@ impl From<observe::Event> for Told {
 impl Told {
     /// That a job waits.
     pub fn queued(job: &Job) -> Told {
-        Told::Queued { job: job.id, work: job.work.word().into() }
+        Told::Queued { job: job.id, work: job.work.as_str().into() }
     }
 
     /// That a run of a job begins.
     pub fn started(job: &Job) -> Told {
-        Told::Started { job: job.id, work: job.work.word().into(), trigger: job.trigger.word().into() }
+        Told::Started { job: job.id, work: job.work.as_str().into(), trigger: job.trigger.as_str().into() }
     }
 
     /// The engine's event that this line tells of, if it is one.

@@ -9,15 +9,15 @@ use super::error::DaemonError;
 use super::job::{End, Failing, Job, Outcome, Work};
 use super::message::RunEnded;
 use super::timetable::Kind;
-use crate::api::Fate;
+use crate::api::ErrorClass;
 use crate::config::{Config, Sources};
+use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::model::{Clock, Instant, Object, Resource};
 use crate::store::{Store, open, report};
-use crate::sync::engine::chain;
 use crate::sync::observe::Observer;
 use crate::sync::state::{Fresh, Sweep};
-use crate::sync::{Engine, Findings, Plan, Purse, Ran, Report, Setup, Summary, SyncError, Verify};
+use crate::sync::{BudgetMeter, Engine, Findings, Plan, Ran, Report, Setup, Summary, SyncError, Verify};
 
 /// The longest hold that a run waits for; during a longer one the daemon rests, and says so.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -34,7 +34,7 @@ pub struct Workshop {
     clock: Arc<dyn Clock>,
     observer: Arc<dyn Observer>,
     engine: Arc<Engine>,
-    purse: Arc<Purse>,
+    meter: Arc<BudgetMeter>,
 }
 
 impl Workshop {
@@ -50,7 +50,7 @@ impl Workshop {
     ) -> Result<Workshop, DaemonError> {
         let setup = Setup::from_config(&config, false)?;
         let store = setup.store()?;
-        let (engine, purse) = setup.engine(store.clone(), clock.clone(), PATIENCE, observer.clone()).await?;
+        let (engine, meter) = setup.engine(store.clone(), clock.clone(), PATIENCE, observer.clone()).await?;
         Ok(Workshop {
             sources,
             config: Arc::new(config),
@@ -59,7 +59,7 @@ impl Workshop {
             clock,
             observer,
             engine: Arc::new(engine),
-            purse,
+            meter,
         })
     }
 
@@ -69,8 +69,8 @@ impl Workshop {
     }
 
     /// What is to be told to stop sending.
-    pub fn purse(&self) -> &Purse {
-        &self.purse
+    pub fn meter(&self) -> &BudgetMeter {
+        &self.meter
     }
 
     /// Reads the configuration again. What is wrong leaves everything as it is; another mirror or another socket takes a
@@ -106,12 +106,12 @@ impl Workshop {
     }
 
     async fn refit(&mut self, setup: Setup) -> Result<(), DaemonError> {
-        let purse = self.purse.clone();
-        // The next purse takes over what this one knows.
-        self.store.write(move |batch| purse.enter(batch)).await?;
-        let (engine, purse) =
+        let meter = self.meter.clone();
+        // The next meter takes over what this one knows.
+        self.store.write(move |tx| meter.enter(tx)).await?;
+        let (engine, meter) =
             setup.engine(self.store.clone(), self.clock.clone(), PATIENCE, self.observer.clone()).await?;
-        (self.engine, self.purse, self.setup) = (Arc::new(engine), purse, setup);
+        (self.engine, self.meter, self.setup) = (Arc::new(engine), meter, setup);
         Ok(())
     }
 
@@ -120,17 +120,17 @@ impl Workshop {
     /// # Errors
     /// If the mirror cannot be read.
     pub fn begin(&self, job: &Job) -> Result<impl Future<Output = RunEnded> + Send + use<>, DaemonError> {
-        self.purse.go_on();
-        self.setup.keep_back(&self.purse, true, self.clock.now())?;
-        let (engine, purse) = (self.engine.clone(), self.purse.clone());
-        let (work, trigger) = (job.work.clone(), job.trigger.word());
+        self.meter.go_on();
+        self.setup.keep_back(&self.meter, true, self.clock.now())?;
+        let (engine, meter) = (self.engine.clone(), self.meter.clone());
+        let (work, trigger) = (job.work.clone(), job.trigger.as_str());
         let configured = self.config.sync.objects.clone();
         let full = self.setup.limits.limit;
         Ok(async move {
             let began = Monotonic::now();
             let (kind, result) = carry_out(&engine, &work, trigger, configured.as_deref()).await;
-            let ledger = purse.ledger();
-            let limits = *purse.limits();
+            let ledger = meter.ledger();
+            let limits = *meter.limits();
             let left = full.saturating_sub(ledger.used);
             let empty_until = (left.get() == 0).then(|| ledger.refills_at(&limits));
             match result {
@@ -148,11 +148,14 @@ impl Workshop {
                     }
                 }
                 Err(error) => RunEnded {
-                    outcome: Outcome { end: End::Failed { failing: failing(&error), why: chain(&error) }, empty_until },
+                    outcome: Outcome {
+                        end: End::Failed { failing: failing(&error), why: error_chain(&error) },
+                        empty_until,
+                    },
                     summary: None,
                     found: Vec::new(),
                     exit: Exit::of_sync(&error).code(),
-                    error: Some(chain(&error)),
+                    error: Some(error_chain(&error)),
                     hint: error.hint().map(String::from),
                 },
             }
@@ -167,15 +170,17 @@ impl Workshop {
                     tracing::info!(%object, "The sweep of {} was stopped; nothing was removed", object.resource());
                 }
             }
-            Err(error) => tracing::error!(error = chain(&error), "The sweeps could not be stopped: {}", chain(&error)),
+            Err(error) => {
+                tracing::error!(error = error_chain(&error), "The sweeps could not be stopped: {}", error_chain(&error))
+            }
         }
     }
 
     /// Remembers, beyond this process, since when the schedule rests.
     pub async fn remember_pause(&self, since: Option<Instant>) {
-        let written = self.store.write(move |batch| match since {
-            Some(since) => batch.set_state(PAUSED, &since),
-            None => batch.clear_state(PAUSED),
+        let written = self.store.write(move |tx| match since {
+            Some(since) => tx.set_state(PAUSED, &since),
+            None => tx.clear_state(PAUSED),
         });
         if let Err(error) = written.await {
             tracing::error!(%error, "That the schedule rests could not be stored, and a restart forgets it: {error}");
@@ -184,8 +189,8 @@ impl Workshop {
 
     /// Closes the mirror, so that people who may only read can go on reading.
     pub async fn close(self) {
-        let Workshop { store, engine, purse, .. } = self;
-        drop((engine, purse));
+        let Workshop { store, engine, meter, .. } = self;
+        drop((engine, meter));
         store.close().await;
     }
 }
@@ -269,7 +274,7 @@ fn failing(error: &SyncError) -> Failing {
     match error {
         SyncError::OtherWorkspace { .. } => Failing::Config,
         SyncError::NoScope { .. } => Failing::Key,
-        other if other.fate() == Some(Fate::StopAll) => Failing::Key,
+        other if other.class() == Some(ErrorClass::StopAll) => Failing::Key,
         _ => Failing::Passing,
     }
 }
@@ -291,10 +296,10 @@ mod tests {
 
         let store = Store::open(&path).unwrap();
         store
-            .write(move |batch| {
+            .write(move |tx| {
                 let fresh = Fresh { began: copied, finished: copied };
-                batch.set_state(&Fresh::sweep(Object::Contact), &fresh)?;
-                batch.begin_run("sync", "manual", synced)
+                tx.set_state(&Fresh::sweep(Object::Contact), &fresh)?;
+                tx.begin_run("sync", "manual", synced)
             })
             .await
             .unwrap();

@@ -54,7 +54,7 @@ impl Kind {
     }
 
     /// The word for this kind in the data dictionary.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Kind::Id => "id",
             Kind::Text => "text",
@@ -174,7 +174,7 @@ impl Object {
     }
 
     /// The `objectType` of the service, and of every column of the mirror that names a kind of record.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Object::Contact => "contact",
             Object::Company => "company",
@@ -183,7 +183,7 @@ impl Object {
 
     /// The object of that word.
     pub fn from_word(word: &str) -> Option<Object> {
-        Object::ALL.into_iter().find(|object| object.word() == word)
+        Object::ALL.into_iter().find(|object| object.as_str() == word)
     }
 
     /// The resource that lists this object.
@@ -237,7 +237,7 @@ impl Object {
 
 impl fmt::Display for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        f.write_str(self.as_str())
     }
 }
 
@@ -290,7 +290,7 @@ impl Resource {
     }
 
     /// The name on the command line, in `sync_runs` and in messages.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Resource::Contacts => "contacts",
             Resource::Companies => "companies",
@@ -301,7 +301,7 @@ impl Resource {
 
     /// The resource of that name.
     pub fn from_word(word: &str) -> Option<Resource> {
-        Resource::ALL.into_iter().find(|resource| resource.word() == word)
+        Resource::ALL.into_iter().find(|resource| resource.as_str() == word)
     }
 
     /// The standard fields of its items.
@@ -336,7 +336,7 @@ impl Resource {
 
 impl fmt::Display for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        f.write_str(self.as_str())
     }
 }
 

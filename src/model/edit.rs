@@ -37,7 +37,7 @@ impl EditState {
     ];
 
     /// The word in `outbox` and `outbox_events`.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             EditState::Queued => "queued",
             EditState::Sending => "sending",
@@ -50,7 +50,7 @@ impl EditState {
 
     /// The state of that word.
     pub fn from_word(word: &str) -> Option<EditState> {
-        EditState::ALL.into_iter().find(|state| state.word() == word)
+        EditState::ALL.into_iter().find(|state| state.as_str() == word)
     }
 
     /// Whether nothing more becomes of the edit.
@@ -134,7 +134,7 @@ mod tests {
                 assert_eq!(from.may_become(next), to.contains(&next), "{from:?} to {next:?}");
             }
             assert_eq!(from.is_final(), to.is_empty(), "{from:?}");
-            assert_eq!(EditState::from_word(from.word()), Some(from));
+            assert_eq!(EditState::from_word(from.as_str()), Some(from));
         }
         assert_eq!(EditState::from_word("Queued"), None);
     }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 
 use super::custom::Choice;
+use super::field_value::{FieldValue, SqlValue};
 use super::ids::RecordId;
-use super::told::{Datum, Told};
 
 /// A decoded item of a list, or a decoded detail.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,9 +14,9 @@ pub struct Record {
     /// The record's identifier.
     pub id: RecordId,
     /// The standard fields, parallel to the catalogue's table of the resource.
-    pub fields: Vec<Told<Datum>>,
+    pub fields: Vec<FieldValue<SqlValue>>,
     /// The custom values, by slot of the layout that the answer was decoded with.
-    pub custom: Vec<Told<Datum>>,
+    pub custom: Vec<FieldValue<SqlValue>>,
     /// What goes to `extra` beside the list's columns.
     pub extra: Extra,
     /// What goes to `extra` beside the detail's columns; empty for a list item.

@@ -12,7 +12,7 @@ use crate::model::catalogue::Object;
 use crate::model::custom::DataType;
 use crate::model::editable::{CUSTOM_KEYS, CustomTarget, Editable, LONG_TEXT, MULTI_SELECT, SHORT_TEXT, Target};
 use crate::model::instant::Instant;
-use crate::model::{decimal, told};
+use crate::model::{decimal, field_value};
 
 /// Fields that a contact's body must not even repeat.
 const IDENTITY: [&str; 2] = ["email", "mobile"];
@@ -132,14 +132,14 @@ fn custom(custom: &CustomTarget, value: &Value) -> Result<Value, Why> {
             Some(1) => Ok(Value::Bool(true)),
             _ => Err(Why::Boolean),
         },
-        (DataType::Date, Value::String(text)) if told::is_date(text) => Ok(value.clone()),
+        (DataType::Date, Value::String(text)) if field_value::is_date(text) => Ok(value.clone()),
         (DataType::Date, _) => Err(Why::Date),
         (DataType::DateTime, Value::String(text)) if Instant::read(text).is_ok() => Ok(value.clone()),
         (DataType::DateTime, _) => Err(Why::DateTime),
         (DataType::SingleSelect, Value::String(text)) if text.is_empty() => Ok(Value::Null),
         (DataType::SingleSelect, Value::String(text)) if known(text) => Ok(value.clone()),
         (DataType::SingleSelect, _) => Err(Why::Option(options())),
-        (DataType::MultiSelect, Value::String(text)) => match told::multi_values(text) {
+        (DataType::MultiSelect, Value::String(text)) => match field_value::multi_values(text) {
             Some(items) if items.is_empty() => Ok(Value::Null),
             Some(items) if items.len() > MULTI_SELECT => Err(Why::TooMany(items.len())),
             Some(items) if items.iter().all(|item| known(item)) => Ok(Value::from(items)),
@@ -218,7 +218,7 @@ pub fn settled(field: &Editable, value: &Value) -> Value {
     };
     match custom.data_type {
         DataType::ShortText | DataType::LongText | DataType::SingleSelect if text.is_empty() => Value::Null,
-        DataType::MultiSelect => match told::multi_values(text) {
+        DataType::MultiSelect => match field_value::multi_values(text) {
             Some(items) if items.is_empty() => Value::Null,
             Some(items) => Value::String(Value::from(items).to_string()),
             None => value.clone(),

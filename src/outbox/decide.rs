@@ -10,7 +10,7 @@ use super::queue::{self, EditRequest, QueueError};
 use super::typed::Given;
 use crate::model::{EditState, EditedFields, Instant, RecordId};
 use crate::store::outbox_report::{self, EditLine};
-use crate::store::{Batch, EditStep, StoreError};
+use crate::store::{EditStep, MirrorTx, StoreError};
 
 /// What is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,21 +69,19 @@ pub enum DecideError {
 ///
 /// # Errors
 /// [`DecideError`] says what stands against it.
-pub fn decide(batch: &Batch<'_>, edit: i64, decision: Decision, now: Instant) -> Result<Decided, DecideError> {
-    let (line, _) = outbox_report::edit(batch.connection(), edit)?.ok_or(DecideError::NoEdit(edit))?;
+pub fn decide(tx: &MirrorTx<'_>, edit: i64, decision: Decision, now: Instant) -> Result<Decided, DecideError> {
+    let (line, _) = outbox_report::edit(tx.connection(), edit)?.ok_or(DecideError::NoEdit(edit))?;
     let wrong = |why| Err(DecideError::Wrong { edit, why });
     use EditState::{Applied, Conflict, Dropped, Queued, Rejected, Sending};
     match (decision, line.state) {
-        (Decision::Retry, Rejected | Dropped) => again(batch, &line, now),
-        (Decision::Retry, Conflict) => step(batch, &line, Queued, "tried again by hand", line.fields.clone(), now),
-        (Decision::Drop, Queued | Conflict) => {
-            step(batch, &line, Dropped, "given up by hand", EditedFields::new(), now)
-        }
+        (Decision::Retry, Rejected | Dropped) => again(tx, &line, now),
+        (Decision::Retry, Conflict) => step(tx, &line, Queued, "tried again by hand", line.fields.clone(), now),
+        (Decision::Drop, Queued | Conflict) => step(tx, &line, Dropped, "given up by hand", EditedFields::new(), now),
         (Decision::Theirs, Conflict) => {
             let why = "decided by hand: what the service has stays";
-            step(batch, &line, Dropped, why, EditedFields::new(), now)
+            step(tx, &line, Dropped, why, EditedFields::new(), now)
         }
-        (Decision::Mine, Conflict) => mine(batch, &line, now),
+        (Decision::Mine, Conflict) => mine(tx, &line, now),
         (Decision::Retry | Decision::Drop, Applied) => wrong("is applied already: the service has it"),
         (Decision::Retry, Queued | Sending) => wrong("waits to be sent: `crm-mirror push` sends it"),
         (Decision::Drop, Sending) => {
@@ -96,20 +94,20 @@ pub fn decide(batch: &Batch<'_>, edit: i64, decision: Decision, now: Instant) ->
 
 /// Takes a step that was decided on the state as it was read in this transaction.
 fn step(
-    batch: &Batch<'_>,
+    tx: &MirrorTx<'_>,
     line: &EditLine,
     to: EditState,
     why: &str,
     fields: EditedFields,
     now: Instant,
 ) -> Result<Decided, DecideError> {
-    batch.take_step(line.id, &EditStep::new(line.state, to, why), now)?;
+    tx.take_step(line.id, &EditStep::new(line.state, to, why), now)?;
     Ok(Decided { edit: line.id, state: to, anew: None, fields })
 }
 
 /// The edit counts as made on what the person saw of the service.
-fn mine(batch: &Batch<'_>, line: &EditLine, now: Instant) -> Result<Decided, DecideError> {
-    let editable = batch.editable(line.object)?;
+fn mine(tx: &MirrorTx<'_>, line: &EditLine, now: Instant) -> Result<Decided, DecideError> {
+    let editable = tx.editable(line.object)?;
     let theirs = line.theirs.clone().unwrap_or_default();
     let mut fields = line.fields.clone();
     for (column, (before, _)) in &mut fields {
@@ -128,16 +126,16 @@ fn mine(batch: &Batch<'_>, line: &EditLine, now: Instant) -> Result<Decided, Dec
         .map(|(column, values)| (column.clone(), values.clone()))
         .collect();
     let record = RecordId::new(line.record.as_str());
-    let held = batch.held(line.object, &record, &[])?;
+    let held = tx.held(line.object, &record, &[])?;
     let etag = held.and_then(|held| held.etag);
     let kept = if left.is_empty() { &fields } else { &left };
-    batch.set_edited_fields(line.id, kept, etag.as_ref())?;
+    tx.set_edited_fields(line.id, kept, etag.as_ref())?;
     let why = "decided by hand: it replaces what the service has";
-    step(batch, line, EditState::Queued, why, left, now)
+    step(tx, line, EditState::Queued, why, left, now)
 }
 
 /// An edit that is at its end stays there; another one takes its place, judged anew.
-fn again(batch: &Batch<'_>, line: &EditLine, now: Instant) -> Result<Decided, DecideError> {
+fn again(tx: &MirrorTx<'_>, line: &EditLine, now: Instant) -> Result<Decided, DecideError> {
     let changes = line.fields.iter().map(|(column, (_, after))| (column.clone(), Given::Column(after.clone())));
     let request = EditRequest {
         object: line.object,
@@ -147,7 +145,7 @@ fn again(batch: &Batch<'_>, line: &EditLine, now: Instant) -> Result<Decided, De
     };
     let why = format!("edit {} tried again by hand", line.id);
     let (anew, prepared) =
-        queue::queue_as(batch.connection(), &request, &line.source, &why, now).map_err(|error| match error {
+        queue::queue_as(tx.connection(), &request, &line.source, &why, now).map_err(|error| match error {
             QueueError::Store(error) => DecideError::Store(error),
             source => DecideError::NotAgain { edit: line.id, source },
         })?;

@@ -1,6 +1,6 @@
 //! What ends the sending of edits early.
 
-use crate::api::{ApiError, Fate};
+use crate::api::{ApiError, ErrorClass};
 use crate::model::Object;
 use crate::store::StoreError;
 
@@ -24,9 +24,9 @@ pub enum OutboxError {
 
 impl OutboxError {
     /// What the service's answer means for what comes next, where it was the service.
-    pub fn fate(&self) -> Option<Fate> {
+    pub fn class(&self) -> Option<ErrorClass> {
         match self {
-            OutboxError::Api { source, .. } => Some(source.fate()),
+            OutboxError::Api { source, .. } => Some(source.class()),
             OutboxError::Store(_) => None,
         }
     }

@@ -17,9 +17,9 @@ use super::take::Look;
 use super::trail;
 use crate::api::client::PatchError;
 use crate::api::meter::Refused;
-use crate::api::{ApiError, Client, Fate};
+use crate::api::{ApiError, Client, ErrorClass};
 use crate::model::{Clock, Object, RecordId};
-use crate::store::{Batch, Store, StoreError, Tally};
+use crate::store::{MirrorTx, Store, StoreError, Tally};
 
 /// Requests for one record in one run at most: a record that others change all the time waits for the next run.
 const MOST_REQUESTS: u32 = 5;
@@ -62,7 +62,7 @@ pub struct Pushed {
 }
 
 /// Enters the ledger in a transaction.
-pub type EnterLedger = Arc<dyn Fn(&Batch<'_>) -> Result<(), StoreError> + Send + Sync>;
+pub type EnterLedger = Arc<dyn Fn(&MirrorTx<'_>) -> Result<(), StoreError> + Send + Sync>;
 
 /// Everything that sending needs.
 pub struct Pusher {
@@ -128,7 +128,7 @@ impl Shared {
     fn failed(&self, error: &ApiError) {
         let mut failures = lock(&self.failures);
         *failures += 1;
-        if *failures >= MOST_FAILURES || error.fate() == Fate::Hold {
+        if *failures >= MOST_FAILURES || error.class() == ErrorClass::Hold {
             self.close();
             self.warn(format!("edits wait for the next run: {error}"));
         }
@@ -156,7 +156,7 @@ impl Pusher {
         // A plan that allows no custom values forbids them where others are taken.
         let refused = lock(&shared.no_custom).clone();
         pushed.unwritable.extend(refused.difference(&pushed.written));
-        let result = match self.store.write(|batch| batch.open_edits()).await {
+        let result = match self.store.write(|tx| tx.open_edits()).await {
             Ok(open) => {
                 pushed.push.waiting = open.waiting;
                 result
@@ -167,7 +167,7 @@ impl Pusher {
     }
 
     async fn work(&self, shared: &Shared) -> Result<(), OutboxError> {
-        let records = self.store.write(|batch| batch.edited_records()).await?;
+        let records = self.store.write(|tx| tx.edited_records()).await?;
         let workers = self.workers.clamp(1, records.len().max(1));
         *lock(&shared.records) = records.into();
         let work = (0..workers).map(|_| async {
@@ -191,8 +191,8 @@ impl Pusher {
             let (keys, now, record) = (self.keys.clone(), self.clock.now(), id.clone());
             let (todo, ended) = self
                 .store
-                .write_durably(move |batch| {
-                    let mut desk = Desk::open(batch, object, &record, now)?;
+                .write_durably(move |tx| {
+                    let mut desk = Desk::open(tx, object, &record, now)?;
                     let todo = desk.plan(&keys, custom)?;
                     Ok((todo, desk.ended))
                 })
@@ -259,10 +259,10 @@ impl Pusher {
         let (now, record, said, enter) = (self.clock.now(), id.clone(), trail::of_error(&why), self.enter.clone());
         let ended = self
             .store
-            .write_durably(move |batch| {
-                let mut desk = Desk::open(batch, object, &record, now)?;
+            .write_durably(move |tx| {
+                let mut desk = Desk::open(tx, object, &record, now)?;
                 desk.refused(&sending, next, status, &said)?;
-                enter(batch)?;
+                enter(tx)?;
                 Ok(desk.ended)
             })
             .await?;
@@ -275,7 +275,7 @@ impl Pusher {
                 shared.answered();
                 Ok(true)
             }
-            _ if why.fate() == Fate::SkipObject => {
+            _ if why.class() == ErrorClass::SkipObject => {
                 shared.answered();
                 shared.forbidden(object, custom);
                 // What holds no custom values may still go.
@@ -305,7 +305,7 @@ pub(super) fn failing(
 ) -> Result<bool, OutboxError> {
     let ends = match &source {
         ApiError::Refused(Refused::Ledger) | ApiError::Redirected { .. } | ApiError::Setup { .. } => true,
-        other => matches!(other.fate(), Fate::StopAll | Fate::Pause),
+        other => matches!(other.class(), ErrorClass::StopAll | ErrorClass::Pause),
     };
     if ends {
         return Err(OutboxError::Api { doing, object, source });

@@ -39,7 +39,7 @@ pub enum Source {
 
 impl Source {
     /// The word in `outbox`.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Source::Edit => "edit",
             Source::Socket => "socket",
@@ -168,7 +168,7 @@ pub fn queue(
     source: Source,
     now: Instant,
 ) -> Result<(Option<i64>, Prepared), QueueError> {
-    queue_as(conn, request, source.word(), source.why(), now)
+    queue_as(conn, request, source.as_str(), source.why(), now)
 }
 
 /// As [`queue()`], in other words.

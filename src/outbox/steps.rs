@@ -11,7 +11,7 @@ use super::rebase::{self, Evidence, Verdict};
 use super::state::{self, Next};
 use super::trail;
 use crate::model::{Edit, EditState, Editable, EditedFields, Etag, Held, Instant, Object, Record, RecordId};
-use crate::store::{Applied, Batch, EditStep, StoreError};
+use crate::store::{Applied, EditStep, MirrorTx, StoreError};
 
 /// What became of edits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub(super) enum Todo {
 
 /// A record's edits, in one transaction.
 pub(super) struct Desk<'a, 'b> {
-    pub batch: &'a Batch<'b>,
+    pub tx: &'a MirrorTx<'b>,
     pub object: Object,
     pub record: &'a RecordId,
     pub editable: BTreeMap<String, Editable>,
@@ -59,21 +59,21 @@ pub(super) struct Desk<'a, 'b> {
 
 impl<'a, 'b> Desk<'a, 'b> {
     pub fn open(
-        batch: &'a Batch<'b>,
+        tx: &'a MirrorTx<'b>,
         object: Object,
         record: &'a RecordId,
         now: Instant,
     ) -> Result<Desk<'a, 'b>, StoreError> {
-        Ok(Desk { editable: batch.editable(object)?, batch, object, record, now, ended: Ended::default() })
+        Ok(Desk { editable: tx.editable(object)?, tx, object, record, now, ended: Ended::default() })
     }
 
     fn edits(&self) -> Result<Vec<Edit>, StoreError> {
-        self.batch.edits_of(self.object, self.record)
+        self.tx.edits_of(self.object, self.record)
     }
 
     fn held(&self, edits: &[Edit]) -> Result<Option<Held>, StoreError> {
         let columns: Vec<&str> = edits.iter().flat_map(|edit| edit.fields.keys().map(String::as_str)).collect();
-        self.batch.held(self.object, self.record, &columns)
+        self.tx.held(self.object, self.record, &columns)
     }
 
     /// Takes every step that needs no request, and fixes the request that comes next.
@@ -103,7 +103,7 @@ impl<'a, 'b> Desk<'a, 'b> {
                 Step::Gone(id) => self.end(id, &queued(EditState::Rejected, trail::GONE))?,
                 Step::Send(request) => {
                     let key = keys.make();
-                    self.batch.fix_request(&request.edits, &request.body, &request.if_match, &key, self.now)?;
+                    self.tx.fix_request(&request.edits, &request.body, &request.if_match, &key, self.now)?;
                     let carrier = request.edits.first().copied().unwrap_or_default();
                     let status = edits.iter().find(|edit| edit.id == carrier).and_then(|edit| edit.status);
                     return Ok(Todo::Send(Sending {
@@ -147,12 +147,12 @@ impl<'a, 'b> Desk<'a, 'b> {
         if sending.custom && !custom {
             return Ok(Todo::Rest);
         }
-        self.batch.send_again(id, self.now)?;
+        self.tx.send_again(id, self.now)?;
         Ok(Todo::Send(sending))
     }
 
     fn end(&mut self, id: i64, step: &EditStep<'_>) -> Result<(), StoreError> {
-        if self.batch.take_step(id, step, self.now)? {
+        if self.tx.take_step(id, step, self.now)? {
             match step.to {
                 EditState::Applied => self.ended.applied += 1,
                 EditState::Conflict => self.ended.conflicts += 1,
@@ -218,10 +218,9 @@ impl<'a, 'b> Desk<'a, 'b> {
         let mut applied = None;
         if let Some(record) = record {
             let fields = body::union(&sent);
-            let complete = self.batch.shows_all(self.object, record, fields.keys().map(String::as_str));
-            let phase = self.batch.phase(self.object)?;
-            applied =
-                self.batch.apply_confirmation(self.object, record, &sending.if_match, complete, asked_at, phase)?;
+            let complete = self.tx.shows_all(self.object, record, fields.keys().map(String::as_str));
+            let phase = self.tx.phase(self.object)?;
+            applied = self.tx.apply_confirmation(self.object, record, &sending.if_match, complete, asked_at, phase)?;
         }
         let why = if replayed { trail::REPLAYED } else { trail::CONFIRMED };
         let step = EditStep::new(EditState::Sending, EditState::Applied, why).answered(Some(200), None);
@@ -288,7 +287,7 @@ impl<'a, 'b> Desk<'a, 'b> {
         let is_ours = |column: &str, new: &Value| {
             fields.get(column).is_some_and(|(_, after)| rebase::same(self.editable.get(column), new, after))
         };
-        self.batch.saw_values(self.object, self.record, since, is_ours, fields.len())
+        self.tx.saw_values(self.object, self.record, since, is_ours, fields.len())
     }
 
     /// Later edits of the record were made on what the mirror showed before these: what these put there is no change by
@@ -310,7 +309,7 @@ impl<'a, 'b> Desk<'a, 'b> {
             }
             if settled != edit.fields {
                 let etag = held.and_then(|held| held.etag.as_ref());
-                self.batch.set_edited_fields(edit.id, &settled, etag)?;
+                self.tx.set_edited_fields(edit.id, &settled, etag)?;
             }
         }
         Ok(())

@@ -6,8 +6,8 @@ use super::push::{Pusher, Shared, failing, lock};
 use super::steps::{Desk, Sending};
 use super::trail;
 use crate::api::client::PatchAnswer;
-use crate::api::{Fate, decode};
-use crate::model::told::{Datum, Told};
+use crate::api::{ErrorClass, decode};
+use crate::model::field_value::{FieldValue, SqlValue};
 use crate::model::{Kind, Object, Purpose, Record, RecordId};
 use crate::store::{Applied, StoreError};
 
@@ -48,11 +48,11 @@ impl Pusher {
             let (sending, replayed, asked_at) = (sending.clone(), answer.replayed, answer.asked_at);
             let done = self
                 .store
-                .write_durably(move |batch| {
-                    batch.expect_layout(version)?;
-                    let mut desk = Desk::open(batch, object, &id, now)?;
+                .write_durably(move |tx| {
+                    tx.expect_layout(version)?;
+                    let mut desk = Desk::open(tx, object, &id, now)?;
                     let applied = desk.confirmed(&sending, record.as_ref(), replayed, asked_at)?;
-                    enter(batch)?;
+                    enter(tx)?;
                     Ok((desk.ended, applied))
                 })
                 .await;
@@ -81,16 +81,16 @@ impl Pusher {
     ) -> Result<bool, OutboxError> {
         let answer = match self.client.detail(object, id, Purpose::Outbox).await {
             Ok(answer) => answer,
-            Err(error) if error.fate() == Fate::Gone => {
+            Err(error) if error.class() == ErrorClass::Gone => {
                 let (now, id, said, enter) =
                     (self.clock.now(), id.clone(), trail::of_error(&error), self.enter.clone());
                 let record = id.clone();
                 let ended = self
                     .store
-                    .write_durably(move |batch| {
-                        let mut desk = Desk::open(batch, object, &record, now)?;
+                    .write_durably(move |tx| {
+                        let mut desk = Desk::open(tx, object, &record, now)?;
                         desk.gone(error.status(), &said)?;
-                        enter(batch)?;
+                        enter(tx)?;
                         Ok(desk.ended)
                     })
                     .await?;
@@ -99,7 +99,7 @@ impl Pusher {
                 lock(&shared.pushed).gone.push((object, id));
                 return Ok(false);
             }
-            Err(error) if error.fate() == Fate::SkipObject => {
+            Err(error) if error.class() == ErrorClass::SkipObject => {
                 shared.answered();
                 shared.warn(format!(
                     "an edit of a {object} waits: the record has to be read first, and the key lacks `{}`",
@@ -125,11 +125,11 @@ impl Pusher {
             let (look, asked_at) = (look.clone(), answer.asked_at);
             let done = self
                 .store
-                .write_durably(move |batch| {
-                    batch.expect_layout(version)?;
-                    let phase = batch.phase(object)?;
-                    let (applied, _) = batch.apply_detail(object, &record, asked_at, phase)?;
-                    let mut desk = Desk::open(batch, object, &id, now)?;
+                .write_durably(move |tx| {
+                    tx.expect_layout(version)?;
+                    let phase = tx.phase(object)?;
+                    let (applied, _) = tx.apply_detail(object, &record, asked_at, phase)?;
+                    let mut desk = Desk::open(tx, object, &id, now)?;
                     let decided = match &look {
                         None => applied != Applied::Older,
                         Some(look) => {
@@ -137,7 +137,7 @@ impl Pusher {
                             desk.looked(look.carrier, look.doubt, status.flatten(), said.as_deref())?
                         }
                     };
-                    enter(batch)?;
+                    enter(tx)?;
                     Ok((desk.ended, applied, decided))
                 })
                 .await;
@@ -160,8 +160,8 @@ impl Pusher {
 /// An answer whose body lacks the etag gets it from the header, which holds the same value.
 fn take_header_etag(object: Object, record: &mut Record, etag: &str) {
     for (field, told) in object.fields().iter().zip(&mut record.fields) {
-        if field.kind == Kind::Etag && *told == Told::Nothing {
-            *told = Told::Value(Datum::from(etag));
+        if field.kind == Kind::Etag && *told == FieldValue::Absent {
+            *told = FieldValue::Exact(SqlValue::from(etag));
         }
     }
 }

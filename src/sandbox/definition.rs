@@ -67,7 +67,7 @@ impl CustomDefinition {
         let time = |t: Option<Instant>| t.map_or(Value::Null, |t| Value::from(t.to_wire()));
         let values = json!({
             "id": self.id, "key": self.key, "label": self.label, "dataType": self.data_type,
-            "objectType": self.object.word(), "status": if self.active { "ACTIVE" } else { "ARCHIVED" },
+            "objectType": self.object.as_str(), "status": if self.active { "ACTIVE" } else { "ARCHIVED" },
             "createdAt": time(self.created_at), "updatedAt": time(self.updated_at), "archivedAt": time(self.archived_at),
             "nullable": self.nullable, "required": self.required, "readable": self.readable,
             "writable": self.writable, "filterable": self.filterable, "sortable": self.sortable,

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::model::{DataType, Object, decimal, told};
+use crate::model::{DataType, Object, decimal, field_value};
 
 use super::cell::Cell;
 use super::definition::CustomDefinition;
@@ -57,7 +57,7 @@ fn cell(definition: &CustomDefinition, value: &Value) -> Result<Option<Cell>, St
         }
         (DataType::Boolean, Value::Bool(flag)) => Ok(Some(Cell::Bool(*flag))),
         (DataType::Boolean, _) => Err("must be true or false".to_string()),
-        (DataType::Date, Value::String(t)) if told::is_date(t) => text(t),
+        (DataType::Date, Value::String(t)) if field_value::is_date(t) => text(t),
         (DataType::Date, _) => Err("must be a real date, YYYY-MM-DD".to_string()),
         (DataType::DateTime, Value::String(t)) if t.parse::<crate::model::Instant>().is_ok() => {
             Ok(Cell::from_json(value, true))

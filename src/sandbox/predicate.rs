@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::model::{DataType, Instant, Kind, Op, decimal, told};
+use crate::model::{DataType, Instant, Kind, Op, decimal, field_value};
 
 use super::cell::Cell;
 use super::domain;
@@ -98,7 +98,7 @@ impl Reading {
                 Ok(instant) => Ok(Test::Time(op, instant)),
                 Err(_) => Err("must be an ISO timestamp with a timezone".to_string()),
             },
-            (_, Reading::Date) if told::is_date(value) => Ok(Test::Date(op, value.to_string())),
+            (_, Reading::Date) if field_value::is_date(value) => Ok(Test::Date(op, value.to_string())),
             (_, Reading::Date) => Err("must be a real date, YYYY-MM-DD".to_string()),
         }
     }

@@ -62,7 +62,7 @@ impl ListQuery {
                 }
                 "objectType" if definitions => match Object::from_word(value) {
                     Some(object) => {
-                        query.predicates.push(equals(resource, "objectType", object.word()));
+                        query.predicates.push(equals(resource, "objectType", object.as_str()));
                         Ok(())
                     }
                     None => Err("must be contact or company".to_string()),

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use rusqlite::TransactionBehavior;
 
-use super::batch::{Batch, Shapes};
 use super::error::{Doing, StoreError};
+use super::tx::{MirrorTx, Shapes};
 use super::{columns, open};
 
 /// Carries out `work` in one transaction that outlives a power cut: committed if it succeeds, as if it never was if it
@@ -19,13 +19,13 @@ use super::{columns, open};
 /// What `work` gives; [`StoreError`] where there is no mirror, or no way to write it.
 pub fn write_beside<T, E: From<StoreError>>(
     path: &Path,
-    work: impl FnOnce(&mut Batch<'_>) -> Result<T, E>,
+    work: impl FnOnce(&mut MirrorTx<'_>) -> Result<T, E>,
 ) -> Result<T, E> {
     let mut conn = open::editor(path)?;
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).doing("begin a transaction")?;
     let shapes = Shapes::new(Arc::new(columns::layout(&tx)?));
-    let mut batch = Batch::new(tx, shapes);
-    let out = work(&mut batch)?;
-    batch.commit()?;
+    let mut tx = MirrorTx::new(tx, shapes);
+    let out = work(&mut tx)?;
+    tx.commit()?;
     Ok(out)
 }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, params};
 
-use super::batch::{Batch, Shapes, read_state};
 use super::error::{Doing, StoreError};
+use super::tx::{MirrorTx, Shapes, read_state};
 use super::upsert::{Applied, Phase};
 use crate::model::catalogue::Object;
 use crate::model::column_name::ColumnName;
@@ -145,7 +145,7 @@ fn rows(conn: &Connection, object: Object) -> Result<Vec<Row>, StoreError> {
              ORDER BY created_at IS NULL, created_at, id",
         )
         .doing(doing)?;
-    let rows = stmt.query_map([object.word()], |row| {
+    let rows = stmt.query_map([object.as_str()], |row| {
         let operators: Option<String> = row.get(6)?;
         let operators: Vec<String> = operators.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
         let data_type: Option<String> = row.get(3)?;
@@ -177,7 +177,7 @@ fn physical(conn: &Connection, table: &str) -> Result<BTreeSet<String>, StoreErr
     stmt.query_map([table], |row| row.get(0)).and_then(Iterator::collect).doing(doing)
 }
 
-impl Batch<'_> {
+impl MirrorTx<'_> {
     /// Takes the whole list of an object's definitions, active and archived, and brings columns, views and dictionary
     /// in line with it.
     ///
@@ -190,7 +190,7 @@ impl Batch<'_> {
         asked_at: Instant,
     ) -> Result<Redefined, StoreError> {
         let before: Vec<(RecordId, DataType)> =
-            rows(&self.tx, object)?.into_iter().map(|r| (r.definition.id, r.definition.data_type)).collect();
+            rows(&self.conn, object)?.into_iter().map(|r| (r.definition.id, r.definition.data_type)).collect();
         let mut out = Redefined::default();
         for record in records {
             out.changed |= self.apply_definition(record, asked_at)?;
@@ -214,16 +214,16 @@ impl Batch<'_> {
         };
         let id = record.id.as_str();
         let mut stmt = self
-            .tx
+            .conn
             .prepare_cached("SELECT value, label FROM custom_field_options WHERE definition_id = ?1 ORDER BY position")
             .doing(doing)?;
         let known: Vec<(String, Option<String>)> =
             stmt.query_map([id], |row| Ok((row.get(0)?, row.get(1)?))).and_then(Iterator::collect).doing(doing)?;
         if !known.iter().map(|(v, l)| (v, l)).eq(options.iter().map(|o| (&o.value, &o.label))) {
             changed = true;
-            self.tx.execute("DELETE FROM custom_field_options WHERE definition_id = ?1", [id]).doing(doing)?;
+            self.conn.execute("DELETE FROM custom_field_options WHERE definition_id = ?1", [id]).doing(doing)?;
             for (position, option) in options.iter().enumerate() {
-                self.tx
+                self.conn
                     .prepare_cached("INSERT INTO custom_field_options VALUES (?1, ?2, ?3, ?4)")
                     .and_then(|mut stmt| stmt.execute(params![id, position as i64, option.value, option.label]))
                     .doing(doing)?;
@@ -236,9 +236,9 @@ impl Batch<'_> {
     fn drop_missing_definitions(&self, object: Object, records: &[Record]) -> Result<bool, StoreError> {
         let listed: BTreeSet<&str> = records.iter().map(|r| r.id.as_str()).collect();
         let mut changed = false;
-        for row in rows(&self.tx, object)? {
+        for row in rows(&self.conn, object)? {
             if row.definition.active && !listed.contains(row.definition.id.as_str()) {
-                self.tx
+                self.conn
                     .execute(
                         "UPDATE custom_field_definitions SET status = 'ARCHIVED' WHERE id = ?1",
                         [row.definition.id.as_str()],
@@ -257,10 +257,10 @@ impl Batch<'_> {
         before: &[(RecordId, DataType)],
         out: &mut Redefined,
     ) -> Result<(), StoreError> {
-        let rows = rows(&self.tx, object)?;
+        let rows = rows(&self.conn, object)?;
         let mut names = Names::of(&rows);
         // Statements on tables that are about to change must not outlive the change.
-        self.tx.flush_prepared_statement_cache();
+        self.conn.flush_prepared_statement_cache();
         let squeezed: Vec<bool> = rows.iter().map(|row| row.is_squeezed(&rows)).collect();
         for (row, squeezed) in rows.into_iter().zip(squeezed) {
             let definition = &row.definition;
@@ -293,7 +293,7 @@ impl Batch<'_> {
     }
 
     fn name_column(&self, definition: &Definition, column: Option<&ColumnName>) -> Result<(), StoreError> {
-        self.tx
+        self.conn
             .execute(
                 "UPDATE custom_field_definitions SET column_name = ?2 WHERE id = ?1",
                 params![definition.id.as_str(), column.map(ColumnName::as_str)],
@@ -309,7 +309,7 @@ impl Batch<'_> {
     /// Sees to it that an active field has its column. Says whether that is new, or back from the archive.
     fn place(&self, object: Object, column: &ColumnName, data_type: DataType) -> Result<bool, StoreError> {
         let table = Self::tables(object)[usize::from(data_type.detail_only())];
-        let there = physical(&self.tx, table)?;
+        let there = physical(&self.conn, table)?;
         if there.contains(column.as_str()) {
             return Ok(false);
         }
@@ -330,14 +330,14 @@ impl Batch<'_> {
 
     /// Parks the column of an archived field: its last values stay in the file, out of the views.
     fn park(&self, object: Object, definition: &Definition, column: &ColumnName) -> Result<(), StoreError> {
-        self.tx
+        self.conn
             .execute(
                 "DELETE FROM custom_multi_values WHERE object_type = ?1 AND field_key = ?2",
-                [object.word(), definition.key.as_str()],
+                [object.as_str(), definition.key.as_str()],
             )
             .doing("park a custom column")?;
         for table in Self::tables(object) {
-            let there = physical(&self.tx, table)?;
+            let there = physical(&self.conn, table)?;
             if there.contains(column.as_str()) {
                 self.drop_views()?;
                 self.drop_index(table, column.as_str())?;
@@ -359,7 +359,7 @@ impl Batch<'_> {
             names.extend([column.num(), format!("{}_num", column.archived())]);
         }
         for table in Self::tables(object) {
-            let there = physical(&self.tx, table)?;
+            let there = physical(&self.conn, table)?;
             for name in names.iter().filter(|name| there.contains(*name)) {
                 self.drop_views()?;
                 self.drop_index(table, name)?;
@@ -374,13 +374,13 @@ impl Batch<'_> {
     }
 
     fn alter(&self, sql: &str) -> Result<(), StoreError> {
-        self.tx.execute_batch(sql).doing("change the custom columns")
+        self.conn.execute_batch(sql).doing("change the custom columns")
     }
 
     /// Makes a new layout from the definitions, and views and dictionary with it.
     pub(super) fn relayout(&mut self) -> Result<(), StoreError> {
         self.set_state(VERSION, &(self.shapes.layout.version + 1))?;
-        self.shapes = Shapes::new(Arc::new(layout(&self.tx)?));
+        self.shapes = Shapes::new(Arc::new(layout(&self.conn)?));
         for object in Object::ALL {
             // A column that came back brings its values back too.
             if self.phase(object)? == Phase::Kept {
@@ -397,6 +397,6 @@ impl Batch<'_> {
     /// # Errors
     /// If SQLite refuses.
     pub fn definitions(&self, object: Object) -> Result<Vec<Definition>, StoreError> {
-        Ok(rows(&self.tx, object)?.into_iter().map(|row| row.definition).filter(|d| d.active).collect())
+        Ok(rows(&self.conn, object)?.into_iter().map(|row| row.definition).filter(|d| d.active).collect())
     }
 }

@@ -12,18 +12,18 @@
 
 use rusqlite::OptionalExtension;
 
-use super::batch::Batch;
 use super::error::{Doing, StoreError};
 use super::shape::Source;
+use super::tx::MirrorTx;
 use super::upsert::{Applied, Phase, Written};
+use crate::model::field_value::FieldValue;
 use crate::model::record::Extra;
-use crate::model::told::Told;
 use crate::model::{Etag, Instant, Kind, Object, Record, Shown};
 
 /// The object of custom values.
 const CUSTOM: &str = "customFields";
 
-impl Batch<'_> {
+impl MirrorTx<'_> {
     /// Writes the compact answer to an update: what it leaves out stays. `complete` says whether it shows everything that
     /// the update moved. Gives what became of the record; `None` where its row was not at the version `replaced`.
     ///
@@ -58,7 +58,7 @@ impl Batch<'_> {
         if !carried {
             for (field, told) in object.fields().iter().zip(&mut of_detail.fields) {
                 if field.kind == Kind::Etag {
-                    *told = Told::Nothing;
+                    *told = FieldValue::Absent;
                 }
             }
         }
@@ -87,7 +87,7 @@ impl Batch<'_> {
         stamp: &str,
         record: &Record,
     ) -> Result<Option<(Option<String>, Option<String>, String)>, StoreError> {
-        self.tx
+        self.conn
             .prepare_cached(&format!("SELECT etag, extra, {stamp} FROM {table} WHERE {key} = ?1"))
             .and_then(|mut stmt| {
                 stmt.query_row([record.id.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional()
@@ -145,7 +145,7 @@ impl Batch<'_> {
     /// Takes out what an answer tells about the fields of one table.
     fn without_told(&self, object: Object, record: &Record, shown: Shown, mut extra: Extra) -> Extra {
         for (field, told) in object.fields().iter().zip(&record.fields) {
-            if field.shown != shown || *told == Told::Nothing {
+            if field.shown != shown || *told == FieldValue::Absent {
                 continue;
             }
             extra.fields.remove(field.wire);
@@ -158,7 +158,7 @@ impl Batch<'_> {
         let fields = self.shapes.layout.of(object).fields();
         for (field, told) in fields.iter().zip(&record.custom) {
             if field.data_type.detail_only() == (shown == Shown::Detail)
-                && *told != Told::Nothing
+                && *told != FieldValue::Absent
                 && let Some(members) = extra.nested.get_mut(CUSTOM)
             {
                 members.remove(field.key.as_str());
@@ -173,12 +173,12 @@ impl Batch<'_> {
         columns.into_iter().all(|column| {
             let source = shapes.iter().find_map(|shape| shape.place(column).map(|place| shape.columns[place].source));
             match source {
-                Some(Source::Slot(slot)) => record.custom.get(slot).is_some_and(|told| *told != Told::Nothing),
+                Some(Source::Slot(slot)) => record.custom.get(slot).is_some_and(|told| *told != FieldValue::Absent),
                 Some(Source::Field(index)) => {
                     let own_stamp = format!("{}At", object.fields()[index].wire);
                     let stamp = object.fields().iter().position(|field| field.wire == own_stamp);
-                    record.fields[index] != Told::Nothing
-                        && stamp.is_none_or(|stamp| record.fields[stamp] != Told::Nothing)
+                    record.fields[index] != FieldValue::Absent
+                        && stamp.is_none_or(|stamp| record.fields[stamp] != FieldValue::Absent)
                 }
                 _ => false,
             }

@@ -4,10 +4,10 @@
 //! A first copy writes plain rows only; building these once at its end is several times cheaper than keeping them page
 //! by page. A kill in between is a state like any other: the object is still in its first copy and builds again.
 
-use super::batch::Batch;
 use super::error::{Doing, StoreError};
 use super::migrate;
 use super::open;
+use super::tx::MirrorTx;
 use super::upsert::Phase;
 use crate::model::catalogue::Object;
 use crate::model::custom::DataType;
@@ -23,7 +23,7 @@ fn entry(object: Object) -> String {
     format!("copied:{object}")
 }
 
-impl Batch<'_> {
+impl MirrorTx<'_> {
     /// How far the mirror is with an object.
     ///
     /// # Errors
@@ -82,12 +82,12 @@ impl Batch<'_> {
     }
 
     fn cache(&self, kib: i32) -> Result<(), StoreError> {
-        self.tx.pragma_update(None, "cache_size", -kib).doing("set the size of the cache")
+        self.conn.pragma_update(None, "cache_size", -kib).doing("set the size of the cache")
     }
 
     fn rebuild_multi_values(&self, object: Object) -> Result<(), StoreError> {
         let doing = "build the rows of multi-selects";
-        self.tx.execute("DELETE FROM custom_multi_values WHERE object_type = ?1", [object.word()]).doing(doing)?;
+        self.conn.execute("DELETE FROM custom_multi_values WHERE object_type = ?1", [object.as_str()]).doing(doing)?;
         for field in self.layout().of(object).fields().iter().filter(|f| f.data_type == DataType::MultiSelect) {
             // The plus keeps SQLite from reading the rows by their ids, from all over the table: sorting is cheaper.
             let sql = format!(
@@ -97,7 +97,7 @@ impl Batch<'_> {
                 table = object.table(),
                 column = field.column,
             );
-            self.tx.execute(&sql, [object.word(), field.key.as_str()]).doing(doing)?;
+            self.conn.execute(&sql, [object.as_str(), field.key.as_str()]).doing(doing)?;
         }
         Ok(())
     }

@@ -2,9 +2,9 @@
 
 use rusqlite::{Connection, params};
 
-use super::batch::Batch;
 use super::error::{Doing, StoreError};
 use super::shape::{DEFINITIONS, Shape, Source};
+use super::tx::MirrorTx;
 use super::views;
 use crate::model::catalogue::{Object, Resource, Shown};
 use crate::model::custom::CustomFields;
@@ -51,7 +51,7 @@ fn shaped(shape: &Shape, resource: Resource, custom: &CustomFields, labels: &[(S
                     column: column.name.clone(),
                     wire: Some(field.wire.into()),
                     label: None,
-                    data_type: if num { "number".into() } else { field.kind.word().into() },
+                    data_type: if num { "number".into() } else { field.kind.as_str().into() },
                     source: if field.shown == Shown::Detail || own_etag { "detail" } else { "list" },
                     about: Some(match (num, own_etag) {
                         (true, _) => format!("the nearest double of {}, for sorting and sums", field.column),
@@ -128,11 +128,11 @@ const PLAIN: [&str; 15] = [
     "mirror_columns",
 ];
 
-impl Batch<'_> {
+impl MirrorTx<'_> {
     /// Makes the dictionary again.
     pub(super) fn remake_dictionary(&self) -> Result<(), StoreError> {
         let doing = "remake the data dictionary";
-        self.tx.execute("DELETE FROM mirror_columns", []).doing(doing)?;
+        self.conn.execute("DELETE FROM mirror_columns", []).doing(doing)?;
         let labels = self.labels()?;
         for object in Object::ALL {
             let custom = self.shapes.layout.of(object);
@@ -164,7 +164,7 @@ impl Batch<'_> {
         definitions.insert(definitions.len() - 2, Entry::own("column_name", "text", about));
         self.enter(DEFINITIONS, &definitions)?;
         for table in PLAIN {
-            self.enter(table, &plain(&self.tx, table)?)?;
+            self.enter(table, &plain(&self.conn, table)?)?;
         }
         Ok(())
     }
@@ -172,14 +172,14 @@ impl Batch<'_> {
     fn labels(&self) -> Result<Vec<(String, String)>, StoreError> {
         let doing = "read the custom field definitions";
         let mut stmt =
-            self.tx.prepare("SELECT id, label FROM custom_field_definitions WHERE label IS NOT NULL").doing(doing)?;
+            self.conn.prepare("SELECT id, label FROM custom_field_definitions WHERE label IS NOT NULL").doing(doing)?;
         stmt.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).and_then(Iterator::collect).doing(doing)
     }
 
     fn enter(&self, table: &str, entries: &[Entry]) -> Result<(), StoreError> {
         let doing = "remake the data dictionary";
         let mut stmt = self
-            .tx
+            .conn
             .prepare_cached("INSERT INTO mirror_columns VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")
             .doing(doing)?;
         for (position, entry) in entries.iter().enumerate() {

@@ -3,9 +3,9 @@
 use rusqlite::types::{Value, ValueRef};
 use serde::{Deserialize, Serialize};
 
-use super::batch::Batch;
 use super::error::{Doing, StoreError};
 use super::shape::{owned, told};
+use super::tx::MirrorTx;
 use crate::model::catalogue::Object;
 use crate::model::record::Record;
 
@@ -40,7 +40,7 @@ pub(super) fn json(value: &Value) -> serde_json::Value {
     }
 }
 
-impl Batch<'_> {
+impl MirrorTx<'_> {
     /// Compares a list item with its row, column by column.
     ///
     /// # Errors
@@ -49,7 +49,7 @@ impl Batch<'_> {
         let doing = "compare a record";
         let shape = self.shapes.list(object);
         let extra = record.extra.to_json();
-        let mut stmt = self.tx.prepare_cached(&shape.select).doing(doing)?;
+        let mut stmt = self.conn.prepare_cached(&shape.select).doing(doing)?;
         let mut rows = stmt.query([record.id.as_str()]).doing(doing)?;
         let Some(row) = rows.next().doing(doing)? else {
             return Ok(Compared::Missing);

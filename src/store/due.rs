@@ -2,20 +2,20 @@
 
 use rusqlite::params;
 
-use super::batch::Batch;
 use super::error::{Doing, StoreError};
+use super::tx::MirrorTx;
 use crate::model::catalogue::Object;
 use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
 
-impl Batch<'_> {
+impl MirrorTx<'_> {
     /// Whether an object's table has no rows.
     ///
     /// # Errors
     /// If SQLite refuses.
     pub fn is_empty(&self, object: Object) -> Result<bool, StoreError> {
         let sql = format!("SELECT NOT EXISTS (SELECT 1 FROM {})", object.table());
-        self.tx.query_row(&sql, [], |row| row.get(0)).doing("look into a table")
+        self.conn.query_row(&sql, [], |row| row.get(0)).doing("look into a table")
     }
 
     /// How many rows an object's table has.
@@ -24,7 +24,7 @@ impl Batch<'_> {
     /// If SQLite refuses.
     pub fn count_rows(&self, object: Object) -> Result<u64, StoreError> {
         let sql = format!("SELECT count(*) FROM {}", object.table());
-        let rows: i64 = self.tx.query_row(&sql, [], |row| row.get(0)).doing("count a table")?;
+        let rows: i64 = self.conn.query_row(&sql, [], |row| row.get(0)).doing("count a table")?;
         Ok(rows.unsigned_abs())
     }
 
@@ -40,7 +40,7 @@ impl Batch<'_> {
              ORDER BY created_at DESC LIMIT ?1",
             object.table()
         );
-        let mut stmt = self.tx.prepare(&sql).doing(doing)?;
+        let mut stmt = self.conn.prepare(&sql).doing(doing)?;
         stmt.query_map([most as i64], |row| Ok((RecordId::new(row.get::<_, String>(0)?), row.get(1)?)))
             .and_then(Iterator::collect)
             .doing(doing)
@@ -53,7 +53,7 @@ impl Batch<'_> {
     pub fn due_details(&self, object: Object, most: usize) -> Result<Vec<RecordId>, StoreError> {
         let doing = "find due details";
         let sql = format!("{} ORDER BY r.updated_at DESC, r.id LIMIT ?1", due("r.id", object));
-        let mut stmt = self.tx.prepare_cached(&sql).doing(doing)?;
+        let mut stmt = self.conn.prepare_cached(&sql).doing(doing)?;
         stmt.query_map([most as i64], |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
             .and_then(Iterator::collect)
             .doing(doing)
@@ -84,7 +84,7 @@ impl Batch<'_> {
 
     fn count_due(&self, object: Object) -> Result<u64, StoreError> {
         let count: i64 =
-            self.tx.query_row(&due("count(*)", object), [], |row| row.get(0)).doing("count due details")?;
+            self.conn.query_row(&due("count(*)", object), [], |row| row.get(0)).doing("count due details")?;
         Ok(count.unsigned_abs())
     }
 
@@ -99,7 +99,7 @@ impl Batch<'_> {
             key = object.detail_key(),
             table = object.detail_table()
         );
-        let mut stmt = self.tx.prepare_cached(&sql).doing(doing)?;
+        let mut stmt = self.conn.prepare_cached(&sql).doing(doing)?;
         stmt.query_map(params![before.to_string(), most as i64], |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
             .and_then(Iterator::collect)
             .doing(doing)
@@ -115,7 +115,7 @@ impl Batch<'_> {
         let (table, key) = (object.detail_table(), object.detail_key());
         let Some(ids) = ids else {
             let sql = format!("UPDATE {table} SET etag = NULL WHERE etag IS NOT NULL");
-            self.tx.execute(&sql, []).doing(doing)?;
+            self.conn.execute(&sql, []).doing(doing)?;
             return self.recount(object);
         };
         for id in ids {
@@ -125,7 +125,7 @@ impl Batch<'_> {
         let sql = format!(
             "UPDATE {table} SET etag = NULL WHERE {key} IN (SELECT value FROM json_each(?1)) AND etag IS NOT NULL"
         );
-        self.tx.execute(&sql, [serde_json::Value::from(ids).to_string()]).doing(doing)?;
+        self.conn.execute(&sql, [serde_json::Value::from(ids).to_string()]).doing(doing)?;
         Ok(())
     }
 }

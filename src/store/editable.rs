@@ -6,9 +6,9 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
 
-use super::batch::{Batch, Shapes};
 use super::columns as custom_columns;
 use super::error::{Doing, StoreError};
+use super::tx::{MirrorTx, Shapes};
 use super::views;
 use crate::model::catalogue::Object;
 use crate::model::custom::DataType;
@@ -73,7 +73,7 @@ fn custom_fields(conn: &Connection, object: Object) -> Result<HashMap<String, St
              FROM custom_field_definitions WHERE object_type = ?1 AND column_name IS NOT NULL AND key IS NOT NULL",
         )
         .doing(DOING)?;
-    let rows = stmt.query_map([object.word()], |row| {
+    let rows = stmt.query_map([object.as_str()], |row| {
         let (id, column): (String, String) = (row.get(0)?, row.get(1)?);
         let data_type: Option<String> = row.get(3)?;
         let standing = match (row.get(4)?, row.get(5)?) {
@@ -106,7 +106,7 @@ fn options(conn: &Connection, object: Object) -> Result<HashMap<String, Vec<Stri
         .doing(DOING)?;
     let mut options: HashMap<String, Vec<String>> = HashMap::new();
     let rows =
-        stmt.query_map(params![object.word()], |row| Ok((row.get::<_, String>(0)?, row.get(1)?))).doing(DOING)?;
+        stmt.query_map(params![object.as_str()], |row| Ok((row.get::<_, String>(0)?, row.get(1)?))).doing(DOING)?;
     for row in rows {
         let (definition, value) = row.doing(DOING)?;
         options.entry(definition).or_default().push(value);
@@ -197,7 +197,7 @@ pub fn insert(conn: &Connection, edit: &NewEdit<'_>, why: &str, now: Instant) ->
          VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )
     .and_then(|mut stmt| {
-        stmt.execute(params![edit.object.word(), edit.record.as_str(), edit.source, fields, etag, now])
+        stmt.execute(params![edit.object.as_str(), edit.record.as_str(), edit.source, fields, etag, now])
     })
     .doing(doing)?;
     let id = conn.last_insert_rowid();
@@ -207,9 +207,9 @@ pub fn insert(conn: &Connection, edit: &NewEdit<'_>, why: &str, now: Instant) ->
     Ok(id)
 }
 
-impl Batch<'_> {
+impl MirrorTx<'_> {
     /// The connection that this transaction is of, for what works on one: the outbox's functions.
     pub fn connection(&self) -> &Connection {
-        &self.tx
+        &self.conn
     }
 }

@@ -15,9 +15,9 @@
 //! becomes `{}`, which no column holds, and raises the message of its column. Two spellings look idle and are not:
 //! `'+0 days'` makes an older SQLite look at its calendar, and `|| ''` makes a JSON function's text a text like any other.
 
-use super::batch::Batch;
 use super::editable;
 use super::error::{Doing, StoreError};
+use super::tx::MirrorTx;
 use crate::model::catalogue::Object;
 use crate::model::custom::DataType;
 use crate::model::editable::{CUSTOM_KEYS, Editable, LONG_TEXT, MULTI_SELECT, SHORT_TEXT, Standing, Target};
@@ -200,14 +200,14 @@ SELECT RAISE(ABORT, 'a {object} cannot be {word} here: the service can only upda
     })
 }
 
-impl Batch<'_> {
+impl MirrorTx<'_> {
     /// Makes the triggers of views that were just made; those of the old ones went with them.
     pub(super) fn make_edit_triggers(&self) -> Result<(), StoreError> {
         for object in Object::ALL {
-            let columns = editable::columns(&self.tx, object, &self.shapes)?;
+            let columns = editable::columns(&self.conn, object, &self.shapes)?;
             let [insert, delete] = refused(object);
             for sql in [update(object, &columns), insert, delete] {
-                self.tx.execute_batch(&sql).doing(DOING)?;
+                self.conn.execute_batch(&sql).doing(DOING)?;
             }
         }
         Ok(())

@@ -70,7 +70,7 @@ pub fn after(
              WHERE seq > ?1 AND seq <= ?2 AND (?3 IS NULL OR +object_type = ?3) ORDER BY seq LIMIT ?4",
         )
         .doing(DOING)?;
-    stmt.query_map(params![since, until, object.map(Object::word), most], |row| {
+    stmt.query_map(params![since, until, object.map(Object::as_str), most], |row| {
         Ok(Change {
             seq: row.get(0)?,
             object_type: row.get(1)?,

@@ -172,7 +172,7 @@ fn options(conn: &Connection, object: Object, column: &str) -> Result<Vec<Option
              WHERE d.object_type = ?1 AND d.column_name = ?2 ORDER BY o.position",
         )
         .doing(DOING)?;
-    stmt.query_map([object.word(), column], |row| Ok(OptionLine { value: row.get(0)?, label: row.get(1)? }))
+    stmt.query_map([object.as_str(), column], |row| Ok(OptionLine { value: row.get(0)?, label: row.get(1)? }))
         .and_then(Iterator::collect)
         .doing(DOING)
 }

@@ -7,8 +7,8 @@
 use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};
 
-use super::batch::{Batch, read_state};
 use super::error::{Doing, StoreError};
+use super::tx::{MirrorTx, read_state};
 use crate::model::catalogue::Object;
 
 const DOING: &str = "count what is here";
@@ -49,7 +49,7 @@ pub(super) fn count(conn: &Connection, object: Object) -> Result<Held, StoreErro
     })
 }
 
-impl Batch<'_> {
+impl MirrorTx<'_> {
     /// Notes how a record stands, before this transaction first changes that.
     pub(super) fn note_standing(&self, object: Object, id: &str) -> Result<(), StoreError> {
         if !self.stood.borrow()[object as usize].contains_key(id) {
@@ -75,7 +75,7 @@ impl Batch<'_> {
              FROM {table} AS r LEFT JOIN {details} AS d ON d.{key} = r.id WHERE r.id = ?1"
         );
         let current: Option<bool> = self
-            .tx
+            .conn
             .prepare_cached(&sql)
             .and_then(|mut stmt| stmt.query_row([id], |row| row.get(0)).optional())
             .doing(DOING)?;
@@ -90,7 +90,7 @@ impl Batch<'_> {
             if new == 0 && stood.is_empty() {
                 continue;
             }
-            let Some(mut held) = kept(&self.tx, object)? else {
+            let Some(mut held) = kept(&self.conn, object)? else {
                 self.recount(object)?;
                 continue;
             };
@@ -112,13 +112,13 @@ impl Batch<'_> {
     pub fn recount(&self, object: Object) -> Result<(), StoreError> {
         self.stood.borrow_mut()[object as usize].clear();
         self.new[object as usize].take();
-        self.set_state(&entry(object), &count(&self.tx, object)?)
+        self.set_state(&entry(object), &count(&self.conn, object)?)
     }
 
     /// Counts where no writer has yet.
     pub(super) fn count_once(&self) -> Result<(), StoreError> {
         for object in Object::ALL {
-            if kept(&self.tx, object)?.is_none() {
+            if kept(&self.conn, object)?.is_none() {
                 self.recount(object)?;
             }
         }

@@ -4,16 +4,16 @@ use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, params};
 use serde_json::Map;
 
-use super::batch::Batch;
 use super::differ::json;
 use super::error::{Doing, StoreError};
 use super::shape::owned;
+use super::tx::MirrorTx;
 use super::upsert::Phase;
 use crate::model::catalogue::Object;
 use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
 
-impl Batch<'_> {
+impl MirrorTx<'_> {
     /// Enters a change. The stamps and the detail's copy of the etag are the mirror's own and no change of the record.
     pub(super) fn remember(
         &self,
@@ -25,13 +25,13 @@ impl Batch<'_> {
     ) -> Result<(), StoreError> {
         let fields: Map<String, serde_json::Value> =
             differences.iter().map(|(column, old, new)| (column.clone(), vec![json(old), json(new)].into())).collect();
-        self.tx
+        self.conn
             .prepare_cached(
                 "INSERT INTO changes (object_type, record_id, kind, fields, seen_at) VALUES (?1, ?2, ?3, ?4, ?5)",
             )
             .and_then(|mut stmt| {
                 let fields = serde_json::Value::from(fields).to_string();
-                stmt.execute(params![object.word(), id, kind, fields, seen_at.to_string()])
+                stmt.execute(params![object.as_str(), id, kind, fields, seen_at.to_string()])
             })
             .doing("remember a change")?;
         Ok(())
@@ -65,18 +65,18 @@ impl Batch<'_> {
                 "forget old runs",
             ),
         ] {
-            self.tx.prepare_cached(sql).and_then(|mut stmt| stmt.execute([&cutoff])).doing(doing)?;
+            self.conn.prepare_cached(sql).and_then(|mut stmt| stmt.execute([&cutoff])).doing(doing)?;
         }
         Ok(())
     }
 
     /// Whether the history saw the record come.
     pub(super) fn was_inserted(&self, object: Object, id: &RecordId) -> Result<bool, StoreError> {
-        self.tx
+        self.conn
             .prepare_cached(
                 "SELECT EXISTS (SELECT 1 FROM changes WHERE object_type = ?1 AND record_id = ?2 AND kind = 'insert')",
             )
-            .and_then(|mut stmt| stmt.query_row(params![object.word(), id.as_str()], |row| row.get(0)))
+            .and_then(|mut stmt| stmt.query_row(params![object.as_str(), id.as_str()], |row| row.get(0)))
             .doing("look up a change")
     }
 
@@ -106,15 +106,15 @@ impl Batch<'_> {
             record.iter().map(|(column, value)| (column.clone(), json(value))).collect();
         let text = serde_json::Value::from(members).to_string();
         let execute = |sql: &str, params: &[&dyn rusqlite::ToSql]| {
-            self.tx.prepare_cached(sql).and_then(|mut stmt| stmt.execute(params)).doing(doing)
+            self.conn.prepare_cached(sql).and_then(|mut stmt| stmt.execute(params)).doing(doing)
         };
         execute(
             "INSERT OR REPLACE INTO removed_records (object_type, id, removed_at, record) VALUES (?1, ?2, ?3, ?4)",
-            &[&object.word(), &id.as_str(), &removed_at.to_string(), &text],
+            &[&object.as_str(), &id.as_str(), &removed_at.to_string(), &text],
         )?;
         execute(
             "DELETE FROM custom_multi_values WHERE object_type = ?1 AND record_id = ?2",
-            &[&object.word(), &id.as_str()],
+            &[&object.as_str(), &id.as_str()],
         )?;
         execute(&format!("DELETE FROM {} WHERE {} = ?1", object.detail_table(), object.detail_key()), &[&id.as_str()])?;
         self.unsearch(object, id.as_str(), phase);
@@ -126,7 +126,7 @@ impl Batch<'_> {
     fn row(&self, table: &str, key: &str, id: &RecordId) -> Result<Option<Vec<(String, Value)>>, StoreError> {
         let doing = "read a record";
         // Not cached: `*` follows columns that come and go.
-        let mut stmt = self.tx.prepare(&format!("SELECT * FROM {table} WHERE {key} = ?1")).doing(doing)?;
+        let mut stmt = self.conn.prepare(&format!("SELECT * FROM {table} WHERE {key} = ?1")).doing(doing)?;
         let names: Vec<String> = stmt.column_names().map(String::from).collect();
         stmt.query_row([id.as_str()], |row| {
             names.iter().enumerate().map(|(i, name)| Ok((name.clone(), row.get_ref::<_>(i).map(owned)?))).collect()

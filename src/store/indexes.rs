@@ -6,8 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use super::batch::Batch;
 use super::error::{Doing, StoreError};
+use super::tx::MirrorTx;
 use super::upsert::Phase;
 use crate::model::catalogue::Object;
 use crate::model::column_name::ColumnName;
@@ -34,7 +34,7 @@ fn name(table: &str, column: &str) -> String {
     format!("ix_{table}_{column}")
 }
 
-impl Batch<'_> {
+impl MirrorTx<'_> {
     /// Changes how many custom fields of each object have an index, and builds or drops what follows from that.
     pub(super) fn index_at_most(&self, most: u32) -> Result<(), StoreError> {
         if self.state(MOST)? == Some(most) {
@@ -51,18 +51,18 @@ impl Batch<'_> {
 
     /// Builds the indexes that an object lacks, and drops those of custom fields that have none any more.
     pub(super) fn bring_indexes_in_step(&self, object: Object) -> Result<(), StoreError> {
-        self.tx.execute_batch(standard(object)).doing(DOING)?;
-        self.tx.execute_batch(SHARED).doing(DOING)?;
+        self.conn.execute_batch(standard(object)).doing(DOING)?;
+        self.conn.execute_batch(SHARED).doing(DOING)?;
         let table = object.table();
         let wanted: BTreeSet<String> = self.indexed_columns(object)?.into_iter().collect();
         let there = self.custom_indexes(table)?;
         for index in there.iter().filter(|index| !wanted.iter().any(|c| name(table, c) == **index)) {
-            self.tx.execute_batch(&format!("DROP INDEX {index}")).doing(DOING)?;
+            self.conn.execute_batch(&format!("DROP INDEX {index}")).doing(DOING)?;
         }
         for column in &wanted {
             let index = name(table, column);
             if !there.contains(&index) {
-                self.tx.execute_batch(&format!("CREATE INDEX {index} ON {table} ({column})")).doing(DOING)?;
+                self.conn.execute_batch(&format!("CREATE INDEX {index} ON {table} ({column})")).doing(DOING)?;
             }
         }
         Ok(())
@@ -70,7 +70,7 @@ impl Batch<'_> {
 
     /// Drops the index of a column that is about to be parked or dropped.
     pub(super) fn drop_index(&self, table: &str, column: &str) -> Result<(), StoreError> {
-        self.tx.execute_batch(&format!("DROP INDEX IF EXISTS {}", name(table, column))).doing("drop an index")
+        self.conn.execute_batch(&format!("DROP INDEX IF EXISTS {}", name(table, column))).doing("drop an index")
     }
 
     /// The columns that are to have an index: a decimal's is its companion, whose order is that of numbers. The values
@@ -78,7 +78,7 @@ impl Batch<'_> {
     fn indexed_columns(&self, object: Object) -> Result<Vec<String>, StoreError> {
         let most = self.state(MOST)?.unwrap_or(MOST_INDEXED);
         let mut stmt = self
-            .tx
+            .conn
             .prepare_cached(
                 "SELECT column_name, data_type FROM custom_field_definitions
                  WHERE object_type = ?1 AND status = 'ACTIVE' AND readable IS NOT 0 AND filterable = 1
@@ -86,7 +86,7 @@ impl Batch<'_> {
                  ORDER BY created_at IS NULL, created_at, id LIMIT ?2",
             )
             .doing(DOING)?;
-        let rows = stmt.query_map(rusqlite::params![object.word(), most], |row| {
+        let rows = stmt.query_map(rusqlite::params![object.as_str(), most], |row| {
             Ok((row.get::<_, String>(0)?, row.get::<_, Option<String>>(1)?))
         });
         let rows: Vec<_> = rows.and_then(Iterator::collect).doing(DOING)?;
@@ -99,7 +99,7 @@ impl Batch<'_> {
     }
 
     fn custom_indexes(&self, table: &str) -> Result<BTreeSet<String>, StoreError> {
-        self.tx
+        self.conn
             .prepare_cached(
                 "SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name = ?1 AND substr(name, 1, 3) = 'ix_'",
             )

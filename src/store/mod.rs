@@ -1,6 +1,6 @@
 //! The mirror's file: one SQLite database that equals the service, and the only room that speaks SQL to it.
 //!
-//! [`Store`] sends pieces of work to one writer thread; each is one transaction on a [`Batch`]. The tables stand in
+//! [`Store`] sends pieces of work to one writer thread; each is one transaction on a [`MirrorTx`]. The tables stand in
 //! `schema/`; the columns of custom fields, the two `_full` views and the data dictionary follow the definitions and
 //! are remade in the transaction that changes them.
 //!
@@ -10,7 +10,6 @@
 //! - A list never clears what only a detail carries; an older answer never overwrites a newer one.
 //! - Any SQLite from 3.37 on can read the file: no newer syntax stands in the schema.
 
-pub mod batch;
 mod beside;
 mod columns;
 mod confirm;
@@ -41,12 +40,12 @@ pub mod runs;
 mod search;
 pub mod shape;
 mod team;
+pub mod tx;
 pub mod upsert;
 mod views;
 pub mod wal;
 mod writer;
 
-pub use batch::Batch;
 pub use beside::write_beside;
 pub use columns::{MOST_COLUMNS, Redefined};
 pub use differ::{Compared, FieldDifference};
@@ -55,5 +54,6 @@ pub use indexes::MOST_INDEXED;
 pub use outbox::{EditStep, OpenEdits};
 pub use ranges::{Part, Stretch};
 pub use runs::{RunOutcome, Tally};
+pub use tx::MirrorTx;
 pub use upsert::{Applied, Phase};
 pub use writer::{KillAfter, Store};

@@ -3,15 +3,15 @@
 use rusqlite::types::Value;
 use rusqlite::{params, params_from_iter};
 
-use super::batch::Batch;
 use super::error::{Doing, StoreError};
+use super::tx::MirrorTx;
 use crate::model::catalogue::Object;
 use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
 
 const DOING: &str = "compare a page with the mirror";
 
-impl Batch<'_> {
+impl MirrorTx<'_> {
     /// Nominates the records created between two instants (each with whether it is inside) that are not among `ids`,
     /// a JSON array.
     ///
@@ -28,7 +28,7 @@ impl Batch<'_> {
             "INSERT OR IGNORE INTO sweep_missing (object_type, id) SELECT ?1, id FROM {} WHERE created_at IS NOT NULL",
             object.table()
         );
-        let mut values: Vec<Value> = vec![object.word().to_string().into(), ids.to_string().into()];
+        let mut values: Vec<Value> = vec![object.as_str().to_string().into(), ids.to_string().into()];
         if let Some((low, inside)) = low {
             values.push(low.to_string().into());
             sql.push_str(&format!(" AND created_at {} ?{}", if inside { ">=" } else { ">" }, values.len()));
@@ -38,7 +38,7 @@ impl Batch<'_> {
             sql.push_str(&format!(" AND created_at {} ?{}", if inside { "<=" } else { "<" }, values.len()));
         }
         sql.push_str(" AND id NOT IN (SELECT value FROM json_each(?2))");
-        self.tx.prepare_cached(&sql).and_then(|mut stmt| stmt.execute(params_from_iter(values))).doing(DOING)?;
+        self.conn.prepare_cached(&sql).and_then(|mut stmt| stmt.execute(params_from_iter(values))).doing(DOING)?;
         Ok(())
     }
 
@@ -52,7 +52,7 @@ impl Batch<'_> {
              WHERE created_at IS NULL AND id NOT IN (SELECT value FROM json_each(?2))",
             object.table()
         );
-        self.tx.prepare_cached(&sql).and_then(|mut stmt| stmt.execute(params![object.word(), ids])).doing(DOING)?;
+        self.conn.prepare_cached(&sql).and_then(|mut stmt| stmt.execute(params![object.as_str(), ids])).doing(DOING)?;
         Ok(())
     }
 
@@ -62,14 +62,14 @@ impl Batch<'_> {
     /// If SQLite refuses.
     pub fn withdraw_nominations(&self, object: Object, ids: &str) -> Result<(), StoreError> {
         let none = "SELECT NOT EXISTS (SELECT 1 FROM sweep_missing)";
-        if self.tx.prepare_cached(none).and_then(|mut stmt| stmt.query_row([], |row| row.get(0))).doing(DOING)? {
+        if self.conn.prepare_cached(none).and_then(|mut stmt| stmt.query_row([], |row| row.get(0))).doing(DOING)? {
             return Ok(());
         }
-        self.tx
+        self.conn
             .prepare_cached(
                 "DELETE FROM sweep_missing WHERE object_type = ?1 AND id IN (SELECT value FROM json_each(?2))",
             )
-            .and_then(|mut stmt| stmt.execute(params![object.word(), ids]))
+            .and_then(|mut stmt| stmt.execute(params![object.as_str(), ids]))
             .doing(DOING)?;
         Ok(())
     }
@@ -80,15 +80,15 @@ impl Batch<'_> {
     /// If SQLite refuses.
     pub fn nominated(&self, object: Object) -> Result<(Vec<RecordId>, u64), StoreError> {
         let mut stmt = self
-            .tx
+            .conn
             .prepare_cached("SELECT id FROM sweep_missing WHERE object_type = ?1 ORDER BY instr(id, ',') > 0, id")
             .doing(DOING)?;
         let ids = stmt
-            .query_map([object.word()], |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
+            .query_map([object.as_str()], |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
             .and_then(Iterator::collect)
             .doing(DOING)?;
         let sql = format!("SELECT count(*) FROM {}", object.table());
-        let rows: i64 = self.tx.query_row(&sql, [], |row| row.get(0)).doing(DOING)?;
+        let rows: i64 = self.conn.query_row(&sql, [], |row| row.get(0)).doing(DOING)?;
         Ok((ids, rows.unsigned_abs()))
     }
 
@@ -97,7 +97,7 @@ impl Batch<'_> {
     /// # Errors
     /// If SQLite refuses.
     pub fn clear_nominations(&self, object: Object) -> Result<(), StoreError> {
-        self.tx.execute("DELETE FROM sweep_missing WHERE object_type = ?1", [object.word()]).doing(DOING)?;
+        self.conn.execute("DELETE FROM sweep_missing WHERE object_type = ?1", [object.as_str()]).doing(DOING)?;
         Ok(())
     }
 }

@@ -10,10 +10,10 @@ use rusqlite::types::Value as Sql;
 use rusqlite::{OptionalExtension, Row, params};
 use serde_json::Value;
 
-use super::batch::Batch;
 use super::differ::json;
 use super::editable;
 use super::error::{Doing, StoreError};
+use super::tx::MirrorTx;
 use crate::model::editable::Standing;
 use crate::model::{Edit, EditState, Editable, EditedFields, Etag, Held, Instant, Object, RecordId};
 
@@ -68,14 +68,14 @@ impl<'a> EditStep<'a> {
     }
 }
 
-impl Batch<'_> {
+impl MirrorTx<'_> {
     /// Records with edits that can go: those that failed least often first, then in the order of their edits.
     ///
     /// # Errors
     /// If SQLite refuses.
     pub fn edited_records(&self) -> Result<Vec<(Object, RecordId)>, StoreError> {
         let mut stmt = self
-            .tx
+            .conn
             .prepare_cached(
                 "SELECT object_type, record_id FROM outbox WHERE state IN ('queued', 'sending')
                  GROUP BY object_type, record_id ORDER BY max(attempts), min(id)",
@@ -95,7 +95,7 @@ impl Batch<'_> {
         let sql = "SELECT count(*) FILTER (WHERE state <> 'conflict'), count(*) FILTER (WHERE state = 'conflict')
                    FROM outbox WHERE state IN ('queued', 'sending', 'conflict')";
         let (waiting, conflicts): (i64, i64) = self
-            .tx
+            .conn
             .prepare_cached(sql)
             .and_then(|mut stmt| stmt.query_row([], |row| Ok((row.get(0)?, row.get(1)?))))
             .doing(READ)?;
@@ -108,14 +108,14 @@ impl Batch<'_> {
     /// If SQLite refuses.
     pub fn edits_of(&self, object: Object, id: &RecordId) -> Result<Vec<Edit>, StoreError> {
         let mut stmt = self
-            .tx
+            .conn
             .prepare_cached(
                 "SELECT id, state, fields, body, if_match, idempotency_key, attempts, first_sent_at, status, merged_into
                  FROM outbox WHERE object_type = ?1 AND record_id = ?2 AND state IN ('queued', 'sending', 'conflict')
                  ORDER BY id",
             )
             .doing(READ)?;
-        stmt.query_map(params![object.word(), id.as_str()], |row| edit(object, id, row))
+        stmt.query_map(params![object.as_str(), id.as_str()], |row| edit(object, id, row))
             .and_then(Iterator::collect)
             .doing(READ)
     }
@@ -131,7 +131,7 @@ impl Batch<'_> {
         let mut etags = [None, None];
         for (shape, etag) in [&list, &detail].into_iter().zip(&mut etags) {
             let row: Option<Vec<Sql>> = self
-                .tx
+                .conn
                 .prepare_cached(&shape.select)
                 .and_then(|mut stmt| {
                     stmt.query_row([id.as_str()], |row| (0..shape.columns.len()).map(|place| row.get(place)).collect())
@@ -167,13 +167,13 @@ impl Batch<'_> {
         columns: usize,
     ) -> Result<bool, StoreError> {
         let mut stmt = self
-            .tx
+            .conn
             .prepare_cached(
                 "SELECT fields FROM changes WHERE object_type = ?1 AND record_id = ?2 AND seen_at >= ?3 ORDER BY seq",
             )
             .doing(READ)?;
         let rows: Vec<String> = stmt
-            .query_map(params![object.word(), id.as_str(), since.to_string()], |row| row.get(0))
+            .query_map(params![object.as_str(), id.as_str(), since.to_string()], |row| row.get(0))
             .and_then(Iterator::collect)
             .doing(READ)?;
         let mut seen = std::collections::BTreeSet::new();
@@ -191,7 +191,7 @@ impl Batch<'_> {
     /// # Errors
     /// If SQLite refuses.
     pub fn editable(&self, object: Object) -> Result<BTreeMap<String, Editable>, StoreError> {
-        let columns = editable::columns(&self.tx, object, &self.shapes)?;
+        let columns = editable::columns(&self.conn, object, &self.shapes)?;
         let fields = columns.into_iter().filter_map(|(column, standing)| match standing {
             Standing::Editable(field) => Some((column, field)),
             _ => None,
@@ -218,7 +218,7 @@ impl Batch<'_> {
                 false => format!("sent together with edit {carrier}"),
             };
             self.take_step(*edit, &EditStep::new(EditState::Queued, EditState::Sending, &why), now)?;
-            self.tx
+            self.conn
                 .prepare_cached(
                     "UPDATE outbox SET attempts = attempts + 1, first_sent_at = ?2, last_sent_at = ?2,
                             merged_into = CASE WHEN id <> ?3 THEN ?3 END WHERE id = ?1",
@@ -226,7 +226,7 @@ impl Batch<'_> {
                 .and_then(|mut stmt| stmt.execute(params![edit, now.to_string(), carrier]))
                 .doing(WRITE)?;
         }
-        self.tx
+        self.conn
             .prepare_cached("UPDATE outbox SET body = ?2, if_match = ?3, idempotency_key = ?4 WHERE id = ?1")
             .and_then(|mut stmt| stmt.execute(params![carrier, body, if_match.as_str(), key]))
             .doing(WRITE)?;
@@ -240,7 +240,7 @@ impl Batch<'_> {
     pub fn send_again(&self, carrier: i64, now: Instant) -> Result<(), StoreError> {
         let again = EditStep::new(EditState::Sending, EditState::Sending, "sent again, the same request");
         self.take_step(carrier, &again, now)?;
-        self.tx
+        self.conn
             .prepare_cached(
                 "UPDATE outbox SET attempts = attempts + 1, last_sent_at = ?2 WHERE id = ?1 OR merged_into = ?1",
             )
@@ -258,7 +258,7 @@ impl Batch<'_> {
         let now = now.to_string();
         debug_assert!(step.from.may_become(step.to), "{step:?}");
         let taken = self
-            .tx
+            .conn
             .prepare_cached(
                 "UPDATE outbox SET state = ?3, status = coalesce(?4, status), answer = coalesce(?5, answer),
                         theirs = coalesce(?6, theirs), finished_at = ?7 WHERE id = ?1 AND state = ?2",
@@ -266,8 +266,8 @@ impl Batch<'_> {
             .and_then(|mut stmt| {
                 stmt.execute(params![
                     edit,
-                    step.from.word(),
-                    step.to.word(),
+                    step.from.as_str(),
+                    step.to.as_str(),
                     step.status,
                     step.answer,
                     step.theirs,
@@ -279,7 +279,7 @@ impl Batch<'_> {
             return Ok(false);
         }
         if matches!(step.to, EditState::Queued | EditState::Conflict) {
-            self.tx
+            self.conn
                 .prepare_cached(
                     "UPDATE outbox SET body = NULL, if_match = NULL, idempotency_key = NULL, first_sent_at = NULL,
                             merged_into = NULL WHERE id = ?1",
@@ -287,11 +287,11 @@ impl Batch<'_> {
                 .and_then(|mut stmt| stmt.execute([edit]))
                 .doing(WRITE)?;
         }
-        self.tx
+        self.conn
             .prepare_cached(
                 "INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why) VALUES (?1, ?2, ?3, ?4, ?5)",
             )
-            .and_then(|mut stmt| stmt.execute(params![edit, now, step.from.word(), step.to.word(), step.why]))
+            .and_then(|mut stmt| stmt.execute(params![edit, now, step.from.as_str(), step.to.as_str(), step.why]))
             .doing(WRITE)?;
         Ok(true)
     }
@@ -303,7 +303,7 @@ impl Batch<'_> {
     pub fn set_edited_fields(&self, edit: i64, fields: &EditedFields, base: Option<&Etag>) -> Result<(), StoreError> {
         let text =
             serde_json::to_string(fields).map_err(|source| StoreError::State { name: "outbox".into(), source })?;
-        self.tx
+        self.conn
             .prepare_cached("UPDATE outbox SET fields = ?2, base_etag = coalesce(?3, base_etag) WHERE id = ?1")
             .and_then(|mut stmt| stmt.execute(params![edit, text, base.map(Etag::as_str)]))
             .doing(WRITE)?;

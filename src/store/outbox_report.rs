@@ -51,7 +51,7 @@ pub struct EditLine {
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the serializer's form")]
 fn word<S: serde::Serializer>(state: &EditState, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(state.word())
+    serializer.serialize_str(state.as_str())
 }
 
 /// A step of an edit.

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, params, params_from_iter};
 
-use super::batch::Batch;
 use super::error::{Doing, StoreError};
+use super::tx::MirrorTx;
 use crate::model::catalogue::Object;
 use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
@@ -52,7 +52,7 @@ impl Stretch {
     }
 }
 
-impl Batch<'_> {
+impl MirrorTx<'_> {
     /// How many records a range has here.
     ///
     /// # Errors
@@ -61,7 +61,7 @@ impl Batch<'_> {
         let (condition, values) = stretch.condition();
         let sql = format!("SELECT count(*) FROM {} WHERE {condition}", object.table());
         let count: i64 = self
-            .tx
+            .conn
             .prepare_cached(&sql)
             .and_then(|mut stmt| stmt.query_row(params_from_iter(values), |row| row.get(0)))
             .doing("count a range")?;
@@ -76,7 +76,7 @@ impl Batch<'_> {
         let doing = "list a range";
         let (condition, values) = stretch.condition();
         let sql = format!("SELECT id FROM {} WHERE {condition}", object.table());
-        let mut stmt = self.tx.prepare_cached(&sql).doing(doing)?;
+        let mut stmt = self.conn.prepare_cached(&sql).doing(doing)?;
         stmt.query_map(params_from_iter(values), |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
             .and_then(Iterator::collect)
             .doing(doing)
@@ -96,7 +96,7 @@ impl Batch<'_> {
             n = values.len()
         );
         let at: Option<Option<String>> = self
-            .tx
+            .conn
             .prepare_cached(&sql)
             .and_then(|mut stmt| stmt.query_row(params_from_iter(values), |row| row.get(0)).optional())
             .doing("cut a range")?;
@@ -138,7 +138,7 @@ impl Batch<'_> {
         let text = |at: Option<Instant>| at.map(|at| at.to_string());
         let (here, there) = (counts.0 as i64, counts.1 as i64);
         let dateless = stretch.part == Part::Dateless;
-        self.tx
+        self.conn
             .prepare_cached(
                 "INSERT INTO audits (object_type, dimension, range_from, range_to, null_range, count_here, count_there,
                                      found, audited_at)
@@ -146,7 +146,7 @@ impl Batch<'_> {
             )
             .and_then(|mut stmt| {
                 stmt.execute(params![
-                    object.word(),
+                    object.as_str(),
                     stretch.column,
                     text(from),
                     text(to),

@@ -1,21 +1,21 @@
 //! Back-fills: which records one has met. A column that comes back from the archive holds what was there when it was
 //! parked; a record that the back-fill does not meet may have lost its value since.
 
-use super::batch::Batch;
 use super::error::{Doing, StoreError};
+use super::tx::MirrorTx;
 use crate::model::catalogue::Object;
 use crate::model::custom::CustomField;
 use crate::model::ids::RecordId;
 
 const DOING: &str = "fill a custom column";
 
-impl Batch<'_> {
+impl MirrorTx<'_> {
     /// Forgets which records were met.
     ///
     /// # Errors
     /// If SQLite refuses.
     pub fn begin_refill(&self) -> Result<(), StoreError> {
-        self.tx
+        self.conn
             .execute_batch(
                 "CREATE TEMP TABLE IF NOT EXISTS refilled (id TEXT PRIMARY KEY) WITHOUT ROWID;
                  DELETE FROM temp.refilled;",
@@ -28,7 +28,7 @@ impl Batch<'_> {
     /// # Errors
     /// If SQLite refuses.
     pub fn note_refilled(&self, ids: &[RecordId]) -> Result<(), StoreError> {
-        let mut stmt = self.tx.prepare_cached("INSERT OR IGNORE INTO temp.refilled VALUES (?1)").doing(DOING)?;
+        let mut stmt = self.conn.prepare_cached("INSERT OR IGNORE INTO temp.refilled VALUES (?1)").doing(DOING)?;
         for id in ids {
             stmt.execute([id.as_str()]).doing(DOING)?;
         }
@@ -50,7 +50,7 @@ impl Batch<'_> {
              ORDER BY instr({key}, ',') > 0, {key}",
             field.column
         );
-        let mut stmt = self.tx.prepare(&sql).doing(DOING)?;
+        let mut stmt = self.conn.prepare(&sql).doing(DOING)?;
         stmt.query_map([], |row| Ok(RecordId::new(row.get::<_, String>(0)?))).and_then(Iterator::collect).doing(DOING)
     }
 }

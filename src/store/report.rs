@@ -7,8 +7,8 @@ use rusqlite::{Connection, OptionalExtension};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::batch::read_state;
 use super::error::{Doing, StoreError};
+use super::tx::read_state;
 use super::{held, wal};
 use crate::model::{Instant, Object, Ru};
 
@@ -107,7 +107,7 @@ fn number(conn: &Connection, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Resu
 /// # Errors
 /// If SQLite refuses.
 pub fn holds(conn: &Connection, object: Object) -> Result<Holds, StoreError> {
-    let word = object.word();
+    let word = object.as_str();
     let held = match held::kept(conn, object)? {
         Some(held) => held,
         // Written by an older program: counted until this one writes.

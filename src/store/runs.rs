@@ -2,8 +2,8 @@
 
 use rusqlite::params;
 
-use super::batch::Batch;
 use super::error::{Doing, StoreError};
+use super::tx::MirrorTx;
 use crate::model::instant::Instant;
 use crate::model::ru::Ru;
 
@@ -55,7 +55,7 @@ pub enum RunOutcome {
 
 impl RunOutcome {
     /// The word in `sync_runs`.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             RunOutcome::Done => "done",
             RunOutcome::Paused => "paused",
@@ -65,19 +65,19 @@ impl RunOutcome {
     }
 }
 
-impl Batch<'_> {
+impl MirrorTx<'_> {
     /// Enters the beginning of a run and gives its number.
     ///
     /// # Errors
     /// If SQLite refuses.
     pub fn begin_run(&self, kind: &str, trigger: &str, now: Instant) -> Result<i64, StoreError> {
-        self.tx
+        self.conn
             .execute(
                 "INSERT INTO sync_runs (kind, \"trigger\", started_at) VALUES (?1, ?2, ?3)",
                 params![kind, trigger, now.to_string()],
             )
             .doing("enter a run")?;
-        Ok(self.tx.last_insert_rowid())
+        Ok(self.conn.last_insert_rowid())
     }
 
     /// Enters the end of a run.
@@ -93,14 +93,14 @@ impl Batch<'_> {
         error: Option<&str>,
     ) -> Result<(), StoreError> {
         let n = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-        self.tx
+        self.conn
             .execute(
                 "UPDATE sync_runs SET finished_at = ?2, outcome = ?3, \"rows\" = ?4, ru = ?5, inserted = ?6,
                         updated = ?7, removed = ?8, details = ?9, warnings = ?10, error = ?11 WHERE id = ?1",
                 params![
                     id,
                     now.to_string(),
-                    outcome.word(),
+                    outcome.as_str(),
                     n(tally.rows),
                     n(tally.ru.get()),
                     n(tally.inserted),

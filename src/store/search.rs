@@ -15,9 +15,9 @@ use std::collections::BTreeSet;
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, ToSql, params, params_from_iter};
 
-use super::batch::Batch;
 use super::document::Document;
 use super::error::{Doing, StoreError};
+use super::tx::MirrorTx;
 use super::upsert::{Difference, Phase};
 use crate::model::catalogue::Object;
 
@@ -28,7 +28,7 @@ fn entry(object: Object) -> String {
     format!("searched:{object}")
 }
 
-impl Batch<'_> {
+impl MirrorTx<'_> {
     /// Notes that a record's texts changed.
     pub(super) fn unsearch(&self, object: Object, id: &str, phase: Phase) {
         if phase == Phase::Kept {
@@ -66,9 +66,9 @@ impl Batch<'_> {
         let mut new = Vec::new();
         for id in ids {
             let docid: Option<i64> = self
-                .tx
+                .conn
                 .prepare_cached("SELECT docid FROM search_documents WHERE object_type = ?1 AND record_id = ?2")
-                .and_then(|mut stmt| stmt.query_row([object.word(), id], |row| row.get(0)).optional())
+                .and_then(|mut stmt| stmt.query_row([object.as_str(), id], |row| row.get(0)).optional())
                 .doing(DOING)?;
             match docid {
                 Some(docid) => {
@@ -96,7 +96,7 @@ impl Batch<'_> {
     }
 
     fn document(&self, document: &Document, id: &str) -> Result<Option<Vec<Value>>, StoreError> {
-        self.tx
+        self.conn
             .prepare_cached(&document.select_one)
             .and_then(|mut stmt| stmt.query_row([id], |row| document.read(row)).optional())
             .doing(DOING)
@@ -104,7 +104,7 @@ impl Batch<'_> {
 
     fn update_document(&self, document: &Document, docid: i64, columns: Vec<Value>) -> Result<(), StoreError> {
         let values = std::iter::once(docid.into()).chain(columns);
-        self.tx
+        self.conn
             .prepare_cached(&document.update)
             .and_then(|mut stmt| stmt.execute(params_from_iter(values)))
             .doing(DOING)?;
@@ -118,10 +118,10 @@ impl Batch<'_> {
         id: &str,
         columns: Vec<Value>,
     ) -> Result<(), StoreError> {
-        self.run("INSERT INTO search_documents (object_type, record_id) VALUES (?1, ?2)", &[&object.word(), &id])?;
-        let docid = self.tx.last_insert_rowid();
+        self.run("INSERT INTO search_documents (object_type, record_id) VALUES (?1, ?2)", &[&object.as_str(), &id])?;
+        let docid = self.conn.last_insert_rowid();
         let values = [docid.into(), id.to_string().into()].into_iter().chain(columns);
-        self.tx
+        self.conn
             .prepare_cached(&document.insert)
             .and_then(|mut stmt| stmt.execute(params_from_iter(values)))
             .doing(DOING)?;
@@ -129,7 +129,7 @@ impl Batch<'_> {
     }
 
     fn run(&self, sql: &str, values: &[&dyn ToSql]) -> Result<(), StoreError> {
-        self.tx.prepare_cached(sql).and_then(|mut stmt| stmt.execute(values)).doing(DOING)?;
+        self.conn.prepare_cached(sql).and_then(|mut stmt| stmt.execute(values)).doing(DOING)?;
         Ok(())
     }
 
@@ -149,7 +149,7 @@ impl Batch<'_> {
     /// is a good part of a first copy's time.
     fn build_search(&self, object: Object, document: &Document) -> Result<(), StoreError> {
         let before: i64 = self
-            .tx
+            .conn
             .query_row("SELECT coalesce(max(docid), 0) FROM search_documents", [], |row| row.get(0))
             .doing(DOING)?;
         let map = format!(
@@ -157,9 +157,9 @@ impl Batch<'_> {
              SELECT ?1 + rowid, ?2, id FROM {} ORDER BY rowid",
             object.table()
         );
-        self.tx.execute(&map, params![before, object.word()]).doing(DOING)?;
-        let mut records = self.tx.prepare(&document.select_all).doing(DOING)?;
-        let mut insert = self.tx.prepare(&document.insert).doing(DOING)?;
+        self.conn.execute(&map, params![before, object.as_str()]).doing(DOING)?;
+        let mut records = self.conn.prepare(&document.select_all).doing(DOING)?;
+        let mut insert = self.conn.prepare(&document.insert).doing(DOING)?;
         let mut columns = document.blank();
         let mut rows = records.query([]).doing(DOING)?;
         while let Some(row) = rows.next().doing(DOING)? {
@@ -182,19 +182,19 @@ impl Batch<'_> {
         let mut last = i64::MIN;
         loop {
             let next: Option<(i64, String)> = self
-                .tx
+                .conn
                 .prepare_cached(
                     "SELECT docid, record_id FROM search_documents WHERE docid > ?1 AND +object_type = ?2
                      ORDER BY docid LIMIT 1",
                 )
                 .and_then(|mut stmt| {
-                    stmt.query_row(params![last, object.word()], |row| Ok((row.get(0)?, row.get(1)?))).optional()
+                    stmt.query_row(params![last, object.as_str()], |row| Ok((row.get(0)?, row.get(1)?))).optional()
                 })
                 .doing(DOING)?;
             let Some((docid, id)) = next else { return Ok(()) };
             last = docid;
             let stored = self
-                .tx
+                .conn
                 .prepare_cached(&document.stored)
                 .and_then(|mut stmt| stmt.query_row([docid], |row| document.read_stored(row)))
                 .doing(DOING)?;

@@ -6,8 +6,8 @@ use rusqlite::types::{Value, ValueRef};
 use crate::model::catalogue::{Kind, Object, Resource, Shown};
 use crate::model::custom::{CustomFields, DataType};
 use crate::model::decimal;
+use crate::model::field_value::{FieldValue, SqlValue};
 use crate::model::record::Record;
-use crate::model::told::{Datum, Told};
 
 /// The table of definitions.
 pub const DEFINITIONS: &str = "custom_field_definitions";
@@ -152,37 +152,37 @@ fn slots(columns: &mut Vec<Column>, custom: &CustomFields, detail: bool) -> Vec<
 /// `extra` is the text for the `extra` column, since that is merged with what stands there.
 pub fn told<'a>(source: Source, record: &'a Record, extra: Option<&'a str>) -> Option<ValueRef<'a>> {
     match source {
-        Source::Field(index) => datum(&record.fields[index]).map(value_ref),
-        Source::FieldNum(index) => datum(&record.fields[index]).map(num),
-        Source::Slot(slot) => datum(&record.custom[slot]).map(value_ref),
-        Source::SlotNum(slot) => datum(&record.custom[slot]).map(num),
+        Source::Field(index) => value(&record.fields[index]).map(value_ref),
+        Source::FieldNum(index) => value(&record.fields[index]).map(num),
+        Source::Slot(slot) => value(&record.custom[slot]).map(value_ref),
+        Source::SlotNum(slot) => value(&record.custom[slot]).map(num),
         Source::Extra => Some(extra.map_or(ValueRef::Null, |text| ValueRef::Text(text.as_bytes()))),
     }
 }
 
-static NULL: Datum = Datum::Null;
+static NULL: SqlValue = SqlValue::Null;
 
-fn datum(told: &Told<Datum>) -> Option<&Datum> {
+fn value(told: &FieldValue<SqlValue>) -> Option<&SqlValue> {
     match told {
-        Told::Nothing => None,
-        Told::Null | Told::Odd => Some(&NULL),
-        Told::Value(datum) | Told::Cut(datum) => Some(datum),
+        FieldValue::Absent => None,
+        FieldValue::Null | FieldValue::Unrepresentable => Some(&NULL),
+        FieldValue::Exact(value) | FieldValue::Truncated(value) => Some(value),
     }
 }
 
-fn value_ref(datum: &Datum) -> ValueRef<'_> {
-    match datum {
-        Datum::Null => ValueRef::Null,
-        Datum::Int(i) => ValueRef::Integer(*i),
-        Datum::Real(r) => ValueRef::Real(*r),
-        Datum::Text(text) => ValueRef::Text(text.as_bytes()),
+fn value_ref(value: &SqlValue) -> ValueRef<'_> {
+    match value {
+        SqlValue::Null => ValueRef::Null,
+        SqlValue::Int(i) => ValueRef::Integer(*i),
+        SqlValue::Real(r) => ValueRef::Real(*r),
+        SqlValue::Text(text) => ValueRef::Text(text.as_bytes()),
     }
 }
 
-fn num(datum: &Datum) -> ValueRef<'_> {
-    match datum {
-        Datum::Text(text) => decimal::nearest_double(text).map_or(ValueRef::Null, ValueRef::Real),
-        Datum::Null | Datum::Int(_) | Datum::Real(_) => ValueRef::Null,
+fn num(value: &SqlValue) -> ValueRef<'_> {
+    match value {
+        SqlValue::Text(text) => decimal::nearest_double(text).map_or(ValueRef::Null, ValueRef::Real),
+        SqlValue::Null | SqlValue::Int(_) | SqlValue::Real(_) => ValueRef::Null,
     }
 }
 

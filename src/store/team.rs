@@ -1,13 +1,13 @@
 //! Team members: a short list that is always read whole.
 
-use super::batch::Batch;
 use super::error::{Doing, StoreError};
 use super::runs::Tally;
+use super::tx::MirrorTx;
 use super::upsert::Applied;
 use crate::model::instant::Instant;
 use crate::model::record::Record;
 
-impl Batch<'_> {
+impl MirrorTx<'_> {
     /// Takes the whole list of team members: writes what changed, deletes who is no longer listed.
     ///
     /// # Errors
@@ -28,7 +28,7 @@ impl Batch<'_> {
         if !ids.is_empty() {
             let ids = serde_json::Value::from(ids).to_string();
             let left = self
-                .tx
+                .conn
                 .execute("DELETE FROM team_members WHERE id NOT IN (SELECT value FROM json_each(?1))", [ids])
                 .doing("delete team members who left")?;
             tally.removed += left as u64;

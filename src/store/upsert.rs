@@ -4,13 +4,13 @@
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{CachedStatement, OptionalExtension, params};
 
-use super::batch::Batch;
 use super::error::{Doing, StoreError};
 use super::shape::{Shape, Source, owned, told};
+use super::tx::MirrorTx;
 use crate::model::catalogue::Object;
+use crate::model::field_value::multi_values;
 use crate::model::instant::Instant;
 use crate::model::record::{Extra, Record};
-use crate::model::told::multi_values;
 
 /// What became of one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Written {
     }
 }
 
-impl Batch<'_> {
+impl MirrorTx<'_> {
     /// Writes a list item. `asked_at` is when the answer was asked for.
     ///
     /// # Errors
@@ -216,7 +216,7 @@ impl Batch<'_> {
     /// Compares a row with what an answer tells about it.
     fn compare(&self, shape: &Shape, id: &str, incoming: &[Option<ValueRef<'_>>]) -> Result<Standing, StoreError> {
         let doing = "read a record";
-        let mut stmt = self.tx.prepare_cached(&shape.select).doing(doing)?;
+        let mut stmt = self.conn.prepare_cached(&shape.select).doing(doing)?;
         let mut rows = stmt.query([id]).doing(doing)?;
         let Some(row) = rows.next().doing(doing)? else {
             return Ok(Standing::Missing);
@@ -252,7 +252,7 @@ impl Batch<'_> {
         asked_at: Instant,
     ) -> Result<usize, StoreError> {
         let doing = "write a record";
-        let mut stmt = self.tx.prepare_cached(sql).doing(doing)?;
+        let mut stmt = self.conn.prepare_cached(sql).doing(doing)?;
         bind(&mut stmt, id, values, asked_at).and_then(|()| stmt.raw_execute()).doing(doing)
     }
 
@@ -263,17 +263,17 @@ impl Batch<'_> {
         }
         let doing = "look up a removed record";
         let removed_at: Option<String> = self
-            .tx
+            .conn
             .prepare_cached("SELECT removed_at FROM removed_records WHERE object_type = ?1 AND id = ?2")
-            .and_then(|mut stmt| stmt.query_row(params![object.word(), id], |row| row.get(0)).optional())
+            .and_then(|mut stmt| stmt.query_row(params![object.as_str(), id], |row| row.get(0)).optional())
             .doing(doing)?;
         let Some(removed_at) = removed_at else { return Ok(true) };
         if asked_at.to_string() < removed_at {
             return Ok(false);
         }
-        self.tx
+        self.conn
             .prepare_cached("DELETE FROM removed_records WHERE object_type = ?1 AND id = ?2")
-            .and_then(|mut stmt| stmt.execute(params![object.word(), id]))
+            .and_then(|mut stmt| stmt.execute(params![object.as_str(), id]))
             .doing(doing)?;
         Ok(true)
     }
@@ -297,25 +297,25 @@ impl Batch<'_> {
                 continue;
             }
             let key = self.shapes.layout.of(object).fields()[slot].key.as_str();
-            self.tx
+            self.conn
                 .prepare_cached(
                     "DELETE FROM custom_multi_values WHERE object_type = ?1 AND record_id = ?2 AND field_key = ?3",
                 )
-                .and_then(|mut stmt| stmt.execute(params![object.word(), record.id.as_str(), key]))
+                .and_then(|mut stmt| stmt.execute(params![object.as_str(), record.id.as_str(), key]))
                 .doing(doing)?;
             let Some(Some(ValueRef::Text(text))) = incoming.get(place) else {
                 continue;
             };
             let values = std::str::from_utf8(text).ok().and_then(multi_values).unwrap_or_default();
             let mut stmt = self
-                .tx
+                .conn
                 .prepare_cached(
                     "INSERT INTO custom_multi_values (object_type, record_id, field_key, position, value)
                      VALUES (?1, ?2, ?3, ?4, ?5)",
                 )
                 .doing(doing)?;
             for (position, value) in values.iter().enumerate() {
-                stmt.execute(params![object.word(), record.id.as_str(), key, position as i64, value]).doing(doing)?;
+                stmt.execute(params![object.as_str(), record.id.as_str(), key, position as i64, value]).doing(doing)?;
             }
         }
         Ok(())
@@ -331,7 +331,7 @@ impl Batch<'_> {
             Object::Company => "SELECT extra FROM companies WHERE id = ?1",
         };
         let old: Option<Option<String>> = self
-            .tx
+            .conn
             .prepare_cached(sql)
             .and_then(|mut stmt| stmt.query_row([record.id.as_str()], |row| row.get(0)).optional())
             .doing(doing)?;
@@ -353,7 +353,7 @@ impl Batch<'_> {
                     _ => object.list_fields().any(|field| field.wire == format!("{group}.{name}")),
                 };
                 if !known {
-                    // Told by lists: the detail's word for it belongs there too.
+                    // FieldValue by lists: the detail's word for it belongs there too.
                     let told = detail.nested.get_mut(&group).and_then(|told| told.remove(&name));
                     list.nested.entry(group.clone()).or_default().insert(name, told.unwrap_or(source));
                 }

@@ -5,9 +5,9 @@
 //! missing view or one that names a column that is gone. Every join is outer and by a unique key, so that SQLite runs
 //! only those whose columns a question names.
 
-use super::batch::Batch;
 use super::error::{Doing, StoreError};
 use super::shape::Shape;
+use super::tx::MirrorTx;
 use crate::model::catalogue::Object;
 
 /// A column of a `_full` view and where it comes from.
@@ -82,10 +82,12 @@ pub(super) fn columns(list: &Shape, detail: &Shape) -> Vec<Shown> {
     columns
 }
 
-impl Batch<'_> {
+impl MirrorTx<'_> {
     pub(super) fn drop_views(&self) -> Result<(), StoreError> {
         for object in Object::ALL {
-            self.tx.execute_batch(&format!("DROP VIEW IF EXISTS {}", object.full_view())).doing("remake the views")?;
+            self.conn
+                .execute_batch(&format!("DROP VIEW IF EXISTS {}", object.full_view()))
+                .doing("remake the views")?;
         }
         Ok(())
     }
@@ -112,7 +114,7 @@ impl Batch<'_> {
                 details = detail.table,
                 key = detail.key,
             );
-            self.tx.execute_batch(&sql).doing("remake the views")?;
+            self.conn.execute_batch(&sql).doing("remake the views")?;
         }
         self.make_edit_triggers()
     }

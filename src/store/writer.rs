@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
 
-use super::batch::{Batch, Shapes};
 use super::error::{Doing, StoreError};
 use super::open::Lock;
+use super::tx::{MirrorTx, Shapes};
 use super::{columns, open, wal};
 use crate::model::custom::Layout;
 
@@ -75,10 +75,10 @@ impl Store {
         let shapes = Shapes::new(Arc::new(columns::layout(&conn)?));
         let layout = Arc::new(RwLock::new(shapes.layout.clone()));
         let mut writer = Writer { conn, shapes, wal: wal::Keeper::of(path), commits_left: None, killed: false };
-        writer.batch(|batch| {
-            batch.catch_up()?;
-            batch.count_once()?;
-            indexed.map_or(Ok(()), |most| batch.index_at_most(most))
+        writer.tx(|tx| {
+            tx.catch_up()?;
+            tx.count_once()?;
+            indexed.map_or(Ok(()), |most| tx.index_at_most(most))
         })?;
         *layout.write().unwrap_or_else(PoisonError::into_inner) = writer.shapes.layout.clone();
         writer.commits_left = kill.0;
@@ -111,9 +111,9 @@ impl Store {
     pub async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        F: FnOnce(&mut Batch<'_>) -> Result<T, StoreError> + Send + 'static,
+        F: FnOnce(&mut MirrorTx<'_>) -> Result<T, StoreError> + Send + 'static,
     {
-        self.carry_out(|writer| writer.batch(work)).await
+        self.carry_out(|writer| writer.tx(work)).await
     }
 
     /// As [`Store::write`], and beyond a power cut once it returns: for what cannot be read again from the service.
@@ -123,9 +123,9 @@ impl Store {
     pub async fn write_durably<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        F: FnOnce(&mut Batch<'_>) -> Result<T, StoreError> + Send + 'static,
+        F: FnOnce(&mut MirrorTx<'_>) -> Result<T, StoreError> + Send + 'static,
     {
-        self.carry_out(|writer| writer.durably(|writer| writer.batch(work))).await
+        self.carry_out(|writer| writer.durably(|writer| writer.tx(work))).await
     }
 
     async fn carry_out<T, F>(&self, work: F) -> Result<T, StoreError>
@@ -203,13 +203,13 @@ impl Writer {
         done
     }
 
-    fn batch<T>(&mut self, work: impl FnOnce(&mut Batch<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    fn tx<T>(&mut self, work: impl FnOnce(&mut MirrorTx<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
         if self.killed {
             return Err(StoreError::Interrupted);
         }
         let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate).doing("begin a transaction")?;
-        let mut batch = Batch::new(tx, self.shapes.clone());
-        let out = work(&mut batch)?;
+        let mut tx = MirrorTx::new(tx, self.shapes.clone());
+        let out = work(&mut tx)?;
         if let Some(left) = &mut self.commits_left {
             if *left == 0 {
                 self.killed = true;
@@ -217,7 +217,7 @@ impl Writer {
             }
             *left -= 1;
         }
-        self.shapes = batch.commit()?;
+        self.shapes = tx.commit()?;
         Ok(out)
     }
 }

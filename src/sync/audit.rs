@@ -30,7 +30,7 @@ const MOST_PAGES: u64 = 100_000;
 /// Whether what is found is only told, or mended too.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Mode {
-    /// Told.
+    /// FieldValue.
     Report,
     /// Mended; so much may go at once.
     Mend(Removals),
@@ -49,7 +49,7 @@ impl Engine {
     /// Counts an object by both timestamps and follows what disagrees.
     pub(super) async fn audit(&self, audit: &mut Audit) -> Result<(), SyncError> {
         let object = audit.object;
-        let rows = self.store.write(move |batch| batch.count_rows(object)).await?;
+        let rows = self.store.write(move |tx| tx.count_rows(object)).await?;
         if rows.div_ceil(LEAF) <= 2 * (PARTS + 1) {
             return self.compare(audit, vec![Span::WHOLE]).await;
         }
@@ -71,7 +71,7 @@ impl Engine {
         shift: f64,
     ) -> Result<Vec<Span>, SyncError> {
         let all = Span::dated(by, None, None).stretch();
-        let edges = self.store.write(move |batch| batch.edges(object, all, parts, shift)).await?;
+        let edges = self.store.write(move |tx| tx.edges(object, all, parts, shift)).await?;
         Ok(Span::between(by, &edges))
     }
 
@@ -102,7 +102,7 @@ impl Engine {
     ) -> Result<(), SyncError> {
         audit.findings.ranges += 1;
         let (object, now, found) = (audit.object, self.clock.now(), audit.findings.since(before));
-        self.store.write(move |batch| batch.enter_audit(object, span.stretch(), counts, found.as_deref(), now)).await?;
+        self.store.write(move |tx| tx.enter_audit(object, span.stretch(), counts, found.as_deref(), now)).await?;
         Ok(())
     }
 
@@ -119,7 +119,7 @@ impl Engine {
     }
 
     async fn count_here(&self, object: Object, span: Span) -> Result<u64, SyncError> {
-        Ok(self.store.write(move |batch| batch.count_stretch(object, span.stretch())).await?)
+        Ok(self.store.write(move |tx| tx.count_stretch(object, span.stretch())).await?)
     }
 
     async fn count_there(&self, object: Object, span: Span) -> Result<u64, SyncError> {
@@ -159,7 +159,7 @@ impl Engine {
 
     async fn halves(&self, object: Object, span: Span, here: u64) -> Result<Option<(Span, Span)>, SyncError> {
         let stretch = span.stretch();
-        let middle = self.store.write(move |batch| batch.nth_of_stretch(object, stretch, here / 2)).await?;
+        let middle = self.store.write(move |tx| tx.nth_of_stretch(object, stretch, here / 2)).await?;
         let Some(middle) = middle.map(Instant::whole_second) else {
             return Ok(None);
         };
@@ -172,7 +172,7 @@ impl Engine {
         let object = audit.object;
         let resource = object.resource();
         let query = span.list(resource).asking("audit", resource)?;
-        let mut unseen = self.store.write(move |batch| batch.ids_of_stretch(object, span.stretch())).await?;
+        let mut unseen = self.store.write(move |tx| tx.ids_of_stretch(object, span.stretch())).await?;
         let mut at = query.clone();
         let mut there = 0;
         for _ in 0..MOST_PAGES {
@@ -227,15 +227,15 @@ impl Engine {
         let rows = records.len() as u64;
         let (compared, tally) = self
             .store
-            .write(move |batch| {
-                batch.expect_layout(layout)?;
-                let phase = batch.phase(object)?;
+            .write(move |tx| {
+                tx.expect_layout(layout)?;
+                let phase = tx.phase(object)?;
                 let mut noted = Noted::default();
                 let mut compared = Vec::with_capacity(records.len());
                 for record in records {
-                    let how = batch.compare_list(object, &record)?;
+                    let how = tx.compare_list(object, &record)?;
                     if mend && how != Compared::Same {
-                        let applied = batch.apply_list(object, &record, asked_at, phase)?;
+                        let applied = tx.apply_list(object, &record, asked_at, phase)?;
                         noted.record(&record, applied);
                     }
                     compared.push((instant(object.resource(), &record, "updatedAt"), record.id, how));
@@ -281,7 +281,7 @@ impl Engine {
             audit.findings.add(Difference { object, id: id.clone(), kind: Kind::Lingering, fields: Vec::new() });
         }
         if let Mode::Mend(removals) = audit.mode {
-            let of = self.store.write(move |batch| batch.count_rows(object)).await?;
+            let of = self.store.write(move |tx| tx.count_rows(object)).await?;
             if removals.allows(gone.len() as u64, of) {
                 self.remove(object, gone).await?;
             } else {

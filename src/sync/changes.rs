@@ -28,7 +28,7 @@ impl Engine {
     /// Brings an object's rows up to date with what changed since the last walk.
     pub(super) async fn walk_changes(&self, object: Object) -> Result<(), SyncError> {
         let began = self.clock.now();
-        let known = self.store.write(move |batch| Changes::load(batch, object)).await?;
+        let known = self.store.write(move |tx| Changes::load(tx, object)).await?;
         let key = self.client.key_fingerprint();
         let walk = match known.walk.clone() {
             Some(walk) => walk.under_key(key).into_iter().next(),
@@ -43,7 +43,7 @@ impl Engine {
         self.ends(object.resource());
         if end == End::Finished {
             let fresh = Fresh { began, finished: self.clock.now() };
-            self.store.write(move |batch| batch.set_state(&Fresh::changes(object), &fresh)).await?;
+            self.store.write(move |tx| tx.set_state(&Fresh::changes(object), &fresh)).await?;
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ pub const LISTS: Ru = Ru::new(4);
 impl Engine {
     /// Whether a list was last read longer than its interval ago.
     pub(super) async fn is_due(&self, entry: &'static str) -> Result<bool, SyncError> {
-        let fresh: Option<Fresh> = self.store.write(move |batch| batch.state(entry)).await?;
+        let fresh: Option<Fresh> = self.store.write(move |tx| tx.state(entry)).await?;
         let now = self.clock.now();
         // A reading dated in the future is a clock that was set back since: read again rather than wait for it.
         Ok(fresh.is_none_or(|fresh| fresh.began > now || now.since(fresh.began) >= INTERVAL))
@@ -48,7 +48,7 @@ impl Engine {
                 return Ok((records, asked_at));
             };
             if let Some(odd) = progress.take(&next, rows) {
-                self.note(odd.word(), resource, odd.sentence()).await?;
+                self.note(odd.as_str(), resource, odd.sentence()).await?;
             }
             if progress.is_stuck() {
                 return Err(SyncError::NotAdvancing { resource });
@@ -65,7 +65,7 @@ impl Engine {
         what: &'static str,
     ) -> Result<(), SyncError> {
         let now = self.clock.now();
-        self.store.write(move |batch| batch.note_oddity(kind, resource, what, now)).await?;
+        self.store.write(move |tx| tx.note_oddity(kind, resource, what, now)).await?;
         self.count(&Tally { warnings: 1, ..Tally::default() });
         Ok(())
     }
@@ -77,7 +77,7 @@ impl Engine {
             self.refresh_definitions_of(object).await?;
         }
         let fresh = Fresh { began, finished: self.clock.now() };
-        self.store.write(move |batch| batch.set_state(Fresh::DEFINITIONS, &fresh)).await?;
+        self.store.write(move |tx| tx.set_state(Fresh::DEFINITIONS, &fresh)).await?;
         Ok(())
     }
 
@@ -87,7 +87,7 @@ impl Engine {
         // Both lists are asked one after the other: what moved in between is on both, and the later answer counts.
         records.retain(|record| !archived.iter().any(|later| later.id == record.id));
         records.extend(archived);
-        let known = self.store.write(move |batch| batch.definitions(object)).await?;
+        let known = self.store.write(move |tx| tx.definitions(object)).await?;
         if known.iter().any(|known| !records.iter().any(|record| record.id == known.id)) {
             // Or it moved the other way and is on neither: one more look at the first list tells.
             let (again, _) = self.whole_list(ListQuery::definitions_of(object, true)).await?;
@@ -104,10 +104,10 @@ impl Engine {
         let rows = records.len() as u64;
         let redefined: Redefined = self
             .store
-            .write(move |batch| {
-                let redefined = batch.apply_definitions(object, &records, asked_at)?;
+            .write(move |tx| {
+                let redefined = tx.apply_definitions(object, &records, asked_at)?;
                 // In the same transaction: a column that is new must not be forgotten before it is filled.
-                super::fill::want(batch, &redefined.to_fill)?;
+                super::fill::want(tx, &redefined.to_fill)?;
                 Ok(redefined)
             })
             .await?;
@@ -139,9 +139,9 @@ impl Engine {
         let finished = self.clock.now();
         let tally = self
             .store
-            .write(move |batch| -> Result<Tally, StoreError> {
-                let tally = batch.apply_team(&records, asked_at)?;
-                batch.set_state(Fresh::TEAM, &Fresh { began, finished })?;
+            .write(move |tx| -> Result<Tally, StoreError> {
+                let tally = tx.apply_team(&records, asked_at)?;
+                tx.set_state(Fresh::TEAM, &Fresh { began, finished })?;
                 Ok(tally)
             })
             .await?;

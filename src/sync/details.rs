@@ -14,8 +14,8 @@ use super::error::{Asking, Pause, SyncError};
 use super::removals::MANY_NOT_FOUND;
 use super::tally::Noted;
 use crate::api::error::ApiError;
-use crate::api::{Answer, Fate, decode};
-use crate::model::told::{Datum, Told};
+use crate::api::{Answer, ErrorClass, decode};
+use crate::model::field_value::{FieldValue, SqlValue};
 use crate::model::{Kind, Object, Purpose, Record, RecordId};
 use crate::store::{Applied, StoreError, Tally};
 
@@ -73,7 +73,7 @@ impl Engine {
     /// Reads the details that are due, as far as the budget goes.
     pub(super) async fn read_details(&self, object: Object) -> Result<(), SyncError> {
         let mut skipped: HashSet<RecordId> = HashSet::new();
-        let total = self.store.write(move |batch| batch.count_due_details(object)).await?;
+        let total = self.store.write(move |tx| tx.count_due_details(object)).await?;
         if total == 0 {
             return Ok(());
         }
@@ -81,7 +81,7 @@ impl Engine {
         let mut read = 0;
         loop {
             let most = BATCH + skipped.len();
-            let due = self.store.write(move |batch| batch.due_details(object, most)).await?;
+            let due = self.store.write(move |tx| tx.due_details(object, most)).await?;
             let ids: VecDeque<RecordId> = due.into_iter().filter(|id| !skipped.contains(id)).collect();
             if ids.is_empty() {
                 break;
@@ -107,7 +107,7 @@ impl Engine {
             return Ok(());
         };
         let before = self.clock.now().minus(age);
-        let aged = self.store.write(move |batch| batch.aged_details(object, before, REFRESHED_AT_ONCE)).await?;
+        let aged = self.store.write(move |tx| tx.aged_details(object, before, REFRESHED_AT_ONCE)).await?;
         if aged.is_empty() {
             return Ok(());
         }
@@ -189,16 +189,16 @@ impl Engine {
                 queue.skip(id.clone());
                 Ok(())
             }
-            Err(error) => match error.fate() {
-                Fate::Gone => {
+            Err(error) => match error.class() {
+                ErrorClass::Gone => {
                     queue.is_gone(id.clone());
                     Ok(())
                 }
-                Fate::SkipRecord | Fate::BadRequest => {
+                ErrorClass::SkipRecord | ErrorClass::BadRequest => {
                     queue.skip(id.clone());
                     Ok(())
                 }
-                Fate::Retry => {
+                ErrorClass::Retry => {
                     let failures = {
                         let mut failures = queue.failures.lock().unwrap_or_else(PoisonError::into_inner);
                         *failures += 1;
@@ -234,19 +234,19 @@ impl Engine {
             if let Some(etag) = &answer.etag {
                 take_header_etag(object, &mut record, etag.as_str());
             }
-            let (asked_at, purse, version) = (answer.asked_at, self.purse.clone(), layout.version);
+            let (asked_at, meter, version) = (answer.asked_at, self.meter.clone(), layout.version);
             let unknown_keys = record.unknown_keys;
             let stored = self
                 .store
-                .write(move |batch| {
-                    batch.expect_layout(version)?;
-                    let phase = batch.phase(object)?;
-                    let (list, kept) = batch.apply_detail(object, &record, asked_at, phase)?;
+                .write(move |tx| {
+                    tx.expect_layout(version)?;
+                    let phase = tx.phase(object)?;
+                    let (list, kept) = tx.apply_detail(object, &record, asked_at, phase)?;
                     let mut noted = Noted::default();
                     noted.record(&record, list);
                     noted.tally.warnings = kept;
                     noted.tally.details = u64::from(list != Applied::Older);
-                    purse.enter(batch)?;
+                    meter.enter(tx)?;
                     Ok(noted.tally)
                 })
                 .await;
@@ -272,8 +272,8 @@ impl Engine {
 /// A detail whose body lacks the etag gets it from the header, which holds the same value (*GET /contacts/{id}*).
 fn take_header_etag(object: Object, record: &mut Record, etag: &str) {
     for (field, told) in object.fields().iter().zip(&mut record.fields) {
-        if field.kind == Kind::Etag && *told == Told::Nothing {
-            *told = Told::Value(Datum::from(etag));
+        if field.kind == Kind::Etag && *told == FieldValue::Absent {
+            *told = FieldValue::Exact(SqlValue::from(etag));
         }
     }
 }

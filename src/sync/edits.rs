@@ -19,13 +19,13 @@ impl From<OutboxError> for SyncError {
 impl Engine {
     /// Sends the edits that wait, and keeps back what those will cost that still do.
     pub(super) async fn push_edits(&self) -> Result<(), SyncError> {
-        let purse = self.purse.clone();
+        let meter = self.meter.clone();
         let pusher = Pusher {
             client: self.client.clone(),
             store: self.store.clone(),
             clock: self.clock.clone(),
             keys: self.keys.clone(),
-            enter: std::sync::Arc::new(move |batch| purse.enter(batch)),
+            enter: std::sync::Arc::new(move |tx| meter.enter(tx)),
             workers: self.workers(),
         };
         let (pushed, result) = pusher.push().await;
@@ -38,7 +38,7 @@ impl Engine {
         for warning in warnings {
             self.warn(warning);
         }
-        self.purse.keep_for_edits(Ru::new(push.waiting.saturating_mul(Ru::PATCH.get())));
+        self.meter.keep_for_edits(Ru::new(push.waiting.saturating_mul(Ru::PATCH.get())));
         result?;
         for object in Object::ALL {
             let of_object = gone.iter().filter(|(of, _)| *of == object);

@@ -8,16 +8,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::error::SyncError;
 use super::fill::wanted_sweep;
+use super::meter::BudgetMeter;
 use super::observe::{Event, Observer};
 use super::plan::{Plan, Report, Settings};
-use super::purse::Purse;
 use super::removals::Removals;
 use super::run_line::EndedRun;
 use super::span::Dimension;
 use super::state::{Fresh, MissingScopes, Sweep};
 use super::sweep::Outage;
 use super::walk::{Range, Walk};
-use crate::api::{Client, Fate};
+use crate::api::{Client, ErrorClass};
+use crate::error_chain::error_chain;
 use crate::model::{Clock, Instant, Object, Resource, Ru};
 use crate::outbox::{Keys, PushTally};
 use crate::store::{Phase, RunOutcome, Store, Tally};
@@ -33,7 +34,7 @@ pub(super) struct Ended {
 pub struct Engine {
     pub(super) client: Client,
     pub(super) store: Store,
-    pub(super) purse: Arc<Purse>,
+    pub(super) meter: Arc<BudgetMeter>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) observer: Arc<dyn Observer>,
     pub(super) settings: Settings,
@@ -59,7 +60,7 @@ impl Engine {
     pub fn new(
         client: Client,
         store: Store,
-        purse: Arc<Purse>,
+        meter: Arc<BudgetMeter>,
         clock: Arc<dyn Clock>,
         observer: Arc<dyn Observer>,
         settings: Settings,
@@ -67,7 +68,7 @@ impl Engine {
         Engine {
             client,
             store,
-            purse,
+            meter,
             clock,
             observer,
             settings,
@@ -120,18 +121,18 @@ impl Engine {
         lock(&self.warnings).clear();
         *self.refreshed.lock().await = false;
         let began = self.clock.now();
-        let before = self.purse.ledger().total;
+        let before = self.meter.ledger().total;
         *lock(&self.spent_before) = before;
         let write_back = self.settings.write_back;
         let run = self
             .store
-            .write(move |batch| {
-                batch.set_write_back(write_back)?;
-                batch.begin_run(kind, trigger, began)
+            .write(move |tx| {
+                tx.set_write_back(write_back)?;
+                tx.begin_run(kind, trigger, began)
             })
             .await?;
         let result = work.await;
-        let tally = Tally { ru: self.purse.ledger().total.saturating_sub(before), ..*lock(&self.tally) };
+        let tally = Tally { ru: self.meter.ledger().total.saturating_sub(before), ..*lock(&self.tally) };
         let (outcome, pause) = match &result {
             Ok(ended) if !ended.outages.is_empty() => (RunOutcome::Refused, None),
             Ok(_) => (RunOutcome::Done, None),
@@ -140,8 +141,8 @@ impl Engine {
                 None => (RunOutcome::Failed, None),
             },
         };
-        let error = result.as_ref().err().map(chain);
-        let (ended, retention, purse) = (self.clock.now(), self.settings.retention, self.purse.clone());
+        let error = result.as_ref().err().map(error_chain);
+        let (ended, retention, meter) = (self.clock.now(), self.settings.retention, self.meter.clone());
         let details = self.settings.details;
         let skipped = lock(&self.skipped).clone();
         let (writable, unwritable) = (lock(&self.writable).clone(), lock(&self.unwritable).clone());
@@ -152,19 +153,19 @@ impl Engine {
         }
         let pending_details = self
             .store
-            .write(move |batch| {
-                MissingScopes::after_run(batch, &served, &skipped)?;
-                MissingScopes::after_push(batch, &writable, &unwritable)?;
-                batch.end_run(run, ended, outcome, &tally, error.as_deref())?;
-                purse.enter(batch)?;
+            .write(move |tx| {
+                MissingScopes::after_run(tx, &served, &skipped)?;
+                MissingScopes::after_push(tx, &writable, &unwritable)?;
+                tx.end_run(run, ended, outcome, &tally, error.as_deref())?;
+                meter.enter(tx)?;
                 if let Some(retention) = retention {
-                    batch.forget_before(ended.minus(retention))?;
+                    tx.forget_before(ended.minus(retention))?;
                 }
                 // Counting reads every row; where details are not read at all, none is pending.
                 if !details {
                     return Ok(0);
                 }
-                Ok(batch.count_due_details(Object::Contact)? + batch.count_due_details(Object::Company)?)
+                Ok(tx.count_due_details(Object::Contact)? + tx.count_due_details(Object::Company)?)
             })
             .await?;
         if let Err(error) = self.store.settle().await {
@@ -178,7 +179,7 @@ impl Engine {
             outcome,
             tally: &tally,
             push: *lock(&self.pushed),
-            ru_left: self.purse.limits().limit.saturating_sub(self.purse.ledger().used),
+            ru_left: self.meter.limits().limit.saturating_sub(self.meter.ledger().used),
             took: ended.since(began),
         }
         .tell();
@@ -223,7 +224,7 @@ impl Engine {
         let mut to_sweep = Vec::new();
         for object in objects.iter().copied() {
             let resource = object.resource();
-            let phase = self.store.write(move |batch| batch.phase(object)).await?;
+            let phase = self.store.write(move |tx| tx.phase(object)).await?;
             let mut sweep = plan.resync || phase == Phase::FirstCopy || self.is_sweeping(object).await?;
             if phase == Phase::Kept {
                 self.guard(resource, self.walk_changes(object).await)?;
@@ -232,9 +233,9 @@ impl Engine {
                 self.guard(resource, self.fill_columns(object).await)?;
                 sweep |= self
                     .store
-                    .write(move |batch| {
-                        let wanted: Option<bool> = batch.state(&wanted_sweep(object))?;
-                        let asked: Option<bool> = batch.state(&Sweep::asked(object))?;
+                    .write(move |tx| {
+                        let wanted: Option<bool> = tx.state(&wanted_sweep(object))?;
+                        let asked: Option<bool> = tx.state(&Sweep::asked(object))?;
                         Ok(wanted.or(asked) == Some(true))
                     })
                     .await?;
@@ -299,7 +300,7 @@ impl Engine {
 
     /// Notes that the key may not read a resource, if that is what the error says.
     pub(super) fn skip(&self, resource: Resource, error: &SyncError) -> bool {
-        let missing = error.fate() == Some(Fate::SkipObject);
+        let missing = error.class() == Some(ErrorClass::SkipObject);
         if missing {
             lock(&self.skipped).insert(resource, resource.read_scope());
         }
@@ -354,7 +355,7 @@ impl Engine {
     }
 
     pub(super) fn spent(&self) -> Ru {
-        self.purse.ledger().total.saturating_sub(*lock(&self.spent_before))
+        self.meter.ledger().total.saturating_sub(*lock(&self.spent_before))
     }
 
     pub(super) fn workers(&self) -> usize {
@@ -370,16 +371,4 @@ impl Engine {
     pub fn now(&self) -> Instant {
         self.clock.now()
     }
-}
-
-/// An error and its causes in one line.
-pub fn chain<E: std::error::Error>(error: &E) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

@@ -1,7 +1,7 @@
 //! What can end a run early, and what the caller does about it.
 
 use crate::api::error::ApiError;
-use crate::api::fate::Fate;
+use crate::api::error_class::ErrorClass;
 use crate::api::meter::Refused;
 use crate::model::{Instant, Resource};
 use crate::store::StoreError;
@@ -72,9 +72,9 @@ impl SyncError {
     }
 
     /// What the service's answer means for the run, where it was the service.
-    pub fn fate(&self) -> Option<Fate> {
+    pub fn class(&self) -> Option<ErrorClass> {
         match self {
-            SyncError::Api { source, .. } => Some(source.fate()),
+            SyncError::Api { source, .. } => Some(source.class()),
             _ => None,
         }
     }

@@ -10,9 +10,9 @@ use super::engine::Engine;
 use super::error::{Asking, SyncError};
 use super::progress::Progress;
 use super::tally;
-use crate::api::{Fate, ListQuery, SortBy, decode};
+use crate::api::{ErrorClass, ListQuery, SortBy, decode};
 use crate::model::{FieldKey, Object, Purpose, RecordId};
-use crate::store::{Batch, Phase, StoreError};
+use crate::store::{MirrorTx, Phase, StoreError};
 
 const ENTRY: &str = "fill";
 
@@ -27,24 +27,24 @@ struct Wanted(Vec<(Object, FieldKey)>);
 
 /// Notes columns to fill. An object whose first copy has not begun gets their values with it; one whose first copy is
 /// under way has pages behind it that were read without them.
-pub(super) fn want(batch: &Batch<'_>, columns: &[(Object, FieldKey)]) -> Result<(), StoreError> {
-    let mut wanted: Wanted = batch.state(ENTRY)?.unwrap_or_default();
+pub(super) fn want(tx: &MirrorTx<'_>, columns: &[(Object, FieldKey)]) -> Result<(), StoreError> {
+    let mut wanted: Wanted = tx.state(ENTRY)?.unwrap_or_default();
     for (object, key) in columns {
-        let empty = batch.is_empty(*object)?;
+        let empty = tx.is_empty(*object)?;
         if !empty && !wanted.0.iter().any(|(o, k)| o == object && k == key) {
             wanted.0.push((*object, key.clone()));
         }
     }
-    if wanted.0.is_empty() { Ok(()) } else { batch.set_state(ENTRY, &wanted) }
+    if wanted.0.is_empty() { Ok(()) } else { tx.set_state(ENTRY, &wanted) }
 }
 
 impl Engine {
     /// Fills the columns of an object that wait for their values, as far as filters can tell who has one.
     pub(super) async fn fill_columns(&self, object: Object) -> Result<(), SyncError> {
-        let wanted: Wanted = self.store.write(|batch| batch.state(ENTRY)).await?.unwrap_or_default();
+        let wanted: Wanted = self.store.write(|tx| tx.state(ENTRY)).await?.unwrap_or_default();
         for (_, key) in wanted.0.into_iter().filter(|(of, _)| *of == object) {
             let mut needs_sweep = false;
-            let definitions = self.store.write(move |batch| batch.definitions(object)).await?;
+            let definitions = self.store.write(move |tx| tx.definitions(object)).await?;
             if let Some(definition) = definitions.iter().find(|definition| definition.key == key) {
                 let long = definition.data_type.detail_only();
                 let query = ListQuery::new(object.resource())
@@ -52,7 +52,7 @@ impl Engine {
                     .and_then(|query| query.custom_is_null(definition, false));
                 match query {
                     Ok(query) => match self.fill_from(object, query, long).await {
-                        Err(error) if error.fate() == Some(Fate::BadRequest) => {
+                        Err(error) if error.class() == Some(ErrorClass::BadRequest) => {
                             // The service refuses what its definition allows.
                             needs_sweep |= self.without_filter(object, long).await?;
                         }
@@ -65,11 +65,11 @@ impl Engine {
                 }
             }
             self.store
-                .write(move |batch| {
+                .write(move |tx| {
                     if needs_sweep {
-                        batch.set_state(&wanted_sweep(object), &true)?;
+                        tx.set_state(&wanted_sweep(object), &true)?;
                     }
-                    filled(batch, object, &key)
+                    filled(tx, object, &key)
                 })
                 .await?;
         }
@@ -82,19 +82,19 @@ impl Engine {
         let key = key.clone();
         let passed_over = self
             .store
-            .write(move |batch| {
-                let layout = batch.layout().clone();
+            .write(move |tx| {
+                let layout = tx.layout().clone();
                 let Some((_, field)) = layout.of(object).by_key(key.as_str()) else {
                     return Ok(Vec::new());
                 };
-                let mut ids = batch.not_refilled(object, field)?;
+                let mut ids = tx.not_refilled(object, field)?;
                 let others = if field.data_type.detail_only() {
                     0
                 } else {
                     ids.iter().take_while(|id| id.fits_a_list()).count()
                 };
                 // What cannot be asked for in a list, and what no list tells.
-                batch.make_details_due(object, Some(&ids.split_off(others)))?;
+                tx.make_details_due(object, Some(&ids.split_off(others)))?;
                 Ok(ids)
             })
             .await?;
@@ -109,7 +109,7 @@ impl Engine {
 
     async fn without_filter(&self, object: Object, long: bool) -> Result<bool, SyncError> {
         if long {
-            self.store.write(move |batch| batch.make_details_due(object, None)).await?;
+            self.store.write(move |tx| tx.make_details_due(object, None)).await?;
         }
         Ok(!long)
     }
@@ -120,7 +120,7 @@ impl Engine {
         let doing = "list the values of a new field of";
         let mut at = query.clone();
         let mut progress = Progress::default();
-        self.store.write(|batch| batch.begin_refill()).await?;
+        self.store.write(|tx| tx.begin_refill()).await?;
         loop {
             let answer = self.client.list(&at, Purpose::Definitions).await.asking(doing, resource)?;
             let mut version = self.store.layout();
@@ -129,15 +129,15 @@ impl Engine {
                 let (asked_at, now, layout) = (answer.asked_at, self.clock.now(), version.version);
                 let stored = self
                     .store
-                    .write(move |batch| {
-                        batch.expect_layout(layout)?;
-                        let phase: Phase = batch.phase(object)?;
+                    .write(move |tx| {
+                        tx.expect_layout(layout)?;
+                        let phase: Phase = tx.phase(object)?;
                         let ids: Vec<RecordId> = page.records.iter().map(|record| record.id.clone()).collect();
-                        batch.note_refilled(&ids)?;
+                        tx.note_refilled(&ids)?;
                         if long {
-                            batch.make_details_due(object, Some(&ids))?;
+                            tx.make_details_due(object, Some(&ids))?;
                         }
-                        tally::apply_page(batch, object, &page, asked_at, phase, now)
+                        tally::apply_page(tx, object, &page, asked_at, phase, now)
                     })
                     .await;
                 match stored {
@@ -148,7 +148,7 @@ impl Engine {
             self.count(&noted.tally);
             let Some(next) = answer.next else { return Ok(()) };
             if let Some(odd) = progress.take(&next, noted.tally.rows as usize) {
-                self.note(odd.word(), resource, odd.sentence()).await?;
+                self.note(odd.as_str(), resource, odd.sentence()).await?;
             }
             if progress.is_stuck() {
                 return Err(SyncError::NotAdvancing { resource });
@@ -158,8 +158,8 @@ impl Engine {
     }
 }
 
-fn filled(batch: &Batch<'_>, object: Object, key: &FieldKey) -> Result<(), StoreError> {
-    let mut wanted: Wanted = batch.state(ENTRY)?.unwrap_or_default();
+fn filled(tx: &MirrorTx<'_>, object: Object, key: &FieldKey) -> Result<(), StoreError> {
+    let mut wanted: Wanted = tx.state(ENTRY)?.unwrap_or_default();
     wanted.0.retain(|(o, k)| !(*o == object && k == key));
-    if wanted.0.is_empty() { batch.clear_state(ENTRY) } else { batch.set_state(ENTRY, &wanted) }
+    if wanted.0.is_empty() { tx.clear_state(ENTRY) } else { tx.set_state(ENTRY, &wanted) }
 }

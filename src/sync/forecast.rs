@@ -69,13 +69,13 @@ impl Engine {
         let resource = object.resource();
         let (phase, known, rows_here, due, sweeping) = self
             .store
-            .write(move |batch| {
+            .write(move |tx| {
                 Ok((
-                    batch.phase(object)?,
-                    Changes::load(batch, object)?,
-                    batch.count_rows(object)?,
-                    batch.count_due_details(object)?,
-                    Sweep::load(batch, object)?.is_some(),
+                    tx.phase(object)?,
+                    Changes::load(tx, object)?,
+                    tx.count_rows(object)?,
+                    tx.count_due_details(object)?,
+                    Sweep::load(tx, object)?.is_some(),
                 ))
             })
             .await?;

@@ -7,7 +7,7 @@ use super::error::{Asking, SyncError};
 use super::pages::instant;
 use super::progress::Progress;
 use super::state::Identity;
-use crate::api::{Fate, ListQuery, decode};
+use crate::api::{ErrorClass, ListQuery, decode};
 use crate::model::{Object, Purpose, RecordId};
 
 /// Known records that are asked for: as many as fit one list.
@@ -20,14 +20,14 @@ impl Engine {
             base_url: self.client.base_url().as_str().to_string(),
             key: self.client.key_fingerprint().to_string(),
         };
-        let known: Option<Identity> = self.store.write(|batch| batch.state(Identity::ENTRY)).await?;
+        let known: Option<Identity> = self.store.write(|tx| tx.state(Identity::ENTRY)).await?;
         if known.as_ref() == Some(&now) {
             return Ok(());
         }
         if known.is_some() && !self.settings.accept_workspace {
             self.recognise().await?;
         }
-        self.store.write(move |batch| batch.set_state(Identity::ENTRY, &now)).await?;
+        self.store.write(move |tx| tx.set_state(Identity::ENTRY, &now)).await?;
         Ok(())
     }
 
@@ -39,7 +39,7 @@ impl Engine {
     pub async fn recognise(&self) -> Result<(), SyncError> {
         let mut unseen = Vec::new();
         for object in Object::ALL {
-            let sample = self.store.write(move |batch| batch.sample_created(object, SAMPLE)).await?;
+            let sample = self.store.write(move |tx| tx.sample_created(object, SAMPLE)).await?;
             let fit = {
                 let ids: Vec<RecordId> = sample.iter().map(|(id, _)| id.clone()).collect();
                 ListQuery::ids_that_fit(&ids)
@@ -55,7 +55,7 @@ impl Engine {
             let (mut met, mut at, mut progress) = (HashSet::new(), query.clone(), Progress::default());
             loop {
                 let answer = match self.client.list(&at, Purpose::Changes).await {
-                    Err(error) if error.fate() == Fate::SkipObject => break,
+                    Err(error) if error.class() == ErrorClass::SkipObject => break,
                     other => other.asking(doing, resource)?,
                 };
                 let page = decode::page(resource, &answer.body, &self.store.layout()).asking(doing, resource)?;

@@ -17,7 +17,7 @@ pub enum Oddity {
 
 impl Oddity {
     /// The word in `service_oddities`.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Oddity::UnorderedPage => "unordered_page",
             Oddity::RowOutsideFilter => "row_outside_filter",

@@ -5,10 +5,10 @@
 //! next is fetched and decoded.
 
 use crate::api::decode::{self, Page};
-use crate::api::{Fate, ListAnswer};
-use crate::model::told::{Datum, Told};
+use crate::api::{ErrorClass, ListAnswer};
+use crate::model::field_value::{FieldValue, SqlValue};
 use crate::model::{Instant, Layout, Object, Purpose, Record, Resource};
-use crate::store::{Batch, Phase, StoreError, Tally};
+use crate::store::{MirrorTx, Phase, StoreError, Tally};
 
 use super::engine::Engine;
 use super::error::{Asking, SyncError};
@@ -95,44 +95,44 @@ impl Job {
     }
 
     /// Stores the checkpoint of a walk that goes on.
-    fn checkpoint(&self, batch: &Batch<'_>, walk: &Walk) -> Result<(), StoreError> {
+    fn checkpoint(&self, tx: &MirrorTx<'_>, walk: &Walk) -> Result<(), StoreError> {
         match self {
             Job::Changes(object) => {
-                let mut changes = Changes::load(batch, *object)?;
+                let mut changes = Changes::load(tx, *object)?;
                 changes.walk = Some(walk.clone());
-                changes.store(batch, *object)
+                changes.store(tx, *object)
             }
             Job::Slice(object, entry) => {
-                if let (Some(served_at), Some(sweep)) = (walk.served_at, Sweep::load(batch, *object)?)
+                if let (Some(served_at), Some(sweep)) = (walk.served_at, Sweep::load(tx, *object)?)
                     && sweep.served_at.is_none_or(|known| served_at < known)
                 {
-                    Sweep { served_at: Some(served_at), ..sweep }.store(batch, *object)?;
+                    Sweep { served_at: Some(served_at), ..sweep }.store(tx, *object)?;
                 }
-                batch.set_state(entry, walk)
+                tx.set_state(entry, walk)
             }
         }
     }
 
     /// Stores that a walk is finished.
-    fn finish(&self, batch: &Batch<'_>, walk: &Walk) -> Result<(), StoreError> {
+    fn finish(&self, tx: &MirrorTx<'_>, walk: &Walk) -> Result<(), StoreError> {
         match self {
             Job::Changes(object) => {
-                let known = Changes::load(batch, *object)?;
+                let known = Changes::load(tx, *object)?;
                 if walk.pages > 1 {
-                    Check::of_changes(batch, *object, walk.origin, walk.high, walk.pages)?;
+                    Check::of_changes(tx, *object, walk.origin, walk.high, walk.pages)?;
                 }
                 Changes { watermark: known.watermark.max(walk.high), served_at: walk.served_at, walk: None }
-                    .store(batch, *object)
+                    .store(tx, *object)
             }
             Job::Slice(object, entry) => {
-                self.checkpoint(batch, walk)?;
-                if let Some(mut sweep) = Sweep::load(batch, *object)? {
+                self.checkpoint(tx, walk)?;
+                if let Some(mut sweep) = Sweep::load(tx, *object)? {
                     sweep.high = sweep.high.max(walk.high);
                     sweep.rows += walk.rows;
                     sweep.pages += walk.pages;
-                    sweep.store(batch, *object)?;
+                    sweep.store(tx, *object)?;
                 }
-                batch.clear_state(entry)
+                tx.clear_state(entry)
             }
         }
     }
@@ -159,7 +159,7 @@ impl Engine {
         if let (Err(_), Some(stored)) = (&walked, unsaved.walk) {
             // A walk that is stopped in an orderly way goes on exactly where it was.
             let job = job.clone();
-            self.store.write(move |batch| job.checkpoint(batch, &stored)).await?;
+            self.store.write(move |tx| job.checkpoint(tx, &stored)).await?;
         }
         walked
     }
@@ -180,7 +180,7 @@ impl Engine {
             };
             let arrived = match arrived {
                 Ok(arrived) => arrived,
-                Err(error) if error.fate() == Some(Fate::BadRequest) && walk.cursor.is_some() => {
+                Err(error) if error.class() == Some(ErrorClass::BadRequest) && walk.cursor.is_some() => {
                     *walk = self.restart(job, walk, turns, Some(Oddity::RefusedCursor)).await?;
                     *unsaved = Unsaved::default();
                     continue;
@@ -263,12 +263,12 @@ impl Engine {
         turns.extend(later.iter().cloned());
         let (job, checkpoint, now) = (job.clone(), first.clone(), self.clock.now());
         self.store
-            .write(move |batch| {
-                job.checkpoint(batch, &checkpoint)?;
+            .write(move |tx| {
+                job.checkpoint(tx, &checkpoint)?;
                 for (job, walk) in &later {
-                    job.checkpoint(batch, walk)?;
+                    job.checkpoint(tx, walk)?;
                 }
-                odd.map_or(Ok(()), |odd| batch.note_oddity(odd.word(), resource, odd.sentence(), now))
+                odd.map_or(Ok(()), |odd| tx.note_oddity(odd.as_str(), resource, odd.sentence(), now))
             })
             .await?;
         self.count(&Tally { warnings: u64::from(odd.is_some()), ..Tally::default() });
@@ -280,27 +280,27 @@ impl Engine {
         let object = job.object();
         let Landing { mut arrived, before, walk, ends, odd, save } = landing;
         loop {
-            let (job_, walk_, purse, odd_) = (job.clone(), walk.clone(), self.purse.clone(), odd.clone());
+            let (job_, walk_, meter, odd_) = (job.clone(), walk.clone(), self.meter.clone(), odd.clone());
             let (page, asked_at, now, version) =
                 (arrived.page, arrived.answer.asked_at, self.clock.now(), arrived.layout);
-            let stored = self.store.write(move |batch| {
-                batch.expect_layout(version)?;
-                let phase = batch.phase(object)?;
-                let mut noted = tally::apply_page(batch, object, &page, asked_at, phase, now)?;
+            let stored = self.store.write(move |tx| {
+                tx.expect_layout(version)?;
+                let phase = tx.phase(object)?;
+                let mut noted = tally::apply_page(tx, object, &page, asked_at, phase, now)?;
                 for odd in &odd_ {
-                    batch.note_oddity(odd.word(), object.resource(), odd.sentence(), now)?;
+                    tx.note_oddity(odd.as_str(), object.resource(), odd.sentence(), now)?;
                 }
                 if matches!(job_, Job::Slice(..)) && phase == Phase::Kept {
-                    super::removals::note_missing(batch, object, &walk_, before, &page.records, ends)?;
+                    super::removals::note_missing(tx, object, &walk_, before, &page.records, ends)?;
                 }
-                let saved = save || batch.has_written();
+                let saved = save || tx.has_written();
                 if ends {
-                    job_.finish(batch, &walk_)?;
+                    job_.finish(tx, &walk_)?;
                 } else if saved {
-                    job_.checkpoint(batch, &walk_)?;
+                    job_.checkpoint(tx, &walk_)?;
                 }
                 if saved {
-                    purse.enter(batch)?;
+                    meter.enter(tx)?;
                 }
                 noted.oddities += odd_.len() as u64;
                 // The page goes back to the thread that made it: freed here, it would have both threads wait for the
@@ -334,11 +334,11 @@ fn facts(resource: Resource, range: &Range, arrived: &Arrived) -> Facts {
 pub(super) fn instant(resource: Resource, record: &Record, wire: &str) -> Option<Instant> {
     let index = resource.fields().iter().position(|field| field.wire == wire)?;
     match &record.fields[index] {
-        Told::Cut(_) => {
+        FieldValue::Truncated(_) => {
             let source = record.extra.fields.get(wire)?;
             serde_json::from_str::<String>(source).ok()?.parse().ok()
         }
-        Told::Value(Datum::Text(text)) => text.parse().ok(),
+        FieldValue::Exact(SqlValue::Text(text)) => text.parse().ok(),
         _ => None,
     }
 }

@@ -12,9 +12,9 @@ use super::error::{Asking, SyncError};
 use super::tally::Noted;
 use super::walk::{Frontier, Range, Walk};
 use crate::api::decode;
-use crate::api::{Fate, ListQuery};
+use crate::api::{ErrorClass, ListQuery};
 use crate::model::{Instant, Object, Purpose, Record, RecordId};
-use crate::store::{Batch, Phase, StoreError};
+use crate::store::{MirrorTx, Phase, StoreError};
 
 /// Tables smaller than this may lose more than [`Removals::most`] of their rows at once.
 const SMALL_TABLE: u64 = 100;
@@ -72,7 +72,7 @@ pub(super) enum Confirmed {
 /// Nominates what a page passed over: rows here between the walk's frontier before and after the page that the page did
 /// not have. Whatever a page has is no longer nominated.
 pub(super) fn note_missing(
-    batch: &Batch<'_>,
+    tx: &MirrorTx<'_>,
     object: Object,
     walk: &Walk,
     before: Frontier,
@@ -95,21 +95,21 @@ pub(super) fn note_missing(
     let has_nulls = matches!(walk.range, Range::All | Range::WithoutCreated);
     if has_dates {
         match after {
-            Frontier::At(at) if !ends => batch.nominate_between(object, low, Some((at, true)), &ids)?,
+            Frontier::At(at) if !ends => tx.nominate_between(object, low, Some((at, true)), &ids)?,
             Frontier::Start if !ends => {}
-            _ => batch.nominate_between(object, low, to.map(|to| (to, false)), &ids)?,
+            _ => tx.nominate_between(object, low, to.map(|to| (to, false)), &ids)?,
         }
     }
     if has_nulls && before != Frontier::Nulls && (after == Frontier::Nulls || ends) {
-        batch.nominate_dateless(object, &ids)?;
+        tx.nominate_dateless(object, &ids)?;
     }
-    batch.withdraw_nominations(object, &ids)
+    tx.withdraw_nominations(object, &ids)
 }
 
 impl Engine {
     /// Asks the service for every nominated record by id, and removes those that it does not have.
     pub(super) async fn confirm_removals(&self, object: Object, removals: Removals) -> Result<Confirmed, SyncError> {
-        let (nominated, of) = self.store.write(move |batch| batch.nominated(object)).await?;
+        let (nominated, of) = self.store.write(move |tx| tx.nominated(object)).await?;
         let going = nominated.len() as u64;
         if !removals.allows(going, of) {
             // A service that lost its order nominates what is there: a look at a few tells that from an outage.
@@ -132,7 +132,7 @@ impl Engine {
             return Ok(Confirmed::LooksLikeOutage { going, of });
         }
         self.remove(object, gone).await?;
-        self.store.write(move |batch| batch.clear_nominations(object)).await?;
+        self.store.write(move |tx| tx.clear_nominations(object)).await?;
         Ok(Confirmed::All)
     }
 
@@ -141,14 +141,14 @@ impl Engine {
         let looked = self.look_up(object, ids).await?;
         let noted = self
             .store
-            .write(move |batch| {
+            .write(move |tx| {
                 let mut noted = Noted::default();
                 // Only presence was asked for: with other columns than the answer was decoded with, the next walk
                 // applies it.
-                if batch.expect_layout(looked.layout).is_ok() {
-                    let phase = batch.phase(object)?;
+                if tx.expect_layout(looked.layout).is_ok() {
+                    let phase = tx.phase(object)?;
                     for record in &looked.here {
-                        noted.record(record, batch.apply_list(object, record, looked.asked_at, phase)?);
+                        noted.record(record, tx.apply_list(object, record, looked.asked_at, phase)?);
                     }
                 }
                 Ok(noted)
@@ -170,8 +170,8 @@ impl Engine {
             // A comma cannot be escaped in a list (rule 2): such a record is asked for on its own.
             match self.client.detail(object, first, Purpose::Audit).await {
                 Ok(_) => {}
-                Err(error) if error.fate() == Fate::Gone => looked.gone.push(first.clone()),
-                Err(error) if error.fate() == Fate::SkipRecord => {}
+                Err(error) if error.class() == ErrorClass::Gone => looked.gone.push(first.clone()),
+                Err(error) if error.class() == ErrorClass::SkipRecord => {}
                 Err(source) => return Err(source).asking(doing, resource),
             }
             return Ok(looked);
@@ -211,14 +211,14 @@ impl Engine {
             rest = others;
         }
         let removals = Removals { most: self.settings.most_removals, accepted: false };
-        let of = self.store.write(move |batch| batch.count_rows(object)).await?;
+        let of = self.store.write(move |tx| tx.count_rows(object)).await?;
         if absent.len() == gone.len() && removals.allows(absent.len() as u64, of) {
             self.remove(object, absent).await?;
             return Ok(true);
         }
         let (resource, now) = (object.resource(), self.clock.now());
         let what = "details of records that lists have were not found";
-        self.store.write(move |batch| batch.note_oddity("details_not_found", resource, what, now)).await?;
+        self.store.write(move |tx| tx.note_oddity("details_not_found", resource, what, now)).await?;
         self.warn(format!("{} details of {resource} were not found: this looks like an outage", gone.len()));
         Ok(false)
     }
@@ -228,11 +228,11 @@ impl Engine {
         let now = self.clock.now();
         let removed = self
             .store
-            .write(move |batch| {
-                let phase: Phase = batch.phase(object)?;
+            .write(move |tx| {
+                let phase: Phase = tx.phase(object)?;
                 let mut removed = 0;
                 for id in &gone {
-                    removed += u64::from(batch.remove(object, id, now, phase)?);
+                    removed += u64::from(tx.remove(object, id, now, phase)?);
                 }
                 Ok(removed)
             })

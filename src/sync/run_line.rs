@@ -41,7 +41,7 @@ impl EndedRun<'_> {
             run = self.run,
             kind = self.kind,
             trigger = self.trigger,
-            outcome = self.outcome.word(),
+            outcome = self.outcome.as_str(),
             rows = tally.rows,
             inserted = tally.inserted,
             updated = tally.updated,
@@ -69,7 +69,7 @@ impl EndedRun<'_> {
                 push.applied, push.conflicts, push.rejected, push.waiting
             );
         }
-        let (tally, outcome, left) = (self.tally, self.outcome.word(), self.ru_left.get());
+        let (tally, outcome, left) = (self.tally, self.outcome.as_str(), self.ru_left.get());
         format!(
             "{kind}, run {run} ({trigger}): {outcome} after {} ms; {} rows read, {} new, {} changed, {} removed, \
              {} details; {edits}{} RU spent, {left} left",

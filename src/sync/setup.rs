@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 
 use super::observe::Observer;
-use super::{Engine, Purse, Settings};
+use super::{BudgetMeter, Engine, Settings};
 use crate::api::client::ClientSettings;
 use crate::api::{ApiError, Client};
 use crate::budget::{self, Limits};
@@ -69,7 +69,7 @@ impl Setup {
         Store::open_indexing(&self.database, self.custom_indexes)
     }
 
-    /// The engine for this setup on an open mirror, and the purse that it spends from.
+    /// The engine for this setup on an open mirror, and the meter that it spends from.
     ///
     /// # Errors
     /// When the mirror cannot be read, or no client can be made.
@@ -79,18 +79,18 @@ impl Setup {
         clock: Arc<dyn Clock>,
         patience: Duration,
         observer: Arc<dyn Observer>,
-    ) -> Result<(Engine, Arc<Purse>), SetupError> {
-        let purse = Purse::open(store.clone(), clock.clone(), self.limits, patience, observer.clone()).await?;
-        let purse = Arc::new(purse);
-        self.keep_back(&purse, false, clock.now())?;
+    ) -> Result<(Engine, Arc<BudgetMeter>), SetupError> {
+        let meter = BudgetMeter::open(store.clone(), clock.clone(), self.limits, patience, observer.clone()).await?;
+        let meter = Arc::new(meter);
+        self.keep_back(&meter, false, clock.now())?;
         let client = ClientSettings {
             timeout: self.api.timeout,
             concurrency: self.api.concurrency,
             ..ClientSettings::new(self.api.base_url.clone())
         };
-        let client = Client::new(client, self.api.key.clone(), clock.clone(), purse.clone())?;
-        let engine = Engine::new(client, store, purse.clone(), clock, observer, self.settings);
-        Ok((engine, purse))
+        let client = Client::new(client, self.api.key.clone(), clock.clone(), meter.clone())?;
+        let engine = Engine::new(client, store, meter.clone(), clock, observer, self.settings);
+        Ok((engine, meter))
     }
 
     /// Keeps back what scheduled runs will still need in this window. `driven` says that the schedule is certain to run;
@@ -98,9 +98,9 @@ impl Setup {
     ///
     /// # Errors
     /// When the mirror cannot be read.
-    pub fn keep_back(&self, purse: &Purse, driven: bool, now: Instant) -> Result<(), StoreError> {
+    pub fn keep_back(&self, meter: &BudgetMeter, driven: bool, now: Instant) -> Result<(), StoreError> {
         if let Some((cron, zone)) = &self.schedule {
-            purse.set_reserve(reserve(&self.database, purse, (cron, zone), driven, now)?);
+            meter.set_reserve(reserve(&self.database, meter, (cron, zone), driven, now)?);
         }
         Ok(())
     }
@@ -126,17 +126,17 @@ pub fn limits(budget: &BudgetConfig) -> Limits {
 /// last one.
 fn reserve(
     database: &Path,
-    purse: &Purse,
+    meter: &BudgetMeter,
     (cron, zone): (&Cron, &TimeZone),
     driven: bool,
     now: Instant,
 ) -> Result<Ru, StoreError> {
-    let limits = purse.limits();
+    let limits = meter.limits();
     let reader = open::reader(database)?;
     let (costs, scheduled) = report::cost_of_runs(&reader, RUNS_OF_FORECAST, now.minus(limits.window))?;
     if !driven && !scheduled {
         return Ok(Ru::ZERO);
     }
-    let window_ends = purse.ledger().refills_at(limits);
+    let window_ends = meter.ledger().refills_at(limits);
     Ok(budget::reserve(cron.due_after(now, zone), window_ends, budget::forecast(&costs), limits.limit))
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::walk::Walk;
 use crate::model::{Instant, Object, Resource};
-use crate::store::{Batch, StoreError};
+use crate::store::{MirrorTx, StoreError};
 
 /// How far the changes of an object are known.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -28,16 +28,16 @@ impl Changes {
     ///
     /// # Errors
     /// If the state cannot be read.
-    pub fn load(batch: &Batch<'_>, object: Object) -> Result<Changes, StoreError> {
-        Ok(batch.state(&Changes::entry(object))?.unwrap_or_default())
+    pub fn load(tx: &MirrorTx<'_>, object: Object) -> Result<Changes, StoreError> {
+        Ok(tx.state(&Changes::entry(object))?.unwrap_or_default())
     }
 
     /// Writes it.
     ///
     /// # Errors
     /// If SQLite refuses.
-    pub fn store(&self, batch: &Batch<'_>, object: Object) -> Result<(), StoreError> {
-        batch.set_state(&Changes::entry(object), self)
+    pub fn store(&self, tx: &MirrorTx<'_>, object: Object) -> Result<(), StoreError> {
+        tx.set_state(&Changes::entry(object), self)
     }
 }
 
@@ -69,24 +69,24 @@ impl Sweep {
     ///
     /// # Errors
     /// If the state cannot be read.
-    pub fn load(batch: &Batch<'_>, object: Object) -> Result<Option<Sweep>, StoreError> {
-        batch.state(&Sweep::entry(object))
+    pub fn load(tx: &MirrorTx<'_>, object: Object) -> Result<Option<Sweep>, StoreError> {
+        tx.state(&Sweep::entry(object))
     }
 
     /// Writes it.
     ///
     /// # Errors
     /// If SQLite refuses.
-    pub fn store(&self, batch: &Batch<'_>, object: Object) -> Result<(), StoreError> {
-        batch.set_state(&Sweep::entry(object), self)
+    pub fn store(&self, tx: &MirrorTx<'_>, object: Object) -> Result<(), StoreError> {
+        tx.set_state(&Sweep::entry(object), self)
     }
 
     /// Ends it.
     ///
     /// # Errors
     /// If SQLite refuses.
-    pub fn clear(batch: &Batch<'_>, object: Object) -> Result<(), StoreError> {
-        batch.clear_state(&Sweep::entry(object))
+    pub fn clear(tx: &MirrorTx<'_>, object: Object) -> Result<(), StoreError> {
+        tx.clear_state(&Sweep::entry(object))
     }
 
     /// The entry that says that a person or the schedule asked for a sweep that has not begun.
@@ -161,22 +161,22 @@ impl MissingScopes {
     /// # Errors
     /// If SQLite refuses.
     pub fn after_run(
-        batch: &Batch<'_>,
+        tx: &MirrorTx<'_>,
         served: &BTreeSet<Resource>,
         skipped: &BTreeMap<Resource, &'static str>,
     ) -> Result<(), StoreError> {
-        let known: MissingScopes = batch.state(MissingScopes::ENTRY)?.unwrap_or_default();
+        let known: MissingScopes = tx.state(MissingScopes::ENTRY)?.unwrap_or_default();
         let mut now = known.clone();
         for resource in served {
-            now.0.remove(resource.word());
+            now.0.remove(resource.as_str());
         }
         for (resource, scope) in skipped {
-            now.0.insert(resource.word().into(), (*scope).into());
+            now.0.insert(resource.as_str().into(), (*scope).into());
         }
         if now == known {
             return Ok(());
         }
-        batch.set_state(MissingScopes::ENTRY, &now)
+        tx.set_state(MissingScopes::ENTRY, &now)
     }
 
     /// Takes over what sending edits found: the scopes that were enough, and those that are missing.
@@ -184,11 +184,11 @@ impl MissingScopes {
     /// # Errors
     /// If SQLite refuses.
     pub fn after_push(
-        batch: &Batch<'_>,
+        tx: &MirrorTx<'_>,
         enough: &BTreeSet<&'static str>,
         missing: &BTreeMap<Resource, &'static str>,
     ) -> Result<(), StoreError> {
-        let known: MissingScopes = batch.state(MissingScopes::ENTRY)?.unwrap_or_default();
+        let known: MissingScopes = tx.state(MissingScopes::ENTRY)?.unwrap_or_default();
         let mut now = known.clone();
         for scope in enough {
             now.0.remove(*scope);
@@ -199,6 +199,6 @@ impl MissingScopes {
         if now == known {
             return Ok(());
         }
-        batch.set_state(MissingScopes::ENTRY, &now)
+        tx.set_state(MissingScopes::ENTRY, &now)
     }
 }

@@ -7,7 +7,7 @@
 use rusqlite::Connection;
 use serde::Serialize;
 
-use super::purse::{self, HOLD, LEDGER};
+use super::meter::{self, HOLD, LEDGER};
 use super::setup::{RUNS_OF_FORECAST, limits};
 use super::state::{Fresh, Identity, MissingScopes, Sweep};
 use super::sweep::Outage;
@@ -162,7 +162,7 @@ fn ru(conn: &Connection, config: &Config, pending: u64, now: Instant) -> Result<
     let limits = &limits(&config.budget);
     let stored: Option<Ledger> = report::state(conn, LEDGER)?;
     let note = open::note_beside(&config.database);
-    let ledger = purse::later(stored.unwrap_or_default(), note.as_deref()).at(now, limits);
+    let ledger = meter::later(stored.unwrap_or_default(), note.as_deref()).at(now, limits);
     let (costs, _) = report::cost_of_runs(conn, RUNS_OF_FORECAST, now)?;
     let left = limits.limit.saturating_sub(ledger.used).get();
     let later = pending.saturating_sub(left);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Pause, Report};
 use crate::budget::{Ledger, Limits};
-use crate::human;
+use crate::format;
 use crate::model::Instant;
 use crate::outbox::PushTally;
 use crate::store::RunOutcome;
@@ -185,14 +185,14 @@ impl Summary {
 
     /// For people, a few lines.
     pub fn text(&self, now: Instant) -> String {
-        let took = human::duration(Duration::from_secs_f64(self.seconds.max(0.0)));
+        let took = format::duration(Duration::from_secs_f64(self.seconds.max(0.0)));
         let ended = match self.outcome {
             RunOutcome::Done => format!("{} finished in {took}", self.kind),
             RunOutcome::Paused => format!("{} stopped early after {took}", self.kind),
             RunOutcome::Refused => format!("{} finished in {took}, removals refused", self.kind),
             RunOutcome::Failed => format!("{} failed after {took}", self.kind),
         };
-        let n = human::count;
+        let n = format::count;
         let pending = match self.details_pending {
             0 => "none pending".into(),
             pending => format!("{} pending", n(pending)),
@@ -201,7 +201,7 @@ impl Summary {
             .ru
             .refills_at
             .parse()
-            .map(|at| format!(" until {} ({})", human::moment(at), human::when(at, now)))
+            .map(|at| format!(" until {} ({})", format::moment(at), format::when(at, now)))
             .unwrap_or_default();
         let mut text = format!("{ended}\n");
         if self.kind != "push" {
@@ -222,7 +222,7 @@ impl Summary {
                 n(push.conflicts),
                 n(push.rejected),
                 n(push.waiting),
-                human::counted(push.sent, "update", "updates"),
+                format::counted(push.sent, "update", "updates"),
             ));
         }
         text.push_str(&format!(
@@ -232,7 +232,7 @@ impl Summary {
             n(self.ru.limit),
         ));
         if self.warnings > 0 {
-            let values = human::counted(self.warnings, "value or item does", "values or items do");
+            let values = format::counted(self.warnings, "value or item does", "values or items do");
             text.push_str(&format!("  warnings   {values} not fit their column; they are kept whole in `extra`\n"));
         }
         text
@@ -240,7 +240,7 @@ impl Summary {
 
     /// Why the run stopped early and how it goes on.
     pub fn pause_sentence(&self) -> String {
-        let until = self.pause.as_ref().and_then(|pause| pause.until.as_ref()?.parse().ok()).map(human::moment);
+        let until = self.pause.as_ref().and_then(|pause| pause.until.as_ref()?.parse().ok()).map(format::moment);
         let why = match (self.pause.as_ref().map(|pause| pause.reason.as_ref()), until) {
             (Some("budget"), Some(until)) => format!("the budget of this window is spent; it refills at {until}"),
             (Some("hold"), Some(until)) => format!("the service asked for quiet until {until}"),

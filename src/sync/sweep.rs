@@ -18,7 +18,7 @@ use super::state::{Changes, Fresh, Sweep};
 use super::verify::{Check, Evidence};
 use super::walk::{Range, Walk};
 use crate::model::{Instant, Object};
-use crate::store::{Batch, Phase, StoreError};
+use crate::store::{MirrorTx, Phase, StoreError};
 
 /// Rows a slice must have here to be worth a walk of its own: its last page is part empty, so 5,000 rows keep that
 /// below 2 % of the RU.
@@ -48,9 +48,9 @@ impl Engine {
         let entry = Outage::entry(object);
         let found = self
             .store
-            .write(move |batch| {
-                let outage: Option<Outage> = batch.state(&entry)?;
-                Ok(Sweep::load(batch, object)?.is_some() && outage.is_none())
+            .write(move |tx| {
+                let outage: Option<Outage> = tx.state(&entry)?;
+                Ok(Sweep::load(tx, object)?.is_some() && outage.is_none())
             })
             .await?;
         Ok(found)
@@ -61,12 +61,12 @@ impl Engine {
     pub(super) async fn want_sweeps(&self, objects: &[Object], accepted: bool) -> Result<(), SyncError> {
         let objects = objects.to_vec();
         self.store
-            .write(move |batch| {
+            .write(move |tx| {
                 for object in objects {
-                    let outage: Option<Outage> = batch.state(&Outage::entry(object))?;
-                    let begins = outage.is_some() && !accepted || Sweep::load(batch, object)?.is_none();
-                    if begins && batch.phase(object)? == Phase::Kept {
-                        batch.set_state(&Sweep::asked(object), &true)?;
+                    let outage: Option<Outage> = tx.state(&Outage::entry(object))?;
+                    let begins = outage.is_some() && !accepted || Sweep::load(tx, object)?.is_none();
+                    if begins && tx.phase(object)? == Phase::Kept {
+                        tx.set_state(&Sweep::asked(object), &true)?;
                     }
                 }
                 Ok(())
@@ -83,25 +83,25 @@ impl Engine {
     pub async fn forget_sweeps(&self) -> Result<Vec<Object>, SyncError> {
         let forgotten = self
             .store
-            .write(|batch| {
+            .write(|tx| {
                 let mut forgotten = Vec::new();
                 for object in Object::ALL {
-                    let asked: Option<bool> = batch.state(&Sweep::asked(object))?;
-                    let under_way = Sweep::load(batch, object)?;
-                    if batch.phase(object)? == Phase::FirstCopy || under_way.is_none() && asked.is_none() {
+                    let asked: Option<bool> = tx.state(&Sweep::asked(object))?;
+                    let under_way = Sweep::load(tx, object)?;
+                    if tx.phase(object)? == Phase::FirstCopy || under_way.is_none() && asked.is_none() {
                         continue;
                     }
                     if under_way.is_some_and(|sweep| sweep.needed) {
                         // Not read on, but begun anew: nothing else would bring the column its values.
-                        batch.set_state(&wanted_sweep(object), &true)?;
+                        tx.set_state(&wanted_sweep(object), &true)?;
                     }
-                    Sweep::clear(batch, object)?;
-                    for (slice, _) in batch.states::<Walk>(&Sweep::slice_prefix(object))? {
-                        batch.clear_state(&slice)?;
+                    Sweep::clear(tx, object)?;
+                    for (slice, _) in tx.states::<Walk>(&Sweep::slice_prefix(object))? {
+                        tx.clear_state(&slice)?;
                     }
-                    batch.clear_state(&Sweep::asked(object))?;
-                    batch.clear_state(&Outage::entry(object))?;
-                    batch.clear_nominations(object)?;
+                    tx.clear_state(&Sweep::asked(object))?;
+                    tx.clear_state(&Outage::entry(object))?;
+                    tx.clear_nominations(object)?;
                     forgotten.push(object);
                 }
                 Ok(forgotten)
@@ -113,7 +113,7 @@ impl Engine {
     /// Begins a sweep, or goes on with the one that is under way, and carries it through. Gives the outage that it
     /// looks like, if it does.
     pub(super) async fn sweep(&self, object: Object, removals: Removals) -> Result<Option<Outage>, SyncError> {
-        let phase = self.store.write(move |batch| batch.phase(object)).await?;
+        let phase = self.store.write(move |tx| tx.phase(object)).await?;
         let work = if phase == Phase::FirstCopy { "full copy" } else { "sweep" };
         self.begins(object.resource(), work, None);
         self.begin_sweep(object, removals.accepted).await?;
@@ -121,11 +121,11 @@ impl Engine {
         self.ends(object.resource());
         if let Confirmed::LooksLikeOutage { going, of } = self.confirm_removals(object, removals).await? {
             let outage = Outage { going, of, seen_at: self.clock.now() };
-            self.store.write(move |batch| batch.set_state(&Outage::entry(object), &outage)).await?;
+            self.store.write(move |tx| tx.set_state(&Outage::entry(object), &outage)).await?;
             return Ok(Some(outage));
         }
         let finished = self.clock.now();
-        self.store.write(move |batch| end_sweep(batch, object, finished)).await?;
+        self.store.write(move |tx| end_sweep(tx, object, finished)).await?;
         self.carry_out_checks(object, Dimension::CreatedAt).await?;
         Ok(None)
     }
@@ -134,23 +134,23 @@ impl Engine {
         let (now, key) = (self.clock.now(), self.client.key_fingerprint().to_string());
         let workers = self.workers() as u64;
         self.store
-            .write(move |batch| {
-                let outage: Option<Outage> = batch.state(&Outage::entry(object))?;
-                match (Sweep::load(batch, object)?, outage) {
+            .write(move |tx| {
+                let outage: Option<Outage> = tx.state(&Outage::entry(object))?;
+                match (Sweep::load(tx, object)?, outage) {
                     // Under way, or read to its end and now accepted.
                     (Some(_), None) => return Ok(()),
-                    (Some(_), Some(_)) if accepted => return batch.clear_state(&Outage::entry(object)),
+                    (Some(_), Some(_)) if accepted => return tx.clear_state(&Outage::entry(object)),
                     _ => {}
                 }
-                batch.clear_state(&Outage::entry(object))?;
-                batch.clear_nominations(object)?;
-                let needed: Option<bool> = batch.state(&wanted_sweep(object))?;
-                batch.clear_state(&wanted_sweep(object))?;
-                batch.clear_state(&Sweep::asked(object))?;
+                tx.clear_state(&Outage::entry(object))?;
+                tx.clear_nominations(object)?;
+                let needed: Option<bool> = tx.state(&wanted_sweep(object))?;
+                tx.clear_state(&wanted_sweep(object))?;
+                tx.clear_state(&Sweep::asked(object))?;
                 Sweep { began: now, served_at: None, high: None, rows: 0, pages: 0, needed: needed == Some(true) }
-                    .store(batch, object)?;
-                for (number, range) in slices(batch, object, workers)?.into_iter().enumerate() {
-                    batch.set_state(&Sweep::slice_entry(object, number), &Walk::new(range, &key))?;
+                    .store(tx, object)?;
+                for (number, range) in slices(tx, object, workers)?.into_iter().enumerate() {
+                    tx.set_state(&Sweep::slice_entry(object, number), &Walk::new(range, &key))?;
                 }
                 Ok(())
             })
@@ -160,9 +160,8 @@ impl Engine {
 
     async fn walk_slices(&self, object: Object) -> Result<(), SyncError> {
         let key = self.client.key_fingerprint();
-        let slices: Vec<(String, Walk)> =
-            self.store.write(move |batch| batch.states(&Sweep::slice_prefix(object))).await?;
-        let read = self.store.write(move |batch| Sweep::load(batch, object)).await?.map_or(0, |sweep| sweep.rows);
+        let slices: Vec<(String, Walk)> = self.store.write(move |tx| tx.states(&Sweep::slice_prefix(object))).await?;
+        let read = self.store.write(move |tx| Sweep::load(tx, object)).await?.map_or(0, |sweep| sweep.rows);
         self.set_swept(read + slices.iter().map(|(_, walk)| walk.rows).sum::<u64>());
         let mut walks = Vec::new();
         for (entry, walk) in slices {
@@ -172,7 +171,7 @@ impl Engine {
                 let entry = format!("{entry}.k{n}");
                 let stored = further.clone();
                 let name = entry.clone();
-                self.store.write(move |batch| batch.set_state(&name, &stored)).await?;
+                self.store.write(move |tx| tx.set_state(&name, &stored)).await?;
                 walks.push((entry, further));
             }
             walks.extend(first.map(|walk| (entry, walk)));
@@ -188,18 +187,18 @@ impl Engine {
 
 /// Cuts a sweep: one walk for a first copy or a small mirror, else as many as there are workers, about as many rows in
 /// each, with edges on whole seconds and a slice for rows without a date.
-fn slices(batch: &Batch<'_>, object: Object, workers: u64) -> Result<Vec<Range>, StoreError> {
+fn slices(tx: &MirrorTx<'_>, object: Object, workers: u64) -> Result<Vec<Range>, StoreError> {
     let whole = vec![Range::All];
-    if batch.phase(object)? == Phase::FirstCopy {
+    if tx.phase(object)? == Phase::FirstCopy {
         return Ok(whole);
     }
-    let rows = batch.count_rows(object)?;
+    let rows = tx.count_rows(object)?;
     let count = workers.min(rows / ROWS_PER_SLICE);
     if count < 2 {
         return Ok(whole);
     }
     let dated = Span::dated(Dimension::CreatedAt, None, None);
-    let edges = batch.edges(object, dated.stretch(), count, 0.0)?;
+    let edges = tx.edges(object, dated.stretch(), count, 0.0)?;
     if edges.is_empty() {
         return Ok(whole);
     }
@@ -210,23 +209,23 @@ fn slices(batch: &Batch<'_>, object: Object, workers: u64) -> Result<Vec<Range>,
     Ok(ranges.collect())
 }
 
-fn end_sweep(batch: &Batch<'_>, object: Object, finished: Instant) -> Result<(), StoreError> {
-    let Some(sweep) = Sweep::load(batch, object)? else {
+fn end_sweep(tx: &MirrorTx<'_>, object: Object, finished: Instant) -> Result<(), StoreError> {
+    let Some(sweep) = Sweep::load(tx, object)? else {
         return Ok(());
     };
-    if batch.phase(object)? == Phase::FirstCopy {
-        batch.finish_first_copy(object)?;
+    if tx.phase(object)? == Phase::FirstCopy {
+        tx.finish_first_copy(object)?;
         // The first changes walk begins where the copy began, less the overlap.
-        Changes { watermark: sweep.high, served_at: sweep.served_at, walk: None }.store(batch, object)?;
+        Changes { watermark: sweep.high, served_at: sweep.served_at, walk: None }.store(tx, object)?;
     } else {
-        batch.recount(object)?;
+        tx.recount(object)?;
     }
     if sweep.pages > 1 {
-        Check::of_sweep(batch, object, sweep.pages)?;
+        Check::of_sweep(tx, object, sweep.pages)?;
     }
-    batch.set_state(&Fresh::sweep(object), &Fresh { began: sweep.began, finished })?;
+    tx.set_state(&Fresh::sweep(object), &Fresh { began: sweep.began, finished })?;
     let evidence = Evidence { as_of: sweep.began, by_record: true, open: 0 };
-    batch.set_state(&Evidence::entry(object), &evidence)?;
-    batch.clear_state(&Outage::entry(object))?;
-    Sweep::clear(batch, object)
+    tx.set_state(&Evidence::entry(object), &evidence)?;
+    tx.clear_state(&Outage::entry(object))?;
+    Sweep::clear(tx, object)
 }

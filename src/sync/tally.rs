@@ -2,7 +2,7 @@
 
 use crate::api::decode::Page;
 use crate::model::{Instant, Object, Record};
-use crate::store::{Applied, Batch, Phase, StoreError, Tally};
+use crate::store::{Applied, MirrorTx, Phase, StoreError, Tally};
 
 /// What applying records did, and what was noticed about them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,7 +34,7 @@ impl Noted {
 
 /// Applies a page of a list.
 pub(super) fn apply_page(
-    batch: &Batch<'_>,
+    tx: &MirrorTx<'_>,
     object: Object,
     page: &Page,
     asked_at: Instant,
@@ -46,15 +46,15 @@ pub(super) fn apply_page(
     for record in &page.records {
         if !ids.insert(&record.id) {
             noted.oddities += 1;
-            batch.note_oddity("duplicate_id", object.resource(), "a page held the same record twice", now)?;
+            tx.note_oddity("duplicate_id", object.resource(), "a page held the same record twice", now)?;
         }
-        let applied = batch.apply_list(object, record, asked_at, phase)?;
+        let applied = tx.apply_list(object, record, asked_at, phase)?;
         noted.record(record, applied);
     }
     if page.unusable > 0 {
         noted.oddities += u64::from(page.unusable);
         let what = "an item that is no record with an `id` cannot be mirrored";
-        batch.note_oddity("unusable_item", object.resource(), what, now)?;
+        tx.note_oddity("unusable_item", object.resource(), what, now)?;
     }
     Ok(noted)
 }

@@ -11,7 +11,7 @@ use super::removals::Removals;
 use super::span::{Dimension, Extent, Span};
 use super::state::Changes;
 use crate::model::{Instant, Object, Resource};
-use crate::store::{Batch, Phase, StoreError};
+use crate::store::{MirrorTx, Phase, StoreError};
 
 /// Records that a full verification lists at once: their ids are kept meanwhile, and the last page is part empty.
 const STRIDE: u64 = 10_000;
@@ -63,7 +63,7 @@ impl Check {
 
     /// Notes that a changes walk over these timestamps is to be counted.
     pub(super) fn of_changes(
-        batch: &Batch<'_>,
+        tx: &MirrorTx<'_>,
         object: Object,
         from: Option<Instant>,
         high: Option<Instant>,
@@ -72,15 +72,15 @@ impl Check {
         let by = Dimension::UpdatedAt;
         let second = std::time::Duration::from_secs(1);
         let (from, to) = (from.map(Instant::whole_second), high.map(|high| high.whole_second().plus(second)));
-        batch.set_state(&Check::entry(object, by), &Check { by, from, to, parts: pages.clamp(2, 8) })
+        tx.set_state(&Check::entry(object, by), &Check { by, from, to, parts: pages.clamp(2, 8) })
     }
 
     /// Notes that a sweep is to be counted: in as many ranges as it had pages, up to a full audit's. With cursors that
     /// count rows, a record removed behind the walk lets another slip at the next page's edge: a total would not tell,
     /// since one lingers and one is lost, but they are pages apart.
-    pub(super) fn of_sweep(batch: &Batch<'_>, object: Object, pages: u64) -> Result<(), StoreError> {
+    pub(super) fn of_sweep(tx: &MirrorTx<'_>, object: Object, pages: u64) -> Result<(), StoreError> {
         let by = Dimension::CreatedAt;
-        batch.set_state(&Check::entry(object, by), &Check { by, from: None, to: None, parts: pages.clamp(2, 15) })
+        tx.set_state(&Check::entry(object, by), &Check { by, from: None, to: None, parts: pages.clamp(2, 15) })
     }
 }
 
@@ -89,12 +89,12 @@ impl Engine {
     pub(super) async fn carry_out_checks(&self, object: Object, by: Dimension) -> Result<(), SyncError> {
         let entry = Check::entry(object, by);
         let name = entry.clone();
-        let Some(check) = self.store.write(move |batch| batch.state::<Check>(&name)).await? else {
+        let Some(check) = self.store.write(move |tx| tx.state::<Check>(&name)).await? else {
             return Ok(());
         };
         let window = Span::dated(check.by, check.from, check.to);
         let stretch = window.stretch();
-        let edges = self.store.write(move |batch| batch.edges(object, stretch, check.parts, 0.0)).await?;
+        let edges = self.store.write(move |tx| tx.edges(object, stretch, check.parts, 0.0)).await?;
         let mut spans = Vec::new();
         let mut rest = window;
         for edge in edges {
@@ -114,7 +114,7 @@ impl Engine {
             let found = audit.findings.count();
             tracing::warn!(%object, found, "A count after a walk of {object} records found {found} that had slipped");
         }
-        self.store.write(move |batch| batch.clear_state(&entry)).await?;
+        self.store.write(move |tx| tx.clear_state(&entry)).await?;
         Ok(())
     }
 
@@ -146,19 +146,19 @@ impl Engine {
     }
 
     async fn verify_object(&self, object: Object, verify: &Verify) -> Result<Option<Findings>, SyncError> {
-        if self.store.write(move |batch| batch.phase(object)).await? == Phase::FirstCopy {
+        if self.store.write(move |tx| tx.phase(object)).await? == Phase::FirstCopy {
             self.warn(format!("{} have not been copied yet: `crm-mirror sync` goes on", object.resource()));
             return Ok(None);
         }
         // What changed since the last run is no difference: it is fetched first.
         self.walk_changes(object).await?;
         let as_of = self.clock.now();
-        let since = self.store.write(move |batch| Changes::load(batch, object)).await?.served_at;
+        let since = self.store.write(move |tx| Changes::load(tx, object)).await?.served_at;
         let removals = Removals { most: self.settings.most_removals, accepted: verify.accept_removals };
         let mode = if verify.repair { Mode::Mend(removals) } else { Mode::Report };
         let mut audit = Audit { object, mode, since, findings: Findings::default() };
         if verify.full {
-            let rows = self.store.write(move |batch| batch.count_rows(object)).await?;
+            let rows = self.store.write(move |tx| tx.count_rows(object)).await?;
             let parts = rows / STRIDE;
             let spans = if parts < 2 {
                 vec![Span::WHOLE]
@@ -173,10 +173,10 @@ impl Engine {
         let by_record = audit.findings.compared >= audit.findings.ranges && verify.full;
         let evidence = Evidence { as_of, by_record, open };
         self.store
-            .write(move |batch| {
+            .write(move |tx| {
                 // Somebody may have edited the mirror by hand, which is what a verification is for.
-                batch.recount(object)?;
-                batch.set_state(&Evidence::entry(object), &evidence)
+                tx.recount(object)?;
+                tx.set_state(&Evidence::entry(object), &evidence)
             })
             .await?;
         Ok(Some(audit.findings))

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use crm_mirror::api::meter::{Outcome, Purpose, Refused};
-use crm_mirror::api::{ApiError, Fate, ListQuery};
+use crm_mirror::api::{ApiError, ErrorClass, ListQuery};
 use crm_mirror::model::{Cursor, Etag, Object, RecordId, Resource};
 use scripted::{KEY, Say, Scene, answer, packed, page};
 
@@ -65,7 +65,7 @@ async fn patience_ends_and_says_what_happened() {
     let scene = Scene::of(script).await;
     let error = list(&scene).await.unwrap_err();
     assert_eq!(error.to_string(), "the service answered 503 (Service Unavailable): later");
-    assert_eq!(error.fate(), Fate::Retry);
+    assert_eq!(error.class(), ErrorClass::Retry);
     assert_eq!(scene.requests().len(), 5);
 
     let scene = Scene::of((0..9).map(|_| Say::Close).collect()).await;
@@ -121,7 +121,7 @@ async fn a_refusal_of_the_meter_ends_it_before_anything_is_sent() {
     *scene.book.allowance.lock().unwrap() = Some(1);
     let error = list(&scene).await.unwrap_err();
     assert!(matches!(error, ApiError::Refused(Refused::Budget { .. })));
-    assert_eq!(error.fate(), Fate::Pause);
+    assert_eq!(error.class(), ErrorClass::Pause);
     assert_eq!(scene.requests().len(), 1);
 }
 
@@ -148,23 +148,23 @@ async fn a_429_tells_the_meter_how_long_to_hold() {
 async fn a_service_that_only_says_429_is_given_up() {
     let script = (0..20).map(|_| answer("429 Too Many Requests", "Retry-After: 0\r\n", "{}")).collect();
     let scene = Scene::of(script).await;
-    assert_eq!(list(&scene).await.unwrap_err().fate(), Fate::Hold);
+    assert_eq!(list(&scene).await.unwrap_err().class(), ErrorClass::Hold);
     assert_eq!(scene.requests().len(), 8);
     assert!(scene.waited() > Duration::from_secs(5), "{:?}", scene.waited());
 }
 
 #[tokio::test]
 async fn what_is_refused_for_good_is_sent_once() {
-    for (status, fate) in [
-        ("400 Bad Request", Fate::BadRequest),
-        ("401 Unauthorized", Fate::StopAll),
-        ("403 Forbidden", Fate::SkipObject),
-        ("404 Not Found", Fate::Gone),
+    for (status, class) in [
+        ("400 Bad Request", ErrorClass::BadRequest),
+        ("401 Unauthorized", ErrorClass::StopAll),
+        ("403 Forbidden", ErrorClass::SkipObject),
+        ("404 Not Found", ErrorClass::Gone),
     ] {
         let body = r#"{"error":"E","message":"m","details":[{"field":"limit","message":"too large"}]}"#;
         let scene = Scene::of(vec![answer(status, "", body), page()]).await;
         let error = list(&scene).await.unwrap_err();
-        assert_eq!(error.fate(), fate);
+        assert_eq!(error.class(), class);
         assert!(error.to_string().ends_with("(E): m; limit: too large"), "{error}");
         assert_eq!(scene.outcomes(), [Outcome::Failed]);
         assert_eq!(scene.requests().len(), 1);
@@ -241,7 +241,7 @@ async fn an_identifier_is_one_segment_whatever_it_holds() {
     for id in ["", ".", ".."] {
         let scene = Scene::of(vec![page()]).await;
         let error = detail(&scene, id).await.unwrap_err();
-        assert_eq!(error.fate(), Fate::SkipRecord, "{error}");
+        assert_eq!(error.class(), ErrorClass::SkipRecord, "{error}");
         assert!(scene.requests().is_empty() && scene.book.admitted.lock().unwrap().is_empty());
     }
 }
@@ -272,7 +272,7 @@ async fn a_stale_write_is_told_apart_and_not_repeated() {
     let scene = Scene::of(vec![answer("412 Precondition Failed", "", r#"{"message":"stale"}"#)]).await;
     let (id, etag) = (RecordId::new("c1"), Etag::new("\"v1\""));
     let error = scene.client.patch(Object::Company, &id, "{}", &etag, "k").await.unwrap_err();
-    assert_eq!((error.why.fate(), error.why.status()), (Fate::Rebase, Some(412)));
+    assert_eq!((error.why.class(), error.why.status()), (ErrorClass::Rebase, Some(412)));
     assert!(!error.unanswered, "a refusal leaves no doubt");
     assert!(scene.first_lines()[0].starts_with("PATCH /v1/companies/c1 "));
 }

@@ -95,7 +95,7 @@ pub async fn run(crm: &Crm, report: &mut Report) {
             let (mut every, mut listed) = (BTreeSet::new(), BTreeSet::new());
             for page in crm.pages(&definitions).await? {
                 for definition in page.rows() {
-                    same("objectType", definition["objectType"].as_str(), Some(object.word()))?;
+                    same("objectType", definition["objectType"].as_str(), Some(object.as_str()))?;
                     same("status", definition["status"].as_str(), Some("ACTIVE"))?;
                     let key = definition["key"].as_str().unwrap_or_default().to_string();
                     if definition["dataType"] != "LONG_TEXT" {

@@ -18,7 +18,7 @@ use crm_mirror::model::{Clock, Instant, ManualClock, Ru};
 use crm_mirror::sandbox::{Running, Sandbox, World};
 use crm_mirror::store::{KillAfter, Store};
 use crm_mirror::sync::observe::{Observer, Silent};
-use crm_mirror::sync::{Engine, Findings, Plan, Purse, Report, Settings, SyncError, Verify};
+use crm_mirror::sync::{BudgetMeter, Engine, Findings, Plan, Report, Settings, SyncError, Verify};
 
 /// The time at which every test begins.
 pub fn noon() -> Instant {
@@ -143,16 +143,16 @@ impl Mirror {
     }
 
     async fn engine(&self, store: Store, clock: Arc<dyn Clock>, crm: &Crm) -> Result<Engine, SyncError> {
-        let purse =
-            Purse::open(store.clone(), clock.clone(), self.limits, self.patience, self.observer.clone()).await?;
-        purse.set_reserve(self.reserve);
-        let purse = Arc::new(purse);
+        let meter =
+            BudgetMeter::open(store.clone(), clock.clone(), self.limits, self.patience, self.observer.clone()).await?;
+        meter.set_reserve(self.reserve);
+        let meter = Arc::new(meter);
         let mut settings = ClientSettings::new(crm.base_url().parse().unwrap());
         settings.concurrency = self.settings.concurrency;
         settings.tries = self.tries;
         let key = ApiKey::new(self.key.as_ref().unwrap_or(&crm.key)).unwrap();
-        let client = Client::new(settings, key, clock.clone(), purse.clone()).unwrap();
-        Ok(Engine::new(client, store, purse, clock, self.observer.clone(), self.settings))
+        let client = Client::new(settings, key, clock.clone(), meter.clone()).unwrap();
+        Ok(Engine::new(client, store, meter, clock, self.observer.clone(), self.settings))
     }
 
     /// A connection that only reads, as people have it.

@@ -141,7 +141,7 @@ fn active(conn: &Connection, object: Object) -> Vec<(String, DataType, String)> 
              WHERE object_type = ?1 AND status = 'ACTIVE' AND readable IS NOT 0 AND column_name IS NOT NULL",
         )
         .unwrap();
-    let rows = stmt.query_map([object.word()], |row| {
+    let rows = stmt.query_map([object.as_str()], |row| {
         Ok((row.get(0)?, DataType::from_wire(&row.get::<_, String>(1)?), row.get(2)?))
     });
     rows.unwrap().map(Result::unwrap).collect()

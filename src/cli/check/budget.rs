@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use super::line::Line;
 use super::mirror::{Held, Mirror};
 use crate::budget::{Ledger, Limits, forecast};
-use crate::cli::human::{self, count};
+use crate::cli::format::{self, count};
 use crate::config::{Config, Cron, SyncConfig};
 use crate::model::{Instant, Object, Resource, Ru};
 
@@ -91,7 +91,7 @@ pub fn check(
     totals: [Option<u64>; 2],
     now: Instant,
 ) -> Vec<Line> {
-    let (limit, window) = (limits.limit.get(), human::duration(limits.window));
+    let (limit, window) = (limits.limit.get(), format::duration(limits.window));
     let ledger = mirror.map_or_else(Ledger::default, |mirror| mirror.ledger).at(now, limits);
     let left = limits.limit.saturating_sub(ledger.used).get();
     let mut lines = vec![window_line(left, limit, ledger.refills_at(limits), now)];
@@ -130,7 +130,7 @@ pub fn check(
 
 fn window_line(left: u64, limit: u64, refills_at: Instant, now: Instant) -> Line {
     let name = "budget.window";
-    let until = format!("{} ({})", human::moment(refills_at), human::when(refills_at, now));
+    let until = format!("{} ({})", format::moment(refills_at), format::when(refills_at, now));
     if left == 0 {
         let says = format!("all {} RU of this window are spent; it refills at {until}", count(limit));
         return Line::warn(name, says, "nothing is lost: runs go on then; `budget.limit` allows more");

@@ -6,12 +6,12 @@ use rusqlite::Connection;
 
 use super::line::Line;
 use crate::budget::{Hold, Ledger, Limits};
-use crate::cli::{exit::Exit, human};
+use crate::cli::{exit::Exit, format};
 use crate::config::Config;
 use crate::model::{Instant, Object, Ru};
 use crate::store::report::{self, Run};
 use crate::store::{StoreError, migrate, open, wal};
-use crate::sync::purse::{self, HOLD, LEDGER};
+use crate::sync::meter::{self, HOLD, LEDGER};
 use crate::sync::state::{Fresh, Identity};
 
 /// What the mirror says of itself.
@@ -69,7 +69,7 @@ impl Mirror {
             wal_bytes,
             identity: report::state(&moment, Identity::ENTRY)?,
             hold: hold.filter(|hold| hold.left(now).is_some()).map(|hold| hold.until),
-            ledger: purse::later(stored.unwrap_or_default(), note.as_deref()).at(now, limits),
+            ledger: meter::later(stored.unwrap_or_default(), note.as_deref()).at(now, limits),
             costs: report::cost_of_runs(&moment, crate::sync::setup::RUNS_OF_FORECAST, now)?.0,
             objects: [held(&moment, contact)?, held(&moment, company)?],
             last_run: report::last_runs(&moment, 1)?.into_iter().next(),
@@ -119,9 +119,9 @@ pub fn check(
         format!(
             "{}, {}: {}, {}",
             path.display(),
-            human::bytes(mirror.bytes),
-            human::counted(contacts.rows, "contact", "contacts"),
-            human::counted(companies.rows, "company", "companies"),
+            format::bytes(mirror.bytes),
+            format::counted(contacts.rows, "contact", "contacts"),
+            format::counted(companies.rows, "company", "companies"),
         ),
     )];
     if mirror.is_older() {
@@ -142,7 +142,7 @@ pub fn check(
         lines.push(Line::fail(
             "mirror.hold",
             Exit::Paused,
-            format!("the service asked for quiet until {} ({})", human::moment(until), human::when(until, now)),
+            format!("the service asked for quiet until {} ({})", format::moment(until), format::when(until, now)),
             "wait; the next run after that goes on by itself",
         ));
     }
@@ -155,7 +155,7 @@ pub fn process(pid: Option<u32>) -> String {
 }
 
 fn last_run(run: &Run, written: bool, now: Instant) -> Line {
-    let started = run.started_at.parse().map_or_else(|_| run.started_at.clone(), |at| human::when(at, now));
+    let started = run.started_at.parse().map_or_else(|_| run.started_at.clone(), |at| format::when(at, now));
     let name = "mirror.last-run";
     let what = format!("run {}, a {} begun {started}", run.id, run.kind);
     match (run.outcome.as_deref(), run.error.as_deref()) {
@@ -180,7 +180,7 @@ fn last_run(run: &Run, written: bool, now: Instant) -> Line {
 }
 
 fn log_size(path: &Path, mirror: &Mirror) -> Line {
-    let size = human::bytes(mirror.wal_bytes);
+    let size = format::bytes(mirror.wal_bytes);
     if wal::is_large(mirror.bytes, mirror.wal_bytes) {
         let mend = format!(
             "end the program that has been reading for long (`fuser -v {}-shm` lists them); the next run empties it",

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 
 use super::line::Line;
 use super::mirror;
-use crate::cli::{exit::Exit, human};
+use crate::cli::{exit::Exit, format};
 use crate::config::{Cron, SyncConfig};
 use crate::model::Instant;
 
@@ -31,7 +31,7 @@ fn schedule(name: &'static str, cron: Option<&Cron>, zone: &TimeZone, now: Insta
     match cron.due_after(now, zone).next() {
         Some(next) => {
             let local = next.timestamp().to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S %Z").to_string();
-            Line::ok(name, format!("\"{cron}\": next at {local} ({})", human::when(next, now)))
+            Line::ok(name, format!("\"{cron}\": next at {local} ({})", format::when(next, now)))
         }
         None => Line::fail(
             name,

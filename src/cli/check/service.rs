@@ -9,13 +9,13 @@ use super::line::Line;
 use super::meter::Uncounted;
 use crate::api::client::ClientSettings;
 use crate::api::meter::{Meter, Refused};
-use crate::api::{ApiError, Client, Fate, ListAnswer, ListQuery, PageSize, decode};
+use crate::api::{ApiError, Client, ErrorClass, ListAnswer, ListQuery, PageSize, decode};
 use crate::cli::session::Setup;
-use crate::cli::{exit::Exit, human};
+use crate::cli::{exit::Exit, format};
 use crate::model::{Clock, Instant, Layout, Object, Purpose, Resource, SystemClock};
 use crate::store::{Store, StoreError};
 use crate::sync::observe::Silent;
-use crate::sync::{Engine, Purse, SyncError};
+use crate::sync::{BudgetMeter, Engine, SyncError};
 
 /// A difference of the clocks that is nobody's business.
 const TOLERABLE: Duration = Duration::from_secs(30);
@@ -71,25 +71,25 @@ pub fn wanted(configured: Option<&[Resource]>) -> Vec<Resource> {
 pub async fn ask_for(database: &Path, setup: &Setup, wanted: &[Resource], new: bool) -> Result<Asked, StoreError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let store = Store::open(database)?;
-    let purse = Purse::open(store.clone(), clock.clone(), setup.limits, Duration::ZERO, Arc::new(Silent)).await?;
-    let purse = Arc::new(purse);
-    let before = purse.ledger().total;
-    let asked = match client(setup, clock.clone(), purse.clone()) {
+    let meter = BudgetMeter::open(store.clone(), clock.clone(), setup.limits, Duration::ZERO, Arc::new(Silent)).await?;
+    let meter = Arc::new(meter);
+    let before = meter.ledger().total;
+    let asked = match client(setup, clock.clone(), meter.clone()) {
         Err(error) => alone(wanted, error),
         Ok(client) => {
             let mut asked = ask(&client, wanted).await;
             if new && Object::ALL.into_iter().any(|object| asked.served(object.resource())) {
-                let (store, purse) = (store.clone(), purse.clone());
-                let engine = Engine::new(client, store, purse, clock, Arc::new(Silent), setup.settings);
+                let (store, meter) = (store.clone(), meter.clone());
+                let engine = Engine::new(client, store, meter, clock, Arc::new(Silent), setup.settings);
                 asked.recognised = Some(engine.recognise().await);
             }
             asked
         }
     };
-    let spent = purse.ledger().total.saturating_sub(before).get();
-    let book = purse.clone();
-    store.write(move |batch| book.enter(batch)).await?;
-    drop(purse);
+    let spent = meter.ledger().total.saturating_sub(before).get();
+    let book = meter.clone();
+    store.write(move |tx| book.enter(tx)).await?;
+    drop(meter);
     store.close().await;
     Ok(Asked { spent, in_ledger: true, ..asked })
 }
@@ -148,10 +148,10 @@ fn answered(resource: Resource, answer: &ListAnswer) -> Result<Answered, ApiErro
 
 /// Whether another request would fare no better.
 fn ends_it(error: &ApiError) -> bool {
-    match error.fate() {
-        Fate::SkipObject | Fate::BadRequest => false,
-        Fate::Retry => !matches!(error, ApiError::Status(_) | ApiError::Broken { .. }),
-        Fate::StopRun => !matches!(error, ApiError::NotUnderstood(_) | ApiError::TooLarge { .. }),
+    match error.class() {
+        ErrorClass::SkipObject | ErrorClass::BadRequest => false,
+        ErrorClass::Retry => !matches!(error, ApiError::Status(_) | ApiError::Broken { .. }),
+        ErrorClass::StopRun => !matches!(error, ApiError::NotUnderstood(_) | ApiError::TooLarge { .. }),
         _ => true,
     }
 }
@@ -179,7 +179,7 @@ pub fn check(asked: &Asked, wanted: &[Resource], write_back: bool) -> Vec<Line> 
             format!("{} cannot be tried without a write; the first edit will tell", scopes.join(" and ")),
         ));
     }
-    let spent = human::ru(crate::model::Ru::new(asked.spent));
+    let spent = format::ru(crate::model::Ru::new(asked.spent));
     lines.push(if asked.in_ledger {
         Line::ok("service.cost", format!("{spent} for this, in the mirror's ledger"))
     } else {
@@ -203,15 +203,15 @@ fn may_read(resource: Resource, answer: &Answered) -> String {
     match answer.total {
         // Only the active ones of contacts: one request tells no more.
         Some(_) if resource == Resource::CustomFields => format!("may be read ({scope})"),
-        Some(total) => format!("may be read ({scope}): {}", human::count(total)),
+        Some(total) => format!("may be read ({scope}): {}", format::count(total)),
         None => format!("may be read ({scope}); the service did not count them"),
     }
 }
 
 fn refused(resource: Resource, error: &ApiError, anything: bool) -> Line {
     let (name, scope) = (name(resource), resource.read_scope());
-    match (error.fate(), error) {
-        (Fate::SkipObject, _) => {
+    match (error.class(), error) {
+        (ErrorClass::SkipObject, _) => {
             let says = format!("the key lacks `{scope}`: {resource} are skipped");
             let mend = match resource {
                 // Read with every object, whether named or not.
@@ -225,20 +225,20 @@ fn refused(resource: Resource, error: &ApiError, anything: bool) -> Line {
             };
             if anything { Line::warn(name, says, mend) } else { Line::fail(name, Exit::KeyRefused, says, mend) }
         }
-        (Fate::StopAll, _) => Line::fail(
+        (ErrorClass::StopAll, _) => Line::fail(
             name,
             Exit::KeyRefused,
             super::told(error),
             "put a key there (`source` above) that is whole, of this workspace, and not revoked",
         ),
         (_, ApiError::Refused(Refused::Budget { .. })) => Line::skip(name, super::told(error)),
-        (Fate::Gone, _) => Line::fail(
+        (ErrorClass::Gone, _) => Line::fail(
             name,
             Exit::of_api(error),
             super::told(error),
             "`api.base_url` must be the service's own address, up to and with /v1",
         ),
-        (Fate::Hold | Fate::Pause, _) => {
+        (ErrorClass::Hold | ErrorClass::Pause, _) => {
             Line::fail(name, Exit::of_api(error), super::told(error), "wait; the next run after that goes on by itself")
         }
         _ => {
@@ -261,13 +261,13 @@ fn clocks(answer: &Answered) -> Line {
         let says = if distance <= Duration::from_secs(1) {
             "the service's clock and this machine's agree".into()
         } else {
-            format!("the service's clock is {} {where_it_is} this machine's", human::duration(distance))
+            format!("the service's clock is {} {where_it_is} this machine's", format::duration(distance))
         };
         return Line::ok(name, says);
     }
     Line::warn(
         name,
-        format!("the service's clock is {} {where_it_is} this machine's", human::duration(distance)),
+        format!("the service's clock is {} {where_it_is} this machine's", format::duration(distance)),
         "set this machine's clock (`timedatectl set-ntp true`): schedules, budget windows and holds go by it",
     )
 }

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::line::Line;
 use super::mirror::Mirror;
 use super::readers::{folder_of, user};
-use crate::cli::{exit::Exit, human};
+use crate::cli::{exit::Exit, format};
 
 /// What a record with its detail takes where none is here yet to go by.
 const PER_RECORD: u64 = 3 * 1024;
@@ -28,7 +28,7 @@ pub fn check(database: &Path, mirror: Option<&Mirror>, expected: Option<u64>) ->
             Some(forecast) => room(free, &forecast),
             None => Line::skip(
                 "disk.space",
-                format!("{} free; how much the mirror will take is not known", human::bytes(free)),
+                format!("{} free; how much the mirror will take is not known", format::bytes(free)),
             ),
         });
     }
@@ -117,8 +117,9 @@ impl Forecast {
 
 fn room(free: u64, forecast: &Forecast) -> Line {
     let name = "disk.space";
-    let says = format!("{} free; the mirror will take about {}", human::bytes(free), human::bytes(forecast.file));
-    let mend = || format!("make room for {} on this disk, or move `database.path`", human::bytes(forecast.with_room()));
+    let says = format!("{} free; the mirror will take about {}", format::bytes(free), format::bytes(forecast.file));
+    let mend =
+        || format!("make room for {} on this disk, or move `database.path`", format::bytes(forecast.with_room()));
     if free <= forecast.growth {
         Line::fail(name, Exit::Storage, format!("{says}: not enough"), mend())
     } else if free < forecast.with_room() {

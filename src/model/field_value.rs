@@ -14,22 +14,22 @@ use super::instant::Instant;
 
 /// What one answer says about one field.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Told<T> {
+pub enum FieldValue<T> {
     /// The projection leaves it out. A list page never clears what only a detail carries.
-    Nothing,
+    Absent,
     /// The value is missing.
     Null,
     /// The value, exactly.
-    Value(T),
+    Exact(T),
     /// The column's best form of a value that it cannot hold whole (a finer timestamp): the whole goes to `extra`.
-    Cut(T),
+    Truncated(T),
     /// It does not fit the column at all: it goes verbatim into `extra` and the column stays NULL.
-    Odd,
+    Unrepresentable,
 }
 
 /// A value as a column of the mirror holds it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Datum {
+pub enum SqlValue {
     /// SQL NULL.
     Null,
     /// INTEGER; booleans are 0 and 1.
@@ -40,19 +40,19 @@ pub enum Datum {
     Text(Box<str>),
 }
 
-impl Datum {
+impl SqlValue {
     /// The text, if it is one.
     pub fn as_text(&self) -> Option<&str> {
         match self {
-            Datum::Text(text) => Some(text),
+            SqlValue::Text(text) => Some(text),
             _ => None,
         }
     }
 }
 
-impl From<&str> for Datum {
-    fn from(text: &str) -> Datum {
-        Datum::Text(text.into())
+impl From<&str> for SqlValue {
+    fn from(text: &str) -> SqlValue {
+        SqlValue::Text(text.into())
     }
 }
 
@@ -72,17 +72,17 @@ fn is_number(source: &str) -> bool {
     source.starts_with(|c: char| c == '-' || c.is_ascii_digit())
 }
 
-fn odd_or<T>(value: Option<T>) -> Told<T> {
-    value.map_or(Told::Odd, Told::Value)
+fn odd_or<T>(value: Option<T>) -> FieldValue<T> {
+    value.map_or(FieldValue::Unrepresentable, FieldValue::Exact)
 }
 
-fn instant(text: &str) -> Told<Datum> {
+fn instant(text: &str) -> FieldValue<SqlValue> {
     match Instant::canonical(text) {
         Ok((canonical, exact)) => {
-            let datum = Datum::Text(canonical.into());
-            if exact { Told::Value(datum) } else { Told::Cut(datum) }
+            let value = SqlValue::Text(canonical.into());
+            if exact { FieldValue::Exact(value) } else { FieldValue::Truncated(value) }
         }
-        Err(_) => Told::Odd,
+        Err(_) => FieldValue::Unrepresentable,
     }
 }
 
@@ -122,54 +122,54 @@ fn is_as_short(source: &str, value: f64, shortest: &str) -> bool {
 }
 
 /// Reads the value of a standard field into the form its column has.
-pub fn standard(kind: Kind, raw: Option<&RawValue>) -> Told<Datum> {
-    let Some(raw) = raw else { return Told::Nothing };
+pub fn standard(kind: Kind, raw: Option<&RawValue>) -> FieldValue<SqlValue> {
+    let Some(raw) = raw else { return FieldValue::Absent };
     let source = raw.get();
     if source == "null" {
-        return Told::Null;
+        return FieldValue::Null;
     }
     match kind {
-        Kind::Text | Kind::Id | Kind::Etag => odd_or(string(raw).map(|text| Datum::Text(text.into()))),
-        Kind::Instant => string(raw).map_or(Told::Odd, |text| instant(&text)),
-        Kind::Integer => odd_or(integer(source).map(Datum::Int)),
-        Kind::Boolean => odd_or(boolean(source).map(Datum::Int)),
-        Kind::Number => odd_or(real(source).map(Datum::Real)),
+        Kind::Text | Kind::Id | Kind::Etag => odd_or(string(raw).map(|text| SqlValue::Text(text.into()))),
+        Kind::Instant => string(raw).map_or(FieldValue::Unrepresentable, |text| instant(&text)),
+        Kind::Integer => odd_or(integer(source).map(SqlValue::Int)),
+        Kind::Boolean => odd_or(boolean(source).map(SqlValue::Int)),
+        Kind::Number => odd_or(real(source).map(SqlValue::Real)),
         Kind::Value { .. } => match string(raw) {
-            Some(text) => Told::Value(Datum::Text(text.into())),
-            None if source.starts_with('"') => Told::Odd,
-            None => Told::Value(Datum::Text(source.into())),
+            Some(text) => FieldValue::Exact(SqlValue::Text(text.into())),
+            None if source.starts_with('"') => FieldValue::Unrepresentable,
+            None => FieldValue::Exact(SqlValue::Text(source.into())),
         },
-        Kind::Json => Told::Value(Datum::Text(source.into())),
+        Kind::Json => FieldValue::Exact(SqlValue::Text(source.into())),
     }
 }
 
 /// Reads a custom value into the form its column has (reference, *Custom values*).
-pub fn custom(data_type: DataType, raw: Option<&RawValue>) -> Told<Datum> {
-    let Some(raw) = raw else { return Told::Nothing };
+pub fn custom(data_type: DataType, raw: Option<&RawValue>) -> FieldValue<SqlValue> {
+    let Some(raw) = raw else { return FieldValue::Absent };
     let source = raw.get();
     if source == "null" {
-        return Told::Null;
+        return FieldValue::Null;
     }
     match data_type {
         DataType::ShortText | DataType::LongText | DataType::SingleSelect => {
-            odd_or(string(raw).map(|text| Datum::Text(text.into())))
+            odd_or(string(raw).map(|text| SqlValue::Text(text.into())))
         }
-        DataType::Integer => odd_or(integer(source).map(Datum::Int)),
-        DataType::Boolean => odd_or(boolean(source).map(Datum::Int)),
+        DataType::Integer => odd_or(integer(source).map(SqlValue::Int)),
+        DataType::Boolean => odd_or(boolean(source).map(SqlValue::Int)),
         DataType::Decimal => {
-            odd_or(string(raw).filter(|text| decimal::is_plain(text)).map(|text| Datum::Text(text.into())))
+            odd_or(string(raw).filter(|text| decimal::is_plain(text)).map(|text| SqlValue::Text(text.into())))
         }
-        DataType::Date => odd_or(string(raw).filter(|text| is_date(text)).map(|text| Datum::Text(text.into()))),
-        DataType::DateTime => string(raw).map_or(Told::Odd, |text| instant(&text)),
+        DataType::Date => odd_or(string(raw).filter(|text| is_date(text)).map(|text| SqlValue::Text(text.into()))),
+        DataType::DateTime => string(raw).map_or(FieldValue::Unrepresentable, |text| instant(&text)),
         DataType::MultiSelect => {
             // Stored as one canonical spelling, so that white space in an answer is not a change.
             odd_or(
                 multi_values(source)
                     .and_then(|values| serde_json::to_string(&values).ok())
-                    .map(|t| Datum::Text(t.into())),
+                    .map(|t| SqlValue::Text(t.into())),
             )
         }
-        DataType::Unknown => Told::Odd,
+        DataType::Unknown => FieldValue::Unrepresentable,
     }
 }
 
@@ -193,59 +193,63 @@ mod tests {
 
     #[test]
     fn standard_values_fit_or_are_odd() {
-        let text = |t: &str| Told::Value(Datum::from(t));
+        let text = |t: &str| FieldValue::Exact(SqlValue::from(t));
         let value = Kind::Value { num: true };
         let midway = 154_674_262_860.0 + 0.640_625;
         for (kind, source, told) in [
             (Kind::Text, r#""a\u00e9""#, text("aé")),
-            (Kind::Text, r#""\ud800""#, Told::Odd),
-            (Kind::Text, "12", Told::Odd),
+            (Kind::Text, r#""\ud800""#, FieldValue::Unrepresentable),
+            (Kind::Text, "12", FieldValue::Unrepresentable),
             (Kind::Text, r#""""#, text("")),
-            (Kind::Integer, "12", Told::Value(Datum::Int(12))),
-            (Kind::Integer, "-9223372036854775808", Told::Value(Datum::Int(i64::MIN))),
-            (Kind::Integer, "1180591620717411303424", Told::Odd),
-            (Kind::Integer, "12.0", Told::Odd),
-            (Kind::Integer, r#""12""#, Told::Odd),
-            (Kind::Boolean, "true", Told::Value(Datum::Int(1))),
-            (Kind::Boolean, "1", Told::Odd),
-            (Kind::Number, "0.1", Told::Value(Datum::Real(0.1))),
-            (Kind::Number, "87", Told::Value(Datum::Real(87.0))),
-            (Kind::Number, "0.10000000000000000001", Told::Odd),
-            (Kind::Number, "154674262860.64062", Told::Value(Datum::Real(midway))),
-            (Kind::Number, "154674262860.64063", Told::Value(Datum::Real(midway))),
-            (Kind::Number, "1e-400", Told::Odd),
-            (Kind::Number, "9007199254740993", Told::Odd),
-            (Kind::Number, "1e400", Told::Odd),
-            (Kind::Number, r#""87""#, Told::Odd),
+            (Kind::Integer, "12", FieldValue::Exact(SqlValue::Int(12))),
+            (Kind::Integer, "-9223372036854775808", FieldValue::Exact(SqlValue::Int(i64::MIN))),
+            (Kind::Integer, "1180591620717411303424", FieldValue::Unrepresentable),
+            (Kind::Integer, "12.0", FieldValue::Unrepresentable),
+            (Kind::Integer, r#""12""#, FieldValue::Unrepresentable),
+            (Kind::Boolean, "true", FieldValue::Exact(SqlValue::Int(1))),
+            (Kind::Boolean, "1", FieldValue::Unrepresentable),
+            (Kind::Number, "0.1", FieldValue::Exact(SqlValue::Real(0.1))),
+            (Kind::Number, "87", FieldValue::Exact(SqlValue::Real(87.0))),
+            (Kind::Number, "0.10000000000000000001", FieldValue::Unrepresentable),
+            (Kind::Number, "154674262860.64062", FieldValue::Exact(SqlValue::Real(midway))),
+            (Kind::Number, "154674262860.64063", FieldValue::Exact(SqlValue::Real(midway))),
+            (Kind::Number, "1e-400", FieldValue::Unrepresentable),
+            (Kind::Number, "9007199254740993", FieldValue::Unrepresentable),
+            (Kind::Number, "1e400", FieldValue::Unrepresentable),
+            (Kind::Number, r#""87""#, FieldValue::Unrepresentable),
             (value, "1.10", text("1.10")),
             (value, r#""about 5M""#, text("about 5M")),
             (value, r#"{"amount":1.10}"#, text(r#"{"amount":1.10}"#)),
             (Kind::Instant, r#""2026-01-02T03:04:05Z""#, text("2026-01-02T03:04:05.000000Z")),
-            (Kind::Instant, r#""2026-01-02T03:04:05.1234567Z""#, Told::Cut(Datum::from("2026-01-02T03:04:05.123456Z"))),
-            (Kind::Instant, r#""yesterday""#, Told::Odd),
-            (Kind::Instant, "null", Told::Null),
+            (
+                Kind::Instant,
+                r#""2026-01-02T03:04:05.1234567Z""#,
+                FieldValue::Truncated(SqlValue::from("2026-01-02T03:04:05.123456Z")),
+            ),
+            (Kind::Instant, r#""yesterday""#, FieldValue::Unrepresentable),
+            (Kind::Instant, "null", FieldValue::Null),
         ] {
             assert_eq!(standard(kind, Some(&raw(source))), told, "{kind:?} {source}");
         }
-        assert_eq!(standard(Kind::Text, None), Told::Nothing);
+        assert_eq!(standard(Kind::Text, None), FieldValue::Absent);
     }
 
     #[test]
     fn custom_values_fit_or_are_odd() {
-        let text = |t: &str| Told::Value(Datum::from(t));
+        let text = |t: &str| FieldValue::Exact(SqlValue::from(t));
         let widest = "-99999999999999999999.9999999999";
         for (data_type, source, told) in [
             (DataType::Decimal, format!("\"{widest}\""), text(widest)),
-            (DataType::Decimal, "1.5".into(), Told::Odd),
-            (DataType::Decimal, "\"abc\"".into(), Told::Odd),
+            (DataType::Decimal, "1.5".into(), FieldValue::Unrepresentable),
+            (DataType::Decimal, "\"abc\"".into(), FieldValue::Unrepresentable),
             (DataType::Date, "\"2024-02-29\"".into(), text("2024-02-29")),
-            (DataType::Date, "\"2023-02-29\"".into(), Told::Odd),
+            (DataType::Date, "\"2023-02-29\"".into(), FieldValue::Unrepresentable),
             (DataType::MultiSelect, r#"[ "a", "b" ]"#.into(), text(r#"["a","b"]"#)),
-            (DataType::MultiSelect, r#"["a", 1]"#.into(), Told::Odd),
-            (DataType::Integer, "9223372036854775808".into(), Told::Odd),
-            (DataType::Boolean, "false".into(), Told::Value(Datum::Int(0))),
-            (DataType::Unknown, "\"x\"".into(), Told::Odd),
-            (DataType::LongText, "null".into(), Told::Null),
+            (DataType::MultiSelect, r#"["a", 1]"#.into(), FieldValue::Unrepresentable),
+            (DataType::Integer, "9223372036854775808".into(), FieldValue::Unrepresentable),
+            (DataType::Boolean, "false".into(), FieldValue::Exact(SqlValue::Int(0))),
+            (DataType::Unknown, "\"x\"".into(), FieldValue::Unrepresentable),
+            (DataType::LongText, "null".into(), FieldValue::Null),
         ] {
             assert_eq!(custom(data_type, Some(&raw(&source))), told, "{data_type:?} {source}");
         }

@@ -12,7 +12,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What a failure means for what the caller does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fate {
+pub enum ErrorClass {
     /// Every request of this process waits, and the next process too.
     Hold,
     /// The same request may succeed later; the client's own retries are used up.
@@ -36,16 +36,16 @@ pub enum Fate {
 }
 
 /// What an HTTP status means (reference, *Errors*). A status that is not in this table is not retried.
-pub const fn fate(status: u16) -> Fate {
+pub const fn class(status: u16) -> ErrorClass {
     match status {
-        429 => Fate::Hold,
-        500 | 502 | 503 | 504 => Fate::Retry,
-        404 => Fate::Gone,
-        412 => Fate::Rebase,
-        403 => Fate::SkipObject,
-        401 => Fate::StopAll,
-        400 => Fate::BadRequest,
-        _ => Fate::StopRun,
+        429 => ErrorClass::Hold,
+        500 | 502 | 503 | 504 => ErrorClass::Retry,
+        404 => ErrorClass::Gone,
+        412 => ErrorClass::Rebase,
+        403 => ErrorClass::SkipObject,
+        401 => ErrorClass::StopAll,
+        400 => ErrorClass::BadRequest,
+        _ => ErrorClass::StopRun,
     }
 }
 
@@ -78,23 +78,23 @@ mod tests {
     #[test]
     fn the_table() {
         for (status, meaning) in [
-            (400, Fate::BadRequest),
-            (401, Fate::StopAll),
-            (403, Fate::SkipObject),
-            (404, Fate::Gone),
-            (409, Fate::StopRun),
-            (412, Fate::Rebase),
-            (418, Fate::StopRun),
-            (422, Fate::StopRun),
-            (428, Fate::StopRun),
-            (429, Fate::Hold),
-            (500, Fate::Retry),
-            (501, Fate::StopRun),
-            (502, Fate::Retry),
-            (503, Fate::Retry),
-            (504, Fate::Retry),
+            (400, ErrorClass::BadRequest),
+            (401, ErrorClass::StopAll),
+            (403, ErrorClass::SkipObject),
+            (404, ErrorClass::Gone),
+            (409, ErrorClass::StopRun),
+            (412, ErrorClass::Rebase),
+            (418, ErrorClass::StopRun),
+            (422, ErrorClass::StopRun),
+            (428, ErrorClass::StopRun),
+            (429, ErrorClass::Hold),
+            (500, ErrorClass::Retry),
+            (501, ErrorClass::StopRun),
+            (502, ErrorClass::Retry),
+            (503, ErrorClass::Retry),
+            (504, ErrorClass::Retry),
         ] {
-            assert_eq!(fate(status), meaning, "{status}");
+            assert_eq!(class(status), meaning, "{status}");
         }
     }
 

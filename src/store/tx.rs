@@ -69,8 +69,8 @@ impl Shapes {
 
 /// An open transaction. Dropped without being committed, it never happened.
 #[derive(Debug)]
-pub struct Batch<'a> {
-    pub(super) tx: Transaction<'a>,
+pub struct MirrorTx<'a> {
+    pub(super) conn: Transaction<'a>,
     pub(super) shapes: Shapes,
     changes_before: u64,
     /// Objects whose details may be due since this transaction wrote a row.
@@ -83,15 +83,15 @@ pub struct Batch<'a> {
     pub(super) new: [Cell<u64>; 2],
 }
 
-impl<'a> Batch<'a> {
-    pub(super) fn new(tx: Transaction<'a>, shapes: Shapes) -> Batch<'a> {
-        Batch {
-            changes_before: tx.total_changes(),
+impl<'a> MirrorTx<'a> {
+    pub(super) fn new(conn: Transaction<'a>, shapes: Shapes) -> MirrorTx<'a> {
+        MirrorTx {
+            changes_before: conn.total_changes(),
             unsettled: Default::default(),
             stale: RefCell::default(),
             stood: RefCell::default(),
             new: Default::default(),
-            tx,
+            conn,
             shapes,
         }
     }
@@ -99,13 +99,13 @@ impl<'a> Batch<'a> {
     pub(super) fn commit(self) -> Result<Shapes, StoreError> {
         self.settle_search()?;
         self.settle_held()?;
-        self.tx.commit().doing("commit a page")?;
+        self.conn.commit().doing("commit a page")?;
         Ok(self.shapes)
     }
 
     /// Whether this transaction has written anything.
     pub fn has_written(&self) -> bool {
-        self.tx.total_changes() != self.changes_before
+        self.conn.total_changes() != self.changes_before
     }
 
     /// The layout inside this transaction.
@@ -126,7 +126,7 @@ impl<'a> Batch<'a> {
     /// # Errors
     /// [`StoreError::State`] if it is there and cannot be understood.
     pub fn state<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, StoreError> {
-        read_state(&self.tx, name)
+        read_state(&self.conn, name)
     }
 
     /// Writes an entry of the program's own state, if it changed.
@@ -135,7 +135,7 @@ impl<'a> Batch<'a> {
     /// If SQLite refuses.
     pub fn set_state<T: Serialize>(&self, name: &str, value: &T) -> Result<(), StoreError> {
         let text = serde_json::to_string(value).map_err(|source| StoreError::State { name: name.into(), source })?;
-        self.tx
+        self.conn
             .prepare_cached(
                 "INSERT INTO state (name, value) VALUES (?1, ?2)
                  ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE value IS NOT excluded.value",
@@ -152,7 +152,7 @@ impl<'a> Batch<'a> {
     pub fn states<T: DeserializeOwned>(&self, prefix: &str) -> Result<Vec<(String, T)>, StoreError> {
         let doing = "read the program's state";
         let mut stmt = self
-            .tx
+            .conn
             .prepare_cached("SELECT name, value FROM state WHERE substr(name, 1, length(?1)) = ?1 ORDER BY name")
             .doing(doing)?;
         let entries: Vec<(String, String)> =
@@ -171,7 +171,7 @@ impl<'a> Batch<'a> {
     /// # Errors
     /// If SQLite refuses.
     pub fn clear_state(&self, name: &str) -> Result<(), StoreError> {
-        self.tx
+        self.conn
             .prepare_cached("DELETE FROM state WHERE name = ?1")
             .and_then(|mut stmt| stmt.execute([name]))
             .doing("write the program's state")?;
@@ -183,14 +183,14 @@ impl<'a> Batch<'a> {
     /// # Errors
     /// If SQLite refuses.
     pub fn note_oddity(&self, kind: &str, resource: Resource, what: &str, now: Instant) -> Result<(), StoreError> {
-        self.tx
+        self.conn
             .prepare_cached(
                 "INSERT INTO service_oddities (kind, resource, what, first_seen_at, last_seen_at, times)
                  VALUES (?1, ?2, ?3, ?4, ?4, 1)
                  ON CONFLICT (kind, resource, what)
                  DO UPDATE SET times = times + 1, last_seen_at = excluded.last_seen_at",
             )
-            .and_then(|mut stmt| stmt.execute(params![kind, resource.word(), what, now.to_string()]))
+            .and_then(|mut stmt| stmt.execute(params![kind, resource.as_str(), what, now.to_string()]))
             .doing("note an oddity of the service")?;
         Ok(())
     }

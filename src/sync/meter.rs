@@ -1,4 +1,4 @@
-//! The purse: lets the client spend request units, as the ledger allows, and keeps the hold.
+//! The meter: lets the client spend request units, as the ledger allows, and keeps the hold.
 //!
 //! # Always true
 //! - A request is in the ledger, beyond a kill, before it is sent: the ledger is noted beside the mirror's file, which
@@ -16,7 +16,7 @@ use super::observe::{Event, Observer};
 use crate::api::meter::{Attempt, Meter, Outcome, Pending, Refused};
 use crate::budget::{Hold, Ledger, Limits};
 use crate::model::{Clock, Ru};
-use crate::store::{Batch, Store, StoreError};
+use crate::store::{MirrorTx, Store, StoreError};
 
 /// The state entry of the ledger.
 pub const LEDGER: &str = "ledger";
@@ -24,7 +24,7 @@ pub const LEDGER: &str = "ledger";
 pub const HOLD: &str = "hold";
 
 /// The ledger and the hold of one mirror.
-pub struct Purse {
+pub struct BudgetMeter {
     store: Store,
     clock: Arc<dyn Clock>,
     limits: Limits,
@@ -37,14 +37,14 @@ pub struct Purse {
     stop: watch::Sender<bool>,
 }
 
-impl std::fmt::Debug for Purse {
+impl std::fmt::Debug for BudgetMeter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Purse").field("limits", &self.limits).finish_non_exhaustive()
+        f.debug_struct("BudgetMeter").field("limits", &self.limits).finish_non_exhaustive()
     }
 }
 
-impl Purse {
-    /// Opens the purse: takes over ledger and hold as the last process left them. A hold of up to `patience` is waited
+impl BudgetMeter {
+    /// Opens the meter: takes over ledger and hold as the last process left them. A hold of up to `patience` is waited
     /// for; a longer one ends the run.
     ///
     /// # Errors
@@ -55,11 +55,11 @@ impl Purse {
         limits: Limits,
         patience: Duration,
         observer: Arc<dyn Observer>,
-    ) -> Result<Purse, StoreError> {
-        let (hold, stored) = store.write(|batch| Ok((batch.state(HOLD)?, stored_ledger(batch)?))).await?;
+    ) -> Result<BudgetMeter, StoreError> {
+        let (hold, stored) = store.write(|tx| Ok((tx.state(HOLD)?, stored_ledger(tx)?))).await?;
         let ledger = later(stored, store.lock().found());
         let (stop, _) = watch::channel(false);
-        Ok(Purse {
+        Ok(BudgetMeter {
             store,
             clock,
             limits,
@@ -102,7 +102,7 @@ impl Purse {
         self.stop.send_replace(false);
     }
 
-    /// Whether [`Purse::stop`] was called.
+    /// Whether [`BudgetMeter::stop`] was called.
     pub fn is_stopping(&self) -> bool {
         *self.stop.borrow()
     }
@@ -120,9 +120,9 @@ impl Purse {
     ///
     /// # Errors
     /// If SQLite refuses.
-    pub fn enter(&self, batch: &Batch<'_>) -> Result<(), StoreError> {
+    pub fn enter(&self, tx: &MirrorTx<'_>) -> Result<(), StoreError> {
         let ledger = *self.book();
-        batch.set_state(LEDGER, &ledger)
+        tx.set_state(LEDGER, &ledger)
     }
 
     /// Waits until no hold binds.
@@ -179,9 +179,9 @@ impl Purse {
 
     /// Stores a hold, or that it is over.
     async fn store_hold(&self, hold: Option<Hold>) {
-        let stored = self.store.write(move |batch| match hold {
-            Some(hold) => batch.set_state(HOLD, &hold),
-            None => batch.clear_state(HOLD),
+        let stored = self.store.write(move |tx| match hold {
+            Some(hold) => tx.set_state(HOLD, &hold),
+            None => tx.clear_state(HOLD),
         });
         if let Err(error) = stored.await {
             // It binds this process all the same.
@@ -201,15 +201,15 @@ pub fn later(stored: Ledger, note: Option<&str>) -> Ledger {
 ///
 /// # Errors
 /// If SQLite refuses.
-pub fn stored_hold(batch: &Batch<'_>) -> Result<Option<Hold>, StoreError> {
-    batch.state(HOLD)
+pub fn stored_hold(tx: &MirrorTx<'_>) -> Result<Option<Hold>, StoreError> {
+    tx.state(HOLD)
 }
 
-fn stored_ledger(batch: &Batch<'_>) -> Result<Ledger, StoreError> {
-    Ok(batch.state(LEDGER)?.unwrap_or_default())
+fn stored_ledger(tx: &MirrorTx<'_>) -> Result<Ledger, StoreError> {
+    Ok(tx.state(LEDGER)?.unwrap_or_default())
 }
 
-impl Meter for Purse {
+impl Meter for BudgetMeter {
     fn admit(&self, attempt: Attempt) -> Pending<'_, Result<(), Refused>> {
         Box::pin(async move {
             self.wait_for_quiet().await?;
