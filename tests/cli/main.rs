@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test's helpers may fail as its tests do")]
 
 mod bad_input;
+mod basics;
 mod binary;
 mod browser;
 mod check;

@@ -5,14 +5,11 @@
 //! Every value is used once, so the log of the service says which edit an update carried, and whose value it replaced.
 //! `HISTORIES=n` runs more cases.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
-
-mod support;
-
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{DataType, Instant, Object, RecordId, Ru};
 use crm_mirror::outbox::typed::Given;
 use crm_mirror::outbox::{EditRequest, QueueError, Source, queue};
@@ -21,7 +18,6 @@ use crm_mirror::store::write_beside;
 use crm_mirror::sync::Plan;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
-use support::{Crm, Mirror, noon};
 
 /// The fields that are edited: column, wire name, and whether it is a custom one.
 const FIELDS: [(&str, &str, bool); 6] = [

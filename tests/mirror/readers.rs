@@ -3,10 +3,6 @@
 //!
 //! The writer and its readers are two users, as under systemd, where the tests run as root; elsewhere they are one.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
-
-mod support;
-
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -14,12 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::support::{Crm, Mirror, noon, shell};
 use crm_mirror::model::{Instant, Object, Resource, SystemClock};
 use crm_mirror::sandbox::{Asked, Running, Sandbox, World, generate};
 use crm_mirror::store::{Store, wal};
 use crm_mirror::sync::Plan;
 use rusqlite::{Connection, OpenFlags};
-use support::{Crm, Mirror, noon, shell};
 
 const MIB: u64 = 1024 * 1024;
 

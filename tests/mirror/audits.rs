@@ -1,19 +1,15 @@
 //! Audits and verification: every kind of fault that is planted in a mirror is found by the check that should find it,
 //! for the RU that it may cost.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
-
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Object, Resource};
 use crm_mirror::sandbox::{Asked, CursorKind, World, generate};
 use crm_mirror::sync::findings::Kind;
 use crm_mirror::sync::{Findings, Verify};
 use rusqlite::Connection;
 use serde_json::json;
-use support::{Crm, Mirror, noon};
 
 fn world_of(contacts: usize) -> World {
     let mut world = World::new(noon().minus(Duration::from_secs(10_000_000)));

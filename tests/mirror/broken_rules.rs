@@ -1,18 +1,14 @@
 //! A service that breaks its own rules: the mirror never loops, never empties, says what it saw, and is whole again
 //! when the service behaves.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
-
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{DataType, Object, Resource};
 use crm_mirror::sandbox::{Fault, NewField, Rule, World};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::{Plan, SyncError};
 use serde_json::json;
-use support::{Crm, Mirror, noon};
 
 fn world(contacts: usize) -> World {
     let mut world = World::new(noon());

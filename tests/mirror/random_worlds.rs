@@ -1,17 +1,13 @@
 //! Small worlds of any content: whatever stands in a workspace, the mirror holds exactly that.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
-
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{DataType, Instant, Object, Resource};
 use crm_mirror::sandbox::{CursorKind, NewField, World};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Map, Value, json};
-use support::{Crm, Mirror, noon};
 
 /// Any text, with a liking for what breaks things.
 fn text() -> impl Strategy<Value = String> {

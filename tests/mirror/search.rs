@@ -1,14 +1,10 @@
 //! Full-text search: what is in the records is found, what is no longer there is not, whatever happened in between.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
-
-mod support;
-
+use crate::support::{Crm, Mirror, noon, searched, shell};
 use crm_mirror::model::{DataType, Object};
 use crm_mirror::sandbox::{NewField, World};
 use crm_mirror::sync::Plan;
 use serde_json::json;
-use support::{Crm, Mirror, noon, searched, shell};
 
 fn world() -> World {
     let mut world = World::new(noon());

@@ -1,15 +1,11 @@
 //! Custom keys are hostile until proven otherwise: whatever a tenant calls a field, its values stand in a plain column
 //! that people can query, and nobody else's column suffers.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
-
-mod support;
-
+use crate::support::{Crm, Mirror, noon, shell};
 use crm_mirror::model::{DataType, Object};
 use crm_mirror::sandbox::{NewField, World};
 use crm_mirror::store::MOST_COLUMNS;
 use serde_json::json;
-use support::{Crm, Mirror, noon, shell};
 
 /// Keys and the columns that they get, in order of their definition.
 fn hostile() -> Vec<(String, &'static str)> {

@@ -1,13 +1,9 @@
 //! A resync of an unchanged mirror reads every record and writes next to nothing.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
-
-mod support;
-
+use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Object, Resource};
 use crm_mirror::sandbox::generate;
 use crm_mirror::sync::Plan;
-use support::{Crm, Mirror, noon};
 
 /// Bytes that the mirror's writer threads have handed to the system so far.
 fn written() -> u64 {

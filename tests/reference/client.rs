@@ -1,16 +1,14 @@
 //! The client against a service that answers from a script.
 
-#![expect(clippy::unwrap_used, reason = "a test's helpers may fail as its tests do")]
-
 mod scripted;
 
 use std::io::Write;
 use std::time::Duration;
 
+use self::scripted::{KEY, Say, Scene, answer, packed, page};
 use crm_mirror::api::meter::{Outcome, Purpose, Refused};
 use crm_mirror::api::{ApiError, ErrorClass, ListQuery};
 use crm_mirror::model::{Cursor, Etag, Object, RecordId, Resource};
-use scripted::{KEY, Say, Scene, answer, packed, page};
 
 const UNAVAILABLE: &str = r#"{"error":"Service Unavailable","message":"later","code":503}"#;
 

@@ -1,15 +1,11 @@
 //! Answers that break their own document: what fits is mirrored, the rest is kept verbatim in `extra`, and an answer
 //! that cannot be understood at all changes nothing.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
-
-mod support;
-
+use crate::support::{Crm, Mirror, noon};
 use crm_mirror::api::ErrorClass;
 use crm_mirror::model::{DataType, Object, Resource};
 use crm_mirror::sandbox::{Fault, NewField, Rule, World};
 use crm_mirror::sync::{Plan, SyncError};
 use serde_json::{Value, json};
-use support::{Crm, Mirror, noon};
 
 /// A workspace with one field of every type for contacts, and one plain contact.
 fn world() -> World {
@@ -300,7 +296,7 @@ fn everything(mirror: &Mirror) -> String {
         let mut rows = stmt.query([]).unwrap();
         while let Some(row) = rows.next().unwrap() {
             for column in 0..columns {
-                out.push_str(&support::truth::shown(row.get(column).unwrap()));
+                out.push_str(&crate::support::truth::shown(row.get(column).unwrap()));
                 out.push('|');
             }
             out.push('\n');

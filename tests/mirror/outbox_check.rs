@@ -1,10 +1,7 @@
 //! Every value at and past every bound is taken or refused here exactly as the service would: the check before queueing
 //! is held against the sandbox, and the triggers of the views against the check.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
-
-mod support;
-
+use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::editable::{CustomTarget, Editable, Target};
 use crm_mirror::model::{DataType, FieldKey, Object};
 use crm_mirror::outbox::check;
@@ -12,7 +9,6 @@ use crm_mirror::outbox::typed::Given;
 use crm_mirror::sandbox::{NewField, World};
 use rusqlite::types::Value as Sql;
 use serde_json::{Map, Value, json};
-use support::{Crm, Mirror, noon};
 
 const OPTIONS: [&str; 4] = ["x", "y", "a,b", "it's"];
 

@@ -1,16 +1,12 @@
 //! The changes walk: what changed is read once, what did not is not read at all.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
-
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Object, Resource};
 use crm_mirror::sandbox::{Asked, Entry, Fault, Log, Rule, World, generate};
 use crm_mirror::sync::Plan;
 use serde_json::json;
-use support::{Crm, Mirror, noon};
 
 /// The pages of a list that were asked for, counts left out.
 fn pages(log: &Log, resource: Resource) -> Vec<Entry> {

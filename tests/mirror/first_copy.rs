@@ -1,13 +1,9 @@
 //! The first copy: everything there is, exactly, for the RU that it must cost.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
-
-mod support;
-
+use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Object, Resource};
 use crm_mirror::sandbox::{Entry, Log, generate};
 use crm_mirror::store::RunOutcome;
-use support::{Crm, Mirror, noon};
 
 fn lists(log: &Log, resource: Resource) -> impl Iterator<Item = &Entry> {
     log.entries().iter().filter(move |entry| entry.asked.lists(resource))

@@ -1,16 +1,12 @@
 //! Holds: when the service asks for quiet, nobody asks anything.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
-
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::Clock;
 use crm_mirror::sandbox::{Fault, Rule, generate};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::{Pause, Plan, SyncError};
-use support::{Crm, Mirror, noon};
 
 fn held(body: u64) -> Fault {
     Fault::TooMany { body: Some(body), header: None }

@@ -1,17 +1,13 @@
 //! The budget: never over it, never losing anything to it.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
-
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Object, Resource, Ru};
 use crm_mirror::sandbox::{Fault, Rule, generate};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::{Pause, Plan};
 use serde_json::json;
-use support::{Crm, Mirror, noon};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 

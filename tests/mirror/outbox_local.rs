@@ -1,16 +1,12 @@
 //! Edits made in SQL: what an UPDATE of a view queues, what it refuses and how it says so, in the shell that people have.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
-
-mod support;
-
+use crate::support::{Crm, Mirror, noon, shell};
 use crm_mirror::model::{Clock, DataType, Object};
 use crm_mirror::outbox::typed::Given;
 use crm_mirror::outbox::{self, EditRequest, Source};
 use crm_mirror::sandbox::{NewField, World};
 use crm_mirror::store::Store;
 use serde_json::{Value, json};
-use support::{Crm, Mirror, noon, shell};
 
 const CONTACT: Object = Object::Contact;
 

@@ -1,19 +1,15 @@
 //! Definitions come, change, go and come back: columns follow, values are right, and only what is needed is asked for.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
-
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Choice, DataType, Object, Op, Resource};
 use crm_mirror::sandbox::{Entry, Fault, NewField, Rule, World};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::Plan;
 use serde_json::json;
-use support::{Crm, Mirror, noon};
 
 /// Definitions are read again after this long.
 const INTERVAL: u64 = 6 * 3600;

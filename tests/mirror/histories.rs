@@ -4,18 +4,14 @@
 //! Each case is a random history of a small workspace, served in pages of a few rows so that every walk has many.
 //! `HISTORIES=n` runs more of them.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on ends there")]
-
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{DataType, Object, Ru};
 use crm_mirror::sandbox::{Asked, CursorKind, Fault, NewField, Rule, World};
 use crm_mirror::sync::Plan;
 use proptest::prelude::*;
 use serde_json::json;
-use support::{Crm, Mirror, noon};
 
 /// Something that happens to the world.
 #[derive(Clone, Debug)]
@@ -337,8 +333,8 @@ async fn live_through(history: &History) -> Result<(), String> {
     if !differences.is_empty() {
         return Err(differences[..differences.len().min(8)].join("\n"));
     }
-    let mut searched = support::searched::differences(&mirror.read());
-    searched.extend(support::searched::integrity(&mirror.path));
+    let mut searched = crate::support::searched::differences(&mirror.read());
+    searched.extend(crate::support::searched::integrity(&mirror.path));
     if !searched.is_empty() {
         return Err(searched.join("\n"));
     }

@@ -1,19 +1,15 @@
 //! The file as other programs meet it: an older SQLite, a read-only folder, a tool that reads the schema.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
-
-mod support;
-
 use std::collections::BTreeSet;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
+use crate::support::{Crm, Mirror, noon, shell};
 use crm_mirror::model::{DataType, Object};
 use crm_mirror::sandbox::{NewField, generate};
 use serde_json::json;
-use support::{Crm, Mirror, noon, shell};
 
 /// A mirror with everything in it: all types, an archived field, a removed record, changes, odd values, an audit.
 async fn lived_in() -> (Crm, Mirror) {

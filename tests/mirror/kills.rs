@@ -1,19 +1,15 @@
 //! A hundred kills: the program is ended by SIGKILL at random requests of first copies, changes, sweeps and details,
 //! and the mirror is exact at the end all the same; nothing that was stored is read again, and the ledger is right.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
-
-mod support;
-
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::support::truth;
 use crm_mirror::model::{Instant, Object, Resource, SystemClock};
 use crm_mirror::sandbox::{Asked, Sandbox, World, generate};
 use serde_json::json;
-use support::truth;
 
 const KILLS: u64 = 100;
 const WALKERS: u64 = 4;

@@ -1,7 +1,5 @@
 //! The program as a shell sees it: codes, streams, and readers that go away.
 
-#![expect(clippy::unwrap_used, reason = "a test's helpers may fail as its tests do")]
-
 use std::process::{Command, Output, Stdio};
 
 fn crm_mirror(line: &str) -> Command {

@@ -1,7 +1,5 @@
 //! Answers that overtake each other: an older one never overwrites a newer one, and never brings back what is gone.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
-
 use std::time::Duration;
 
 use crm_mirror::api::decode;

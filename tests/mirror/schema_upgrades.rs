@@ -3,20 +3,15 @@
 //! `vN.sql` is the dump of a mirror as the program wrote it whose schema had N steps: a small workspace's first copy, one
 //! changed record, and its changes. These files never change; a schema that was given out gets one.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
-
-#[path = "../support/mod.rs"]
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use crate::support::{Crm, Mirror, noon, searched, truth};
 use crm_mirror::sandbox::generate;
 use crm_mirror::store::{Store, migrate};
 use rusqlite::Connection;
-use support::{Crm, Mirror, noon, searched, truth};
 
-const OLD: [(u32, &str); 2] = [(1, include_str!("v1.sql")), (2, include_str!("v2.sql"))];
+const OLD: [(u32, &str); 2] = [(1, include_str!("../schema/v1.sql")), (2, include_str!("../schema/v2.sql"))];
 
 /// Made anew, and not compared: the dictionary, the program's own state, and what search is made of.
 fn is_derived(table: &str) -> bool {

@@ -1,17 +1,13 @@
 //! Edits on their way: what is sent, what each answer does, and that nothing is done twice or lost.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
-
-mod support;
-
 use std::collections::BTreeSet;
 
+use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{DataType, Object, Resource, Ru};
 use crm_mirror::sandbox::{Asked, Entry, Fault, NewField, Rule, World};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::{Plan, PushTally, Report, SyncError};
 use serde_json::{Value, json};
-use support::{Crm, Mirror, noon};
 
 const CONTACT: Object = Object::Contact;
 const DAY: u64 = 24 * 60 * 60;

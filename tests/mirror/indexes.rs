@@ -1,17 +1,13 @@
 //! Secondary indexes and views: the questions that people ask are answered without reading whole tables, by the SQLite
 //! that is built in and by the one on the machine.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
-
-mod support;
-
 use std::time::{Duration, Instant};
 
+use crate::support::{Crm, Mirror, noon, searched, shell};
 use crm_mirror::model::{DataType, Object};
 use crm_mirror::sandbox::{NewField, World};
 use crm_mirror::store::{MOST_INDEXED, Store};
 use serde_json::json;
-use support::{Crm, Mirror, noon, searched, shell};
 
 fn world() -> World {
     let mut world = World::new(noon());

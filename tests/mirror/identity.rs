@@ -1,11 +1,8 @@
 //! Whose mirror is this? A new key or address is held against known records before anything of it is mirrored.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
-
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::{Crm, Mirror, noon};
 use crm_mirror::api::{ApiKey, Client, ClientSettings};
 use crm_mirror::model::{Clock, DataType, Object, Resource};
 use crm_mirror::sandbox::{NewField, SCOPES, World};
@@ -13,7 +10,6 @@ use crm_mirror::store::{RunOutcome, Store};
 use crm_mirror::sync::observe::Silent;
 use crm_mirror::sync::{BudgetMeter, Engine, Plan, SyncError};
 use serde_json::json;
-use support::{Crm, Mirror, noon};
 
 /// A workspace of this many contacts and companies, created a second apart from `start` seconds before noon on.
 fn workspace(name: &str, records: u64, start: u64) -> World {
@@ -50,7 +46,7 @@ fn contents(mirror: &Mirror) -> Vec<String> {
         let count = stmt.column_count();
         let mut rows = stmt.query([]).unwrap();
         while let Some(row) = rows.next().unwrap() {
-            let values: Vec<String> = (0..count).map(|i| support::truth::shown(row.get(i).unwrap())).collect();
+            let values: Vec<String> = (0..count).map(|i| crate::support::truth::shown(row.get(i).unwrap())).collect();
             out.push(format!("{table}: {}", values.join("|")));
         }
     }
