@@ -7,21 +7,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::error::SyncError;
-use super::fill::wanted_sweep;
 use super::meter::BudgetMeter;
 use super::observe::{Event, Observer};
 use super::plan::{Plan, Report, Settings};
-use super::removals::Removals;
 use super::run_line::EndedRun;
 use super::span::Dimension;
 use super::state::{Fresh, MissingScopes, Sweep};
-use super::sweep::Outage;
-use super::walk::{Range, Walk};
 use crate::api::{Client, ErrorClass};
 use crate::error_chain::error_chain;
 use crate::model::{Clock, Instant, Object, Resource, Ru};
 use crate::outbox::{Keys, PushTally};
 use crate::store::{Phase, RunOutcome, Store, Tally};
+use crate::sync::checks::removals::Removals;
+use crate::sync::walks::fill::wanted_sweep;
+use crate::sync::walks::sweep::Outage;
+use crate::sync::walks::walk::{Range, Walk};
 
 /// What a piece of work that came to its end has to say.
 #[derive(Debug, Default)]

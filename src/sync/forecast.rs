@@ -1,15 +1,15 @@
 //! What a run would cost: counted, not guessed, for 1 RU an object.
 
-use super::changes::lower_bound;
-use super::definitions::LISTS;
 use super::engine::Engine;
 use super::error::{Asking, SyncError};
 use super::plan::Plan;
 use super::state::{Changes, Fresh, Sweep};
-use super::walk::Range;
 use crate::api::{PageSize, decode};
 use crate::model::{Object, Purpose, Resource, Ru};
 use crate::store::Phase;
+use crate::sync::walks::changes::lower_bound;
+use crate::sync::walks::definitions::LISTS;
+use crate::sync::walks::walk::Range;
 
 /// What a run would do for one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::error::Pause;
-use super::sweep::Outage;
 use crate::model::{Object, Resource};
 use crate::outbox::PushTally;
 use crate::store::{RunOutcome, Tally};
+use crate::sync::walks::sweep::Outage;
 
 /// How runs behave.
 #[derive(Clone, Copy, Debug)]

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::walk::Walk;
 use crate::model::{Instant, Object, Resource};
 use crate::store::{MirrorTx, StoreError};
+use crate::sync::walks::walk::Walk;
 
 /// How far the changes of an object are known.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -2,20 +2,20 @@
 
 use std::collections::HashSet;
 
-use super::engine::Engine;
-use super::error::{Asking, SyncError};
-use super::pages::instant;
-use super::progress::Progress;
-use super::state::Identity;
 use crate::api::{ErrorClass, ListQuery, decode};
 use crate::model::{Object, Purpose, RecordId};
+use crate::sync::engine::Engine;
+use crate::sync::error::{Asking, SyncError};
+use crate::sync::state::Identity;
+use crate::sync::walks::pages::instant;
+use crate::sync::walks::progress::Progress;
 
 /// Known records that are asked for: as many as fit one list.
 const SAMPLE: usize = 50;
 
 impl Engine {
     /// Makes sure that the key sees the workspace that is mirrored here, for 1 RU where key or address are new.
-    pub(super) async fn check_identity(&self) -> Result<(), SyncError> {
+    pub(in crate::sync) async fn check_identity(&self) -> Result<(), SyncError> {
         let now = Identity {
             base_url: self.client.base_url().as_str().to_string(),
             key: self.client.key_fingerprint().to_string(),

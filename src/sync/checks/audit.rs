@@ -7,16 +7,16 @@
 
 use std::collections::HashSet;
 
-use super::engine::Engine;
-use super::error::{Asking, SyncError};
 use super::findings::{Difference, Findings, Kind};
-use super::pages::instant;
 use super::removals::Removals;
-use super::span::{Dimension, Extent, Span};
-use super::tally::Noted;
 use crate::api::{ListAnswer, ListQuery, decode};
 use crate::model::{Instant, Object, Purpose, Record, RecordId};
 use crate::store::{Compared, StoreError};
+use crate::sync::engine::Engine;
+use crate::sync::error::{Asking, SyncError};
+use crate::sync::span::{Dimension, Extent, Span};
+use crate::sync::tally::Noted;
+use crate::sync::walks::pages::instant;
 
 /// Ranges of a full audit by each timestamp: 15 dated ones and the one without a date. A clean audit costs as many RU.
 const PARTS: u64 = 15;
@@ -29,7 +29,7 @@ const MOST_PAGES: u64 = 100_000;
 
 /// Whether what is found is only told, or mended too.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Mode {
+pub(in crate::sync) enum Mode {
     /// FieldValue.
     Report,
     /// Mended; so much may go at once.
@@ -37,17 +37,17 @@ pub(super) enum Mode {
 }
 
 /// An audit under way.
-pub(super) struct Audit {
-    pub(super) object: Object,
-    pub(super) mode: Mode,
+pub(in crate::sync) struct Audit {
+    pub(in crate::sync) object: Object,
+    pub(in crate::sync) mode: Mode,
     /// The service's clock when it began: what the service changed after that is news, not a difference.
-    pub(super) since: Option<Instant>,
-    pub(super) findings: Findings,
+    pub(in crate::sync) since: Option<Instant>,
+    pub(in crate::sync) findings: Findings,
 }
 
 impl Engine {
     /// Counts an object by both timestamps and follows what disagrees.
-    pub(super) async fn audit(&self, audit: &mut Audit) -> Result<(), SyncError> {
+    pub(in crate::sync) async fn audit(&self, audit: &mut Audit) -> Result<(), SyncError> {
         let object = audit.object;
         let rows = self.store.write(move |tx| tx.count_rows(object)).await?;
         if rows.div_ceil(LEAF) <= 2 * (PARTS + 1) {
@@ -63,7 +63,7 @@ impl Engine {
     }
 
     /// Cuts an object's records into about equal ranges.
-    pub(super) async fn spans(
+    pub(in crate::sync) async fn spans(
         &self,
         object: Object,
         by: Dimension,
@@ -76,7 +76,7 @@ impl Engine {
     }
 
     /// Counts these ranges here and there, and follows those that disagree.
-    pub(super) async fn compare(&self, audit: &mut Audit, spans: Vec<Span>) -> Result<(), SyncError> {
+    pub(in crate::sync) async fn compare(&self, audit: &mut Audit, spans: Vec<Span>) -> Result<(), SyncError> {
         for span in spans {
             let before = audit.findings.clone();
             let object = audit.object;
@@ -107,7 +107,7 @@ impl Engine {
     }
 
     /// Lists these ranges and compares them record by record, whatever their counts.
-    pub(super) async fn compare_listed(&self, audit: &mut Audit, spans: Vec<Span>) -> Result<(), SyncError> {
+    pub(in crate::sync) async fn compare_listed(&self, audit: &mut Audit, spans: Vec<Span>) -> Result<(), SyncError> {
         for span in spans {
             let before = audit.findings.clone();
             let object = audit.object;

@@ -6,18 +6,18 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::engine::Engine;
-use super::error::{Asking, SyncError};
 use super::progress::Progress;
-use super::tally;
 use crate::api::{ErrorClass, ListQuery, SortBy, decode};
 use crate::model::{FieldKey, Object, Purpose, RecordId};
 use crate::store::{MirrorTx, Phase, StoreError};
+use crate::sync::engine::Engine;
+use crate::sync::error::{Asking, SyncError};
+use crate::sync::tally;
 
 const ENTRY: &str = "fill";
 
 /// The state entry that says that only a sweep can fill a column of an object.
-pub(super) fn wanted_sweep(object: Object) -> String {
+pub(in crate::sync) fn wanted_sweep(object: Object) -> String {
     format!("wanted_sweep:{object}")
 }
 
@@ -27,7 +27,7 @@ struct Wanted(Vec<(Object, FieldKey)>);
 
 /// Notes columns to fill. An object whose first copy has not begun gets their values with it; one whose first copy is
 /// under way has pages behind it that were read without them.
-pub(super) fn want(tx: &MirrorTx<'_>, columns: &[(Object, FieldKey)]) -> Result<(), StoreError> {
+pub(in crate::sync) fn want(tx: &MirrorTx<'_>, columns: &[(Object, FieldKey)]) -> Result<(), StoreError> {
     let mut wanted: Wanted = tx.state(ENTRY)?.unwrap_or_default();
     for (object, key) in columns {
         let empty = tx.is_empty(*object)?;
@@ -40,7 +40,7 @@ pub(super) fn want(tx: &MirrorTx<'_>, columns: &[(Object, FieldKey)]) -> Result<
 
 impl Engine {
     /// Fills the columns of an object that wait for their values, as far as filters can tell who has one.
-    pub(super) async fn fill_columns(&self, object: Object) -> Result<(), SyncError> {
+    pub(in crate::sync) async fn fill_columns(&self, object: Object) -> Result<(), SyncError> {
         let wanted: Wanted = self.store.write(|tx| tx.state(ENTRY)).await?.unwrap_or_default();
         for (_, key) in wanted.0.into_iter().filter(|(of, _)| *of == object) {
             let mut needs_sweep = false;

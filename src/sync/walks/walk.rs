@@ -16,7 +16,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde::{Deserialize, Serialize};
 
-pub use super::oddity::Oddity;
+pub use super::anomaly::Oddity;
 pub use super::range::Range;
 use crate::api::ListQuery;
 use crate::api::query::QueryError;

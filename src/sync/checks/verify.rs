@@ -4,14 +4,14 @@
 use serde::{Deserialize, Serialize};
 
 use super::audit::{Audit, Mode};
-use super::engine::{Ended, Engine};
-use super::error::SyncError;
 use super::findings::Findings;
 use super::removals::Removals;
-use super::span::{Dimension, Extent, Span};
-use super::state::Changes;
 use crate::model::{Instant, Object, Resource};
 use crate::store::{MirrorTx, Phase, StoreError};
+use crate::sync::engine::{Ended, Engine};
+use crate::sync::error::SyncError;
+use crate::sync::span::{Dimension, Extent, Span};
+use crate::sync::state::Changes;
 
 /// Records that a full verification lists at once: their ids are kept meanwhile, and the last page is part empty.
 const STRIDE: u64 = 10_000;
@@ -49,7 +49,7 @@ impl Evidence {
 
 /// A check that a walk of more than one page still owes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Check {
+pub(in crate::sync) struct Check {
     by: Dimension,
     from: Option<Instant>,
     to: Option<Instant>,
@@ -62,7 +62,7 @@ impl Check {
     }
 
     /// Notes that a changes walk over these timestamps is to be counted.
-    pub(super) fn of_changes(
+    pub(in crate::sync) fn of_changes(
         tx: &MirrorTx<'_>,
         object: Object,
         from: Option<Instant>,
@@ -78,7 +78,7 @@ impl Check {
     /// Notes that a sweep is to be counted: in as many ranges as it had pages, up to a full audit's. With cursors that
     /// count rows, a record removed behind the walk lets another slip at the next page's edge: a total would not tell,
     /// since one lingers and one is lost, but they are pages apart.
-    pub(super) fn of_sweep(tx: &MirrorTx<'_>, object: Object, pages: u64) -> Result<(), StoreError> {
+    pub(in crate::sync) fn of_sweep(tx: &MirrorTx<'_>, object: Object, pages: u64) -> Result<(), StoreError> {
         let by = Dimension::CreatedAt;
         tx.set_state(&Check::entry(object, by), &Check { by, from: None, to: None, parts: pages.clamp(2, 15) })
     }
@@ -86,7 +86,7 @@ impl Check {
 
 impl Engine {
     /// Carries out the counts that walks of more than one page still owe, and mends what they find.
-    pub(super) async fn carry_out_checks(&self, object: Object, by: Dimension) -> Result<(), SyncError> {
+    pub(in crate::sync) async fn carry_out_checks(&self, object: Object, by: Dimension) -> Result<(), SyncError> {
         let entry = Check::entry(object, by);
         let name = entry.clone();
         let Some(check) = self.store.write(move |tx| tx.state::<Check>(&name)).await? else {
@@ -126,7 +126,7 @@ impl Engine {
         &self,
         verify: &Verify,
         trigger: &'static str,
-    ) -> Result<(super::Report, Vec<(Object, Findings)>), SyncError> {
+    ) -> Result<(crate::sync::Report, Vec<(Object, Findings)>), SyncError> {
         let mut found = Vec::new();
         let report = self
             .recorded("verify", trigger, async {

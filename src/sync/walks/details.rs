@@ -9,15 +9,15 @@ use std::sync::PoisonError;
 
 use futures_util::future::join_all;
 
-use super::engine::Engine;
-use super::error::{Asking, Pause, SyncError};
-use super::removals::MANY_NOT_FOUND;
-use super::tally::Noted;
 use crate::api::error::ApiError;
 use crate::api::{Answer, ErrorClass, decode};
 use crate::model::field_value::{FieldValue, SqlValue};
 use crate::model::{Kind, Object, Purpose, Record, RecordId};
 use crate::store::{Applied, StoreError, Tally};
+use crate::sync::checks::removals::MANY_NOT_FOUND;
+use crate::sync::engine::Engine;
+use crate::sync::error::{Asking, Pause, SyncError};
+use crate::sync::tally::Noted;
 
 /// Due details that are looked up at once.
 const BATCH: usize = 500;
@@ -71,7 +71,7 @@ impl Queue {
 
 impl Engine {
     /// Reads the details that are due, as far as the budget goes.
-    pub(super) async fn read_details(&self, object: Object) -> Result<(), SyncError> {
+    pub(in crate::sync) async fn read_details(&self, object: Object) -> Result<(), SyncError> {
         let mut skipped: HashSet<RecordId> = HashSet::new();
         let total = self.store.write(move |tx| tx.count_due_details(object)).await?;
         if total == 0 {
@@ -102,7 +102,7 @@ impl Engine {
 
     /// Reads old details again, a few in a run, with request units to spare: whether a change of what only a detail
     /// carries moves the etag is not documented.
-    pub(super) async fn refresh_details(&self, object: Object) -> Result<(), SyncError> {
+    pub(in crate::sync) async fn refresh_details(&self, object: Object) -> Result<(), SyncError> {
         let Some(age) = self.settings.detail_max_age else {
             return Ok(());
         };
@@ -159,7 +159,11 @@ impl Engine {
                 *done += 1;
                 *done
             };
-            self.observer.on(super::observe::Event::Stored { resource: object.resource(), rows, ru: self.spent() });
+            self.observer.on(crate::sync::observe::Event::Stored {
+                resource: object.resource(),
+                rows,
+                ru: self.spent(),
+            });
         }
         Ok(())
     }

@@ -8,17 +8,17 @@
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 
-use super::engine::Engine;
-use super::error::SyncError;
 use super::fill::wanted_sweep;
 use super::pages::Job;
-use super::removals::{Confirmed, Removals};
-use super::span::{Dimension, Extent, Span};
-use super::state::{Changes, Fresh, Sweep};
-use super::verify::{Check, Evidence};
 use super::walk::{Range, Walk};
 use crate::model::{Instant, Object};
 use crate::store::{MirrorTx, Phase, StoreError};
+use crate::sync::checks::removals::{Confirmed, Removals};
+use crate::sync::checks::verify::{Check, Evidence};
+use crate::sync::engine::Engine;
+use crate::sync::error::SyncError;
+use crate::sync::span::{Dimension, Extent, Span};
+use crate::sync::state::{Changes, Fresh, Sweep};
 
 /// Rows a slice must have here to be worth a walk of its own: its last page is part empty, so 5,000 rows keep that
 /// below 2 % of the RU.
@@ -44,7 +44,7 @@ impl Outage {
 
 impl Engine {
     /// Whether a sweep of an object is under way and not waiting for a person.
-    pub(super) async fn is_sweeping(&self, object: Object) -> Result<bool, SyncError> {
+    pub(in crate::sync) async fn is_sweeping(&self, object: Object) -> Result<bool, SyncError> {
         let entry = Outage::entry(object);
         let found = self
             .store
@@ -58,7 +58,7 @@ impl Engine {
 
     /// Notes the sweeps that a person or the schedule asked for: should this run end early, the next one begins those that
     /// have not begun.
-    pub(super) async fn want_sweeps(&self, objects: &[Object], accepted: bool) -> Result<(), SyncError> {
+    pub(in crate::sync) async fn want_sweeps(&self, objects: &[Object], accepted: bool) -> Result<(), SyncError> {
         let objects = objects.to_vec();
         self.store
             .write(move |tx| {
@@ -112,7 +112,7 @@ impl Engine {
 
     /// Begins a sweep, or goes on with the one that is under way, and carries it through. Gives the outage that it
     /// looks like, if it does.
-    pub(super) async fn sweep(&self, object: Object, removals: Removals) -> Result<Option<Outage>, SyncError> {
+    pub(in crate::sync) async fn sweep(&self, object: Object, removals: Removals) -> Result<Option<Outage>, SyncError> {
         let phase = self.store.write(move |tx| tx.phase(object)).await?;
         let work = if phase == Phase::FirstCopy { "full copy" } else { "sweep" };
         self.begins(object.resource(), work, None);

@@ -7,14 +7,14 @@
 
 use std::collections::HashSet;
 
-use super::engine::Engine;
-use super::error::{Asking, SyncError};
-use super::tally::Noted;
-use super::walk::{Frontier, Range, Walk};
 use crate::api::decode;
 use crate::api::{ErrorClass, ListQuery};
 use crate::model::{Instant, Object, Purpose, Record, RecordId};
 use crate::store::{MirrorTx, Phase, StoreError};
+use crate::sync::engine::Engine;
+use crate::sync::error::{Asking, SyncError};
+use crate::sync::tally::Noted;
+use crate::sync::walks::walk::{Frontier, Range, Walk};
 
 /// Tables smaller than this may lose more than [`Removals::most`] of their rows at once.
 const SMALL_TABLE: u64 = 100;
@@ -22,7 +22,7 @@ const SMALL_TABLE: u64 = 100;
 const TINY_TABLE: u64 = 10;
 
 /// Details not found at once that are more than the ordinary removals between two lists.
-pub(super) const MANY_NOT_FOUND: usize = 20;
+pub(in crate::sync) const MANY_NOT_FOUND: usize = 20;
 /// Details not found that are few even where nothing else was asked for.
 const FEW_NOT_FOUND: usize = 2;
 
@@ -49,20 +49,20 @@ impl Removals {
 }
 
 /// What the service said about records that were asked for by id.
-pub(super) struct LookedUp {
+pub(in crate::sync) struct LookedUp {
     /// It does not have these.
-    pub(super) gone: Vec<RecordId>,
+    pub(in crate::sync) gone: Vec<RecordId>,
     /// It has these.
-    pub(super) here: Vec<Record>,
+    pub(in crate::sync) here: Vec<Record>,
     /// When it was asked.
-    pub(super) asked_at: Instant,
+    pub(in crate::sync) asked_at: Instant,
     /// The layout that the answer was decoded with.
-    pub(super) layout: u64,
+    pub(in crate::sync) layout: u64,
 }
 
 /// What came of a sweep's nominations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Confirmed {
+pub(in crate::sync) enum Confirmed {
     /// Every nomination was decided.
     All,
     /// So much would go that it looks like an outage; nothing was removed.
@@ -71,7 +71,7 @@ pub(super) enum Confirmed {
 
 /// Nominates what a page passed over: rows here between the walk's frontier before and after the page that the page did
 /// not have. Whatever a page has is no longer nominated.
-pub(super) fn note_missing(
+pub(in crate::sync) fn note_missing(
     tx: &MirrorTx<'_>,
     object: Object,
     walk: &Walk,
@@ -108,7 +108,11 @@ pub(super) fn note_missing(
 
 impl Engine {
     /// Asks the service for every nominated record by id, and removes those that it does not have.
-    pub(super) async fn confirm_removals(&self, object: Object, removals: Removals) -> Result<Confirmed, SyncError> {
+    pub(in crate::sync) async fn confirm_removals(
+        &self,
+        object: Object,
+        removals: Removals,
+    ) -> Result<Confirmed, SyncError> {
         let (nominated, of) = self.store.write(move |tx| tx.nominated(object)).await?;
         let going = nominated.len() as u64;
         if !removals.allows(going, of) {
@@ -137,7 +141,7 @@ impl Engine {
     }
 
     /// Those of the ids that the service does not have, for 1 RU a list of them; what it has is applied on the way.
-    pub(super) async fn absent(&self, object: Object, ids: &[RecordId]) -> Result<Vec<RecordId>, SyncError> {
+    pub(in crate::sync) async fn absent(&self, object: Object, ids: &[RecordId]) -> Result<Vec<RecordId>, SyncError> {
         let looked = self.look_up(object, ids).await?;
         let noted = self
             .store
@@ -159,7 +163,7 @@ impl Engine {
     }
 
     /// Asks for records by id: which the service has, and which not.
-    pub(super) async fn look_up(&self, object: Object, ids: &[RecordId]) -> Result<LookedUp, SyncError> {
+    pub(in crate::sync) async fn look_up(&self, object: Object, ids: &[RecordId]) -> Result<LookedUp, SyncError> {
         let resource = object.resource();
         let doing = "confirm removals of";
         let layout = self.store.layout();
@@ -192,7 +196,7 @@ impl Engine {
     /// Removes records whose detail was not found, of so many that were asked for: a few at the service's word. Where
     /// they are many, lists are asked too, and the limit of a sweep holds: a service that has lost its details has not
     /// lost its records. Says whether they could go.
-    pub(super) async fn remove_not_found(
+    pub(in crate::sync) async fn remove_not_found(
         &self,
         object: Object,
         gone: Vec<RecordId>,
@@ -224,7 +228,7 @@ impl Engine {
     }
 
     /// Removes records whose absence is confirmed.
-    pub(super) async fn remove(&self, object: Object, gone: Vec<RecordId>) -> Result<(), SyncError> {
+    pub(in crate::sync) async fn remove(&self, object: Object, gone: Vec<RecordId>) -> Result<(), SyncError> {
         let now = self.clock.now();
         let removed = self
             .store

@@ -78,7 +78,7 @@ impl Findings {
     }
 
     /// What was found in a few words for `audits`; `None` where nothing was.
-    pub(super) fn since(&self, before: &Findings) -> Option<String> {
+    pub(in crate::sync) fn since(&self, before: &Findings) -> Option<String> {
         let found = serde_json::json!({
             "missing": self.missing - before.missing,
             "lingering": self.lingering - before.lingering,

@@ -10,16 +10,16 @@ use crate::model::field_value::{FieldValue, SqlValue};
 use crate::model::{Instant, Layout, Object, Purpose, Record, Resource};
 use crate::store::{MirrorTx, Phase, StoreError, Tally};
 
-use super::engine::Engine;
-use super::error::{Asking, SyncError};
-use super::state::{Changes, Sweep};
-use super::tally::{self, Noted};
-use super::verify::Check;
 use super::walk::{Facts, Frontier, Next, Oddity, Range, Walk};
+use crate::sync::checks::verify::Check;
+use crate::sync::engine::Engine;
+use crate::sync::error::{Asking, SyncError};
+use crate::sync::state::{Changes, Sweep};
+use crate::sync::tally::{self, Noted};
 
 /// What a walk is for, which says where its checkpoint stands.
 #[derive(Clone, Debug)]
-pub(super) enum Job {
+pub(in crate::sync) enum Job {
     /// The changes of an object.
     Changes(Object),
     /// One slice of a sweep, by its state entry.
@@ -28,7 +28,7 @@ pub(super) enum Job {
 
 /// How a walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(in crate::sync) enum End {
     /// Read to its end.
     Finished,
     /// Enough for this run; the next one goes on.
@@ -141,7 +141,7 @@ impl Job {
 impl Engine {
     /// Walks a range to its end, or as far as this run goes. Where the walk falls apart into several ranges, each gets
     /// its turn.
-    pub(super) async fn walk(&self, job: Job, walk: Walk) -> Result<End, SyncError> {
+    pub(in crate::sync) async fn walk(&self, job: Job, walk: Walk) -> Result<End, SyncError> {
         let mut turns = vec![(job, walk)];
         let mut end = End::Finished;
         while let Some((job, walk)) = turns.pop() {
@@ -188,7 +188,7 @@ impl Engine {
                 Err(error) => return Err(error),
             };
             if let Some(total) = arrived.page.total {
-                self.observer.on(super::observe::Event::Total { resource, total });
+                self.observer.on(crate::sync::observe::Event::Total { resource, total });
             }
             let facts = facts(resource, &walk.range, &arrived);
             let before = walk.frontier;
@@ -291,7 +291,7 @@ impl Engine {
                     tx.note_oddity(odd.as_str(), object.resource(), odd.sentence(), now)?;
                 }
                 if matches!(job_, Job::Slice(..)) && phase == Phase::Kept {
-                    super::removals::note_missing(tx, object, &walk_, before, &page.records, ends)?;
+                    crate::sync::checks::removals::note_missing(tx, object, &walk_, before, &page.records, ends)?;
                 }
                 let saved = save || tx.has_written();
                 if ends {
@@ -331,7 +331,7 @@ fn facts(resource: Resource, range: &Range, arrived: &Arrived) -> Facts {
 }
 
 /// A record's timestamp with all its digits: a column may hold it cut, `extra` has it whole.
-pub(super) fn instant(resource: Resource, record: &Record, wire: &str) -> Option<Instant> {
+pub(in crate::sync) fn instant(resource: Resource, record: &Record, wire: &str) -> Option<Instant> {
     let index = resource.fields().iter().position(|field| field.wire == wire)?;
     match &record.fields[index] {
         FieldValue::Truncated(_) => {
@@ -347,6 +347,6 @@ impl Engine {
     /// Adds what a page did to the run's tally, and tells whoever listens.
     fn tell(&self, resource: Resource, rows: u64, noted: &Noted) {
         self.count(&Tally { warnings: noted.tally.warnings + noted.oddities, ..noted.tally });
-        self.observer.on(super::observe::Event::Stored { resource, rows, ru: self.spent() });
+        self.observer.on(crate::sync::observe::Event::Stored { resource, rows, ru: self.spent() });
     }
 }

@@ -11,14 +11,14 @@ const PATIENCE: u32 = 5;
 
 /// The cursors of one list so far.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub(in crate::sync) struct Progress {
     followed: HashSet<Cursor>,
     idle: u32,
 }
 
 impl Progress {
     /// Takes a page's next cursor and how many rows it had. Says what was odd about them.
-    pub(super) fn take(&mut self, next: &Cursor, rows: usize) -> Option<Oddity> {
+    pub(in crate::sync) fn take(&mut self, next: &Cursor, rows: usize) -> Option<Oddity> {
         let odd = if !self.followed.insert(next.clone()) {
             Oddity::RepeatedCursor
         } else if rows == 0 {
@@ -31,7 +31,7 @@ impl Progress {
     }
 
     /// Whether it is time to give the list up.
-    pub(super) fn is_stuck(&self) -> bool {
+    pub(in crate::sync) fn is_stuck(&self) -> bool {
         self.idle > PATIENCE
     }
 }

@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use super::engine::Engine;
-use super::error::{Asking, SyncError};
 use super::progress::Progress;
-use super::state::Fresh;
 use crate::api::decode::{self, Page};
 use crate::api::{ListQuery, SortBy};
 use crate::model::{Instant, Object, Purpose, Record, Resource, Ru};
 use crate::store::{Redefined, StoreError, Tally};
+use crate::sync::engine::Engine;
+use crate::sync::error::{Asking, SyncError};
+use crate::sync::state::Fresh;
 
 /// How old these lists may be before a run reads them again: 6 hours, so that an idle day costs a few RU.
 pub const INTERVAL: Duration = Duration::from_secs(6 * 3600);
@@ -20,7 +20,7 @@ pub const LISTS: Ru = Ru::new(4);
 
 impl Engine {
     /// Whether a list was last read longer than its interval ago.
-    pub(super) async fn is_due(&self, entry: &'static str) -> Result<bool, SyncError> {
+    pub(in crate::sync) async fn is_due(&self, entry: &'static str) -> Result<bool, SyncError> {
         let fresh: Option<Fresh> = self.store.write(move |tx| tx.state(entry)).await?;
         let now = self.clock.now();
         // A reading dated in the future is a clock that was set back since: read again rather than wait for it.
@@ -58,7 +58,7 @@ impl Engine {
     }
 
     /// Notes an oddity of the service outside a page's own transaction, and counts it.
-    pub(super) async fn note(
+    pub(in crate::sync) async fn note(
         &self,
         kind: &'static str,
         resource: Resource,
@@ -71,7 +71,7 @@ impl Engine {
     }
 
     /// Reads the definitions of both objects, active and archived, and brings the columns in line with them.
-    pub(super) async fn refresh_definitions(&self) -> Result<(), SyncError> {
+    pub(in crate::sync) async fn refresh_definitions(&self) -> Result<(), SyncError> {
         let began = self.clock.now();
         for object in Object::ALL {
             self.refresh_definitions_of(object).await?;
@@ -120,7 +120,7 @@ impl Engine {
     }
 
     /// Reads the definitions once more in a run where a record had a key that none explains.
-    pub(super) async fn refresh_definitions_for_unknown_keys(&self) -> Result<(), SyncError> {
+    pub(in crate::sync) async fn refresh_definitions_for_unknown_keys(&self) -> Result<(), SyncError> {
         let mut refreshed = self.refreshed.lock().await;
         if *refreshed || self.is_skipped(Resource::CustomFields) {
             return Ok(());
@@ -133,7 +133,7 @@ impl Engine {
     }
 
     /// Reads the team members; those that are no longer listed go.
-    pub(super) async fn refresh_team(&self) -> Result<(), SyncError> {
+    pub(in crate::sync) async fn refresh_team(&self) -> Result<(), SyncError> {
         let began = self.clock.now();
         let (records, asked_at) = self.whole_list(ListQuery::new(Resource::TeamMembers)).await?;
         let finished = self.clock.now();

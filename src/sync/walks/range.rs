@@ -62,7 +62,7 @@ impl Range {
     }
 
     /// Whether a row with this sort key may be in the range.
-    pub(super) fn holds(&self, key: Option<Instant>) -> bool {
+    pub(in crate::sync) fn holds(&self, key: Option<Instant>) -> bool {
         match (self, key) {
             (Range::All, _) | (Range::Changes { after: None, .. }, _) | (Range::WithoutCreated, None) => true,
             (Range::Changes { after: Some(after), inclusive }, Some(key)) => {

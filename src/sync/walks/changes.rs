@@ -8,12 +8,12 @@
 
 use std::time::Duration;
 
-use super::engine::Engine;
-use super::error::SyncError;
 use super::pages::{End, Job};
-use super::state::{Changes, Fresh};
 use super::walk::{Range, Walk};
 use crate::model::{Instant, Object};
+use crate::sync::engine::Engine;
+use crate::sync::error::SyncError;
+use crate::sync::state::{Changes, Fresh};
 
 /// Where the next changes walk begins; `None` where nothing is known, and everything is a change.
 pub fn lower_bound(known: &Changes, overlap: Duration) -> Option<Instant> {
@@ -26,7 +26,7 @@ pub fn lower_bound(known: &Changes, overlap: Duration) -> Option<Instant> {
 
 impl Engine {
     /// Brings an object's rows up to date with what changed since the last walk.
-    pub(super) async fn walk_changes(&self, object: Object) -> Result<(), SyncError> {
+    pub(in crate::sync) async fn walk_changes(&self, object: Object) -> Result<(), SyncError> {
         let began = self.clock.now();
         let known = self.store.write(move |tx| Changes::load(tx, object)).await?;
         let key = self.client.key_fingerprint();

@@ -1,0 +1,8 @@
+//! Holding the mirror against the service: whose records these are, what is missing, what lingers, and what may be
+//! removed.
+
+mod audit;
+pub mod findings;
+mod identity;
+pub mod removals;
+pub mod verify;
