@@ -25,7 +25,7 @@ use super::session::{self, Setup};
 use super::{Global, logging, output};
 use crate::config::{Config, Sources};
 use crate::model::{Instant, Object, Resource};
-use crate::store::{StoreError, open};
+use crate::store::{StoreError, lock};
 use crate::sync::SyncError;
 use line::{Findings, Line};
 use mirror::Mirror;
@@ -70,7 +70,7 @@ fn rest(config: &Config, offline: bool) -> Result<Vec<Line>, Failure> {
     let now = Instant::system_now();
     let limits = crate::sync::setup::limits(&config.budget);
     let database = &config.database;
-    let writer = open::who_writes(database);
+    let writer = lock::who_writes(database);
     let found = Mirror::read(database, &limits, now);
     let wanted = service::wanted(config.sync.objects.as_deref());
 

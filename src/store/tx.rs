@@ -8,13 +8,13 @@ use rusqlite::{OptionalExtension, Transaction, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::document::Document;
-use super::error::{Doing, StoreError};
-use super::held::Stands;
-use super::shape::Shape;
 use crate::model::catalogue::{Object, Resource};
 use crate::model::custom::Layout;
 use crate::model::instant::Instant;
+use crate::store::derived::document::Document;
+use crate::store::error::{Doing, StoreError};
+use crate::store::records::counts::Stands;
+use crate::store::records::shape::Shape;
 
 /// The shapes of the record tables under one layout.
 #[derive(Debug, Clone)]
@@ -70,21 +70,21 @@ impl Shapes {
 /// An open transaction. Dropped without being committed, it never happened.
 #[derive(Debug)]
 pub struct MirrorTx<'a> {
-    pub(super) conn: Transaction<'a>,
-    pub(super) shapes: Shapes,
+    pub(in crate::store) conn: Transaction<'a>,
+    pub(in crate::store) shapes: Shapes,
     changes_before: u64,
     /// Objects whose details may be due since this transaction wrote a row.
-    pub(super) unsettled: [Cell<bool>; 2],
+    pub(in crate::store) unsettled: [Cell<bool>; 2],
     /// Records whose texts this transaction changed: their documents are written at its end.
-    pub(super) stale: RefCell<BTreeSet<(Object, String)>>,
+    pub(in crate::store) stale: RefCell<BTreeSet<(Object, String)>>,
     /// How the records stood that this transaction wrote.
-    pub(super) stood: RefCell<[BTreeMap<String, Stands>; 2]>,
+    pub(in crate::store) stood: RefCell<[BTreeMap<String, Stands>; 2]>,
     /// New records that are counted without having been looked up.
-    pub(super) new: [Cell<u64>; 2],
+    pub(in crate::store) new: [Cell<u64>; 2],
 }
 
 impl<'a> MirrorTx<'a> {
-    pub(super) fn new(conn: Transaction<'a>, shapes: Shapes) -> MirrorTx<'a> {
+    pub(in crate::store) fn new(conn: Transaction<'a>, shapes: Shapes) -> MirrorTx<'a> {
         MirrorTx {
             changes_before: conn.total_changes(),
             unsettled: Default::default(),
@@ -96,7 +96,7 @@ impl<'a> MirrorTx<'a> {
         }
     }
 
-    pub(super) fn commit(self) -> Result<Shapes, StoreError> {
+    pub(in crate::store) fn commit(self) -> Result<Shapes, StoreError> {
         self.settle_search()?;
         self.settle_held()?;
         self.conn.commit().doing("commit a page")?;
@@ -197,7 +197,7 @@ impl<'a> MirrorTx<'a> {
 }
 
 /// Reads an entry of the program's own state.
-pub(super) fn read_state<T: DeserializeOwned>(
+pub(in crate::store) fn read_state<T: DeserializeOwned>(
     conn: &rusqlite::Connection,
     name: &str,
 ) -> Result<Option<T>, StoreError> {

@@ -9,11 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
 
-use super::error::{Doing, StoreError};
-use super::open::Lock;
-use super::tx::{MirrorTx, Shapes};
-use super::{columns, open, wal};
 use crate::model::custom::Layout;
+use crate::store::custom::columns;
+use crate::store::error::{Doing, StoreError};
+use crate::store::file::lock::Lock;
+use crate::store::file::open;
+use crate::store::file::wal;
+use crate::store::tx::{MirrorTx, Shapes};
 
 type Work = Box<dyn FnOnce(&mut Writer) + Send>;
 

@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::model::instant::{self, Instant};
 use crate::model::{Object, Resource};
 use crate::store::report::{self, Failing, OddityLine, Run};
-use crate::store::{StoreError, open};
+use crate::store::{StoreError, lock, open};
 use crate::sync::checks::verify::Evidence;
 use crate::sync::walks::sweep::Outage;
 
@@ -161,7 +161,7 @@ pub fn read(config: &Config, now: Instant) -> Result<Status, StoreError> {
 fn ru(conn: &Connection, config: &Config, pending: u64, now: Instant) -> Result<RuStatus, StoreError> {
     let limits = &limits(&config.budget);
     let stored: Option<Ledger> = report::state(conn, LEDGER)?;
-    let note = open::note_beside(&config.database);
+    let note = lock::note_beside(&config.database);
     let ledger = meter::later(stored.unwrap_or_default(), note.as_deref()).at(now, limits);
     let (costs, _) = report::cost_of_runs(conn, RUNS_OF_FORECAST, now)?;
     let left = limits.limit.saturating_sub(ledger.used).get();

@@ -10,7 +10,7 @@ use crate::cli::{exit::Exit, format};
 use crate::config::Config;
 use crate::model::{Instant, Object, Ru};
 use crate::store::report::{self, Run};
-use crate::store::{StoreError, migrate, open, wal};
+use crate::store::{StoreError, lock, migrate, open, wal};
 use crate::sync::meter::{self, HOLD, LEDGER};
 use crate::sync::state::{Fresh, Identity};
 
@@ -61,7 +61,7 @@ impl Mirror {
         let (bytes, wal_bytes) = report::sizes(path);
         let hold: Option<Hold> = report::state(&moment, HOLD)?;
         let stored: Option<Ledger> = report::state(&moment, LEDGER)?;
-        let note = open::note_beside(path);
+        let note = lock::note_beside(path);
         let [contact, company] = Object::ALL;
         Ok(Mirror {
             schema,

@@ -1,0 +1,4 @@
+//! Columns of custom fields: named once, filled, archived and restored as their definitions change.
+
+pub mod columns;
+mod refill;

@@ -1,0 +1,104 @@
+//! What is derived from rows and built in bulk at the end of a first copy: multi-select rows, full-text search and
+//! secondary indexes.
+//!
+//! A first copy writes plain rows only; building these once at its end is several times cheaper than keeping them page
+//! by page. A kill in between is a state like any other: the object is still in its first copy and builds again.
+
+use crate::model::catalogue::Object;
+use crate::model::custom::DataType;
+use crate::store::error::{Doing, StoreError};
+use crate::store::file::migrate;
+use crate::store::file::open;
+use crate::store::records::upsert::Phase;
+use crate::store::tx::MirrorTx;
+
+/// SQLite's cache of pages while everything is read from end to end, in KiB.
+const SMALL_CACHE_KIB: i32 = 1024;
+
+/// The state entry that says for which schema views, dictionary, search and indexes were made.
+const DERIVED: &str = "derived";
+
+/// The state entry that says an object's first copy is finished.
+fn entry(object: Object) -> String {
+    format!("copied:{object}")
+}
+
+impl MirrorTx<'_> {
+    /// How far the mirror is with an object.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn phase(&self, object: Object) -> Result<Phase, StoreError> {
+        let copied: Option<bool> = self.state(&entry(object))?;
+        Ok(if copied == Some(true) { Phase::Kept } else { Phase::FirstCopy })
+    }
+
+    /// Ends an object's first copy: builds what is derived from its rows, and keeps it with every page from now on.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn finish_first_copy(&self, object: Object) -> Result<(), StoreError> {
+        if self.phase(object)? == Phase::Kept {
+            return Ok(());
+        }
+        self.derive(object)?;
+        self.set_state(&entry(object), &true)?;
+        self.fit_cache()
+    }
+
+    /// Makes what follows from rows and definitions where an older program, or one that was killed, has not.
+    pub(in crate::store) fn catch_up(&mut self) -> Result<(), StoreError> {
+        if self.state::<u32>(DERIVED)? != Some(migrate::KNOWN) {
+            self.relayout()?;
+        }
+        self.fit_cache()
+    }
+
+    /// Sets SQLite's cache to what is still to be written.
+    fn fit_cache(&self) -> Result<(), StoreError> {
+        for object in Object::ALL {
+            if self.phase(object)? == Phase::FirstCopy {
+                return self.cache(open::CACHE_KIB);
+            }
+        }
+        self.cache(open::CACHE_KEPT_KIB)
+    }
+
+    /// Notes that all of it is made, for this program's schema.
+    pub(in crate::store) fn note_derived(&self) -> Result<(), StoreError> {
+        self.set_state(DERIVED, &migrate::KNOWN)
+    }
+
+    /// Brings everything that is derived from an object's rows in step with the columns there are.
+    ///
+    /// All rows are read from end to end, once for each index, so what stays in a cache is never read again: a small one
+    /// is quicker, and a first copy peaks at a quarter less memory.
+    pub(in crate::store) fn derive(&self, object: Object) -> Result<(), StoreError> {
+        self.cache(SMALL_CACHE_KIB)?;
+        self.rebuild_multi_values(object)?;
+        self.bring_search_in_step(object)?;
+        self.bring_indexes_in_step(object)?;
+        self.fit_cache()
+    }
+
+    fn cache(&self, kib: i32) -> Result<(), StoreError> {
+        self.conn.pragma_update(None, "cache_size", -kib).doing("set the size of the cache")
+    }
+
+    fn rebuild_multi_values(&self, object: Object) -> Result<(), StoreError> {
+        let doing = "build the rows of multi-selects";
+        self.conn.execute("DELETE FROM custom_multi_values WHERE object_type = ?1", [object.as_str()]).doing(doing)?;
+        for field in self.layout().of(object).fields().iter().filter(|f| f.data_type == DataType::MultiSelect) {
+            // The plus keeps SQLite from reading the rows by their ids, from all over the table: sorting is cheaper.
+            let sql = format!(
+                "INSERT INTO custom_multi_values (object_type, record_id, field_key, position, value)
+                 SELECT ?1, r.id, ?2, v.key, v.value FROM {table} AS r, json_each(r.{column}) AS v
+                 WHERE r.{column} IS NOT NULL ORDER BY +r.id, v.key",
+                table = object.table(),
+                column = field.column,
+            );
+            self.conn.execute(&sql, [object.as_str(), field.key.as_str()]).doing(doing)?;
+        }
+        Ok(())
+    }
+}

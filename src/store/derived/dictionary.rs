@@ -1,0 +1,200 @@
+//! `mirror_columns`: the data dictionary, made from the catalogue, the definitions and the schema itself.
+
+use rusqlite::{Connection, params};
+
+use crate::model::catalogue::{Object, Resource, Shown};
+use crate::model::custom::CustomFields;
+use crate::store::derived::views;
+use crate::store::error::{Doing, StoreError};
+use crate::store::records::shape::{DEFINITIONS, Shape, Source};
+use crate::store::tx::MirrorTx;
+
+/// One line of the dictionary.
+#[derive(Clone)]
+struct Entry {
+    column: String,
+    wire: Option<String>,
+    label: Option<String>,
+    data_type: String,
+    source: &'static str,
+    about: Option<String>,
+}
+
+impl Entry {
+    fn own(column: &str, data_type: &str, about: &str) -> Entry {
+        Entry {
+            column: column.into(),
+            wire: None,
+            label: None,
+            data_type: data_type.into(),
+            source: "mirror",
+            about: Some(about.into()),
+        }
+    }
+}
+
+const SYNCED: &str = "when the answer that this row was last written from was asked for";
+const FETCHED: &str = "when the detail was asked for";
+const EXTRA: &str = "what the columns cannot hold, verbatim JSON by wire name";
+
+/// The lines of a table that has a shape.
+fn shaped(shape: &Shape, resource: Resource, custom: &CustomFields, labels: &[(String, String)]) -> Vec<Entry> {
+    let mut entries = vec![Entry { source: "list", ..Entry::own(shape.key, "id", "record identifier") }];
+    entries[0].wire = Some("id".into());
+    for column in &shape.columns {
+        entries.push(match column.source {
+            Source::Field(index) | Source::FieldNum(index) => {
+                let field = &resource.fields()[index];
+                let num = matches!(column.source, Source::FieldNum(_));
+                let own_etag = column.name == "etag" && shape.stamp == "fetched_at";
+                Entry {
+                    column: column.name.clone(),
+                    wire: Some(field.wire.into()),
+                    label: None,
+                    data_type: if num { "number".into() } else { field.kind.as_str().into() },
+                    source: if field.shown == Shown::Detail || own_etag { "detail" } else { "list" },
+                    about: Some(match (num, own_etag) {
+                        (true, _) => format!("the nearest double of {}, for sorting and sums", field.column),
+                        (_, true) => "the record's etag when this detail was read".into(),
+                        _ => field.about.into(),
+                    }),
+                }
+            }
+            Source::Slot(slot) | Source::SlotNum(slot) => {
+                let field = &custom.fields()[slot];
+                let num = matches!(column.source, Source::SlotNum(_));
+                let label = labels.iter().find(|(id, _)| *id == field.definition.as_str()).map(|(_, l)| l.clone());
+                Entry {
+                    column: column.name.clone(),
+                    wire: Some(format!("customFields.{}", field.key)),
+                    label,
+                    data_type: if num { "number".into() } else { field.data_type.wire().into() },
+                    source: "custom",
+                    about: num.then(|| format!("the nearest double of {}, for sorting and sums", field.column)),
+                }
+            }
+            Source::Extra => Entry::own("extra", "json", EXTRA),
+        });
+    }
+    let about = if shape.stamp == "fetched_at" { FETCHED } else { SYNCED };
+    entries.push(Entry::own(shape.stamp, "timestamp", about));
+    entries
+}
+
+/// The lines of a table or view that only the schema describes: the comment of a column's line is its meaning.
+fn plain(conn: &Connection, table: &str) -> Result<Vec<Entry>, StoreError> {
+    let doing = "read the schema";
+    let sql: String = conn
+        .query_row("SELECT sql FROM sqlite_schema WHERE type IN ('table', 'view') AND name = ?1", [table], |row| {
+            row.get(0)
+        })
+        .doing(doing)?;
+    let mut stmt = conn.prepare("SELECT name, type FROM pragma_table_info(?1)").doing(doing)?;
+    let columns: Vec<(String, String)> =
+        stmt.query_map([table], |row| Ok((row.get(0)?, row.get(1)?))).and_then(Iterator::collect).doing(doing)?;
+    let about = |column: &str| {
+        sql.lines()
+            .map(str::trim)
+            .find(|line| line.trim_start_matches('"').starts_with(column))
+            .and_then(|line| line.split_once("-- "))
+            .map(|(_, about)| about.to_string())
+    };
+    Ok(columns
+        .into_iter()
+        .map(|(name, kind)| Entry {
+            about: about(&name),
+            // The columns of a search table have no type: they are texts.
+            ..Entry::own(&name, if kind.is_empty() { "text".into() } else { kind.to_lowercase() }.as_str(), "")
+        })
+        .collect())
+}
+
+/// Tables that people query and no shape describes.
+const PLAIN: [&str; 15] = [
+    "custom_field_options",
+    "custom_multi_values",
+    "select_labels",
+    "search_documents",
+    "contact_search",
+    "company_search",
+    "removed_records",
+    "changes",
+    "pending_edits",
+    "outbox",
+    "outbox_events",
+    "sync_runs",
+    "audits",
+    "service_oddities",
+    "mirror_columns",
+];
+
+impl MirrorTx<'_> {
+    /// Makes the dictionary again.
+    pub(in crate::store) fn remake_dictionary(&self) -> Result<(), StoreError> {
+        let doing = "remake the data dictionary";
+        self.conn.execute("DELETE FROM mirror_columns", []).doing(doing)?;
+        let labels = self.labels()?;
+        for object in Object::ALL {
+            let custom = self.shapes.layout.of(object);
+            let (list, detail) = (self.shapes.list(object), self.shapes.detail(object));
+            let of_list = shaped(&list, object.resource(), custom, &labels);
+            let of_detail = shaped(&detail, object.resource(), custom, &labels);
+            let mut full: Vec<Entry> = views::columns(&list, &detail)
+                .into_iter()
+                .filter_map(|shown| {
+                    let (from, column) = match &shown.from {
+                        views::From::List(column) => (&of_list, column),
+                        views::From::Detail(column) => (&of_detail, column),
+                        views::From::Name(_, about) => return Some(Entry::own(&shown.name, "text", about)),
+                    };
+                    let entry = from.iter().find(|entry| entry.column == *column)?;
+                    Some(Entry { column: shown.name, ..entry.clone() })
+                })
+                .collect();
+            let current = "1 while the detail's columns are as new as the record's, else 0";
+            full.push(Entry::own("details_current", "boolean", current));
+            self.enter(list.table, &of_list)?;
+            self.enter(detail.table, &of_detail)?;
+            self.enter(object.full_view(), &full)?;
+        }
+        let none = CustomFields::default();
+        self.enter("team_members", &shaped(&self.shapes.team(), Resource::TeamMembers, &none, &[]))?;
+        let mut definitions = shaped(&self.shapes.definitions(), Resource::CustomFields, &none, &[]);
+        let about = "the column that holds the values; NULL where they are kept in extra";
+        definitions.insert(definitions.len() - 2, Entry::own("column_name", "text", about));
+        self.enter(DEFINITIONS, &definitions)?;
+        for table in PLAIN {
+            self.enter(table, &plain(&self.conn, table)?)?;
+        }
+        Ok(())
+    }
+
+    fn labels(&self) -> Result<Vec<(String, String)>, StoreError> {
+        let doing = "read the custom field definitions";
+        let mut stmt =
+            self.conn.prepare("SELECT id, label FROM custom_field_definitions WHERE label IS NOT NULL").doing(doing)?;
+        stmt.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).and_then(Iterator::collect).doing(doing)
+    }
+
+    fn enter(&self, table: &str, entries: &[Entry]) -> Result<(), StoreError> {
+        let doing = "remake the data dictionary";
+        let mut stmt = self
+            .conn
+            .prepare_cached("INSERT INTO mirror_columns VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")
+            .doing(doing)?;
+        for (position, entry) in entries.iter().enumerate() {
+            stmt.execute(params![
+                table,
+                entry.column,
+                position as i64,
+                entry.wire,
+                entry.label,
+                entry.data_type,
+                entry.source,
+                entry.about
+            ])
+            .doing(doing)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,8 @@
+//! What follows from rows and definitions: views, full-text search, secondary indexes and the data dictionary.
+
+pub mod build;
+mod dictionary;
+pub mod document;
+pub mod indexes;
+pub mod search;
+pub mod views;

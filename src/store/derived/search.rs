@@ -1,0 +1,208 @@
+//! `contact_search` and `company_search`: full-text search over names, addresses, notes, summaries and custom texts.
+//!
+//! A document is made from its record's row and detail by one function, [`crate::store::derived::document`], whoever asks: the bulk
+//! building at the end of a first copy, a page, a changed definition. So the index always equals one that is made anew.
+//!
+//! # Always true
+//! - Once an object's first copy is finished, each of its records has one document, in step at every commit.
+//! - A transaction collects the records whose texts changed and writes their documents once, by rising docid: FTS5
+//!   writes a new piece of its index for every step back.
+//! - The texts are kept in the search tables too: contents of their own need no extension newer than 3.37, survive a
+//!   VACUUM, and give snippets.
+
+use std::collections::BTreeSet;
+
+use rusqlite::types::Value;
+use rusqlite::{OptionalExtension, ToSql, params, params_from_iter};
+
+use crate::model::catalogue::Object;
+use crate::store::derived::document::Document;
+use crate::store::error::{Doing, StoreError};
+use crate::store::records::upsert::{Difference, Phase};
+use crate::store::tx::MirrorTx;
+
+const DOING: &str = "keep the search index";
+
+/// The state entry that says with which custom texts an object's index was built.
+fn entry(object: Object) -> String {
+    format!("searched:{object}")
+}
+
+impl MirrorTx<'_> {
+    /// Notes that a record's texts changed.
+    pub(in crate::store) fn unsearch(&self, object: Object, id: &str, phase: Phase) {
+        if phase == Phase::Kept {
+            self.stale.borrow_mut().insert((object, id.into()));
+        }
+    }
+
+    /// Notes that a record's texts changed, if columns that are searched are among the differences.
+    pub(in crate::store) fn unsearch_changed(
+        &self,
+        object: Object,
+        id: &str,
+        detail: bool,
+        differences: &[Difference],
+        phase: Phase,
+    ) {
+        let document = self.shapes.document(object);
+        if differences.iter().any(|(column, ..)| document.takes(detail, column)) {
+            self.unsearch(object, id, phase);
+        }
+    }
+
+    /// Writes the documents of the records whose texts changed in this transaction.
+    pub(in crate::store) fn settle_search(&self) -> Result<(), StoreError> {
+        let stale = self.stale.take();
+        for object in Object::ALL {
+            let ids = stale.iter().filter(|(of, _)| *of == object).map(|(_, id)| id.as_str());
+            self.write_documents(object, ids)?;
+        }
+        Ok(())
+    }
+
+    fn write_documents<'i>(&self, object: Object, ids: impl Iterator<Item = &'i str>) -> Result<(), StoreError> {
+        let mut known = BTreeSet::new();
+        let mut new = Vec::new();
+        for id in ids {
+            let docid: Option<i64> = self
+                .conn
+                .prepare_cached("SELECT docid FROM search_documents WHERE object_type = ?1 AND record_id = ?2")
+                .and_then(|mut stmt| stmt.query_row([object.as_str(), id], |row| row.get(0)).optional())
+                .doing(DOING)?;
+            match docid {
+                Some(docid) => {
+                    known.insert((docid, id));
+                }
+                None => new.push(id),
+            }
+        }
+        let document = self.shapes.document(object);
+        for (docid, id) in known {
+            match self.document(&document, id)? {
+                Some(columns) => self.update_document(&document, docid, columns)?,
+                None => {
+                    self.run(&document.delete, &[&docid])?;
+                    self.run("DELETE FROM search_documents WHERE docid = ?1", &[&docid])?;
+                }
+            }
+        }
+        for id in new {
+            if let Some(columns) = self.document(&document, id)? {
+                self.insert_document(&document, object, id, columns)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn document(&self, document: &Document, id: &str) -> Result<Option<Vec<Value>>, StoreError> {
+        self.conn
+            .prepare_cached(&document.select_one)
+            .and_then(|mut stmt| stmt.query_row([id], |row| document.read(row)).optional())
+            .doing(DOING)
+    }
+
+    fn update_document(&self, document: &Document, docid: i64, columns: Vec<Value>) -> Result<(), StoreError> {
+        let values = std::iter::once(docid.into()).chain(columns);
+        self.conn
+            .prepare_cached(&document.update)
+            .and_then(|mut stmt| stmt.execute(params_from_iter(values)))
+            .doing(DOING)?;
+        Ok(())
+    }
+
+    fn insert_document(
+        &self,
+        document: &Document,
+        object: Object,
+        id: &str,
+        columns: Vec<Value>,
+    ) -> Result<(), StoreError> {
+        self.run("INSERT INTO search_documents (object_type, record_id) VALUES (?1, ?2)", &[&object.as_str(), &id])?;
+        let docid = self.conn.last_insert_rowid();
+        let values = [docid.into(), id.to_string().into()].into_iter().chain(columns);
+        self.conn
+            .prepare_cached(&document.insert)
+            .and_then(|mut stmt| stmt.execute(params_from_iter(values)))
+            .doing(DOING)?;
+        Ok(())
+    }
+
+    fn run(&self, sql: &str, values: &[&dyn ToSql]) -> Result<(), StoreError> {
+        self.conn.prepare_cached(sql).and_then(|mut stmt| stmt.execute(values)).doing(DOING)?;
+        Ok(())
+    }
+
+    /// Brings an object's index in step with the custom fields: builds it where there is none, and writes the documents
+    /// that differ where other custom texts are searched now.
+    pub(in crate::store) fn bring_search_in_step(&self, object: Object) -> Result<(), StoreError> {
+        let document = self.shapes.document(object);
+        match self.state::<Vec<String>>(&entry(object))? {
+            Some(custom) if custom == document.custom => return Ok(()),
+            Some(_) => self.compare_documents(object, &document)?,
+            None => self.build_search(object, &document)?,
+        }
+        self.set_state(&entry(object), &document.custom)
+    }
+
+    /// Writes every record's document, in the table's order: statements are kept at hand and texts in place, since this
+    /// is a good part of a first copy's time.
+    fn build_search(&self, object: Object, document: &Document) -> Result<(), StoreError> {
+        let before: i64 = self
+            .conn
+            .query_row("SELECT coalesce(max(docid), 0) FROM search_documents", [], |row| row.get(0))
+            .doing(DOING)?;
+        let map = format!(
+            "INSERT INTO search_documents (docid, object_type, record_id)
+             SELECT ?1 + rowid, ?2, id FROM {} ORDER BY rowid",
+            object.table()
+        );
+        self.conn.execute(&map, params![before, object.as_str()]).doing(DOING)?;
+        let mut records = self.conn.prepare(&document.select_all).doing(DOING)?;
+        let mut insert = self.conn.prepare(&document.insert).doing(DOING)?;
+        let mut columns = document.blank();
+        let mut rows = records.query([]).doing(DOING)?;
+        while let Some(row) = rows.next().doing(DOING)? {
+            document.fill(&mut columns, row).doing(DOING)?;
+            insert
+                .raw_bind_parameter(1, before + document.row_number(row).doing(DOING)?)
+                .and_then(|()| insert.raw_bind_parameter(2, row.get_ref(0)?.as_str()?))
+                .doing(DOING)?;
+            for (place, column) in (3..).zip(&columns) {
+                let text = Some(column).filter(|column| !column.is_empty());
+                insert.raw_bind_parameter(place, text).doing(DOING)?;
+            }
+            insert.raw_execute().doing(DOING)?;
+        }
+        Ok(())
+    }
+
+    /// Goes through every document in the index's own order. Reading is far cheaper than indexing.
+    fn compare_documents(&self, object: Object, document: &Document) -> Result<(), StoreError> {
+        let mut last = i64::MIN;
+        loop {
+            let next: Option<(i64, String)> = self
+                .conn
+                .prepare_cached(
+                    "SELECT docid, record_id FROM search_documents WHERE docid > ?1 AND +object_type = ?2
+                     ORDER BY docid LIMIT 1",
+                )
+                .and_then(|mut stmt| {
+                    stmt.query_row(params![last, object.as_str()], |row| Ok((row.get(0)?, row.get(1)?))).optional()
+                })
+                .doing(DOING)?;
+            let Some((docid, id)) = next else { return Ok(()) };
+            last = docid;
+            let stored = self
+                .conn
+                .prepare_cached(&document.stored)
+                .and_then(|mut stmt| stmt.query_row([docid], |row| document.read_stored(row)))
+                .doing(DOING)?;
+            if let Some(columns) = self.document(document, &id)?
+                && columns != stored
+            {
+                self.update_document(document, docid, columns)?;
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Brings a mirror's tables to this program's version, one numbered file of `schema/migrations/` at a time.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::store::error::{Doing, StoreError};
+
+/// Append only. A step's place in this list is its `user_version`.
+const STEPS: &[&str] = &[
+    include_str!("../../../schema/migrations/0001_mirror.sql"),
+    include_str!("../../../schema/migrations/0002_search.sql"),
+    include_str!("../../../schema/migrations/0003_outbox.sql"),
+];
+
+/// Marks the file as a mirror (`CRMM`).
+pub const APPLICATION_ID: i32 = 0x4352_4D4D;
+
+/// The newest schema that this program knows.
+pub const KNOWN: u32 = STEPS.len() as u32;
+
+/// Takes the steps that the file has not had, all in one transaction. Says whether there were any.
+///
+/// # Errors
+/// [`StoreError::NewerSchema`] if a newer program wrote the file; it is left as it is. A step that fails leaves the
+/// old version.
+pub fn migrate(conn: &mut Connection) -> Result<bool, StoreError> {
+    let doing = "bring the tables up to date";
+    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).doing(doing)?;
+    let found: u32 = tx.pragma_query_value(None, "user_version", |row| row.get(0)).doing(doing)?;
+    let steps = STEPS.get(found as usize..).ok_or(StoreError::NewerSchema { found, known: KNOWN })?;
+    if steps.is_empty() {
+        return Ok(false);
+    }
+    for step in steps {
+        tx.execute_batch(step).doing(doing)?;
+    }
+    tx.pragma_update(None, "application_id", APPLICATION_ID).doing(doing)?;
+    tx.pragma_update(None, "user_version", KNOWN).doing(doing)?;
+    tx.commit().doing(doing)?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::catalogue::{Object, Resource};
+    use crate::store::records::shape;
+    use std::collections::BTreeMap;
+
+    /// Name and type of a table's columns.
+    fn columns(conn: &Connection, table: &str) -> BTreeMap<String, String> {
+        let mut stmt = conn.prepare("SELECT name, type FROM pragma_table_info(?1)").unwrap();
+        stmt.query_map([table], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()
+    }
+
+    #[test]
+    fn the_schema_has_a_column_for_every_field_of_the_catalogue_and_no_other() {
+        let mut conn = Connection::open_in_memory().unwrap();
+        assert!(migrate(&mut conn).unwrap());
+        assert!(!migrate(&mut conn).unwrap());
+        let mut tables = vec![];
+        for object in Object::ALL {
+            tables.push((object.table(), object.list_fields().collect::<Vec<_>>(), vec!["extra", "synced_at"]));
+            let own = vec![object.detail_key(), "etag", "extra", "fetched_at"];
+            tables.push((object.detail_table(), object.detail_fields().collect(), own));
+        }
+        let plain = |resource: Resource| resource.fields().iter().collect::<Vec<_>>();
+        tables.push(("team_members", plain(Resource::TeamMembers), vec!["extra", "synced_at"]));
+        let own = vec!["column_name", "extra", "synced_at"];
+        tables.push((shape::DEFINITIONS, plain(Resource::CustomFields), own));
+        for (table, fields, own) in tables {
+            let mut expected: BTreeMap<String, String> = own.iter().map(|c| (c.to_string(), "TEXT".into())).collect();
+            for field in fields {
+                expected.insert(field.column.into(), field.kind.sql_type().into());
+                if field.kind.has_num() {
+                    expected.insert(format!("{}_num", field.column), "REAL".into());
+                }
+            }
+            assert_eq!(columns(&conn, table), expected, "{table}");
+        }
+    }
+
+    #[test]
+    fn a_newer_file_is_refused_and_not_touched() {
+        let mut conn = Connection::open_in_memory().unwrap();
+        conn.pragma_update(None, "user_version", KNOWN + 1).unwrap();
+        let refused = migrate(&mut conn).unwrap_err();
+        assert!(matches!(refused, StoreError::NewerSchema { found, .. } if found == KNOWN + 1));
+        assert!(columns(&conn, "contacts").is_empty());
+    }
+}

@@ -1,0 +1,215 @@
+//! How the columns of the `_full` views stand to edits: from the catalogue and the definitions.
+
+use std::collections::{BTreeMap, HashMap};
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension, params};
+use serde_json::Value;
+
+use crate::model::catalogue::Object;
+use crate::model::custom::DataType;
+use crate::model::editable::{CustomTarget, Editable, Standing, Target};
+use crate::model::ids::{Etag, FieldKey, RecordId};
+use crate::model::instant::Instant;
+use crate::store::custom::columns as custom_columns;
+use crate::store::derived::views;
+use crate::store::error::{Doing, StoreError};
+use crate::store::tx::{MirrorTx, Shapes};
+
+const DOING: &str = "read which fields can be edited";
+
+/// Columns that the mirror makes itself.
+const OWN: [&str; 5] = ["extra", "detail_extra", "synced_at", "fetched_at", "details_current"];
+
+/// Every column of an object's `_full` view, in order, and how it stands.
+pub(in crate::store) fn columns(
+    conn: &Connection,
+    object: Object,
+    shapes: &Shapes,
+) -> Result<Vec<(String, Standing)>, StoreError> {
+    let mut custom = custom_fields(conn, object)?;
+    let (list, detail) = (shapes.list(object), shapes.detail(object));
+    let shown = views::columns(&list, &detail).into_iter().map(|shown| {
+        let pointed = matches!(shown.from, views::From::Name(..));
+        (shown.name, pointed)
+    });
+    let mut columns: Vec<(String, Standing)> = Vec::new();
+    for (name, pointed) in shown.chain([("details_current".to_string(), false)]) {
+        let standing = if pointed || OWN.contains(&name.as_str()) {
+            Standing::Derived(None)
+        } else if let Some(standing) = custom.remove(&name) {
+            standing
+        } else if let Some(field) = Editable::standard(object, &name) {
+            Standing::Editable(field)
+        } else if object.fields().iter().any(|field| field.column == name) {
+            Standing::ReadOnly
+        } else {
+            // What is left are the companions of decimals and values.
+            Standing::Derived(name.strip_suffix("_num").map(Into::into))
+        };
+        columns.push((name, standing));
+    }
+    // Archived fields stand in no view, and a person who names one is told so.
+    columns.extend(custom.into_iter().filter(|(_, standing)| matches!(standing, Standing::Archived)));
+    Ok(columns)
+}
+
+/// Every column of an object's `_full` view, in order, and how it stands to edits.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn standings(conn: &Connection, object: Object) -> Result<Vec<(String, Standing)>, StoreError> {
+    let shapes = Shapes::new(custom_columns::layout(conn)?.into());
+    columns(conn, object, &shapes)
+}
+
+/// The custom fields that have a column, by its name.
+fn custom_fields(conn: &Connection, object: Object) -> Result<HashMap<String, Standing>, StoreError> {
+    let mut options = options(conn, object)?;
+    let mut stmt = conn
+        .prepare_cached(
+            "SELECT id, column_name, key, data_type, status IS 'ACTIVE', writable IS 1,
+                    required IS NOT 1 AND nullable IS NOT 0
+             FROM custom_field_definitions WHERE object_type = ?1 AND column_name IS NOT NULL AND key IS NOT NULL",
+        )
+        .doing(DOING)?;
+    let rows = stmt.query_map([object.as_str()], |row| {
+        let (id, column): (String, String) = (row.get(0)?, row.get(1)?);
+        let data_type: Option<String> = row.get(3)?;
+        let standing = match (row.get(4)?, row.get(5)?) {
+            (false, _) => Standing::Archived,
+            (true, false) => Standing::NotWritable,
+            (true, true) => Standing::Editable(Editable {
+                object,
+                column: column.as_str().into(),
+                target: Target::Custom(CustomTarget {
+                    key: FieldKey::new(row.get::<_, String>(2)?),
+                    data_type: DataType::from_wire(data_type.as_deref().unwrap_or_default()),
+                    clearable: row.get(6)?,
+                    options: options.remove(&id).unwrap_or_default(),
+                }),
+            }),
+        };
+        Ok((column, standing))
+    });
+    rows.and_then(Iterator::collect).doing(DOING)
+}
+
+/// The values of the options of an object's select fields, by definition.
+fn options(conn: &Connection, object: Object) -> Result<HashMap<String, Vec<String>>, StoreError> {
+    let mut stmt = conn
+        .prepare_cached(
+            "SELECT o.definition_id, o.value FROM custom_field_options AS o
+             JOIN custom_field_definitions AS d ON d.id = o.definition_id
+             WHERE d.object_type = ?1 ORDER BY o.definition_id, o.position",
+        )
+        .doing(DOING)?;
+    let mut options: HashMap<String, Vec<String>> = HashMap::new();
+    let rows =
+        stmt.query_map(params![object.as_str()], |row| Ok((row.get::<_, String>(0)?, row.get(1)?))).doing(DOING)?;
+    for row in rows {
+        let (definition, value) = row.doing(DOING)?;
+        options.entry(definition).or_default().push(value);
+    }
+    Ok(options)
+}
+
+/// A text of the outbox. SQL can make a text that is no UTF-8; one such edit must not hide the others.
+pub(in crate::store) fn text(row: &rusqlite::Row<'_>, place: usize) -> rusqlite::Result<String> {
+    match row.get_ref(place)? {
+        ValueRef::Text(text) => Ok(String::from_utf8_lossy(text).into_owned()),
+        _ => row.get(place),
+    }
+}
+
+/// A record as whoever edits it sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    /// The record's version.
+    pub etag: Option<Etag>,
+    /// The version that its detail is of; `None` where there is no detail.
+    pub detail_etag: Option<Etag>,
+    /// The values of the fields that were asked for, by column.
+    pub values: BTreeMap<String, Value>,
+}
+
+/// What a record holds in the columns of these fields; `None` where there is no such record.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn seen<'a>(
+    conn: &Connection,
+    object: Object,
+    id: &RecordId,
+    fields: impl IntoIterator<Item = &'a Editable>,
+) -> Result<Option<Seen>, StoreError> {
+    let columns: Vec<&str> = fields.into_iter().map(|field| &*field.column).collect();
+    let sql = format!(
+        "SELECT r.etag, d.etag{} FROM {view} AS r LEFT JOIN {details} AS d ON d.{key} = r.id WHERE r.id = ?1",
+        columns.iter().map(|column| format!(", r.{column}")).collect::<String>(),
+        view = object.full_view(),
+        details = object.detail_table(),
+        key = object.detail_key(),
+    );
+    conn.query_row(&sql, [id.as_str()], |row| {
+        let etag = |place| row.get::<_, Option<String>>(place).map(|etag| etag.map(Etag::new));
+        let values = columns.iter().enumerate().map(|(place, column)| {
+            let value = match row.get_ref(place + 2)? {
+                ValueRef::Null => Value::Null,
+                ValueRef::Integer(integer) => Value::from(integer),
+                ValueRef::Real(real) => Value::from(real),
+                ValueRef::Text(text) | ValueRef::Blob(text) => Value::from(String::from_utf8_lossy(text)),
+            };
+            Ok(((*column).to_string(), value))
+        });
+        Ok(Seen { etag: etag(0)?, detail_etag: etag(1)?, values: values.collect::<rusqlite::Result<_>>()? })
+    })
+    .optional()
+    .doing("read the record")
+}
+
+/// An edit that is about to be queued.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewEdit<'a> {
+    /// Whose record it is of.
+    pub object: Object,
+    /// The record.
+    pub record: &'a RecordId,
+    /// Who made it: `edit` or `socket`; what SQL makes, the triggers queue.
+    pub source: &'a str,
+    /// `{column: [before, after]}`.
+    pub fields: &'a BTreeMap<String, (Value, Value)>,
+    /// The version that it was made on.
+    pub base_etag: Option<&'a Etag>,
+}
+
+/// Puts an edit into the outbox, and the first line of its trail with it. Gives its number.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn insert(conn: &Connection, edit: &NewEdit<'_>, why: &str, now: Instant) -> Result<i64, StoreError> {
+    let doing = "queue an edit";
+    let fields =
+        serde_json::to_string(edit.fields).map_err(|source| StoreError::State { name: "outbox".into(), source })?;
+    let (etag, now) = (edit.base_etag.map(Etag::as_str), now.to_string());
+    conn.prepare_cached(
+        "INSERT INTO outbox (object_type, record_id, source, fields, base_etag, queued_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )
+    .and_then(|mut stmt| {
+        stmt.execute(params![edit.object.as_str(), edit.record.as_str(), edit.source, fields, etag, now])
+    })
+    .doing(doing)?;
+    let id = conn.last_insert_rowid();
+    conn.prepare_cached("INSERT INTO outbox_events (outbox_id, at, to_state, why) VALUES (?1, ?2, 'queued', ?3)")
+        .and_then(|mut stmt| stmt.execute(params![id, now, why]))
+        .doing(doing)?;
+    Ok(id)
+}
+
+impl MirrorTx<'_> {
+    /// The connection that this transaction is of, for what works on one: the outbox's functions.
+    pub fn connection(&self) -> &Connection {
+        &self.conn
+    }
+}

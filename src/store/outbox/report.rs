@@ -1,0 +1,143 @@
+//! The outbox as people read it: every edit, whatever became of it, and the trail of one.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::model::{EditState, EditedFields, Object};
+use crate::store::error::{Doing, StoreError};
+use crate::store::outbox::editable;
+
+const DOING: &str = "read the outbox";
+
+/// An edit.
+#[derive(Clone, Debug, Serialize)]
+pub struct EditLine {
+    /// Its number.
+    pub id: i64,
+    /// Whose record it is of.
+    pub object: Object,
+    /// The record's id.
+    pub record: String,
+    /// What the record is called, where it is here.
+    pub name: Option<String>,
+    /// How far it is.
+    #[serde(serialize_with = "word")]
+    pub state: EditState,
+    /// `sql`, `edit` or `socket`.
+    pub source: String,
+    /// What it changes: before and after, by column.
+    pub fields: EditedFields,
+    /// In a conflict, what the columns hold at the service.
+    pub theirs: Option<BTreeMap<String, Value>>,
+    /// How often a request with it was sent.
+    pub attempts: u64,
+    /// The status of the last answer.
+    pub status: Option<u16>,
+    /// What the service said, or why it was refused here.
+    pub answer: Option<Box<RawValue>>,
+    /// The edit that carries it along.
+    pub merged_into: Option<i64>,
+    /// When it was made, UTC.
+    pub queued_at: String,
+    /// When a request with it was last sent, UTC.
+    pub last_sent_at: Option<String>,
+    /// When it came to its end, UTC.
+    pub finished_at: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the serializer's form")]
+fn word<S: serde::Serializer>(state: &EditState, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(state.as_str())
+}
+
+/// A step of an edit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TrailLine {
+    /// When, UTC.
+    pub at: String,
+    /// The state before; `None` where the edit was made.
+    pub from: Option<String>,
+    /// The state after.
+    pub to: String,
+    /// Why.
+    pub why: String,
+}
+
+const SELECT: &str = "SELECT o.id, o.object_type, o.record_id, coalesce(c.name, k.name), o.state, o.source, o.fields,
+        o.theirs, o.attempts, o.status, o.answer, o.merged_into, o.queued_at, o.last_sent_at, o.finished_at
+    FROM outbox AS o
+    LEFT JOIN contacts AS c ON o.object_type = 'contact' AND c.id = o.record_id
+    LEFT JOIN companies AS k ON o.object_type = 'company' AND k.id = o.record_id";
+
+/// The edits in order: those that are open, or all of them.
+///
+/// # Errors
+/// If SQLite refuses, or an edit was not written by this program.
+pub fn edits(conn: &Connection, all: bool) -> Result<Vec<EditLine>, StoreError> {
+    let open = if all { "" } else { " WHERE o.state IN ('queued', 'sending', 'conflict')" };
+    let mut stmt = conn.prepare(&format!("{SELECT}{open} ORDER BY o.id")).doing(DOING)?;
+    stmt.query_map([], line).and_then(Iterator::collect).doing(DOING)
+}
+
+/// One edit, with its trail.
+///
+/// # Errors
+/// As [`edits`].
+pub fn edit(conn: &Connection, id: i64) -> Result<Option<(EditLine, Vec<TrailLine>)>, StoreError> {
+    let edit = conn.query_row(&format!("{SELECT} WHERE o.id = ?1"), [id], line).optional().doing(DOING)?;
+    let Some(edit) = edit else { return Ok(None) };
+    let mut stmt = conn
+        .prepare("SELECT at, from_state, to_state, why FROM outbox_events WHERE outbox_id = ?1 ORDER BY id")
+        .doing(DOING)?;
+    let trail = stmt.query_map(params![id], |row| {
+        Ok(TrailLine { at: row.get(0)?, from: row.get(1)?, to: row.get(2)?, why: row.get(3)? })
+    });
+    Ok(Some((edit, trail.and_then(Iterator::collect).doing(DOING)?)))
+}
+
+/// How many edits were refused, by the service or here, and were not tried again since.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn rejected(conn: &Connection) -> Result<u64, StoreError> {
+    let count: i64 = conn
+        .query_row(
+            "SELECT count(*) FROM outbox AS o WHERE o.state = 'rejected' AND NOT EXISTS (
+                SELECT 1 FROM outbox_events AS e WHERE e.why = 'edit ' || o.id || ' tried again by hand')",
+            [],
+            |row| row.get(0),
+        )
+        .doing(DOING)?;
+    Ok(count.unsigned_abs())
+}
+
+fn line(row: &Row<'_>) -> rusqlite::Result<EditLine> {
+    let odd = |place, what: String| {
+        rusqlite::Error::FromSqlConversionFailure(place, rusqlite::types::Type::Text, what.into())
+    };
+    let (object, state): (String, String) = (row.get(1)?, row.get(4)?);
+    let fields = editable::text(row, 6)?;
+    let (theirs, answer): (Option<String>, Option<String>) = (row.get(7)?, row.get(10)?);
+    let theirs = theirs.map(|text| serde_json::from_str(&text)).transpose();
+    Ok(EditLine {
+        id: row.get(0)?,
+        object: Object::from_word(&object).ok_or_else(|| odd(1, format!("no object: {object}")))?,
+        record: row.get(2)?,
+        name: row.get(3)?,
+        state: EditState::from_word(&state).ok_or_else(|| odd(4, format!("no state: {state}")))?,
+        source: row.get(5)?,
+        fields: serde_json::from_str(&fields).map_err(|e| odd(6, e.to_string()))?,
+        theirs: theirs.map_err(|e| odd(7, e.to_string()))?,
+        attempts: row.get::<_, i64>(8)?.unsigned_abs(),
+        status: row.get(9)?,
+        answer: answer.and_then(|text| RawValue::from_string(text).ok()),
+        merged_into: row.get(11)?,
+        queued_at: row.get(12)?,
+        last_sent_at: row.get(13)?,
+        finished_at: row.get(14)?,
+    })
+}

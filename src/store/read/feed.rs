@@ -1,0 +1,85 @@
+//! The `changes` feed for readers that remember how far they came.
+//!
+//! # Always true
+//! - There is one writer, `seq` grows with every change, and a change is seen only once its transaction is committed:
+//!   a reader at `seq` N has seen everything up to N and misses nothing after it.
+//! - Only retention leaves a gap, and only at the beginning, so a gap is recognised by its number.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::model::Object;
+use crate::store::error::{Doing, StoreError};
+
+const DOING: &str = "read the changes";
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Its number.
+    pub seq: i64,
+    /// `contact` or `company`.
+    pub object_type: String,
+    /// Which record.
+    pub record_id: String,
+    /// `insert`, `update` or `remove`.
+    pub kind: String,
+    /// JSON: `{column: [old, new]}`.
+    pub fields: String,
+    /// When the mirror saw it, UTC.
+    pub seen_at: String,
+}
+
+/// What the feed holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The number of the newest change that ever was; 0 before the first.
+    pub newest: i64,
+    /// The numbers up to this one are forgotten; 0 where nothing is.
+    pub forgotten: i64,
+}
+
+/// What the feed holds now.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn span(conn: &Connection) -> Result<Span, StoreError> {
+    let newest: Option<i64> = conn
+        .query_row("SELECT seq FROM sqlite_sequence WHERE name = 'changes'", [], |row| row.get(0))
+        .optional()
+        .doing(DOING)?;
+    let newest = newest.unwrap_or(0);
+    let oldest: Option<i64> = conn.query_row("SELECT min(seq) FROM changes", [], |row| row.get(0)).doing(DOING)?;
+    Ok(Span { newest, forgotten: oldest.map_or(newest, |oldest| oldest - 1) })
+}
+
+/// The next changes after `since`, up to `until`, in their order: at most `most`.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn after(
+    conn: &Connection,
+    since: i64,
+    until: i64,
+    object: Option<Object>,
+    most: u32,
+) -> Result<Vec<Change>, StoreError> {
+    // The plus keeps SQLite from the index by record, which would have to be sorted.
+    let mut stmt = conn
+        .prepare_cached(
+            "SELECT seq, object_type, record_id, kind, fields, seen_at FROM changes
+             WHERE seq > ?1 AND seq <= ?2 AND (?3 IS NULL OR +object_type = ?3) ORDER BY seq LIMIT ?4",
+        )
+        .doing(DOING)?;
+    stmt.query_map(params![since, until, object.map(Object::as_str), most], |row| {
+        Ok(Change {
+            seq: row.get(0)?,
+            object_type: row.get(1)?,
+            record_id: row.get(2)?,
+            kind: row.get(3)?,
+            fields: row.get(4)?,
+            seen_at: row.get(5)?,
+        })
+    })
+    .and_then(Iterator::collect)
+    .doing(DOING)
+}

@@ -1,0 +1,178 @@
+//! The data dictionary as `describe` and the metadata for other tools read it: what each table and column is for.
+//!
+//! The columns come from `mirror_columns`, which follows the definitions; what a table is for stands here. Ask in one
+//! read transaction, so that the answers belong together.
+
+use rusqlite::Connection;
+use serde::Serialize;
+
+use crate::model::catalogue::Object;
+use crate::store::error::{Doing, StoreError};
+
+const DOING: &str = "read the data dictionary";
+
+/// What each table and view is for, in the order in which people meet them.
+const TABLES: [(&str, &str); 23] = [
+    ("contacts_full", "a row per contact with every field: list, detail and active custom fields"),
+    ("companies_full", "a row per company with every field: list, detail and active custom fields"),
+    ("contacts", "contacts as the service's lists return them, custom fields included"),
+    ("contact_details", "what only a single contact's answer returns"),
+    ("companies", "companies as the service's lists return them, custom fields included"),
+    ("company_details", "what only a single company's answer returns"),
+    ("team_members", "the people who own records"),
+    ("custom_field_definitions", "the custom fields, active and archived"),
+    ("custom_field_options", "the options of select fields, with their labels"),
+    ("select_labels", "what the values of select fields are called, by column"),
+    ("custom_multi_values", "multi-select values, one row each"),
+    ("changes", "what changed since the first copy, field by field"),
+    ("removed_records", "records that the service no longer has, as they last were"),
+    ("pending_edits", "edits that wait to reach the service, a row per edited column"),
+    ("outbox", "edits made here, and what became of each"),
+    ("outbox_events", "every step of every edit"),
+    ("contact_search", "full-text index of contacts"),
+    ("company_search", "full-text index of companies"),
+    ("search_documents", "which record a row of a full-text index is of"),
+    ("mirror_columns", "the data dictionary: a row per column"),
+    ("sync_runs", "every run of the mirror: what it read and what it cost"),
+    ("audits", "counts here held against counts at the service"),
+    ("service_oddities", "what the service did against its own documentation"),
+];
+
+/// A table or view that people query.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TableLine {
+    /// Its name.
+    pub name: String,
+    /// `table` or `view`.
+    pub kind: String,
+    /// What it is for.
+    pub about: String,
+}
+
+/// An option of a select field.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OptionLine {
+    /// The value as it stands in records.
+    pub value: String,
+    /// What the service shows for it.
+    pub label: Option<String>,
+}
+
+/// A column.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ColumnLine {
+    /// Its name.
+    pub name: String,
+    /// What it holds: `text`, `timestamp`, `DECIMAL`, …
+    #[serde(rename = "type")]
+    pub data_type: String,
+    /// The display text of a custom field.
+    pub label: Option<String>,
+    /// The name in the service's answers; `None` for the mirror's own columns.
+    pub wire_name: Option<String>,
+    /// `list`, `detail`, `custom` or `mirror`.
+    pub source: String,
+    /// What it means.
+    pub about: Option<String>,
+    /// The options of a select field, in the service's order.
+    pub options: Vec<OptionLine>,
+}
+
+/// The tables and views that people query, the ones to start with first.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn tables(conn: &Connection) -> Result<Vec<TableLine>, StoreError> {
+    let mut stmt = conn
+        .prepare(
+            "SELECT name, type FROM sqlite_schema WHERE type IN ('table', 'view') AND
+             (name IN (SELECT table_name FROM mirror_columns) OR name IN ('contact_search', 'company_search'))",
+        )
+        .doing(DOING)?;
+    let found: Vec<(String, String)> =
+        stmt.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).and_then(Iterator::collect).doing(DOING)?;
+    let place = |name: &str| TABLES.iter().position(|(table, _)| *table == name);
+    let mut tables: Vec<TableLine> = found
+        .into_iter()
+        .map(|(name, kind)| TableLine { about: place(&name).map_or("", |place| TABLES[place].1).into(), name, kind })
+        .collect();
+    tables.sort_by_key(|table| (place(&table.name).unwrap_or(usize::MAX), table.name.clone()));
+    Ok(tables)
+}
+
+/// Tables and views that are the program's own: their form may change.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn internal_tables(conn: &Connection) -> Result<Vec<String>, StoreError> {
+    let mut stmt = conn
+        .prepare(
+            "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')
+             AND name NOT IN (SELECT table_name FROM mirror_columns)
+             AND name NOT LIKE 'contact\\_search%' ESCAPE '\\' AND name NOT LIKE 'company\\_search%' ESCAPE '\\'
+             ORDER BY name",
+        )
+        .doing(DOING)?;
+    stmt.query_map([], |row| row.get(0)).and_then(Iterator::collect).doing(DOING)
+}
+
+/// How many rows a table or view of [`tables`] has.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn rows(conn: &Connection, table: &str) -> Result<u64, StoreError> {
+    let sql = format!("SELECT count(*) FROM \"{}\"", table.replace('"', "\"\""));
+    let rows: i64 = conn.query_row(&sql, [], |row| row.get(0)).doing(DOING)?;
+    Ok(rows.unsigned_abs())
+}
+
+/// The columns of a table, in its order.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn columns(conn: &Connection, table: &str) -> Result<Vec<ColumnLine>, StoreError> {
+    let mut stmt = conn
+        .prepare(
+            "SELECT column_name, data_type, label, wire_name, source, about
+             FROM mirror_columns WHERE table_name = ?1 ORDER BY position",
+        )
+        .doing(DOING)?;
+    let mut columns: Vec<ColumnLine> = stmt
+        .query_map([table], |row| {
+            Ok(ColumnLine {
+                name: row.get(0)?,
+                data_type: row.get(1)?,
+                label: row.get(2)?,
+                wire_name: row.get(3)?,
+                source: row.get(4)?,
+                about: row.get(5)?,
+                options: Vec::new(),
+            })
+        })
+        .and_then(Iterator::collect)
+        .doing(DOING)?;
+    if let Some(object) = object_of(table) {
+        for column in columns.iter_mut().filter(|column| column.source == "custom") {
+            column.options = options(conn, object, &column.name)?;
+        }
+    }
+    Ok(columns)
+}
+
+/// The object whose custom fields stand in a table.
+fn object_of(table: &str) -> Option<Object> {
+    Object::ALL.into_iter().find(|object| [object.table(), object.detail_table(), object.full_view()].contains(&table))
+}
+
+fn options(conn: &Connection, object: Object, column: &str) -> Result<Vec<OptionLine>, StoreError> {
+    let mut stmt = conn
+        .prepare_cached(
+            "SELECT o.value, o.label FROM custom_field_definitions AS d
+             JOIN custom_field_options AS o ON o.definition_id = d.id
+             WHERE d.object_type = ?1 AND d.column_name = ?2 ORDER BY o.position",
+        )
+        .doing(DOING)?;
+    stmt.query_map([object.as_str(), column], |row| Ok(OptionLine { value: row.get(0)?, label: row.get(1)? }))
+        .and_then(Iterator::collect)
+        .doing(DOING)
+}

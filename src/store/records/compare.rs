@@ -1,0 +1,70 @@
+//! Holds a record against its row, without writing.
+
+use rusqlite::types::{Value, ValueRef};
+use serde::{Deserialize, Serialize};
+
+use crate::model::catalogue::Object;
+use crate::model::record::Record;
+use crate::store::error::{Doing, StoreError};
+use crate::store::records::shape::{owned, told};
+use crate::store::tx::MirrorTx;
+
+/// A column whose value differs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FieldDifference {
+    /// The column.
+    pub column: String,
+    /// The value here.
+    pub here: serde_json::Value,
+    /// The value that the service gave.
+    pub there: serde_json::Value,
+}
+
+/// How a row stands to a record.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Compared {
+    /// There is no such row.
+    Missing,
+    /// They are equal.
+    Same,
+    /// These columns differ.
+    Differs(Vec<FieldDifference>),
+}
+
+pub(in crate::store) fn json(value: &Value) -> serde_json::Value {
+    match value {
+        Value::Integer(i) => (*i).into(),
+        Value::Real(r) => (*r).into(),
+        Value::Text(text) => text.as_str().into(),
+        Value::Null | Value::Blob(_) => serde_json::Value::Null,
+    }
+}
+
+impl MirrorTx<'_> {
+    /// Compares a list item with its row, column by column.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn compare_list(&self, object: Object, record: &Record) -> Result<Compared, StoreError> {
+        let doing = "compare a record";
+        let shape = self.shapes.list(object);
+        let extra = record.extra.to_json();
+        let mut stmt = self.conn.prepare_cached(&shape.select).doing(doing)?;
+        let mut rows = stmt.query([record.id.as_str()]).doing(doing)?;
+        let Some(row) = rows.next().doing(doing)? else {
+            return Ok(Compared::Missing);
+        };
+        let mut fields = Vec::new();
+        for (index, column) in shape.columns.iter().enumerate() {
+            let Some(new) = told(column.source, record, extra.as_deref()) else {
+                continue;
+            };
+            let old: ValueRef<'_> = row.get_ref(index).doing(doing)?;
+            if old != new {
+                let (here, there) = (json(&owned(old)), json(&owned(new)));
+                fields.push(FieldDifference { column: column.name.clone(), here, there });
+            }
+        }
+        Ok(if fields.is_empty() { Compared::Same } else { Compared::Differs(fields) })
+    }
+}

@@ -1,0 +1,187 @@
+//! What the answer to an update says about the record, written to the mirror at once.
+//!
+//! # Why the detail may stay current
+//! An update names the version that it replaces, and is carried out on no other. So between that version and the new one
+//! lies our update and nothing else: a detail that was read at the version replaced is as good at the new one, where the
+//! answer shows every field that was submitted. Where it cannot (`notes` moves `notesAt`, which no confirmation has), the
+//! detail keeps its old version and is due again.
+//!
+//! # Why an answer may be left out
+//! A stored answer given again may be old. So an answer is taken only by a row that still is at the version replaced; any
+//! other row is newer, and the next changes walk has the last word anyway.
+
+use rusqlite::OptionalExtension;
+
+use crate::model::field_value::FieldValue;
+use crate::model::record::Extra;
+use crate::model::{Etag, Instant, Kind, Object, Record, Shown};
+use crate::store::error::{Doing, StoreError};
+use crate::store::records::shape::Source;
+use crate::store::records::upsert::{Applied, Phase, Written};
+use crate::store::tx::MirrorTx;
+
+/// The object of custom values.
+const CUSTOM: &str = "customFields";
+
+impl MirrorTx<'_> {
+    /// Writes the compact answer to an update: what it leaves out stays. `complete` says whether it shows everything that
+    /// the update moved. Gives what became of the record; `None` where its row was not at the version `replaced`.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn apply_confirmation(
+        &self,
+        object: Object,
+        record: &Record,
+        replaced: &Etag,
+        complete: bool,
+        asked_at: Instant,
+        phase: Phase,
+    ) -> Result<Option<Applied>, StoreError> {
+        let (list, detail) = (self.shapes.list(object), self.shapes.detail(object));
+        let Some((etag, old_list, _)) = self.version(object.table(), "id", "synced_at", record)? else {
+            return Ok(None);
+        };
+        if etag.as_deref() != Some(replaced.as_str()) {
+            return Ok(None);
+        }
+        let old_list = old_list.map(|text| Extra::from_json(&text)).unwrap_or_default();
+        let extra = self.list_extra(object, record, old_list.clone()).to_json();
+        let written = self.write(object, &list, record, extra.as_deref(), asked_at, phase)?;
+        let applied = self.finish(object, record, written, asked_at, phase)?;
+        let found = self.version(object.detail_table(), object.detail_key(), "fetched_at", record)?;
+        let Some((detail_etag, old_detail, fetched_at)) = found else {
+            return Ok(Some(applied));
+        };
+        let mut of_detail = record.clone();
+        let carried = complete && detail_etag.as_deref() == Some(replaced.as_str());
+        if !carried {
+            for (field, told) in object.fields().iter().zip(&mut of_detail.fields) {
+                if field.kind == Kind::Etag {
+                    *told = FieldValue::Absent;
+                }
+            }
+        }
+        let old_detail = old_detail.map(|text| Extra::from_json(&text)).unwrap_or_default();
+        let extra = self.detail_extra(object, record, &old_list, old_detail).to_json();
+        // The detail was not read anew: its age stays.
+        let read_at = fetched_at.parse().unwrap_or(asked_at);
+        if let Written::Updated(mut differences) =
+            self.write(object, &detail, &of_detail, extra.as_deref(), read_at, phase)?
+        {
+            self.unsearch_changed(object, record.id.as_str(), true, &differences, phase);
+            differences.retain(|(column, ..)| column != "etag");
+            if phase == Phase::Kept && !differences.is_empty() {
+                self.remember(object, record.id.as_str(), "update", &differences, asked_at)?;
+            }
+        }
+        Ok(Some(applied))
+    }
+
+    /// Etag, `extra` and stamp of a row.
+    #[allow(clippy::type_complexity, reason = "three columns of one row")]
+    fn version(
+        &self,
+        table: &str,
+        key: &str,
+        stamp: &str,
+        record: &Record,
+    ) -> Result<Option<(Option<String>, Option<String>, String)>, StoreError> {
+        self.conn
+            .prepare_cached(&format!("SELECT etag, extra, {stamp} FROM {table} WHERE {key} = ?1"))
+            .and_then(|mut stmt| {
+                stmt.query_row([record.id.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional()
+            })
+            .doing("read a record")
+    }
+
+    /// The list's `extra`: what the answer tells about a list's field replaces what stood there.
+    fn list_extra(&self, object: Object, record: &Record, old: Extra) -> Extra {
+        let mut extra = self.without_told(object, record, Shown::List, old);
+        for (name, source) in &record.extra.fields {
+            extra.fields.insert(name.clone(), source.clone());
+        }
+        for (group, members) in &record.extra.nested {
+            let kept = extra.nested.entry(group.clone()).or_default();
+            kept.extend(members.iter().map(|(name, source)| (name.clone(), source.clone())));
+        }
+        // What nothing knows is updated where a list told it.
+        for (name, source) in &record.detail_extra.fields {
+            if let Some(kept) = extra.fields.get_mut(name) {
+                kept.clone_from(source);
+            }
+        }
+        for (group, members) in &record.detail_extra.nested {
+            for (name, source) in members {
+                if let Some(kept) = extra.nested.get_mut(group).and_then(|kept| kept.get_mut(name)) {
+                    kept.clone_from(source);
+                }
+            }
+        }
+        extra.nested.retain(|_, members| !members.is_empty());
+        extra
+    }
+
+    /// The detail's `extra`: likewise, without what stands in the list's.
+    fn detail_extra(&self, object: Object, record: &Record, list: &Extra, old: Extra) -> Extra {
+        let mut extra = self.without_told(object, record, Shown::Detail, old);
+        for (name, source) in &record.detail_extra.fields {
+            if !list.fields.contains_key(name) {
+                extra.fields.insert(name.clone(), source.clone());
+            }
+        }
+        for (group, members) in &record.detail_extra.nested {
+            for (name, source) in members {
+                if !list.nested.get(group).is_some_and(|told| told.contains_key(name)) {
+                    let kept = extra.nested.entry(group.clone()).or_default();
+                    kept.insert(name.clone(), source.clone());
+                }
+            }
+        }
+        extra.nested.retain(|_, members| !members.is_empty());
+        extra
+    }
+
+    /// Takes out what an answer tells about the fields of one table.
+    fn without_told(&self, object: Object, record: &Record, shown: Shown, mut extra: Extra) -> Extra {
+        for (field, told) in object.fields().iter().zip(&record.fields) {
+            if field.shown != shown || *told == FieldValue::Absent {
+                continue;
+            }
+            extra.fields.remove(field.wire);
+            if let Some((group, name)) = field.wire.split_once('.')
+                && let Some(members) = extra.nested.get_mut(group)
+            {
+                members.remove(name);
+            }
+        }
+        let fields = self.shapes.layout.of(object).fields();
+        for (field, told) in fields.iter().zip(&record.custom) {
+            if field.data_type.detail_only() == (shown == Shown::Detail)
+                && *told != FieldValue::Absent
+                && let Some(members) = extra.nested.get_mut(CUSTOM)
+            {
+                members.remove(field.key.as_str());
+            }
+        }
+        extra
+    }
+
+    /// Whether the answer to an update shows these columns, and nothing else moved with them that it does not show.
+    pub fn shows_all<'c>(&self, object: Object, record: &Record, columns: impl Iterator<Item = &'c str>) -> bool {
+        let shapes = [self.shapes.list(object), self.shapes.detail(object)];
+        columns.into_iter().all(|column| {
+            let source = shapes.iter().find_map(|shape| shape.place(column).map(|place| shape.columns[place].source));
+            match source {
+                Some(Source::Slot(slot)) => record.custom.get(slot).is_some_and(|told| *told != FieldValue::Absent),
+                Some(Source::Field(index)) => {
+                    let own_stamp = format!("{}At", object.fields()[index].wire);
+                    let stamp = object.fields().iter().position(|field| field.wire == own_stamp);
+                    record.fields[index] != FieldValue::Absent
+                        && stamp.is_none_or(|stamp| record.fields[stamp] != FieldValue::Absent)
+                }
+                _ => false,
+            }
+        })
+    }
+}

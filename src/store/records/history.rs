@@ -1,0 +1,137 @@
+//! What changed, field by field, since the first full copy; and records that are gone.
+
+use rusqlite::types::Value;
+use rusqlite::{OptionalExtension, params};
+use serde_json::Map;
+
+use crate::model::catalogue::Object;
+use crate::model::ids::RecordId;
+use crate::model::instant::Instant;
+use crate::store::error::{Doing, StoreError};
+use crate::store::records::compare::json;
+use crate::store::records::shape::owned;
+use crate::store::records::upsert::Phase;
+use crate::store::tx::MirrorTx;
+
+impl MirrorTx<'_> {
+    /// Enters a change. The stamps and the detail's copy of the etag are the mirror's own and no change of the record.
+    pub(in crate::store) fn remember(
+        &self,
+        object: Object,
+        id: &str,
+        kind: &str,
+        differences: &[(String, Value, Value)],
+        seen_at: Instant,
+    ) -> Result<(), StoreError> {
+        let fields: Map<String, serde_json::Value> =
+            differences.iter().map(|(column, old, new)| (column.clone(), vec![json(old), json(new)].into())).collect();
+        self.conn
+            .prepare_cached(
+                "INSERT INTO changes (object_type, record_id, kind, fields, seen_at) VALUES (?1, ?2, ?3, ?4, ?5)",
+            )
+            .and_then(|mut stmt| {
+                let fields = serde_json::Value::from(fields).to_string();
+                stmt.execute(params![object.as_str(), id, kind, fields, seen_at.to_string()])
+            })
+            .doing("remember a change")?;
+        Ok(())
+    }
+
+    /// Forgets what is older than an instant: changes, removed records, audits and runs.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn forget_before(&self, cutoff: Instant) -> Result<(), StoreError> {
+        let cutoff = cutoff.to_string();
+        for (sql, doing) in [
+            // By number and not by time: both grow together, so that only what is to go is looked at.
+            (
+                "DELETE FROM changes WHERE seq < coalesce(
+                     (SELECT seq FROM changes WHERE seen_at >= ?1 ORDER BY seq LIMIT 1),
+                     (SELECT max(seq) + 1 FROM changes))",
+                "forget old changes",
+            ),
+            ("DELETE FROM removed_records WHERE removed_at < ?1", "forget old removals"),
+            (
+                "DELETE FROM audits WHERE id < coalesce(
+                     (SELECT id FROM audits WHERE audited_at >= ?1 ORDER BY id LIMIT 1),
+                     (SELECT max(id) + 1 FROM audits))",
+                "forget old audits",
+            ),
+            (
+                "DELETE FROM sync_runs WHERE id < coalesce(
+                     (SELECT id FROM sync_runs WHERE started_at >= ?1 ORDER BY id LIMIT 1),
+                     (SELECT max(id) + 1 FROM sync_runs))",
+                "forget old runs",
+            ),
+        ] {
+            self.conn.prepare_cached(sql).and_then(|mut stmt| stmt.execute([&cutoff])).doing(doing)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the history saw the record come.
+    pub(in crate::store) fn was_inserted(&self, object: Object, id: &RecordId) -> Result<bool, StoreError> {
+        self.conn
+            .prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM changes WHERE object_type = ?1 AND record_id = ?2 AND kind = 'insert')",
+            )
+            .and_then(|mut stmt| stmt.query_row(params![object.as_str(), id.as_str()], |row| row.get(0)))
+            .doing("look up a change")
+    }
+
+    /// Moves a record that the service no longer has to `removed_records`. Says whether it was here.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn remove(&self, object: Object, id: &RecordId, removed_at: Instant, phase: Phase) -> Result<bool, StoreError> {
+        let doing = "move a removed record";
+        let Some(mut record) = self.row(object.table(), "id", id)? else {
+            return Ok(false);
+        };
+        self.note_standing(object, id.as_str())?;
+        if let Some(detail) = self.row(object.detail_table(), object.detail_key(), id)? {
+            let own = [object.detail_key(), "etag", "extra", "fetched_at"];
+            record.extend(detail.into_iter().filter(|(column, _)| !own.contains(&column.as_str())));
+        }
+        let differences: Vec<_> = record
+            .iter()
+            .filter(|(column, value)| *value != Value::Null && column != "synced_at" && column != "id")
+            .map(|(column, value)| (column.clone(), value.clone(), Value::Null))
+            .collect();
+        if phase == Phase::Kept {
+            self.remember(object, id.as_str(), "remove", &differences, removed_at)?;
+        }
+        let members: Map<String, serde_json::Value> =
+            record.iter().map(|(column, value)| (column.clone(), json(value))).collect();
+        let text = serde_json::Value::from(members).to_string();
+        let execute = |sql: &str, params: &[&dyn rusqlite::ToSql]| {
+            self.conn.prepare_cached(sql).and_then(|mut stmt| stmt.execute(params)).doing(doing)
+        };
+        execute(
+            "INSERT OR REPLACE INTO removed_records (object_type, id, removed_at, record) VALUES (?1, ?2, ?3, ?4)",
+            &[&object.as_str(), &id.as_str(), &removed_at.to_string(), &text],
+        )?;
+        execute(
+            "DELETE FROM custom_multi_values WHERE object_type = ?1 AND record_id = ?2",
+            &[&object.as_str(), &id.as_str()],
+        )?;
+        execute(&format!("DELETE FROM {} WHERE {} = ?1", object.detail_table(), object.detail_key()), &[&id.as_str()])?;
+        self.unsearch(object, id.as_str(), phase);
+        execute(&format!("DELETE FROM {} WHERE id = ?1", object.table()), &[&id.as_str()])?;
+        Ok(true)
+    }
+
+    /// A whole row by its columns' names.
+    fn row(&self, table: &str, key: &str, id: &RecordId) -> Result<Option<Vec<(String, Value)>>, StoreError> {
+        let doing = "read a record";
+        // Not cached: `*` follows columns that come and go.
+        let mut stmt = self.conn.prepare(&format!("SELECT * FROM {table} WHERE {key} = ?1")).doing(doing)?;
+        let names: Vec<String> = stmt.column_names().map(String::from).collect();
+        stmt.query_row([id.as_str()], |row| {
+            names.iter().enumerate().map(|(i, name)| Ok((name.clone(), row.get_ref::<_>(i).map(owned)?))).collect()
+        })
+        .optional()
+        .doing(doing)
+    }
+}

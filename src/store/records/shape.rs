@@ -1,0 +1,199 @@
+//! The shape of the mirror's record tables: which column takes which part of a record, from the catalogue and the
+//! layout, and the statements that follow from it.
+
+use rusqlite::types::{Value, ValueRef};
+
+use crate::model::catalogue::{Kind, Object, Resource, Shown};
+use crate::model::custom::{CustomFields, DataType};
+use crate::model::decimal;
+use crate::model::field_value::{FieldValue, SqlValue};
+use crate::model::record::Record;
+
+/// The table of definitions.
+pub const DEFINITIONS: &str = "custom_field_definitions";
+
+/// Where a column's value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A standard field, by its place in the catalogue.
+    Field(usize),
+    /// The nearest double of a standard field.
+    FieldNum(usize),
+    /// A custom field, by its slot.
+    Slot(usize),
+    /// The nearest double of a custom field.
+    SlotNum(usize),
+    /// What the columns cannot hold; merged by the writer.
+    Extra,
+}
+
+/// A column and its source.
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// The plain name.
+    pub name: String,
+    /// Where its value comes from.
+    pub source: Source,
+}
+
+/// A table of records: its columns (key and time stamp aside) and statements.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// The table.
+    pub table: &'static str,
+    /// The key column.
+    pub key: &'static str,
+    /// The column of the time the answer was asked for.
+    pub stamp: &'static str,
+    /// The columns between key and stamp.
+    pub columns: Vec<Column>,
+    /// Multi-selects of this table: the column's place and the slot.
+    pub multi: Vec<(usize, usize)>,
+    /// `SELECT columns, stamp … WHERE key = ?1`.
+    pub select: String,
+    /// `INSERT OR IGNORE`: key, columns, stamp.
+    pub insert: String,
+}
+
+impl Shape {
+    fn new(
+        table: &'static str,
+        key: &'static str,
+        stamp: &'static str,
+        columns: Vec<Column>,
+        multi: Vec<(usize, usize)>,
+    ) -> Shape {
+        let names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
+        let list = names.join(", ");
+        let last = names.len() + 2;
+        let marks: Vec<String> = (1..=last).map(|n| format!("?{n}")).collect();
+        Shape {
+            table,
+            key,
+            stamp,
+            select: format!("SELECT {list}, {stamp} FROM {table} WHERE {key} = ?1"),
+            insert: format!("INSERT OR IGNORE INTO {table} ({key}, {list}, {stamp}) VALUES ({})", marks.join(", ")),
+            columns,
+            multi,
+        }
+    }
+
+    /// `UPDATE … WHERE key = ?1`: key, the columns at these places, stamp. A column that is named is written to every
+    /// index it stands in, whether its value changes or not.
+    pub fn update(&self, places: &[usize]) -> String {
+        let sets: String =
+            places.iter().zip(2..).map(|(place, n)| format!("{} = ?{n}, ", self.columns[*place].name)).collect();
+        let (table, key, stamp) = (self.table, self.key, self.stamp);
+        format!("UPDATE {table} SET {sets}{stamp} = ?{} WHERE {key} = ?1", places.len() + 2)
+    }
+
+    /// The table of an object's list items.
+    pub fn list(object: Object, custom: &CustomFields) -> Shape {
+        let mut columns = standard(object.resource(), Shown::List);
+        columns.push(Column { name: "extra".into(), source: Source::Extra });
+        let multi = slots(&mut columns, custom, false);
+        Shape::new(object.table(), "id", "synced_at", columns, multi)
+    }
+
+    /// The table of what only an object's details carry.
+    pub fn detail(object: Object, custom: &CustomFields) -> Shape {
+        let mut columns = standard(object.resource(), Shown::Detail);
+        let etag = object.fields().iter().position(|field| field.kind == Kind::Etag);
+        columns.extend(etag.map(|index| Column { name: "etag".into(), source: Source::Field(index) }));
+        columns.push(Column { name: "extra".into(), source: Source::Extra });
+        let multi = slots(&mut columns, custom, true);
+        Shape::new(object.detail_table(), object.detail_key(), "fetched_at", columns, multi)
+    }
+
+    /// The table of a resource without details or custom fields.
+    pub fn plain(resource: Resource) -> Shape {
+        let mut columns = standard(resource, Shown::List);
+        columns.push(Column { name: "extra".into(), source: Source::Extra });
+        let table = if resource == Resource::CustomFields { DEFINITIONS } else { "team_members" };
+        Shape::new(table, "id", "synced_at", columns, Vec::new())
+    }
+
+    /// The place of a column.
+    pub fn place(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|c| c.name == name)
+    }
+}
+
+fn standard(resource: Resource, shown: Shown) -> Vec<Column> {
+    let mut columns = Vec::new();
+    for (index, field) in resource.fields().iter().enumerate() {
+        if field.shown != shown || field.kind == Kind::Id {
+            continue;
+        }
+        columns.push(Column { name: field.column.into(), source: Source::Field(index) });
+        if field.kind.has_num() {
+            columns.push(Column { name: format!("{}_num", field.column), source: Source::FieldNum(index) });
+        }
+    }
+    columns
+}
+
+fn slots(columns: &mut Vec<Column>, custom: &CustomFields, detail: bool) -> Vec<(usize, usize)> {
+    let mut multi = Vec::new();
+    for (slot, field) in custom.fields().iter().enumerate().filter(|(_, f)| f.data_type.detail_only() == detail) {
+        if field.data_type == DataType::MultiSelect {
+            multi.push((columns.len(), slot));
+        }
+        columns.push(Column { name: field.column.as_str().into(), source: Source::Slot(slot) });
+        if field.data_type.has_num() {
+            columns.push(Column { name: field.column.num(), source: Source::SlotNum(slot) });
+        }
+    }
+    multi
+}
+
+/// What a record tells about a column; `None` where it tells nothing and the column stays as it is.
+///
+/// `extra` is the text for the `extra` column, since that is merged with what stands there.
+pub fn told<'a>(source: Source, record: &'a Record, extra: Option<&'a str>) -> Option<ValueRef<'a>> {
+    match source {
+        Source::Field(index) => value(&record.fields[index]).map(value_ref),
+        Source::FieldNum(index) => value(&record.fields[index]).map(num),
+        Source::Slot(slot) => value(&record.custom[slot]).map(value_ref),
+        Source::SlotNum(slot) => value(&record.custom[slot]).map(num),
+        Source::Extra => Some(extra.map_or(ValueRef::Null, |text| ValueRef::Text(text.as_bytes()))),
+    }
+}
+
+static NULL: SqlValue = SqlValue::Null;
+
+fn value(told: &FieldValue<SqlValue>) -> Option<&SqlValue> {
+    match told {
+        FieldValue::Absent => None,
+        FieldValue::Null | FieldValue::Unrepresentable => Some(&NULL),
+        FieldValue::Exact(value) | FieldValue::Truncated(value) => Some(value),
+    }
+}
+
+fn value_ref(value: &SqlValue) -> ValueRef<'_> {
+    match value {
+        SqlValue::Null => ValueRef::Null,
+        SqlValue::Int(i) => ValueRef::Integer(*i),
+        SqlValue::Real(r) => ValueRef::Real(*r),
+        SqlValue::Text(text) => ValueRef::Text(text.as_bytes()),
+    }
+}
+
+fn num(value: &SqlValue) -> ValueRef<'_> {
+    match value {
+        SqlValue::Text(text) => decimal::nearest_double(text).map_or(ValueRef::Null, ValueRef::Real),
+        SqlValue::Null | SqlValue::Int(_) | SqlValue::Real(_) => ValueRef::Null,
+    }
+}
+
+/// A value of its own.
+pub(in crate::store) fn owned(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(i) => Value::Integer(i),
+        ValueRef::Real(r) => Value::Real(r),
+        // Texts of the mirror were written as UTF-8; the lossy reading never meets anything else.
+        ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
+        ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
+    }
+}
