@@ -4,10 +4,10 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::io;
 
-use super::exit::Exit;
 use crate::api::ApiError;
 use crate::config::ConfigError;
 use crate::daemon::DaemonError;
+use crate::exit::Exit;
 use crate::store::StoreError;
 use crate::sync::SyncError;
 use crate::sync::setup::SetupError;

@@ -25,7 +25,7 @@ use tracing_subscriber::registry::{LookupSpan, Registry};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, fmt as lines};
 
-use super::progress::Progress;
+use crate::cli::ui::progress::Progress;
 use crate::config::{LogConfig, LogFormat};
 use crate::sync::RUN_LINE;
 

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::exit::Exit;
-use super::failure::Failure;
-use super::output;
-use super::progress::Progress;
-use super::signals::Signals;
+use crate::cli::Failure;
+use crate::cli::signals::Signals;
+use crate::cli::ui::output;
+use crate::cli::ui::progress::Progress;
 use crate::config::Config;
 use crate::daemon::client::{Accepted, Client, ClientError, Events};
 use crate::daemon::told::{DaemonStatus, Told};
+use crate::exit::Exit;
 use crate::format;
 use crate::model::{Instant, Object};
 use crate::sync::observe::Observer;

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 
-use super::exit::Exit;
-use super::failure::Failure;
-use super::output;
-use super::signals::Signals;
 use crate::api::ApiError;
 use crate::budget::Limits;
+use crate::cli::Failure;
+use crate::cli::signals::Signals;
+use crate::cli::ui::output;
+use crate::exit::Exit;
 use crate::model::{Object, SystemClock};
 use crate::sync::observe::Observer;
 pub use crate::sync::setup::Setup;
@@ -51,7 +51,7 @@ impl Session {
     /// Carries out a run, as far as nobody asks to stop.
     ///
     /// # Errors
-    /// What ended the run and will not mend itself by waiting; [`Exit::Paused`] where it was cut off.
+    /// What ended the run and waiting does not fix; [`Exit::Paused`] where it was cut off.
     pub async fn run(&self, plan: &Plan, trigger: &'static str, signals: &mut Signals) -> Result<Ran, Failure> {
         let began = std::time::Instant::now();
         let report = self.until_stopped(self.engine.run(plan, trigger), signals).await?;

@@ -1,4 +1,4 @@
-//! `check`: what it finds wrong on this machine, how it says to mend it, and what it leaves alone.
+//! `check`: what it finds wrong on this machine, how it says to fix it, and what it leaves alone.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -15,15 +15,15 @@ fn line(document: &Value, name: &str) -> Value {
     found.unwrap_or_else(|| panic!("no {name} in {document:#}")).clone()
 }
 
-/// The line of this name: its state, and what it says with how to mend it.
+/// The line of this name: its state, and what it says with how to fix it.
 #[track_caller]
 fn state(document: &Value, name: &str) -> (String, String) {
     let line = line(document, name);
-    let mend = line["mend"].as_str().unwrap_or_default();
-    (line["state"].as_str().unwrap().into(), format!("{} | {mend}", line["says"].as_str().unwrap()))
+    let fix = line["fix"].as_str().unwrap_or_default();
+    (line["state"].as_str().unwrap().into(), format!("{} | {fix}", line["says"].as_str().unwrap()))
 }
 
-/// Makes sure that the line of this name is in this state, and says all of this, its mend included.
+/// Makes sure that the line of this name is in this state, and says all of this, its fix included.
 #[track_caller]
 pub fn is(document: &Value, name: &str, expected: &str, parts: &[&str]) {
     let (found, says) = state(document, name);
@@ -119,7 +119,7 @@ fn without_configuration_it_says_what_is_missing_and_looks_at_the_rest() {
     std::fs::write(place.path("c.toml"), "[sync]\nshedule = \"off\"\n").unwrap();
     let ended = place.run("check --config c.toml").code(78);
     assert!(ended.out.contains("FAIL  settings  unknown key `sync.shedule`"), "{}", ended.out);
-    assert!(ended.out.contains("mend: "), "{}", ended.out);
+    assert!(ended.out.contains("fix: "), "{}", ended.out);
 }
 
 #[test]
@@ -182,13 +182,13 @@ fn readers_are_told_of_an_old_shell_and_an_open_folder() {
 }
 
 #[test]
-fn the_text_has_a_mark_a_line_and_the_mend_below() {
+fn the_text_has_a_mark_a_line_and_the_fix_below() {
     let service = Service::with(5, 1);
     let place = with_shell(Place::of(&service), "3.40.1");
     let ended: Ended = place.run("check --offline").done();
     let lines: Vec<&str> = ended.out.lines().collect();
     let at = lines.iter().position(|line| line.contains("sqlite3 3.40.1")).unwrap();
     assert!(lines[at].starts_with("  warn  sqlite3 "), "{}", ended.out);
-    assert!(lines[at + 1].trim_start().starts_with("mend: open the mirror"), "{}", ended.out);
+    assert!(lines[at + 1].trim_start().starts_with("fix: open the mirror"), "{}", ended.out);
     assert!(lines.last().unwrap().starts_with("verdict: it works, with "), "{}", ended.out);
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::binary::{Place, Service};
 
 #[test]
-fn differences_are_named_end_with_one_and_are_mended_when_asked() {
+fn differences_are_named_end_with_one_and_are_repaired_when_asked() {
     let service = Service::with(120, 10);
     let place = Place::of(&service);
     place.run("sync").done();
@@ -20,7 +20,7 @@ fn differences_are_named_end_with_one_and_are_mended_when_asked() {
     drop(conn);
     let found = place.run("verify --full").code(1);
     assert!(found.out.contains(&id) && found.out.contains("\"Nobody\""), "{}", found.out);
-    assert!(found.err.contains("hint: `crm-mirror verify --repair` mends"), "{}", found.err);
+    assert!(found.err.contains("hint: `crm-mirror verify --repair` repairs"), "{}", found.err);
 
     let document = place.run("verify --full --repair --json").done().json();
     assert_eq!(document["repaired"], json!(true));

@@ -7,8 +7,8 @@ use jiff::tz::TimeZone;
 use super::line::Line;
 use super::mirror::{Held, Mirror};
 use crate::budget::{Ledger, Limits, forecast};
-use crate::cli::format::{self, count};
 use crate::config::{Config, Cron, SyncConfig};
+use crate::format::{self, count};
 use crate::model::{Instant, Object, Resource, Ru};
 
 /// Schedules are counted over at least this long, so that a weekly run has its share in a daily window.
@@ -156,8 +156,8 @@ fn needs_line(needs: &Needs, limit: u64, window: &str) -> Line {
     }
     let says = format!("about {} of {} RU in {window}: {}", count(total), count(limit), parts.join(", "));
     if total > limit {
-        let mend = format!("set `budget.limit` to {} or more, or `sync.schedule` to fewer runs", count(total));
-        return Line::warn(name, says, mend);
+        let fix = format!("set `budget.limit` to {} or more, or `sync.schedule` to fewer runs", count(total));
+        return Line::warn(name, says, fix);
     }
     Line::ok(name, says)
 }
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(needs_line(&needs, 643, "1 d").state, State::Ok);
         let short = needs_line(&needs, 642, "1 d");
         assert_eq!(short.state, State::Warn);
-        assert!(short.mend.unwrap_or_default().contains("`budget.limit` to 643"));
+        assert!(short.fix.unwrap_or_default().contains("`budget.limit` to 643"));
         assert!(short.says.contains("643 of 642 RU in 1 d: changes 576"), "{}", short.says);
     }
 }

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::line::Line;
-use crate::cli::exit::Exit;
 use crate::config::{Config, ConfigError, Sources};
+use crate::exit::Exit;
 
 /// Where `init` writes the file that nobody reads unless it is named.
 const WRITTEN: &str = "./crm-mirror.toml";
@@ -14,8 +14,8 @@ pub fn check(sources: &Sources, read: &Result<Config, ConfigError>) -> Vec<Line>
     let config = match read {
         Ok(config) => config,
         Err(error) => {
-            let mend = error.hint().unwrap_or("correct it; `crm-mirror init --stdout` explains every key");
-            return vec![Line::fail("config.settings", Exit::Config, super::told(error), mend)];
+            let fix = error.hint().unwrap_or("correct it; `crm-mirror init --stdout` explains every key");
+            return vec![Line::fail("config.settings", Exit::Config, crate::error_chain::error_chain(error), fix)];
         }
     };
     let variables: Vec<&str> = sources.environment.settings().collect();
@@ -25,11 +25,11 @@ pub fn check(sources: &Sources, read: &Result<Config, ConfigError>) -> Vec<Line>
         None => {
             let error = ConfigError::NoBaseUrl;
             let forgotten = file(sources).is_none() && Path::new(WRITTEN).exists();
-            let mend = match error.hint().unwrap_or_default() {
+            let fix = match error.hint().unwrap_or_default() {
                 _ if forgotten => format!("{WRITTEN} is here and was not read: add `--config {WRITTEN}`"),
                 hint => hint.into(),
             };
-            Line::fail("config.base_url", Exit::Config, error.to_string(), mend)
+            Line::fail("config.base_url", Exit::Config, error.to_string(), fix)
         }
     });
     lines

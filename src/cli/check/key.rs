@@ -4,8 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::line::Line;
-use crate::cli::exit::Exit;
 use crate::config::{Config, KeyPlace};
+use crate::exit::Exit;
 
 /// Looks at the key.
 pub fn check(config: &Config) -> Vec<Line> {
@@ -13,8 +13,8 @@ pub fn check(config: &Config) -> Vec<Line> {
     let mut lines = vec![match config.api_key() {
         Ok(_) => Line::ok("key.source", source(&place)),
         Err(error) => {
-            let mend = error.hint().unwrap_or("make a new key in the workspace console");
-            Line::fail("key.source", Exit::Config, super::told(&error), mend)
+            let fix = error.hint().unwrap_or("make a new key in the workspace console");
+            Line::fail("key.source", Exit::Config, crate::error_chain::error_chain(&error), fix)
         }
     }];
     if let KeyPlace::File(path) = &place
@@ -71,7 +71,7 @@ mod tests {
             assert!(line.says.contains(part), "{}", line.says);
         }
         let open = permissions(Path::new("k"), 0o644);
-        assert_eq!(open.mend.as_deref(), Some("chmod 600 k"));
+        assert_eq!(open.fix.as_deref(), Some("chmod 600 k"));
     }
 
     #[test]

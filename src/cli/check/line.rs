@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::cli::exit::Exit;
-use crate::cli::output::plain;
+use crate::cli::ui::output::plain;
+use crate::exit::Exit;
 
 /// How something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -41,8 +41,8 @@ pub struct Line {
     pub state: State,
     /// What was found.
     pub says: String,
-    /// How to mend it; only where there is something to mend.
-    pub mend: Option<String>,
+    /// How to fix it; only where there is something to fix.
+    pub fix: Option<String>,
     /// The code of a failure.
     #[serde(skip)]
     pub exit: Exit,
@@ -51,17 +51,17 @@ pub struct Line {
 impl Line {
     /// As it should be.
     pub fn ok(name: &'static str, says: impl Into<String>) -> Line {
-        Line { name, state: State::Ok, says: says.into(), mend: None, exit: Exit::Done }
+        Line { name, state: State::Ok, says: says.into(), fix: None, exit: Exit::Done }
     }
 
     /// It works, but somebody should know.
-    pub fn warn(name: &'static str, says: impl Into<String>, mend: impl Into<String>) -> Line {
-        Line { state: State::Warn, mend: Some(mend.into()), ..Line::ok(name, says) }
+    pub fn warn(name: &'static str, says: impl Into<String>, fix: impl Into<String>) -> Line {
+        Line { state: State::Warn, fix: Some(fix.into()), ..Line::ok(name, says) }
     }
 
     /// It does not work.
-    pub fn fail(name: &'static str, exit: Exit, says: impl Into<String>, mend: impl Into<String>) -> Line {
-        Line { state: State::Fail, exit, ..Line::warn(name, says, mend) }
+    pub fn fail(name: &'static str, exit: Exit, says: impl Into<String>, fix: impl Into<String>) -> Line {
+        Line { state: State::Fail, exit, ..Line::warn(name, says, fix) }
     }
 
     /// It was not looked at.
@@ -87,7 +87,7 @@ pub struct Findings {
     pub verdict: State,
 }
 
-/// The codes of failures, the one to mend first in front.
+/// The codes of failures, the one to fix first in front.
 const IMPORTANCE: [Exit; 5] = [Exit::Config, Exit::KeyRefused, Exit::Unavailable, Exit::Storage, Exit::Paused];
 
 impl Findings {
@@ -104,7 +104,7 @@ impl Findings {
         Findings { checks, verdict }
     }
 
-    /// The code to end with: that of the failure to mend first.
+    /// The code to end with: that of the failure to fix first.
     pub fn exit(&self) -> Exit {
         let mut failed = self.checks.iter().filter(|line| line.state == State::Fail);
         let known =
@@ -112,7 +112,7 @@ impl Findings {
         known.or(failed.next().map(|line| line.exit)).unwrap_or(Exit::Done)
     }
 
-    /// For people: a group after the other, what is not as it should be with its mend.
+    /// For people: a group after the other, what is not as it should be with its fix.
     pub fn text(&self) -> String {
         let width = self.checks.iter().map(|line| line.own_name().len()).max().unwrap_or(0);
         let mut text = String::new();
@@ -124,8 +124,8 @@ impl Findings {
             }
             let (mark, name) = (line.state.mark(), line.own_name());
             let _ = writeln!(text, "  {mark:<4}  {name:<width$}  {}", plain(&line.says));
-            if let Some(mend) = &line.mend {
-                let _ = writeln!(text, "  {:<4}  {:<width$}  mend: {}", "", "", plain(mend));
+            if let Some(fix) = &line.fix {
+                let _ = writeln!(text, "  {:<4}  {:<width$}  fix: {}", "", "", plain(fix));
             }
         }
         let _ = writeln!(text, "\n{}", self.sentence());
@@ -158,9 +158,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_failure_to_mend_first_gives_the_code() {
-        let fail = |exit| Line::fail("a.b", exit, "broken", "mend it");
-        let warn = Line::warn("a.c", "odd", "mend it");
+    fn the_failure_to_fix_first_gives_the_code() {
+        let fail = |exit| Line::fail("a.b", exit, "broken", "fix it");
+        let warn = Line::warn("a.c", "odd", "fix it");
         for (lines, exit) in [
             (vec![], Exit::Done),
             (vec![warn.clone()], Exit::Done),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_is_grouped_and_says_how_to_mend() {
+    fn the_text_is_grouped_and_says_how_to_fix() {
         let findings = Findings::new(vec![
             Line::ok("key.source", "from a file"),
             Line::warn("key.permissions", "open to all", "chmod 600 key"),
@@ -182,7 +182,7 @@ mod tests {
         ]);
         assert_eq!(
             findings.text(),
-            "key\n  ok    source       from a file\n  warn  permissions  open to all\n                     mend: chmod 600 key\n\
+            "key\n  ok    source       from a file\n  warn  permissions  open to all\n                     fix: chmod 600 key\n\
              service\n  skip  clock        --offline\n\nverdict: it works, with 1 warning, 1 not looked at\n"
         );
     }

@@ -6,13 +6,13 @@ use rusqlite::Connection;
 
 use super::line::Line;
 use crate::budget::{Hold, Ledger, Limits};
-use crate::cli::{exit::Exit, format};
 use crate::config::Config;
 use crate::model::{Instant, Object, Ru};
 use crate::store::report::{self, Run};
 use crate::store::{StoreError, lock, migrate, open, wal};
 use crate::sync::meter::{self, HOLD, LEDGER};
 use crate::sync::state::{Fresh, Identity};
+use crate::{exit::Exit, format};
 
 /// What the mirror says of itself.
 #[derive(Clone, Debug)]
@@ -107,10 +107,10 @@ pub fn check(
             return vec![Line::ok("mirror.file", format!("{error}: `crm-mirror sync` makes it"))];
         }
         Err(error) => {
-            let mend = error
+            let fix = error
                 .hint()
                 .unwrap_or("if it is damaged, move it away with its -wal and -shm; `crm-mirror sync` makes a new copy");
-            return vec![Line::fail("mirror.file", Exit::of_store(error), super::told(error), mend)];
+            return vec![Line::fail("mirror.file", Exit::of_store(error), crate::error_chain::error_chain(error), fix)];
         }
     };
     let [contacts, companies] = mirror.objects;
@@ -162,7 +162,7 @@ fn last_run(run: &Run, written: bool, now: Instant) -> Line {
         (Some("failed"), error) => Line::warn(
             name,
             format!("{what}, failed: {}", error.unwrap_or("it does not say why")),
-            "mend what is told below or above, and run `crm-mirror sync`",
+            "fix what is told below or above, and run `crm-mirror sync`",
         ),
         (Some("refused"), _) => Line::warn(
             name,
@@ -182,11 +182,11 @@ fn last_run(run: &Run, written: bool, now: Instant) -> Line {
 fn log_size(path: &Path, mirror: &Mirror) -> Line {
     let size = format::bytes(mirror.wal_bytes);
     if wal::is_large(mirror.bytes, mirror.wal_bytes) {
-        let mend = format!(
+        let fix = format!(
             "end the program that has been reading for long (`fuser -v {}-shm` lists them); the next run empties it",
             path.display()
         );
-        return Line::warn("mirror.wal", format!("{size}: somebody keeps it from being emptied"), mend);
+        return Line::warn("mirror.wal", format!("{size}: somebody keeps it from being emptied"), fix);
     }
     Line::ok("mirror.wal", size)
 }

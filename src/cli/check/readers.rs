@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(owners(0, beside(0)), None);
         let line = owners(0, beside(4_000_000)).unwrap();
         assert!(line.says.starts_with("m-shm belongs to 4000000"), "{}", line.says);
-        assert!(line.mend.unwrap().ends_with(" m-shm"));
+        assert!(line.fix.unwrap().ends_with(" m-shm"));
     }
 
     #[test]

@@ -8,9 +8,9 @@ use jiff::tz::TimeZone;
 
 use super::line::Line;
 use super::mirror;
-use crate::cli::{exit::Exit, format};
 use crate::config::{Cron, SyncConfig};
 use crate::model::Instant;
+use crate::{exit::Exit, format};
 
 /// Looks at every schedule.
 pub fn check(sync: &SyncConfig, now: Instant) -> Vec<Line> {

@@ -11,11 +11,11 @@ use crate::api::client::ClientSettings;
 use crate::api::meter::{Meter, Refused};
 use crate::api::{ApiError, Client, ErrorClass, ListAnswer, ListQuery, PageSize, decode};
 use crate::cli::session::Setup;
-use crate::cli::{exit::Exit, format};
 use crate::model::{Clock, Instant, Layout, Object, Purpose, Resource, SystemClock};
 use crate::store::{Store, StoreError};
 use crate::sync::observe::Silent;
 use crate::sync::{BudgetMeter, Engine, SyncError};
+use crate::{exit::Exit, format};
 
 /// A difference of the clocks that is nobody's business.
 const TOLERABLE: Duration = Duration::from_secs(30);
@@ -213,7 +213,7 @@ fn refused(resource: Resource, error: &ApiError, anything: bool) -> Line {
     match (error.class(), error) {
         (ErrorClass::SkipObject, _) => {
             let says = format!("the key lacks `{scope}`: {resource} are skipped");
-            let mend = match resource {
+            let fix = match resource {
                 // Read with every object, whether named or not.
                 Resource::CustomFields => {
                     "give the key this scope in the workspace console: without it there are no columns of custom fields"
@@ -223,27 +223,30 @@ fn refused(resource: Resource, error: &ApiError, anything: bool) -> Line {
                     "give the key this scope in the workspace console, or leave {resource} out of `sync.objects`"
                 ),
             };
-            if anything { Line::warn(name, says, mend) } else { Line::fail(name, Exit::KeyRefused, says, mend) }
+            if anything { Line::warn(name, says, fix) } else { Line::fail(name, Exit::KeyRefused, says, fix) }
         }
         (ErrorClass::StopAll, _) => Line::fail(
             name,
             Exit::KeyRefused,
-            super::told(error),
+            crate::error_chain::error_chain(error),
             "put a key there (`source` above) that is whole, of this workspace, and not revoked",
         ),
-        (_, ApiError::Refused(Refused::Budget { .. })) => Line::skip(name, super::told(error)),
+        (_, ApiError::Refused(Refused::Budget { .. })) => Line::skip(name, crate::error_chain::error_chain(error)),
         (ErrorClass::Gone, _) => Line::fail(
             name,
             Exit::of_api(error),
-            super::told(error),
+            crate::error_chain::error_chain(error),
             "`api.base_url` must be the service's own address, up to and with /v1",
         ),
-        (ErrorClass::Hold | ErrorClass::Pause, _) => {
-            Line::fail(name, Exit::of_api(error), super::told(error), "wait; the next run after that goes on by itself")
-        }
+        (ErrorClass::Hold | ErrorClass::Pause, _) => Line::fail(
+            name,
+            Exit::of_api(error),
+            crate::error_chain::error_chain(error),
+            "wait; the next run after that goes on by itself",
+        ),
         _ => {
-            let mend = error.hint().unwrap_or("if it lasts, ask the people who run the service");
-            Line::fail(name, Exit::of_api(error), super::told(error), mend)
+            let fix = error.hint().unwrap_or("if it lasts, ask the people who run the service");
+            Line::fail(name, Exit::of_api(error), crate::error_chain::error_chain(error), fix)
         }
     }
 }

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::line::Line;
 use super::mirror::Mirror;
 use super::readers::{folder_of, user};
-use crate::cli::{exit::Exit, format};
+use crate::{exit::Exit, format};
 
 /// What a record with its detail takes where none is here yet to go by.
 const PER_RECORD: u64 = 3 * 1024;
@@ -73,12 +73,12 @@ fn folder_line(folder: &Path, database: &Path) -> Line {
             "after an error the system does that by itself: `dmesg` says why; then `mount -o remount,rw`",
         ),
         Some((path, _)) => {
-            Line::fail(name, Exit::Storage, format!("this user may not write to {}", path.display()), mend(path))
+            Line::fail(name, Exit::Storage, format!("this user may not write to {}", path.display()), fix(path))
         }
     }
 }
 
-fn mend(path: &Path) -> String {
+fn fix(path: &Path) -> String {
     let owner = std::fs::metadata(path).map(|meta| user(meta.uid()));
     owner.map_or_else(
         |_| "run this as the user that writes the mirror".into(),
@@ -118,12 +118,11 @@ impl Forecast {
 fn room(free: u64, forecast: &Forecast) -> Line {
     let name = "disk.space";
     let says = format!("{} free; the mirror will take about {}", format::bytes(free), format::bytes(forecast.file));
-    let mend =
-        || format!("make room for {} on this disk, or move `database.path`", format::bytes(forecast.with_room()));
+    let fix = || format!("make room for {} on this disk, or move `database.path`", format::bytes(forecast.with_room()));
     if free <= forecast.growth {
-        Line::fail(name, Exit::Storage, format!("{says}: not enough"), mend())
+        Line::fail(name, Exit::Storage, format!("{says}: not enough"), fix())
     } else if free < forecast.with_room() {
-        Line::warn(name, format!("{says}: hardly enough with its WAL"), mend())
+        Line::warn(name, format!("{says}: hardly enough with its WAL"), fix())
     } else {
         Line::ok(name, says)
     }

@@ -1,8 +1,9 @@
 //! `crm-mirror push`: sends the edits that wait, and nothing else.
 
-use super::exit::Exit;
-use super::failure::Failure;
-use super::{Global, edit, sync};
+use crate::cli::Failure;
+use crate::cli::Global;
+use crate::cli::verbs::{edit, sync};
+use crate::exit::Exit;
 use crate::sync::Plan;
 
 /// Send the edits that wait, now, at 2 RU an update. `sync` does so too, before it reads anything.
@@ -17,7 +18,7 @@ pub struct PushArgs {
 /// Carries the verb out.
 ///
 /// # Errors
-/// [`Exit::Config`] while writing back is off; else what ended the run and will not mend itself by waiting.
+/// [`Exit::Config`] while writing back is off; else what ended the run and waiting does not fix.
 pub fn run(global: &Global, args: &PushArgs) -> Result<Exit, Failure> {
     let config = global.load()?;
     if !config.write_back {

@@ -4,10 +4,13 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::exit::Exit;
-use super::failure::Failure;
-use super::output::Column;
-use super::{Global, format, output, sql};
+use crate::cli::Failure;
+use crate::cli::Global;
+use crate::cli::ui::output;
+use crate::cli::ui::output::Column;
+use crate::cli::verbs::sql;
+use crate::exit::Exit;
+use crate::format;
 use crate::store::StoreError;
 use crate::store::guide::{self, ColumnLine, TableLine};
 

@@ -4,11 +4,13 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::exit::Exit;
-use super::failure::Failure;
-use super::progress::Progress;
-use super::signals::Signals;
-use super::{Global, format, logging, output, session};
+use crate::cli::Failure;
+use crate::cli::signals::Signals;
+use crate::cli::ui::output;
+use crate::cli::ui::progress::Progress;
+use crate::cli::{Global, logging, session};
+use crate::exit::Exit;
+use crate::format;
 use crate::model::{Instant, SystemClock};
 use crate::sandbox::{SCOPES, Sandbox, generate};
 

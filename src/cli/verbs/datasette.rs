@@ -8,9 +8,11 @@ use std::path::PathBuf;
 use rusqlite::Connection;
 use serde_json::{Map, Value, json};
 
-use super::exit::Exit;
-use super::failure::Failure;
-use super::{Global, output, recipes, sql};
+use crate::cli::Failure;
+use crate::cli::ui::output;
+use crate::cli::verbs::sql;
+use crate::cli::{Global, recipes};
+use crate::exit::Exit;
 use crate::store::StoreError;
 use crate::store::guide::{self, ColumnLine};
 

@@ -3,9 +3,10 @@
 use clap::CommandFactory;
 use clap_complete::Shell;
 
-use super::exit::Exit;
-use super::failure::Failure;
-use super::{Cli, output};
+use crate::cli::Cli;
+use crate::cli::Failure;
+use crate::cli::ui::output;
+use crate::exit::Exit;
 
 /// Print the completion script of a shell.
 #[derive(clap::Args, Clone, Debug)]

@@ -10,9 +10,11 @@ use rusqlite::Connection;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::exit::Exit;
-use super::failure::Failure;
-use super::{Global, output, rows, sql};
+use crate::cli::Failure;
+use crate::cli::Global;
+use crate::cli::ui::{output, rows};
+use crate::cli::verbs::sql;
+use crate::exit::Exit;
 use crate::model::Object;
 use crate::store::StoreError;
 use crate::store::feed::{self, Change, Span};

@@ -1,9 +1,9 @@
-//! `crm-mirror check`: what is wrong, and how to mend it, from the configuration to the disk.
+//! What `crm-mirror check` looks at, from the configuration to the disk.
 //!
-//! It goes on after a failure with whatever can still be looked at, and changes nothing: no file is made, and what it
-//! asks of the service (1 RU for each resource) is entered in the mirror's ledger. Where it could not be entered, nothing
-//! is asked: while another process writes the mirror, and during a hold. Each subject has a file of its own, which judges
-//! facts that it is given as far as it can.
+//! A failure ends nothing: whatever can still be looked at is. Nothing is changed: no file is made, and what it asks of the
+//! service (1 RU for each resource) is entered in the mirror's ledger. Where it could not be entered, nothing is asked: while
+//! another process writes the mirror, and during a hold. Each subject has a file of its own, which judges facts that it is
+//! given as far as it can.
 
 mod budget;
 mod configuration;
@@ -16,14 +16,11 @@ mod schedule;
 mod service;
 mod space;
 
-use std::error::Error;
-
-use super::exit::Exit;
-use super::failure::Failure;
-use super::progress::Progress;
-use super::session::{self, Setup};
-use super::{Global, logging, output};
-use crate::config::{Config, Sources};
+use crate::cli::Failure;
+use crate::cli::session::{self, Setup};
+use crate::config::{Config, ConfigError, Sources};
+use crate::error_chain::error_chain;
+use crate::exit::Exit;
 use crate::model::{Instant, Object, Resource};
 use crate::store::{StoreError, lock};
 use crate::sync::SyncError;
@@ -31,38 +28,16 @@ use line::{Findings, Line};
 use mirror::Mirror;
 use service::Asked;
 
-/// Say what is wrong with configuration, key, service, mirror, disk and budget, and how to mend it: 1 RU a resource.
-#[derive(clap::Args, Clone, Debug)]
-#[command(after_help = "Example:\n  crm-mirror check\n  crm-mirror check --offline\n  \
-                        crm-mirror check --json | jq '.checks[] | select(.state != \"ok\")'")]
-pub struct CheckArgs {
-    /// Ask nothing of the service: no RU is spent.
-    #[arg(long)]
-    offline: bool,
-    /// Print it as one JSON document.
-    #[arg(long)]
-    json: bool,
-}
-
-/// Carries the verb out.
+/// Looks at everything.
 ///
 /// # Errors
-/// Only where nothing can be said at all; what is wrong is in the answer, and in its code.
-pub fn run(global: &Global, args: &CheckArgs) -> Result<Exit, Failure> {
-    let sources = Sources::of_process(global.config.clone(), global.flags());
-    let read = Config::load(&sources);
-    let mut lines = configuration::check(&sources, &read);
-    if let Ok(config) = &read {
-        logging::start(&config.log, &Progress::nothing());
-        lines.extend(rest(config, args.offline)?);
+/// Only where nothing can be said at all; what is wrong is in the findings.
+pub fn run(sources: &Sources, read: &Result<Config, ConfigError>, offline: bool) -> Result<Findings, Failure> {
+    let mut lines = configuration::check(sources, read);
+    if let Ok(config) = read {
+        lines.extend(rest(config, offline)?);
     }
-    let findings = Findings::new(lines);
-    if args.json {
-        output::json(&findings)?;
-    } else {
-        output::text(&findings.text())?;
-    }
-    Ok(findings.exit())
+    Ok(Findings::new(lines))
 }
 
 /// What depends on a configuration that can be used.
@@ -127,7 +102,7 @@ fn ask(
             let fingerprint = setup.api.key.fingerprint();
             let new = mirror::is_ours(here, setup.api.base_url.as_str(), &fingerprint) == Some(false);
             let asked = runtime.block_on(service::ask_for(&config.database, &setup, wanted, new));
-            asked.map_err(|error| format!("not asked, since what it costs cannot be entered: {}", told(&error)))
+            asked.map_err(|error| format!("not asked, since what it costs cannot be entered: {}", error_chain(&error)))
         }
         Err(StoreError::Missing { .. } | StoreError::NotAMirror { .. }) => {
             Ok(runtime.block_on(service::ask_alone(&setup, wanted)))
@@ -147,30 +122,19 @@ fn workspace(config: &Config, here: &Mirror, asked: Option<&Asked>) -> Option<Li
     if ours {
         return Some(Line::ok(name, "of this address and key"));
     }
-    let mend = "use the workspace's own key, or another `database.path` for the other workspace";
+    let fix = "use the workspace's own key, or another `database.path` for the other workspace";
     Some(match asked.and_then(|asked| asked.recognised.as_ref()) {
         Some(Ok(())) => {
             Line::ok(name, "the key or the address is new, and known records are there: the same workspace")
         }
         Some(Err(error @ SyncError::OtherWorkspace { .. })) => {
-            Line::fail(name, Exit::of_sync(error), told(error), mend)
+            Line::fail(name, Exit::of_sync(error), error_chain(error), fix)
         }
-        Some(Err(error)) => Line::warn(name, format!("the key or the address is new: {}", told(error)), mend),
+        Some(Err(error)) => Line::warn(name, format!("the key or the address is new: {}", error_chain(error)), fix),
         None => Line::warn(
             name,
             "made with another key or address; whether of the same workspace was not asked",
             "the next run looks up known records first, for 1 RU, and stops if they are not there",
         ),
     })
-}
-
-/// An error with its causes, in one line.
-fn told(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    text
 }

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::format::{self, count};
-use super::output::{self, Column, plain};
+use crate::cli::ui::output::{self, Column, plain};
 use crate::daemon::Standing;
+use crate::format::{self, count};
 use crate::model::{Instant, Ru};
 use crate::store::report::Run;
 use crate::store::wal;
@@ -159,7 +159,7 @@ fn attention(status: &Status, now: Instant) -> String {
             let found = format::counted(object.differences, "difference", "differences");
             let _ = writeln!(
                 text,
-                "differs: {found} to the service in {resource}; crm-mirror resync {resource} mends them"
+                "differs: {found} to the service in {resource}; crm-mirror resync {resource} repairs them"
             );
         }
         if let Some(outage) = object.outage {

@@ -6,10 +6,12 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::exit::Exit;
-use super::failure::Failure;
-use super::{Global, describe, output};
+use crate::cli::Failure;
+use crate::cli::Global;
+use crate::cli::ui::output;
+use crate::cli::verbs::describe;
 use crate::daemon::client;
+use crate::exit::Exit;
 use crate::model::{Etag, Instant, Object, RecordId};
 use crate::outbox::queue::{self, Changes, Prepared};
 use crate::outbox::typed::Given;

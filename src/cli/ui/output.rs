@@ -1,6 +1,6 @@
 //! What a verb says on stdout: a table for people, or one JSON document for programs. Never a colour.
 //!
-//! Nothing here panics when the reader goes away: every write returns its error, and [`super::failure`] makes a silent
+//! Nothing here panics when the reader goes away: every write returns its error, and [`crate::cli::failure`] makes a silent
 //! end of it.
 
 use std::io::{self, IsTerminal, Write};

@@ -60,12 +60,12 @@ impl Progress {
 
     /// Whether the log is to tell how a run ended: where bars are watched, or the verb tells what happened, a line more
     /// would only repeat it.
-    pub(super) fn logs_ends(&self) -> bool {
+    pub(in crate::cli) fn logs_ends(&self) -> bool {
         matches!(*self.0, Shown::Lines(_))
     }
 
     /// Runs something that writes to stderr, with the bars out of its way.
-    pub(super) fn aside<R>(&self, write: impl FnOnce() -> R) -> R {
+    pub(in crate::cli) fn aside<R>(&self, write: impl FnOnce() -> R) -> R {
         match &*self.0 {
             Shown::Bars { screen, .. } => screen.suspend(write),
             Shown::Lines(_) | Shown::Nothing => write(),

@@ -6,16 +6,17 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use super::cost::Cost;
-use super::exit::Exit;
-use super::failure::Failure;
-use super::progress::Progress;
-use super::remote::{self, Watched};
-use super::session::{self, Session, Setup};
-use super::signals::Signals;
-use super::{Global, logging, output};
+use crate::cli::Failure;
+use crate::cli::remote::{self, Watched};
+use crate::cli::session::{self, Session, Setup};
+use crate::cli::signals::Signals;
+use crate::cli::ui::cost::Cost;
+use crate::cli::ui::output;
+use crate::cli::ui::progress::Progress;
+use crate::cli::{Global, logging};
 use crate::config::Config;
 use crate::daemon::client::Client;
+use crate::exit::Exit;
 use crate::model::Resource;
 use crate::store::RunOutcome;
 use crate::sync::{Plan, Summary};
@@ -67,7 +68,7 @@ fn resources() -> impl TypedValueParser<Value = Resource> {
 /// Carries `sync` out.
 ///
 /// # Errors
-/// What ended the run and will not mend itself by waiting.
+/// What ended the run and waiting does not fix.
 pub fn run(global: &Global, args: &SyncArgs) -> Result<Exit, Failure> {
     foreground(global, &args.common, Plan::sync())
 }
@@ -75,7 +76,7 @@ pub fn run(global: &Global, args: &SyncArgs) -> Result<Exit, Failure> {
 /// Carries `resync` out.
 ///
 /// # Errors
-/// What ended the run and will not mend itself by waiting.
+/// What ended the run and waiting does not fix.
 pub fn rerun(global: &Global, args: &ResyncArgs) -> Result<Exit, Failure> {
     if args.stop {
         return stop(global);
@@ -127,7 +128,7 @@ fn needs_it_alone() -> Failure {
 /// `objects` are those that the person named.
 ///
 /// # Errors
-/// What ended the run and will not mend itself by waiting.
+/// What ended the run and waiting does not fix.
 pub(super) fn run_now(
     config: &Config,
     plan: &Plan,
@@ -247,8 +248,8 @@ fn ending(summary: &Summary) -> Exit {
         output::note(&format!(
             "error: {} of {} {object} would go at once, which looks like an outage: none was removed\n\
              hint: if they are really gone, `crm-mirror resync {object} --accept-removals` removes them",
-            super::format::count(outage.going),
-            super::format::count(outage.of),
+            crate::format::count(outage.going),
+            crate::format::count(outage.of),
         ));
     }
     if summary.outcome == RunOutcome::Paused {

@@ -7,7 +7,7 @@ use rusqlite::{Rows, Statement};
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 
-use super::output;
+use crate::cli::ui::output;
 
 /// How rows are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -149,7 +149,7 @@ fn csv(out: &mut impl Write, titles: &[String], rows: &mut Rows<'_>) -> Result<(
 }
 
 /// A text as a field of CSV, quoted where it needs to be.
-pub(super) fn field(text: &str) -> String {
+pub(in crate::cli) fn field(text: &str) -> String {
     let quoted =
         text.is_empty() || text.contains(['"', ',', '\n', '\r']) || text.starts_with(' ') || text.ends_with(' ');
     if quoted { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }

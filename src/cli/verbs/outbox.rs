@@ -6,10 +6,13 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::exit::Exit;
-use super::failure::Failure;
-use super::output::Column;
-use super::{Global, edit, format, output};
+use crate::cli::Failure;
+use crate::cli::Global;
+use crate::cli::ui::output;
+use crate::cli::ui::output::Column;
+use crate::cli::verbs::edit;
+use crate::exit::Exit;
+use crate::format;
 use crate::model::{EditedFields, Instant};
 use crate::outbox::decide::{self, DecideError, Decided, Decision};
 use crate::store::outbox_report::{self, EditLine, TrailLine};

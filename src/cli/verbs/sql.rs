@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-use super::Global;
-use super::exit::Exit;
-use super::failure::Failure;
-use super::rows::{self, Format, Stopped};
+use crate::cli::Failure;
+use crate::cli::Global;
+use crate::cli::ui::rows::{self, Format, Stopped};
+use crate::exit::Exit;
 use crate::store::{StoreError, functions, open};
 
 /// Run SQL on the mirror with the built-in SQLite, for reading only.

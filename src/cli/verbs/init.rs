@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::exit::Exit;
-use super::failure::Failure;
-use super::output;
 use crate::api::BaseUrl;
+use crate::cli::Failure;
+use crate::cli::ui::output;
 use crate::config::DEFAULT_TOML;
+use crate::exit::Exit;
 
 /// The file may name the key's file and the workspace: not for everybody on the machine.
 const MODE: u32 = 0o640;

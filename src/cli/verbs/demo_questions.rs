@@ -4,9 +4,9 @@ use std::io::IsTerminal;
 
 use rusqlite::Connection;
 
-use super::exit::Exit;
-use super::failure::Failure;
-use super::{output, rows};
+use crate::cli::Failure;
+use crate::cli::ui::{output, rows};
+use crate::exit::Exit;
 
 /// A sentence and the statement that answers it.
 const QUESTIONS: [(&str, &str); 4] = [

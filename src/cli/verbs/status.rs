@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use super::exit::Exit;
-use super::failure::Failure;
-use super::{Global, output, remote, session, status_text};
+use crate::cli::Failure;
+use crate::cli::ui::{output, status_text};
+use crate::cli::{Global, remote, session};
 use crate::daemon::Standing;
+use crate::exit::Exit;
 use crate::model::Instant;
 use crate::sync::status;
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::exit::Exit;
-use super::failure::Failure;
-use super::progress::Progress;
-use super::{Global, logging, session};
+use crate::cli::Failure;
+use crate::cli::ui::progress::Progress;
+use crate::cli::{Global, logging, session};
 use crate::daemon;
+use crate::exit::Exit;
 use crate::model::SystemClock;
 
 /// Keep the mirror up to date by the schedule, until asked to end.

@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::exit::Exit;
-use super::failure::Failure;
-use super::{Global, output, remote, session};
+use crate::cli::Failure;
+use crate::cli::ui::output;
+use crate::cli::{Global, remote, session};
+use crate::exit::Exit;
 
 /// Let the daemon's schedule rest, also over a restart, until it is resumed.
 ///

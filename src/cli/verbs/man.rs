@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use clap::CommandFactory;
 use clap_mangen::Man;
 
-use super::exit::Exit;
-use super::failure::Failure;
-use super::{Cli, output};
+use crate::cli::Cli;
+use crate::cli::Failure;
+use crate::cli::ui::output;
+use crate::exit::Exit;
 
 /// Print the manual page.
 #[derive(clap::Args, Clone, Debug)]

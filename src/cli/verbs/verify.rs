@@ -6,14 +6,16 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 use serde_json::json;
 
-use super::exit::Exit;
-use super::failure::Failure;
-use super::output::Column;
-use super::progress::Progress;
-use super::remote::{self, Watched};
-use super::session::{self, Session, Setup};
-use super::signals::Signals;
-use super::{Global, format, logging, output};
+use crate::cli::Failure;
+use crate::cli::remote::{self, Watched};
+use crate::cli::session::{self, Session, Setup};
+use crate::cli::signals::Signals;
+use crate::cli::ui::output;
+use crate::cli::ui::output::Column;
+use crate::cli::ui::progress::Progress;
+use crate::cli::{Global, logging};
+use crate::exit::Exit;
+use crate::format;
 use crate::model::{Object, Resource, Ru};
 use crate::sync::findings::{Difference, Findings, Kind};
 use crate::sync::{Summary, Verify};
@@ -71,7 +73,7 @@ struct OfObject<'a> {
 /// Carries `verify` out.
 ///
 /// # Errors
-/// What ended the verification and will not mend itself by waiting.
+/// What ended the verification and waiting does not fix.
 pub fn run(global: &Global, args: &VerifyArgs) -> Result<Exit, Failure> {
     let config = global.load()?;
     let progress = Progress::of_process();
@@ -137,9 +139,9 @@ fn print(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Res
         let verdict = if findings.is_clean() {
             "equal to the service".to_string()
         } else {
-            let mended = if repaired { ", mended" } else { "" };
+            let repaired = if repaired { ", repaired" } else { "" };
             format!(
-                "{} missing here, {} lingering here, {} with other values{mended}",
+                "{} missing here, {} lingering here, {} with other values{repaired}",
                 format::count(findings.missing),
                 format::count(findings.lingering),
                 format::count(findings.stale)
@@ -198,6 +200,6 @@ fn ending(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Ex
     if clean || repaired {
         return Exit::Done;
     }
-    output::note("hint: `crm-mirror verify --repair` mends what differs");
+    output::note("hint: `crm-mirror verify --repair` repairs what differs");
     Exit::Differences
 }

@@ -1,0 +1,104 @@
+//! The verbs: one file each, with its arguments and a `run` that makes one library call.
+//!
+//! To add a verb: a file with `…Args` and `run`, a line in [`Verb`], and a line in [`Verb::run`].
+
+pub mod check;
+pub mod completions;
+pub mod daemon;
+pub mod datasette;
+pub mod demo;
+pub mod demo_questions;
+pub mod describe;
+pub mod edit;
+pub mod export;
+pub mod init;
+pub mod man;
+pub mod outbox;
+pub mod push;
+pub mod sandbox;
+pub mod schedule;
+pub mod sql;
+pub mod status;
+pub mod sync;
+pub mod verify;
+
+use clap::Subcommand;
+
+use crate::cli::{Failure, Global};
+use crate::exit::Exit;
+
+/// What to do.
+#[derive(Subcommand, Clone, Debug)]
+pub enum Verb {
+    /// Write a commented configuration file.
+    Init(init::InitArgs),
+    /// find what is wrong, and how to fix it.
+    Check(check::CheckArgs),
+    /// Bring the mirror up to date.
+    Sync(sync::SyncArgs),
+    /// Read every record again, and find removed ones.
+    Resync(sync::ResyncArgs),
+    /// Keep the mirror up to date by the schedule, until asked to end.
+    Daemon(daemon::DaemonArgs),
+    /// Let the daemon's schedule rest.
+    Pause(schedule::PauseArgs),
+    /// Let the daemon's schedule go on.
+    Resume(schedule::ResumeArgs),
+    /// Show what the mirror holds, how fresh it is and what it cost.
+    Status(status::StatusArgs),
+    /// Hold the mirror against the service, and say what differs.
+    Verify(verify::VerifyArgs),
+    /// Run SQL on the mirror with the built-in SQLite.
+    Sql(sql::SqlArgs),
+    /// Change fields of one contact or company at the service.
+    Edit(edit::EditArgs),
+    /// Send the edits that wait, now.
+    Push(push::PushArgs),
+    /// Show the edits that wait, and decide about those that cannot go on.
+    Outbox(outbox::OutboxArgs),
+    /// Show what the tables and columns of the mirror mean.
+    Describe(describe::DescribeArgs),
+    /// Print what changed after a place in the feed of changes.
+    Export(export::ExportArgs),
+    /// Print what Datasette needs to show the mirror well.
+    Datasette(datasette::DatasetteArgs),
+    /// Show everything at once on a local sandbox: no key, no configuration.
+    Demo(demo::DemoArgs),
+    /// Serve the API locally with generated data.
+    Sandbox(sandbox::SandboxArgs),
+    /// Print the completion script of a shell.
+    Completions(completions::CompletionsArgs),
+    /// Print the manual page.
+    Man(man::ManArgs),
+}
+
+impl Verb {
+    /// Runs the verb.
+    ///
+    /// # Errors
+    /// Why it could not be carried out.
+    pub fn run(&self, global: &Global) -> Result<Exit, Failure> {
+        match self {
+            Verb::Init(args) => init::run(args),
+            Verb::Check(args) => check::run(global, args),
+            Verb::Sync(args) => sync::run(global, args),
+            Verb::Resync(args) => sync::rerun(global, args),
+            Verb::Daemon(args) => daemon::run(global, args),
+            Verb::Pause(args) => schedule::pause(global, args),
+            Verb::Resume(args) => schedule::resume(global, args),
+            Verb::Status(args) => status::run(global, args),
+            Verb::Verify(args) => verify::run(global, args),
+            Verb::Sql(args) => sql::run(global, args),
+            Verb::Edit(args) => edit::run(global, args),
+            Verb::Push(args) => push::run(global, args),
+            Verb::Outbox(args) => outbox::run(global, args),
+            Verb::Describe(args) => describe::run(global, args),
+            Verb::Export(args) => export::run(global, args),
+            Verb::Datasette(args) => datasette::run(global, args),
+            Verb::Demo(args) => demo::run(global, args),
+            Verb::Sandbox(args) => sandbox::run(global, args),
+            Verb::Completions(args) => completions::run(args),
+            Verb::Man(args) => man::run(args),
+        }
+    }
+}
