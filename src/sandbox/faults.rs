@@ -1,63 +1,19 @@
 //! Misbehaviour on demand: what the network, a proxy or a careless service may do to the next requests.
 //!
-//! A plan is a list of [`Rule`]s. A request takes the first rule that fits it and is due; rules that fit but still wait
-//! for their turn count it. Nothing here is random: a test says exactly which request suffers.
+//! A plan is a list of [`Rule`]s. A request takes, in each layer, the first rule that matches it and is due; rules that
+//! match but still wait for their turn count it. Nothing depends on chance unless a rule has a percentage, and then the
+//! plan's seed decides: the same requests suffer the same faults.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::model::Resource;
+use crate::model::{Instant, Resource};
 
 use super::asked::{Asked, Route};
+use super::fault::{Fault, TakenFaults};
 
-/// What happens to a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// 429, saying how long to wait in the body, in the `Retry-After` header, in both or nowhere.
-    TooMany {
-        /// `retryAfter`, seconds.
-        body: Option<u64>,
-        /// `Retry-After`, seconds.
-        header: Option<u64>,
-    },
-    /// An error status with its envelope; nothing is done.
-    Status(u16),
-    /// The connection closes without an answer; nothing is done.
-    Reset,
-    /// The request is carried out and charged, and the connection closes without an answer.
-    ResetAfterApply,
-    /// Less of the body comes than `Content-Length` says.
-    Truncated,
-    /// The chunked body ends without its last chunk.
-    TruncatedChunked,
-    /// 200 with a page of HTML.
-    NotJson,
-    /// 200 with this body.
-    Body(String),
-    /// The answer takes this long in real time.
-    Slow(Duration),
-    /// The answer takes this long by the sandbox's clock.
-    Drag(Duration),
-    /// A good cursor is refused with 400.
-    RefusedCursor,
-    /// The page served last for this resource comes again, its cursor too.
-    RepeatedPage,
-    /// `nextCursor` is the cursor that was sent.
-    SameCursor,
-    /// No rows, and a cursor to where they still are.
-    EmptyPageWithCursor,
-    /// The rows of the page come in reverse.
-    Unordered,
-    /// The page has one more row, which does not meet the conditions.
-    RowOutsideFilter,
-    /// No rows and no cursor, as if there were nothing.
-    EmptyList,
-    /// A body with this many bytes of padding in front of its end.
-    HugeBody(u64),
-}
-
-/// A fault and the requests that it befalls: by default the next one, whatever it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A fault and the requests that it applies to: by default the next one, whatever it is.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
     fault: Fault,
     resource: Option<Resource>,
@@ -65,14 +21,31 @@ pub struct Rule {
     lists: Option<bool>,
     id: Option<String>,
     cursor: Option<bool>,
+    param: Option<String>,
+    from: Option<Instant>,
+    until: Option<Instant>,
+    percent: f64,
     skip: u32,
     times: u32,
 }
 
 impl Rule {
-    /// The fault befalls the next request.
+    /// The fault applies to the next request.
     pub fn new(fault: Fault) -> Rule {
-        Rule { fault, resource: None, method: None, lists: None, id: None, cursor: None, skip: 0, times: 1 }
+        Rule {
+            fault,
+            resource: None,
+            method: None,
+            lists: None,
+            id: None,
+            cursor: None,
+            param: None,
+            from: None,
+            until: None,
+            percent: 100.0,
+            skip: 0,
+            times: 1,
+        }
     }
 
     /// Only requests of this resource, lists and single records.
@@ -124,48 +97,92 @@ impl Rule {
         self
     }
 
-    /// Lets this many fitting requests pass first.
+    /// Only requests with a parameter whose name begins so: `count`, `filter[id]`.
+    #[must_use]
+    pub fn with_param(mut self, name: &str) -> Rule {
+        self.param = Some(name.to_string());
+        self
+    }
+
+    /// Only requests between two moments of the sandbox's clock, the second one excluded.
+    #[must_use]
+    pub fn between(mut self, from: Instant, until: Instant) -> Rule {
+        self.from = Some(from);
+        self.until = Some(until);
+        self
+    }
+
+    /// Every matching request from a moment on, for this long by the sandbox's clock.
+    #[must_use]
+    pub fn lasting(self, from: Instant, duration: Duration) -> Rule {
+        self.between(from, from.plus(duration)).forever()
+    }
+
+    /// Only this share of the matching requests, chosen by the plan's seed.
+    #[must_use]
+    pub fn percent(mut self, percent: f64) -> Rule {
+        self.percent = percent;
+        self
+    }
+
+    /// Lets this many matching requests pass first.
     #[must_use]
     pub fn after(mut self, requests: u32) -> Rule {
         self.skip = requests;
         self
     }
 
-    /// Befalls this many fitting requests.
+    /// Applies to this many matching requests.
     #[must_use]
     pub fn times(mut self, times: u32) -> Rule {
         self.times = times;
         self
     }
 
-    /// Befalls every fitting request from now on.
+    /// Applies to every matching request from now on.
     #[must_use]
     pub fn forever(self) -> Rule {
         self.times(u32::MAX)
     }
 
-    fn fits(&self, asked: &Asked) -> bool {
+    fn matches(&self, asked: &Asked, now: Instant) -> bool {
         let list = matches!(asked.route, Route::List(_));
         let id = match &asked.route {
             Route::One(_, id) => Some(id),
             _ => None,
         };
+        let has = |param: &String| asked.query.iter().any(|(name, _)| name.starts_with(param.as_str()));
         (self.id.is_none() || self.id.as_ref() == id)
             && self.resource.is_none_or(|resource| asked.resource() == Some(resource))
             && self.method.is_none_or(|method| asked.method == method)
             && self.lists.is_none_or(|lists| lists == list)
             && self.cursor.is_none_or(|cursor| cursor == asked.param("cursor").is_some())
+            && self.param.as_ref().is_none_or(has)
+            && self.from.is_none_or(|from| from <= now)
+            && self.until.is_none_or(|until| now < until)
     }
 }
 
 /// The plan of one sandbox.
 #[derive(Clone, Debug, Default)]
-pub struct Faults(Arc<Mutex<Vec<Rule>>>);
+pub struct Faults(Arc<Mutex<FaultPlan>>);
+
+#[derive(Debug)]
+struct FaultPlan {
+    rules: Vec<Rule>,
+    rng: fastrand::Rng,
+}
+
+impl Default for FaultPlan {
+    fn default() -> FaultPlan {
+        FaultPlan { rules: Vec::new(), rng: fastrand::Rng::with_seed(1) }
+    }
+}
 
 impl Faults {
     /// Adds a rule behind the others.
     pub fn add(&self, rule: Rule) {
-        self.rules().push(rule);
+        self.plan().rules.push(rule);
     }
 
     /// The next request suffers this.
@@ -175,54 +192,104 @@ impl Faults {
 
     /// From now on everything goes well.
     pub fn clear(&self) {
-        self.rules().clear();
+        self.plan().rules.clear();
     }
 
     /// How many rules are not used up.
     pub fn pending(&self) -> usize {
-        self.rules().len()
+        self.plan().rules.len()
     }
 
-    pub(crate) fn take(&self, asked: &Asked) -> Option<Fault> {
-        let mut rules = self.rules();
-        let mut due = None;
-        for (n, rule) in rules.iter_mut().enumerate().filter(|(_, rule)| rule.fits(asked)) {
+    /// Chooses again which requests rules with a percentage apply to.
+    pub fn seed(&self, seed: u64) {
+        self.plan().rng = fastrand::Rng::with_seed(seed);
+    }
+
+    pub(crate) fn take(&self, asked: &Asked, now: Instant) -> TakenFaults {
+        let mut plan = self.plan();
+        let FaultPlan { rules, rng } = &mut *plan;
+        let mut taken = TakenFaults::default();
+        for rule in rules.iter_mut().filter(|rule| rule.matches(asked, now)) {
+            if taken.has(rule.fault.layer()) {
+                continue;
+            }
             if rule.skip > 0 {
                 rule.skip -= 1;
+                continue;
+            }
+            if rule.percent < 100.0 && rng.f64() * 100.0 >= rule.percent {
                 continue;
             }
             if rule.times < u32::MAX {
                 rule.times = rule.times.saturating_sub(1);
             }
-            due = Some((n, rule.fault.clone(), rule.times == 0));
-            break;
+            taken.push(rule.fault.clone());
+            if taken.is_full() {
+                break;
+            }
         }
-        let (n, fault, spent) = due?;
-        if spent {
-            rules.remove(n);
-        }
-        Some(fault)
+        rules.retain(|rule| rule.times > 0 && rule.until.is_none_or(|until| now < until));
+        taken
     }
 
-    fn rules(&self) -> MutexGuard<'_, Vec<Rule>> {
+    fn plan(&self) -> MutexGuard<'_, FaultPlan> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::fault::{DateHeader, FaultLayer};
     use super::*;
 
+    fn at(seconds: i64) -> Instant {
+        Instant::from_secs(1_800_000_000 + seconds).unwrap()
+    }
+
     #[test]
-    fn a_rule_befalls_just_the_requests_it_names() {
+    fn a_rule_applies_to_just_the_requests_it_names() {
         let faults = Faults::default();
         faults.add(Rule::new(Fault::Reset).on(Resource::Contacts).with_cursor().after(1).times(2));
         let first = Asked::new("GET", "/v1/contacts", "limit=2");
         let later = Asked::new("GET", "/v1/contacts", "limit=2&cursor=x");
         let other = Asked::new("GET", "/v1/companies", "cursor=x");
-        let taken: Vec<bool> =
-            [&later, &first, &other, &later, &later, &later].iter().map(|asked| faults.take(asked).is_some()).collect();
+        let taken: Vec<bool> = [&later, &first, &other, &later, &later, &later]
+            .iter()
+            .map(|asked| faults.take(asked, at(0)).answer().is_some())
+            .collect();
         assert_eq!(taken, [false, false, false, true, true, false]);
+        assert_eq!(faults.pending(), 0);
+    }
+
+    #[test]
+    fn a_rule_lasts_as_long_as_it_says_and_applies_to_its_share() {
+        let faults = Faults::default();
+        faults.add(Rule::new(Fault::Status(503)).percent(25.0).lasting(at(10), Duration::from_secs(1000)));
+        let asked = Asked::new("GET", "/v1/contacts", "filter[id][in]=a,b&count=exact");
+        let hit = |seconds| faults.take(&asked, at(seconds)).answer().is_some();
+        assert!((0..10).all(|second| !hit(second)));
+        let hits = (10..1010).filter(|second| hit(*second)).count();
+        assert!((200..300).contains(&hits), "{hits}");
+        assert!(!hit(1010));
+        assert_eq!(faults.pending(), 0, "an ended rule is dropped");
+        faults.add(Rule::new(Fault::EmptyList).with_param("filter[updatedAt]").forever());
+        assert!(!hit(0));
+        faults.add(Rule::new(Fault::EmptyList).with_param("filter[id]").forever());
+        assert!(hit(0));
+    }
+
+    #[test]
+    fn faults_of_different_layers_combine() {
+        let faults = Faults::default();
+        faults.add(Rule::new(Fault::Lag(Duration::from_secs(5))));
+        faults.add(Rule::new(Fault::Status(500)));
+        faults.add(Rule::new(Fault::Reset));
+        faults.add(Rule::new(Fault::Date(DateHeader::Missing)));
+        let asked = Asked::new("GET", "/v1/contacts", "");
+        let taken = faults.take(&asked, at(0));
+        assert_eq!(taken.answer(), Some(&Fault::Status(500)));
+        assert!(taken.has(FaultLayer::View) && taken.has(FaultLayer::Date) && !taken.has(FaultLayer::Delay));
+        assert_eq!(faults.take(&asked, at(0)).answer(), Some(&Fault::Reset));
         assert_eq!(faults.pending(), 0);
     }
 }

@@ -1,21 +1,17 @@
 //! A sandbox in the hand: shared by the server that answers and the test or the demo that looks on and meddles.
 
 use std::fmt;
-use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use tokio::net::TcpListener;
 
 use crate::model::Clock;
 
 use super::asked::Asked;
+use super::exchange::{IncomingRequest, Served};
 use super::faults::Faults;
-use super::http;
 use super::keys::SCOPES;
 use super::log::{Entry, Log};
-use super::service::{self, Memory, Request, Served, Transport};
+use super::service::{self, Memory};
 use super::settings::Settings;
-use super::wire::{Switch, Wire};
 use super::world::World;
 
 type Hook = Box<dyn FnMut(&mut World, &Asked) + Send>;
@@ -49,19 +45,6 @@ impl Sandbox {
             memory: Mutex::new(Memory::default()),
             log: Mutex::new((Log::default(), 0)),
         }))
-    }
-
-    /// Serves on 127.0.0.1; port 0 finds a free one. The sandbox can be served more than once, also after a stop.
-    ///
-    /// # Errors
-    /// When the port cannot be had.
-    pub async fn start(&self, port: u16) -> io::Result<Running> {
-        let listener = TcpListener::bind(("127.0.0.1", port)).await?;
-        let port = listener.local_addr()?.port();
-        let stop = Switch::default();
-        let wire = Wire { listener, stop: stop.clone() };
-        let serving = tokio::spawn(http::run(self.clone(), wire));
-        Ok(Running { base_url: format!("http://127.0.0.1:{port}/v1"), sandbox: self.clone(), stop, serving })
     }
 
     /// The world, at the clock's time. Requests wait while it is held, so do not hold it across an await: a `for` over
@@ -137,7 +120,7 @@ impl Sandbox {
         &self.0.clock
     }
 
-    pub(crate) fn serve(&self, request: &Request) -> (Served, u64) {
+    pub(crate) fn serve(&self, request: &IncomingRequest) -> (Served, u64) {
         let mut world = self.world();
         // The hook is taken out while it runs, so that it may itself use the sandbox's other handles.
         let hook = locked(&self.0.hook).take();
@@ -145,11 +128,11 @@ impl Sandbox {
             hook(&mut world, &request.asked);
             locked(&self.0.hook).get_or_insert(hook);
         }
-        let fault = self.0.faults.take(&request.asked);
-        let served = service::serve(&mut world, &mut locked(&self.0.memory), request, fault.as_ref());
-        let status = served.result.as_ref().map_or_else(|refusal| refusal.status, |_| 200);
-        let whole = matches!(served.transport, Transport::Whole | Transport::Html | Transport::Padded(_));
-        tracing::debug!("{} {} {status} {}", request.asked.method, request.asked.line(), served.ru);
+        let faults = self.0.faults.take(&request.asked, self.0.clock.now());
+        let served = service::serve(&mut world, &mut locked(&self.0.memory), request, &faults);
+        let status = served.status();
+        let shown = status.map_or_else(|| "no answer".to_string(), |status| status.to_string());
+        tracing::debug!("{} {} {shown} {}", request.asked.method, request.asked.line(), served.ru);
         let mut log = locked(&self.0.log);
         log.1 += 1;
         log.0.push(Entry {
@@ -158,10 +141,10 @@ impl Sandbox {
             if_match: request.if_match.clone(),
             idempotency_key: request.idempotency_key.clone(),
             body: (request.asked.method == "PATCH").then(|| String::from_utf8_lossy(&request.body).into_owned()),
-            status: (served.transport != Transport::Lost).then_some(status),
+            status,
             ru: served.ru,
             key: served.key,
-            cut: !whole,
+            cut: served.is_cut(),
             replayed: served.result.as_ref().is_ok_and(|s| s.replayed == Some(true)),
             changed: served.result.as_ref().is_ok_and(|s| s.replayed == Some(false)),
         });
@@ -172,29 +155,5 @@ impl Sandbox {
 impl fmt::Debug for Sandbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sandbox").field("clock", &self.0.clock).finish_non_exhaustive()
-    }
-}
-
-/// A sandbox that answers. Dropping it stops the answers; connections break.
-#[derive(Debug)]
-pub struct Running {
-    /// The base URL, `/v1` included.
-    pub base_url: String,
-    sandbox: Sandbox,
-    stop: Switch,
-    serving: tokio::task::JoinHandle<io::Result<()>>,
-}
-
-impl Running {
-    /// The sandbox that is served.
-    pub fn sandbox(&self) -> &Sandbox {
-        &self.sandbox
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.stop.cut();
-        self.serving.abort();
     }
 }

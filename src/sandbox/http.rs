@@ -1,47 +1,34 @@
-//! The sandbox behind a socket: headers in, headers out, compression, and answers that are cut on purpose.
+//! HTTP in, HTTP out: headers, compression, and answers that are spoiled on purpose.
 
-use std::io::Write;
+use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::Router;
-use axum::body::{Body, Bytes};
-use axum::extract::{ConnectInfo, Request as HttpRequest, State};
-use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
-use futures_util::stream;
+use axum::body::Body;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 
 use super::asked::Asked;
+use super::body::{broken, compressed, padded};
+use super::exchange::{Delivery, IncomingRequest, Served, Success};
+use super::fault::DateHeader;
 use super::handle::Sandbox;
-use super::service::{Request, Served, Success, Transport};
-use super::wire::{Switch, Wire};
+use super::wire::Switch;
 
 /// The largest body of a PATCH.
 const MAX_BODY: usize = 16 << 20;
+/// Bodies up to this size are not worth compressing.
+const SMALL: usize = 256;
 
-pub(crate) async fn run(sandbox: Sandbox, wire: Wire) -> std::io::Result<()> {
-    let router = Router::new().fallback(answer).with_state(sandbox);
-    axum::serve(wire, router.into_make_service_with_connect_info::<Switch>()).await
-}
-
-async fn answer(
-    State(sandbox): State<Sandbox>,
-    ConnectInfo(switch): ConnectInfo<Switch>,
-    http: HttpRequest,
-) -> Response<Body> {
+/// Answers one request, now or as late as its fault says.
+pub(crate) async fn answer(
+    sandbox: Sandbox,
+    switch: Switch,
+    http: Request<Body>,
+) -> Result<Response<Body>, Infallible> {
     let (head, body) = http.into_parts();
-    let text = |name: &str| head.headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_string);
-    let request = Request {
-        asked: Asked::new(head.method.as_str(), head.uri.path(), head.uri.query().unwrap_or_default()),
-        authorization: text("authorization"),
-        // Etags may hold any character; the header's bytes are compared as they are.
-        if_match: head.headers.get("if-match").map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()),
-        idempotency_key: text("idempotency-key"),
-        content_type: text("content-type"),
-        body: match axum::body::to_bytes(body, MAX_BODY).await {
-            Ok(bytes) => bytes.to_vec(),
-            // Longer than any update: what is left is no JSON, and is refused as such.
-            Err(_) => Vec::new(),
-        },
-    };
+    // Longer than any update: what is left is no JSON, and is refused as such.
+    let body = axum::body::to_bytes(body, MAX_BODY).await.unwrap_or_default();
+    let request = incoming(&head, body.to_vec());
     let (served, number) = sandbox.serve(&request);
     if !served.drag.is_zero() {
         let clock = sandbox.clock();
@@ -54,9 +41,24 @@ async fn answer(
     }
     let gzip = settings.gzip && accepts_gzip(&head.headers);
     let mut response = response(&served, number, gzip, &switch);
-    let date = settings.date_header.unwrap_or_else(|| sandbox.clock().now().to_http_date());
-    put(&mut response, header::DATE, &date);
-    response
+    let date = served.date.unwrap_or(DateHeader::Clock);
+    if let Some(date) = date.at(sandbox.clock().now()) {
+        put(&mut response, header::DATE, &date);
+    }
+    Ok(response)
+}
+
+fn incoming(head: &Parts, body: Vec<u8>) -> IncomingRequest {
+    let text = |name: &str| head.headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_string);
+    IncomingRequest {
+        asked: Asked::new(head.method.as_str(), head.uri.path(), head.uri.query().unwrap_or_default()),
+        authorization: text("authorization"),
+        // Etags may hold any character; the header's bytes are compared as they are.
+        if_match: head.headers.get("if-match").map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()),
+        idempotency_key: text("idempotency-key"),
+        content_type: text("content-type"),
+        body,
+    }
 }
 
 fn accepts_gzip(headers: &HeaderMap) -> bool {
@@ -69,89 +71,71 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
 }
 
 fn response(served: &Served, number: u64, gzip: bool, switch: &Switch) -> Response<Body> {
-    let (status, body) = match &served.result {
-        Ok(Success { body, .. }) => (200, body.clone()),
-        Err(refusal) => (refusal.status, refusal.body(number)),
-    };
     let mut response = Response::new(Body::empty());
+    let status = served.status().unwrap_or(500);
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    put(&mut response, header::CONTENT_TYPE, "application/json; charset=utf-8");
-    if let Ok(success) = &served.result {
-        if let Some(etag) = &success.etag {
-            put(&mut response, header::ETAG, etag);
+    match &served.delivery {
+        Delivery::Lost => {
+            switch.cut();
+            return response;
         }
-        if let Some(replayed) = success.replayed {
-            put(&mut response, header::HeaderName::from_static("idempotent-replayed"), &replayed.to_string());
+        Delivery::Html(_) => {
+            put(&mut response, header::CONTENT_TYPE, "text/html");
+            *response.body_mut() = Body::from("<html><body><h1>Scheduled maintenance</h1></body></html>");
+            return response;
         }
+        Delivery::Redirect { location, .. } => {
+            put(&mut response, header::LOCATION, location);
+            return response;
+        }
+        _ => put(&mut response, header::CONTENT_TYPE, "application/json; charset=utf-8"),
     }
+    let body = match &served.result {
+        Ok(Success { body, etag, replayed, .. }) => {
+            if let Some(etag) = etag {
+                put(&mut response, header::ETAG, etag);
+            }
+            if let Some(replayed) = replayed {
+                put(&mut response, header::HeaderName::from_static("idempotent-replayed"), &replayed.to_string());
+            }
+            body.clone()
+        }
+        Err(refusal) => refusal.body(number),
+    };
     if let Some(seconds) = served.retry_after_header {
         put(&mut response, header::RETRY_AFTER, &seconds.to_string());
     }
-    *response.body_mut() = match served.transport {
-        Transport::Whole if gzip && body.len() > 256 => match compressed(body.as_bytes()) {
+    *response.body_mut() = deliver(&mut response, &served.delivery, body, gzip);
+    response
+}
+
+fn deliver(response: &mut Response<Body>, delivery: &Delivery, body: String, gzip: bool) -> Body {
+    match delivery {
+        Delivery::Truncated => {
+            put(response, header::CONTENT_LENGTH, &body.len().to_string());
+            broken(&body)
+        }
+        Delivery::TruncatedChunked => broken(&body),
+        Delivery::TruncatedGzip => {
+            let mut bytes = compressed(body.as_bytes()).unwrap_or_default();
+            bytes.truncate(bytes.len() / 2);
+            put(response, header::CONTENT_ENCODING, "gzip");
+            Body::from(bytes)
+        }
+        Delivery::Padded(bytes) => padded(&body, *bytes),
+        _ if gzip && body.len() > SMALL => match compressed(body.as_bytes()) {
             Ok(bytes) => {
-                put(&mut response, header::CONTENT_ENCODING, "gzip");
+                put(response, header::CONTENT_ENCODING, "gzip");
                 Body::from(bytes)
             }
             Err(_) => Body::from(body),
         },
-        Transport::Whole => Body::from(body),
-        Transport::Lost => {
-            switch.cut();
-            Body::empty()
-        }
-        Transport::Truncated => {
-            put(&mut response, header::CONTENT_LENGTH, &body.len().to_string());
-            broken(&body)
-        }
-        Transport::TruncatedChunked => broken(&body),
-        Transport::Html => {
-            put(&mut response, header::CONTENT_TYPE, "text/html");
-            Body::from("<html><body><h1>Scheduled maintenance</h1></body></html>")
-        }
-        Transport::Padded(bytes) => padded(&body, bytes),
-    };
-    response
+        _ => Body::from(body),
+    }
 }
 
 fn put(response: &mut Response<Body>, name: header::HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
         response.headers_mut().insert(name, value);
     }
-}
-
-fn compressed(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all(bytes)?;
-    encoder.finish()
-}
-
-/// Half of the body, then a broken connection.
-fn broken(body: &str) -> Body {
-    let half = Bytes::copy_from_slice(&body.as_bytes()[..body.len() / 2]);
-    Body::from_stream(stream::unfold(Some(half), |left| async move {
-        match left {
-            Some(half) if !half.is_empty() => Some((Ok(half), Some(Bytes::new()))),
-            Some(_) => {
-                // The first half leaves before the connection breaks: hyper flushes when the body is not ready.
-                tokio::task::yield_now().await;
-                Some((Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset)), None))
-            }
-            None => None,
-        }
-    }))
-}
-
-/// The body with so much white space before its last brace, without ever holding it.
-fn padded(body: &str, bytes: u64) -> Body {
-    const BLOCK: &[u8] = &[b' '; 64 << 10];
-    let end = body.len().saturating_sub(1);
-    let (front, back) = (body[..end].to_string(), body[end..].to_string());
-    let spaces = stream::unfold(bytes, |left| async move {
-        let block = left.min(BLOCK.len() as u64);
-        (block > 0).then(|| (Ok(Bytes::from_static(&BLOCK[..block as usize])), left - block))
-    });
-    let parts = stream::iter([Ok(Bytes::from(front))]);
-    let tail = stream::iter([Ok::<_, std::io::Error>(Bytes::from(back))]);
-    Body::from_stream(futures_util::StreamExt::chain(parts, futures_util::StreamExt::chain(spaces, tail)))
 }

@@ -14,10 +14,13 @@
 //! value in between would mend such things on the way out.
 
 mod asked;
+mod body;
 mod cell;
 mod cursor;
 mod definition;
 mod domain;
+mod exchange;
+mod fault;
 mod faults;
 mod generate;
 mod generate_fields;
@@ -28,12 +31,14 @@ mod keys;
 mod list;
 mod log;
 mod params;
+mod past;
 mod patch;
 mod patch_values;
 mod predicate;
 mod refusal;
 mod render;
 mod rules;
+mod server;
 mod service;
 mod settings;
 mod table;
@@ -43,10 +48,12 @@ mod world;
 
 pub use asked::{Asked, Route};
 pub use definition::{CustomDefinition, NewField};
-pub use faults::{Fault, Faults, Rule};
+pub use fault::{DateHeader, Fault, Hidden};
+pub use faults::{Faults, Rule};
 pub use generate::generate;
-pub use handle::{Running, Sandbox};
+pub use handle::Sandbox;
 pub use keys::SCOPES;
 pub use log::{Entry, Log};
+pub use server::Running;
 pub use settings::{CursorKind, Settings};
 pub use world::World;

@@ -14,10 +14,11 @@ use crate::model::{Instant, Object};
 
 use super::asked::Asked;
 use super::cell::Cell;
+use super::exchange::{IncomingRequest, Success};
 use super::patch_values;
 use super::refusal::{Complaints, Refusal};
 use super::render::{self, Projection};
-use super::service::{Request, Success};
+
 use super::settings::Settings;
 use super::world::World;
 
@@ -40,7 +41,13 @@ struct Stored {
 
 impl Replays {
     /// The stored answer to this very request; a 409 if the key came with another.
-    fn find(&mut self, key: &str, if_match: &str, request: &Request, now: Instant) -> Result<Option<Success>, Refusal> {
+    fn find(
+        &mut self,
+        key: &str,
+        if_match: &str,
+        request: &IncomingRequest,
+        now: Instant,
+    ) -> Result<Option<Success>, Refusal> {
         self.0.retain(|_, stored| now.since(stored.at) < RETENTION);
         let Some(stored) = self.0.get(key) else { return Ok(None) };
         if stored.asked != request.asked || stored.if_match != if_match || stored.body != request.body {
@@ -57,7 +64,7 @@ pub(crate) fn patch(
     replays: &mut Replays,
     object: Object,
     id: &str,
-    request: &Request,
+    request: &IncomingRequest,
 ) -> Result<Success, Refusal> {
     let mut wrong = Complaints::default();
     for (name, _) in &request.asked.query {
@@ -122,7 +129,8 @@ pub(crate) fn patch(
         || "null".to_string(),
         |record| render::record(world, resource, record, Projection::Confirmation, &submitted, &[]),
     );
-    let answer = Success { body: format!("{{\"data\":{shown}}}"), etag: world.etag(object, id), replayed: Some(false) };
+    let body = format!("{{\"data\":{shown}}}");
+    let answer = Success { body, etag: world.etag(object, id), replayed: Some(false), rows: 1 };
     let stored = Stored {
         at: world.now(),
         asked: request.asked.clone(),
@@ -134,7 +142,7 @@ pub(crate) fn patch(
     Ok(answer)
 }
 
-fn body(request: &Request) -> Result<Map<String, Value>, Refusal> {
+fn body(request: &IncomingRequest) -> Result<Map<String, Value>, Refusal> {
     let json = request
         .content_type
         .as_deref()

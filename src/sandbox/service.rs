@@ -1,9 +1,10 @@
 //! One request from its headers to its answer, in the order that the service checks things: key, path, scope,
 //! parameters, then the work.
 //!
-//! Nothing here awaits: a request is one step of the world. What happens to the answer on its way is [`Transport`], and
+//! Nothing here awaits: a request is one step of the world. What happens to the answer on its way is a [`Delivery`],
 //! carried out by the server.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -11,7 +12,8 @@ use crate::model::{Object, Resource, Ru};
 
 use super::asked::{Asked, Route};
 use super::cursor::{Binding, Place};
-use super::faults::Fault;
+use super::exchange::{Delivery, IncomingRequest, Served, Success};
+use super::fault::{DateHeader, Fault, FaultLayer, TakenFaults};
 use super::include;
 use super::keys::{Key, Keys};
 use super::list::{self, Page};
@@ -22,50 +24,6 @@ use super::render::{self, Projection};
 use super::rules::ListQuery;
 use super::settings::{CursorKind, Settings};
 use super::world::World;
-
-/// A request with what its headers and body say.
-#[derive(Clone, Debug)]
-pub(crate) struct Request {
-    pub(crate) asked: Asked,
-    pub(crate) authorization: Option<String>,
-    pub(crate) if_match: Option<String>,
-    pub(crate) idempotency_key: Option<String>,
-    pub(crate) content_type: Option<String>,
-    pub(crate) body: Vec<u8>,
-}
-
-/// A successful answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Success {
-    pub(crate) body: String,
-    pub(crate) etag: Option<String>,
-    /// For a PATCH: whether this is a stored answer.
-    pub(crate) replayed: Option<bool>,
-}
-
-/// What happens to an answer on its way.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Transport {
-    #[default]
-    Whole,
-    Lost,
-    Truncated,
-    TruncatedChunked,
-    Html,
-    Padded(u64),
-}
-
-/// An answer, its price and its way.
-#[derive(Clone, Debug)]
-pub(crate) struct Served {
-    pub(crate) result: Result<Success, Refusal>,
-    pub(crate) retry_after_header: Option<u64>,
-    pub(crate) transport: Transport,
-    pub(crate) key: Option<usize>,
-    pub(crate) ru: Ru,
-    pub(crate) slow: Duration,
-    pub(crate) drag: Duration,
-}
 
 /// What the service remembers between requests, beside the world.
 #[derive(Debug, Default)]
@@ -79,45 +37,31 @@ pub(crate) struct Memory {
 }
 
 /// Serves one request.
-pub(crate) fn serve(world: &mut World, memory: &mut Memory, request: &Request, fault: Option<&Fault>) -> Served {
+pub(crate) fn serve(world: &mut World, memory: &mut Memory, request: &IncomingRequest, faults: &TakenFaults) -> Served {
+    let key = memory.keys.find(request.authorization.as_deref());
     let mut served = Served {
-        result: Err(Refusal::new(500, "The sandbox was told to fail")),
+        result: Err(Refusal::new(500, "The sandbox was asked to fail")),
         retry_after_header: None,
-        transport: Transport::Whole,
-        key: None,
+        delivery: Delivery::Whole,
+        date: date(faults, &memory.settings),
+        key: key.as_ref().ok().map(|(index, _)| *index),
         ru: Ru::ZERO,
         slow: Duration::ZERO,
         drag: Duration::ZERO,
     };
-    let key = memory.keys.find(request.authorization.as_deref());
-    served.key = key.as_ref().ok().map(|(index, _)| *index);
-    match fault {
-        Some(Fault::TooMany { body, header }) => {
-            served.retry_after_header = *header;
-            served.result = Err(Refusal { retry_after: *body, ..Refusal::new(429, "Rate limit exceeded") });
-        }
-        Some(Fault::Status(status)) => served.result = Err(Refusal::new(*status, "The sandbox was told to fail")),
-        Some(Fault::Reset) => served.transport = Transport::Lost,
-        _ => {
-            let key = key.map(|(_, key)| key.clone());
-            served.result = key.and_then(|key| answer(world, memory, &key, request, fault));
-            if let (Some(Fault::Body(body)), Ok(success)) = (fault, &mut served.result) {
-                success.body.clone_from(body);
-            }
-            match fault.cloned() {
-                Some(Fault::ResetAfterApply) => served.transport = Transport::Lost,
-                Some(Fault::Truncated) => served.transport = Transport::Truncated,
-                Some(Fault::TruncatedChunked) => served.transport = Transport::TruncatedChunked,
-                Some(Fault::NotJson) => served.transport = Transport::Html,
-                Some(Fault::HugeBody(bytes)) => served.transport = Transport::Padded(bytes),
-                Some(Fault::Slow(time)) => served.slow = time,
-                Some(Fault::Drag(time)) => served.drag = time,
-                _ => {}
-            }
+    match faults.of(FaultLayer::Delay) {
+        Some(Fault::Slow(time)) => served.slow = *time,
+        Some(Fault::Drag(time)) => served.drag = *time,
+        _ => {}
+    }
+    if faults.answer().is_none_or(|fault| !refuse(&mut served, fault)) {
+        let key = key.map(|(_, key)| key.clone());
+        served.result = key.and_then(|key| answer(world, memory, &key, request, faults));
+        if let Some(fault) = faults.answer() {
+            distort(&mut served, fault);
         }
     }
     served.ru = match &served.result {
-        _ if fault == Some(&Fault::Reset) => memory.settings.failed_ru,
         Err(_) => memory.settings.failed_ru,
         Ok(success) if success.replayed == Some(true) => memory.settings.replayed_ru,
         Ok(success) if success.replayed.is_some() => Ru::PATCH,
@@ -126,22 +70,84 @@ pub(crate) fn serve(world: &mut World, memory: &mut Memory, request: &Request, f
     served
 }
 
+fn date(faults: &TakenFaults, settings: &Settings) -> Option<DateHeader> {
+    match faults.of(FaultLayer::Date) {
+        Some(Fault::Date(date)) => Some(date.clone()),
+        _ => Some(settings.date_header.clone()),
+    }
+}
+
+/// Answers with a failure before anything is done, where the fault is such a failure.
+fn refuse(served: &mut Served, fault: &Fault) -> bool {
+    match fault {
+        Fault::TooMany { body, header } => {
+            served.retry_after_header = *header;
+            served.result = Err(Refusal { retry_after: *body, ..Refusal::new(429, "Rate limit exceeded") });
+        }
+        Fault::StatusWithRetry { status, body, header } => {
+            served.retry_after_header = *header;
+            let refusal = Refusal::new(*status, "The sandbox was asked to fail");
+            served.result = Err(Refusal { retry_after: *body, ..refusal });
+        }
+        Fault::Status(status) => served.result = Err(Refusal::new(*status, "The sandbox was asked to fail")),
+        Fault::Html(status) => served.delivery = Delivery::Html(*status),
+        Fault::Redirect { status, location } => {
+            served.delivery = Delivery::Redirect { status: *status, location: location.clone() };
+        }
+        Fault::Reset => served.delivery = Delivery::Lost,
+        _ => return false,
+    }
+    true
+}
+
+/// Spoils the answer to a request that was carried out.
+fn distort(served: &mut Served, fault: &Fault) {
+    let rows = served.result.as_ref().map_or(0, |success| success.rows);
+    served.delivery = match fault {
+        Fault::ResetAfterApply => Delivery::Lost,
+        Fault::StatusAfterApply(status) => Delivery::Html(*status),
+        Fault::Truncated => Delivery::Truncated,
+        Fault::TruncatedChunked => Delivery::TruncatedChunked,
+        Fault::TruncatedGzip => Delivery::TruncatedGzip,
+        Fault::NotJson => Delivery::Html(200),
+        Fault::HugeBody(bytes) => Delivery::Padded(*bytes),
+        Fault::HeavyRows(bytes) => Delivery::Padded(bytes.saturating_mul(rows)),
+        Fault::Body(body) => {
+            if let Ok(success) = &mut served.result {
+                success.body.clone_from(body);
+            }
+            Delivery::Whole
+        }
+        _ => Delivery::Whole,
+    };
+}
+
+/// The world as the replica shows it that answers this request.
+fn seen<'w>(world: &'w World, faults: &TakenFaults) -> Cow<'w, World> {
+    match faults.of(FaultLayer::View) {
+        Some(Fault::Lag(by)) => Cow::Owned(world.as_of(world.now().minus(*by))),
+        Some(Fault::AsOf(at)) => Cow::Owned(world.as_of(*at)),
+        Some(Fault::Hide(hidden)) => Cow::Owned(world.without(hidden)),
+        _ => Cow::Borrowed(world),
+    }
+}
+
 fn answer(
     world: &mut World,
     memory: &mut Memory,
     key: &Key,
-    request: &Request,
-    fault: Option<&Fault>,
+    request: &IncomingRequest,
+    faults: &TakenFaults,
 ) -> Result<Success, Refusal> {
     match (&request.asked.route, request.asked.method.as_str()) {
         (Route::Unknown, _) => Err(Refusal::new(404, "There is no such path")),
-        (Route::List(resource), "GET") => {
+        (Route::List(resource), "GET" | "HEAD") => {
             key.require(resource.read_scope())?;
-            serve_list(world, memory, key, *resource, &request.asked, fault)
+            serve_list(&seen(world, faults), memory, key, *resource, &request.asked, faults.answer())
         }
-        (Route::One(object, id), "GET") => {
+        (Route::One(object, id), "GET" | "HEAD") => {
             key.require(object.resource().read_scope())?;
-            detail(world, key, *object, id, &request.asked)
+            detail(&seen(world, faults), key, *object, id, &request.asked)
         }
         (Route::One(object, id), "PATCH") => {
             if let Some(scope) = object.resource().write_scope() {
@@ -217,7 +223,7 @@ fn serve_list(
         body.clone_from(last);
     }
     memory.last_pages.insert(resource, body.clone());
-    Ok(Success { body, etag: None, replayed: None })
+    Ok(Success { body, etag: None, replayed: None, rows: rows.len() as u64 })
 }
 
 fn detail(world: &World, key: &Key, object: Object, id: &str, asked: &Asked) -> Result<Success, Refusal> {
@@ -240,5 +246,5 @@ fn detail(world: &World, key: &Key, object: Object, id: &str, asked: &Asked) -> 
     let record = record.ok_or_else(|| Refusal::new(404, format!("There is no such {object}")))?;
     let related = include::Expansion::new(world, object, &includes).of(record);
     let body = render::record(world, resource, record, Projection::Detail, &[], &related);
-    Ok(Success { body: format!("{{\"data\":{body}}}"), etag: world.etag(object, id), replayed: None })
+    Ok(Success { body: format!("{{\"data\":{body}}}"), etag: world.etag(object, id), replayed: None, rows: 1 })
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use crate::model::Ru;
 
+use super::fault::DateHeader;
+
 /// The kind of page token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CursorKind {
@@ -33,8 +35,8 @@ pub struct Settings {
     pub gzip: bool,
     /// How long every answer takes, in real time.
     pub latency: Duration,
-    /// What the `Date` header says instead of the clock's time.
-    pub date_header: Option<String>,
+    /// What the `Date` header says.
+    pub date_header: DateHeader,
 }
 
 impl Default for Settings {
@@ -48,7 +50,7 @@ impl Default for Settings {
             page_cap: None,
             gzip: true,
             latency: Duration::ZERO,
-            date_header: None,
+            date_header: DateHeader::Clock,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Connections that can be cut: an answer is lost on the wire, not in a client's imagination.
 //!
-//! The server's listener hands every connection a switch; a handler that flips it makes the next write fail, so that
-//! hyper drops the socket without a byte of the answer, and the peer sees a reset.
+//! Every connection has a switch; a handler that flips it makes the next write fail, so that hyper drops the socket
+//! without a byte of the answer, and the peer sees a reset.
 
 use std::io;
 use std::pin::Pin;
@@ -9,12 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
-use axum::extract::connect_info::Connected;
-use axum::serve::{IncomingStream, Listener};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 
-/// Cuts one connection.
+/// Cuts one connection, or all of a server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Switch(Arc<AtomicBool>);
 
@@ -28,47 +26,15 @@ impl Switch {
     }
 }
 
-/// A listener whose connections can be cut.
+/// A connection that can be cut by its own switch and by its server's.
 #[derive(Debug)]
 pub(crate) struct Wire {
-    pub(crate) listener: TcpListener,
-    /// Cuts every connection at once.
+    pub(crate) stream: TcpStream,
+    pub(crate) switch: Switch,
     pub(crate) stop: Switch,
 }
 
-/// A connection that can be cut.
-#[derive(Debug)]
-pub(crate) struct Line {
-    stream: TcpStream,
-    switch: Switch,
-    stop: Switch,
-}
-
-impl Listener for Wire {
-    type Io = Line;
-    type Addr = std::net::SocketAddr;
-
-    async fn accept(&mut self) -> (Line, Self::Addr) {
-        let (stream, addr) = Listener::accept(&mut self.listener).await;
-        // Answers are small: waiting to fill a packet would only slow the tests down.
-        let _ = stream.set_nodelay(true);
-        let switch = Switch::default();
-        let stop = self.stop.clone();
-        (Line { stream, switch, stop }, addr)
-    }
-
-    fn local_addr(&self) -> io::Result<Self::Addr> {
-        self.listener.local_addr()
-    }
-}
-
-impl Connected<IncomingStream<'_, Wire>> for Switch {
-    fn connect_info(stream: IncomingStream<'_, Wire>) -> Switch {
-        stream.io().switch.clone()
-    }
-}
-
-impl Line {
+impl Wire {
     fn check(&self) -> io::Result<()> {
         if !self.switch.is_cut() && !self.stop.is_cut() {
             return Ok(());
@@ -78,7 +44,7 @@ impl Line {
     }
 }
 
-impl AsyncRead for Line {
+impl AsyncRead for Wire {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         // An idle connection is woken by its next request, and must not take it after the stop.
         let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
@@ -87,7 +53,7 @@ impl AsyncRead for Line {
     }
 }
 
-impl AsyncWrite for Line {
+impl AsyncWrite for Wire {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.check()?;
         Pin::new(&mut self.stream).poll_write(cx, bytes)

@@ -18,6 +18,8 @@ use crate::model::{Choice, DataType, Instant, Object, RecordId, Resource};
 
 use super::cell::Cell;
 use super::definition::{CustomDefinition, NewField};
+use super::fault::Hidden;
+use super::past::{PastRecord, UndoLog};
 use super::table::{Id, Record, Table};
 
 /// The pretend CRM of one tenant.
@@ -27,6 +29,7 @@ pub struct World {
     tables: BTreeMap<Resource, Table>,
     definitions: Vec<CustomDefinition>,
     born: u64,
+    undo: UndoLog,
 }
 
 impl World {
@@ -37,6 +40,7 @@ impl World {
             tables: Resource::ALL.map(|r| (r, Table::new(r.fields()))).into(),
             definitions: Vec::new(),
             born: 0,
+            undo: UndoLog::default(),
         }
     }
 
@@ -76,7 +80,7 @@ impl World {
         self.bump_etag(resource, &mut record);
         self.apply(resource, &mut record, fields);
         self.set_slot(resource, &mut record, "id", Some(Cell::Text(id.as_ref().into())));
-        self.table_mut(resource).put(record);
+        self.put(resource, record);
         RecordId::new(id.as_ref())
     }
 
@@ -141,12 +145,12 @@ impl World {
 
     /// Removes a record; the API has no trace of it.
     pub fn remove(&mut self, object: Object, id: &str) -> bool {
-        self.table_mut(object.resource()).remove(id).is_some()
+        self.take(object.resource(), id).is_some()
     }
 
     /// Removes a team member.
     pub fn remove_team_member(&mut self, id: &str) -> bool {
-        self.table_mut(Resource::TeamMembers).remove(id).is_some()
+        self.take(Resource::TeamMembers, id).is_some()
     }
 
     /// Defines a custom field. Its values are null until records get some.
@@ -159,7 +163,7 @@ impl World {
         definition.created_at = definition.created_at.or(Some(now));
         definition.updated_at = definition.updated_at.or(Some(now));
         let id = RecordId::new(definition.id.as_str());
-        self.table_mut(Resource::CustomFields).put(definition.row());
+        self.put(Resource::CustomFields, definition.row());
         self.definitions.push(definition);
         id
     }
@@ -172,7 +176,7 @@ impl World {
         definition.updated_at = Some(now);
         change(definition);
         let row = definition.row();
-        self.table_mut(Resource::CustomFields).put(row);
+        self.put(Resource::CustomFields, row);
         true
     }
 
@@ -209,7 +213,7 @@ impl World {
         let Some(definition) = found else { return false };
         definition.active = false;
         let id = definition.id.clone();
-        self.table_mut(Resource::CustomFields).remove(&id).is_some()
+        self.take(Resource::CustomFields, &id).is_some()
     }
 
     /// Every definition, archived ones included, in the order they were made.
@@ -253,12 +257,67 @@ impl World {
 
     /// Takes a record out, changes it and puts it back, so that the table's orders stay true.
     pub(crate) fn change(&mut self, resource: Resource, id: &str, change: impl FnOnce(&World, &mut Record)) -> bool {
-        let Some(mut record) = self.table_mut(resource).remove(id) else {
+        let Some(mut record) = self.take(resource, id) else {
             return false;
         };
         change(self, &mut record);
+        // The undo log has the record as it was before, since it was taken out.
         self.table_mut(resource).put(record);
         true
+    }
+
+    /// Puts a new record in, in place of one with its id.
+    fn put(&mut self, resource: Resource, record: Record) {
+        self.remember(resource, &record.id);
+        self.table_mut(resource).put(record);
+    }
+
+    fn take(&mut self, resource: Resource, id: &str) -> Option<Record> {
+        self.table(resource).get(id)?;
+        self.remember(resource, &Id::from(id));
+        self.table_mut(resource).remove(id)
+    }
+
+    fn remember(&mut self, resource: Resource, id: &Id) {
+        let before = self.table(resource).get(id).cloned();
+        self.undo.push(PastRecord { changed_at: self.now, resource, id: id.clone(), before });
+    }
+
+    /// The records as they were at another moment, for a replica that lags. Definitions of custom fields keep their
+    /// present type and status inside records; only their own list is as it was.
+    pub fn as_of(&self, at: Instant) -> World {
+        let mut world = self.without_undo();
+        for past in self.undo.since(at) {
+            let table = world.table_mut(past.resource);
+            match &past.before {
+                Some(record) => table.put(record.clone()),
+                None => {
+                    table.remove(&past.id);
+                }
+            }
+        }
+        world
+    }
+
+    /// The world without some of its records.
+    pub(crate) fn without(&self, hidden: &Hidden) -> World {
+        let mut world = self.without_undo();
+        for resource in Resource::ALL {
+            for id in world.ids(resource).iter().filter(|id| hidden.hides(id)) {
+                world.table_mut(resource).remove(id);
+            }
+        }
+        world
+    }
+
+    fn without_undo(&self) -> World {
+        World {
+            now: self.now,
+            tables: self.tables.clone(),
+            definitions: self.definitions.clone(),
+            born: self.born,
+            undo: UndoLog::default(),
+        }
     }
 
     fn apply(&self, resource: Resource, record: &mut Record, changes: &Value) {

@@ -1,7 +1,7 @@
 //! `check` and the service: what it asks, what the answers mean, and when it asks nothing.
 
 use crm_mirror::model::{Instant, Resource};
-use crm_mirror::sandbox::{Fault, Rule, generate};
+use crm_mirror::sandbox::{DateHeader, Fault, Rule, generate};
 use crm_mirror::store::Store;
 
 use crate::binary::{Place, Service};
@@ -64,7 +64,7 @@ fn a_service_that_is_down_is_tried_once() {
 #[test]
 fn a_clock_that_is_off_is_a_warning() {
     let service = Service::with(5, 1);
-    let date = Some("Sun, 06 Nov 1994 08:49:37 GMT".to_string());
+    let date = DateHeader::Text("Sun, 06 Nov 1994 08:49:37 GMT".to_string());
     service.sandbox.configure(|settings| settings.date_header = date);
     let document = Place::of(&service).run("check --json").done().json();
     is(&document, "service.clock", "warn", &["behind this machine's", "timedatectl"]);

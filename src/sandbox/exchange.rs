@@ -1,0 +1,83 @@
+//! What passes between the socket and the service: a request with what its headers say, and an answer with its price and
+//! what becomes of it on its way.
+
+use std::time::Duration;
+
+use crate::model::Ru;
+
+use super::asked::Asked;
+use super::fault::DateHeader;
+use super::refusal::Refusal;
+
+/// A request with what its headers and body say.
+#[derive(Clone, Debug)]
+pub(crate) struct IncomingRequest {
+    pub(crate) asked: Asked,
+    pub(crate) authorization: Option<String>,
+    pub(crate) if_match: Option<String>,
+    pub(crate) idempotency_key: Option<String>,
+    pub(crate) content_type: Option<String>,
+    pub(crate) body: Vec<u8>,
+}
+
+/// A successful answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Success {
+    pub(crate) body: String,
+    pub(crate) etag: Option<String>,
+    /// For a PATCH: whether this is a stored answer.
+    pub(crate) replayed: Option<bool>,
+    /// How many records the body has.
+    pub(crate) rows: u64,
+}
+
+/// What becomes of an answer on its way to the client.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    #[default]
+    Whole,
+    Lost,
+    Truncated,
+    TruncatedChunked,
+    TruncatedGzip,
+    /// A page of HTML with this status replaces the answer.
+    Html(u16),
+    /// A redirect replaces the answer.
+    Redirect {
+        status: u16,
+        location: String,
+    },
+    /// So many bytes of white space are added.
+    Padded(u64),
+}
+
+/// An answer, its price and its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Served {
+    pub(crate) result: Result<Success, Refusal>,
+    pub(crate) retry_after_header: Option<u64>,
+    pub(crate) delivery: Delivery,
+    pub(crate) date: Option<DateHeader>,
+    pub(crate) key: Option<usize>,
+    pub(crate) ru: Ru,
+    pub(crate) slow: Duration,
+    pub(crate) drag: Duration,
+}
+
+impl Served {
+    /// The status that the client sees; `None` where no answer reaches it.
+    pub(crate) fn status(&self) -> Option<u16> {
+        match (&self.delivery, &self.result) {
+            (Delivery::Lost, _) => None,
+            (Delivery::Html(status) | Delivery::Redirect { status, .. }, _) => Some(*status),
+            (_, Ok(_)) => Some(200),
+            (_, Err(refusal)) => Some(refusal.status),
+        }
+    }
+
+    /// Whether the answer is lost or cut on its way.
+    pub(crate) fn is_cut(&self) -> bool {
+        use Delivery::{Lost, Truncated, TruncatedChunked, TruncatedGzip};
+        matches!(self.delivery, Lost | Truncated | TruncatedChunked | TruncatedGzip)
+    }
+}

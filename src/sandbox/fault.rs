@@ -1,0 +1,202 @@
+//! Everything that may go wrong with an answer, by kind.
+//!
+//! A [`Fault`] changes one answer. Faults of different [`FaultLayer`]s combine: an answer may be late, lack its `Date`
+//! and come from a lagging replica at once. Of one layer, a request takes the first fault that is due.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::model::Instant;
+
+/// What happens to a request or its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// 429, with the wait in the body, in the `Retry-After` header, in both or in neither.
+    TooMany {
+        /// `retryAfter`, seconds.
+        body: Option<u64>,
+        /// `Retry-After`, seconds.
+        header: Option<u64>,
+    },
+    /// Any error status with its envelope, with the wait in the body, the header, both or neither. Nothing is done.
+    StatusWithRetry {
+        /// The status.
+        status: u16,
+        /// `retryAfter`, seconds.
+        body: Option<u64>,
+        /// `Retry-After`, seconds.
+        header: Option<u64>,
+    },
+    /// An error status with its envelope. Nothing is done; 404 on a detail is a false "not found".
+    Status(u16),
+    /// A status with a page of HTML instead of an envelope, as load balancers and proxies answer. Nothing is done.
+    Html(u16),
+    /// A redirect to another address. Nothing is done.
+    Redirect {
+        /// 301, 302, 303, 307 or 308.
+        status: u16,
+        /// The `Location` header.
+        location: String,
+    },
+    /// The request is carried out and charged, and a gateway answers with this status and a page of HTML.
+    StatusAfterApply(u16),
+    /// The connection closes without an answer. Nothing is done.
+    Reset,
+    /// The request is carried out and charged, and the connection closes without an answer.
+    ResetAfterApply,
+    /// The body is shorter than `Content-Length`.
+    Truncated,
+    /// The chunked body ends without its last chunk.
+    TruncatedChunked,
+    /// The compressed body ends early, while the HTTP message is complete.
+    TruncatedGzip,
+    /// 200 with a page of HTML.
+    NotJson,
+    /// 200 with this body.
+    Body(String),
+    /// The answer takes this long in real time.
+    Slow(Duration),
+    /// The answer takes this long by the sandbox's clock.
+    Drag(Duration),
+    /// A valid cursor is refused with 400.
+    RefusedCursor,
+    /// The previous page of this resource is served again, with its cursor.
+    RepeatedPage,
+    /// `nextCursor` is the cursor of the request.
+    SameCursor,
+    /// No rows, and a cursor to the page that has them.
+    EmptyPageWithCursor,
+    /// The rows of the page in reverse order.
+    Unordered,
+    /// The page has one more row, which does not meet the conditions.
+    RowOutsideFilter,
+    /// No rows, no cursor and a total of 0, as if there were nothing.
+    EmptyList,
+    /// A body with this many bytes of padding.
+    HugeBody(u64),
+    /// A body with this many bytes of padding for each row, so that a page of fewer rows is smaller.
+    HeavyRows(u64),
+    /// The answer comes from a replica or cache that lags by this much: lists, counts and details show the state of
+    /// that time, etags included. Updates are not affected.
+    Lag(Duration),
+    /// The answer shows the state of this moment, like a replica that stopped following. Updates are not affected.
+    AsOf(Instant),
+    /// Some records are missing from lists, counts and details. Updates are not affected.
+    Hide(Hidden),
+    /// Another `Date` header, or none.
+    Date(DateHeader),
+}
+
+/// Which records [`Fault::Hide`] leaves out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hidden {
+    /// This share of all records, always the same ones.
+    Percent(u8),
+    /// The records with these identifiers.
+    Ids(BTreeSet<String>),
+}
+
+impl Hidden {
+    /// The records with these identifiers.
+    pub fn ids<I: Into<String>>(ids: impl IntoIterator<Item = I>) -> Hidden {
+        Hidden::Ids(ids.into_iter().map(Into::into).collect())
+    }
+
+    pub(crate) fn hides(&self, id: &str) -> bool {
+        match self {
+            // FNV-1a: the same records in every request and every run.
+            Hidden::Percent(share) => {
+                let hash = id.bytes().fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {
+                    (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
+                });
+                (hash >> 32) % 100 < u64::from(*share)
+            }
+            Hidden::Ids(ids) => ids.contains(id),
+        }
+    }
+}
+
+/// What the `Date` header says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum DateHeader {
+    /// The time of the sandbox's clock.
+    #[default]
+    Clock,
+    /// Nothing: there is no such header.
+    Missing,
+    /// The clock's time plus so many seconds, which may be negative.
+    Offset(i64),
+    /// This text.
+    Text(String),
+}
+
+impl DateHeader {
+    /// The header's text at a moment.
+    pub(crate) fn at(&self, now: Instant) -> Option<String> {
+        match self {
+            DateHeader::Clock => Some(now.to_http_date()),
+            DateHeader::Missing => None,
+            DateHeader::Offset(seconds) => {
+                let by = Duration::from_secs(seconds.unsigned_abs());
+                let shown = if *seconds < 0 { now.minus(by) } else { now.plus(by) };
+                Some(shown.to_http_date())
+            }
+            DateHeader::Text(text) => Some(text.clone()),
+        }
+    }
+}
+
+/// The part of an answer that a fault changes. Faults of different layers combine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum FaultLayer {
+    /// What the service sees of its records.
+    View,
+    /// The answer itself.
+    Answer,
+    /// When it arrives.
+    Delay,
+    /// Its `Date` header.
+    Date,
+}
+
+impl FaultLayer {
+    pub(crate) const COUNT: usize = 4;
+}
+
+impl Fault {
+    pub(crate) fn layer(&self) -> FaultLayer {
+        match self {
+            Fault::Lag(_) | Fault::AsOf(_) | Fault::Hide(_) => FaultLayer::View,
+            Fault::Slow(_) | Fault::Drag(_) => FaultLayer::Delay,
+            Fault::Date(_) => FaultLayer::Date,
+            _ => FaultLayer::Answer,
+        }
+    }
+}
+
+/// The faults that one request takes: at most one of each layer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TakenFaults(Vec<Fault>);
+
+impl TakenFaults {
+    pub(crate) fn push(&mut self, fault: Fault) {
+        self.0.push(fault);
+    }
+
+    pub(crate) fn has(&self, layer: FaultLayer) -> bool {
+        self.of(layer).is_some()
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.0.len() == FaultLayer::COUNT
+    }
+
+    pub(crate) fn of(&self, layer: FaultLayer) -> Option<&Fault> {
+        self.0.iter().find(|fault| fault.layer() == layer)
+    }
+
+    /// The fault of the answer itself.
+    pub(crate) fn answer(&self) -> Option<&Fault> {
+        self.of(FaultLayer::Answer)
+    }
+}
