@@ -13,6 +13,7 @@ mod api_key;
 mod cron;
 mod error;
 mod layers;
+mod publish_target;
 mod values;
 
 use std::net::SocketAddr;
@@ -28,6 +29,7 @@ pub use api_key::KeyPlace;
 pub use cron::Cron;
 pub use error::ConfigError;
 pub use layers::{Environment, Sources};
+pub use publish_target::PublishConfig;
 pub use values::{LogFormat, duration};
 
 use api_key::KeySource;
@@ -59,6 +61,7 @@ const KEYS: &[(&str, &[&str])] = &[
     ("history", &["retention"]),
     ("daemon", &["socket", "http"]),
     ("write_back", &["enabled"]),
+    ("publish", &["url_file", "schema", "objects", "exclude"]),
     ("log", &["level", "format"]),
 ];
 
@@ -85,6 +88,8 @@ pub struct Config {
     pub http: Option<SocketAddr>,
     /// `[write_back] enabled`.
     pub write_back: bool,
+    /// `[publish]`.
+    pub publish: PublishConfig,
     /// `[log]`.
     pub log: LogConfig,
     base_url: Option<BaseUrl>,
@@ -192,6 +197,7 @@ impl Config {
             },
             history: layers.age("history.retention")?,
             write_back: layers.boolean("write_back.enabled")?,
+            publish: PublishConfig::read(&layers, env)?,
             log: LogConfig {
                 level: layers.log_filter("log.level")?,
                 format: layers.one_of("log.format", LogFormat::WORDS)?,

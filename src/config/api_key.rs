@@ -83,7 +83,7 @@ impl KeySource {
     }
 }
 
-fn read_file(path: &PathBuf) -> io::Result<SecretString> {
+pub(super) fn read_file(path: &PathBuf) -> io::Result<SecretString> {
     let mut text = String::new();
     File::open(path)?.take(LONGEST_FILE).read_to_string(&mut text)?;
     Ok(SecretString::from(text))

@@ -40,6 +40,12 @@ pub enum ConfigError {
         /// Where it stands.
         place: String,
     },
+    /// The URL of the database to publish to, which has a password, in the file.
+    #[error("the URL of the database must not stand {place}")]
+    UrlInFile {
+        /// Where it stands.
+        place: String,
+    },
     /// A value that cannot be used.
     #[error("`{key}` {place} {reason}")]
     Value {
@@ -72,6 +78,17 @@ pub enum ConfigError {
         /// What is wrong with it.
         source: NotAKey,
     },
+    /// No database to publish to.
+    #[error("no database is configured to publish to")]
+    NoPublishUrl,
+    /// A file of a URL that cannot be read.
+    #[error("could not read the URL of the database from {path}")]
+    PublishUrlFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
 }
 
 impl ConfigError {
@@ -81,13 +98,21 @@ impl ConfigError {
             ConfigError::File { .. } => Some("`crm-mirror init` writes a commented file"),
             ConfigError::Unknown { .. } => Some("`crm-mirror init --stdout` prints every key"),
             ConfigError::KeyInFile { .. } => Some("put it in a file of its own and name that in `api.key_file`"),
+            ConfigError::UrlInFile { .. } => {
+                Some("it holds a password: put it in a file of its own and name that in `publish.url_file`")
+            }
             ConfigError::NoBaseUrl => Some(
                 "set it in the configuration file that `--config` names, or CRM_MIRROR_API__BASE_URL in the environment",
             ),
             ConfigError::NoKey => Some(
                 "name its file in `api.key_file`, load the systemd credential `api-key`, or set CRM_MIRROR_API__KEY",
             ),
-            ConfigError::KeyFile { .. } => Some("it must exist and be readable by the user that runs this"),
+            ConfigError::NoPublishUrl => {
+                Some("name the file that holds its URL in `publish.url_file`, or set CRM_MIRROR_PUBLISH__URL")
+            }
+            ConfigError::KeyFile { .. } | ConfigError::PublishUrlFile { .. } => {
+                Some("it must exist and be readable by the user that runs this")
+            }
             ConfigError::BadKey { .. } => Some("it must hold the key and nothing else, on one line"),
             ConfigError::Syntax { .. } | ConfigError::Value { .. } => None,
         }

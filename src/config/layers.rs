@@ -17,6 +17,10 @@ use super::{DEFAULT_TOML, KEYS};
 
 /// The variable that holds the API key. It never enters a layer.
 pub(super) const KEY_VARIABLE: &str = "CRM_MIRROR_API__KEY";
+/// The variable that holds the URL of the database to publish to, its password included. It never enters a layer.
+pub(super) const PUBLISH_VARIABLE: &str = "CRM_MIRROR_PUBLISH__URL";
+/// The variables that are secrets: layers guess types and quote what they reject.
+const SECRETS: [&str; 2] = [KEY_VARIABLE, PUBLISH_VARIABLE];
 const PREFIX: &str = "CRM_MIRROR_";
 const DEFAULT_FILE: &str = "/etc/crm-mirror/config.toml";
 
@@ -39,7 +43,7 @@ impl Environment {
     /// The names of the variables that are settings, the key's left out.
     pub fn settings(&self) -> impl Iterator<Item = &str> {
         let names = self.0.keys().map(String::as_str);
-        names.filter(|name| name.starts_with(PREFIX) && *name != KEY_VARIABLE)
+        names.filter(|name| name.starts_with(PREFIX) && !SECRETS.contains(name))
     }
 
     /// A directory that systemd made for the unit; the first, should there be several.
@@ -181,7 +185,7 @@ fn without_the_line(error: &str) -> String {
 
 fn environment(env: &Environment) -> Result<Layer, ConfigError> {
     let mut values = Vec::new();
-    for (name, text) in env.0.iter().filter(|(name, _)| *name != KEY_VARIABLE) {
+    for (name, text) in env.0.iter().filter(|(name, _)| !SECRETS.contains(&name.as_str())) {
         let Some(rest) = name.strip_prefix(PREFIX) else {
             continue;
         };
@@ -219,6 +223,9 @@ fn known_keys_only(layer: &Layer) -> Result<(), ConfigError> {
         for name in found.keys() {
             if section == "api" && name == "key" {
                 return Err(ConfigError::KeyInFile { place: layer.place.of("api.key") });
+            }
+            if section == "publish" && name == "url" {
+                return Err(ConfigError::UrlInFile { place: layer.place.of("publish.url") });
             }
             if !known.contains(&name.as_str()) {
                 return Err(unknown(format!("{section}.{name}")));

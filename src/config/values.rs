@@ -41,7 +41,7 @@ impl Layers {
     }
 
     /// A text that the defaults have.
-    fn required(&self, key: &str) -> Result<String, ConfigError> {
+    pub(super) fn required(&self, key: &str) -> Result<String, ConfigError> {
         self.text(key)?.ok_or_else(|| self.wrong(key, "is missing"))
     }
 
@@ -130,14 +130,18 @@ impl Layers {
         TimeZone::get(name.trim()).map_err(|_| self.wrong(key, "must be a time zone such as \"Europe/Berlin\""))
     }
 
-    /// `None` for all. A list in a file, or a text with commas.
-    pub(super) fn objects(&self, key: &str) -> Result<Option<Vec<Resource>>, ConfigError> {
-        let words: Option<Vec<String>> = match self.get(key) {
+    /// The words of a list in a file, or of a text with commas.
+    pub(super) fn words(&self, key: &str) -> Option<Vec<String>> {
+        match self.get(key) {
             Some(Value::String(_, text)) => Some(text.split(',').map(|word| word.trim().to_string()).collect()),
             Some(Value::Array(_, values)) => values.into_iter().map(Value::into_string).collect(),
             _ => None,
-        };
-        let words = words.unwrap_or_default();
+        }
+    }
+
+    /// `None` for all. A list in a file, or a text with commas.
+    pub(super) fn objects(&self, key: &str) -> Result<Option<Vec<Resource>>, ConfigError> {
+        let words = self.words(key).unwrap_or_default();
         if words == ["all"] {
             return Ok(None);
         }

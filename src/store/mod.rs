@@ -15,6 +15,7 @@ mod derived;
 pub mod error;
 mod file;
 mod outbox;
+pub mod publishing;
 mod read;
 mod records;
 mod runs;

@@ -79,6 +79,8 @@ pub struct MirrorTx<'a> {
     pub(in crate::store) stale: RefCell<BTreeSet<(Object, String)>>,
     /// How the records stood that this transaction wrote.
     pub(in crate::store) stood: RefCell<[BTreeMap<String, Stands>; 2]>,
+    /// Records that this transaction changed: entered into `unpublished` at its end.
+    pub(in crate::store) unpublished: RefCell<BTreeSet<(Object, String)>>,
     /// New records that are counted without having been looked up.
     pub(in crate::store) new: [Cell<u64>; 2],
 }
@@ -90,6 +92,7 @@ impl<'a> MirrorTx<'a> {
             unsettled: Default::default(),
             stale: RefCell::default(),
             stood: RefCell::default(),
+            unpublished: RefCell::default(),
             new: Default::default(),
             conn,
             shapes,
@@ -99,6 +102,7 @@ impl<'a> MirrorTx<'a> {
     pub(in crate::store) fn commit(self) -> Result<Shapes, StoreError> {
         self.settle_search()?;
         self.settle_held()?;
+        self.settle_unpublished()?;
         self.conn.commit().doing("commit a page")?;
         Ok(self.shapes)
     }

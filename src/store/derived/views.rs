@@ -36,6 +36,10 @@ impl From {
     }
 }
 
+/// What a team member `o` is called.
+pub(in crate::store) const OWNER_NAME: &str =
+    "nullif(trim(coalesce(o.first_name, '') || ' ' || coalesce(o.last_name, '')), '')";
+
 /// A name that stands beside the column that points at it: the column, the name's column, expression, what it is, join.
 type Pointer = (&'static str, &'static str, &'static str, &'static str, &'static str);
 
@@ -43,7 +47,7 @@ const POINTERS: [Pointer; 2] = [
     (
         "owner_id",
         "owner_name",
-        "nullif(trim(coalesce(o.first_name, '') || ' ' || coalesce(o.last_name, '')), '')",
+        OWNER_NAME,
         "first and last name of the owner, where that team member is here",
         "LEFT JOIN team_members AS o ON o.id = r.owner_id",
     ),

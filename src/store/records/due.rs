@@ -116,10 +116,12 @@ impl MirrorTx<'_> {
         let Some(ids) = ids else {
             let sql = format!("UPDATE {table} SET etag = NULL WHERE etag IS NOT NULL");
             self.conn.execute(&sql, []).doing(doing)?;
+            self.requeue_all(object)?;
             return self.recount(object);
         };
         for id in ids {
             self.note_standing(object, id.as_str())?;
+            self.note_unpublished(object, id.as_str());
         }
         let ids: Vec<&str> = ids.iter().map(RecordId::as_str).collect();
         let sql = format!(

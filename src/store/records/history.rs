@@ -43,6 +43,7 @@ impl MirrorTx<'_> {
     /// If SQLite refuses.
     pub fn forget_before(&self, cutoff: Instant) -> Result<(), StoreError> {
         let cutoff = cutoff.to_string();
+        self.requeue_removed_before(&cutoff)?;
         for (sql, doing) in [
             // By number and not by time: both grow together, so that only what is to go is looked at.
             (
@@ -90,6 +91,7 @@ impl MirrorTx<'_> {
             return Ok(false);
         };
         self.note_standing(object, id.as_str())?;
+        self.note_unpublished(object, id.as_str());
         if let Some(detail) = self.row(object.detail_table(), object.detail_key(), id)? {
             let own = [object.detail_key(), "etag", "extra", "fetched_at"];
             record.extend(detail.into_iter().filter(|(column, _)| !own.contains(&column.as_str())));

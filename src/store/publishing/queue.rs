@@ -1,0 +1,193 @@
+//! `unpublished`: the ids of the records that another database does not have yet.
+
+use rusqlite::{OptionalExtension, params};
+use serde::{Deserialize, Serialize};
+
+use crate::model::catalogue::Object;
+use crate::model::instant::Instant;
+use crate::store::error::{Doing, StoreError};
+use crate::store::tx::MirrorTx;
+
+const DOING: &str = "note which records are to be published";
+
+/// The state entry that exists while the mirror is published.
+pub(in crate::store) const PROGRESS: &str = "publish";
+
+/// The entry of one record: a higher number than any before it.
+const ENTER: &str = "INSERT OR REPLACE INTO unpublished (object_type, record_id, erase)
+    VALUES (?1, ?2, max(?3, coalesce(
+        (SELECT erase FROM unpublished WHERE object_type = ?1 AND record_id = ?2), 0)))";
+
+/// How far publishing came, for `status` and metrics.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PublishProgress {
+    /// The newest change that the other database has; `None` before it was first loaded.
+    pub seq: Option<i64>,
+    /// When publishing last succeeded.
+    pub published_at: Option<Instant>,
+    /// Why it last failed, where nothing succeeded since.
+    pub last_error: Option<String>,
+    /// When it last failed.
+    pub failed_at: Option<Instant>,
+    /// Failures since it last succeeded.
+    pub failures: u32,
+}
+
+/// Which records of an object are entered again when a column's values have to be published anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Requeue<'a> {
+    /// Those with a value in this column of the `_full` view: the other database has NULL in it.
+    WithValue(&'a str),
+    /// All: the other database may have any value in it.
+    All,
+}
+
+impl MirrorTx<'_> {
+    /// Notes that a record changed.
+    pub(in crate::store) fn note_unpublished(&self, object: Object, id: &str) {
+        self.unpublished.borrow_mut().insert((object, id.to_string()));
+    }
+
+    /// Enters the records that this transaction changed, where the mirror is published.
+    pub(in crate::store) fn settle_unpublished(&self) -> Result<(), StoreError> {
+        let noted = self.unpublished.take();
+        if noted.is_empty() || !self.is_published()? {
+            return Ok(());
+        }
+        let mut stmt = self.conn.prepare_cached(ENTER).doing(DOING)?;
+        for (object, id) in &noted {
+            stmt.execute(params![object.as_str(), id, 0]).doing(DOING)?;
+        }
+        Ok(())
+    }
+
+    /// Enters all records of an object.
+    pub(in crate::store) fn requeue_all(&self, object: Object) -> Result<(), StoreError> {
+        if self.is_published()? {
+            let sql = format!(
+                "INSERT OR REPLACE INTO unpublished (object_type, record_id) SELECT ?1, id FROM {}",
+                object.table()
+            );
+            self.conn.execute(&sql, [object.as_str()]).doing(DOING)?;
+        }
+        Ok(())
+    }
+
+    /// Enters the removed records that are about to be forgotten for their age.
+    pub(in crate::store) fn requeue_removed_before(&self, cutoff: &str) -> Result<(), StoreError> {
+        if self.is_published()? {
+            self.conn
+                .execute(
+                    "INSERT OR REPLACE INTO unpublished (object_type, record_id)
+                     SELECT object_type, id FROM removed_records WHERE removed_at < ?1",
+                    [cutoff],
+                )
+                .doing(DOING)?;
+        }
+        Ok(())
+    }
+
+    /// Enters a removed record whose history was erased here, so that it is erased there too.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn publish_erasure(&self, object: Object, id: &str) -> Result<(), StoreError> {
+        if self.is_published()? {
+            let entered =
+                self.conn.prepare_cached(ENTER).and_then(|mut stmt| stmt.execute(params![object.as_str(), id, 1]));
+            entered.doing(DOING)?;
+        }
+        Ok(())
+    }
+
+    /// Whether records are entered: an entry that cannot be read counts, so that none is missed.
+    pub(in crate::store) fn is_published(&self) -> Result<bool, StoreError> {
+        self.conn
+            .prepare_cached("SELECT EXISTS (SELECT 1 FROM state WHERE name = ?1)")
+            .and_then(|mut stmt| stmt.query_row([PROGRESS], |row| row.get(0)))
+            .doing(DOING)
+    }
+
+    /// From this transaction on, every record that changes is entered.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn begin_publishing(&self) -> Result<(), StoreError> {
+        if self.is_published()? { Ok(()) } else { self.set_publish_progress(&PublishProgress::default()) }
+    }
+
+    /// Forgets that the mirror is published: it no longer costs anything.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn end_publishing(&self) -> Result<(), StoreError> {
+        if self.is_published()? {
+            self.conn.execute("DELETE FROM unpublished", []).doing(DOING)?;
+            self.clear_state(PROGRESS)?;
+        }
+        Ok(())
+    }
+
+    /// Stores how far publishing came.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn set_publish_progress(&self, progress: &PublishProgress) -> Result<(), StoreError> {
+        self.set_state(PROGRESS, progress)
+    }
+
+    /// The records up to this number are published; those that changed again have a higher one by now.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn note_published(&self, up_to: i64) -> Result<(), StoreError> {
+        self.conn
+            .prepare_cached("DELETE FROM unpublished WHERE seq <= ?1")
+            .and_then(|mut stmt| stmt.execute([up_to]))
+            .doing(DOING)?;
+        Ok(())
+    }
+
+    /// Enters up to `most` records of an object whose ids come after `after`. Gives the last of them while there may be
+    /// more.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn requeue(
+        &self,
+        object: Object,
+        which: Requeue<'_>,
+        after: &str,
+        most: usize,
+    ) -> Result<Option<String>, StoreError> {
+        let condition = match which {
+            Requeue::WithValue(column) => format!("\"{}\" IS NOT NULL", column.replace('"', "\"\"")),
+            Requeue::All => "1".into(),
+        };
+        let sql = format!(
+            "SELECT id FROM {} WHERE id > ?1 AND {condition} ORDER BY id LIMIT ?2",
+            if which == Requeue::All { object.table() } else { object.full_view() }
+        );
+        let mut stmt = self.conn.prepare(&sql).doing(DOING)?;
+        let ids: Vec<String> =
+            stmt.query_map(params![after, most as i64], |row| row.get(0)).and_then(Iterator::collect).doing(DOING)?;
+        let mut enter = self.conn.prepare_cached(ENTER).doing(DOING)?;
+        for id in &ids {
+            enter.execute(params![object.as_str(), id, 0]).doing(DOING)?;
+        }
+        Ok(ids.into_iter().next_back().filter(|_| most > 0))
+    }
+}
+
+/// How far publishing came; `None` where the mirror is not published, or the entry cannot be read.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn progress(conn: &rusqlite::Connection) -> Result<Option<PublishProgress>, StoreError> {
+    let text: Option<String> = conn
+        .query_row("SELECT value FROM state WHERE name = ?1", [PROGRESS], |row| row.get(0))
+        .optional()
+        .doing("read how far publishing came")?;
+    Ok(text.map(|text| serde_json::from_str(&text).unwrap_or_default()))
+}

@@ -1,0 +1,296 @@
+//! The mirror as a publisher reads it: pages of plain values, each from a short snapshot.
+
+use std::path::Path;
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension, Transaction, params_from_iter};
+
+use crate::model::catalogue::Object;
+use crate::model::field_value::SqlValue;
+use crate::store::derived::views::OWNER_NAME;
+use crate::store::error::{Doing, StoreError};
+use crate::store::file::open;
+use crate::store::publishing::queue::{self, PublishProgress};
+use crate::store::read::feed::{self, Span};
+use crate::store::tx::read_state;
+
+const DOING: &str = "read what is to be published";
+
+/// A row, in the order of the columns that were asked for.
+pub type SourceRow = Vec<SqlValue>;
+
+/// A column as the data dictionary describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceColumn {
+    /// Its name.
+    pub name: String,
+    /// What it holds: `text`, `timestamp`, `DECIMAL`, …
+    pub data_type: String,
+    /// The display text of a custom field.
+    pub label: Option<String>,
+    /// The name in the service's answers.
+    pub wire_name: Option<String>,
+    /// What it means.
+    pub about: Option<String>,
+}
+
+/// Rows of a table or view in the order of its key.
+#[derive(Clone, Debug)]
+pub struct PageQuery {
+    /// The table or view.
+    pub table: String,
+    /// The columns of a row.
+    pub columns: Vec<String>,
+    /// The columns that identify a row.
+    pub key: Vec<String>,
+}
+
+/// An entry of `unpublished`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnpublishedRecord {
+    /// Its number.
+    pub seq: i64,
+    /// Contact or company.
+    pub object: Object,
+    /// The record.
+    pub id: String,
+    /// Whether its history is to be erased as well.
+    pub erase: bool,
+}
+
+/// The mirror, open for reading.
+#[derive(Debug)]
+pub struct PublishSource {
+    conn: Connection,
+}
+
+impl PublishSource {
+    /// Opens the mirror.
+    ///
+    /// # Errors
+    /// As for every reader; [`StoreError::OlderSchema`] where an older program made the tables.
+    pub fn open(path: &Path) -> Result<PublishSource, StoreError> {
+        let conn = open::reader(path)?;
+        let found: u32 = conn.pragma_query_value(None, "user_version", |row| row.get(0)).doing(DOING)?;
+        if found < crate::store::file::migrate::KNOWN {
+            return Err(StoreError::OlderSchema { found });
+        }
+        Ok(PublishSource { conn })
+    }
+
+    /// Reads one moment: everything that `read` asks belongs together. Keep it short; the WAL waits for its end.
+    ///
+    /// # Errors
+    /// What `read` gives.
+    pub fn moment<T>(&self, read: impl FnOnce(&Moment<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let tx = self.conn.unchecked_transaction().doing(DOING)?;
+        let out = read(&Moment { tx: &tx })?;
+        tx.finish().doing(DOING)?;
+        Ok(out)
+    }
+}
+
+/// One moment of the mirror.
+#[derive(Debug)]
+pub struct Moment<'a> {
+    tx: &'a Transaction<'a>,
+}
+
+impl Moment<'_> {
+    /// A number that changes with the definitions, and so with the columns.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn layout(&self) -> Result<u64, StoreError> {
+        Ok(read_state(self.tx, "layout")?.unwrap_or(0))
+    }
+
+    /// The number of the newest change, and those that are forgotten.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn span(&self) -> Result<Span, StoreError> {
+        feed::span(self.tx)
+    }
+
+    /// How far publishing came.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn progress(&self) -> Result<Option<PublishProgress>, StoreError> {
+        queue::progress(self.tx)
+    }
+
+    /// Whether an object's first copy is finished: before that, what is written is not entered into `unpublished`.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn is_copied(&self, object: Object) -> Result<bool, StoreError> {
+        Ok(read_state::<bool>(self.tx, &format!("copied:{object}"))?.unwrap_or(false))
+    }
+
+    /// The columns of a table or view, in its order.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn columns(&self, table: &str) -> Result<Vec<SourceColumn>, StoreError> {
+        let mut stmt = self
+            .tx
+            .prepare_cached(
+                "SELECT column_name, data_type, label, wire_name, about FROM mirror_columns
+                 WHERE table_name = ?1 ORDER BY position",
+            )
+            .doing(DOING)?;
+        stmt.query_map([table], |row| {
+            Ok(SourceColumn {
+                name: row.get(0)?,
+                data_type: row.get(1)?,
+                label: row.get(2)?,
+                wire_name: row.get(3)?,
+                about: row.get(4)?,
+            })
+        })
+        .and_then(Iterator::collect)
+        .doing(DOING)
+    }
+
+    /// The multi-selects that have a column: object, field key and column.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn multi_selects(&self) -> Result<Vec<(Object, String, String)>, StoreError> {
+        let mut stmt = self
+            .tx
+            .prepare(
+                "SELECT object_type, key, column_name FROM custom_field_definitions
+                 WHERE data_type = 'MULTI_SELECT' AND status = 'ACTIVE' AND key IS NOT NULL AND column_name IS NOT NULL",
+            )
+            .doing(DOING)?;
+        let found: Vec<(String, String, String)> = stmt
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+            .and_then(Iterator::collect)
+            .doing(DOING)?;
+        Ok(found
+            .into_iter()
+            .filter_map(|(object, key, column)| Some((Object::from_word(&object)?, key, column)))
+            .collect())
+    }
+
+    /// The next rows of a table after a key, at most so many.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn page(&self, query: &PageQuery, after: Option<&[SqlValue]>, most: u32) -> Result<Vec<SourceRow>, StoreError> {
+        let key = list(&query.key);
+        let condition = match after {
+            None => String::new(),
+            Some(after) => format!("WHERE ({key}) > ({})", vec!["?"; after.len()].join(", ")),
+        };
+        let columns = list(&query.columns);
+        let sql = format!("SELECT {columns} FROM {} {condition} ORDER BY {key} LIMIT {most}", quoted(&query.table));
+        let params: Vec<rusqlite::types::Value> = after.unwrap_or_default().iter().map(bound).collect();
+        self.rows(&sql, &params)
+    }
+
+    /// The rows of these records, in no order. `key` is the column of the id; with `object`, only of that `object_type`.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn of_records(
+        &self,
+        query: &PageQuery,
+        key: &str,
+        object: Option<Object>,
+        ids: &[&str],
+    ) -> Result<Vec<SourceRow>, StoreError> {
+        let of_object = object.map(|object| format!("object_type = '{object}' AND ")).unwrap_or_default();
+        let sql = format!(
+            "SELECT {} FROM {} WHERE {of_object}{} IN (SELECT value FROM json_each(?1))",
+            list(&query.columns),
+            quoted(&query.table),
+            quoted(key)
+        );
+        let ids = serde_json::Value::from(ids).to_string();
+        self.rows(&sql, &[ids.into()])
+    }
+
+    /// The oldest entries of `unpublished`, at most so many.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn unpublished(&self, most: u32) -> Result<Vec<UnpublishedRecord>, StoreError> {
+        let mut stmt = self
+            .tx
+            .prepare_cached("SELECT seq, object_type, record_id, erase FROM unpublished ORDER BY seq LIMIT ?1")
+            .doing(DOING)?;
+        let found: Vec<(i64, String, String, bool)> = stmt
+            .query_map([most], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+            .and_then(Iterator::collect)
+            .doing(DOING)?;
+        Ok(found
+            .into_iter()
+            .filter_map(|(seq, object, id, erase)| {
+                Some(UnpublishedRecord { seq, object: Object::from_word(&object)?, id, erase })
+            })
+            .collect())
+    }
+
+    /// What the owners are called: id and name, as `owner_name` of the `_full` views has it.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn owner_names(&self) -> Result<Vec<SourceRow>, StoreError> {
+        self.rows(&format!("SELECT o.id, {OWNER_NAME} FROM team_members AS o"), &[])
+    }
+
+    fn rows(&self, sql: &str, params: &[rusqlite::types::Value]) -> Result<Vec<SourceRow>, StoreError> {
+        let mut stmt = self.tx.prepare(sql).doing(DOING)?;
+        let count = stmt.column_count();
+        let mut rows = stmt.query(params_from_iter(params)).doing(DOING)?;
+        let mut out = Vec::new();
+        while let Some(row) = rows.next().doing(DOING)? {
+            let values = (0..count).map(|place| row.get_ref(place).map(plain));
+            out.push(values.collect::<rusqlite::Result<SourceRow>>().doing(DOING)?);
+        }
+        Ok(out)
+    }
+
+    /// The mirror's id, once it has one.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn mirror_id(&self) -> Result<Option<String>, StoreError> {
+        let text: Option<String> = self
+            .tx
+            .query_row("SELECT value FROM state WHERE name = 'mirror_id'", [], |row| row.get(0))
+            .optional()
+            .doing(DOING)?;
+        Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+    }
+}
+
+fn plain(value: ValueRef<'_>) -> SqlValue {
+    match value {
+        ValueRef::Null => SqlValue::Null,
+        ValueRef::Integer(i) => SqlValue::Int(i),
+        ValueRef::Real(r) => SqlValue::Real(r),
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => SqlValue::Text(String::from_utf8_lossy(bytes).into()),
+    }
+}
+
+fn bound(value: &SqlValue) -> rusqlite::types::Value {
+    match value {
+        SqlValue::Null => rusqlite::types::Value::Null,
+        SqlValue::Int(i) => (*i).into(),
+        SqlValue::Real(r) => (*r).into(),
+        SqlValue::Text(text) => text.to_string().into(),
+    }
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+fn list(names: &[String]) -> String {
+    names.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", ")
+}
