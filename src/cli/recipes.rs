@@ -1,11 +1,11 @@
-//! The recipes of `schema/README.md`, read from the text itself: what people find there, tests run and Datasette shows
+//! The recipes of `docs/sql.md`, read from the text itself: what people find there, tests run and Datasette shows
 //! is one and the same.
 //!
 //! A recipe is an `sql` block. Its title is the heading above it; the sentence between is its description. A comment
 //! `<!-- needs TABLE -->` names a table without which it cannot run.
 
 /// The text that the recipes stand in.
-pub const TEXT: &str = include_str!("../../schema/README.md");
+pub const TEXT: &str = include_str!("../../docs/sql.md");
 
 /// A question and the statement that answers it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

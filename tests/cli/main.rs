@@ -11,12 +11,13 @@ mod check_service;
 mod datasette;
 mod demo;
 mod describe;
+mod documentation;
 mod edit;
 mod export;
 mod log;
 mod outbox;
 mod page;
-mod readme;
+
 mod recipes;
 mod runs;
 mod sandbox;

@@ -1,4 +1,4 @@
-//! The recipes of `schema/README.md` run on the demo's mirror, in the system's own shell, and answer something.
+//! The recipes of `docs/sql.md` run on the demo's mirror, in the system's own shell, and answer something.
 
 use crm_mirror::cli::recipes;
 

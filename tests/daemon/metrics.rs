@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::scene::Scene;
 
-const README: &str = include_str!("../../README.md");
+const INTERFACES: &str = include_str!("../../docs/interfaces.md");
 
 /// The samples by name and labels. Panics at a line that Prometheus would not take.
 fn samples(page: &str) -> (BTreeMap<String, f64>, BTreeSet<String>) {
@@ -88,11 +88,11 @@ fn every_number_is_that_of_status() {
     }
     assert_eq!(samples["crm_mirror_rows{object=\"contacts\"}"], 70.0);
     for family in &families {
-        assert!(README.contains(&format!("`{family}`")), "{family} is not in the README");
+        assert!(INTERFACES.contains(&format!("`{family}`")), "{family} is not documented");
     }
     let documented: BTreeSet<String> =
-        README.split('`').filter(|word| word.starts_with("crm_mirror_")).map(String::from).collect();
-    assert_eq!(documented, families, "the README names what is there");
+        INTERFACES.split('`').filter(|word| word.starts_with("crm_mirror_")).map(String::from).collect();
+    assert_eq!(documented, families, "the documentation names what is there");
     daemon.post("/pause", &json!({})).with(200);
     assert!(daemon.get("/metrics").body.contains("\ncrm_mirror_paused 1\n"));
     daemon.stop();

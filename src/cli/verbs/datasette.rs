@@ -1,7 +1,7 @@
 //! `crm-mirror datasette`: what Datasette reads beside a database to show it well.
 //!
 //! The document is JSON, which Datasette takes as it is. Titles and meanings come from the data dictionary, the queries
-//! from `schema/README.md`: those that this mirror's custom fields can answer.
+//! from `docs/sql.md`: those that this mirror's custom fields can answer.
 
 use std::path::PathBuf;
 
