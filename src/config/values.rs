@@ -8,11 +8,11 @@ use std::time::Duration;
 use figment::value::{Num, Value};
 use jiff::tz::TimeZone;
 
-use super::cron::Cron;
+use super::cron::{self, Cron};
 use super::error::ConfigError;
 use super::layers::Layers;
 use crate::api::BaseUrl;
-use crate::model::Resource;
+use crate::model::{Instant, Resource};
 
 /// The form of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,12 +122,16 @@ impl Layers {
             return Ok(None);
         }
         let wrong = |reason| self.wrong(key, format!("must be a cron line with seconds, or \"off\": {reason}"));
-        Cron::parse(line.trim()).map(Some).map_err(wrong)
+        let cron = Cron::parse(line.trim()).map_err(wrong)?;
+        match cron.next_after(Instant::system_now(), &TimeZone::UTC) {
+            Some(_) => Ok(Some(cron)),
+            None => Err(self.wrong(key, "is a cron line that is never due from now on; \"off\" says so plainly")),
+        }
     }
 
     pub(super) fn time_zone(&self, key: &str) -> Result<TimeZone, ConfigError> {
         let name = self.required(key)?;
-        TimeZone::get(name.trim()).map_err(|_| self.wrong(key, "must be a time zone such as \"Europe/Berlin\""))
+        cron::zone(name.trim()).map_err(|reason| self.wrong(key, reason))
     }
 
     /// The words of a list in a file, or of a text with commas.
