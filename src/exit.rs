@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::api::meter::Refused;
+use crate::api::meter::AdmissionError;
 use crate::api::{ApiError, ErrorClass};
 use crate::store::{RunOutcome, StoreError};
 use crate::sync::SyncError;
@@ -80,7 +80,7 @@ impl Exit {
             | ErrorClass::SkipRecord
             | ErrorClass::BadRequest
             | ErrorClass::StopRun => match error {
-                ApiError::Refused(Refused::Ledger) => Exit::Storage,
+                ApiError::NotAdmitted(AdmissionError::Ledger) => Exit::Storage,
                 ApiError::Redirected { .. } | ApiError::Setup { .. } => Exit::Config,
                 ApiError::TooLarge { .. } | ApiError::NotUnderstood(_) => Exit::Unavailable,
                 // 404 to a whole list is an address without the service behind it.
@@ -146,10 +146,10 @@ mod tests {
             (status(418), 70),
             (ApiError::Timeout { tries: 1, after }, 69),
             (ApiError::TooLarge { limit: 1 }, 69),
-            (ApiError::Refused(Refused::Budget { refills_at }), 75),
-            (ApiError::Refused(Refused::Hold { until: refills_at }), 75),
-            (ApiError::Refused(Refused::Stopping), 75),
-            (ApiError::Refused(Refused::Ledger), 74),
+            (ApiError::NotAdmitted(AdmissionError::Budget { refills_at }), 75),
+            (ApiError::NotAdmitted(AdmissionError::Hold { until: refills_at }), 75),
+            (ApiError::NotAdmitted(AdmissionError::Stopping), 75),
+            (ApiError::NotAdmitted(AdmissionError::Ledger), 74),
             (ApiError::Redirected { status: 301 }, 78),
         ] {
             assert_eq!(Exit::of_api(&error).code(), code, "{error}");

@@ -7,7 +7,6 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use bytes::Bytes;
 use percent_encoding::utf8_percent_encode;
@@ -20,49 +19,16 @@ use super::decode::{self, NotUnderstood, Page};
 use super::error::ApiError;
 use super::error_class::ErrorClass;
 use super::key::ApiKey;
-use super::meter::{Attempt, Meter, Outcome, Purpose};
+use super::meter::{Attempt, AttemptOutcome, Meter, Purpose};
 use super::pace::Gate;
 use super::query::{ENCODED, ListQuery};
 use super::retry::Retries;
-use super::transport::{Reply, Request, Transport};
+use super::settings::ClientSettings;
+use super::transport::{HttpReply, HttpRequest, HttpTransport};
 use crate::model::{Clock, Cursor, Etag, Instant, Layout, Object, RecordId, Ru};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
-
-/// How the client behaves.
-#[derive(Clone, Debug)]
-pub struct ClientSettings {
-    /// The address of the service.
-    pub base_url: BaseUrl,
-    /// How long one answer is waited for, its body included.
-    pub timeout: Duration,
-    /// The largest body that is read, in bytes after decompression.
-    pub max_body: usize,
-    /// How often a request is sent at most, refusals with 429 not counted.
-    pub tries: u32,
-    /// How long a failing request is tried at most, its waits included.
-    pub patience: Duration,
-    /// How many requests are under way at once at most.
-    pub concurrency: u32,
-    /// The `User-Agent` header.
-    pub user_agent: String,
-}
-
-impl ClientSettings {
-    /// The defaults, for an address.
-    pub fn new(base_url: BaseUrl) -> ClientSettings {
-        ClientSettings {
-            base_url,
-            timeout: Duration::from_secs(30),
-            max_body: 16 * 1024 * 1024,
-            tries: 5,
-            patience: Duration::from_secs(120),
-            concurrency: 4,
-            user_agent: concat!("crm-mirror/", env!("CARGO_PKG_VERSION")).to_string(),
-        }
-    }
-}
 
 /// A page of a list, checked to be one but not decoded.
 #[derive(Clone, Debug)]
@@ -79,7 +45,7 @@ pub struct ListAnswer {
 
 /// A detail, checked to be JSON but not decoded.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct DetailAnswer {
     /// The single-record envelope, for [`decode::detail`].
     pub body: Bytes,
     /// The `ETag` header, its quotes included.
@@ -121,7 +87,7 @@ pub struct Client(Arc<Inner>);
 
 struct Inner {
     settings: ClientSettings,
-    transport: Transport,
+    transport: HttpTransport,
     fingerprint: String,
     clock: Arc<dyn Clock>,
     meter: Arc<dyn Meter>,
@@ -141,7 +107,7 @@ impl Client {
     ) -> Result<Client, ApiError> {
         let fingerprint = key.fingerprint();
         Ok(Client(Arc::new(Inner {
-            transport: Transport::new(&settings, key)?,
+            transport: HttpTransport::new(&settings, key)?,
             gate: Gate::new(settings.concurrency),
             settings,
             fingerprint,
@@ -203,10 +169,10 @@ impl Client {
     /// # Errors
     /// [`ApiError`], after the retries that its kind deserves; [`ApiError::Unsendable`] for an identifier that no
     /// address can name (`..`).
-    pub async fn detail(&self, object: Object, id: &RecordId, purpose: Purpose) -> Result<Answer, ApiError> {
+    pub async fn detail(&self, object: Object, id: &RecordId, purpose: Purpose) -> Result<DetailAnswer, ApiError> {
         let request = self.request(Method::GET, &record_path(object, id)?, HeaderMap::new(), None)?;
         let (reply, (), asked_at) = self.call(&request, Ru::GET, purpose, is_json).await?;
-        Ok(Answer { etag: etag(&reply), date: reply.date(), body: reply.body, asked_at })
+        Ok(DetailAnswer { etag: etag(&reply), date: reply.date(), body: reply.body, asked_at })
     }
 
     /// Updates a record, for 2 RU (*PATCH /contacts/{id}*, *PATCH /companies/{id}*). The body, `If-Match` and the
@@ -262,32 +228,32 @@ impl Client {
         address: &str,
         headers: HeaderMap,
         body: Option<Bytes>,
-    ) -> Result<Request, ApiError> {
+    ) -> Result<HttpRequest, ApiError> {
         let url = self.0.settings.base_url.address(address);
-        Ok(Request { method, url: url.ok_or(ApiError::Unsendable { what: "identifier" })?, headers, body })
+        Ok(HttpRequest { method, url: url.ok_or(ApiError::Unsendable { what: "identifier" })?, headers, body })
     }
 
     /// Sends a request until it is answered, refused for good, or patience is used up. `check` reads the body of a
     /// success; a body that it cannot read is a broken answer, and asked for again.
     async fn call<T>(
         &self,
-        request: &Request,
+        request: &HttpRequest,
         cost: Ru,
         purpose: Purpose,
         check: impl Fn(&[u8]) -> Result<T, String>,
-    ) -> Result<(Reply, T, Instant), ApiError> {
+    ) -> Result<(HttpReply, T, Instant), ApiError> {
         self.call_noting(request, cost, purpose, check, &AtomicBool::new(false)).await
     }
 
     /// As [`Client::call`]; notes in `silence` when an attempt may have been carried out without our being told.
     async fn call_noting<T>(
         &self,
-        request: &Request,
+        request: &HttpRequest,
         cost: Ru,
         purpose: Purpose,
         check: impl Fn(&[u8]) -> Result<T, String>,
         silence: &AtomicBool,
-    ) -> Result<(Reply, T, Instant), ApiError> {
+    ) -> Result<(HttpReply, T, Instant), ApiError> {
         let Inner { settings, clock, meter, gate, transport, .. } = &*self.0;
         let mut retries = Retries::new(settings.tries, settings.patience);
         let attempt = Attempt { cost, purpose };
@@ -307,7 +273,7 @@ impl Client {
                 },
                 Err(error) => error,
             };
-            if matches!(outcome, Outcome::Unknown | Outcome::Charged) || error.status() >= Some(500) {
+            if matches!(outcome, AttemptOutcome::Unknown | AttemptOutcome::Charged) || error.status() >= Some(500) {
                 silence.store(true, Ordering::Relaxed);
             }
             if error.class() == ErrorClass::Hold {
@@ -354,7 +320,7 @@ fn is_json(body: &[u8]) -> Result<(), String> {
     parsed.map(drop).map_err(|e| format!("not JSON: {:?} error at byte {}", e.classify(), e.column()))
 }
 
-fn etag(reply: &Reply) -> Option<Etag> {
+fn etag(reply: &HttpReply) -> Option<Etag> {
     let value = reply.headers.get(ETAG)?;
     std::str::from_utf8(value.as_bytes()).ok().map(Etag::from)
 }

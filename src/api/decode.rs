@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::model::catalogue::{Resource, Shown};
+use crate::model::catalogue::{FieldProjection, Resource};
 use crate::model::custom::{Choice, Layout};
 use crate::model::field_value::{self, FieldValue};
 use crate::model::ids::{Cursor, RecordId};
@@ -19,7 +19,7 @@ use crate::model::record::{Extra, Record};
 
 /// Which fields an answer carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Projection {
+pub enum AnswerProjection {
     /// An item of a list.
     List,
     /// A detail.
@@ -99,21 +99,21 @@ fn not_json(e: &serde_json::Error) -> NotUnderstood {
 pub fn page(resource: Resource, body: &[u8], layout: &Layout) -> Result<Page, NotUnderstood> {
     // All in one pass, as nearly every page can be read; one odd item must not cost the others, so a page that cannot
     // is read again item by item.
-    let (items, mut unusable, next, total) = match envelope::<Vec<Members<'_>>>(body) {
+    let (items, mut unusable, next, total) = match envelope::<Vec<JsonMembers<'_>>>(body) {
         Ok((ListEnvelope { data: Some(items), total, .. }, next)) => (items, 0, next, total),
         _ => {
             let (envelope, next) = envelope::<&RawValue>(body)?;
             let data = envelope.data.ok_or_else(|| NotUnderstood("the list has no `data`".into()))?;
             let raw: Vec<&RawValue> =
                 serde_json::from_str(data.get()).map_err(|_| NotUnderstood("`data` is not an array".into()))?;
-            let items: Vec<Members<'_>> = raw.iter().filter_map(|item| members(item)).collect();
+            let items: Vec<JsonMembers<'_>> = raw.iter().filter_map(|item| members(item)).collect();
             let unusable = (raw.len() - items.len()) as u32;
             (items, unusable, next, envelope.total)
         }
     };
     let mut records = Vec::with_capacity(items.len());
     for item in items {
-        match record(resource, Projection::List, item, layout) {
+        match record(resource, AnswerProjection::List, item, layout) {
             Some(record) => records.push(record),
             None => unusable += 1,
         }
@@ -135,27 +135,27 @@ pub fn detail(resource: Resource, body: &[u8], layout: &Layout) -> Result<Record
     let single: Single<'_> = serde_json::from_slice(body).map_err(|e| not_json(&e))?;
     let data = single.data.ok_or_else(|| NotUnderstood("the answer has no `data`".into()))?;
     members(data)
-        .and_then(|members| record(resource, Projection::Detail, members, layout))
+        .and_then(|members| record(resource, AnswerProjection::Detail, members, layout))
         .ok_or_else(|| NotUnderstood("`data` is not a record with an `id`".into()))
 }
 
 /// An object's members in order, names decoded, values as source text; a name that comes twice is given twice.
-struct Members<'a>(Vec<(std::borrow::Cow<'a, str>, &'a RawValue)>);
+struct JsonMembers<'a>(Vec<(std::borrow::Cow<'a, str>, &'a RawValue)>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for JsonMembers<'a> {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         struct Each;
         impl<'de> Visitor<'de> for Each {
-            type Value = Members<'de>;
+            type Value = JsonMembers<'de>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Members<'de>, M::Error> {
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<JsonMembers<'de>, M::Error> {
                 let mut members = Vec::with_capacity(map.size_hint().unwrap_or(32));
                 while let Some(Name(name)) = map.next_key::<Name<'de>>()? {
                     members.push((name, map.next_value::<&'de RawValue>()?));
                 }
-                Ok(Members(members))
+                Ok(JsonMembers(members))
             }
         }
         d.deserialize_map(Each)
@@ -165,29 +165,33 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
 #[derive(Deserialize)]
 struct Name<'a>(#[serde(borrow)] std::borrow::Cow<'a, str>);
 
-fn members(raw: &RawValue) -> Option<Members<'_>> {
+fn members(raw: &RawValue) -> Option<JsonMembers<'_>> {
     serde_json::from_str(raw.get()).ok()
 }
 
 /// Where a top-level or nested wire name belongs.
-enum Place {
+enum WirePlace {
     /// A field of the catalogue, by its index.
     Field(usize),
     /// A nested object whose fields the catalogue names.
     Group(HashMap<&'static str, usize>),
 }
 
-static PLACES: LazyLock<[HashMap<&'static str, Place>; 4]> = LazyLock::new(|| Resource::ALL.map(places));
+static PLACES: LazyLock<[HashMap<&'static str, WirePlace>; 4]> = LazyLock::new(|| Resource::ALL.map(places));
 
-fn places(resource: Resource) -> HashMap<&'static str, Place> {
+fn places(resource: Resource) -> HashMap<&'static str, WirePlace> {
     let mut places = HashMap::new();
-    for (index, field) in resource.fields().iter().enumerate().filter(|(_, field)| field.shown != Shown::Nowhere) {
+    for (index, field) in
+        resource.fields().iter().enumerate().filter(|(_, field)| field.projection != FieldProjection::FilterOnly)
+    {
         match field.wire.split_once('.') {
             None => {
-                places.insert(field.wire, Place::Field(index));
+                places.insert(field.wire, WirePlace::Field(index));
             }
             Some((group, name)) => {
-                if let Place::Group(fields) = places.entry(group).or_insert_with(|| Place::Group(HashMap::new())) {
+                if let WirePlace::Group(fields) =
+                    places.entry(group).or_insert_with(|| WirePlace::Group(HashMap::new()))
+                {
                     fields.insert(name, index);
                 }
             }
@@ -196,7 +200,7 @@ fn places(resource: Resource) -> HashMap<&'static str, Place> {
     places
 }
 
-fn record(resource: Resource, projection: Projection, item: Members<'_>, layout: &Layout) -> Option<Record> {
+fn record(resource: Resource, projection: AnswerProjection, item: JsonMembers<'_>, layout: &Layout) -> Option<Record> {
     let fields = resource.fields();
     let places = &PLACES[Resource::ALL.iter().position(|r| *r == resource)?];
     let slots = resource.object().map_or(0, |object| layout.of(object).fields().len());
@@ -213,13 +217,13 @@ fn record(resource: Resource, projection: Projection, item: Members<'_>, layout:
     let mut id = None;
     for (name, value) in item.0 {
         match places.get(name.as_ref()) {
-            Some(Place::Field(index)) => {
+            Some(WirePlace::Field(index)) => {
                 if name == "id" {
                     id = identifier(value);
                 }
                 standard(&mut out, resource, *index, projection, value, None);
             }
-            Some(Place::Group(inner)) => {
+            Some(WirePlace::Group(inner)) => {
                 if value.get() == "null" {
                     inner.values().for_each(|index| out.fields[*index] = FieldValue::Null);
                 } else if let Some(members) = members(value) {
@@ -261,10 +265,10 @@ fn record(resource: Resource, projection: Projection, item: Members<'_>, layout:
 }
 
 /// Where a field goes that nothing knows: a detail keeps its own, since lists may not carry it.
-fn unknown(out: &mut Record, projection: Projection) -> &mut Extra {
+fn unknown(out: &mut Record, projection: AnswerProjection) -> &mut Extra {
     match projection {
-        Projection::List => &mut out.extra,
-        Projection::Detail => &mut out.detail_extra,
+        AnswerProjection::List => &mut out.extra,
+        AnswerProjection::Detail => &mut out.detail_extra,
     }
 }
 
@@ -282,17 +286,21 @@ fn standard(
     out: &mut Record,
     resource: Resource,
     index: usize,
-    projection: Projection,
+    projection: AnswerProjection,
     value: &RawValue,
     nested: Option<(&str, &str)>,
 ) {
     let field = &resource.fields()[index];
     // A list that carries a detail's field breaks its own projection: kept, but not taken for a detail.
-    let misplaced = field.shown == Shown::Detail && projection == Projection::List;
+    let misplaced = field.projection == FieldProjection::Detail && projection == AnswerProjection::List;
     let told = if misplaced { FieldValue::Unrepresentable } else { field_value::standard(field.kind, Some(value)) };
     if matches!(told, FieldValue::Unrepresentable | FieldValue::Truncated(_)) {
         out.odd += 1;
-        let extra = if field.shown == Shown::Detail && !misplaced { &mut out.detail_extra } else { &mut out.extra };
+        let extra = if field.projection == FieldProjection::Detail && !misplaced {
+            &mut out.detail_extra
+        } else {
+            &mut out.extra
+        };
         match nested {
             Some((object, name)) => extra.keep_nested(object, name, value),
             None => extra.keep(field.wire, value),
@@ -301,7 +309,13 @@ fn standard(
     out.fields[index] = if misplaced { FieldValue::Absent } else { told };
 }
 
-fn custom_values(out: &mut Record, resource: Resource, projection: Projection, value: &RawValue, layout: &Layout) {
+fn custom_values(
+    out: &mut Record,
+    resource: Resource,
+    projection: AnswerProjection,
+    value: &RawValue,
+    layout: &Layout,
+) {
     const WIRE: &str = "customFields";
     let Some(object) = resource.object() else { return };
     if value.get() == "null" {
@@ -326,7 +340,7 @@ fn custom_values(out: &mut Record, resource: Resource, projection: Projection, v
         let told = field_value::custom(field.data_type, Some(value));
         if matches!(told, FieldValue::Unrepresentable | FieldValue::Truncated(_)) {
             out.odd += 1;
-            let of_detail = field.data_type.detail_only() && projection == Projection::Detail;
+            let of_detail = field.data_type.detail_only() && projection == AnswerProjection::Detail;
             let extra = if of_detail { &mut out.detail_extra } else { &mut out.extra };
             extra.keep_nested(WIRE, &key, value);
         }

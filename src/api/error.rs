@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::decode::NotUnderstood;
 use super::error_class::{ErrorClass, class};
 use super::key::ApiKey;
-use super::meter::Refused;
+use super::meter::AdmissionError;
 use super::query::QueryError;
 
 /// The longest text of the service that is passed on, in characters.
@@ -27,7 +27,7 @@ pub enum ApiError {
     Status(Box<Rejection>),
     /// The meter did not admit the attempt.
     #[error(transparent)]
-    Refused(#[from] Refused),
+    NotAdmitted(#[from] AdmissionError),
     /// No connection, or one that broke before the answer's status.
     #[error("could not reach the service ({why}), tried {}", times(*.tries))]
     Unreachable {
@@ -89,10 +89,12 @@ impl ApiError {
     pub fn class(&self) -> ErrorClass {
         match self {
             ApiError::Status(rejection) => class(rejection.status),
-            ApiError::Refused(Refused::Budget { .. } | Refused::Hold { .. } | Refused::Stopping) => ErrorClass::Pause,
+            ApiError::NotAdmitted(
+                AdmissionError::Budget { .. } | AdmissionError::Hold { .. } | AdmissionError::Stopping,
+            ) => ErrorClass::Pause,
             ApiError::Unreachable { .. } | ApiError::Timeout { .. } | ApiError::Broken { .. } => ErrorClass::Retry,
             ApiError::Unsendable { .. } => ErrorClass::SkipRecord,
-            ApiError::Refused(Refused::Ledger)
+            ApiError::NotAdmitted(AdmissionError::Ledger)
             | ApiError::TooLarge { .. }
             | ApiError::NotUnderstood(_)
             | ApiError::Redirected { .. }
@@ -289,11 +291,11 @@ mod tests {
     #[test]
     fn every_failure_has_a_fate() {
         let status = |status| ApiError::Status(Box::new(Rejection { status, ..read("") }));
-        let ledger = ApiError::Refused(Refused::Ledger);
+        let ledger = ApiError::NotAdmitted(AdmissionError::Ledger);
         for (error, class) in [
             (status(404), ErrorClass::Gone),
             (status(401), ErrorClass::StopAll),
-            (ApiError::Refused(Refused::Stopping), ErrorClass::Pause),
+            (ApiError::NotAdmitted(AdmissionError::Stopping), ErrorClass::Pause),
             (ledger, ErrorClass::StopRun),
             (ApiError::Timeout { tries: 5, after: Duration::from_secs(30) }, ErrorClass::Retry),
             (ApiError::Unsendable { what: "identifier" }, ErrorClass::SkipRecord),

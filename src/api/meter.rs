@@ -24,7 +24,7 @@ pub struct Attempt {
 
 /// Why an attempt may not be sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum AdmissionError {
     /// The window's budget is spent, as far as this purpose may spend it.
     #[error("the RU budget of this window is spent; it refills at {refills_at}")]
     Budget {
@@ -47,7 +47,7 @@ pub enum Refused {
 
 /// What became of an admitted attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum AttemptOutcome {
     /// A success status, whatever came of the body: the service charged it.
     Charged,
     /// No answer, or none that tells: the service may have charged it.
@@ -63,20 +63,7 @@ pub enum Outcome {
 /// The RU ledger and the hold, as the client sees them.
 pub trait Meter: Send + Sync {
     /// Waits out a short hold, then enters the attempt in the ledger.
-    fn admit(&self, attempt: Attempt) -> Pending<'_, Result<(), Refused>>;
+    fn admit(&self, attempt: Attempt) -> Pending<'_, Result<(), AdmissionError>>;
     /// Enters what became of an admitted attempt.
-    fn settle(&self, attempt: Attempt, outcome: Outcome) -> Pending<'_, ()>;
-}
-
-/// A meter that admits everything and remembers nothing: for tools that keep no ledger.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Unmetered;
-
-impl Meter for Unmetered {
-    fn admit(&self, _: Attempt) -> Pending<'_, Result<(), Refused>> {
-        Box::pin(std::future::ready(Ok(())))
-    }
-    fn settle(&self, _: Attempt, _: Outcome) -> Pending<'_, ()> {
-        Box::pin(std::future::ready(()))
-    }
+    fn settle(&self, attempt: Attempt, outcome: AttemptOutcome) -> Pending<'_, ()>;
 }

@@ -20,11 +20,13 @@ pub mod meter;
 pub mod pace;
 pub mod query;
 mod retry;
+mod settings;
 pub(crate) mod transport;
 
 pub use base_url::BaseUrl;
-pub use client::{Answer, Client, ClientSettings, ListAnswer, PatchAnswer, PatchError};
+pub use client::{Client, DetailAnswer, ListAnswer, PatchAnswer, PatchError};
 pub use error::{ApiError, Rejection};
 pub use error_class::ErrorClass;
 pub use key::ApiKey;
 pub use query::{Bound, ListQuery, PageSize, QueryError, SortBy};
+pub use settings::ClientSettings;

@@ -52,7 +52,7 @@ impl Pace {
 }
 
 #[derive(Debug)]
-struct State {
+struct GateState {
     pace: Pace,
     under_way: u32,
 }
@@ -60,7 +60,7 @@ struct State {
 /// The async part: a permit per request under way.
 #[derive(Debug)]
 pub struct Gate {
-    state: Mutex<State>,
+    state: Mutex<GateState>,
     freed: Notify,
 }
 
@@ -74,7 +74,7 @@ pub struct Permit<'a> {
 impl Gate {
     /// A gate for at most `max` requests at once.
     pub fn new(max: u32) -> Gate {
-        Gate { state: Mutex::new(State { pace: Pace::new(max), under_way: 0 }), freed: Notify::new() }
+        Gate { state: Mutex::new(GateState { pace: Pace::new(max), under_way: 0 }), freed: Notify::new() }
     }
 
     /// How many requests may be under way now.
@@ -102,7 +102,7 @@ impl Gate {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, GateState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

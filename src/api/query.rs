@@ -7,7 +7,7 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::model::Instant;
-use crate::model::catalogue::{Kind, Object, Op, Resource};
+use crate::model::catalogue::{FieldKind, Object, Op, Resource};
 use crate::model::custom::Definition;
 use crate::model::ids::{Cursor, RecordId};
 
@@ -134,7 +134,7 @@ pub enum QueryError {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Predicate {
+struct QueryPredicate {
     key: String,
     value: String,
     custom: bool,
@@ -148,7 +148,7 @@ pub struct ListQuery {
     sort: Vec<SortBy>,
     count: bool,
     definitions: (Object, bool),
-    predicates: Vec<Predicate>,
+    predicates: Vec<QueryPredicate>,
     cursor: Option<Cursor>,
 }
 
@@ -208,13 +208,6 @@ impl ListQuery {
         self
     }
 
-    /// The same conditions from the first page on.
-    #[must_use]
-    pub fn from_the_start(mut self) -> ListQuery {
-        self.cursor = None;
-        self
-    }
-
     /// Sorts by a field; a second call adds the second key.
     ///
     /// # Errors
@@ -266,7 +259,7 @@ impl ListQuery {
         if text.is_empty() || text.chars().count() > LONGEST_TEXT {
             return Err(QueryError::Text);
         }
-        let is_text = |f: &crate::model::Field| matches!(f.kind, Kind::Text | Kind::Id);
+        let is_text = |f: &crate::model::Field| matches!(f.kind, FieldKind::Text | FieldKind::Id);
         if !self.resource.filter_field(field).is_some_and(is_text) {
             return Err(self.not_filterable(field, Op::Eq));
         }
@@ -316,7 +309,7 @@ impl ListQuery {
     }
 
     fn not_filterable(&self, field: &str, op: Op) -> QueryError {
-        QueryError::NotFilterable { resource: self.resource, field: field.to_string(), op: op.wire() }
+        QueryError::NotFilterable { resource: self.resource, field: field.to_string(), op: op.as_str() }
     }
 
     fn standard(self, field: &str, op: Op, value: String) -> Result<ListQuery, QueryError> {
@@ -327,7 +320,7 @@ impl ListQuery {
     }
 
     fn push(mut self, name: &str, op: Op, value: String, custom: bool) -> Result<ListQuery, QueryError> {
-        let key = format!("filter[{name}][{}]", op.wire());
+        let key = format!("filter[{name}][{}]", op.as_str());
         if self.predicates.iter().any(|known| known.key == key) {
             return Err(QueryError::Twice(key));
         }
@@ -335,7 +328,7 @@ impl ListQuery {
         if self.predicates.len() == MOST_PREDICATES || custom && customs == MOST_CUSTOM {
             return Err(QueryError::TooMany);
         }
-        self.predicates.push(Predicate { key, value, custom });
+        self.predicates.push(QueryPredicate { key, value, custom });
         // One order whatever the order of the calls: equal queries have equal conditions.
         self.predicates.sort_by(|a, b| a.key.cmp(&b.key));
         Ok(self)

@@ -11,11 +11,11 @@ use bytes::{Bytes, BytesMut};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{Method, Url};
 
-use super::client::ClientSettings;
 use super::error::{ApiError, Rejection, shown};
 use super::error_class::{ErrorClass, class, wait_asked};
 use super::key::ApiKey;
-use super::meter::Outcome;
+use super::meter::AttemptOutcome;
+use super::settings::ClientSettings;
 use crate::model::Instant;
 
 /// The longest a connection is waited for.
@@ -24,7 +24,7 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 const ERROR_BODY: usize = 64 * 1024;
 
 /// A request that can be made again, byte for byte.
-pub(crate) struct Request {
+pub(crate) struct HttpRequest {
     pub method: Method,
     pub url: Url,
     /// What the request carries beside the key.
@@ -33,12 +33,12 @@ pub(crate) struct Request {
 }
 
 /// An answer with a success status.
-pub(crate) struct Reply {
+pub(crate) struct HttpReply {
     pub headers: HeaderMap,
     pub body: Bytes,
 }
 
-impl Reply {
+impl HttpReply {
     /// The service's clock when it answered.
     pub fn date(&self) -> Option<Instant> {
         date(&self.headers)
@@ -50,7 +50,7 @@ fn date(headers: &HeaderMap) -> Option<Instant> {
 }
 
 /// The connections, the key, and how long and how much is read.
-pub(crate) struct Transport {
+pub(crate) struct HttpTransport {
     http: reqwest::Client,
     key: ApiKey,
     authorization: HeaderValue,
@@ -58,9 +58,9 @@ pub(crate) struct Transport {
     max_body: usize,
 }
 
-impl Transport {
+impl HttpTransport {
     /// Sets up the HTTP client.
-    pub fn new(settings: &ClientSettings, key: ApiKey) -> Result<Transport, ApiError> {
+    pub fn new(settings: &ClientSettings, key: ApiKey) -> Result<HttpTransport, ApiError> {
         install_tls();
         let mut builder = reqwest::Client::builder()
             .user_agent(&settings.user_agent)
@@ -76,12 +76,12 @@ impl Transport {
         }
         let http = builder.build().map_err(|e| ApiError::Setup { why: shown(&deepest(&e), &key) })?;
         let authorization = key.header().ok_or(ApiError::Unsendable { what: "API key" })?;
-        Ok(Transport { http, key, authorization, timeout: settings.timeout, max_body: settings.max_body })
+        Ok(HttpTransport { http, key, authorization, timeout: settings.timeout, max_body: settings.max_body })
     }
 
     /// Sends the request once and reads the whole answer. `now` is what a wait until a date is measured from, should
     /// the answer have no date of its own.
-    pub async fn attempt(&self, request: &Request, now: Instant) -> (Outcome, Result<Reply, ApiError>) {
+    pub async fn attempt(&self, request: &HttpRequest, now: Instant) -> (AttemptOutcome, Result<HttpReply, ApiError>) {
         let mut sent = self
             .http
             .request(request.method.clone(), request.url.clone())
@@ -93,27 +93,28 @@ impl Transport {
         }
         let mut response = match sent.send().await {
             Ok(response) => response,
-            Err(e) if e.is_connect() => return (Outcome::NotSent, Err(self.no_answer(&e))),
-            Err(e) => return (Outcome::Unknown, Err(self.no_answer(&e))),
+            Err(e) if e.is_connect() => return (AttemptOutcome::NotSent, Err(self.no_answer(&e))),
+            Err(e) => return (AttemptOutcome::Unknown, Err(self.no_answer(&e))),
         };
         let status = response.status();
         let headers = std::mem::take(response.headers_mut());
         if status.is_success() {
             let body = match self.read(&mut response, self.max_body).await {
                 Ok(body) => body,
-                Err(error) => return (Outcome::Charged, Err(error)),
+                Err(error) => return (AttemptOutcome::Charged, Err(error)),
             };
-            return (Outcome::Charged, Ok(Reply { headers, body }));
+            return (AttemptOutcome::Charged, Ok(HttpReply { headers, body }));
         }
         let status = status.as_u16();
         if (300..400).contains(&status) {
-            return (Outcome::Failed, Err(ApiError::Redirected { status }));
+            return (AttemptOutcome::Failed, Err(ApiError::Redirected { status }));
         }
         // The status decides; a body that cannot be read only says less.
         let body = self.read(&mut response, ERROR_BODY).await.unwrap_or_default();
         let header = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
         let wait = wait_asked(&body, header, date(&headers).unwrap_or(now));
-        let outcome = if class(status) == ErrorClass::Hold { Outcome::Held(wait) } else { Outcome::Failed };
+        let outcome =
+            if class(status) == ErrorClass::Hold { AttemptOutcome::Held(wait) } else { AttemptOutcome::Failed };
         let rejection = Rejection::read(status, &body, wait, &self.key);
         (outcome, Err(ApiError::Status(Box::new(rejection))))
     }

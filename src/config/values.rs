@@ -149,7 +149,7 @@ impl Layers {
         if words == ["all"] {
             return Ok(None);
         }
-        let mut objects: Vec<Resource> = words.iter().filter_map(|word| Resource::from_word(word)).collect();
+        let mut objects: Vec<Resource> = words.iter().filter_map(|word| word.parse().ok()).collect();
         if objects.is_empty() || objects.len() != words.len() {
             let known = Resource::ALL.map(Resource::as_str).join(", ");
             return Err(self.wrong(key, format!("must be \"all\" or a list of {known}")));

@@ -4,12 +4,15 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use strum::{EnumString, IntoStaticStr};
+
 use super::catalogue::{Object, Ops};
 use super::column_name::ColumnName;
 use super::ids::{FieldKey, RecordId};
 
 /// The type of a custom field's values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
 pub enum DataType {
     /// Up to 255 characters.
     ShortText,
@@ -24,6 +27,7 @@ pub enum DataType {
     /// `YYYY-MM-DD`.
     Date,
     /// A timestamp.
+    #[strum(serialize = "DATETIME")]
     DateTime,
     /// One option's value.
     SingleSelect,
@@ -48,24 +52,13 @@ impl DataType {
     ];
 
     /// The name in a definition.
-    pub const fn wire(self) -> &'static str {
-        match self {
-            DataType::ShortText => "SHORT_TEXT",
-            DataType::LongText => "LONG_TEXT",
-            DataType::Integer => "INTEGER",
-            DataType::Decimal => "DECIMAL",
-            DataType::Boolean => "BOOLEAN",
-            DataType::Date => "DATE",
-            DataType::DateTime => "DATETIME",
-            DataType::SingleSelect => "SINGLE_SELECT",
-            DataType::MultiSelect => "MULTI_SELECT",
-            DataType::Unknown => "UNKNOWN",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 
     /// The type of that name; [`DataType::Unknown`] for a name that the reference does not have.
-    pub fn from_wire(name: &str) -> DataType {
-        DataType::ALL.into_iter().find(|t| t.wire() == name).unwrap_or(DataType::Unknown)
+    pub fn from_name(name: &str) -> DataType {
+        name.parse().unwrap_or(DataType::Unknown)
     }
 
     /// The filter operators of the reference's table; a definition's `allowedOperators` may be fewer.

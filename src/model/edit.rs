@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use strum::{EnumString, IntoStaticStr};
 
 use super::catalogue::Object;
 use super::ids::{Etag, RecordId};
 use super::instant::Instant;
 
 /// How far an edit is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum EditState {
     /// It waits to be sent.
     Queued,
@@ -36,21 +38,9 @@ impl EditState {
         EditState::Dropped,
     ];
 
-    /// The word in `outbox` and `outbox_events`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            EditState::Queued => "queued",
-            EditState::Sending => "sending",
-            EditState::Applied => "applied",
-            EditState::Conflict => "conflict",
-            EditState::Rejected => "rejected",
-            EditState::Dropped => "dropped",
-        }
-    }
-
-    /// The state of that word.
-    pub fn from_word(word: &str) -> Option<EditState> {
-        EditState::ALL.into_iter().find(|state| state.as_str() == word)
+    /// The text in `outbox` and `outbox_events`.
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 
     /// Whether nothing more becomes of the edit.
@@ -105,7 +95,7 @@ pub struct Edit {
 
 /// What the mirror has of a record.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Held {
+pub struct MirroredRecord {
     /// The record's version.
     pub etag: Option<Etag>,
     /// Whether the detail is of that version too.
@@ -134,8 +124,8 @@ mod tests {
                 assert_eq!(from.may_become(next), to.contains(&next), "{from:?} to {next:?}");
             }
             assert_eq!(from.is_final(), to.is_empty(), "{from:?}");
-            assert_eq!(EditState::from_word(from.as_str()), Some(from));
+            assert_eq!(from.as_str().parse(), Ok(from));
         }
-        assert_eq!(EditState::from_word("Queued"), None);
+        assert!("Queued".parse::<EditState>().is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! A field that can be edited, as far as judging an edit of it needs.
 
-use super::catalogue::{Field, Object, Shown};
+use super::catalogue::{Field, FieldProjection, Object};
 use super::custom::DataType;
 use super::ids::FieldKey;
 
@@ -28,7 +28,7 @@ pub struct CustomTarget {
 
 /// Where an edit goes.
 #[derive(Clone, Debug)]
-pub enum Target {
+pub enum EditTarget {
     /// A standard field that the catalogue calls writable.
     Standard(&'static Field),
     /// An active custom field that its definition calls writable.
@@ -43,44 +43,44 @@ pub struct Editable {
     /// The column.
     pub column: Box<str>,
     /// Where an edit of it goes.
-    pub target: Target,
+    pub target: EditTarget,
 }
 
 impl Editable {
     /// The writable standard field of that column.
     pub fn standard(object: Object, column: &str) -> Option<Editable> {
         let field = object.fields().iter().find(|f| f.writable && f.column == column)?;
-        Some(Editable { object, column: column.into(), target: Target::Standard(field) })
+        Some(Editable { object, column: column.into(), target: EditTarget::Standard(field) })
     }
 
     /// The custom field's key; `None` for a standard field.
     pub fn key(&self) -> Option<&FieldKey> {
         match &self.target {
-            Target::Standard(_) => None,
-            Target::Custom(custom) => Some(&custom.key),
+            EditTarget::Standard(_) => None,
+            EditTarget::Custom(custom) => Some(&custom.key),
         }
     }
 
     /// The name in a request's body; a custom field's name inside `customFields`.
     pub fn wire(&self) -> &str {
         match &self.target {
-            Target::Standard(field) => field.wire,
-            Target::Custom(custom) => custom.key.as_str(),
+            EditTarget::Standard(field) => field.wire,
+            EditTarget::Custom(custom) => custom.key.as_str(),
         }
     }
 
     /// Whether only details carry the value.
     pub fn detail_only(&self) -> bool {
         match &self.target {
-            Target::Standard(field) => field.shown == Shown::Detail,
-            Target::Custom(custom) => custom.data_type.detail_only(),
+            EditTarget::Standard(field) => field.projection == FieldProjection::Detail,
+            EditTarget::Custom(custom) => custom.data_type.detail_only(),
         }
     }
 }
 
 /// How a column of a `_full` view stands to edits.
 #[derive(Clone, Debug)]
-pub enum Standing {
+pub enum Editability {
     /// It can be edited.
     Editable(Editable),
     /// A standard field that no update may hold.
@@ -93,16 +93,16 @@ pub enum Standing {
     Archived,
 }
 
-impl Standing {
+impl Editability {
     /// Why a column cannot be edited, after its name; `None` if it can.
     pub fn refusal(&self) -> Option<String> {
         Some(match self {
-            Standing::Editable(_) => return None,
-            Standing::ReadOnly => "is read-only at the service".into(),
-            Standing::NotWritable => "is not writable by its definition".into(),
-            Standing::Derived(Some(from)) => format!("is derived here: change {from}"),
-            Standing::Derived(None) => "is derived here and cannot be changed".into(),
-            Standing::Archived => "is archived and cannot be changed".into(),
+            Editability::Editable(_) => return None,
+            Editability::ReadOnly => "is read-only at the service".into(),
+            Editability::NotWritable => "is not writable by its definition".into(),
+            Editability::Derived(Some(from)) => format!("is derived here: change {from}"),
+            Editability::Derived(None) => "is derived here and cannot be changed".into(),
+            Editability::Archived => "is archived and cannot be changed".into(),
         })
     }
 }

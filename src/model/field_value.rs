@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::catalogue::Kind;
+use super::catalogue::FieldKind;
 use super::custom::DataType;
 use super::decimal;
 use super::instant::Instant;
@@ -38,16 +38,6 @@ pub enum SqlValue {
     Real(f64),
     /// TEXT.
     Text(Box<str>),
-}
-
-impl SqlValue {
-    /// The text, if it is one.
-    pub fn as_text(&self) -> Option<&str> {
-        match self {
-            SqlValue::Text(text) => Some(text),
-            _ => None,
-        }
-    }
 }
 
 impl From<&str> for SqlValue {
@@ -122,24 +112,26 @@ fn is_as_short(source: &str, value: f64, shortest: &str) -> bool {
 }
 
 /// Reads the value of a standard field into the form its column has.
-pub fn standard(kind: Kind, raw: Option<&RawValue>) -> FieldValue<SqlValue> {
+pub fn standard(kind: FieldKind, raw: Option<&RawValue>) -> FieldValue<SqlValue> {
     let Some(raw) = raw else { return FieldValue::Absent };
     let source = raw.get();
     if source == "null" {
         return FieldValue::Null;
     }
     match kind {
-        Kind::Text | Kind::Id | Kind::Etag => odd_or(string(raw).map(|text| SqlValue::Text(text.into()))),
-        Kind::Instant => string(raw).map_or(FieldValue::Unrepresentable, |text| instant(&text)),
-        Kind::Integer => odd_or(integer(source).map(SqlValue::Int)),
-        Kind::Boolean => odd_or(boolean(source).map(SqlValue::Int)),
-        Kind::Number => odd_or(real(source).map(SqlValue::Real)),
-        Kind::Value { .. } => match string(raw) {
+        FieldKind::Text | FieldKind::Id | FieldKind::Etag => {
+            odd_or(string(raw).map(|text| SqlValue::Text(text.into())))
+        }
+        FieldKind::Instant => string(raw).map_or(FieldValue::Unrepresentable, |text| instant(&text)),
+        FieldKind::Integer => odd_or(integer(source).map(SqlValue::Int)),
+        FieldKind::Boolean => odd_or(boolean(source).map(SqlValue::Int)),
+        FieldKind::Number => odd_or(real(source).map(SqlValue::Real)),
+        FieldKind::Value { .. } => match string(raw) {
             Some(text) => FieldValue::Exact(SqlValue::Text(text.into())),
             None if source.starts_with('"') => FieldValue::Unrepresentable,
             None => FieldValue::Exact(SqlValue::Text(source.into())),
         },
-        Kind::Json => FieldValue::Exact(SqlValue::Text(source.into())),
+        FieldKind::Json => FieldValue::Exact(SqlValue::Text(source.into())),
     }
 }
 
@@ -194,44 +186,44 @@ mod tests {
     #[test]
     fn standard_values_fit_or_are_odd() {
         let text = |t: &str| FieldValue::Exact(SqlValue::from(t));
-        let value = Kind::Value { num: true };
+        let value = FieldKind::Value { num: true };
         let midway = 154_674_262_860.0 + 0.640_625;
         for (kind, source, told) in [
-            (Kind::Text, r#""a\u00e9""#, text("aé")),
-            (Kind::Text, r#""\ud800""#, FieldValue::Unrepresentable),
-            (Kind::Text, "12", FieldValue::Unrepresentable),
-            (Kind::Text, r#""""#, text("")),
-            (Kind::Integer, "12", FieldValue::Exact(SqlValue::Int(12))),
-            (Kind::Integer, "-9223372036854775808", FieldValue::Exact(SqlValue::Int(i64::MIN))),
-            (Kind::Integer, "1180591620717411303424", FieldValue::Unrepresentable),
-            (Kind::Integer, "12.0", FieldValue::Unrepresentable),
-            (Kind::Integer, r#""12""#, FieldValue::Unrepresentable),
-            (Kind::Boolean, "true", FieldValue::Exact(SqlValue::Int(1))),
-            (Kind::Boolean, "1", FieldValue::Unrepresentable),
-            (Kind::Number, "0.1", FieldValue::Exact(SqlValue::Real(0.1))),
-            (Kind::Number, "87", FieldValue::Exact(SqlValue::Real(87.0))),
-            (Kind::Number, "0.10000000000000000001", FieldValue::Unrepresentable),
-            (Kind::Number, "154674262860.64062", FieldValue::Exact(SqlValue::Real(midway))),
-            (Kind::Number, "154674262860.64063", FieldValue::Exact(SqlValue::Real(midway))),
-            (Kind::Number, "1e-400", FieldValue::Unrepresentable),
-            (Kind::Number, "9007199254740993", FieldValue::Unrepresentable),
-            (Kind::Number, "1e400", FieldValue::Unrepresentable),
-            (Kind::Number, r#""87""#, FieldValue::Unrepresentable),
+            (FieldKind::Text, r#""a\u00e9""#, text("aé")),
+            (FieldKind::Text, r#""\ud800""#, FieldValue::Unrepresentable),
+            (FieldKind::Text, "12", FieldValue::Unrepresentable),
+            (FieldKind::Text, r#""""#, text("")),
+            (FieldKind::Integer, "12", FieldValue::Exact(SqlValue::Int(12))),
+            (FieldKind::Integer, "-9223372036854775808", FieldValue::Exact(SqlValue::Int(i64::MIN))),
+            (FieldKind::Integer, "1180591620717411303424", FieldValue::Unrepresentable),
+            (FieldKind::Integer, "12.0", FieldValue::Unrepresentable),
+            (FieldKind::Integer, r#""12""#, FieldValue::Unrepresentable),
+            (FieldKind::Boolean, "true", FieldValue::Exact(SqlValue::Int(1))),
+            (FieldKind::Boolean, "1", FieldValue::Unrepresentable),
+            (FieldKind::Number, "0.1", FieldValue::Exact(SqlValue::Real(0.1))),
+            (FieldKind::Number, "87", FieldValue::Exact(SqlValue::Real(87.0))),
+            (FieldKind::Number, "0.10000000000000000001", FieldValue::Unrepresentable),
+            (FieldKind::Number, "154674262860.64062", FieldValue::Exact(SqlValue::Real(midway))),
+            (FieldKind::Number, "154674262860.64063", FieldValue::Exact(SqlValue::Real(midway))),
+            (FieldKind::Number, "1e-400", FieldValue::Unrepresentable),
+            (FieldKind::Number, "9007199254740993", FieldValue::Unrepresentable),
+            (FieldKind::Number, "1e400", FieldValue::Unrepresentable),
+            (FieldKind::Number, r#""87""#, FieldValue::Unrepresentable),
             (value, "1.10", text("1.10")),
             (value, r#""about 5M""#, text("about 5M")),
             (value, r#"{"amount":1.10}"#, text(r#"{"amount":1.10}"#)),
-            (Kind::Instant, r#""2026-01-02T03:04:05Z""#, text("2026-01-02T03:04:05.000000Z")),
+            (FieldKind::Instant, r#""2026-01-02T03:04:05Z""#, text("2026-01-02T03:04:05.000000Z")),
             (
-                Kind::Instant,
+                FieldKind::Instant,
                 r#""2026-01-02T03:04:05.1234567Z""#,
                 FieldValue::Truncated(SqlValue::from("2026-01-02T03:04:05.123456Z")),
             ),
-            (Kind::Instant, r#""yesterday""#, FieldValue::Unrepresentable),
-            (Kind::Instant, "null", FieldValue::Null),
+            (FieldKind::Instant, r#""yesterday""#, FieldValue::Unrepresentable),
+            (FieldKind::Instant, "null", FieldValue::Null),
         ] {
             assert_eq!(standard(kind, Some(&raw(source))), told, "{kind:?} {source}");
         }
-        assert_eq!(standard(Kind::Text, None), FieldValue::Absent);
+        assert_eq!(standard(FieldKind::Text, None), FieldValue::Absent);
     }
 
     #[test]

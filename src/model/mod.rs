@@ -1,6 +1,6 @@
 //! What the service and the mirror talk about: fields, values, identifiers, time and request units.
 //!
-//! Everything here is pure: no IO, no clock, no other room. [`catalogue`] names every standard field once; [`told`]
+//! Everything here is pure: no IO, no clock, no other room. [`catalogue`] names every standard field once; [`field_value`]
 //! turns one JSON value into one column's value without losing anything; the newtypes keep texts that differ in meaning
 //! from being mixed up.
 
@@ -12,20 +12,18 @@ pub mod decimal;
 pub mod edit;
 pub mod editable;
 pub mod field_value;
-mod fields;
 pub mod ids;
 pub mod instant;
-mod ops;
 pub mod purpose;
 pub mod record;
 pub mod ru;
 
-pub use catalogue::{Field, Kind, Object, Op, Ops, Resource, Shown};
+pub use catalogue::{Field, FieldKind, FieldProjection, Object, Op, Ops, Resource};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use column_name::ColumnName;
 pub use custom::{Choice, CustomField, CustomFields, DataType, Definition, Layout};
-pub use edit::{Edit, EditState, EditedFields, Held};
-pub use editable::{CustomTarget, Editable, Target};
+pub use edit::{Edit, EditState, EditedFields, MirroredRecord};
+pub use editable::{CustomTarget, EditTarget, Editable};
 pub use field_value::{FieldValue, SqlValue};
 pub use ids::{Cursor, Etag, FieldKey, RecordId};
 pub use instant::Instant;

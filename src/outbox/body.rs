@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::check;
 use super::rebase::{self, Standing, Verdict};
 use super::state;
-use crate::model::{Edit, EditState, Editable, EditedFields, Etag, Held, Object};
+use crate::model::{Edit, EditState, Editable, EditedFields, Etag, MirroredRecord, Object};
 
 /// What is to be done next for a record.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,7 +54,7 @@ pub struct Request {
 pub fn next(
     object: Object,
     edits: &[Edit],
-    held: Option<&Held>,
+    held: Option<&MirroredRecord>,
     editable: &BTreeMap<String, Editable>,
     custom: bool,
 ) -> Step {
@@ -121,7 +121,7 @@ fn joined(
     wanted: &EditedFields,
     more: &EditedFields,
     editable: &BTreeMap<String, Editable>,
-    held: &Held,
+    held: &MirroredRecord,
 ) -> Option<EditedFields> {
     let mut joined = wanted.clone();
     for (column, (before, after)) in more {

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::model::{CustomTarget, DataType, FieldKey, RecordId, Target};
+use crate::model::{CustomTarget, DataType, EditTarget, FieldKey, RecordId};
 
 const CONTACT: Object = Object::Contact;
 
@@ -12,7 +12,7 @@ fn editable() -> BTreeMap<String, Editable> {
     let custom = |column: &str, key: &str, data_type| Editable {
         object: CONTACT,
         column: column.into(),
-        target: Target::Custom(CustomTarget {
+        target: EditTarget::Custom(CustomTarget {
             key: FieldKey::new(key),
             data_type,
             clearable: true,
@@ -29,8 +29,8 @@ fn editable() -> BTreeMap<String, Editable> {
     standard.into_iter().chain(customs).chain(many).map(|field| (field.column.to_string(), field)).collect()
 }
 
-fn held(values: &[(&str, Value)]) -> Held {
-    Held {
+fn held(values: &[(&str, Value)]) -> MirroredRecord {
+    MirroredRecord {
         etag: Some(Etag::new("\"v1\"")),
         details_current: true,
         values: values.iter().map(|(column, value)| (column.to_string(), value.clone())).collect(),
@@ -61,7 +61,7 @@ fn position(id: i64, before: &str, after: &str) -> Edit {
     edit(id, &[("position", json!(before), json!(after))])
 }
 
-fn step(edits: &[Edit], held: &Held) -> Step {
+fn step(edits: &[Edit], held: &MirroredRecord) -> Step {
     next(CONTACT, edits, Some(held), &editable(), true)
 }
 

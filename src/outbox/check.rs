@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::model::catalogue::Object;
 use crate::model::custom::DataType;
-use crate::model::editable::{CUSTOM_KEYS, CustomTarget, Editable, LONG_TEXT, MULTI_SELECT, SHORT_TEXT, Target};
+use crate::model::editable::{CUSTOM_KEYS, CustomTarget, EditTarget, Editable, LONG_TEXT, MULTI_SELECT, SHORT_TEXT};
 use crate::model::instant::Instant;
 use crate::model::{decimal, field_value};
 
@@ -105,11 +105,11 @@ fn list(options: &[String]) -> String {
 /// [`Refusal::Value`] says what the field takes.
 pub fn field(field: &Editable, value: &Value) -> Result<Value, Refusal> {
     let wire = match &field.target {
-        Target::Standard(_) => match value {
+        EditTarget::Standard(_) => match value {
             Value::Null | Value::String(_) => Ok(value.clone()),
             _ => Err(Why::Text),
         },
-        Target::Custom(custom) => self::custom(custom, value),
+        EditTarget::Custom(custom) => self::custom(custom, value),
     };
     wire.map_err(|why| Refusal::Value { column: field.column.clone(), why })
 }
@@ -210,7 +210,7 @@ pub fn request<'a>(
 /// The form in which the column will hold a value that [`field`] takes: cleared values are null, timestamps and lists
 /// have one spelling. What does not fit stays as it is.
 pub fn settled(field: &Editable, value: &Value) -> Value {
-    let Target::Custom(custom) = &field.target else {
+    let EditTarget::Custom(custom) = &field.target else {
         return value.clone();
     };
     let Value::String(text) = value else {
@@ -236,7 +236,7 @@ pub fn settled(field: &Editable, value: &Value) -> Value {
 /// them.
 pub fn same(field: &Editable, a: &Value, b: &Value) -> bool {
     let (a, b) = (settled(field, a), settled(field, b));
-    let (Target::Custom(custom), Value::String(x), Value::String(y)) = (&field.target, &a, &b) else {
+    let (EditTarget::Custom(custom), Value::String(x), Value::String(y)) = (&field.target, &a, &b) else {
         return a == b;
     };
     match custom.data_type {

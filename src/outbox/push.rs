@@ -16,7 +16,7 @@ use super::steps::{Desk, Ended, Sending, Todo};
 use super::take::Look;
 use super::trail;
 use crate::api::client::PatchError;
-use crate::api::meter::Refused;
+use crate::api::meter::AdmissionError;
 use crate::api::{ApiError, Client, ErrorClass};
 use crate::model::{Clock, Object, RecordId};
 use crate::store::{MirrorTx, Store, StoreError, Tally};
@@ -289,7 +289,7 @@ impl Pusher {
 fn answered(error: &ApiError, unanswered: bool) -> Answered {
     match (error, error.status()) {
         (_, Some(status)) => Answered::Refused(status),
-        (ApiError::Refused(_), _) => Answered::NotSent,
+        (ApiError::NotAdmitted(_), _) => Answered::NotSent,
         (ApiError::Unsendable { .. }, _) => Answered::Refused(400),
         _ if unanswered => Answered::Silence,
         _ => Answered::NotSent,
@@ -304,7 +304,7 @@ pub(super) fn failing(
     source: ApiError,
 ) -> Result<bool, OutboxError> {
     let ends = match &source {
-        ApiError::Refused(Refused::Ledger) | ApiError::Redirected { .. } | ApiError::Setup { .. } => true,
+        ApiError::NotAdmitted(AdmissionError::Ledger) | ApiError::Redirected { .. } | ApiError::Setup { .. } => true,
         other => matches!(other.class(), ErrorClass::StopAll | ErrorClass::Pause),
     };
     if ends {

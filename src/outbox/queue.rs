@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::check::{self, Refusal};
 use super::typed::Given;
-use crate::model::editable::{Editable, Standing};
+use crate::model::editable::{Editability, Editable};
 use crate::model::{Etag, Instant, Object, RecordId};
 use crate::store::StoreError;
 use crate::store::editable::{self, NewEdit};
@@ -202,12 +202,12 @@ fn fields<'a>(conn: &Connection, request: &'a EditRequest) -> Result<Vec<(Editab
     for (name, given) in &request.changes {
         let standing = columns.iter().find(|(column, _)| column == name).map(|(_, standing)| standing);
         let field = match standing {
-            Some(Standing::Editable(field)) => field,
+            Some(Editability::Editable(field)) => field,
             Some(fixed) => {
                 return Err(QueueError::Fixed { column: name.clone(), why: fixed.refusal().unwrap_or_default() });
             }
             None => {
-                let names = columns.iter().filter(|(_, standing)| matches!(standing, Standing::Editable(_)));
+                let names = columns.iter().filter(|(_, standing)| matches!(standing, Editability::Editable(_)));
                 return Err(QueueError::NoColumn {
                     object,
                     column: name.clone(),

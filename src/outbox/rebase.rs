@@ -112,7 +112,7 @@ pub fn theirs(fields: &EditedFields, now: &BTreeMap<String, Value>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{CustomTarget, DataType, FieldKey, Object, Target};
+    use crate::model::{CustomTarget, DataType, EditTarget, FieldKey, Object};
     use Standing::{Ours, Theirs, Unchanged};
     use serde_json::json;
 
@@ -150,7 +150,7 @@ mod tests {
         let field = |data_type| Editable {
             object: Object::Contact,
             column: "cf_x".into(),
-            target: Target::Custom(CustomTarget {
+            target: EditTarget::Custom(CustomTarget {
                 key: FieldKey::new("x"),
                 data_type,
                 clearable: true,

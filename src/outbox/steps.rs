@@ -10,7 +10,7 @@ use super::key::Keys;
 use super::rebase::{self, Evidence, Verdict};
 use super::state::{self, Next};
 use super::trail;
-use crate::model::{Edit, EditState, Editable, EditedFields, Etag, Held, Instant, Object, Record, RecordId};
+use crate::model::{Edit, EditState, Editable, EditedFields, Etag, Instant, MirroredRecord, Object, Record, RecordId};
 use crate::store::{Applied, EditStep, MirrorTx, StoreError};
 
 /// What became of edits.
@@ -71,7 +71,7 @@ impl<'a, 'b> Desk<'a, 'b> {
         self.tx.edits_of(self.object, self.record)
     }
 
-    fn held(&self, edits: &[Edit]) -> Result<Option<Held>, StoreError> {
+    fn held(&self, edits: &[Edit]) -> Result<Option<MirroredRecord>, StoreError> {
         let columns: Vec<&str> = edits.iter().flat_map(|edit| edit.fields.keys().map(String::as_str)).collect();
         self.tx.held(self.object, self.record, &columns)
     }
@@ -292,7 +292,7 @@ impl<'a, 'b> Desk<'a, 'b> {
 
     /// Later edits of the record were made on what the mirror showed before these: what these put there is no change by
     /// somebody else.
-    fn settle_later(&self, edits: &[Edit], ended: &[i64], held: Option<&Held>) -> Result<(), StoreError> {
+    fn settle_later(&self, edits: &[Edit], ended: &[i64], held: Option<&MirroredRecord>) -> Result<(), StoreError> {
         let fields = body::union(edits.iter().filter(|edit| ended.contains(&edit.id)));
         let later = edits.iter().filter(|edit| edit.state == EditState::Queued && !ended.contains(&edit.id));
         for edit in later {

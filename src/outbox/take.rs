@@ -8,7 +8,7 @@ use super::trail;
 use crate::api::client::PatchAnswer;
 use crate::api::{ErrorClass, decode};
 use crate::model::field_value::{FieldValue, SqlValue};
-use crate::model::{Kind, Object, Purpose, Record, RecordId};
+use crate::model::{FieldKind, Object, Purpose, Record, RecordId};
 use crate::store::{Applied, StoreError};
 
 /// Why a record is read.
@@ -160,7 +160,7 @@ impl Pusher {
 /// An answer whose body lacks the etag gets it from the header, which holds the same value.
 fn take_header_etag(object: Object, record: &mut Record, etag: &str) {
     for (field, told) in object.fields().iter().zip(&mut record.fields) {
-        if field.kind == Kind::Etag && *told == FieldValue::Absent {
+        if field.kind == FieldKind::Etag && *told == FieldValue::Absent {
             *told = FieldValue::Exact(SqlValue::from(etag));
         }
     }

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use crate::model::custom::DataType;
-use crate::model::editable::{Editable, Target};
+use crate::model::editable::{EditTarget, Editable};
 
 /// A value as it was given.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,8 +21,8 @@ impl Given {
     /// The value as the field's column has it; what cannot be read is left as text, for the check to refuse.
     pub fn column(&self, field: &Editable) -> Value {
         let data_type = match &field.target {
-            Target::Standard(_) => None,
-            Target::Custom(custom) => Some((custom.data_type, &custom.options)),
+            EditTarget::Standard(_) => None,
+            EditTarget::Custom(custom) => Some((custom.data_type, &custom.options)),
         };
         match (self, data_type) {
             (Given::Json(Value::Bool(flag)), Some((DataType::Boolean, _))) => Value::from(i64::from(*flag)),

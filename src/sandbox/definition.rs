@@ -50,7 +50,7 @@ pub struct CustomDefinition {
 impl CustomDefinition {
     /// The type; [`DataType::Unknown`] for a name that the reference lacks.
     pub fn kind(&self) -> DataType {
-        DataType::from_wire(&self.data_type)
+        DataType::from_name(&self.data_type)
     }
 
     /// Whether a filter may use `op` (reference, *Custom values*, rule 3).
@@ -58,7 +58,7 @@ impl CustomDefinition {
         self.active
             && self.filterable
             && self.kind().ops().allows(op)
-            && self.allowed_operators.iter().any(|name| name == op.wire())
+            && self.allowed_operators.iter().any(|name| name == op.as_str())
     }
 
     /// The row that lists are made of.
@@ -97,7 +97,7 @@ impl NewField {
             id: String::new(),
             key: key.to_string(),
             label: key.to_string(),
-            data_type: data_type.wire().to_string(),
+            data_type: data_type.as_str().to_string(),
             object,
             active: true,
             created_at: None,
@@ -109,7 +109,7 @@ impl NewField {
             writable: true,
             filterable: true,
             sortable: false,
-            allowed_operators: data_type.ops().iter().map(|op| op.wire().to_string()).collect(),
+            allowed_operators: data_type.ops().iter().map(|op| op.as_str().to_string()).collect(),
             options: Vec::new(),
         })
     }
@@ -138,7 +138,7 @@ impl NewField {
     /// With only these operators; none makes it not filterable.
     #[must_use]
     pub fn operators(mut self, operators: &[Op]) -> NewField {
-        self.0.allowed_operators = operators.iter().map(|op| op.wire().to_string()).collect();
+        self.0.allowed_operators = operators.iter().map(|op| op.as_str().to_string()).collect();
         self.0.filterable = !operators.is_empty();
         self
     }

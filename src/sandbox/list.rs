@@ -3,7 +3,7 @@
 //! Lists by `createdAt` or `updatedAt` alone walk the table's own order from the cursor; anything else gathers the
 //! matching rows and sorts them.
 
-use crate::model::{Instant, Kind, Op, Resource};
+use crate::model::{FieldKind, Instant, Op, Resource};
 
 use super::cell::{Cell, SortKey};
 use super::cursor::Place;
@@ -136,7 +136,7 @@ fn candidates<'a: 'q, 'q>(table: &'a Table, query: &'q ListQuery) -> Box<dyn Ite
 
 fn ids(query: &ListQuery) -> Option<&[String]> {
     query.predicates.iter().find_map(|p| match (p.target, &p.test) {
-        (Target::Standard(slot), Test::OneOf(ids)) if query.resource.fields().get(slot)?.kind == Kind::Id => {
+        (Target::Standard(slot), Test::OneOf(ids)) if query.resource.fields().get(slot)?.kind == FieldKind::Id => {
             Some(ids.as_slice())
         }
         _ => None,
@@ -162,8 +162,8 @@ fn bounds(query: &ListQuery, slot: usize) -> (Option<Instant>, Option<Instant>) 
 fn keys(table: &Table, query: &ListQuery, record: &Record) -> Vec<SortKey> {
     let key = |(slot, _): &(usize, bool)| {
         let kind = table.fields[*slot].kind;
-        let number = matches!(kind, Kind::Integer | Kind::Number);
-        SortKey::of(record.cell(*slot), kind == Kind::Instant, number)
+        let number = matches!(kind, FieldKind::Integer | FieldKind::Number);
+        SortKey::of(record.cell(*slot), kind == FieldKind::Instant, number)
     };
     query.sort.iter().map(key).collect()
 }

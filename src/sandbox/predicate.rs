@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::model::{DataType, Instant, Kind, Op, decimal, field_value};
+use crate::model::{DataType, FieldKind, Instant, Op, decimal, field_value};
 
 use super::cell::Cell;
 use super::domain;
@@ -53,13 +53,15 @@ pub(crate) enum Reading {
 }
 
 impl Reading {
-    pub(crate) fn of_kind(kind: Kind) -> Reading {
+    pub(crate) fn of_kind(kind: FieldKind) -> Reading {
         match kind {
-            Kind::Boolean => Reading::Flag,
-            Kind::Integer => Reading::Integer,
-            Kind::Number => Reading::Number,
-            Kind::Instant => Reading::Time,
-            Kind::Id | Kind::Text | Kind::Etag | Kind::Value { .. } | Kind::Json => Reading::Text,
+            FieldKind::Boolean => Reading::Flag,
+            FieldKind::Integer => Reading::Integer,
+            FieldKind::Number => Reading::Number,
+            FieldKind::Instant => Reading::Time,
+            FieldKind::Id | FieldKind::Text | FieldKind::Etag | FieldKind::Value { .. } | FieldKind::Json => {
+                Reading::Text
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::model::{Object, Resource, Shown};
+use crate::model::{FieldProjection, Object, Resource};
 
 use super::cell::write_text;
 use super::table::Record;
@@ -33,12 +33,12 @@ pub(crate) fn record(
     let mut slot = 0;
     while slot < fields.len() {
         let field = &fields[slot];
-        let shown = match (field.shown, projection) {
-            (Shown::Nowhere, _) => false,
-            (Shown::Detail, Projection::List) => false,
-            (Shown::Detail, Projection::Confirmation) => more.iter().any(|wire| wire == field.wire),
+        let shown = match (field.projection, projection) {
+            (FieldProjection::FilterOnly, _) => false,
+            (FieldProjection::Detail, Projection::List) => false,
+            (FieldProjection::Detail, Projection::Confirmation) => more.iter().any(|wire| wire == field.wire),
             // A confirmation of a company has no fit data.
-            (Shown::List, Projection::Confirmation) => field.wire != "customerFitScore",
+            (FieldProjection::List, Projection::Confirmation) => field.wire != "customerFitScore",
             _ => true,
         };
         if let Some((object, _)) = field.wire.split_once('.') {

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::catalogue::Kind;
+use crate::model::catalogue::FieldKind;
 use crate::model::{Field, Object, Op, Resource};
 
 use super::include::{self, Include};
@@ -60,7 +60,7 @@ impl ListQuery {
                 "include" if resource == Resource::Companies => {
                     include::read(include::COMPANY, value).map(|include| query.include = include)
                 }
-                "objectType" if definitions => match Object::from_word(value) {
+                "objectType" if definitions => match value.parse::<Object>().ok() {
                     Some(object) => {
                         query.predicates.push(equals(resource, "objectType", object.as_str()));
                         Ok(())
@@ -154,7 +154,7 @@ fn predicate(world: &World, resource: Resource, name: &str, value: &str) -> Resu
         return Err("is not of the form filter[field][operator]".to_string());
     };
     let (field, op) = inner.rsplit_once("][").unwrap_or((inner, "eq"));
-    let Some(op) = Op::from_wire(op) else {
+    let Ok(op) = op.parse::<Op>() else {
         return Err(format!("has an unknown operator `{op}`"));
     };
     if let Some(key) = field.strip_prefix("customFields.") {
@@ -165,9 +165,9 @@ fn predicate(world: &World, resource: Resource, name: &str, value: &str) -> Resu
     };
     let field: &Field = &resource.fields()[slot];
     if !field.filter.allows(op) {
-        return Err(format!("cannot use the operator {}", op.wire()));
+        return Err(format!("cannot use the operator {}", op.as_str()));
     }
-    let host = field.wire == "domain" && field.kind == Kind::Text;
+    let host = field.wire == "domain" && field.kind == FieldKind::Text;
     let reading = if host { Reading::Host } else { Reading::of_kind(field.kind) };
     let test = reading.test(op, value)?;
     if let (Resource::TeamMembers, Test::OneOf(values)) = (resource, &test)
@@ -186,7 +186,7 @@ fn custom_predicate(world: &World, resource: Resource, key: &str, op: Op, value:
         return Err(format!("has no active custom field `{key}`"));
     };
     if !definition.filters_by(op) {
-        return Err(format!("cannot use the operator {} on `{key}`", op.wire()));
+        return Err(format!("cannot use the operator {} on `{key}`", op.as_str()));
     }
     Ok(Predicate { target: Target::Custom(place), test: Reading::of_type(definition.kind()).test(op, value)? })
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::model::catalogue::Kind;
+use crate::model::catalogue::FieldKind;
 use crate::model::{Choice, DataType, Instant, Object, RecordId, Resource};
 
 use super::cell::Cell;
@@ -341,7 +341,7 @@ impl World {
     fn apply_standard(&self, resource: Resource, record: &mut Record, wire: &str, value: &Value) {
         match self.table(resource).slot(wire) {
             Some(slot) => {
-                let time = resource.fields()[slot].kind == Kind::Instant;
+                let time = resource.fields()[slot].kind == FieldKind::Instant;
                 record.set(slot, Cell::from_json(value, time));
             }
             None => {

@@ -2,7 +2,7 @@
 
 use crate::api::error::ApiError;
 use crate::api::error_class::ErrorClass;
-use crate::api::meter::Refused;
+use crate::api::meter::AdmissionError;
 use crate::model::{Instant, Resource};
 use crate::store::StoreError;
 
@@ -60,14 +60,14 @@ pub enum Pause {
 impl SyncError {
     /// The pause that this error is, if it is one.
     pub fn pause(&self) -> Option<Pause> {
-        let SyncError::Api { source: ApiError::Refused(refused), .. } = self else {
+        let SyncError::Api { source: ApiError::NotAdmitted(refused), .. } = self else {
             return None;
         };
         match refused {
-            Refused::Budget { refills_at } => Some(Pause::Budget(*refills_at)),
-            Refused::Hold { until } => Some(Pause::Hold(*until)),
-            Refused::Stopping => Some(Pause::Stopping),
-            Refused::Ledger => None,
+            AdmissionError::Budget { refills_at } => Some(Pause::Budget(*refills_at)),
+            AdmissionError::Hold { until } => Some(Pause::Hold(*until)),
+            AdmissionError::Stopping => Some(Pause::Stopping),
+            AdmissionError::Ledger => None,
         }
     }
 

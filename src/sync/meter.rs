@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::observe::{Event, Observer};
-use crate::api::meter::{Attempt, Meter, Outcome, Pending, Refused};
+use crate::api::meter::{AdmissionError, Attempt, AttemptOutcome, Meter, Pending};
 use crate::budget::{Hold, Ledger, Limits};
 use crate::model::{Clock, Ru};
 use crate::store::{MirrorTx, Store, StoreError};
@@ -126,10 +126,10 @@ impl BudgetMeter {
     }
 
     /// Waits until no hold binds.
-    async fn wait_for_quiet(&self) -> Result<(), Refused> {
+    async fn wait_for_quiet(&self) -> Result<(), AdmissionError> {
         loop {
             if self.is_stopping() {
-                return Err(Refused::Stopping);
+                return Err(AdmissionError::Stopping);
             }
             let now = self.clock.now();
             let hold = *self.hold.lock().unwrap_or_else(PoisonError::into_inner);
@@ -137,7 +137,7 @@ impl BudgetMeter {
                 return Ok(());
             };
             if left > self.patience {
-                return Err(Refused::Hold { until: hold.until });
+                return Err(AdmissionError::Hold { until: hold.until });
             }
             self.observer.on(Event::Holding { until: hold.until });
             let mut stop = self.stop.subscribe();
@@ -149,14 +149,14 @@ impl BudgetMeter {
     }
 
     /// Enters a request before it is sent.
-    fn charge(&self, attempt: Attempt) -> Result<(), Refused> {
+    fn charge(&self, attempt: Attempt) -> Result<(), AdmissionError> {
         let mut book = self.book();
         let charged = book
             .charge(self.clock.now(), attempt.cost, attempt.purpose, &self.limits, self.reserve())
-            .map_err(|refills_at| Refused::Budget { refills_at })?;
+            .map_err(|refills_at| AdmissionError::Budget { refills_at })?;
         if let Err(error) = self.note(&charged) {
             tracing::error!(%error, "The RU ledger could not be written: {error}");
-            return Err(Refused::Ledger);
+            return Err(AdmissionError::Ledger);
         }
         *book = charged;
         Ok(())
@@ -197,32 +197,24 @@ pub fn later(stored: Ledger, note: Option<&str>) -> Ledger {
     noted.filter(|noted| noted.total > stored.total).unwrap_or(stored)
 }
 
-/// The hold as it is stored.
-///
-/// # Errors
-/// If SQLite refuses.
-pub fn stored_hold(tx: &MirrorTx<'_>) -> Result<Option<Hold>, StoreError> {
-    tx.state(HOLD)
-}
-
 fn stored_ledger(tx: &MirrorTx<'_>) -> Result<Ledger, StoreError> {
     Ok(tx.state(LEDGER)?.unwrap_or_default())
 }
 
 impl Meter for BudgetMeter {
-    fn admit(&self, attempt: Attempt) -> Pending<'_, Result<(), Refused>> {
+    fn admit(&self, attempt: Attempt) -> Pending<'_, Result<(), AdmissionError>> {
         Box::pin(async move {
             self.wait_for_quiet().await?;
             self.charge(attempt)
         })
     }
 
-    fn settle(&self, attempt: Attempt, outcome: Outcome) -> Pending<'_, ()> {
+    fn settle(&self, attempt: Attempt, outcome: AttemptOutcome) -> Pending<'_, ()> {
         Box::pin(async move {
             match outcome {
-                Outcome::Unknown => {}
-                Outcome::NotSent => self.refund(attempt),
-                Outcome::Charged => {
+                AttemptOutcome::Unknown => {}
+                AttemptOutcome::NotSent => self.refund(attempt),
+                AttemptOutcome::Charged => {
                     let over = self.hold.lock().unwrap_or_else(PoisonError::into_inner).take_if(|hold| {
                         // A good answer that was on its way when another was refused does not end the hold.
                         hold.left(self.clock.now()).is_none()
@@ -231,10 +223,10 @@ impl Meter for BudgetMeter {
                         self.store_hold(None).await;
                     }
                 }
-                Outcome::Failed | Outcome::Held(_) if !self.limits.charge_failed => self.refund(attempt),
-                Outcome::Failed | Outcome::Held(_) => {}
+                AttemptOutcome::Failed | AttemptOutcome::Held(_) if !self.limits.charge_failed => self.refund(attempt),
+                AttemptOutcome::Failed | AttemptOutcome::Held(_) => {}
             }
-            if let Outcome::Held(wait) = outcome {
+            if let AttemptOutcome::Held(wait) = outcome {
                 let hold = {
                     let mut known = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
                     let hold = Hold::after(*known, self.clock.now(), wait);

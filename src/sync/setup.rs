@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 
 use super::observe::Observer;
 use super::{BudgetMeter, Engine, Settings};
-use crate::api::client::ClientSettings;
+use crate::api::ClientSettings;
 use crate::api::{ApiError, Client};
 use crate::budget::{self, Limits};
 use crate::config::{ApiConfig, BudgetConfig, Config, ConfigError, Cron};

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 fn world() -> World {
     let mut world = World::new(noon());
     for data_type in DataType::ALL {
-        let key = data_type.wire().to_lowercase();
+        let key = data_type.as_str().to_lowercase();
         world.define(NewField::new(Object::Contact, &key, data_type).options(&["a", "b"]));
     }
     world.create(Object::Contact, &json!({"id": "plain", "name": "Plain"}));

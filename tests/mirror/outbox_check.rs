@@ -2,7 +2,7 @@
 //! is held against the sandbox, and the triggers of the views against the check.
 
 use crate::support::{Crm, Mirror, noon};
-use crm_mirror::model::editable::{CustomTarget, Editable, Target};
+use crm_mirror::model::editable::{CustomTarget, EditTarget, Editable};
 use crm_mirror::model::{DataType, FieldKey, Object};
 use crm_mirror::outbox::check;
 use crm_mirror::outbox::typed::Given;
@@ -109,7 +109,7 @@ fn values() -> Vec<Value> {
 }
 
 fn key(data_type: DataType, clearable: bool) -> String {
-    format!("{}{}", data_type.wire().to_lowercase(), if clearable { "" } else { "_must" })
+    format!("{}{}", data_type.as_str().to_lowercase(), if clearable { "" } else { "_must" })
 }
 
 fn field(data_type: DataType, clearable: bool) -> Editable {
@@ -117,7 +117,7 @@ fn field(data_type: DataType, clearable: bool) -> Editable {
     Editable {
         object: Object::Contact,
         column: format!("cf_{key}").into(),
-        target: Target::Custom(CustomTarget {
+        target: EditTarget::Custom(CustomTarget {
             key: FieldKey::new(key),
             data_type,
             clearable,

@@ -16,7 +16,7 @@ fn world() -> World {
     let mut world = World::new(noon());
     for object in Object::ALL {
         for data_type in DataType::ALL {
-            let key = data_type.wire().to_lowercase();
+            let key = data_type.as_str().to_lowercase();
             world.define(NewField::new(object, &key, data_type).options(&["x", "y"]));
         }
     }

@@ -153,7 +153,7 @@ fn put(world: &mut World, object: Object, person: &Person) {
     let keyed: Map<String, Value> = DataType::ALL
         .iter()
         .zip(custom)
-        .map(|(data_type, value)| (data_type.wire().to_string(), value.clone()))
+        .map(|(data_type, value)| (data_type.as_str().to_string(), value.clone()))
         .collect();
     set("customFields", &Value::from(keyed));
     // Ties, and rows without a date.
@@ -167,7 +167,7 @@ async fn mirrored(small: &Small) -> Result<(), String> {
     let mut world = World::new(noon().minus(Duration::from_secs(100_000)));
     for object in Object::ALL {
         for data_type in DataType::ALL {
-            world.define(NewField::new(object, data_type.wire(), data_type));
+            world.define(NewField::new(object, data_type.as_str(), data_type));
         }
     }
     for person in &small.contacts {

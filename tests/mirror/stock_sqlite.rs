@@ -15,7 +15,7 @@ use serde_json::json;
 async fn lived_in() -> (Crm, Mirror) {
     let mut world = generate(5, 120, 20, noon());
     for data_type in DataType::ALL {
-        let key = format!("Own {}", data_type.wire());
+        let key = format!("Own {}", data_type.as_str());
         world.define(NewField::new(Object::Contact, &key, data_type).options(&["a"]));
         world.define(NewField::new(Object::Company, &key, data_type).options(&["a"]));
     }

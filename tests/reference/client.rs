@@ -6,7 +6,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use self::scripted::{KEY, Say, Scene, answer, packed, page};
-use crm_mirror::api::meter::{Outcome, Purpose, Refused};
+use crm_mirror::api::meter::{AdmissionError, AttemptOutcome, Purpose};
 use crm_mirror::api::{ApiError, ErrorClass, ListQuery};
 use crm_mirror::model::{Cursor, Etag, Object, RecordId, Resource};
 
@@ -17,7 +17,7 @@ async fn list(scene: &Scene) -> Result<crm_mirror::api::ListAnswer, ApiError> {
     scene.client.list(&query, Purpose::Changes).await
 }
 
-async fn detail(scene: &Scene, id: &str) -> Result<crm_mirror::api::Answer, ApiError> {
+async fn detail(scene: &Scene, id: &str) -> Result<crm_mirror::api::DetailAnswer, ApiError> {
     let id = RecordId::new(id);
     scene.client.detail(Object::Contact, &id, Purpose::Details).await
 }
@@ -35,7 +35,7 @@ async fn a_page_comes_with_its_cursor_and_the_services_clock() {
     assert!(request.starts_with("GET /v1/contacts?limit=100 HTTP/1.1\r\n"), "{request}");
     assert!(request.to_lowercase().contains(&format!("authorization: bearer {KEY}")));
     assert!(request.contains("accept-encoding: gzip"), "{request}");
-    assert_eq!(scene.outcomes(), [Outcome::Charged]);
+    assert_eq!(scene.outcomes(), [AttemptOutcome::Charged]);
 }
 
 #[tokio::test]
@@ -49,7 +49,13 @@ async fn failures_are_tried_again_and_waited_for_on_the_given_clock() {
     list(&scene).await.unwrap();
     assert_eq!(
         scene.outcomes(),
-        [Outcome::Failed, Outcome::Unknown, Outcome::Charged, Outcome::Charged, Outcome::Charged],
+        [
+            AttemptOutcome::Failed,
+            AttemptOutcome::Unknown,
+            AttemptOutcome::Charged,
+            AttemptOutcome::Charged,
+            AttemptOutcome::Charged
+        ],
         "what answered 200 was charged, whatever came of the body"
     );
     assert!(scene.waited() >= Duration::from_millis(250 + 500 + 1000 + 2000), "{:?}", scene.waited());
@@ -74,7 +80,7 @@ async fn patience_ends_and_says_what_happened() {
     let scene = Scene::of((0..9).map(|_| truncated()).collect()).await;
     let error = list(&scene).await.unwrap_err();
     assert!(matches!(error, ApiError::Broken { tries: 5, .. }), "{error:?}");
-    assert_eq!(scene.outcomes(), [Outcome::Charged; 5]);
+    assert_eq!(scene.outcomes(), [AttemptOutcome::Charged; 5]);
 }
 
 #[tokio::test]
@@ -87,7 +93,7 @@ async fn a_service_that_keeps_silent_is_given_up() {
     .await;
     let error = list(&scene).await.unwrap_err();
     assert_eq!(error.to_string(), "the service did not answer within 0.04s, tried 2 times");
-    assert_eq!(scene.outcomes(), [Outcome::Unknown; 2]);
+    assert_eq!(scene.outcomes(), [AttemptOutcome::Unknown; 2]);
 }
 
 #[tokio::test]
@@ -118,7 +124,7 @@ async fn a_refusal_of_the_meter_ends_it_before_anything_is_sent() {
     let scene = Scene::of(vec![answer("500 Oops", "", "{}"), page()]).await;
     *scene.book.allowance.lock().unwrap() = Some(1);
     let error = list(&scene).await.unwrap_err();
-    assert!(matches!(error, ApiError::Refused(Refused::Budget { .. })));
+    assert!(matches!(error, ApiError::NotAdmitted(AdmissionError::Budget { .. })));
     assert_eq!(error.class(), ErrorClass::Pause);
     assert_eq!(scene.requests().len(), 1);
 }
@@ -137,7 +143,12 @@ async fn a_429_tells_the_meter_how_long_to_hold() {
     let seconds = |s| Some(Duration::from_secs(s));
     assert_eq!(
         scene.outcomes(),
-        [Outcome::Held(seconds(7)), Outcome::Held(seconds(9)), Outcome::Held(None), Outcome::Charged]
+        [
+            AttemptOutcome::Held(seconds(7)),
+            AttemptOutcome::Held(seconds(9)),
+            AttemptOutcome::Held(None),
+            AttemptOutcome::Charged
+        ]
     );
     assert_eq!(scene.client.pace(), 1);
 }
@@ -164,7 +175,7 @@ async fn what_is_refused_for_good_is_sent_once() {
         let error = list(&scene).await.unwrap_err();
         assert_eq!(error.class(), class);
         assert!(error.to_string().ends_with("(E): m; limit: too large"), "{error}");
-        assert_eq!(scene.outcomes(), [Outcome::Failed]);
+        assert_eq!(scene.outcomes(), [AttemptOutcome::Failed]);
         assert_eq!(scene.requests().len(), 1);
     }
 }
@@ -212,7 +223,7 @@ async fn a_body_beyond_the_cap_is_refused_with_and_without_a_length() {
         let scene = Scene::with(vec![say], |s| s.max_body = 4_999).await;
         let error = list(&scene).await.unwrap_err();
         assert!(matches!(error, ApiError::TooLarge { limit: 4_999 }), "{error:?}");
-        assert_eq!(scene.outcomes(), [Outcome::Charged]);
+        assert_eq!(scene.outcomes(), [AttemptOutcome::Charged]);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crm_mirror::model::{DataType, Field, Instant, Kind, Object, Resource, Shown};
+use crm_mirror::model::{DataType, Field, FieldKind, FieldProjection, Instant, Object, Resource};
 use crm_mirror::sandbox::Sandbox;
 use crm_mirror::store::report;
 use rusqlite::Connection;
@@ -45,18 +45,18 @@ fn double(text: &str) -> String {
 }
 
 /// What a standard field's column holds for this source text.
-fn standard(kind: Kind, source: Option<&str>) -> String {
+fn standard(kind: FieldKind, source: Option<&str>) -> String {
     let Some(source) = source.filter(|s| *s != "null") else {
         return "NULL".into();
     };
     match kind {
-        Kind::Id | Kind::Text | Kind::Etag => text(source),
-        Kind::Instant => instant(source),
-        Kind::Integer => source.into(),
-        Kind::Number => double(source),
-        Kind::Boolean => boolean(source),
-        Kind::Value { .. } if source.starts_with('"') => text(source),
-        Kind::Value { .. } | Kind::Json => format!("'{source}'"),
+        FieldKind::Id | FieldKind::Text | FieldKind::Etag => text(source),
+        FieldKind::Instant => instant(source),
+        FieldKind::Integer => source.into(),
+        FieldKind::Number => double(source),
+        FieldKind::Boolean => boolean(source),
+        FieldKind::Value { .. } if source.starts_with('"') => text(source),
+        FieldKind::Value { .. } | FieldKind::Json => format!("'{source}'"),
     }
 }
 
@@ -142,7 +142,7 @@ fn active(conn: &Connection, object: Object) -> Vec<(String, DataType, String)> 
         )
         .unwrap();
     let rows = stmt.query_map([object.as_str()], |row| {
-        Ok((row.get(0)?, DataType::from_wire(&row.get::<_, String>(1)?), row.get(2)?))
+        Ok((row.get(0)?, DataType::from_name(&row.get::<_, String>(1)?), row.get(2)?))
     });
     rows.unwrap().map(Result::unwrap).collect()
 }
@@ -219,7 +219,7 @@ pub fn differences(conn: &Connection, sandbox: &Sandbox, details: bool) -> Vec<S
         for id in world.ids(resource) {
             let record = object(&world.list_text(resource, &id).unwrap());
             let mut row = Row::new();
-            let shown = resource.fields().iter().filter(|field| field.shown == Shown::List);
+            let shown = resource.fields().iter().filter(|field| field.projection == FieldProjection::List);
             standard_columns(&mut row, shown, &record);
             if let Some(options) = record.get("options") {
                 compare_options(conn, &id, options.get(), &mut out);

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::api::meter::{Attempt, Meter, Outcome, Pending, Refused};
+use crate::api::meter::{AdmissionError, Attempt, AttemptOutcome, Meter, Pending};
 use crate::budget::Hold;
 use crate::model::Clock;
 
@@ -28,10 +28,10 @@ impl Uncounted {
 }
 
 impl Meter for Uncounted {
-    fn admit(&self, attempt: Attempt) -> Pending<'_, Result<(), Refused>> {
+    fn admit(&self, attempt: Attempt) -> Pending<'_, Result<(), AdmissionError>> {
         let hold = *self.hold.lock().unwrap_or_else(PoisonError::into_inner);
         let result = match hold {
-            Some(hold) => Err(Refused::Hold { until: hold.until }),
+            Some(hold) => Err(AdmissionError::Hold { until: hold.until }),
             None => {
                 self.spent.fetch_add(attempt.cost.get(), Ordering::Relaxed);
                 Ok(())
@@ -40,16 +40,16 @@ impl Meter for Uncounted {
         Box::pin(std::future::ready(result))
     }
 
-    fn settle(&self, attempt: Attempt, outcome: Outcome) -> Pending<'_, ()> {
+    fn settle(&self, attempt: Attempt, outcome: AttemptOutcome) -> Pending<'_, ()> {
         match outcome {
-            Outcome::NotSent => {
+            AttemptOutcome::NotSent => {
                 self.spent.fetch_sub(attempt.cost.get(), Ordering::Relaxed);
             }
-            Outcome::Held(wait) => {
+            AttemptOutcome::Held(wait) => {
                 let hold = Hold::after(None, self.clock.now(), wait);
                 *self.hold.lock().unwrap_or_else(PoisonError::into_inner) = Some(hold);
             }
-            Outcome::Charged | Outcome::Unknown | Outcome::Failed => {}
+            AttemptOutcome::Charged | AttemptOutcome::Unknown | AttemptOutcome::Failed => {}
         }
         Box::pin(std::future::ready(()))
     }

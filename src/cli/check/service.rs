@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::line::Line;
 use super::meter::Uncounted;
-use crate::api::client::ClientSettings;
-use crate::api::meter::{Meter, Refused};
+use crate::api::ClientSettings;
+use crate::api::meter::{AdmissionError, Meter};
 use crate::api::{ApiError, Client, ErrorClass, ListAnswer, ListQuery, PageSize, decode};
 use crate::cli::session::Setup;
 use crate::model::{Clock, Instant, Layout, Object, Purpose, Resource, SystemClock};
@@ -231,7 +231,9 @@ fn refused(resource: Resource, error: &ApiError, anything: bool) -> Line {
             crate::error_chain::error_chain(error),
             "put a key there (`source` above) that is whole, of this workspace, and not revoked",
         ),
-        (_, ApiError::Refused(Refused::Budget { .. })) => Line::skip(name, crate::error_chain::error_chain(error)),
+        (_, ApiError::NotAdmitted(AdmissionError::Budget { .. })) => {
+            Line::skip(name, crate::error_chain::error_chain(error))
+        }
         (ErrorClass::Gone, _) => Line::fail(
             name,
             Exit::of_api(error),

@@ -54,7 +54,7 @@ pub struct EditArgs {
 
 fn objects() -> impl TypedValueParser<Value = Object> {
     PossibleValuesParser::new(Object::ALL.map(Object::as_str))
-        .try_map(|word| Object::from_word(&word).ok_or("no such object"))
+        .try_map(|word| word.parse::<Object>().map_err(|_| "no such object"))
 }
 
 /// The JSON document of an edit.

@@ -62,7 +62,7 @@ struct Common {
 
 fn resources() -> impl TypedValueParser<Value = Resource> {
     PossibleValuesParser::new(Resource::ALL.map(Resource::as_str))
-        .try_map(|word| Resource::from_word(&word).ok_or("no such object"))
+        .try_map(|word| word.parse::<Resource>().map_err(|_| "no such object"))
 }
 
 /// Carries `sync` out.

@@ -49,7 +49,7 @@ pub struct VerifyArgs {
 
 fn objects() -> impl TypedValueParser<Value = Resource> {
     PossibleValuesParser::new(Object::ALL.map(|object| object.resource().as_str()))
-        .try_map(|word| Resource::from_word(&word).ok_or("no such object"))
+        .try_map(|word| word.parse::<Resource>().map_err(|_| "no such object"))
 }
 
 /// The result, as JSON has it.

@@ -155,7 +155,7 @@ fn rows(conn: &Connection, object: Object) -> Result<Vec<Row>, StoreError> {
                 id: RecordId::new(row.get::<_, String>(0)?),
                 key: FieldKey::new(row.get::<_, String>(1)?),
                 label: row.get(2)?,
-                data_type: DataType::from_wire(data_type.as_deref().unwrap_or_default()),
+                data_type: DataType::from_name(data_type.as_deref().unwrap_or_default()),
                 object,
                 active: row.get::<_, Option<bool>>(4)?.unwrap_or(false),
                 null_filter: row.get::<_, Option<bool>>(5)?.unwrap_or(false) && operators.iter().any(|o| o == "isNull"),

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, params};
 
-use crate::model::catalogue::{Object, Resource, Shown};
+use crate::model::catalogue::{FieldProjection, Object, Resource};
 use crate::model::custom::CustomFields;
 use crate::store::derived::views;
 use crate::store::error::{Doing, StoreError};
@@ -52,7 +52,7 @@ fn shaped(shape: &Shape, resource: Resource, custom: &CustomFields, labels: &[(S
                     wire: Some(field.wire.into()),
                     label: None,
                     data_type: if num { "number".into() } else { field.kind.as_str().into() },
-                    source: if field.shown == Shown::Detail || own_etag { "detail" } else { "list" },
+                    source: if field.projection == FieldProjection::Detail || own_etag { "detail" } else { "list" },
                     about: Some(match (num, own_etag) {
                         (true, _) => format!("the nearest double of {}, for sorting and sums", field.column),
                         (_, true) => "the record's etag when this detail was read".into(),
@@ -68,7 +68,7 @@ fn shaped(shape: &Shape, resource: Resource, custom: &CustomFields, labels: &[(S
                     column: column.name.clone(),
                     wire: Some(format!("customFields.{}", field.key)),
                     label,
-                    data_type: if num { "number".into() } else { field.data_type.wire().into() },
+                    data_type: if num { "number".into() } else { field.data_type.as_str().into() },
                     source: "custom",
                     about: num.then(|| format!("the nearest double of {}, for sorting and sums", field.column)),
                 }

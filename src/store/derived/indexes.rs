@@ -92,7 +92,7 @@ impl MirrorTx<'_> {
         let rows: Vec<_> = rows.and_then(Iterator::collect).doing(DOING)?;
         let columns = rows.into_iter().filter_map(|(column, data_type)| {
             let column = ColumnName::given(&column)?;
-            let data_type = DataType::from_wire(data_type.as_deref().unwrap_or_default());
+            let data_type = DataType::from_name(data_type.as_deref().unwrap_or_default());
             Some(if data_type.has_num() { column.num() } else { column.as_str().to_string() })
         });
         Ok(columns.collect())

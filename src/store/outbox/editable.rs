@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::model::catalogue::Object;
 use crate::model::custom::DataType;
-use crate::model::editable::{CustomTarget, Editable, Standing, Target};
+use crate::model::editable::{CustomTarget, EditTarget, Editability, Editable};
 use crate::model::ids::{Etag, FieldKey, RecordId};
 use crate::model::instant::Instant;
 use crate::store::custom::columns as custom_columns;
@@ -26,31 +26,31 @@ pub(in crate::store) fn columns(
     conn: &Connection,
     object: Object,
     shapes: &Shapes,
-) -> Result<Vec<(String, Standing)>, StoreError> {
+) -> Result<Vec<(String, Editability)>, StoreError> {
     let mut custom = custom_fields(conn, object)?;
     let (list, detail) = (shapes.list(object), shapes.detail(object));
     let shown = views::columns(&list, &detail).into_iter().map(|shown| {
         let pointed = matches!(shown.from, views::From::Name(..));
         (shown.name, pointed)
     });
-    let mut columns: Vec<(String, Standing)> = Vec::new();
+    let mut columns: Vec<(String, Editability)> = Vec::new();
     for (name, pointed) in shown.chain([("details_current".to_string(), false)]) {
         let standing = if pointed || OWN.contains(&name.as_str()) {
-            Standing::Derived(None)
+            Editability::Derived(None)
         } else if let Some(standing) = custom.remove(&name) {
             standing
         } else if let Some(field) = Editable::standard(object, &name) {
-            Standing::Editable(field)
+            Editability::Editable(field)
         } else if object.fields().iter().any(|field| field.column == name) {
-            Standing::ReadOnly
+            Editability::ReadOnly
         } else {
             // What is left are the companions of decimals and values.
-            Standing::Derived(name.strip_suffix("_num").map(Into::into))
+            Editability::Derived(name.strip_suffix("_num").map(Into::into))
         };
         columns.push((name, standing));
     }
     // Archived fields stand in no view, and a person who names one is told so.
-    columns.extend(custom.into_iter().filter(|(_, standing)| matches!(standing, Standing::Archived)));
+    columns.extend(custom.into_iter().filter(|(_, standing)| matches!(standing, Editability::Archived)));
     Ok(columns)
 }
 
@@ -58,13 +58,13 @@ pub(in crate::store) fn columns(
 ///
 /// # Errors
 /// If SQLite refuses.
-pub fn standings(conn: &Connection, object: Object) -> Result<Vec<(String, Standing)>, StoreError> {
+pub fn standings(conn: &Connection, object: Object) -> Result<Vec<(String, Editability)>, StoreError> {
     let shapes = Shapes::new(custom_columns::layout(conn)?.into());
     columns(conn, object, &shapes)
 }
 
 /// The custom fields that have a column, by its name.
-fn custom_fields(conn: &Connection, object: Object) -> Result<HashMap<String, Standing>, StoreError> {
+fn custom_fields(conn: &Connection, object: Object) -> Result<HashMap<String, Editability>, StoreError> {
     let mut options = options(conn, object)?;
     let mut stmt = conn
         .prepare_cached(
@@ -77,14 +77,14 @@ fn custom_fields(conn: &Connection, object: Object) -> Result<HashMap<String, St
         let (id, column): (String, String) = (row.get(0)?, row.get(1)?);
         let data_type: Option<String> = row.get(3)?;
         let standing = match (row.get(4)?, row.get(5)?) {
-            (false, _) => Standing::Archived,
-            (true, false) => Standing::NotWritable,
-            (true, true) => Standing::Editable(Editable {
+            (false, _) => Editability::Archived,
+            (true, false) => Editability::NotWritable,
+            (true, true) => Editability::Editable(Editable {
                 object,
                 column: column.as_str().into(),
-                target: Target::Custom(CustomTarget {
+                target: EditTarget::Custom(CustomTarget {
                     key: FieldKey::new(row.get::<_, String>(2)?),
-                    data_type: DataType::from_wire(data_type.as_deref().unwrap_or_default()),
+                    data_type: DataType::from_name(data_type.as_deref().unwrap_or_default()),
                     clearable: row.get(6)?,
                     options: options.remove(&id).unwrap_or_default(),
                 }),

@@ -125,10 +125,10 @@ fn line(row: &Row<'_>) -> rusqlite::Result<EditLine> {
     let theirs = theirs.map(|text| serde_json::from_str(&text)).transpose();
     Ok(EditLine {
         id: row.get(0)?,
-        object: Object::from_word(&object).ok_or_else(|| odd(1, format!("no object: {object}")))?,
+        object: object.parse().map_err(|_| odd(1, format!("no object: {object}")))?,
         record: row.get(2)?,
         name: row.get(3)?,
-        state: EditState::from_word(&state).ok_or_else(|| odd(4, format!("no state: {state}")))?,
+        state: state.parse().map_err(|_| odd(4, format!("no state: {state}")))?,
         source: row.get(5)?,
         fields: serde_json::from_str(&fields).map_err(|e| odd(6, e.to_string()))?,
         theirs: theirs.map_err(|e| odd(7, e.to_string()))?,

@@ -10,8 +10,8 @@ use rusqlite::types::Value as Sql;
 use rusqlite::{OptionalExtension, Row, params};
 use serde_json::Value;
 
-use crate::model::editable::Standing;
-use crate::model::{Edit, EditState, Editable, EditedFields, Etag, Held, Instant, Object, RecordId};
+use crate::model::editable::Editability;
+use crate::model::{Edit, EditState, Editable, EditedFields, Etag, Instant, MirroredRecord, Object, RecordId};
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::editable;
 use crate::store::records::compare::json;
@@ -83,7 +83,7 @@ impl MirrorTx<'_> {
             .doing(READ)?;
         let rows: Vec<(String, String)> =
             stmt.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).and_then(Iterator::collect).doing(READ)?;
-        let named = rows.into_iter().filter_map(|(object, id)| Some((Object::from_word(&object)?, RecordId::new(id))));
+        let named = rows.into_iter().filter_map(|(object, id)| Some((object.parse().ok()?, RecordId::new(id))));
         Ok(named.collect())
     }
 
@@ -125,7 +125,7 @@ impl MirrorTx<'_> {
     ///
     /// # Errors
     /// If SQLite refuses.
-    pub fn held(&self, object: Object, id: &RecordId, columns: &[&str]) -> Result<Option<Held>, StoreError> {
+    pub fn held(&self, object: Object, id: &RecordId, columns: &[&str]) -> Result<Option<MirroredRecord>, StoreError> {
         let (list, detail) = (self.shapes.list(object), self.shapes.detail(object));
         let mut values = BTreeMap::new();
         let mut etags = [None, None];
@@ -151,7 +151,7 @@ impl MirrorTx<'_> {
             return Ok(None);
         };
         let current = of_detail.is_some_and(|detail| detail == version);
-        Ok(Some(Held { etag: version.as_str().map(Etag::from), details_current: current, values }))
+        Ok(Some(MirroredRecord { etag: version.as_str().map(Etag::from), details_current: current, values }))
     }
 
     /// Whether the mirror's history saw a record take these values since an instant.
@@ -193,7 +193,7 @@ impl MirrorTx<'_> {
     pub fn editable(&self, object: Object) -> Result<BTreeMap<String, Editable>, StoreError> {
         let columns = editable::columns(&self.conn, object, &self.shapes)?;
         let fields = columns.into_iter().filter_map(|(column, standing)| match standing {
-            Standing::Editable(field) => Some((column, field)),
+            Editability::Editable(field) => Some((column, field)),
             _ => None,
         });
         Ok(fields.collect())
@@ -322,7 +322,7 @@ fn edit(object: Object, id: &RecordId, row: &Row<'_>) -> rusqlite::Result<Edit> 
         id: row.get(0)?,
         object,
         record: id.clone(),
-        state: EditState::from_word(&state).ok_or_else(|| unreadable(1, format!("no state: {state}")))?,
+        state: state.parse().map_err(|_| unreadable(1, format!("no state: {state}")))?,
         fields: serde_json::from_str(&fields).map_err(|e| unreadable(2, e.to_string()))?,
         body: row.get(3)?,
         if_match: row.get::<_, Option<String>>(4)?.map(Etag::new),

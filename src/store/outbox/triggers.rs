@@ -17,7 +17,7 @@
 
 use crate::model::catalogue::Object;
 use crate::model::custom::DataType;
-use crate::model::editable::{CUSTOM_KEYS, Editable, LONG_TEXT, MULTI_SELECT, SHORT_TEXT, Standing, Target};
+use crate::model::editable::{CUSTOM_KEYS, EditTarget, Editability, Editable, LONG_TEXT, MULTI_SELECT, SHORT_TEXT};
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::editable;
 use crate::store::tx::MirrorTx;
@@ -103,11 +103,11 @@ fn taken(object: Object) -> String {
 /// What a field takes, as the message of its column says it.
 fn takes(field: &Editable) -> String {
     let (what, clearable) = match &field.target {
-        Target::Standard(_) if field.object == Object::Company => {
+        EditTarget::Standard(_) if field.object == Object::Company => {
             ("text with a character that is not white space".into(), true)
         }
-        Target::Standard(_) => ("text".into(), true),
-        Target::Custom(custom) => {
+        EditTarget::Standard(_) => ("text".into(), true),
+        EditTarget::Custom(custom) => {
             let what = match custom.data_type {
                 DataType::ShortText => format!("text of at most {SHORT_TEXT} characters"),
                 DataType::LongText => format!("text of at most {LONG_TEXT} characters"),
@@ -137,18 +137,18 @@ fn cases(of: &str, arms: &[String]) -> String {
 }
 
 /// The trigger that takes an UPDATE of an object's view.
-fn update(object: Object, columns: &[(String, Standing)]) -> String {
+fn update(object: Object, columns: &[(String, Editability)]) -> String {
     let (mut fixed, mut rows, mut messages, mut details) = (vec![], vec![], vec![], vec![]);
     for (name, standing) in columns {
         match standing {
-            Standing::Editable(field) => {
+            Editability::Editable(field) => {
                 rows.push(format!("('{name}', OLD.{name}, NEW.{name})"));
                 messages.push(format!("WHEN '{name}' THEN RAISE(ABORT, '{}')", takes(field)));
                 if field.detail_only() {
                     details.push(format!("'{name}'"));
                 }
             }
-            Standing::Archived => {}
+            Editability::Archived => {}
             other => {
                 let why = other.refusal().unwrap_or_default();
                 fixed.push(format!("WHEN NEW.{name} IS NOT OLD.{name} THEN RAISE(ABORT, '{name} {why}')"));

@@ -170,10 +170,7 @@ impl Moment<'_> {
             .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
             .and_then(Iterator::collect)
             .doing(DOING)?;
-        Ok(found
-            .into_iter()
-            .filter_map(|(object, key, column)| Some((Object::from_word(&object)?, key, column)))
-            .collect())
+        Ok(found.into_iter().filter_map(|(object, key, column)| Some((object.parse().ok()?, key, column))).collect())
     }
 
     /// The next rows of a table after a key, at most so many.
@@ -230,7 +227,7 @@ impl Moment<'_> {
         Ok(found
             .into_iter()
             .filter_map(|(seq, object, id, erase)| {
-                Some(UnpublishedRecord { seq, object: Object::from_word(&object)?, id, erase })
+                Some(UnpublishedRecord { seq, object: object.parse().ok()?, id, erase })
             })
             .collect())
     }

@@ -14,7 +14,7 @@ use rusqlite::OptionalExtension;
 
 use crate::model::field_value::FieldValue;
 use crate::model::record::Extra;
-use crate::model::{Etag, Instant, Kind, Object, Record, Shown};
+use crate::model::{Etag, FieldKind, FieldProjection, Instant, Object, Record};
 use crate::store::error::{Doing, StoreError};
 use crate::store::records::shape::Source;
 use crate::store::records::upsert::{Applied, Phase, Written};
@@ -57,7 +57,7 @@ impl MirrorTx<'_> {
         let carried = complete && detail_etag.as_deref() == Some(replaced.as_str());
         if !carried {
             for (field, told) in object.fields().iter().zip(&mut of_detail.fields) {
-                if field.kind == Kind::Etag {
+                if field.kind == FieldKind::Etag {
                     *told = FieldValue::Absent;
                 }
             }
@@ -97,7 +97,7 @@ impl MirrorTx<'_> {
 
     /// The list's `extra`: what the answer tells about a list's field replaces what stood there.
     fn list_extra(&self, object: Object, record: &Record, old: Extra) -> Extra {
-        let mut extra = self.without_told(object, record, Shown::List, old);
+        let mut extra = self.without_told(object, record, FieldProjection::List, old);
         for (name, source) in &record.extra.fields {
             extra.fields.insert(name.clone(), source.clone());
         }
@@ -124,7 +124,7 @@ impl MirrorTx<'_> {
 
     /// The detail's `extra`: likewise, without what stands in the list's.
     fn detail_extra(&self, object: Object, record: &Record, list: &Extra, old: Extra) -> Extra {
-        let mut extra = self.without_told(object, record, Shown::Detail, old);
+        let mut extra = self.without_told(object, record, FieldProjection::Detail, old);
         for (name, source) in &record.detail_extra.fields {
             if !list.fields.contains_key(name) {
                 extra.fields.insert(name.clone(), source.clone());
@@ -143,9 +143,9 @@ impl MirrorTx<'_> {
     }
 
     /// Takes out what an answer tells about the fields of one table.
-    fn without_told(&self, object: Object, record: &Record, shown: Shown, mut extra: Extra) -> Extra {
+    fn without_told(&self, object: Object, record: &Record, shown: FieldProjection, mut extra: Extra) -> Extra {
         for (field, told) in object.fields().iter().zip(&record.fields) {
-            if field.shown != shown || *told == FieldValue::Absent {
+            if field.projection != shown || *told == FieldValue::Absent {
                 continue;
             }
             extra.fields.remove(field.wire);
@@ -157,7 +157,7 @@ impl MirrorTx<'_> {
         }
         let fields = self.shapes.layout.of(object).fields();
         for (field, told) in fields.iter().zip(&record.custom) {
-            if field.data_type.detail_only() == (shown == Shown::Detail)
+            if field.data_type.detail_only() == (shown == FieldProjection::Detail)
                 && *told != FieldValue::Absent
                 && let Some(members) = extra.nested.get_mut(CUSTOM)
             {

@@ -3,7 +3,7 @@
 
 use rusqlite::types::{Value, ValueRef};
 
-use crate::model::catalogue::{Kind, Object, Resource, Shown};
+use crate::model::catalogue::{FieldKind, FieldProjection, Object, Resource};
 use crate::model::custom::{CustomFields, DataType};
 use crate::model::decimal;
 use crate::model::field_value::{FieldValue, SqlValue};
@@ -89,7 +89,7 @@ impl Shape {
 
     /// The table of an object's list items.
     pub fn list(object: Object, custom: &CustomFields) -> Shape {
-        let mut columns = standard(object.resource(), Shown::List);
+        let mut columns = standard(object.resource(), FieldProjection::List);
         columns.push(Column { name: "extra".into(), source: Source::Extra });
         let multi = slots(&mut columns, custom, false);
         Shape::new(object.table(), "id", "synced_at", columns, multi)
@@ -97,8 +97,8 @@ impl Shape {
 
     /// The table of what only an object's details carry.
     pub fn detail(object: Object, custom: &CustomFields) -> Shape {
-        let mut columns = standard(object.resource(), Shown::Detail);
-        let etag = object.fields().iter().position(|field| field.kind == Kind::Etag);
+        let mut columns = standard(object.resource(), FieldProjection::Detail);
+        let etag = object.fields().iter().position(|field| field.kind == FieldKind::Etag);
         columns.extend(etag.map(|index| Column { name: "etag".into(), source: Source::Field(index) }));
         columns.push(Column { name: "extra".into(), source: Source::Extra });
         let multi = slots(&mut columns, custom, true);
@@ -107,7 +107,7 @@ impl Shape {
 
     /// The table of a resource without details or custom fields.
     pub fn plain(resource: Resource) -> Shape {
-        let mut columns = standard(resource, Shown::List);
+        let mut columns = standard(resource, FieldProjection::List);
         columns.push(Column { name: "extra".into(), source: Source::Extra });
         let table = if resource == Resource::CustomFields { DEFINITIONS } else { "team_members" };
         Shape::new(table, "id", "synced_at", columns, Vec::new())
@@ -119,10 +119,10 @@ impl Shape {
     }
 }
 
-fn standard(resource: Resource, shown: Shown) -> Vec<Column> {
+fn standard(resource: Resource, shown: FieldProjection) -> Vec<Column> {
     let mut columns = Vec::new();
     for (index, field) in resource.fields().iter().enumerate() {
-        if field.shown != shown || field.kind == Kind::Id {
+        if field.projection != shown || field.kind == FieldKind::Id {
             continue;
         }
         columns.push(Column { name: field.column.into(), source: Source::Field(index) });

@@ -10,9 +10,9 @@ use std::sync::PoisonError;
 use futures_util::future::join_all;
 
 use crate::api::error::ApiError;
-use crate::api::{Answer, ErrorClass, decode};
+use crate::api::{DetailAnswer, ErrorClass, decode};
 use crate::model::field_value::{FieldValue, SqlValue};
-use crate::model::{Kind, Object, Purpose, Record, RecordId};
+use crate::model::{FieldKind, Object, Purpose, Record, RecordId};
 use crate::store::{Applied, StoreError, Tally};
 use crate::sync::checks::removals::MANY_NOT_FOUND;
 use crate::sync::engine::Engine;
@@ -223,7 +223,7 @@ impl Engine {
         &self,
         object: Object,
         id: &RecordId,
-        answer: &Answer,
+        answer: &DetailAnswer,
         queue: &Queue,
     ) -> Result<(), SyncError> {
         let resource = object.resource();
@@ -276,7 +276,7 @@ impl Engine {
 /// A detail whose body lacks the etag gets it from the header, which holds the same value (*GET /contacts/{id}*).
 fn take_header_etag(object: Object, record: &mut Record, etag: &str) {
     for (field, told) in object.fields().iter().zip(&mut record.fields) {
-        if field.kind == Kind::Etag && *told == FieldValue::Absent {
+        if field.kind == FieldKind::Etag && *told == FieldValue::Absent {
             *told = FieldValue::Exact(SqlValue::from(etag));
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crm_mirror::api::meter::{Attempt, Meter, Outcome, Pending, Refused};
+use crm_mirror::api::meter::{AdmissionError, Attempt, AttemptOutcome, Meter, Pending};
 use crm_mirror::api::{ApiKey, Client, ClientSettings};
 use crm_mirror::model::{Clock, Instant, ManualClock};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -47,22 +47,22 @@ pub fn page() -> Say {
 #[derive(Default)]
 pub struct Book {
     pub admitted: Mutex<Vec<Attempt>>,
-    pub settled: Mutex<Vec<Outcome>>,
+    pub settled: Mutex<Vec<AttemptOutcome>>,
     pub allowance: Mutex<Option<usize>>,
 }
 
 impl Meter for Book {
-    fn admit(&self, attempt: Attempt) -> Pending<'_, Result<(), Refused>> {
+    fn admit(&self, attempt: Attempt) -> Pending<'_, Result<(), AdmissionError>> {
         let mut admitted = self.admitted.lock().unwrap();
         let spent = self.allowance.lock().unwrap().is_some_and(|most| admitted.len() >= most);
         if !spent {
             admitted.push(attempt);
         }
-        let refused = Refused::Budget { refills_at: Instant::EPOCH };
+        let refused = AdmissionError::Budget { refills_at: Instant::EPOCH };
         Box::pin(std::future::ready(if spent { Err(refused) } else { Ok(()) }))
     }
 
-    fn settle(&self, _: Attempt, outcome: Outcome) -> Pending<'_, ()> {
+    fn settle(&self, _: Attempt, outcome: AttemptOutcome) -> Pending<'_, ()> {
         self.settled.lock().unwrap().push(outcome);
         Box::pin(std::future::ready(()))
     }
@@ -109,7 +109,7 @@ impl Scene {
     }
 
     /// What became of every attempt.
-    pub fn outcomes(&self) -> Vec<Outcome> {
+    pub fn outcomes(&self) -> Vec<AttemptOutcome> {
         self.book.settled.lock().unwrap().clone()
     }
 

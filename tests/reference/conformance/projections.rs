@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crm_mirror::model::{DataType, Object, Resource, Shown};
+use crm_mirror::model::{DataType, FieldProjection, Object, Resource};
 use crm_mirror::sandbox::{NewField, World};
 use serde_json::{Value, json};
 
@@ -15,10 +15,10 @@ fn names(value: &Value) -> BTreeSet<String> {
 
 /// The top-level names that the catalogue gives to an answer.
 fn expected(resource: Resource, detail: bool) -> BTreeSet<String> {
-    let shown = resource.fields().iter().filter(|f| match f.shown {
-        Shown::List => true,
-        Shown::Detail => detail,
-        Shown::Nowhere => false,
+    let shown = resource.fields().iter().filter(|f| match f.projection {
+        FieldProjection::List => true,
+        FieldProjection::Detail => detail,
+        FieldProjection::FilterOnly => false,
     });
     let mut names: BTreeSet<String> = shown.map(|f| f.wire.split('.').next().unwrap().to_string()).collect();
     match resource {

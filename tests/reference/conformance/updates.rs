@@ -15,7 +15,7 @@ const CONTACT: Object = Object::Contact;
 
 fn one_of_each(world: &mut World) {
     for data_type in DataType::ALL {
-        let key = data_type.wire().to_lowercase();
+        let key = data_type.as_str().to_lowercase();
         let field = NewField::new(CONTACT, &key, data_type);
         world.define(if data_type.is_select() { field.options(&["x", "y", "z"]) } else { field });
     }

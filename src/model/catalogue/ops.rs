@@ -1,7 +1,11 @@
 //! Filter operators, and the sets of them that the reference's tables give to each kind of field.
 
-/// A filter operator (reference, *List query conventions*).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+use strum::{EnumString, IntoStaticStr, VariantArray};
+
+/// A filter operator (reference, *List query conventions*). Its text is its name in a query string and in
+/// `allowedOperators`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EnumString, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "camelCase")]
 pub enum Op {
     /// Equal.
     Eq,
@@ -24,27 +28,9 @@ pub enum Op {
 }
 
 impl Op {
-    /// Every operator.
-    pub const ALL: [Op; 9] = [Op::Eq, Op::Gt, Op::Gte, Op::Lt, Op::Lte, Op::In, Op::HasAny, Op::Contains, Op::IsNull];
-
     /// The name in a query string and in `allowedOperators`.
-    pub const fn wire(self) -> &'static str {
-        match self {
-            Op::Eq => "eq",
-            Op::Gt => "gt",
-            Op::Gte => "gte",
-            Op::Lt => "lt",
-            Op::Lte => "lte",
-            Op::In => "in",
-            Op::HasAny => "hasAny",
-            Op::Contains => "contains",
-            Op::IsNull => "isNull",
-        }
-    }
-
-    /// The operator of that name.
-    pub fn from_wire(name: &str) -> Option<Op> {
-        Op::ALL.into_iter().find(|op| op.wire() == name)
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 

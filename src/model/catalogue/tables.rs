@@ -1,11 +1,12 @@
-//! Every standard field of the service, once. The types and what they mean stand in [`super::catalogue`].
+//! Every standard field of the service, once. [`super::field`] explains the columns of these tables.
 
-use super::catalogue::Kind::{Boolean, Etag, Id, Integer, Json, Number, Text};
-use super::catalogue::{Field, Kind, Ops, Shown};
+use super::field::FieldKind::{Boolean, Etag, Id, Integer, Json, Number, Text};
+use super::field::{Field, FieldKind, FieldProjection};
+use super::ops::Ops;
 
-const TIME: Kind = Kind::Instant;
-const VALUE: Kind = Kind::Value { num: false };
-const AMOUNT: Kind = Kind::Value { num: true };
+const TIME: FieldKind = FieldKind::Instant;
+const VALUE: FieldKind = FieldKind::Value { num: false };
+const AMOUNT: FieldKind = FieldKind::Value { num: true };
 
 /// The contact (reference, *Contact*).
 pub const CONTACT: &[Field] = &[
@@ -144,7 +145,7 @@ pub const COMPANY: &[Field] = &[
     Field::detail("notes", "notes", Text, "notes"),
     Field::detail("notesAt", "notes_at", TIME, "when the notes last changed"),
     Field::detail("customerFitScoreReason", "customer_fit_score_reason", Text, "reason of the customer fit"),
-    Field::new("domain", "domain", Text, Shown::Nowhere, "normalised host name").filter(Ops::DOMAIN),
+    Field::new("domain", "domain", Text, FieldProjection::FilterOnly, "normalised host name").filter(Ops::DOMAIN),
 ];
 
 /// The custom field definition (reference, *Custom field definition*). `options` has a table of its own.

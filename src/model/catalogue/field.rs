@@ -1,0 +1,138 @@
+//! What is known of one standard field: where it appears, what it holds, and what can be done with it.
+
+use super::ops::Ops;
+
+/// What a standard field holds, and so which type its column has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldKind {
+    /// The record's own identifier.
+    Id,
+    /// Text.
+    Text,
+    /// The record's version token, byte for byte.
+    Etag,
+    /// A 64-bit integer.
+    Integer,
+    /// A number that is compared as stored: a REAL column.
+    Number,
+    /// A boolean: 0 or 1.
+    Boolean,
+    /// A timestamp: canonical UTC text with microseconds.
+    Instant,
+    /// What the reference calls just "value", or does not type at all: a string as it is, a number's digits as they
+    /// came, anything else as JSON. With `num`, a REAL companion column named `<column>_num` serves sorting and sums.
+    Value {
+        /// Whether there is a companion column.
+        num: bool,
+    },
+    /// An array or object, kept as JSON text.
+    Json,
+}
+
+impl FieldKind {
+    /// The SQLite type of the column.
+    pub const fn sql_type(self) -> &'static str {
+        match self {
+            FieldKind::Integer | FieldKind::Boolean => "INTEGER",
+            FieldKind::Number => "REAL",
+            FieldKind::Id
+            | FieldKind::Text
+            | FieldKind::Etag
+            | FieldKind::Instant
+            | FieldKind::Value { .. }
+            | FieldKind::Json => "TEXT",
+        }
+    }
+
+    /// The word for this kind in the data dictionary.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            FieldKind::Id => "id",
+            FieldKind::Text => "text",
+            FieldKind::Etag => "etag",
+            FieldKind::Integer => "integer",
+            FieldKind::Number => "number",
+            FieldKind::Boolean => "boolean",
+            FieldKind::Instant => "timestamp",
+            FieldKind::Value { .. } => "value",
+            FieldKind::Json => "json",
+        }
+    }
+
+    /// Whether the column has a REAL companion `<column>_num`.
+    pub const fn has_num(self) -> bool {
+        matches!(self, FieldKind::Value { num: true })
+    }
+}
+
+/// Which answers carry a field (reference, *Projections by response*).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldProjection {
+    /// List items and details.
+    List,
+    /// Details only.
+    Detail,
+    /// No answer: it can only be filtered by.
+    FilterOnly,
+}
+
+/// One standard field.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// The name in an answer; a dot names a field of a nested object.
+    pub wire: &'static str,
+    /// The column of the mirror.
+    pub column: &'static str,
+    /// What it holds.
+    pub kind: FieldKind,
+    /// Which answers carry it.
+    pub projection: FieldProjection,
+    /// The operators it can be filtered by.
+    pub filter: Ops,
+    /// Whether lists can be sorted by it.
+    pub sortable: bool,
+    /// Whether the reference shows it in a PATCH body.
+    pub writable: bool,
+    /// What it means, for the data dictionary.
+    pub about: &'static str,
+}
+
+impl Field {
+    pub(super) const fn new(
+        wire: &'static str,
+        column: &'static str,
+        kind: FieldKind,
+        projection: FieldProjection,
+        about: &'static str,
+    ) -> Field {
+        Field { wire, column, kind, projection, filter: Ops::NONE, sortable: false, writable: false, about }
+    }
+    pub(super) const fn list(wire: &'static str, column: &'static str, kind: FieldKind, about: &'static str) -> Field {
+        Field::new(wire, column, kind, FieldProjection::List, about)
+    }
+    pub(super) const fn detail(
+        wire: &'static str,
+        column: &'static str,
+        kind: FieldKind,
+        about: &'static str,
+    ) -> Field {
+        Field::new(wire, column, kind, FieldProjection::Detail, about)
+    }
+    pub(super) const fn filter(mut self, ops: Ops) -> Field {
+        self.filter = ops;
+        self
+    }
+    pub(super) const fn sortable(mut self) -> Field {
+        self.sortable = true;
+        self
+    }
+    pub(super) const fn writable(mut self) -> Field {
+        self.writable = true;
+        self
+    }
+
+    /// The name in `filter[…]`: the last part of the wire name (`country`, not `location.country`).
+    pub fn filter_name(&self) -> &'static str {
+        self.wire.rsplit('.').next().unwrap_or(self.wire)
+    }
+}

@@ -1,0 +1,54 @@
+//! The field catalogue: every standard field of the service, once.
+//!
+//! The columns of the mirror, the upserts, the data dictionary, the checks of the query builder and the sandbox's
+//! validation all derive from [`tables`]. Adding a field is one line there and a migration in `schema/`. Because all of
+//! them derive from it, `tests/reference` holds literal records written from the reference as an independent witness.
+//!
+//! # Always true
+//! - `wire` is the name in an answer; a dot names a field of a nested object (`location.country`).
+//! - `filter` holds the operators of the reference's filter tables. The filter's name is [`Field::filter_name`].
+//! - `writable` marks only what the reference shows in a PATCH body; what it does not show is not assumed.
+
+mod field;
+mod ops;
+mod resource;
+mod tables;
+
+pub use field::{Field, FieldKind, FieldProjection};
+pub use ops::{Op, Ops};
+pub use resource::{Object, Resource};
+pub use tables::{COMPANY, CONTACT, DEFINITION, TEAM_MEMBER};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_unique_and_columns_are_the_wire_names_in_snake_case() {
+        for resource in Resource::ALL {
+            let mut seen = BTreeSet::new();
+            for field in resource.fields() {
+                assert!(seen.insert(field.column), "{resource} {}", field.column);
+                let snake = field.wire.chars().fold(String::new(), |mut name, c| {
+                    match c {
+                        '.' => name.push('_'),
+                        c if c.is_ascii_uppercase() => name.extend(['_', c.to_ascii_lowercase()]),
+                        c => name.push(c),
+                    }
+                    name
+                });
+                assert_eq!(field.column, snake);
+            }
+        }
+    }
+
+    #[test]
+    fn the_filter_tables_have_the_rows_of_the_reference() {
+        let count = |r: Resource| r.fields().iter().filter(|f| !f.filter.is_empty()).count();
+        assert_eq!(count(Resource::Contacts), 14);
+        assert_eq!(count(Resource::Companies), 13);
+        assert_eq!(count(Resource::TeamMembers), 1);
+        assert_eq!(count(Resource::CustomFields), 0);
+    }
+}

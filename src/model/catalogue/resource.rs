@@ -1,0 +1,185 @@
+//! The objects of the service and the resources that list them.
+//!
+//! An [`Object`] has custom fields, details and updates; a [`Resource`] is everything that can be listed, and what a
+//! person names on the command line.
+
+use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr};
+
+use super::field::{Field, FieldProjection};
+use super::tables::{COMPANY, CONTACT, DEFINITION, TEAM_MEMBER};
+
+/// A kind of record that has custom fields, details and writes.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display, EnumString, IntoStaticStr,
+)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum Object {
+    /// A contact.
+    Contact,
+    /// A company.
+    Company,
+}
+
+impl Object {
+    /// Both.
+    pub const ALL: [Object; 2] = [Object::Contact, Object::Company];
+
+    /// The standard fields.
+    pub const fn fields(self) -> &'static [Field] {
+        match self {
+            Object::Contact => CONTACT,
+            Object::Company => COMPANY,
+        }
+    }
+
+    /// The fields that a list item carries, in the order of the columns.
+    pub fn list_fields(self) -> impl Iterator<Item = &'static Field> {
+        self.fields().iter().filter(|field| field.projection == FieldProjection::List)
+    }
+
+    /// The fields that only a detail carries, in the order of the columns.
+    pub fn detail_fields(self) -> impl Iterator<Item = &'static Field> {
+        self.fields().iter().filter(|field| field.projection == FieldProjection::Detail)
+    }
+
+    /// The `objectType` of the service, and of every column of the mirror that names a kind of record.
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+
+    /// The resource that lists this object.
+    pub const fn resource(self) -> Resource {
+        match self {
+            Object::Contact => Resource::Contacts,
+            Object::Company => Resource::Companies,
+        }
+    }
+
+    /// The table of list items.
+    pub const fn table(self) -> &'static str {
+        match self {
+            Object::Contact => "contacts",
+            Object::Company => "companies",
+        }
+    }
+
+    /// The table of what only details carry.
+    pub const fn detail_table(self) -> &'static str {
+        match self {
+            Object::Contact => "contact_details",
+            Object::Company => "company_details",
+        }
+    }
+
+    /// The key column of [`Object::detail_table`].
+    pub const fn detail_key(self) -> &'static str {
+        match self {
+            Object::Contact => "contact_id",
+            Object::Company => "company_id",
+        }
+    }
+
+    /// The full-text search table.
+    pub const fn search_table(self) -> &'static str {
+        match self {
+            Object::Contact => "contact_search",
+            Object::Company => "company_search",
+        }
+    }
+
+    /// The view that joins both.
+    pub const fn full_view(self) -> &'static str {
+        match self {
+            Object::Contact => "contacts_full",
+            Object::Company => "companies_full",
+        }
+    }
+}
+
+/// Something that the service lists; also what a person names on the command line.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display, EnumString, IntoStaticStr,
+)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+pub enum Resource {
+    /// `/contacts`.
+    Contacts,
+    /// `/companies`.
+    Companies,
+    /// `/team-members`.
+    TeamMembers,
+    /// `/custom-field-definitions`.
+    CustomFields,
+}
+
+impl Resource {
+    /// All of them.
+    pub const ALL: [Resource; 4] =
+        [Resource::Contacts, Resource::Companies, Resource::TeamMembers, Resource::CustomFields];
+
+    /// The path below the base URL.
+    pub const fn path(self) -> &'static str {
+        match self {
+            Resource::Contacts => "/contacts",
+            Resource::Companies => "/companies",
+            Resource::TeamMembers => "/team-members",
+            Resource::CustomFields => "/custom-field-definitions",
+        }
+    }
+
+    /// The scope that reading needs (reference, *Endpoints*).
+    pub const fn read_scope(self) -> &'static str {
+        match self {
+            Resource::Contacts => "contacts:read",
+            Resource::Companies => "companies:read",
+            Resource::TeamMembers => "team-members:read",
+            Resource::CustomFields => "custom-fields:read",
+        }
+    }
+
+    /// The scope that writing needs, where there is writing.
+    pub const fn write_scope(self) -> Option<&'static str> {
+        match self {
+            Resource::Contacts => Some("contacts:write"),
+            Resource::Companies => Some("companies:write"),
+            Resource::TeamMembers | Resource::CustomFields => None,
+        }
+    }
+
+    /// The name on the command line, in `sync_runs` and in messages.
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+
+    /// The standard fields of its items.
+    pub const fn fields(self) -> &'static [Field] {
+        match self {
+            Resource::Contacts => CONTACT,
+            Resource::Companies => COMPANY,
+            Resource::TeamMembers => TEAM_MEMBER,
+            Resource::CustomFields => DEFINITION,
+        }
+    }
+
+    /// The kind of record, where the items are records with custom fields.
+    pub const fn object(self) -> Option<Object> {
+        match self {
+            Resource::Contacts => Some(Object::Contact),
+            Resource::Companies => Some(Object::Company),
+            Resource::TeamMembers | Resource::CustomFields => None,
+        }
+    }
+
+    /// Whether `q` is supported (reference, *Search fields for q*).
+    pub const fn searchable(self) -> bool {
+        !matches!(self, Resource::CustomFields)
+    }
+
+    /// The field that `filter[name]` means.
+    pub fn filter_field(self, name: &str) -> Option<&'static Field> {
+        self.fields().iter().find(|field| !field.filter.is_empty() && field.filter_name() == name)
+    }
+}
