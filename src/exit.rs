@@ -64,7 +64,7 @@ impl Exit {
         match outcome {
             RunOutcome::Done => Exit::Done,
             RunOutcome::Refused => Exit::Outage,
-            RunOutcome::Paused => Exit::Paused,
+            RunOutcome::Suspended => Exit::Paused,
             RunOutcome::Failed => Exit::Internal,
         }
     }

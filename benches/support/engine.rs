@@ -8,8 +8,8 @@ use crm_mirror::api::{ApiKey, Client, ClientSettings};
 use crm_mirror::budget::Limits;
 use crm_mirror::model::{Clock, Resource, Ru, SystemClock};
 use crm_mirror::store::{RunOutcome, Store};
-use crm_mirror::sync::observe::{Event, Observer, Silent};
-use crm_mirror::sync::{BudgetMeter, Engine, Plan, Settings};
+use crm_mirror::sync::events::{RunEvent, RunObserver, Silent};
+use crm_mirror::sync::{BudgetMeter, Engine, Job, SyncSettings};
 
 use super::{Measured, Outcome, peak_kib, processor_seconds};
 
@@ -19,9 +19,9 @@ struct Lists {
     stored: OnceLock<f64>,
 }
 
-impl Observer for Lists {
-    fn on(&self, event: Event) {
-        if matches!(event, Event::Ends { resource: Resource::Contacts }) {
+impl RunObserver for Lists {
+    fn on(&self, event: RunEvent) {
+        if matches!(event, RunEvent::Ends { resource: Resource::Contacts }) {
             // Only the first end counts.
             let _ = self.stored.set(self.began.elapsed().as_secs_f64());
         }
@@ -36,15 +36,15 @@ pub async fn run(base_url: &str, path: &Path, resync: bool, concurrency: u32, in
     let limits = Limits { limit: Ru::new(1_000_000), window: Duration::from_secs(86_400), charge_failed: true };
     let patience = Duration::from_secs(60);
     let meter = Arc::new(BudgetMeter::open(store.clone(), clock.clone(), limits, patience, Arc::new(Silent)).await?);
-    let settings = Settings { details: false, concurrency, ..Settings::default() };
+    let settings = SyncSettings { details: false, concurrency, ..SyncSettings::default() };
     let mut client = ClientSettings::new(base_url.parse()?);
     client.concurrency = concurrency;
     let key = ApiKey::new("bench_v1_0123456789abcdef0123456789abcdef")?;
     let client = Client::new(client, key, clock.clone(), meter.clone())?;
     let lists = Arc::new(Lists { began, stored: OnceLock::new() });
     let engine = Engine::new(client, store.clone(), meter, clock, lists.clone(), settings);
-    let plan = if resync { Plan::resync() } else { Plan::sync() };
-    let report = engine.run(&plan.of(&[Resource::Contacts]), "manual").await?;
+    let job = if resync { Job::resync() } else { Job::sync() };
+    let report = engine.run(&job.of(&[Resource::Contacts]), "manual").await?;
     if report.outcome != RunOutcome::Done {
         return Err(format!("the run ended as {:?}", report.outcome).into());
     }

@@ -17,7 +17,7 @@ use crate::daemon::told::{DaemonStatus, Told};
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{Instant, Object};
-use crate::sync::observe::Observer;
+use crate::sync::events::RunObserver;
 use crate::sync::{Findings, Summary};
 
 /// How long the lines that are already on their way may take.

@@ -15,10 +15,10 @@ use crate::cli::Failure;
 use crate::cli::signals::Signals;
 use crate::cli::ui::output;
 use crate::exit::Exit;
-use crate::model::{Object, SystemClock};
-use crate::sync::observe::Observer;
+use crate::model::SystemClock;
+use crate::sync::events::RunObserver;
 pub use crate::sync::setup::Setup;
-use crate::sync::{BudgetMeter, Engine, Findings, Forecast, Plan, Ran, SyncError, Verify};
+use crate::sync::{BudgetMeter, Engine, Forecast, Job, Ran, SyncError};
 
 /// The longest hold that is waited for while a person watches; a longer one ends the run.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -37,7 +37,7 @@ impl Session {
     ///
     /// # Errors
     /// When the file is not to be had, or no client can be made.
-    pub async fn open(setup: Setup, observer: Arc<dyn Observer>) -> Result<Session, Failure> {
+    pub async fn open(setup: Setup, observer: Arc<dyn RunObserver>) -> Result<Session, Failure> {
         let store = setup.store()?;
         let (engine, meter) = setup.engine(store, Arc::new(SystemClock), PATIENCE, observer).await?;
         Ok(Session { engine, meter })
@@ -52,34 +52,18 @@ impl Session {
     ///
     /// # Errors
     /// What ended the run and waiting does not fix; [`Exit::Paused`] where it was cut off.
-    pub async fn run(&self, plan: &Plan, trigger: &'static str, signals: &mut Signals) -> Result<Ran, Failure> {
+    pub async fn run(&self, job: &Job, trigger: &'static str, signals: &mut Signals) -> Result<Ran, Failure> {
         let began = std::time::Instant::now();
-        let report = self.until_stopped(self.engine.run(plan, trigger), signals).await?;
+        let report = self.until_stopped(self.engine.run(job, trigger), signals).await?;
         Ok(Ran { report, took: began.elapsed(), ledger: self.meter.ledger() })
-    }
-
-    /// Holds the mirror against the service, as far as nobody asks to stop.
-    ///
-    /// # Errors
-    /// As [`Session::run`].
-    pub async fn verify(
-        &self,
-        verify: &Verify,
-        trigger: &'static str,
-        signals: &mut Signals,
-    ) -> Result<(Ran, Vec<(Object, Findings)>), Failure> {
-        let began = std::time::Instant::now();
-        let (report, found) = self.until_stopped(self.engine.verify(verify, trigger), signals).await?;
-        let ran = Ran { report, took: began.elapsed(), ledger: self.meter.ledger() };
-        Ok((ran, found))
     }
 
     /// Says what a run would cost, and how the budget stands.
     ///
     /// # Errors
     /// When the service does not answer.
-    pub async fn forecast(&self, plan: &Plan) -> Result<(Forecast, crate::budget::Ledger), Failure> {
-        let forecast = self.engine.forecast(plan).await?;
+    pub async fn forecast(&self, job: &Job) -> Result<(Forecast, crate::budget::Ledger), Failure> {
+        let forecast = self.engine.forecast(job).await?;
         Ok((forecast, self.meter.ledger()))
     }
 

@@ -34,8 +34,8 @@ use super::voice::{self, Voice};
 use crate::config::Config;
 use crate::model::{Clock, Resource};
 use crate::outbox::QueueError;
+use crate::sync::Job as SyncJob;
 use crate::sync::status::{self, Status};
-use crate::sync::{Plan, Verify};
 
 /// How long requests under way may take to end with the daemon.
 pub(super) const GRACE: Duration = Duration::from_millis(200);
@@ -232,12 +232,12 @@ async fn verify(State(control): State<Control>, body: Sent) -> Response {
     match read::<WantedVerify>(&body) {
         Err(response) => *response,
         Ok(wanted) => {
-            let work = Work::Verify(Verify {
-                resources: wanted.objects.clone(),
+            let work = Work::Verify {
+                objects: wanted.objects.clone(),
                 full: wanted.full,
                 repair: wanted.repair,
                 accept_removals: wanted.accept_removals,
-            });
+            };
             control.accept(&wanted.objects, work).await
         }
     }
@@ -316,7 +316,7 @@ async fn resume(State(control): State<Control>) -> Response {
 impl Control {
     /// Puts a job into the queue.
     async fn accept(&self, objects: &[Resource], work: Work) -> Response {
-        if let Err(other) = Plan::sync().limited(objects, self.config().sync.objects.as_deref()) {
+        if let Err(other) = SyncJob::sync().of(objects).within(self.config().sync.objects.as_deref()) {
             let told = format!("`{other}` is not among `sync.objects`");
             return problem(StatusCode::BAD_REQUEST, &told, Some("add it there, or name others"));
         }

@@ -1,7 +1,7 @@
 //! Jobs: what the daemon carries out, in which order, and how a run of one ended.
 
 use crate::model::{Instant, Resource};
-use crate::sync::{Pause, Verify};
+use crate::sync::{Acceptance, Job as SyncJob, Selection, Suspension};
 
 use super::timetable::Kind;
 
@@ -22,8 +22,17 @@ pub enum Work {
         /// Whether whatever is gone may go, however much it is.
         accept_removals: bool,
     },
-    /// The mirror held against the service.
-    Verify(Verify),
+    /// The mirror compared with the service.
+    Verify {
+        /// Contacts, companies or both if empty.
+        objects: Vec<Resource>,
+        /// Whether to compare every record instead of counting.
+        full: bool,
+        /// Whether to repair what differs.
+        repair: bool,
+        /// Whether whatever is gone may be removed, however much it is.
+        accept_removals: bool,
+    },
     /// Local edits.
     Push,
 }
@@ -36,9 +45,7 @@ impl Work {
     pub const fn of(kind: Kind) -> Work {
         match kind {
             Kind::Changes => Work::SYNC,
-            Kind::Audit => {
-                Work::Verify(Verify { resources: Vec::new(), full: false, repair: true, accept_removals: false })
-            }
+            Kind::Audit => Work::Verify { objects: Vec::new(), full: false, repair: true, accept_removals: false },
             Kind::Sweep => Work::Resync { objects: Vec::new(), accept_removals: false },
         }
     }
@@ -48,9 +55,29 @@ impl Work {
         match self {
             Work::Sync { .. } => "sync",
             Work::Resync { .. } => "resync",
-            Work::Verify(_) => "verify",
+            Work::Verify { .. } => "verify",
             Work::Push => "push",
         }
+    }
+
+    /// The job of a run, within what the configuration names.
+    pub(super) fn job(&self, configured: Option<&[Resource]>) -> SyncJob {
+        let accepting = |removals: bool| Acceptance { removals, workspace: false };
+        let (job, objects, accept) = match self {
+            Work::Sync { objects, accept_removals } => (SyncJob::sync(), &objects[..], accepting(*accept_removals)),
+            Work::Resync { objects, accept_removals } => (SyncJob::resync(), &objects[..], accepting(*accept_removals)),
+            Work::Verify { objects, full, repair, accept_removals } => {
+                let (full, repair, accept) = (*full, *repair, accepting(*accept_removals));
+                (SyncJob::Verify { objects: Selection::All, full, repair, accept }, &objects[..], accept)
+            }
+            Work::Push => return SyncJob::Push,
+        };
+        let job = job.accepting(accept);
+        // What the configuration no longer names by now is left out.
+        job.clone()
+            .of(objects)
+            .within(configured)
+            .unwrap_or_else(|_| job.about(Selection::Configured(configured.unwrap_or_default().to_vec())))
     }
 
     /// Whether a run can end at a page's boundary and go on later for nothing.
@@ -127,7 +154,7 @@ pub enum End {
     /// It did what it was to do, or found what only a person can decide.
     Done,
     /// It ended early and goes on where it was.
-    Paused(Pause),
+    Paused(Suspension),
     /// It failed.
     Failed {
         /// What kind of failure it was.

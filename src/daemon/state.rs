@@ -13,7 +13,7 @@ use super::event::{Answer, Effect, Event, Request};
 use super::job::{End, Failing, Job, Outcome, Trigger, Work};
 use super::timetable::{Kind, Timetable};
 use crate::model::Instant;
-use crate::sync::Pause;
+use crate::sync::Suspension;
 
 /// How long a run has to itself before it gives way to the changes that are due.
 pub const TURN: Duration = Duration::from_secs(60);
@@ -337,7 +337,7 @@ impl State {
             self.quiet = Some(Quiet { why: "budget", until });
         }
         match outcome.end {
-            End::Paused(Pause::Stopping)
+            End::Paused(Suspension::Shutdown)
                 if matches!(let_end, Some(LetEnd::Changes | LetEnd::Edits | LetEnd::Reload)) =>
             {
                 self.trouble = None;
@@ -348,18 +348,18 @@ impl State {
                 self.queue.push(Job { work: rest, ..job });
                 self.queue.sort_by_key(Job::rank);
             }
-            End::Paused(Pause::Stopping) => {
+            End::Paused(Suspension::Shutdown) => {
                 if let_end == Some(LetEnd::Forget) {
                     effects.push(Effect::ForgetSweeps);
                 }
                 effects.push(Effect::Finished(job));
             }
-            End::Paused(Pause::Budget(until)) => {
+            End::Paused(Suspension::Budget(until)) => {
                 self.trouble = None;
                 self.go_on = Some((until, job.work.accepts_removals()));
                 effects.push(Effect::Finished(job));
             }
-            End::Paused(Pause::Hold(until)) => {
+            End::Paused(Suspension::Hold(until)) => {
                 self.quiet = Some(Quiet { why: "hold", until });
                 self.go_on = Some((until, job.work.accepts_removals()));
                 effects.push(Effect::Finished(job));

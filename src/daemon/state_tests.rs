@@ -32,7 +32,7 @@ fn ended(end: End) -> Event {
 }
 
 fn stopped() -> Event {
-    ended(End::Paused(Pause::Stopping))
+    ended(End::Paused(Suspension::Shutdown))
 }
 
 fn failed(failing: Failing) -> Event {
@@ -98,12 +98,7 @@ fn a_fleet_that_starts_at_once_does_not_ask_at_once() {
 
 #[test]
 fn a_person_is_answered_at_once_and_served_in_turn() {
-    let mut state = running(Work::Verify(crate::sync::Verify {
-        resources: vec![],
-        full: true,
-        repair: false,
-        accept_removals: false,
-    }));
+    let mut state = running(Work::Verify { objects: vec![], full: true, repair: false, accept_removals: false });
     let effects = state.on(Event::Asked(2, Request::Run(resync(&[]))), at(1));
     assert!(effects.contains(&Effect::Answer(2, Answer::Accepted { job: 2, waits_until: None })));
     assert_eq!(started(&effects), []);
@@ -196,7 +191,7 @@ fn edits_that_come_while_edits_are_sent_are_sent_after() {
 fn a_hold_is_kept_by_everybody_and_ended_by_time() {
     let mut state = running(Work::SYNC);
     let until = at(100);
-    let effects = state.on(ended(End::Paused(Pause::Hold(until))), at(10));
+    let effects = state.on(ended(End::Paused(Suspension::Hold(until))), at(10));
     assert_eq!(finished(&effects), [1]);
     assert_eq!(state.wakes_at(at(10)), Some(until));
     let effects = state.on(Event::Asked(2, Request::Run(Work::SYNC)), at(20));
@@ -210,7 +205,7 @@ fn a_hold_is_kept_by_everybody_and_ended_by_time() {
 fn an_empty_budget_waits_for_its_end_and_a_spent_share_lets_changes_go_on() {
     let refills = at(3_600);
     let mut state = running(resync(&[]));
-    let empty = Outcome { end: End::Paused(Pause::Budget(refills)), empty_until: Some(refills) };
+    let empty = Outcome { end: End::Paused(Suspension::Budget(refills)), empty_until: Some(refills) };
     state.on(Event::Ended(empty), at(10));
     assert_eq!(started(&state.on(Event::Tick, at(300))), []);
     assert_eq!(state.quiet(at(300)).map(|quiet| quiet.why), Some("budget"));
@@ -219,7 +214,7 @@ fn an_empty_budget_waits_for_its_end_and_a_spent_share_lets_changes_go_on() {
 
     // Only what may be spent on sweeps is spent: the reserve is for the changes.
     let mut state = running(resync(&[]));
-    state.on(ended(End::Paused(Pause::Budget(refills))), at(10));
+    state.on(ended(End::Paused(Suspension::Budget(refills))), at(10));
     assert_eq!(started(&state.on(Event::Tick, at(300))).len(), 1);
 }
 
@@ -396,7 +391,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         3 => Just(ended(End::Done)),
         1 => Just(stopped()),
         1 => Just(failed(Failing::Passing)),
-        1 => (1u64..5_000).prop_map(|wait| ended(End::Paused(Pause::Hold(at(wait))))),
+        1 => (1u64..5_000).prop_map(|wait| ended(End::Paused(Suspension::Hold(at(wait))))),
         1 => Just(Event::Reload),
         1 => Just(Event::NewKey),
     ]

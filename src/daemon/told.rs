@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::job::Job;
 use crate::model::instant::{self, Instant};
 use crate::model::{Object, Resource, Ru};
-use crate::sync::{Findings, Summary, observe};
+use crate::sync::{Findings, Summary, events};
 
 /// One line of the event stream. Its JSON form is documented in the README and only ever grows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -105,16 +105,16 @@ pub enum Told {
     },
 }
 
-impl From<observe::Event> for Told {
-    fn from(event: observe::Event) -> Told {
-        use observe::Event;
+impl From<events::RunEvent> for Told {
+    fn from(event: events::RunEvent) -> Told {
+        use events::RunEvent;
         match event {
-            Event::Begins { resource, work, total } => Told::Begins { resource, work: work.into(), total },
-            Event::Total { resource, total } => Told::Total { resource, total },
-            Event::Stored { resource, rows, ru } => Told::Stored { resource, rows, ru: ru.get() },
-            Event::Ends { resource } => Told::Ends { resource },
-            Event::Holding { until } => Told::Holding { until },
-            Event::Warning(text) => Told::Warning { text },
+            RunEvent::Begins { resource, work, total } => Told::Begins { resource, work: work.into(), total },
+            RunEvent::Total { resource, total } => Told::Total { resource, total },
+            RunEvent::Stored { resource, rows, ru } => Told::Stored { resource, rows, ru: ru.get() },
+            RunEvent::Ends { resource } => Told::Ends { resource },
+            RunEvent::Holding { until } => Told::Holding { until },
+            RunEvent::Warning(text) => Told::Warning { text },
         }
     }
 }
@@ -131,17 +131,19 @@ impl Told {
     }
 
     /// The engine's event that this line tells of, if it is one.
-    pub fn of_run(&self) -> Option<observe::Event> {
-        use observe::Event;
+    pub fn of_run(&self) -> Option<events::RunEvent> {
+        use events::RunEvent;
         Some(match self {
             Told::Begins { resource, work, total } => {
-                Event::Begins { resource: *resource, work: known_work(work), total: *total }
+                RunEvent::Begins { resource: *resource, work: known_work(work), total: *total }
             }
-            Told::Total { resource, total } => Event::Total { resource: *resource, total: *total },
-            Told::Stored { resource, rows, ru } => Event::Stored { resource: *resource, rows: *rows, ru: Ru::new(*ru) },
-            Told::Ends { resource } => Event::Ends { resource: *resource },
-            Told::Holding { until } => Event::Holding { until: *until },
-            Told::Warning { text } => Event::Warning(text.clone()),
+            Told::Total { resource, total } => RunEvent::Total { resource: *resource, total: *total },
+            Told::Stored { resource, rows, ru } => {
+                RunEvent::Stored { resource: *resource, rows: *rows, ru: Ru::new(*ru) }
+            }
+            Told::Ends { resource } => RunEvent::Ends { resource: *resource },
+            Told::Holding { until } => RunEvent::Holding { until: *until },
+            Told::Warning { text } => RunEvent::Warning(text.clone()),
             _ => return None,
         })
     }
@@ -149,7 +151,7 @@ impl Told {
 
 /// The engine's own word for a piece of work.
 fn known_work(work: &str) -> &'static str {
-    observe::WORK.into_iter().find(|known| *known == work).unwrap_or("work")
+    events::WORK.into_iter().find(|known| *known == work).unwrap_or("work")
 }
 
 /// What the daemon says of itself in `status`.

@@ -9,7 +9,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::told::Told;
 use crate::model::Resource;
-use crate::sync::observe::{Event, Observer};
+use crate::sync::events::{RunEvent, RunObserver};
 
 /// Lines that a slow listener may be behind before it misses some.
 const BEHIND: usize = 1024;
@@ -85,25 +85,25 @@ impl Voice {
     }
 }
 
-impl Observer for Voice {
-    fn on(&self, event: Event) {
+impl RunObserver for Voice {
+    fn on(&self, event: RunEvent) {
         match &event {
-            Event::Begins { resource, work, total } => {
+            RunEvent::Begins { resource, work, total } => {
                 self.heard().work = Some(UnderWay { resource: *resource, work, rows: 0, total: *total });
             }
-            Event::Total { total, .. } => {
+            RunEvent::Total { total, .. } => {
                 if let Some(work) = &mut self.heard().work {
                     work.total = Some(*total);
                 }
             }
-            Event::Stored { rows, .. } => {
+            RunEvent::Stored { rows, .. } => {
                 if let Some(work) = &mut self.heard().work {
                     work.rows = *rows;
                 }
             }
-            Event::Ends { .. } => self.heard().work = None,
-            Event::Warning(warning) => tracing::warn!("{warning}"),
-            Event::Holding { .. } => {}
+            RunEvent::Ends { .. } => self.heard().work = None,
+            RunEvent::Warning(warning) => tracing::warn!("{warning}"),
+            RunEvent::Holding { .. } => {}
         }
         self.say(&Told::from(event));
     }

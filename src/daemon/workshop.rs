@@ -6,18 +6,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant as Monotonic};
 
 use super::error::DaemonError;
-use super::job::{End, Failing, Job, Outcome, Work};
+use super::job::{End, Failing, Job, Outcome};
 use super::message::RunEnded;
 use super::timetable::Kind;
 use crate::api::ErrorClass;
 use crate::config::{Config, Sources};
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
-use crate::model::{Clock, Instant, Object, Resource};
+use crate::model::{Clock, Instant, Object};
 use crate::store::{Store, open, report};
-use crate::sync::observe::Observer;
+use crate::sync::events::RunObserver;
 use crate::sync::state::{Fresh, Sweep};
-use crate::sync::{BudgetMeter, Engine, Findings, Plan, Ran, Report, Setup, Summary, SyncError, Verify};
+use crate::sync::{BudgetMeter, Engine, Ran, Setup, Summary, SyncError};
 
 /// The longest hold that a run waits for; during a longer one the daemon rests, and says so.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -32,7 +32,7 @@ pub struct Workshop {
     setup: Setup,
     store: Store,
     clock: Arc<dyn Clock>,
-    observer: Arc<dyn Observer>,
+    observer: Arc<dyn RunObserver>,
     engine: Arc<Engine>,
     meter: Arc<BudgetMeter>,
 }
@@ -46,9 +46,9 @@ impl Workshop {
         sources: Sources,
         config: Config,
         clock: Arc<dyn Clock>,
-        observer: Arc<dyn Observer>,
+        observer: Arc<dyn RunObserver>,
     ) -> Result<Workshop, DaemonError> {
-        let setup = Setup::from_config(&config, false)?;
+        let setup = Setup::from_config(&config)?;
         let store = setup.store()?;
         let (engine, meter) = setup.engine(store.clone(), clock.clone(), PATIENCE, observer.clone()).await?;
         Ok(Workshop {
@@ -85,7 +85,7 @@ impl Workshop {
             config.database = self.config.database.clone();
             config.socket = self.config.socket.clone();
         }
-        self.refit(Setup::from_config(&config, false)?).await?;
+        self.refit(Setup::from_config(&config)?).await?;
         self.config = Arc::new(config);
         Ok(())
     }
@@ -123,24 +123,25 @@ impl Workshop {
         self.meter.go_on();
         self.setup.keep_back(&self.meter, true, self.clock.now())?;
         let (engine, meter) = (self.engine.clone(), self.meter.clone());
-        let (work, trigger) = (job.work.clone(), job.trigger.as_str());
-        let configured = self.config.sync.objects.clone();
+        let trigger = job.trigger.as_str();
+        let job = job.work.job(self.config.sync.objects.as_deref());
         let full = self.setup.limits.limit;
         Ok(async move {
             let began = Monotonic::now();
-            let (kind, result) = carry_out(&engine, &work, trigger, configured.as_deref()).await;
+            let result = engine.run(&job, trigger).await;
             let ledger = meter.ledger();
             let limits = *meter.limits();
             let left = full.saturating_sub(ledger.used);
             let empty_until = (left.get() == 0).then(|| ledger.refills_at(&limits));
             match result {
-                Ok((report, found)) => {
-                    let end = report.pause.map_or(End::Done, End::Paused);
+                Ok(report) => {
+                    let end = report.suspension.map_or(End::Done, End::Paused);
                     let exit = Exit::of_outcome(report.outcome);
+                    let found = report.findings.clone();
                     let ran = Ran { report, ledger, took: began.elapsed() };
                     RunEnded {
                         outcome: Outcome { end, empty_until },
-                        summary: Some(Summary::new(kind, &ran, &limits)),
+                        summary: Some(Summary::new(job.kind(), &ran, &limits)),
                         found,
                         exit: exit.code(),
                         error: None,
@@ -231,43 +232,6 @@ impl Before {
         };
         Ok(Before { looked: Kind::ALL.map(|kind| at(kind).min(now)), paused_since: report::state(&conn, PAUSED)? })
     }
-}
-
-type Carried = Result<(Report, Vec<(Object, Findings)>), SyncError>;
-
-async fn carry_out(
-    engine: &Engine,
-    work: &Work,
-    trigger: &'static str,
-    configured: Option<&[Resource]>,
-) -> (&'static str, Carried) {
-    let plan = match work {
-        Work::Sync { objects, accept_removals } => {
-            Plan { accept_removals: *accept_removals, ..limited(Plan::sync(), objects, configured) }
-        }
-        Work::Resync { objects, accept_removals } => {
-            Plan { accept_removals: *accept_removals, ..limited(Plan::resync(), objects, configured) }
-        }
-        Work::Push => Plan::push(),
-        Work::Verify(verify) => {
-            let verify = Verify {
-                resources: if verify.resources.is_empty() {
-                    configured.unwrap_or_default().to_vec()
-                } else {
-                    verify.resources.clone()
-                },
-                ..verify.clone()
-            };
-            return ("verify", engine.verify(&verify, trigger).await);
-        }
-    };
-    let report = engine.run(&plan, trigger).await;
-    (plan.kind(), report.map(|report| (report, Vec::new())))
-}
-
-/// The plan for what was named; what the configuration no longer names by now is left out.
-fn limited(plan: Plan, named: &[Resource], configured: Option<&[Resource]>) -> Plan {
-    plan.clone().limited(named, configured).unwrap_or_else(|_| plan.within(configured.unwrap_or_default()))
 }
 
 fn failing(error: &SyncError) -> Failing {

@@ -1,11 +1,11 @@
 //! Local edits inside a run: they go first, before anything is read.
 
-use super::engine::{Engine, lock};
 use super::error::SyncError;
 use crate::api::ListQuery;
 use crate::model::{Object, RecordId, Ru};
 use crate::outbox::error::OutboxError;
 use crate::outbox::push::{Pushed, Pusher};
+use crate::sync::run::Run;
 
 impl From<OutboxError> for SyncError {
     fn from(error: OutboxError) -> SyncError {
@@ -16,29 +16,29 @@ impl From<OutboxError> for SyncError {
     }
 }
 
-impl Engine {
+impl Run<'_> {
     /// Sends the edits that wait, and keeps back what those will cost that still do.
     pub(super) async fn push_edits(&self) -> Result<(), SyncError> {
-        let meter = self.meter.clone();
+        let meter = self.engine.meter.clone();
         let pusher = Pusher {
-            client: self.client.clone(),
-            store: self.store.clone(),
-            clock: self.clock.clone(),
-            keys: self.keys.clone(),
+            client: self.engine.client.clone(),
+            store: self.engine.store.clone(),
+            clock: self.engine.clock.clone(),
+            keys: self.engine.keys.clone(),
             enter: std::sync::Arc::new(move |tx| meter.enter(tx)),
-            workers: self.workers(),
+            workers: self.engine.workers(),
         };
         let (pushed, result) = pusher.push().await;
         let Pushed { push, mirror, unwritable, written, gone, unknown_keys, warnings } = pushed;
-        *lock(&self.pushed) = push;
+        self.results().pushed = push;
         self.count(&mirror);
         let scope = |object: Object| Some((object.resource(), object.resource().write_scope()?));
-        lock(&self.unwritable).extend(unwritable.into_iter().filter_map(scope));
-        lock(&self.writable).extend(written.into_iter().filter_map(|object| Some(scope(object)?.1)));
+        self.results().unwritable.extend(unwritable.into_iter().filter_map(scope));
+        self.results().writable.extend(written.into_iter().filter_map(|object| Some(scope(object)?.1)));
         for warning in warnings {
             self.warn(warning);
         }
-        self.meter.keep_for_edits(Ru::new(push.waiting.saturating_mul(Ru::PATCH.get())));
+        self.engine.meter.keep_for_edits(Ru::new(push.waiting.saturating_mul(Ru::PATCH.get())));
         result?;
         for object in Object::ALL {
             let of_object = gone.iter().filter(|(of, _)| *of == object);

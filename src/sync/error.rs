@@ -20,9 +20,9 @@ pub enum SyncError {
         source: ApiError,
     },
     /// The mirror's file refused.
-    #[error("could not keep the mirror")]
+    #[error("could not write the mirror")]
     Store(#[from] StoreError),
-    /// The service goes round in circles.
+    /// The cursors of a list lead nowhere.
     #[error("the service's list of {resource} does not advance")]
     NotAdvancing {
         /// The list.
@@ -46,27 +46,27 @@ pub enum SyncError {
     },
 }
 
-/// When a run that was stopped will go on.
+/// Why a run was suspended, and when it can be resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pause {
-    /// The budget of the window is spent.
+pub enum Suspension {
+    /// The budget of the window is spent; it refills then.
     Budget(Instant),
-    /// The service asked for quiet.
+    /// The service set a rate limit until then.
     Hold(Instant),
-    /// The program is ending.
-    Stopping,
+    /// The program ends, or something urgent goes first.
+    Shutdown,
 }
 
 impl SyncError {
-    /// The pause that this error is, if it is one.
-    pub fn pause(&self) -> Option<Pause> {
+    /// The suspension that this error is, if it is one.
+    pub fn suspension(&self) -> Option<Suspension> {
         let SyncError::Api { source: ApiError::NotAdmitted(refused), .. } = self else {
             return None;
         };
         match refused {
-            AdmissionError::Budget { refills_at } => Some(Pause::Budget(*refills_at)),
-            AdmissionError::Hold { until } => Some(Pause::Hold(*until)),
-            AdmissionError::Stopping => Some(Pause::Stopping),
+            AdmissionError::Budget { refills_at } => Some(Suspension::Budget(*refills_at)),
+            AdmissionError::Hold { until } => Some(Suspension::Hold(*until)),
+            AdmissionError::Stopping => Some(Suspension::Shutdown),
             AdmissionError::Ledger => None,
         }
     }

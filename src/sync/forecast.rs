@@ -2,13 +2,14 @@
 
 use super::engine::Engine;
 use super::error::{Asking, SyncError};
-use super::plan::Plan;
+use super::job::Job;
+use super::run::Run;
 use super::state::{Changes, Fresh, Sweep};
 use crate::api::{PageSize, decode};
 use crate::model::{Object, Purpose, Resource, Ru};
 use crate::store::Phase;
 use crate::sync::walks::changes::lower_bound;
-use crate::sync::walks::definitions::LISTS;
+use crate::sync::walks::definitions::{LISTS, is_due};
 use crate::sync::walks::walk::Range;
 
 /// What a run would do for one object.
@@ -47,25 +48,31 @@ impl Engine {
     ///
     /// # Errors
     /// [`SyncError`] if the service does not answer.
-    pub async fn forecast(&self, plan: &Plan) -> Result<Forecast, SyncError> {
-        self.check_identity().await?;
+    pub async fn forecast(&self, job: &Job) -> Result<Forecast, SyncError> {
+        let run = Run::new(self, job);
+        run.check_identity().await?;
         let mut forecast = Forecast::default();
-        let objects = Object::ALL.into_iter().filter(|object| plan.wants(object.resource()));
-        let objects: Vec<Object> = objects.collect();
-        if !objects.is_empty() && (plan.resync || self.is_due(Fresh::DEFINITIONS).await?) {
+        let resync = matches!(job, Job::Resync { .. });
+        let objects: Vec<Object> = Object::ALL.into_iter().filter(|object| job.concerns(object.resource())).collect();
+        if !objects.is_empty() && (resync || self.is_list_due(Fresh::DEFINITIONS).await?) {
             forecast.short_lists += LISTS;
         }
-        if plan.wants(Resource::TeamMembers) && (plan.resync || self.is_due(Fresh::TEAM).await?) {
+        if job.concerns(Resource::TeamMembers) && (resync || self.is_list_due(Fresh::TEAM).await?) {
             forecast.short_lists += Ru::GET;
         }
         for object in objects {
-            let of_object = self.guard(object.resource(), self.forecast_object(object, plan).await)?;
+            let of_object = run.guard(object.resource(), self.forecast_object(object, resync).await)?;
             forecast.objects.extend(of_object);
         }
         Ok(forecast)
     }
 
-    async fn forecast_object(&self, object: Object, plan: &Plan) -> Result<ObjectForecast, SyncError> {
+    async fn is_list_due(&self, entry: &'static str) -> Result<bool, SyncError> {
+        let now = self.clock.now();
+        Ok(self.store.write(move |tx| Ok(is_due(tx.state(entry)?, now))).await?)
+    }
+
+    async fn forecast_object(&self, object: Object, resync: bool) -> Result<ObjectForecast, SyncError> {
         let resource = object.resource();
         let (phase, known, rows_here, due, sweeping) = self
             .store
@@ -80,7 +87,7 @@ impl Engine {
             })
             .await?;
         let copying = phase == Phase::FirstCopy;
-        let whole = plan.resync || copying || sweeping;
+        let whole = resync || copying || sweeping;
         let range = if copying {
             Range::All
         } else {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::observe::{Event, Observer};
+use super::events::{RunEvent, RunObserver};
 use crate::api::meter::{AdmissionError, Attempt, AttemptOutcome, Meter, Pending};
 use crate::budget::{Hold, Ledger, Limits};
 use crate::model::{Clock, Ru};
@@ -29,7 +29,7 @@ pub struct BudgetMeter {
     clock: Arc<dyn Clock>,
     limits: Limits,
     patience: Duration,
-    observer: Arc<dyn Observer>,
+    observer: Arc<dyn RunObserver>,
     reserve: AtomicU64,
     for_edits: AtomicU64,
     ledger: Mutex<Ledger>,
@@ -54,7 +54,7 @@ impl BudgetMeter {
         clock: Arc<dyn Clock>,
         limits: Limits,
         patience: Duration,
-        observer: Arc<dyn Observer>,
+        observer: Arc<dyn RunObserver>,
     ) -> Result<BudgetMeter, StoreError> {
         let (hold, stored) = store.write(|tx| Ok((tx.state(HOLD)?, stored_ledger(tx)?))).await?;
         let ledger = later(stored, store.lock().found());
@@ -139,7 +139,7 @@ impl BudgetMeter {
             if left > self.patience {
                 return Err(AdmissionError::Hold { until: hold.until });
             }
-            self.observer.on(Event::Holding { until: hold.until });
+            self.observer.on(RunEvent::Holding { until: hold.until });
             let mut stop = self.stop.subscribe();
             tokio::select! {
                 () = self.clock.sleep_until(hold.until) => {}

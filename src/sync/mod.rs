@@ -1,6 +1,6 @@
 //! Brings the mirror up to date with the service.
 //!
-//! [`Engine::run`] carries out a [`Plan`]. [`walks`] read what the service has, [`checks`] hold the mirror against it.
+//! [`Engine::run`] carries out a [`Job`]. [`walks`] read what the service has, [`checks`] hold the mirror against it.
 //! The decisions are pure: [`walks::walk`] (what to ask next and what a page means), [`walks::changes::lower_bound`] (where
 //! changes begin), [`span`] (what to count), [`checks::removals`] (what may be removed).
 //!
@@ -14,10 +14,14 @@ pub mod checks;
 mod edits;
 pub mod engine;
 pub mod error;
+pub mod events;
+mod execute;
 pub mod forecast;
+pub mod job;
 pub mod meter;
-pub mod observe;
 pub mod plan;
+pub mod report;
+mod run;
 mod run_line;
 pub mod setup;
 pub mod span;
@@ -28,12 +32,12 @@ mod tally;
 pub mod walks;
 
 pub use checks::findings::{self, Findings};
-pub use checks::verify::Verify;
-pub use engine::Engine;
-pub use error::{Pause, SyncError};
+pub use engine::{Engine, SyncSettings};
+pub use error::{Suspension, SyncError};
 pub use forecast::Forecast;
+pub use job::{Acceptance, Job, Selection};
 pub use meter::BudgetMeter;
-pub use plan::{Plan, Report, Settings};
+pub use report::RunReport;
 pub use run_line::RUN_LINE;
 pub use setup::Setup;
 pub use summary::{Ran, Summary};

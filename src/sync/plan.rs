@@ -1,150 +1,225 @@
-//! What a run is to do, how runs behave, and what a run reports.
+//! The order of work in a run. Pure: what is known → the next step.
+//!
+//! Order is priority. Edits go first; then the short lists, which explain what records hold; then what keeps the mirror
+//! up to date: changes, columns to fill, counts that walks still owe; then sweeps; and last details, with what the budget
+//! has left. What the key may not read is skipped, and the rest goes on.
 
-use std::time::Duration;
+use std::collections::BTreeSet;
 
-use super::error::Pause;
+use super::job::Job;
 use crate::model::{Object, Resource};
-use crate::outbox::PushTally;
-use crate::store::{RunOutcome, Tally};
-use crate::sync::walks::sweep::Outage;
 
-/// How runs behave.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    /// How far a changes walk reads back, for rows that were committed late.
-    pub overlap: Duration,
+/// A step of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    /// Make sure that the key sees the workspace that is mirrored.
+    Identity,
+    /// Send local edits.
+    Edits,
+    /// Note the sweeps that were asked for, so that the next run begins those that this one does not reach.
+    NoteSweeps,
+    /// Read the custom field definitions.
+    Definitions,
+    /// Read the team members.
+    Team,
+    /// Read what changed since the last run.
+    Changes(Object),
+    /// Read the values of columns that are new.
+    Fill(Object),
+    /// Count what walks of more than one page have read.
+    Counts(Object),
+    /// Read every record.
+    Sweep(Object),
+    /// Compare the mirror with the service.
+    Audit(Object),
+    /// Read the details that are due.
+    Details(Object),
+    /// Read old details again, with request units to spare.
+    OldDetails(Object),
+    /// Nothing is left to do.
+    End,
+}
+
+/// What the next step depends on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Knowledge {
+    /// The steps that were carried out in this run.
+    pub done: BTreeSet<Step>,
+    /// What the key may not read.
+    pub skipped: BTreeSet<Resource>,
+    /// Whether edits are sent at all.
+    pub write_back: bool,
     /// Whether details are read at all.
     pub details: bool,
-    /// How many requests may be under way at once.
-    pub concurrency: u32,
-    /// The part of a table that may go at once without a person's word.
-    pub most_removals: f64,
-    /// How long `changes`, `removed_records`, `audits` and `sync_runs` remember; for ever where it is `None`.
-    pub retention: Option<Duration>,
-    /// The age from which details are read again when there are request units to spare; never where it is `None`.
-    pub detail_max_age: Option<Duration>,
-    /// Whether a person said that another workspace may take this mirror's place.
-    pub accept_workspace: bool,
-    /// Whether edits of the mirror are taken and sent.
-    pub write_back: bool,
+    /// Whether the definitions were last read longer than their interval ago.
+    pub definitions_due: bool,
+    /// Whether the team members were last read longer than their interval ago.
+    pub team_due: bool,
+    /// What is known about each object, in the order of [`Object::ALL`].
+    pub objects: [ObjectKnowledge; 2],
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            overlap: Duration::from_secs(60),
-            details: true,
-            concurrency: 4,
-            most_removals: 0.2,
-            retention: Some(Duration::from_secs(365 * 86_400)),
-            detail_max_age: Some(Duration::from_secs(30 * 86_400)),
-            accept_workspace: false,
-            write_back: false,
-        }
-    }
+/// What the next step depends on, for one object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ObjectKnowledge {
+    /// Whether its first copy was finished before this run began.
+    pub copied: bool,
+    /// Whether a sweep is under way that waits for nobody.
+    pub sweeping: bool,
+    /// Whether a person, the schedule or a column to fill asks for a sweep.
+    pub sweep_wanted: bool,
 }
 
-/// What a run is to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
-    /// What to bring up to date; everything if empty.
-    pub resources: Vec<Resource>,
-    /// Whether a person named these: then they are read even where they are not due.
-    pub by_name: bool,
-    /// Whether to read every record, whatever its age.
-    pub resync: bool,
-    /// Whether whatever is gone may go, however much it is.
-    pub accept_removals: bool,
-    /// Whether only local edits are sent, and nothing is read that they do not need.
-    pub only_push: bool,
+/// The next step of a run.
+pub fn next_step(known: &Knowledge, job: &Job) -> Step {
+    order().find(|step| !known.done.contains(step) && is_needed(*step, known, job)).unwrap_or(Step::End)
 }
 
-impl Plan {
-    /// Everything, as far as it changed.
-    pub fn sync() -> Plan {
-        Plan { resources: Vec::new(), by_name: false, resync: false, accept_removals: false, only_push: false }
-    }
+/// Every step, the most important first.
+fn order() -> impl Iterator<Item = Step> {
+    let of_each = |steps: &'static [fn(Object) -> Step]| {
+        Object::ALL.into_iter().flat_map(move |object| steps.iter().map(move |step| step(object)))
+    };
+    [Step::Identity, Step::Edits, Step::NoteSweeps, Step::Definitions, Step::Team]
+        .into_iter()
+        .chain(of_each(&[Step::Changes, Step::Fill, Step::Counts, Step::Audit]))
+        .chain(of_each(&[Step::Sweep]))
+        .chain(of_each(&[Step::Details]))
+        .chain(of_each(&[Step::OldDetails]))
+}
 
-    /// Everything, whole.
-    pub fn resync() -> Plan {
-        Plan { resync: true, ..Plan::sync() }
-    }
-
-    /// Only the local edits that wait to be sent, where `Settings::write_back` allows it.
-    pub fn push() -> Plan {
-        Plan { only_push: true, ..Plan::sync() }
-    }
-
-    /// Only these, named by a person.
-    #[must_use]
-    pub fn of(mut self, resources: &[Resource]) -> Plan {
-        self.by_name = true;
-        self.resources = resources.to_vec();
-        self
-    }
-
-    /// Only these, as they are due.
-    #[must_use]
-    pub fn within(mut self, resources: &[Resource]) -> Plan {
-        self.by_name = false;
-        self.resources = resources.to_vec();
-        self
-    }
-
-    /// Only what was named, else what the configuration names.
-    ///
-    /// # Errors
-    /// What was named and is not among what the configuration names.
-    pub fn limited(self, named: &[Resource], configured: Option<&[Resource]>) -> Result<Plan, Resource> {
-        if named.is_empty() {
-            return Ok(match configured {
-                Some(configured) => self.within(configured),
-                None => self,
-            });
+fn is_needed(step: Step, known: &Knowledge, job: &Job) -> bool {
+    let resync = matches!(job, Job::Resync { .. });
+    let verify = matches!(job, Job::Verify { .. });
+    let syncs = resync || matches!(job, Job::Sync { .. });
+    let of = |object: Object| &known.objects[object as usize];
+    let reads = |object: Object| job.concerns(object.resource()) && !known.skipped.contains(&object.resource());
+    match step {
+        Step::Identity => true,
+        Step::Edits => known.write_back && !verify,
+        Step::NoteSweeps => resync,
+        Step::Definitions => {
+            job.names(Resource::CustomFields) && syncs
+                || job.concerns(Resource::CustomFields) && resync
+                || Object::ALL.into_iter().any(|object| job.concerns(object.resource()))
+                    && (resync || syncs && known.definitions_due)
         }
-        match named.iter().find(|r| configured.is_some_and(|c| !c.contains(r))) {
-            None => Ok(self.of(named)),
-            Some(other) => Err(*other),
+        Step::Team => {
+            syncs
+                && (job.names(Resource::TeamMembers)
+                    || job.concerns(Resource::TeamMembers) && (resync || known.team_due))
         }
-    }
-
-    pub(super) fn names(&self, resource: Resource) -> bool {
-        self.by_name && self.resources.contains(&resource)
-    }
-
-    pub(super) fn wants(&self, resource: Resource) -> bool {
-        self.resources.is_empty() || self.resources.contains(&resource)
-    }
-
-    /// The word in `sync_runs`.
-    pub const fn kind(&self) -> &'static str {
-        match (self.only_push, self.resync) {
-            (true, _) => "push",
-            (false, true) => "resync",
-            (false, false) => "sync",
+        Step::Changes(object) => (syncs || verify) && reads(object) && of(object).copied,
+        Step::Fill(object) => syncs && reads(object),
+        Step::Counts(object) => syncs && reads(object) && of(object).copied,
+        Step::Audit(object) => verify && reads(object),
+        Step::Sweep(object) => {
+            let known = of(object);
+            syncs && reads(object) && (resync || !known.copied || known.sweeping || known.sweep_wanted)
         }
+        Step::Details(object) | Step::OldDetails(object) => syncs && known.details && reads(object),
+        Step::End => false,
     }
 }
 
-/// How a run ended and what it did.
-#[derive(Clone, Debug)]
-pub struct Report {
-    /// The run's number in `sync_runs`.
-    pub run: i64,
-    /// How it ended.
-    pub outcome: RunOutcome,
-    /// Why it stopped early, if it will go on by itself.
-    pub pause: Option<Pause>,
-    /// What it did.
-    pub tally: Tally,
-    /// What became of local edits.
-    pub push: PushTally,
-    /// Resources that the key may not read or write, with the scope that is missing.
-    pub missing_scopes: Vec<(Resource, &'static str)>,
-    /// Objects whose sweep looked like an outage.
-    pub outages: Vec<(Object, Outage)>,
-    /// Details still due.
-    pub pending_details: u64,
-    /// What a person should know.
-    pub warnings: Vec<String>,
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Object::{Company, Contact};
+    use Step::{
+        Audit, Changes, Counts, Definitions, Details, Edits, Fill, Identity, NoteSweeps, OldDetails, Sweep, Team,
+    };
+
+    const COPIED: ObjectKnowledge = ObjectKnowledge { copied: true, sweeping: false, sweep_wanted: false };
+
+    /// A mirror that was copied, of a workspace where nothing is due.
+    fn settled() -> Knowledge {
+        Knowledge { objects: [COPIED; 2], ..Knowledge::default() }
+    }
+
+    /// All steps of a run in which nothing new becomes known.
+    fn steps(mut known: Knowledge, job: &Job) -> Vec<Step> {
+        let mut steps = Vec::new();
+        loop {
+            let step = next_step(&known, job);
+            if step == Step::End {
+                return steps;
+            }
+            steps.push(step);
+            known.done.insert(step);
+        }
+    }
+
+    #[test]
+    fn the_order_of_a_run_follows_from_what_is_known() {
+        let keep = |object| [Changes(object), Fill(object), Counts(object)];
+        let both = [keep(Contact), keep(Company)].concat();
+        let details = [Details(Contact), Details(Company), OldDetails(Contact), OldDetails(Company)];
+        let sweeping = ObjectKnowledge { sweeping: true, ..COPIED };
+        let wanted = ObjectKnowledge { sweep_wanted: true, ..COPIED };
+        let empty = ObjectKnowledge::default();
+        let nothing: &[Step] = &[];
+        for (name, known, job, expected) in [
+            ("an idle run", settled(), Job::sync(), [&[Identity][..], &both].concat()),
+            (
+                "everything is due",
+                Knowledge { definitions_due: true, team_due: true, details: true, write_back: true, ..settled() },
+                Job::sync(),
+                [&[Identity, Edits, Definitions, Team][..], &both, &details].concat(),
+            ),
+            (
+                "a first copy",
+                Knowledge { objects: [empty; 2], details: true, ..settled() },
+                Job::sync(),
+                [&[Identity, Fill(Contact), Fill(Company), Sweep(Contact), Sweep(Company)][..], &details].concat(),
+            ),
+            (
+                "one object swept, the other wanted",
+                Knowledge { objects: [sweeping, wanted], ..settled() },
+                Job::sync(),
+                [&[Identity][..], &both, &[Sweep(Contact), Sweep(Company)]].concat(),
+            ),
+            (
+                "a resync",
+                settled(),
+                Job::resync(),
+                [&[Identity, NoteSweeps, Definitions, Team][..], &both, &[Sweep(Contact), Sweep(Company)]].concat(),
+            ),
+            (
+                "a resync of companies, by name",
+                settled(),
+                Job::resync().of(&[Resource::Companies]),
+                [&[Identity, NoteSweeps, Definitions][..], &keep(Company), &[Sweep(Company)]].concat(),
+            ),
+            ("team members by name", settled(), Job::sync().of(&[Resource::TeamMembers]), vec![Identity, Team]),
+            ("definitions by name", settled(), Job::sync().of(&[Resource::CustomFields]), vec![Identity, Definitions]),
+            (
+                "contacts may not be read",
+                Knowledge { skipped: [Resource::Contacts].into(), ..settled() },
+                Job::sync(),
+                [&[Identity][..], &keep(Company)].concat(),
+            ),
+            (
+                "a verification sends no edit and reads no detail",
+                Knowledge { write_back: true, details: true, ..settled() },
+                Job::verify(),
+                vec![Identity, Changes(Contact), Audit(Contact), Changes(Company), Audit(Company)],
+            ),
+            (
+                "a verification before the first copy",
+                Knowledge { objects: [empty, COPIED], ..settled() },
+                Job::verify(),
+                vec![Identity, Audit(Contact), Changes(Company), Audit(Company)],
+            ),
+            (
+                "edits only",
+                Knowledge { write_back: true, details: true, ..settled() },
+                Job::Push,
+                vec![Identity, Edits],
+            ),
+            ("edits only, and they are off", settled(), Job::Push, [&[Identity][..], nothing].concat()),
+        ] {
+            assert_eq!(steps(known, &job), expected, "{name}");
+        }
+    }
 }

@@ -34,8 +34,8 @@ pub(super) struct EndedRun<'a> {
 }
 
 impl EndedRun<'_> {
-    /// Tells the log.
-    pub(super) fn tell(&self) {
+    /// Writes the line.
+    pub(super) fn log(&self) {
         let (tally, push, took_ms) = (self.tally, self.push, self.took.as_millis() as u64);
         tracing::info!(
             run = self.run,

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 
-use super::observe::Observer;
-use super::{BudgetMeter, Engine, Settings};
+use super::events::RunObserver;
+use super::{BudgetMeter, Engine, SyncSettings};
 use crate::api::ClientSettings;
 use crate::api::{ApiError, Client};
 use crate::budget::{self, Limits};
@@ -30,7 +30,7 @@ pub struct Setup {
     /// What may be spent.
     pub limits: Limits,
     /// How runs behave.
-    pub settings: Settings,
+    pub settings: SyncSettings,
     /// When runs are scheduled, and in which zone; `None` for never.
     pub schedule: Option<(Cron, TimeZone)>,
 }
@@ -40,17 +40,16 @@ impl Setup {
     ///
     /// # Errors
     /// Without an address or a key.
-    pub fn from_config(config: &Config, accept_workspace: bool) -> Result<Setup, ConfigError> {
+    pub fn from_config(config: &Config) -> Result<Setup, ConfigError> {
         let api = config.api()?;
         Ok(Setup {
-            settings: Settings {
+            settings: SyncSettings {
                 overlap: config.sync.overlap,
                 details: config.sync.details,
                 concurrency: api.concurrency,
                 most_removals: config.sync.max_removals,
                 retention: config.history,
                 detail_max_age: config.sync.detail_max_age,
-                accept_workspace,
                 write_back: config.write_back,
             },
             api,
@@ -78,7 +77,7 @@ impl Setup {
         store: Store,
         clock: Arc<dyn Clock>,
         patience: Duration,
-        observer: Arc<dyn Observer>,
+        observer: Arc<dyn RunObserver>,
     ) -> Result<(Engine, Arc<BudgetMeter>), SetupError> {
         let meter = BudgetMeter::open(store.clone(), clock.clone(), self.limits, patience, observer.clone()).await?;
         let meter = Arc::new(meter);

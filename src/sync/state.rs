@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::walks::walk::Walk;
 use crate::model::{Instant, Object, Resource};
 use crate::store::{MirrorTx, StoreError};
-use crate::sync::walks::walk::Walk;
 
 /// How far the changes of an object are known.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -200,5 +200,41 @@ impl MissingScopes {
             return Ok(());
         }
         tx.set_state(MissingScopes::ENTRY, &now)
+    }
+}
+
+/// Removals that were refused because they look like an outage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outage {
+    /// Records that would have been removed.
+    pub going: u64,
+    /// Records of the table.
+    pub of: u64,
+    /// When that was seen.
+    pub seen_at: Instant,
+}
+
+impl Outage {
+    /// The state entry.
+    pub fn entry(object: Object) -> String {
+        format!("outage:{object}")
+    }
+}
+
+/// Until when an object's mirror is known to be complete, and how that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// Our clock when the comparison began.
+    pub as_of: Instant,
+    /// Whether every record was compared, or ranges were counted.
+    pub by_record: bool,
+    /// Differences that were found and not repaired.
+    pub open: u64,
+}
+
+impl Evidence {
+    /// The state entry.
+    pub fn entry(object: Object) -> String {
+        format!("evidence:{object}")
     }
 }

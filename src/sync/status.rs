@@ -9,15 +9,13 @@ use serde::Serialize;
 
 use super::meter::{self, HOLD, LEDGER};
 use super::setup::{RUNS_OF_FORECAST, limits};
-use super::state::{Fresh, Identity, MissingScopes, Sweep};
+use super::state::{Evidence, Fresh, Identity, MissingScopes, Outage, Sweep};
 use crate::budget::{Hold, Ledger, forecast};
 use crate::config::Config;
 use crate::model::instant::{self, Instant};
 use crate::model::{Object, Resource};
 use crate::store::report::{self, Failing, OddityLine, Run};
 use crate::store::{StoreError, lock, open};
-use crate::sync::checks::verify::Evidence;
-use crate::sync::walks::sweep::Outage;
 
 /// Runs that are shown.
 const RUNS: u32 = 5;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Pause, Report};
+use super::{RunReport, Suspension};
 use crate::budget::{Ledger, Limits};
 use crate::format;
 use crate::model::Instant;
@@ -16,7 +16,7 @@ use crate::store::RunOutcome;
 #[derive(Debug)]
 pub struct Ran {
     /// What the engine reports.
-    pub report: Report,
+    pub report: RunReport,
     /// The ledger after it.
     pub ledger: Ledger,
     /// How long it took.
@@ -130,11 +130,11 @@ impl Summary {
                 limit: limits.limit.get(),
                 refills_at: ran.ledger.refills_at(limits).to_string(),
             },
-            pause: report.pause.map(|pause| {
+            pause: report.suspension.map(|pause| {
                 let (reason, at) = match pause {
-                    Pause::Budget(at) => ("budget", Some(at)),
-                    Pause::Hold(at) => ("hold", Some(at)),
-                    Pause::Stopping => ("stopped", None),
+                    Suspension::Budget(at) => ("budget", Some(at)),
+                    Suspension::Hold(at) => ("hold", Some(at)),
+                    Suspension::Shutdown => ("stopped", None),
                 };
                 PauseSummary { reason: reason.into(), until: at.map(|at| at.to_string()) }
             }),
@@ -188,7 +188,7 @@ impl Summary {
         let took = format::duration(Duration::from_secs_f64(self.seconds.max(0.0)));
         let ended = match self.outcome {
             RunOutcome::Done => format!("{} finished in {took}", self.kind),
-            RunOutcome::Paused => format!("{} stopped early after {took}", self.kind),
+            RunOutcome::Suspended => format!("{} stopped early after {took}", self.kind),
             RunOutcome::Refused => format!("{} finished in {took}, removals refused", self.kind),
             RunOutcome::Failed => format!("{} failed after {took}", self.kind),
         };

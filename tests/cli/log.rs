@@ -47,7 +47,7 @@ fn a_run_that_fails_or_pauses_ends_with_its_line_too() {
     let paused = poor.run("sync --log-format text").code(75);
     let lines: Vec<&str> = paused.err.lines().filter(|line| line.contains(" INFO ")).collect();
     assert_eq!(lines.len(), 1, "{}", paused.err);
-    assert!(lines[0].contains("sync, run 1 (manual): paused after "), "{}", paused.err);
+    assert!(lines[0].contains("sync, run 1 (manual): suspended after "), "{}", paused.err);
     assert!(lines[0].ends_with("9 RU spent, 0 left"), "{}", paused.err);
     let refused = Place::of(&service).set("CRM_MIRROR_API__KEY", "another");
     let refused = refused.run("sync --log-format text").code(77);

@@ -47,7 +47,7 @@ fn a_spent_budget_pauses_and_says_when_it_goes_on() {
     assert!(ended.err.contains("the budget of this window is spent; it refills at "), "{}", ended.err);
     assert!(ended.err.contains("`crm-mirror sync` goes on from there"), "{}", ended.err);
     let json = ended.json();
-    assert_eq!((&json["outcome"], &json["pause"]["reason"]), (&json!("paused"), &json!("budget")));
+    assert_eq!((&json["outcome"], &json["pause"]["reason"]), (&json!("suspended"), &json!("budget")));
     assert_eq!(json["pause"]["until"], json["ru"]["refills_at"]);
     assert_eq!(service.sandbox.log().ru().get(), 9);
     let richer = place.set("CRM_MIRROR_BUDGET__LIMIT", "10000");

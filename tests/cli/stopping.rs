@@ -81,7 +81,7 @@ fn ctrl_c_stores_the_page_in_hand_and_ends_with_75() {
         let (code, rest) = sync.end();
         assert_eq!(code, Some(75), "{rest}");
         assert!(rest.contains("hint: `crm-mirror sync` goes on from there"), "{rest}");
-        assert_eq!(place.ask("SELECT outcome FROM sync_runs"), "paused");
+        assert_eq!(place.ask("SELECT outcome FROM sync_runs"), "suspended");
         // Three pages were answered, and all three are here.
         assert_eq!(place.ask("SELECT count(*) FROM contacts"), "300");
         goes_on(&service, &place, 2);

@@ -105,6 +105,6 @@ fn what_was_told_before_the_end_is_heard() {
     daemon.stop();
     let (ended, before) = events.finished(&job);
     assert!(before.iter().any(|event| event["event"] == "stopping"), "{before:#?}");
-    assert_eq!((&ended["exit"], &ended["summary"]["outcome"]), (&json!(75), &json!("paused")));
+    assert_eq!((&ended["exit"], &ended["summary"]["outcome"]), (&json!(75), &json!("suspended")));
     assert_eq!(events.next(), None);
 }

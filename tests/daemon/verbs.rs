@@ -160,7 +160,7 @@ fn ctrl_c_leaves_the_job_to_the_daemon_and_stop_ends_it_without_a_trace() {
     let stopped = verb(&scene, "resync --stop").done();
     assert!(stopped.err.contains("nothing of it was removed"), "{}", stopped.err);
     let (ended, _) = events.until(|event| event["event"] == "finished");
-    assert_eq!((&ended["exit"], &ended["summary"]["outcome"]), (&json!(75), &json!("paused")));
+    assert_eq!((&ended["exit"], &ended["summary"]["outcome"]), (&json!(75), &json!("suspended")));
     scene.service.sandbox.configure(|settings| settings.latency = Duration::ZERO);
     // Nothing is under way, nothing was removed, and changes go on as ever.
     assert!(daemon.log().contains("The sweep of contacts was stopped"), "{}", daemon.log());

@@ -7,7 +7,7 @@ use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Object, Resource};
 use crm_mirror::sandbox::{Asked, CursorKind, World, generate};
 use crm_mirror::sync::findings::Kind;
-use crm_mirror::sync::{Findings, Verify};
+use crm_mirror::sync::{Findings, Job};
 use rusqlite::Connection;
 use serde_json::json;
 
@@ -37,10 +37,14 @@ async fn settled(world: World) -> (Crm, Mirror) {
     (crm, mirror)
 }
 
-const AUDIT: Verify = Verify { resources: Vec::new(), full: false, repair: false, accept_removals: false };
+fn contacts(job: Job) -> Job {
+    job.of(&[Resource::Contacts])
+}
 
-fn contacts(verify: &Verify) -> Verify {
-    Verify { resources: vec![Resource::Contacts], ..verify.clone() }
+/// A verification that compares every record.
+fn full(repair: bool) -> Job {
+    let (objects, accept) = Default::default();
+    contacts(Job::Verify { objects, full: true, repair, accept })
 }
 
 /// Changes the file behind the program's back.
@@ -63,7 +67,7 @@ fn found(findings: &Findings) -> Vec<(String, Kind)> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_removed_record_among_a_hundred_thousand_costs_at_most_sixty_requests() {
     let (crm, mirror) = settled(world_of(100_000)).await;
-    let clean = only(mirror.verify(&crm, &contacts(&AUDIT)).await.1);
+    let clean = only(mirror.verify(&crm, &contacts(Job::verify())).await.1);
     assert!(clean.is_clean());
     let cost = crm.charged();
     assert!(cost <= 32 + 1, "a clean audit and the changes walk before it: {cost} RU");
@@ -71,7 +75,7 @@ async fn one_removed_record_among_a_hundred_thousand_costs_at_most_sixty_request
     crm.sandbox.with_world(|world| world.remove(Object::Contact, "c054321"));
     crm.wait(600);
     crm.sandbox.clear_log();
-    let (report, findings) = mirror.verify(&crm, &contacts(&Verify { repair: true, ..AUDIT })).await;
+    let (report, findings) = mirror.verify(&crm, &contacts(Job::audit())).await;
     assert_eq!(found(&only(findings)), [("c054321".to_string(), Kind::Lingering)]);
     let cost = crm.charged();
     assert!(cost <= 60, "{cost} RU");
@@ -87,10 +91,10 @@ async fn one_lost_and_one_lingering_are_found_although_the_totals_agree() {
     plant(&mirror, "DELETE FROM contacts WHERE id = 'c004100'");
     assert_eq!(mirror.count("contacts"), 4_999);
     assert_eq!(crm.sandbox.world().count(Resource::Contacts), 4_999);
-    let findings = only(mirror.verify(&crm, &contacts(&AUDIT)).await.1);
+    let findings = only(mirror.verify(&crm, &contacts(Job::verify())).await.1);
     assert_eq!(found(&findings), [("c000700".to_string(), Kind::Lingering), ("c004100".to_string(), Kind::Missing)]);
     assert_eq!(mirror.count("contacts"), 4_999, "told, not mended");
-    mirror.verify(&crm, &contacts(&Verify { repair: true, ..AUDIT })).await;
+    mirror.verify(&crm, &contacts(Job::audit())).await;
     mirror.assert_exact_lists(&crm);
 }
 
@@ -101,7 +105,7 @@ async fn a_stale_row_is_found_by_its_updated_at() {
         let early = noon().minus(Duration::from_secs(8_999_000));
         world.edit_at(Object::Contact, "c003000", &json!({ "name": "Moved back" }), Some(early));
     });
-    let findings = only(mirror.verify(&crm, &contacts(&Verify { repair: true, ..AUDIT })).await.1);
+    let findings = only(mirror.verify(&crm, &contacts(Job::audit())).await.1);
     assert_eq!(found(&findings), [("c003000".to_string(), Kind::Stale)]);
     mirror.assert_exact_lists(&crm);
 }
@@ -113,7 +117,7 @@ async fn records_without_a_date_are_a_range_of_their_own() {
         world.set_updated_at(Object::Contact, "c003000", None);
         world.create(Object::Contact, &json!({ "id": "dateless", "createdAt": null, "updatedAt": null }));
     });
-    let findings = only(mirror.verify(&crm, &contacts(&Verify { repair: true, ..AUDIT })).await.1);
+    let findings = only(mirror.verify(&crm, &contacts(Job::audit())).await.1);
     assert_eq!(found(&findings), [("c003000".to_string(), Kind::Stale), ("dateless".to_string(), Kind::Missing)]);
     mirror.assert_exact_lists(&crm);
 }
@@ -135,8 +139,7 @@ async fn a_full_verification_names_every_field_of_every_record_that_differs() {
          SELECT 'ghost', 'Ghost', created_at, updated_at, synced_at FROM contacts WHERE rowid = 80;
          DELETE FROM contacts WHERE rowid = 80",
     );
-    let full = contacts(&Verify { full: true, ..AUDIT });
-    let findings = only(mirror.verify(&crm, &full).await.1);
+    let findings = only(mirror.verify(&crm, &full(false)).await.1);
     assert_eq!((findings.missing, findings.lingering, findings.stale), (1, 1, 2));
     let fields: Vec<&str> =
         findings.differences.iter().flat_map(|d| d.fields.iter().map(|f| f.column.as_str())).collect();
@@ -145,16 +148,16 @@ async fn a_full_verification_names_every_field_of_every_record_that_differs() {
     assert_eq!(wrong.here, json!("wrong"));
     assert_eq!(crm.charged(), 1 + 10 + 1, "the changes walk, 1 RU per 100, and the ghost's confirmation");
 
-    let repaired = only(mirror.verify(&crm, &Verify { repair: true, ..full.clone() }).await.1);
+    let repaired = only(mirror.verify(&crm, &full(true)).await.1);
     assert_eq!(repaired.count(), 4);
     mirror.assert_exact_lists(&crm);
-    assert!(only(mirror.verify(&crm, &full).await.1).is_clean());
+    assert!(only(mirror.verify(&crm, &full(false)).await.1).is_clean());
 }
 
 #[tokio::test]
 async fn every_audit_is_evidence_that_is_kept() {
     let (crm, mirror) = settled(world_of(5_000)).await;
-    mirror.verify(&crm, &contacts(&AUDIT)).await;
+    mirror.verify(&crm, &contacts(Job::verify())).await;
     let kept = "SELECT count(*) || ' ' || sum(count_here = count_there) FROM audits WHERE dimension = 'updated_at'";
     assert_eq!(mirror.one(kept), "'16 16'");
     let evidence = mirror.one("SELECT value FROM state WHERE name = 'evidence:contact'");

@@ -7,7 +7,7 @@ use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{DataType, Object, Resource};
 use crm_mirror::sandbox::{Fault, NewField, Rule, World};
 use crm_mirror::store::RunOutcome;
-use crm_mirror::sync::{Plan, SyncError};
+use crm_mirror::sync::{Job, SyncError};
 use serde_json::json;
 
 fn world(contacts: usize) -> World {
@@ -132,10 +132,10 @@ async fn what_goes_on_for_ever_is_given_up_and_nothing_is_lost() {
         Fault::Unordered,
         Fault::RowOutsideFilter,
     ] {
-        for plan in [Plan::sync(), Plan::resync()] {
+        for job in [Job::sync(), Job::resync()] {
             let (crm, mirror) = edited(24).await;
             crm.sandbox.faults().add(Rule::new(fault.clone()).on(Resource::Contacts).lists().forever());
-            let ended = mirror.run(&crm, &plan).await;
+            let ended = mirror.run(&crm, &job).await;
             if let Err(error) = &ended {
                 assert!(
                     matches!(error, SyncError::NotAdvancing { .. } | SyncError::Api { .. }),
@@ -155,9 +155,9 @@ async fn what_goes_on_for_ever_is_given_up_and_nothing_is_lost() {
 
 #[tokio::test]
 async fn short_lists_that_do_not_advance_are_given_up_too() {
-    for (resource, plan) in [
-        (Resource::CustomFields, Plan::sync().of(&[Resource::CustomFields])),
-        (Resource::TeamMembers, Plan::sync().of(&[Resource::TeamMembers])),
+    for (resource, job) in [
+        (Resource::CustomFields, Job::sync().of(&[Resource::CustomFields])),
+        (Resource::TeamMembers, Job::sync().of(&[Resource::TeamMembers])),
     ] {
         for fault in [Fault::SameCursor, Fault::EmptyPageWithCursor] {
             let (crm, mirror) = crm(3).await;
@@ -171,7 +171,7 @@ async fn short_lists_that_do_not_advance_are_given_up_too() {
             crm.wait(600);
             crm.sandbox.clear_log();
             crm.sandbox.faults().add(Rule::new(fault.clone()).on(resource).forever());
-            let failed = mirror.run(&crm, &plan).await.unwrap_err();
+            let failed = mirror.run(&crm, &job).await.unwrap_err();
             assert!(matches!(failed, SyncError::NotAdvancing { .. }), "{fault:?}: {failed:?}");
             let asked = crm.sandbox.log().len();
             assert!(asked <= 12, "{fault:?}: {asked} requests");
@@ -180,7 +180,7 @@ async fn short_lists_that_do_not_advance_are_given_up_too() {
             // Once is nothing.
             crm.sandbox.faults().clear();
             crm.sandbox.faults().add(Rule::new(fault.clone()).on(resource).with_cursor());
-            mirror.run(&crm, &plan).await.unwrap();
+            mirror.run(&crm, &job).await.unwrap();
             mends(&crm, &mirror).await;
         }
     }
@@ -201,7 +201,7 @@ async fn a_back_fill_that_does_not_advance_is_given_up_and_made_good() {
         crm.sandbox.clear_log();
         let rule = Rule::new(fault.clone()).on(Resource::Contacts).lists().with_cursor().forever();
         crm.sandbox.faults().add(rule);
-        let failed = mirror.run(&crm, &Plan::sync()).await.unwrap_err();
+        let failed = mirror.run(&crm, &Job::sync()).await.unwrap_err();
         assert!(matches!(failed, SyncError::NotAdvancing { .. }), "{fault:?}: {failed:?}");
         assert!(crm.sandbox.log().lists(Resource::Contacts) <= 20, "{fault:?}");
         mends(&crm, &mirror).await;
@@ -257,7 +257,7 @@ async fn records_that_are_really_gone_go_when_a_person_says_so() {
     assert_eq!(mirror.count("contacts"), 120);
     crm.wait(600);
     assert_eq!(mirror.resync(&crm).await.outcome, RunOutcome::Refused, "and again, as long as nobody says so");
-    let accepted = Plan { accept_removals: true, ..Plan::resync() };
+    let accepted = Job::resync().accepting_removals();
     crm.wait(600);
     let report = mirror.run(&crm, &accepted).await.unwrap();
     assert_eq!((report.outcome, report.tally.removed), (RunOutcome::Done, 60));
@@ -353,7 +353,7 @@ async fn a_detail_that_always_fails_stops_no_other_record() {
 async fn a_service_whose_details_all_fail_is_not_asked_for_each_of_them() {
     let (crm, mirror) = edited(30).await;
     crm.sandbox.faults().add(Rule::new(Fault::Status(503)).on(Resource::Contacts).records().forever());
-    let failed = mirror.run(&crm, &Plan::sync()).await.unwrap_err();
+    let failed = mirror.run(&crm, &Job::sync()).await.unwrap_err();
     assert!(matches!(failed, SyncError::Api { .. }), "{failed:?}");
     assert_eq!(crm.sandbox.log().details(Object::Contact), 3);
     mends(&crm, &mirror).await;
@@ -365,7 +365,7 @@ async fn a_huge_body_and_a_redirect_end_the_run_and_change_nothing() {
         let (crm, mirror) = edited(6).await;
         let before = mirror.one("SELECT group_concat(name) FROM contacts");
         crm.sandbox.faults().add(Rule::new(fault.clone()).on(Resource::Contacts).lists().forever());
-        let failed = mirror.run(&crm, &Plan::sync()).await.unwrap_err();
+        let failed = mirror.run(&crm, &Job::sync()).await.unwrap_err();
         assert!(matches!(failed, SyncError::Api { .. }), "{fault:?}: {failed:?}");
         assert_eq!(crm.sandbox.log().lists(Resource::Contacts), 1, "{fault:?}: not tried again");
         assert_eq!(mirror.one("SELECT group_concat(name) FROM contacts"), before);

@@ -6,7 +6,7 @@ use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Object, Resource, Ru};
 use crm_mirror::sandbox::{Fault, Rule, generate};
 use crm_mirror::store::RunOutcome;
-use crm_mirror::sync::{Pause, Plan};
+use crm_mirror::sync::{Job, Suspension};
 use serde_json::json;
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -20,10 +20,10 @@ async fn a_workspace_that_needs_ten_windows_is_exact_after_ten() {
     let mut windows = 1;
     loop {
         let report = mirror.sync(&crm).await;
-        match report.pause {
+        match report.suspension {
             None => break,
-            Some(Pause::Budget(refills_at)) => {
-                assert_eq!(report.outcome, RunOutcome::Paused);
+            Some(Suspension::Budget(refills_at)) => {
+                assert_eq!(report.outcome, RunOutcome::Suspended);
                 crm.clock.set(refills_at);
                 windows += 1;
             }
@@ -55,7 +55,7 @@ async fn sweeps_and_details_leave_what_scheduled_runs_will_need() {
     mirror.limits.limit = Ru::new(60);
     mirror.reserve = Ru::new(20);
     let report = mirror.sync(&crm).await;
-    assert!(matches!(report.pause, Some(Pause::Budget(_))));
+    assert!(matches!(report.suspension, Some(Suspension::Budget(_))));
     assert_eq!(report.tally.ru, Ru::new(40), "details stop before the reserve");
     assert!(report.pending_details > 0);
 
@@ -87,7 +87,7 @@ async fn what_failed_requests_count_is_configured_and_an_unreachable_service_cos
     mirror.sync(&crm).await;
     let spent = mirror.ledger_total();
     crm.stop();
-    let failed = mirror.run(&crm, &Plan::sync()).await.unwrap_err();
+    let failed = mirror.run(&crm, &Job::sync()).await.unwrap_err();
     assert!(failed.to_string().contains("could not list the changes of contacts"), "{failed}");
     assert_eq!(mirror.ledger_total(), spent, "what was never sent is not counted");
 }

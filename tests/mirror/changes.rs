@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Object, Resource};
 use crm_mirror::sandbox::{Asked, Entry, Fault, Log, Rule, World, generate};
-use crm_mirror::sync::Plan;
+use crm_mirror::sync::Job;
 use serde_json::json;
 
 /// The pages of a list that were asked for, counts left out.
@@ -251,7 +251,7 @@ async fn what_changed_is_remembered_field_by_field_and_removals_too() {
         "'[null,\"New\"]'"
     );
     crm.sandbox.with_world(|world| world.remove(Object::Contact, &ids[1]));
-    mirror.run(&crm, &Plan::resync().of(&[Resource::Contacts])).await.unwrap();
+    mirror.run(&crm, &Job::resync().of(&[Resource::Contacts])).await.unwrap();
     let removed = format!(
         "SELECT json_extract(fields, '$.name') FROM changes WHERE kind = 'remove' AND record_id = '{}'",
         ids[1]

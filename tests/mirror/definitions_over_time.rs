@@ -8,7 +8,7 @@ use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Choice, DataType, Object, Op, Resource};
 use crm_mirror::sandbox::{Entry, Fault, NewField, Rule, World};
 use crm_mirror::store::RunOutcome;
-use crm_mirror::sync::Plan;
+use crm_mirror::sync::Job;
 use serde_json::json;
 
 /// Definitions are read again after this long.
@@ -463,7 +463,7 @@ async fn wherever_a_change_of_the_columns_is_killed_the_next_runs_make_them_righ
         fill(&crm, 0..3, "new", &json!("Long"));
         fill(&crm, 0..3, "rank", &json!("1.5"));
         crm.wait(INTERVAL);
-        let _ = mirror.run_killed_after(&crm, &Plan::sync(), Some(commits)).await;
+        let _ = mirror.run_killed_after(&crm, &Job::sync(), Some(commits)).await;
         for view in ["contacts_full", "companies_full"] {
             mirror.count(view);
         }

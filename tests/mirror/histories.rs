@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{DataType, Object, Ru};
 use crm_mirror::sandbox::{Asked, CursorKind, Fault, NewField, Rule, World};
-use crm_mirror::sync::Plan;
+use crm_mirror::sync::Job;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -314,9 +314,9 @@ async fn live_through(history: &History) -> Result<(), String> {
                     asked = asked.saturating_add(1);
                 });
                 mirror.limits.limit = Ru::new(run.budget.unwrap_or(1_000_000));
-                let plan = if run.resync { Plan::resync() } else { Plan::sync() };
+                let job = if run.resync { Job::resync() } else { Job::sync() };
                 // Whatever it says: what counts is what the undisturbed runs make of it.
-                let _ = mirror.run_killed_after(&crm, &plan, run.killed_after).await;
+                let _ = mirror.run_killed_after(&crm, &job, run.killed_after).await;
                 crm.sandbox.clear_hook();
                 crm.sandbox.faults().clear();
             }
@@ -324,10 +324,10 @@ async fn live_through(history: &History) -> Result<(), String> {
     }
     mirror.limits.limit = Ru::new(1_000_000);
     crm.wait(100_000);
-    mirror.run(&crm, &Plan::sync()).await.map_err(|e| format!("first undisturbed run: {e:?}"))?;
+    mirror.run(&crm, &Job::sync()).await.map_err(|e| format!("first undisturbed run: {e:?}"))?;
     crm.wait(600);
-    let last = if needs_sweep.load(std::sync::atomic::Ordering::Relaxed) { Plan::resync() } else { Plan::sync() };
-    let last = Plan { accept_removals: true, ..last };
+    let last = if needs_sweep.load(std::sync::atomic::Ordering::Relaxed) { Job::resync() } else { Job::sync() };
+    let last = last.accepting_removals();
     mirror.run(&crm, &last).await.map_err(|e| format!("second undisturbed run: {e:?}"))?;
     let differences = mirror.differences(&crm);
     if !differences.is_empty() {

@@ -6,7 +6,7 @@ use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::Clock;
 use crm_mirror::sandbox::{Fault, Rule, generate};
 use crm_mirror::store::RunOutcome;
-use crm_mirror::sync::{Pause, Plan, SyncError};
+use crm_mirror::sync::{Job, Suspension, SyncError};
 
 fn held(body: u64) -> Fault {
     Fault::TooMany { body: Some(body), header: None }
@@ -36,11 +36,11 @@ async fn a_long_hold_ends_the_run_and_binds_the_next_process() {
     crm.sandbox.faults().add(Rule::new(Fault::TooMany { body: None, header: Some(90) }).lists().with_cursor());
     let until = crm.clock.now().plus(Duration::from_secs(90));
     let report = mirror.sync(&crm).await;
-    assert_eq!((report.outcome, report.pause), (RunOutcome::Paused, Some(Pause::Hold(until))));
+    assert_eq!((report.outcome, report.suspension), (RunOutcome::Suspended, Some(Suspension::Hold(until))));
     crm.sandbox.clear_log();
     crm.wait(30);
     let again = mirror.sync(&crm).await;
-    assert_eq!(again.pause, Some(Pause::Hold(until)));
+    assert_eq!(again.suspension, Some(Suspension::Hold(until)));
     assert!(crm.sandbox.log().is_empty(), "not one request");
     crm.wait(60);
     assert_eq!(mirror.sync(&crm).await.outcome, RunOutcome::Done);
@@ -82,11 +82,11 @@ async fn a_refused_key_stops_everything_at_the_first_request() {
     let crm = Crm::serve(generate(45, 20, 5, noon())).await;
     let mut mirror = Mirror::empty();
     mirror.key = Some("crm_test_v1_of_somebody_else".into());
-    let error = mirror.run(&crm, &Plan::sync()).await.unwrap_err();
+    let error = mirror.run(&crm, &Job::sync()).await.unwrap_err();
     assert!(matches!(error, SyncError::Api { .. }));
     assert_eq!(crm.sandbox.log().len(), 1, "no hammering");
     assert!(!format!("{error:?} {error}").contains("somebody_else"));
     mirror.key = Some(crm.sandbox.add_key(&[]));
-    let error = mirror.run(&crm, &Plan::sync()).await.unwrap_err();
+    let error = mirror.run(&crm, &Job::sync()).await.unwrap_err();
     assert!(matches!(error, SyncError::NoScope { .. }), "{error:?}");
 }

@@ -7,8 +7,8 @@ use crm_mirror::api::{ApiKey, Client, ClientSettings};
 use crm_mirror::model::{Clock, DataType, Object, Resource};
 use crm_mirror::sandbox::{NewField, SCOPES, World};
 use crm_mirror::store::{RunOutcome, Store};
-use crm_mirror::sync::observe::Silent;
-use crm_mirror::sync::{BudgetMeter, Engine, Plan, SyncError};
+use crm_mirror::sync::events::Silent;
+use crm_mirror::sync::{Acceptance, BudgetMeter, Engine, Job, SyncError};
 use serde_json::json;
 
 /// A workspace of this many contacts and companies, created a second apart from `start` seconds before noon on.
@@ -67,9 +67,9 @@ async fn another_workspace_is_refused_for_one_request_before_anything_of_it_is_w
     for records in [3, 80] {
         let (_ours, theirs, mirror) = two(records).await;
         let before = contents(&mirror);
-        for plan in [Plan::sync(), Plan::resync(), Plan::sync().of(&[Resource::TeamMembers])] {
+        for job in [Job::sync(), Job::resync(), Job::sync().of(&[Resource::TeamMembers])] {
             theirs.sandbox.clear_log();
-            let refused = mirror.run(&theirs, &plan).await.unwrap_err();
+            let refused = mirror.run(&theirs, &job).await.unwrap_err();
             let SyncError::OtherWorkspace { asked, met } = refused else { panic!("{refused:?}") };
             assert_eq!((asked as u64, met), (records.min(50), 0), "the ids match, the moments of creation do not");
             assert_eq!((theirs.charged(), theirs.sandbox.log().len()), (1, 1));
@@ -90,7 +90,7 @@ async fn a_few_records_that_happen_to_match_are_not_enough() {
             .with_world(|world| world.edit(Object::Contact, &format!("ct{n}"), &json!({"createdAt": created})));
     }
     let before = contents(&mirror);
-    let refused = mirror.run(&theirs, &Plan::sync()).await.unwrap_err();
+    let refused = mirror.run(&theirs, &Job::sync()).await.unwrap_err();
     assert!(matches!(refused, SyncError::OtherWorkspace { asked: 10, met: 4 }), "{refused:?}");
     assert_eq!(contents(&mirror), before);
 }
@@ -146,7 +146,7 @@ async fn an_interrupted_walk_gives_its_cursors_up_with_its_key() {
             let ours = Crm::serve(workspace("ours", 40, 10_000)).await;
             ours.sandbox.configure(|settings| settings.page_cap = Some(5));
             let mirror = Mirror::one_at_a_time();
-            let killed = mirror.run_killed_after(&ours, &Plan::sync(), Some(commits)).await;
+            let killed = mirror.run_killed_after(&ours, &Job::sync(), Some(commits)).await;
             assert!(killed.is_err(), "{commits} commits were enough");
             let made = mirror.read().table_exists(None, "state").unwrap();
             if made && mirror.one(waiting) == "1" && mirror.count("contacts") > 5 {
@@ -174,7 +174,7 @@ async fn without_the_scope_of_contacts_the_companies_tell() {
     let scopes = ["companies:read", "custom-fields:read", "team-members:read"];
     mirror.key = Some(theirs.sandbox.add_key(&scopes));
     theirs.sandbox.clear_log();
-    let refused = mirror.run(&theirs, &Plan::sync()).await.unwrap_err();
+    let refused = mirror.run(&theirs, &Job::sync()).await.unwrap_err();
     assert!(matches!(refused, SyncError::OtherWorkspace { asked: 5, met: 0 }), "{refused:?}");
     assert_eq!(theirs.charged(), 1, "a refusal for the scope costs nothing here");
     assert_eq!(contents(&mirror), before);
@@ -191,7 +191,7 @@ async fn a_key_that_sees_no_record_cannot_be_recognised_and_changes_nothing() {
     let (_ours, theirs, mut mirror) = two(5).await;
     let before = contents(&mirror);
     mirror.key = Some(theirs.sandbox.add_key(&["custom-fields:read", "team-members:read"]));
-    let refused = mirror.run(&theirs, &Plan::sync()).await.unwrap_err();
+    let refused = mirror.run(&theirs, &Job::sync()).await.unwrap_err();
     let SyncError::NoScope { scopes } = refused else { panic!("{refused:?}") };
     assert_eq!(scopes, "contacts:read, companies:read");
     assert_eq!(contents(&mirror), before);
@@ -199,13 +199,11 @@ async fn a_key_that_sees_no_record_cannot_be_recognised_and_changes_nothing() {
 
 #[tokio::test]
 async fn another_workspace_takes_the_mirror_over_when_a_person_says_so() {
-    let (_ours, theirs, mut mirror) = two(5).await;
+    let (_ours, theirs, mirror) = two(5).await;
     theirs.sandbox.with_world(|world| world.remove(Object::Contact, "ct0"));
-    mirror.settings.accept_workspace = true;
     theirs.wait(600);
-    mirror.run(&theirs, &Plan { accept_removals: true, ..Plan::resync() }).await.unwrap();
+    mirror.run(&theirs, &Job::resync().accepting(Acceptance { removals: true, workspace: true })).await.unwrap();
     mirror.assert_exact(&theirs);
-    mirror.settings.accept_workspace = false;
     theirs.wait(600);
     mirror.sync(&theirs).await;
 }
@@ -225,7 +223,7 @@ async fn a_new_address_of_the_same_workspace_is_recognised_and_its_key_stays() {
     let engine = Engine::new(client, store.clone(), meter, clock, Arc::new(Silent), mirror.settings);
     ours.wait(600);
     ours.sandbox.clear_log();
-    let report = engine.run(&Plan::sync(), "test").await.unwrap();
+    let report = engine.run(&Job::sync(), "test").await.unwrap();
     assert_eq!(report.outcome, RunOutcome::Done);
     let checks = ours.sandbox.log().entries().iter().filter(|e| e.asked.param("filter[id][in]").is_some()).count();
     assert_eq!(checks, 1);

@@ -4,7 +4,7 @@ use crate::support::{Crm, Mirror, noon};
 use crm_mirror::api::ErrorClass;
 use crm_mirror::model::{DataType, Object, Resource};
 use crm_mirror::sandbox::{Fault, NewField, Rule, World};
-use crm_mirror::sync::{Plan, SyncError};
+use crm_mirror::sync::{Job, SyncError};
 use serde_json::{Value, json};
 
 /// A workspace with one field of every type for contacts, and one plain contact.
@@ -320,18 +320,18 @@ async fn an_answer_that_cannot_be_understood_fails_the_run_and_changes_nothing()
         r#"{"data":[],"nextCursor":7}"#,
         r#"{"data":[{"id":"x"}],"nextCursor":null"#,
     ] {
-        for plan in [Plan::sync(), Plan::resync()] {
+        for job in [Job::sync(), Job::resync()] {
             crm.wait(3600);
             crm.sandbox.with_world(|world| world.edit(Object::Contact, "plain", &json!({"name": "Later"})));
             let before = everything(&mirror);
             // Every list but those of the definitions, so that nothing else is due.
             crm.sandbox.faults().add(Rule::new(Fault::Body(body.into())).on(Resource::Contacts).lists().forever());
-            let plan = plan.of(&[Resource::Contacts]);
-            let failed = mirror.run(&crm, &plan).await.unwrap_err();
+            let job = job.of(&[Resource::Contacts]);
+            let failed = mirror.run(&crm, &job).await.unwrap_err();
             crm.sandbox.faults().clear();
             let understood = matches!(&failed, SyncError::Api { source, .. } if matches!(source.class(), ErrorClass::StopRun | ErrorClass::Retry));
             assert!(understood, "{body}: {failed:?}");
-            if !plan.resync {
+            if job.kind() == "sync" {
                 assert_eq!(everything(&mirror), before, "{body}");
             }
             assert_eq!(mirror.one("SELECT group_concat(id || name) FROM contacts"), "'plainPlain'", "{body}");

@@ -15,7 +15,7 @@ use crm_mirror::outbox::typed::Given;
 use crm_mirror::outbox::{EditRequest, QueueError, Source, queue};
 use crm_mirror::sandbox::{Asked, Entry, Fault, NewField, Route, Rule, World};
 use crm_mirror::store::write_beside;
-use crm_mirror::sync::Plan;
+use crm_mirror::sync::Job;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -285,9 +285,9 @@ async fn live_through(steps: &[Step]) -> Result<(), String> {
                 watch(run.churn.clone());
                 mirror.tries = run.tries;
                 mirror.limits.limit = Ru::new(run.budget.unwrap_or(1_000_000));
-                let plan = if run.push { Plan::push() } else { Plan::sync() };
+                let job = if run.push { Job::Push } else { Job::sync() };
                 // Whatever it says: what counts is what became of the edits.
-                let _ = mirror.run_killed_after(&crm, &plan, run.killed_after).await;
+                let _ = mirror.run_killed_after(&crm, &job, run.killed_after).await;
                 crm.sandbox.faults().clear();
             }
         }
@@ -296,9 +296,9 @@ async fn live_through(steps: &[Step]) -> Result<(), String> {
     mirror.limits.limit = Ru::new(1_000_000);
     mirror.tries = 3;
     crm.wait(200_000);
-    mirror.run(&crm, &Plan::sync()).await.map_err(|e| format!("{e:?}"))?;
+    mirror.run(&crm, &Job::sync()).await.map_err(|e| format!("{e:?}"))?;
     crm.wait(600);
-    let last = Plan { accept_removals: true, ..Plan::resync() };
+    let last = Job::resync().accepting_removals();
     mirror.run(&crm, &last).await.map_err(|e| format!("{e:?}"))?;
     let known = known.lock().unwrap();
     judge(&crm, &mirror, &ours, &known.before)

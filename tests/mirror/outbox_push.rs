@@ -6,7 +6,7 @@ use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{DataType, Object, Resource, Ru};
 use crm_mirror::sandbox::{Asked, Entry, Fault, NewField, Rule, World};
 use crm_mirror::store::RunOutcome;
-use crm_mirror::sync::{Plan, PushTally, Report, SyncError};
+use crm_mirror::sync::{Job, PushTally, RunReport, SyncError};
 use serde_json::{Value, json};
 
 const CONTACT: Object = Object::Contact;
@@ -52,8 +52,8 @@ fn set_position(mirror: &Mirror, id: &str, position: &str) {
     sql(mirror, &format!("UPDATE contacts_full SET position = '{position}' WHERE id = '{id}'"));
 }
 
-async fn push(mirror: &Mirror, crm: &Crm) -> Report {
-    mirror.run(crm, &Plan::push()).await.unwrap()
+async fn push(mirror: &Mirror, crm: &Crm) -> RunReport {
+    mirror.run(crm, &Job::Push).await.unwrap()
 }
 
 /// The states of all edits, in order.
@@ -199,7 +199,7 @@ async fn a_hold_is_waited_out_and_nothing_is_in_doubt() {
         crm.sandbox.faults().add(Rule::new(fault).method("PATCH"));
         let report = push(&mirror, &crm).await;
         assert_eq!((states(&mirror).as_str(), patches(&crm).len()), (state, asked), "{wait} s");
-        assert_eq!(report.pause.is_some(), state == "queued", "{wait} s");
+        assert_eq!(report.suspension.is_some(), state == "queued", "{wait} s");
         crm.wait(600);
         mirror.sync(&crm).await;
         assert_eq!((states(&mirror).as_str(), carried_out(&crm).len()), ("applied", 1), "{wait} s");
@@ -235,7 +235,7 @@ async fn a_refused_key_stops_everything_and_leaves_the_edit_queued() {
     let (crm, mirror) = mirrored().await;
     set_position(&mirror, "a", "CTO");
     crm.sandbox.faults().add(Rule::new(Fault::Status(401)).method("PATCH"));
-    let error = mirror.run(&crm, &Plan::sync()).await.unwrap_err();
+    let error = mirror.run(&crm, &Job::sync()).await.unwrap_err();
     assert!(matches!(error, SyncError::Api { .. }), "{error:?}");
     assert_eq!((states(&mirror).as_str(), crm.sandbox.log().len()), ("queued", 1));
 }
@@ -530,7 +530,7 @@ async fn units_are_kept_back_for_edits_that_wait() {
     // Two for the lists of changes and two kept: nothing is left for the detail.
     mirror.limits.limit = Ru::new(mirror.ledger_total() + 4);
     let report = mirror.sync(&crm).await;
-    assert_eq!((report.outcome, report.tally.details, report.pending_details), (RunOutcome::Paused, 0, 1));
+    assert_eq!((report.outcome, report.tally.details, report.pending_details), (RunOutcome::Suspended, 0, 1));
     crm.sandbox.faults().clear();
     let report = push(&mirror, &crm).await;
     assert_eq!((report.push.applied, report.tally.ru), (1, Ru::PATCH));
@@ -542,7 +542,7 @@ async fn without_units_nothing_is_sent_and_nothing_is_in_doubt() {
     set_position(&mirror, "a", "CTO");
     mirror.limits.limit = Ru::new(mirror.ledger_total() + 1);
     let report = push(&mirror, &crm).await;
-    assert_eq!((report.outcome, states(&mirror).as_str()), (RunOutcome::Paused, "queued"));
+    assert_eq!((report.outcome, states(&mirror).as_str()), (RunOutcome::Suspended, "queued"));
     assert!(crm.sandbox.log().is_empty());
     assert_eq!(mirror.one("SELECT count(*) FROM outbox WHERE body IS NOT NULL"), "0");
 }
@@ -569,7 +569,7 @@ async fn a_kill_at_any_commit_neither_loses_nor_repeats_an_edit() {
         sql(&mirror, "UPDATE companies_full SET industry = 'Tools' WHERE id = 'p'");
         set_position(&mirror, "b", "CTO");
         crm.sandbox.with_world(|world| world.edit(CONTACT, "b", &json!({"language": "fr"})));
-        let killed = mirror.run_killed_after(&crm, &Plan::push(), Some(commits)).await.is_err();
+        let killed = mirror.run_killed_after(&crm, &Job::Push, Some(commits)).await.is_err();
         crm.wait(60);
         mirror.sync(&crm).await;
         assert_eq!(states(&mirror), "applied applied applied applied", "after {commits} commits");

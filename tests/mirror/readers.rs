@@ -14,7 +14,7 @@ use crate::support::{Crm, Mirror, noon, shell};
 use crm_mirror::model::{Instant, Object, Resource, SystemClock};
 use crm_mirror::sandbox::{Asked, Running, Sandbox, World, generate};
 use crm_mirror::store::{Store, wal};
-use crm_mirror::sync::Plan;
+use crm_mirror::sync::Job;
 use rusqlite::{Connection, OpenFlags};
 
 const MIB: u64 = 1024 * 1024;
@@ -395,7 +395,7 @@ async fn one_long_reader_stops_nobody_and_the_wal_is_short_again_after_it() {
         }
     });
     crm.wait(120);
-    let ran = mirror.run_on_open(store.clone(), &crm, &Plan::sync()).await.unwrap();
+    let ran = mirror.run_on_open(store.clone(), &crm, &Job::sync()).await.unwrap();
     assert_eq!(ran.tally.updated, 200);
     // It sees what it saw; whoever comes now sees the new.
     assert_eq!(ask(&long), before);
@@ -412,7 +412,7 @@ async fn one_long_reader_stops_nobody_and_the_wal_is_short_again_after_it() {
     eprintln!("after it: {} MiB at first, {} MiB then", after / MIB, cut / MIB);
     assert!(cut <= 64 * MIB, "{cut}");
     crm.wait(120);
-    mirror.run_on_open(store.clone(), &crm, &Plan::sync()).await.unwrap();
+    mirror.run_on_open(store.clone(), &crm, &Job::sync()).await.unwrap();
     assert_eq!(wal.metadata().unwrap().len(), 0);
     store.close().await;
     if shell::is_there() {

@@ -3,7 +3,7 @@
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Object, Resource};
 use crm_mirror::sandbox::generate;
-use crm_mirror::sync::Plan;
+use crm_mirror::sync::Job;
 
 /// Bytes that the mirror's writer threads have handed to the system so far.
 fn written() -> u64 {
@@ -33,7 +33,7 @@ async fn resyncing_an_unchanged_mirror_rewrites_nothing() {
 
     let store = crm_mirror::store::Store::open(&mirror.path).unwrap();
     let before = written();
-    let report = mirror.run_on_open(store.clone(), &crm, &Plan::resync().of(&[Resource::Contacts])).await.unwrap();
+    let report = mirror.run_on_open(store.clone(), &crm, &Job::resync().of(&[Resource::Contacts])).await.unwrap();
     let bytes = written() - before;
     store.close().await;
 

@@ -3,7 +3,7 @@
 use crate::support::{Crm, Mirror, noon, searched, shell};
 use crm_mirror::model::{DataType, Object};
 use crm_mirror::sandbox::{NewField, World};
-use crm_mirror::sync::Plan;
+use crm_mirror::sync::Job;
 use serde_json::json;
 
 fn world() -> World {
@@ -157,7 +157,7 @@ async fn a_kill_at_any_commit_of_the_first_copy_ends_in_the_same_index() {
     for commits in 0..200 {
         let crm = Crm::serve(world()).await;
         let mirror = Mirror::one_at_a_time();
-        let killed = mirror.run_killed_after(&crm, &Plan::sync(), Some(commits)).await.is_err();
+        let killed = mirror.run_killed_after(&crm, &Job::sync(), Some(commits)).await.is_err();
         mirror.sync(&crm).await;
         mirror.assert_exact(&crm);
         assert_in_step(&mirror);

@@ -17,8 +17,8 @@ use crm_mirror::model::Object;
 use crm_mirror::model::{Clock, Instant, ManualClock, Ru};
 use crm_mirror::sandbox::{Running, Sandbox, World};
 use crm_mirror::store::{KillAfter, Store};
-use crm_mirror::sync::observe::{Observer, Silent};
-use crm_mirror::sync::{BudgetMeter, Engine, Findings, Plan, Report, Settings, SyncError, Verify};
+use crm_mirror::sync::events::{RunObserver, Silent};
+use crm_mirror::sync::{BudgetMeter, Engine, Findings, Job, RunReport, SyncError, SyncSettings};
 
 /// The time at which every test begins.
 pub fn noon() -> Instant {
@@ -70,13 +70,13 @@ impl Crm {
 pub struct Mirror {
     pub dir: tempfile::TempDir,
     pub path: PathBuf,
-    pub settings: Settings,
+    pub settings: SyncSettings,
     pub limits: Limits,
     pub patience: Duration,
     pub tries: u32,
     pub key: Option<String>,
     pub reserve: Ru,
-    pub observer: Arc<dyn Observer>,
+    pub observer: Arc<dyn RunObserver>,
 }
 
 impl Mirror {
@@ -85,7 +85,7 @@ impl Mirror {
         Mirror {
             path: dir.path().join("mirror.db"),
             dir,
-            settings: Settings::default(),
+            settings: SyncSettings::default(),
             limits: Limits { limit: Ru::new(1_000_000), window: Duration::from_secs(86_400), charge_failed: false },
             patience: Duration::from_secs(60),
             tries: 5,
@@ -102,44 +102,41 @@ impl Mirror {
         mirror
     }
 
-    pub async fn run(&self, crm: &Crm, plan: &Plan) -> Result<Report, SyncError> {
-        self.run_killed_after(crm, plan, None).await
+    pub async fn run(&self, crm: &Crm, job: &Job) -> Result<RunReport, SyncError> {
+        self.run_killed_after(crm, job, None).await
     }
 
-    pub async fn sync(&self, crm: &Crm) -> Report {
-        self.run(crm, &Plan::sync()).await.unwrap()
+    pub async fn sync(&self, crm: &Crm) -> RunReport {
+        self.run(crm, &Job::sync()).await.unwrap()
     }
 
-    pub async fn resync(&self, crm: &Crm) -> Report {
-        self.run(crm, &Plan::resync()).await.unwrap()
+    pub async fn resync(&self, crm: &Crm) -> RunReport {
+        self.run(crm, &Job::resync()).await.unwrap()
     }
 
     /// A run whose writer dies before commit number `commits + 1`, as a kill would end it.
-    pub async fn run_killed_after(&self, crm: &Crm, plan: &Plan, commits: Option<u64>) -> Result<Report, SyncError> {
+    pub async fn run_killed_after(&self, crm: &Crm, job: &Job, commits: Option<u64>) -> Result<RunReport, SyncError> {
         let store = Store::open_killed_after(&self.path, KillAfter(commits)).unwrap();
         let clock: Arc<dyn Clock> = Arc::new(crm.clock.clone());
-        let ended = self.run_on(store.clone(), clock, crm, plan).await;
+        let ended = self.run_on(store.clone(), clock, crm, job).await;
         store.close().await;
         ended
     }
 
     /// A run on a store that is open and stays so.
-    pub async fn run_on_open(&self, store: Store, crm: &Crm, plan: &Plan) -> Result<Report, SyncError> {
-        self.run_on(store, Arc::new(crm.clock.clone()), crm, plan).await
+    pub async fn run_on_open(&self, store: Store, crm: &Crm, job: &Job) -> Result<RunReport, SyncError> {
+        self.run_on(store, Arc::new(crm.clock.clone()), crm, job).await
     }
 
-    async fn run_on(&self, store: Store, clock: Arc<dyn Clock>, crm: &Crm, plan: &Plan) -> Result<Report, SyncError> {
-        self.engine(store, clock, crm).await?.run(plan, "test").await
+    async fn run_on(&self, store: Store, clock: Arc<dyn Clock>, crm: &Crm, job: &Job) -> Result<RunReport, SyncError> {
+        self.engine(store, clock, crm).await?.run(job, "test").await
     }
 
     /// Holds the mirror against the service.
-    pub async fn verify(&self, crm: &Crm, verify: &Verify) -> (Report, Vec<(Object, Findings)>) {
-        let store = Store::open(&self.path).unwrap();
-        let engine = self.engine(store.clone(), Arc::new(crm.clock.clone()), crm).await.unwrap();
-        let verified = engine.verify(verify, "test").await.unwrap();
-        drop(engine);
-        store.close().await;
-        verified
+    pub async fn verify(&self, crm: &Crm, job: &Job) -> (RunReport, Vec<(Object, Findings)>) {
+        let report = self.run(crm, job).await.unwrap();
+        let findings = report.findings.clone();
+        (report, findings)
     }
 
     async fn engine(&self, store: Store, clock: Arc<dyn Clock>, crm: &Crm) -> Result<Engine, SyncError> {

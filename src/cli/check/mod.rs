@@ -82,7 +82,7 @@ fn ask(
     found: &Result<Mirror, StoreError>,
     wanted: &[Resource],
 ) -> Result<Result<Asked, String>, Failure> {
-    let Ok(setup) = Setup::from_config(config, false) else {
+    let Ok(setup) = Setup::from_config(config) else {
         return Ok(Err("not asked: it takes an address and a key".into()));
     };
     if offline {

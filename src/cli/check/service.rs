@@ -13,7 +13,7 @@ use crate::api::{ApiError, Client, ErrorClass, ListAnswer, ListQuery, PageSize, 
 use crate::cli::session::Setup;
 use crate::model::{Clock, Instant, Layout, Object, Purpose, Resource, SystemClock};
 use crate::store::{Store, StoreError};
-use crate::sync::observe::Silent;
+use crate::sync::events::Silent;
 use crate::sync::{BudgetMeter, Engine, SyncError};
 use crate::{exit::Exit, format};
 

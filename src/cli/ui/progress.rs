@@ -13,7 +13,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, P
 
 use crate::format;
 use crate::model::{Instant, Resource, Ru};
-use crate::sync::observe::{Event, Observer};
+use crate::sync::events::{RunEvent, RunObserver};
 
 /// Rows between two log lines about the same work.
 const ROWS_PER_LINE: u64 = 10_000;
@@ -73,9 +73,9 @@ impl Progress {
     }
 }
 
-impl Observer for Progress {
-    fn on(&self, event: Event) {
-        if let Event::Warning(warning) = &event {
+impl RunObserver for Progress {
+    fn on(&self, event: RunEvent) {
+        if let RunEvent::Warning(warning) = &event {
             tracing::warn!("{warning}");
             return;
         }
@@ -85,7 +85,7 @@ impl Observer for Progress {
                 let line = lines.lock().unwrap_or_else(PoisonError::into_inner).line(&event);
                 match (line, event) {
                     // The line that ends the run has its numbers.
-                    (Some(line), Event::Ends { .. }) => tracing::debug!("{line}"),
+                    (Some(line), RunEvent::Ends { .. }) => tracing::debug!("{line}"),
                     (Some(line), _) => tracing::info!("{line}"),
                     (None, _) => {}
                 }
@@ -107,9 +107,9 @@ struct Bars {
 }
 
 impl Bars {
-    fn draw(&mut self, screen: &MultiProgress, event: &Event) {
+    fn draw(&mut self, screen: &MultiProgress, event: &RunEvent) {
         match event {
-            Event::Begins { resource, work, total } => {
+            RunEvent::Begins { resource, work, total } => {
                 let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
                 bar.set_style(style(*total));
                 bar.set_prefix(format!("{resource}: {work}"));
@@ -119,7 +119,7 @@ impl Bars {
                 // Shown only now: it is drawn as it is added.
                 self.work.insert(*resource, screen.add(bar));
             }
-            Event::Total { resource, total } => {
+            RunEvent::Total { resource, total } => {
                 if let Some(bar) = self.work.get(resource) {
                     if bar.length().is_none() && *total >= WORTH_A_WORD {
                         // Where it cannot be written there is nobody to tell.
@@ -129,7 +129,7 @@ impl Bars {
                     bar.set_length(*total);
                 }
             }
-            Event::Stored { resource, rows, ru } => {
+            RunEvent::Stored { resource, rows, ru } => {
                 self.go_on();
                 if let Some(bar) = self.work.get(resource) {
                     // Rows are created while they are read: a bar never runs past its end.
@@ -140,7 +140,7 @@ impl Bars {
                     bar.set_position(*rows);
                 }
             }
-            Event::Ends { resource } => {
+            RunEvent::Ends { resource } => {
                 if let Some(bar) = self.work.remove(resource) {
                     let (rows, took) = (bar.position(), bar.elapsed());
                     let name = bar.prefix();
@@ -153,8 +153,8 @@ impl Bars {
                     }
                 }
             }
-            Event::Holding { until } => self.count_down(screen, *until),
-            Event::Warning(_) => {}
+            RunEvent::Holding { until } => self.count_down(screen, *until),
+            RunEvent::Warning(_) => {}
         }
     }
 
@@ -226,18 +226,18 @@ struct Work {
 
 impl Lines {
     /// The line for an event, if it is worth one: every so many rows, ends, and holds.
-    fn line(&mut self, event: &Event) -> Option<String> {
+    fn line(&mut self, event: &RunEvent) -> Option<String> {
         match event {
-            Event::Begins { resource, work, total } => {
+            RunEvent::Begins { resource, work, total } => {
                 let work = Work { name: work, total: *total, rows: 0, told: 0 };
                 self.work.insert(*resource, work);
                 None
             }
-            Event::Total { resource, total } => {
+            RunEvent::Total { resource, total } => {
                 self.work.get_mut(resource)?.total = Some(*total);
                 None
             }
-            Event::Stored { resource, rows, ru } => {
+            RunEvent::Stored { resource, rows, ru } => {
                 let work = self.work.get_mut(resource)?;
                 work.rows = work.rows.max(*rows);
                 if *rows < work.told + ROWS_PER_LINE {
@@ -248,18 +248,18 @@ impl Lines {
                 let (name, rows, ru) = (work.name, format::count(*rows), format::ru(*ru));
                 Some(format!("{resource}: {name}, {rows}{of} rows, {ru} so far"))
             }
-            Event::Ends { resource } => {
+            RunEvent::Ends { resource } => {
                 let Work { name, rows, .. } = self.work.remove(resource)?;
                 // That nothing happened is not worth a line every few minutes.
                 (rows > 0).then(|| format!("{resource}: {name}, {} rows, finished", format::count(rows)))
             }
-            Event::Holding { until } => {
+            RunEvent::Holding { until } => {
                 if self.hold.replace(*until) == Some(*until) {
                     return None;
                 }
                 Some(format!("the service asked to wait until {}", format::moment(*until)))
             }
-            Event::Warning(_) => None,
+            RunEvent::Warning(_) => None,
         }
     }
 }
@@ -270,12 +270,12 @@ mod tests {
 
     const RESOURCE: Resource = Resource::Contacts;
 
-    fn begins(total: Option<u64>) -> Event {
-        Event::Begins { resource: RESOURCE, work: "full copy", total }
+    fn begins(total: Option<u64>) -> RunEvent {
+        RunEvent::Begins { resource: RESOURCE, work: "full copy", total }
     }
 
-    fn stored(rows: u64) -> Event {
-        Event::Stored { resource: RESOURCE, rows, ru: Ru::new(rows / 100) }
+    fn stored(rows: u64) -> RunEvent {
+        RunEvent::Stored { resource: RESOURCE, rows, ru: Ru::new(rows / 100) }
     }
 
     #[test]
@@ -294,8 +294,8 @@ mod tests {
         let mut told = Vec::new();
         told.extend(lines.line(&begins(Some(25_000))));
         told.extend((1..=250).filter_map(|n| lines.line(&stored(n * 100))));
-        told.extend((0..4).filter_map(|_| lines.line(&Event::Holding { until })));
-        told.extend(lines.line(&Event::Ends { resource: RESOURCE }));
+        told.extend((0..4).filter_map(|_| lines.line(&RunEvent::Holding { until })));
+        told.extend(lines.line(&RunEvent::Ends { resource: RESOURCE }));
         assert_eq!(
             told,
             [
@@ -312,9 +312,9 @@ mod tests {
         let progress = Progress::bars();
         assert!(progress.wants_totals() && !Progress::lines().wants_totals());
         let until = Instant::EPOCH;
-        let total = Event::Total { resource: RESOURCE, total: 150 };
-        let hold = Event::Holding { until };
-        let ends = Event::Ends { resource: RESOURCE };
+        let total = RunEvent::Total { resource: RESOURCE, total: 150 };
+        let hold = RunEvent::Holding { until };
+        let ends = RunEvent::Ends { resource: RESOURCE };
         for event in [begins(None), stored(100), total, hold.clone(), hold, stored(200), ends] {
             progress.on(event);
         }

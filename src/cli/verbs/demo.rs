@@ -26,7 +26,7 @@ use crate::model::{Instant, Object, Resource, Ru, SystemClock};
 use crate::sandbox::{Running, Sandbox, World, generate};
 use crate::store::{MOST_INDEXED, RunOutcome, StoreError, open, report};
 use crate::sync::state::Identity;
-use crate::sync::{Plan, Ran, Settings};
+use crate::sync::{Job, Ran, SyncSettings};
 
 const CONTACTS: usize = 600;
 const COMPANIES: usize = 80;
@@ -118,19 +118,19 @@ async fn steps(path: &Path, progress: Progress) -> Result<Exit, Failure> {
     let session = Session::open(setup(path, &running)?, Arc::new(progress)).await?;
     let contacts = [Resource::Contacts];
     let mut ended = Exit::Done;
-    for (title, change, plan) in [
-        ("First copy", None, Plan::sync()),
-        ("The CRM changes; sync asks only for what changed", Some(edit as fn(&mut World)), Plan::sync()),
+    for (title, change, job) in [
+        ("First copy", None, Job::sync()),
+        ("The CRM changes; sync asks only for what changed", Some(edit as fn(&mut World)), Job::sync()),
         (
             "A contact is deleted, which no list of changes shows; resync finds it",
             Some(delete as fn(&mut World)),
-            Plan::resync().of(&contacts),
+            Job::resync().of(&contacts),
         ),
     ] {
         if let Some(change) = change {
             sandbox.with_world(change);
         }
-        let ran = session.run(&plan, "demo", &mut signals).await?;
+        let ran = session.run(&job, "demo", &mut signals).await?;
         output::text(&step(title, &ran))?;
         if ran.report.outcome != RunOutcome::Done {
             ended = Exit::Paused;
@@ -199,7 +199,7 @@ fn setup(path: &Path, running: &Running) -> Result<Setup, Failure> {
         database: path.to_path_buf(),
         custom_indexes: MOST_INDEXED,
         limits: Limits { limit: Ru::new(10_000), window: Duration::from_secs(86_400), charge_failed: true },
-        settings: Settings::default(),
+        settings: SyncSettings::default(),
     })
 }
 

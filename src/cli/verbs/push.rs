@@ -4,7 +4,7 @@ use crate::cli::Failure;
 use crate::cli::Global;
 use crate::cli::verbs::{edit, sync};
 use crate::exit::Exit;
-use crate::sync::Plan;
+use crate::sync::Job;
 
 /// Send the edits that wait, now, at 2 RU an update. `sync` does so too, before it reads anything.
 #[derive(clap::Args, Clone, Debug)]
@@ -24,5 +24,5 @@ pub fn run(global: &Global, args: &PushArgs) -> Result<Exit, Failure> {
     if !config.write_back {
         return Err(edit::off());
     }
-    sync::run_now(&config, &Plan::push(), &[], false, args.json)
+    sync::run_now(&config, &Job::Push, &[], args.json)
 }

@@ -19,7 +19,7 @@ use crate::daemon::client::Client;
 use crate::exit::Exit;
 use crate::model::Resource;
 use crate::store::RunOutcome;
-use crate::sync::{Plan, Summary};
+use crate::sync::{Acceptance, Job, Summary};
 
 /// Bring the mirror up to date: changes, then details, within the budget. The first run is a full copy.
 #[derive(clap::Args, Clone, Debug)]
@@ -70,7 +70,7 @@ fn resources() -> impl TypedValueParser<Value = Resource> {
 /// # Errors
 /// What ended the run and waiting does not fix.
 pub fn run(global: &Global, args: &SyncArgs) -> Result<Exit, Failure> {
-    foreground(global, &args.common, Plan::sync())
+    foreground(global, &args.common, Job::sync(), false)
 }
 
 /// Carries `resync` out.
@@ -81,32 +81,32 @@ pub fn rerun(global: &Global, args: &ResyncArgs) -> Result<Exit, Failure> {
     if args.stop {
         return stop(global);
     }
-    let plan = Plan { accept_removals: args.accept_removals, ..Plan::resync() };
-    foreground(global, &args.common, plan)
+    foreground(global, &args.common, Job::resync(), args.accept_removals)
 }
 
-fn foreground(global: &Global, args: &Common, plan: Plan) -> Result<Exit, Failure> {
+fn foreground(global: &Global, args: &Common, job: Job, removals: bool) -> Result<Exit, Failure> {
     let config = global.load()?;
-    let plan = limited(plan, &args.objects, config.sync.objects.as_deref())?;
+    let accept = Acceptance { removals, workspace: args.accept_workspace };
+    let job = within(job.of(&args.objects).accepting(accept), config.sync.objects.as_deref())?;
     if args.dry_run {
-        return forecast(&config, &plan, args);
+        return forecast(&config, &job, args);
     }
-    run_now(&config, &plan, &args.objects, args.accept_workspace, args.json)
+    run_now(&config, &job, &args.objects, args.json)
 }
 
 /// Says what a run would cost.
-fn forecast(config: &Config, plan: &Plan, args: &Common) -> Result<Exit, Failure> {
+fn forecast(config: &Config, job: &Job, args: &Common) -> Result<Exit, Failure> {
     let progress = Progress::of_process();
     logging::start(&config.log, &progress);
     let runtime = session::runtime()?;
     if runtime.block_on(remote::daemon(config))?.is_some() {
         return Err(needs_it_alone());
     }
-    let setup = Setup::from_config(config, args.accept_workspace)?;
+    let setup = Setup::from_config(config)?;
     let (forecast, ledger, limits) = runtime.block_on(async {
         let session = Session::open(setup, Arc::new(progress)).await?;
         let limits = *session.limits();
-        let said = session.forecast(plan).await;
+        let said = session.forecast(job).await;
         session.close().await;
         said.map(|(forecast, ledger)| (forecast, ledger, limits))
     })?;
@@ -124,32 +124,26 @@ fn needs_it_alone() -> Failure {
         .hint("stop the daemon first, or leave the option out")
 }
 
-/// Carries a plan out while a person watches, through the daemon where one keeps the mirror, and says what it did.
+/// Carries a job out while a person watches, through the daemon where one keeps the mirror, and says what it did.
 /// `objects` are those that the person named.
 ///
 /// # Errors
 /// What ended the run and waiting does not fix.
-pub(super) fn run_now(
-    config: &Config,
-    plan: &Plan,
-    objects: &[Resource],
-    accept_workspace: bool,
-    json: bool,
-) -> Result<Exit, Failure> {
+pub(super) fn run_now(config: &Config, job: &Job, objects: &[Resource], json: bool) -> Result<Exit, Failure> {
     let progress = Progress::of_process();
     logging::start(&config.log, &progress);
     let runtime = session::runtime()?;
     if let Some((client, _)) = runtime.block_on(remote::daemon(config))? {
-        if accept_workspace {
+        if job.accept().workspace {
             return Err(needs_it_alone());
         }
-        return through_daemon(&runtime, &client, objects, plan, json, &progress);
+        return through_daemon(&runtime, &client, objects, job, json, &progress);
     }
-    let setup = Setup::from_config(config, accept_workspace)?;
+    let setup = Setup::from_config(config)?;
     let (ran, limits) = runtime.block_on(async {
         let mut signals = Signals::listen()?;
         let session = Session::open(setup, Arc::new(progress)).await?;
-        let ran = session.run(plan, "manual", &mut signals).await;
+        let ran = session.run(job, "manual", &mut signals).await;
         let limits = *session.limits();
         if !matches!(&ran, Err(failure) if failure.exit() == Exit::Paused) {
             session.close().await;
@@ -158,7 +152,7 @@ pub(super) fn run_now(
     })?;
     // Whoever stopped the program twice waits for nothing.
     runtime.shutdown_background();
-    told(json, &Summary::new(plan.kind(), &ran, &limits))
+    told(json, &Summary::new(job.kind(), &ran, &limits))
 }
 
 /// Lets the daemon do it.
@@ -166,13 +160,17 @@ fn through_daemon(
     runtime: &Runtime,
     client: &Client,
     objects: &[Resource],
-    plan: &Plan,
+    job: &Job,
     as_json: bool,
     progress: &Progress,
 ) -> Result<Exit, Failure> {
-    let path = format!("/{}", plan.kind());
-    let body = json!({"objects": objects, "accept_removals": plan.accept_removals});
-    let how_to_stop = if plan.resync { "`crm-mirror resync --stop` stops it" } else { "`crm-mirror status` shows it" };
+    let path = format!("/{}", job.kind());
+    let body = json!({"objects": objects, "accept_removals": job.accept().removals});
+    let how_to_stop = if matches!(job, Job::Resync { .. }) {
+        "`crm-mirror resync --stop` stops it"
+    } else {
+        "`crm-mirror status` shows it"
+    };
     match runtime.block_on(remote::job(client, &path, &body, progress, how_to_stop))? {
         Watched::Finished(finished) => told(as_json, &finished.summary),
         Watched::Left => Ok(Exit::Paused),
@@ -189,7 +187,7 @@ fn stop(global: &Global) -> Result<Exit, Failure> {
         output::note("the daemon ends the resync at the page in hand; nothing of it was removed");
         return Ok(Exit::Done);
     }
-    let setup = Setup::from_config(&config, false)?;
+    let setup = Setup::from_config(&config)?;
     let forgotten = runtime.block_on(async {
         let session = Session::open(setup, Arc::new(Progress::nothing())).await?;
         let forgotten = session.forget_sweeps().await;
@@ -214,9 +212,9 @@ fn told(json: bool, summary: &Summary) -> Result<Exit, Failure> {
     Ok(ending(summary))
 }
 
-/// The plan for what was named, else for what the configuration names.
-fn limited(plan: Plan, named: &[Resource], configured: Option<&[Resource]>) -> Result<Plan, Failure> {
-    plan.limited(named, configured).map_err(|other| {
+/// The job within what the configuration names.
+fn within(job: Job, configured: Option<&[Resource]>) -> Result<Job, Failure> {
+    job.within(configured).map_err(|other| {
         Failure::new(Exit::Usage, format!("`{other}` is not among `sync.objects`")).hint("add it there, or name others")
     })
 }
@@ -252,7 +250,7 @@ fn ending(summary: &Summary) -> Exit {
             crate::format::count(outage.of),
         ));
     }
-    if summary.outcome == RunOutcome::Paused {
+    if summary.outcome == RunOutcome::Suspended {
         output::note(&summary.pause_sentence());
     }
     Exit::of_outcome(summary.outcome)
@@ -261,18 +259,10 @@ fn ending(summary: &Summary) -> Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Resource::{Companies, Contacts, TeamMembers};
 
     #[test]
-    fn the_configuration_limits_what_runs() {
-        let plan = |named, configured| limited(Plan::sync(), named, configured);
-        let all = plan(&[], None).unwrap();
-        assert!(all.resources.is_empty());
-        let within = plan(&[], Some(&[Contacts, TeamMembers])).unwrap();
-        assert_eq!((&within.resources[..], within.by_name), (&[Contacts, TeamMembers][..], false));
-        let named = plan(&[Contacts], Some(&[Contacts, TeamMembers])).unwrap();
-        assert_eq!((&named.resources[..], named.by_name), (&[Contacts][..], true));
-        let failure = plan(&[Companies], Some(&[Contacts])).unwrap_err();
+    fn naming_what_the_configuration_leaves_out_is_a_usage_error() {
+        let failure = within(Job::sync().of(&[Resource::Companies]), Some(&[Resource::Contacts])).unwrap_err();
         assert_eq!(failure.exit(), Exit::Usage);
         assert!(failure.text().contains("`companies` is not among"), "{}", failure.text());
     }

@@ -18,7 +18,7 @@ use crate::exit::Exit;
 use crate::format;
 use crate::model::{Object, Resource, Ru};
 use crate::sync::findings::{Difference, Findings, Kind};
-use crate::sync::{Summary, Verify};
+use crate::sync::{Acceptance, Job, Selection, Summary};
 
 /// Differences that are printed for people; JSON has them all, up to a thousand an object.
 const SHOWN: usize = 50;
@@ -89,25 +89,25 @@ pub fn run(global: &Global, args: &VerifyArgs) -> Result<Exit, Failure> {
             Watched::Left => Ok(Exit::Paused),
         };
     }
-    let setup = Setup::from_config(&config, false)?;
-    let verify = Verify {
-        resources: args.objects.clone(),
+    let setup = Setup::from_config(&config)?;
+    let job = Job::Verify {
+        objects: Selection::named(&args.objects),
         full: args.full,
         repair: args.repair,
-        accept_removals: args.accept_removals,
+        accept: Acceptance { removals: args.accept_removals, workspace: false },
     };
-    let (ran, limits, found) = runtime.block_on(async {
+    let (ran, limits) = runtime.block_on(async {
         let mut signals = Signals::listen()?;
         let session = Session::open(setup, Arc::new(progress)).await?;
-        let verified = session.verify(&verify, "manual", &mut signals).await;
+        let ran = session.run(&job, "manual", &mut signals).await;
         let limits = *session.limits();
-        if !matches!(&verified, Err(failure) if failure.exit() == Exit::Paused) {
+        if !matches!(&ran, Err(failure) if failure.exit() == Exit::Paused) {
             session.close().await;
         }
-        verified.map(|(ran, found)| (ran, limits, found))
+        ran.map(|ran| (ran, limits))
     })?;
     runtime.shutdown_background();
-    told(args, &Summary::new("verify", &ran, &limits), &found)
+    told(args, &Summary::new(job.kind(), &ran, &limits), &ran.report.findings)
 }
 
 /// Says what was found, and gives the code for it.

@@ -45,8 +45,8 @@ impl Tally {
 pub enum RunOutcome {
     /// Everything that was asked for.
     Done,
-    /// Stopped for budget, hold or a request to stop; goes on where it was.
-    Paused,
+    /// Ended early for the budget, a rate limit or a shutdown; the next run resumes it.
+    Suspended,
     /// Would have mirrored what looks like an outage.
     Refused,
     /// Failed.
@@ -58,7 +58,7 @@ impl RunOutcome {
     pub const fn as_str(self) -> &'static str {
         match self {
             RunOutcome::Done => "done",
-            RunOutcome::Paused => "paused",
+            RunOutcome::Suspended => "suspended",
             RunOutcome::Refused => "refused",
             RunOutcome::Failed => "failed",
         }

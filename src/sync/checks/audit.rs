@@ -12,8 +12,8 @@ use super::removals::Removals;
 use crate::api::{ListAnswer, ListQuery, decode};
 use crate::model::{Instant, Object, Purpose, Record, RecordId};
 use crate::store::{Compared, StoreError};
-use crate::sync::engine::Engine;
 use crate::sync::error::{Asking, SyncError};
+use crate::sync::run::Run;
 use crate::sync::span::{Dimension, Extent, Span};
 use crate::sync::tally::Noted;
 use crate::sync::walks::pages::instant;
@@ -45,16 +45,16 @@ pub(in crate::sync) struct Audit {
     pub(in crate::sync) findings: Findings,
 }
 
-impl Engine {
+impl Run<'_> {
     /// Counts an object by both timestamps and follows what disagrees.
     pub(in crate::sync) async fn audit(&self, audit: &mut Audit) -> Result<(), SyncError> {
         let object = audit.object;
-        let rows = self.store.write(move |tx| tx.count_rows(object)).await?;
+        let rows = self.engine.store.write(move |tx| tx.count_rows(object)).await?;
         if rows.div_ceil(LEAF) <= 2 * (PARTS + 1) {
             return self.compare(audit, vec![Span::WHOLE]).await;
         }
         // Whatever the time is now: the edges only have to be others than last time.
-        let shift = (self.clock.now().as_secs().rem_euclid(97)) as f64 / 97.0;
+        let shift = (self.engine.clock.now().as_secs().rem_euclid(97)) as f64 / 97.0;
         for by in [Dimension::CreatedAt, Dimension::UpdatedAt] {
             let spans = self.spans(object, by, PARTS, shift).await?;
             self.compare(audit, spans).await?;
@@ -71,7 +71,7 @@ impl Engine {
         shift: f64,
     ) -> Result<Vec<Span>, SyncError> {
         let all = Span::dated(by, None, None).stretch();
-        let edges = self.store.write(move |tx| tx.edges(object, all, parts, shift)).await?;
+        let edges = self.engine.store.write(move |tx| tx.edges(object, all, parts, shift)).await?;
         Ok(Span::between(by, &edges))
     }
 
@@ -101,8 +101,11 @@ impl Engine {
         before: &Findings,
     ) -> Result<(), SyncError> {
         audit.findings.ranges += 1;
-        let (object, now, found) = (audit.object, self.clock.now(), audit.findings.since(before));
-        self.store.write(move |tx| tx.enter_audit(object, span.stretch(), counts, found.as_deref(), now)).await?;
+        let (object, now, found) = (audit.object, self.engine.clock.now(), audit.findings.since(before));
+        self.engine
+            .store
+            .write(move |tx| tx.enter_audit(object, span.stretch(), counts, found.as_deref(), now))
+            .await?;
         Ok(())
     }
 
@@ -119,21 +122,21 @@ impl Engine {
     }
 
     async fn count_here(&self, object: Object, span: Span) -> Result<u64, SyncError> {
-        Ok(self.store.write(move |tx| tx.count_stretch(object, span.stretch())).await?)
+        Ok(self.engine.store.write(move |tx| tx.count_stretch(object, span.stretch())).await?)
     }
 
     async fn count_there(&self, object: Object, span: Span) -> Result<u64, SyncError> {
         let resource = object.resource();
         let query = span.count(resource).asking("count", resource)?;
         let answer = self.ask(&query).await?;
-        let page = decode::page(resource, &answer.body, &self.store.layout()).asking("count", resource)?;
+        let page = decode::page(resource, &answer.body, &self.engine.store.layout()).asking("count", resource)?;
         page.total
             .ok_or_else(|| decode::NotUnderstood("the list has no `total`, though it was asked for".into()))
             .asking("count", resource)
     }
 
     async fn ask(&self, query: &ListQuery) -> Result<ListAnswer, SyncError> {
-        self.client.list(query, Purpose::Audit).await.asking("audit", query.resource())
+        self.engine.client.list(query, Purpose::Audit).await.asking("audit", query.resource())
     }
 
     /// Halves a range that disagrees until what disagrees fits a page, and lists that.
@@ -159,7 +162,7 @@ impl Engine {
 
     async fn halves(&self, object: Object, span: Span, here: u64) -> Result<Option<(Span, Span)>, SyncError> {
         let stretch = span.stretch();
-        let middle = self.store.write(move |tx| tx.nth_of_stretch(object, stretch, here / 2)).await?;
+        let middle = self.engine.store.write(move |tx| tx.nth_of_stretch(object, stretch, here / 2)).await?;
         let Some(middle) = middle.map(Instant::whole_second) else {
             return Ok(None);
         };
@@ -172,7 +175,7 @@ impl Engine {
         let object = audit.object;
         let resource = object.resource();
         let query = span.list(resource).asking("audit", resource)?;
-        let mut unseen = self.store.write(move |tx| tx.ids_of_stretch(object, span.stretch())).await?;
+        let mut unseen = self.engine.store.write(move |tx| tx.ids_of_stretch(object, span.stretch())).await?;
         let mut at = query.clone();
         let mut there = 0;
         for _ in 0..MOST_PAGES {
@@ -199,7 +202,7 @@ impl Engine {
         let object = audit.object;
         let resource = object.resource();
         loop {
-            let layout = self.store.layout();
+            let layout = self.engine.store.layout();
             let page = decode::page(resource, &answer.body, &layout).asking("audit", resource)?;
             let rows = page.records.len() as u64;
             let ids: Vec<RecordId> = page.records.iter().map(|record| record.id.clone()).collect();
@@ -226,6 +229,7 @@ impl Engine {
         let mend = matches!(audit.mode, Mode::Mend(_));
         let rows = records.len() as u64;
         let (compared, tally) = self
+            .engine
             .store
             .write(move |tx| {
                 tx.expect_layout(layout)?;
@@ -281,7 +285,7 @@ impl Engine {
             audit.findings.add(Difference { object, id: id.clone(), kind: Kind::Lingering, fields: Vec::new() });
         }
         if let Mode::Mend(removals) = audit.mode {
-            let of = self.store.write(move |tx| tx.count_rows(object)).await?;
+            let of = self.engine.store.write(move |tx| tx.count_rows(object)).await?;
             if removals.allows(gone.len() as u64, of) {
                 self.remove(object, gone).await?;
             } else {

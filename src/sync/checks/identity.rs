@@ -6,6 +6,7 @@ use crate::api::{ErrorClass, ListQuery, decode};
 use crate::model::{Object, Purpose, RecordId};
 use crate::sync::engine::Engine;
 use crate::sync::error::{Asking, SyncError};
+use crate::sync::run::Run;
 use crate::sync::state::Identity;
 use crate::sync::walks::pages::instant;
 use crate::sync::walks::progress::Progress;
@@ -13,24 +14,26 @@ use crate::sync::walks::progress::Progress;
 /// Known records that are asked for: as many as fit one list.
 const SAMPLE: usize = 50;
 
-impl Engine {
+impl Run<'_> {
     /// Makes sure that the key sees the workspace that is mirrored here, for 1 RU where key or address are new.
     pub(in crate::sync) async fn check_identity(&self) -> Result<(), SyncError> {
         let now = Identity {
-            base_url: self.client.base_url().as_str().to_string(),
-            key: self.client.key_fingerprint().to_string(),
+            base_url: self.engine.client.base_url().as_str().to_string(),
+            key: self.engine.client.key_fingerprint().to_string(),
         };
-        let known: Option<Identity> = self.store.write(|tx| tx.state(Identity::ENTRY)).await?;
+        let known: Option<Identity> = self.engine.store.write(|tx| tx.state(Identity::ENTRY)).await?;
         if known.as_ref() == Some(&now) {
             return Ok(());
         }
-        if known.is_some() && !self.settings.accept_workspace {
-            self.recognise().await?;
+        if known.is_some() && !self.job.accept().workspace {
+            self.engine.recognise().await?;
         }
-        self.store.write(move |tx| tx.set_state(Identity::ENTRY, &now)).await?;
+        self.engine.store.write(move |tx| tx.set_state(Identity::ENTRY, &now)).await?;
         Ok(())
     }
+}
 
+impl Engine {
     /// Asks for known records by id, and compares what never changes: ids may be alike in two workspaces, the moments
     /// of creation are not.
     ///

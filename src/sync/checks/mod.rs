@@ -2,7 +2,8 @@
 //! removed.
 
 mod audit;
+mod counts;
 pub mod findings;
 mod identity;
 pub mod removals;
-pub mod verify;
+mod verify;

@@ -5,16 +5,13 @@
 //! only nominates what it passed over; an answer by id decides. And an outage is never mirrored: where much would go at
 //! once, nothing goes until a person says so.
 
-use std::collections::HashSet;
-
-use crate::api::decode;
-use crate::api::{ErrorClass, ListQuery};
-use crate::model::{Instant, Object, Purpose, Record, RecordId};
-use crate::store::{MirrorTx, Phase, StoreError};
-use crate::sync::engine::Engine;
-use crate::sync::error::{Asking, SyncError};
-use crate::sync::tally::Noted;
-use crate::sync::walks::walk::{Frontier, Range, Walk};
+use crate::api::ListQuery;
+use crate::model::{Object, RecordId};
+use crate::store::Phase;
+use crate::sync::error::SyncError;
+use crate::sync::run::Run;
+use crate::sync::state::Outage;
+use crate::sync::walks::sweep::end_sweep;
 
 /// Tables smaller than this may lose more than [`Removals::most`] of their rows at once.
 const SMALL_TABLE: u64 = 100;
@@ -48,18 +45,6 @@ impl Removals {
     }
 }
 
-/// What the service said about records that were asked for by id.
-pub(in crate::sync) struct LookedUp {
-    /// It does not have these.
-    pub(in crate::sync) gone: Vec<RecordId>,
-    /// It has these.
-    pub(in crate::sync) here: Vec<Record>,
-    /// When it was asked.
-    pub(in crate::sync) asked_at: Instant,
-    /// The layout that the answer was decoded with.
-    pub(in crate::sync) layout: u64,
-}
-
 /// What came of a sweep's nominations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sync) enum Confirmed {
@@ -69,51 +54,28 @@ pub(in crate::sync) enum Confirmed {
     LooksLikeOutage { going: u64, of: u64 },
 }
 
-/// Nominates what a page passed over: rows here between the walk's frontier before and after the page that the page did
-/// not have. Whatever a page has is no longer nominated.
-pub(in crate::sync) fn note_missing(
-    tx: &MirrorTx<'_>,
-    object: Object,
-    walk: &Walk,
-    before: Frontier,
-    records: &[Record],
-    ends: bool,
-) -> Result<(), StoreError> {
-    let ids: Vec<&str> = records.iter().map(|record| record.id.as_str()).collect();
-    let ids = serde_json::Value::from(ids).to_string();
-    let after = walk.frontier;
-    let (from, to) = match &walk.range {
-        Range::Created { from, to } => (*from, *to),
-        _ => (None, None),
-    };
-    let low = match before {
-        Frontier::Start => from.map(|from| (from, true)),
-        Frontier::At(at) => Some((at, false)),
-        Frontier::Nulls => None,
-    };
-    let has_dates = !matches!(walk.range, Range::WithoutCreated) && before != Frontier::Nulls;
-    let has_nulls = matches!(walk.range, Range::All | Range::WithoutCreated);
-    if has_dates {
-        match after {
-            Frontier::At(at) if !ends => tx.nominate_between(object, low, Some((at, true)), &ids)?,
-            Frontier::Start if !ends => {}
-            _ => tx.nominate_between(object, low, to.map(|to| (to, false)), &ids)?,
+impl Run<'_> {
+    /// Decides what became of the records that a sweep passed over, and ends it. Refuses what looks like an outage.
+    pub(in crate::sync) async fn settle_sweep(&self, object: Object) -> Result<(), SyncError> {
+        let removals = Removals { most: self.engine.settings.most_removals, accepted: self.job.accept().removals };
+        if let Confirmed::LooksLikeOutage { going, of } = self.confirm_removals(object, removals).await? {
+            let outage = Outage { going, of, seen_at: self.engine.clock.now() };
+            self.engine.store.write(move |tx| tx.set_state(&Outage::entry(object), &outage)).await?;
+            self.results().outages.push((object, outage));
+            return Ok(());
         }
+        let finished = self.engine.clock.now();
+        self.engine.store.write(move |tx| end_sweep(tx, object, finished)).await?;
+        self.carry_out_counts(object).await
     }
-    if has_nulls && before != Frontier::Nulls && (after == Frontier::Nulls || ends) {
-        tx.nominate_dateless(object, &ids)?;
-    }
-    tx.withdraw_nominations(object, &ids)
-}
 
-impl Engine {
     /// Asks the service for every nominated record by id, and removes those that it does not have.
     pub(in crate::sync) async fn confirm_removals(
         &self,
         object: Object,
         removals: Removals,
     ) -> Result<Confirmed, SyncError> {
-        let (nominated, of) = self.store.write(move |tx| tx.nominated(object)).await?;
+        let (nominated, of) = self.engine.store.write(move |tx| tx.nominated(object)).await?;
         let going = nominated.len() as u64;
         if !removals.allows(going, of) {
             // A service that lost its order nominates what is there: a look at a few tells that from an outage.
@@ -136,61 +98,8 @@ impl Engine {
             return Ok(Confirmed::LooksLikeOutage { going, of });
         }
         self.remove(object, gone).await?;
-        self.store.write(move |tx| tx.clear_nominations(object)).await?;
+        self.engine.store.write(move |tx| tx.clear_nominations(object)).await?;
         Ok(Confirmed::All)
-    }
-
-    /// Those of the ids that the service does not have, for 1 RU a list of them; what it has is applied on the way.
-    pub(in crate::sync) async fn absent(&self, object: Object, ids: &[RecordId]) -> Result<Vec<RecordId>, SyncError> {
-        let looked = self.look_up(object, ids).await?;
-        let noted = self
-            .store
-            .write(move |tx| {
-                let mut noted = Noted::default();
-                // Only presence was asked for: with other columns than the answer was decoded with, the next walk
-                // applies it.
-                if tx.expect_layout(looked.layout).is_ok() {
-                    let phase = tx.phase(object)?;
-                    for record in &looked.here {
-                        noted.record(record, tx.apply_list(object, record, looked.asked_at, phase)?);
-                    }
-                }
-                Ok(noted)
-            })
-            .await?;
-        self.count(&noted.tally);
-        Ok(looked.gone)
-    }
-
-    /// Asks for records by id: which the service has, and which not.
-    pub(in crate::sync) async fn look_up(&self, object: Object, ids: &[RecordId]) -> Result<LookedUp, SyncError> {
-        let resource = object.resource();
-        let doing = "confirm removals of";
-        let layout = self.store.layout();
-        let mut looked =
-            LookedUp { gone: Vec::new(), here: Vec::new(), asked_at: self.clock.now(), layout: layout.version };
-        let Some(first) = ids.first() else { return Ok(looked) };
-        if !first.fits_a_list() {
-            // A comma cannot be escaped in a list (rule 2): such a record is asked for on its own.
-            match self.client.detail(object, first, Purpose::Audit).await {
-                Ok(_) => {}
-                Err(error) if error.class() == ErrorClass::Gone => looked.gone.push(first.clone()),
-                Err(error) if error.class() == ErrorClass::SkipRecord => {}
-                Err(source) => return Err(source).asking(doing, resource),
-            }
-            return Ok(looked);
-        }
-        let query = ListQuery::new(resource).ids(ids).asking(doing, resource)?;
-        let answer = self.client.list(&query, Purpose::Audit).await.asking(doing, resource)?;
-        let page = decode::page(resource, &answer.body, &layout).asking(doing, resource)?;
-        looked.asked_at = answer.asked_at;
-        let here: HashSet<&RecordId> = page.records.iter().map(|record| &record.id).collect();
-        // An answer that is not whole, or that answers another question, proves no absence.
-        if page.next.is_none() && page.unusable == 0 && here.iter().all(|id| ids.contains(id)) {
-            looked.gone = ids.iter().filter(|id| !here.contains(id)).cloned().collect();
-        }
-        looked.here = page.records;
-        Ok(looked)
     }
 
     /// Removes records whose detail was not found, of so many that were asked for: a few at the service's word. Where
@@ -214,23 +123,24 @@ impl Engine {
             absent.extend(self.absent(object, some).await?);
             rest = others;
         }
-        let removals = Removals { most: self.settings.most_removals, accepted: false };
-        let of = self.store.write(move |tx| tx.count_rows(object)).await?;
+        let removals = Removals { most: self.engine.settings.most_removals, accepted: false };
+        let of = self.engine.store.write(move |tx| tx.count_rows(object)).await?;
         if absent.len() == gone.len() && removals.allows(absent.len() as u64, of) {
             self.remove(object, absent).await?;
             return Ok(true);
         }
-        let (resource, now) = (object.resource(), self.clock.now());
+        let (resource, now) = (object.resource(), self.engine.clock.now());
         let what = "details of records that lists have were not found";
-        self.store.write(move |tx| tx.note_oddity("details_not_found", resource, what, now)).await?;
+        self.engine.store.write(move |tx| tx.note_oddity("details_not_found", resource, what, now)).await?;
         self.warn(format!("{} details of {resource} were not found: this looks like an outage", gone.len()));
         Ok(false)
     }
 
     /// Removes records whose absence is confirmed.
     pub(in crate::sync) async fn remove(&self, object: Object, gone: Vec<RecordId>) -> Result<(), SyncError> {
-        let now = self.clock.now();
+        let now = self.engine.clock.now();
         let removed = self
+            .engine
             .store
             .write(move |tx| {
                 let phase: Phase = tx.phase(object)?;

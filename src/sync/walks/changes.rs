@@ -8,11 +8,11 @@
 
 use std::time::Duration;
 
-use super::pages::{End, Job};
+use super::pages::{WalkEnd, WalkPurpose};
 use super::walk::{Range, Walk};
 use crate::model::{Instant, Object};
-use crate::sync::engine::Engine;
 use crate::sync::error::SyncError;
+use crate::sync::run::Run;
 use crate::sync::state::{Changes, Fresh};
 
 /// Where the next changes walk begins; `None` where nothing is known, and everything is a change.
@@ -24,26 +24,26 @@ pub fn lower_bound(known: &Changes, overlap: Duration) -> Option<Instant> {
     }
 }
 
-impl Engine {
+impl Run<'_> {
     /// Brings an object's rows up to date with what changed since the last walk.
     pub(in crate::sync) async fn walk_changes(&self, object: Object) -> Result<(), SyncError> {
-        let began = self.clock.now();
-        let known = self.store.write(move |tx| Changes::load(tx, object)).await?;
-        let key = self.client.key_fingerprint();
+        let began = self.engine.clock.now();
+        let known = self.engine.store.write(move |tx| Changes::load(tx, object)).await?;
+        let key = self.engine.client.key_fingerprint();
         let walk = match known.walk.clone() {
             Some(walk) => walk.under_key(key).into_iter().next(),
             None => None,
         };
         let walk = walk.unwrap_or_else(|| {
-            let after = lower_bound(&known, self.settings.overlap);
+            let after = lower_bound(&known, self.engine.settings.overlap);
             Walk::new(Range::Changes { after, inclusive: false }, key)
         });
         self.begins(object.resource(), "changes", None);
-        let end = self.walk(Job::Changes(object), walk).await?;
+        let end = self.walk(WalkPurpose::Changes(object), walk).await?;
         self.ends(object.resource());
-        if end == End::Finished {
-            let fresh = Fresh { began, finished: self.clock.now() };
-            self.store.write(move |tx| tx.set_state(&Fresh::changes(object), &fresh)).await?;
+        if end == WalkEnd::Finished {
+            let fresh = Fresh { began, finished: self.engine.clock.now() };
+            self.engine.store.write(move |tx| tx.set_state(&Fresh::changes(object), &fresh)).await?;
         }
         Ok(())
     }

@@ -8,8 +8,8 @@ use crate::api::decode::{self, Page};
 use crate::api::{ListQuery, SortBy};
 use crate::model::{Instant, Object, Purpose, Record, Resource, Ru};
 use crate::store::{Redefined, StoreError, Tally};
-use crate::sync::engine::Engine;
 use crate::sync::error::{Asking, SyncError};
+use crate::sync::run::Run;
 use crate::sync::state::Fresh;
 
 /// How old these lists may be before a run reads them again: 6 hours, so that an idle day costs a few RU.
@@ -18,26 +18,25 @@ pub const INTERVAL: Duration = Duration::from_secs(6 * 3600);
 /// What reading the definitions costs: active and archived, of both objects, as long as each fits a page.
 pub const LISTS: Ru = Ru::new(4);
 
-impl Engine {
-    /// Whether a list was last read longer than its interval ago.
-    pub(in crate::sync) async fn is_due(&self, entry: &'static str) -> Result<bool, SyncError> {
-        let fresh: Option<Fresh> = self.store.write(move |tx| tx.state(entry)).await?;
-        let now = self.clock.now();
-        // A reading dated in the future is a clock that was set back since: read again rather than wait for it.
-        Ok(fresh.is_none_or(|fresh| fresh.began > now || now.since(fresh.began) >= INTERVAL))
-    }
+/// Whether a list that was last read then is to be read again.
+pub(in crate::sync) fn is_due(fresh: Option<Fresh>, now: Instant) -> bool {
+    // A reading dated in the future is a clock that was set back since: read again rather than wait for it.
+    fresh.is_none_or(|fresh| fresh.began > now || now.since(fresh.began) >= INTERVAL)
+}
 
+impl Run<'_> {
     async fn whole_list(&self, query: ListQuery) -> Result<(Vec<Record>, Instant), SyncError> {
         let resource = query.resource();
         let doing = "list";
         let query = query.sort(SortBy::CreatedAsc).asking(doing, resource)?;
-        let asked_at = self.clock.now();
+        let asked_at = self.engine.clock.now();
         let mut records = Vec::new();
         let mut at = query.clone();
         let mut progress = Progress::default();
         loop {
-            let answer = self.client.list(&at, Purpose::Definitions).await.asking(doing, resource)?;
-            let page: Page = decode::page(resource, &answer.body, &self.store.layout()).asking(doing, resource)?;
+            let answer = self.engine.client.list(&at, Purpose::Definitions).await.asking(doing, resource)?;
+            let page: Page =
+                decode::page(resource, &answer.body, &self.engine.store.layout()).asking(doing, resource)?;
             let rows = page.records.len();
             records.extend(page.records);
             if page.unusable > 0 {
@@ -64,20 +63,20 @@ impl Engine {
         resource: Resource,
         what: &'static str,
     ) -> Result<(), SyncError> {
-        let now = self.clock.now();
-        self.store.write(move |tx| tx.note_oddity(kind, resource, what, now)).await?;
+        let now = self.engine.clock.now();
+        self.engine.store.write(move |tx| tx.note_oddity(kind, resource, what, now)).await?;
         self.count(&Tally { warnings: 1, ..Tally::default() });
         Ok(())
     }
 
     /// Reads the definitions of both objects, active and archived, and brings the columns in line with them.
     pub(in crate::sync) async fn refresh_definitions(&self) -> Result<(), SyncError> {
-        let began = self.clock.now();
+        let began = self.engine.clock.now();
         for object in Object::ALL {
             self.refresh_definitions_of(object).await?;
         }
-        let fresh = Fresh { began, finished: self.clock.now() };
-        self.store.write(move |tx| tx.set_state(Fresh::DEFINITIONS, &fresh)).await?;
+        let fresh = Fresh { began, finished: self.engine.clock.now() };
+        self.engine.store.write(move |tx| tx.set_state(Fresh::DEFINITIONS, &fresh)).await?;
         Ok(())
     }
 
@@ -87,7 +86,7 @@ impl Engine {
         // Both lists are asked one after the other: what moved in between is on both, and the later answer counts.
         records.retain(|record| !archived.iter().any(|later| later.id == record.id));
         records.extend(archived);
-        let known = self.store.write(move |tx| tx.definitions(object)).await?;
+        let known = self.engine.store.write(move |tx| tx.definitions(object)).await?;
         if known.iter().any(|known| !records.iter().any(|record| record.id == known.id)) {
             // Or it moved the other way and is on neither: one more look at the first list tells.
             let (again, _) = self.whole_list(ListQuery::definitions_of(object, true)).await?;
@@ -103,6 +102,7 @@ impl Engine {
         }
         let rows = records.len() as u64;
         let redefined: Redefined = self
+            .engine
             .store
             .write(move |tx| {
                 let redefined = tx.apply_definitions(object, &records, asked_at)?;
@@ -121,7 +121,7 @@ impl Engine {
 
     /// Reads the definitions once more in a run where a record had a key that none explains.
     pub(in crate::sync) async fn refresh_definitions_for_unknown_keys(&self) -> Result<(), SyncError> {
-        let mut refreshed = self.refreshed.lock().await;
+        let mut refreshed = self.definitions_read.lock().await;
         if *refreshed || self.is_skipped(Resource::CustomFields) {
             return Ok(());
         }
@@ -134,10 +134,11 @@ impl Engine {
 
     /// Reads the team members; those that are no longer listed go.
     pub(in crate::sync) async fn refresh_team(&self) -> Result<(), SyncError> {
-        let began = self.clock.now();
+        let began = self.engine.clock.now();
         let (records, asked_at) = self.whole_list(ListQuery::new(Resource::TeamMembers)).await?;
-        let finished = self.clock.now();
+        let finished = self.engine.clock.now();
         let tally = self
+            .engine
             .store
             .write(move |tx| -> Result<Tally, StoreError> {
                 let tally = tx.apply_team(&records, asked_at)?;

@@ -15,8 +15,9 @@ use crate::model::field_value::{FieldValue, SqlValue};
 use crate::model::{FieldKind, Object, Purpose, Record, RecordId};
 use crate::store::{Applied, StoreError, Tally};
 use crate::sync::checks::removals::MANY_NOT_FOUND;
-use crate::sync::engine::Engine;
-use crate::sync::error::{Asking, Pause, SyncError};
+use crate::sync::error::{Asking, Suspension, SyncError};
+use crate::sync::events::RunEvent;
+use crate::sync::run::Run;
 use crate::sync::tally::Noted;
 
 /// Due details that are looked up at once.
@@ -69,11 +70,11 @@ impl Queue {
     }
 }
 
-impl Engine {
+impl Run<'_> {
     /// Reads the details that are due, as far as the budget goes.
     pub(in crate::sync) async fn read_details(&self, object: Object) -> Result<(), SyncError> {
         let mut skipped: HashSet<RecordId> = HashSet::new();
-        let total = self.store.write(move |tx| tx.count_due_details(object)).await?;
+        let total = self.engine.store.write(move |tx| tx.count_due_details(object)).await?;
         if total == 0 {
             return Ok(());
         }
@@ -81,7 +82,7 @@ impl Engine {
         let mut read = 0;
         loop {
             let most = BATCH + skipped.len();
-            let due = self.store.write(move |tx| tx.due_details(object, most)).await?;
+            let due = self.engine.store.write(move |tx| tx.due_details(object, most)).await?;
             let ids: VecDeque<RecordId> = due.into_iter().filter(|id| !skipped.contains(id)).collect();
             if ids.is_empty() {
                 break;
@@ -103,17 +104,17 @@ impl Engine {
     /// Reads old details again, a few in a run, with request units to spare: whether a change of what only a detail
     /// carries moves the etag is not documented.
     pub(in crate::sync) async fn refresh_details(&self, object: Object) -> Result<(), SyncError> {
-        let Some(age) = self.settings.detail_max_age else {
+        let Some(age) = self.engine.settings.detail_max_age else {
             return Ok(());
         };
-        let before = self.clock.now().minus(age);
-        let aged = self.store.write(move |tx| tx.aged_details(object, before, REFRESHED_AT_ONCE)).await?;
+        let before = self.engine.clock.now().minus(age);
+        let aged = self.engine.store.write(move |tx| tx.aged_details(object, before, REFRESHED_AT_ONCE)).await?;
         if aged.is_empty() {
             return Ok(());
         }
         match self.read_batch(object, aged.into(), Purpose::Refresh, &mut 0).await {
             // Nothing to spare: no reason to call the run unfinished.
-            Err(error) if matches!(error.pause(), Some(Pause::Budget(_))) => Ok(()),
+            Err(error) if matches!(error.suspension(), Some(Suspension::Budget(_))) => Ok(()),
             other => other.map(|_| ()),
         }
     }
@@ -127,7 +128,7 @@ impl Engine {
         read: &mut u64,
     ) -> Result<Passed, SyncError> {
         let before = *read;
-        let workers = self.workers().min(ids.len());
+        let workers = self.engine.workers().min(ids.len());
         let queue =
             Queue { ids: Mutex::new(ids), skipped: Mutex::default(), failures: Mutex::new(0), gone: Mutex::default() };
         let done = Mutex::new(*read);
@@ -159,11 +160,7 @@ impl Engine {
                 *done += 1;
                 *done
             };
-            self.observer.on(crate::sync::observe::Event::Stored {
-                resource: object.resource(),
-                rows,
-                ru: self.spent(),
-            });
+            self.engine.observer.on(RunEvent::Stored { resource: object.resource(), rows, ru: self.spent() });
         }
         Ok(())
     }
@@ -177,7 +174,7 @@ impl Engine {
     ) -> Result<(), SyncError> {
         let resource = object.resource();
         let doing = "read a detail of";
-        match self.client.detail(object, id, purpose).await {
+        match self.engine.client.detail(object, id, purpose).await {
             Ok(answer) => {
                 *queue.failures.lock().unwrap_or_else(PoisonError::into_inner) = 0;
                 match self.store_detail(object, id, &answer, queue).await {
@@ -228,7 +225,7 @@ impl Engine {
     ) -> Result<(), SyncError> {
         let resource = object.resource();
         loop {
-            let layout = self.store.layout();
+            let layout = self.engine.store.layout();
             let mut record =
                 decode::detail(resource, &answer.body, &layout).asking("understand a detail of", resource)?;
             if record.id != *id {
@@ -238,9 +235,10 @@ impl Engine {
             if let Some(etag) = &answer.etag {
                 take_header_etag(object, &mut record, etag.as_str());
             }
-            let (asked_at, meter, version) = (answer.asked_at, self.meter.clone(), layout.version);
+            let (asked_at, meter, version) = (answer.asked_at, self.engine.meter.clone(), layout.version);
             let unknown_keys = record.unknown_keys;
             let stored = self
+                .engine
                 .store
                 .write(move |tx| {
                     tx.expect_layout(version)?;

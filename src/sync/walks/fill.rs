@@ -10,8 +10,8 @@ use super::progress::Progress;
 use crate::api::{ErrorClass, ListQuery, SortBy, decode};
 use crate::model::{FieldKey, Object, Purpose, RecordId};
 use crate::store::{MirrorTx, Phase, StoreError};
-use crate::sync::engine::Engine;
 use crate::sync::error::{Asking, SyncError};
+use crate::sync::run::Run;
 use crate::sync::tally;
 
 const ENTRY: &str = "fill";
@@ -38,13 +38,13 @@ pub(in crate::sync) fn want(tx: &MirrorTx<'_>, columns: &[(Object, FieldKey)]) -
     if wanted.0.is_empty() { Ok(()) } else { tx.set_state(ENTRY, &wanted) }
 }
 
-impl Engine {
+impl Run<'_> {
     /// Fills the columns of an object that wait for their values, as far as filters can tell who has one.
     pub(in crate::sync) async fn fill_columns(&self, object: Object) -> Result<(), SyncError> {
-        let wanted: Wanted = self.store.write(|tx| tx.state(ENTRY)).await?.unwrap_or_default();
+        let wanted: Wanted = self.engine.store.write(|tx| tx.state(ENTRY)).await?.unwrap_or_default();
         for (_, key) in wanted.0.into_iter().filter(|(of, _)| *of == object) {
             let mut needs_sweep = false;
-            let definitions = self.store.write(move |tx| tx.definitions(object)).await?;
+            let definitions = self.engine.store.write(move |tx| tx.definitions(object)).await?;
             if let Some(definition) = definitions.iter().find(|definition| definition.key == key) {
                 let long = definition.data_type.detail_only();
                 let query = ListQuery::new(object.resource())
@@ -64,7 +64,8 @@ impl Engine {
                     Err(_) => needs_sweep |= self.without_filter(object, long).await?,
                 }
             }
-            self.store
+            self.engine
+                .store
                 .write(move |tx| {
                     if needs_sweep {
                         tx.set_state(&wanted_sweep(object), &true)?;
@@ -81,6 +82,7 @@ impl Engine {
     async fn read_passed_over(&self, object: Object, key: &FieldKey) -> Result<(), SyncError> {
         let key = key.clone();
         let passed_over = self
+            .engine
             .store
             .write(move |tx| {
                 let layout = tx.layout().clone();
@@ -109,7 +111,7 @@ impl Engine {
 
     async fn without_filter(&self, object: Object, long: bool) -> Result<bool, SyncError> {
         if long {
-            self.store.write(move |tx| tx.make_details_due(object, None)).await?;
+            self.engine.store.write(move |tx| tx.make_details_due(object, None)).await?;
         }
         Ok(!long)
     }
@@ -120,14 +122,15 @@ impl Engine {
         let doing = "list the values of a new field of";
         let mut at = query.clone();
         let mut progress = Progress::default();
-        self.store.write(|tx| tx.begin_refill()).await?;
+        self.engine.store.write(|tx| tx.begin_refill()).await?;
         loop {
-            let answer = self.client.list(&at, Purpose::Definitions).await.asking(doing, resource)?;
-            let mut version = self.store.layout();
+            let answer = self.engine.client.list(&at, Purpose::Definitions).await.asking(doing, resource)?;
+            let mut version = self.engine.store.layout();
             let noted = loop {
                 let page = decode::page(resource, &answer.body, &version).asking(doing, resource)?;
-                let (asked_at, now, layout) = (answer.asked_at, self.clock.now(), version.version);
+                let (asked_at, now, layout) = (answer.asked_at, self.engine.clock.now(), version.version);
                 let stored = self
+                    .engine
                     .store
                     .write(move |tx| {
                         tx.expect_layout(layout)?;
@@ -141,7 +144,7 @@ impl Engine {
                     })
                     .await;
                 match stored {
-                    Err(StoreError::StaleLayout) => version = self.store.layout(),
+                    Err(StoreError::StaleLayout) => version = self.engine.store.layout(),
                     other => break other?,
                 }
             };

@@ -10,16 +10,18 @@ use crate::model::field_value::{FieldValue, SqlValue};
 use crate::model::{Instant, Layout, Object, Purpose, Record, Resource};
 use crate::store::{MirrorTx, Phase, StoreError, Tally};
 
+use super::nominate;
+use super::owed::OwedCounts;
 use super::walk::{Facts, Frontier, Next, Oddity, Range, Walk};
-use crate::sync::checks::verify::Check;
-use crate::sync::engine::Engine;
 use crate::sync::error::{Asking, SyncError};
+use crate::sync::events::RunEvent;
+use crate::sync::run::Run;
 use crate::sync::state::{Changes, Sweep};
 use crate::sync::tally::{self, Noted};
 
-/// What a walk is for, which says where its checkpoint stands.
+/// What a walk is for, which says where its checkpoint is stored.
 #[derive(Clone, Debug)]
-pub(in crate::sync) enum Job {
+pub(in crate::sync) enum WalkPurpose {
     /// The changes of an object.
     Changes(Object),
     /// One slice of a sweep, by its state entry.
@@ -28,7 +30,7 @@ pub(in crate::sync) enum Job {
 
 /// How a walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::sync) enum End {
+pub(in crate::sync) enum WalkEnd {
     /// Read to its end.
     Finished,
     /// Enough for this run; the next one goes on.
@@ -68,41 +70,41 @@ struct Landing<'a> {
 }
 
 /// What storing a page did.
-struct Stored {
+struct StoredPage {
     saved: bool,
     noted: Noted,
 }
 
-impl Job {
+impl WalkPurpose {
     fn object(&self) -> Object {
         match self {
-            Job::Changes(object) | Job::Slice(object, _) => *object,
+            WalkPurpose::Changes(object) | WalkPurpose::Slice(object, _) => *object,
         }
     }
 
     fn purpose(&self) -> Purpose {
         match self {
-            Job::Changes(_) => Purpose::Changes,
-            Job::Slice(..) => Purpose::Sweep,
+            WalkPurpose::Changes(_) => Purpose::Changes,
+            WalkPurpose::Slice(..) => Purpose::Sweep,
         }
     }
 
     fn doing(&self) -> &'static str {
         match self {
-            Job::Changes(_) => "list the changes of",
-            Job::Slice(..) => "list",
+            WalkPurpose::Changes(_) => "list the changes of",
+            WalkPurpose::Slice(..) => "list",
         }
     }
 
     /// Stores the checkpoint of a walk that goes on.
     fn checkpoint(&self, tx: &MirrorTx<'_>, walk: &Walk) -> Result<(), StoreError> {
         match self {
-            Job::Changes(object) => {
+            WalkPurpose::Changes(object) => {
                 let mut changes = Changes::load(tx, *object)?;
                 changes.walk = Some(walk.clone());
                 changes.store(tx, *object)
             }
-            Job::Slice(object, entry) => {
+            WalkPurpose::Slice(object, entry) => {
                 if let (Some(served_at), Some(sweep)) = (walk.served_at, Sweep::load(tx, *object)?)
                     && sweep.served_at.is_none_or(|known| served_at < known)
                 {
@@ -116,15 +118,15 @@ impl Job {
     /// Stores that a walk is finished.
     fn finish(&self, tx: &MirrorTx<'_>, walk: &Walk) -> Result<(), StoreError> {
         match self {
-            Job::Changes(object) => {
+            WalkPurpose::Changes(object) => {
                 let known = Changes::load(tx, *object)?;
                 if walk.pages > 1 {
-                    Check::of_changes(tx, *object, walk.origin, walk.high, walk.pages)?;
+                    OwedCounts::of_changes(tx, *object, walk.origin, walk.high, walk.pages)?;
                 }
                 Changes { watermark: known.watermark.max(walk.high), served_at: walk.served_at, walk: None }
                     .store(tx, *object)
             }
-            Job::Slice(object, entry) => {
+            WalkPurpose::Slice(object, entry) => {
                 self.checkpoint(tx, walk)?;
                 if let Some(mut sweep) = Sweep::load(tx, *object)? {
                     sweep.high = sweep.high.max(walk.high);
@@ -138,39 +140,44 @@ impl Job {
     }
 }
 
-impl Engine {
+impl Run<'_> {
     /// Walks a range to its end, or as far as this run goes. Where the walk falls apart into several ranges, each gets
     /// its turn.
-    pub(in crate::sync) async fn walk(&self, job: Job, walk: Walk) -> Result<End, SyncError> {
+    pub(in crate::sync) async fn walk(&self, job: WalkPurpose, walk: Walk) -> Result<WalkEnd, SyncError> {
         let mut turns = vec![(job, walk)];
-        let mut end = End::Finished;
+        let mut end = WalkEnd::Finished;
         while let Some((job, walk)) = turns.pop() {
             match self.walk_one(&job, walk, &mut turns).await? {
-                End::Finished => {}
-                End::Later => end = End::Later,
+                WalkEnd::Finished => {}
+                WalkEnd::Later => end = WalkEnd::Later,
             }
         }
         Ok(end)
     }
 
-    async fn walk_one(&self, job: &Job, mut walk: Walk, turns: &mut Vec<(Job, Walk)>) -> Result<End, SyncError> {
+    async fn walk_one(
+        &self,
+        job: &WalkPurpose,
+        mut walk: Walk,
+        turns: &mut Vec<(WalkPurpose, Walk)>,
+    ) -> Result<WalkEnd, SyncError> {
         let mut unsaved = Unsaved::default();
         let walked = self.walk_pages(job, &mut walk, turns, &mut unsaved).await;
         if let (Err(_), Some(stored)) = (&walked, unsaved.walk) {
             // A walk that is stopped in an orderly way goes on exactly where it was.
             let job = job.clone();
-            self.store.write(move |tx| job.checkpoint(tx, &stored)).await?;
+            self.engine.store.write(move |tx| job.checkpoint(tx, &stored)).await?;
         }
         walked
     }
 
     async fn walk_pages(
         &self,
-        job: &Job,
+        job: &WalkPurpose,
         walk: &mut Walk,
-        turns: &mut Vec<(Job, Walk)>,
+        turns: &mut Vec<(WalkPurpose, Walk)>,
         unsaved: &mut Unsaved,
-    ) -> Result<End, SyncError> {
+    ) -> Result<WalkEnd, SyncError> {
         let resource = job.object().resource();
         let mut ahead: Option<Result<Arrived, SyncError>> = None;
         loop {
@@ -188,7 +195,7 @@ impl Engine {
                 Err(error) => return Err(error),
             };
             if let Some(total) = arrived.page.total {
-                self.observer.on(crate::sync::observe::Event::Total { resource, total });
+                self.engine.observer.on(RunEvent::Total { resource, total });
             }
             let facts = facts(resource, &walk.range, &arrived);
             let before = walk.frontier;
@@ -210,8 +217,8 @@ impl Engine {
                 Unsaved { pages: unsaved.pages + 1, walk: Some(walk.clone()) }
             };
             let rows = match job {
-                Job::Changes(_) => walk.rows,
-                Job::Slice(..) => self.swept(facts.keys.len() as u64),
+                WalkPurpose::Changes(_) => walk.rows,
+                WalkPurpose::Slice(..) => self.swept(facts.keys.len() as u64),
             };
             self.tell(resource, rows, &stored.noted);
             if stored.noted.unknown_keys {
@@ -219,21 +226,23 @@ impl Engine {
             }
             match next {
                 Next::Page => {}
-                Next::End => return Ok(End::Finished),
-                Next::Later => return Ok(End::Later),
+                Next::End => return Ok(WalkEnd::Finished),
+                Next::Later => return Ok(WalkEnd::Later),
                 Next::Stuck => return Err(SyncError::NotAdvancing { resource }),
                 Next::Restart(_) => *walk = self.restart(job, walk, turns, None).await?,
             }
         }
     }
 
-    async fn fetch(&self, job: &Job, walk: &Walk) -> Result<Arrived, SyncError> {
+    async fn fetch(&self, job: &WalkPurpose, walk: &Walk) -> Result<Arrived, SyncError> {
         let resource = job.object().resource();
         let query = walk.query(resource).asking(job.doing(), resource)?;
         // On every page or on none: a cursor is bound to the conditions that it came with.
-        let query = if self.shows_totals(walk) { query.count_exact() } else { query };
-        let layout = self.store.layout();
-        let (answer, page) = self.client.page(&query, job.purpose(), &layout).await.asking(job.doing(), resource)?;
+        let query =
+            if walk.range == Range::All && self.engine.observer.wants_totals() { query.count_exact() } else { query };
+        let layout = self.engine.store.layout();
+        let (answer, page) =
+            self.engine.client.page(&query, job.purpose(), &layout).await.asking(job.doing(), resource)?;
         let page = page.asking(job.doing(), resource)?;
         Ok(Arrived { answer, page, layout: layout.version })
     }
@@ -241,9 +250,9 @@ impl Engine {
     /// Stores the restart of a walk and gives the range to go on with; further ranges get their turn later.
     async fn restart(
         &self,
-        job: &Job,
+        job: &WalkPurpose,
         walk: &Walk,
-        turns: &mut Vec<(Job, Walk)>,
+        turns: &mut Vec<(WalkPurpose, Walk)>,
         odd: Option<Oddity>,
     ) -> Result<Walk, SyncError> {
         let resource = job.object().resource();
@@ -256,13 +265,14 @@ impl Engine {
         };
         let mut later = Vec::new();
         for (n, walk) in walks.enumerate() {
-            if let Job::Slice(object, entry) = job {
-                later.push((Job::Slice(*object, format!("{entry}.{n}")), walk));
+            if let WalkPurpose::Slice(object, entry) = job {
+                later.push((WalkPurpose::Slice(*object, format!("{entry}.{n}")), walk));
             }
         }
         turns.extend(later.iter().cloned());
-        let (job, checkpoint, now) = (job.clone(), first.clone(), self.clock.now());
-        self.store
+        let (job, checkpoint, now) = (job.clone(), first.clone(), self.engine.clock.now());
+        self.engine
+            .store
             .write(move |tx| {
                 job.checkpoint(tx, &checkpoint)?;
                 for (job, walk) in &later {
@@ -276,22 +286,22 @@ impl Engine {
     }
 
     /// Stores a page, its checkpoint and what was odd about it.
-    async fn store_page(&self, job: &Job, landing: Landing<'_>) -> Result<Stored, SyncError> {
+    async fn store_page(&self, job: &WalkPurpose, landing: Landing<'_>) -> Result<StoredPage, SyncError> {
         let object = job.object();
         let Landing { mut arrived, before, walk, ends, odd, save } = landing;
         loop {
-            let (job_, walk_, meter, odd_) = (job.clone(), walk.clone(), self.meter.clone(), odd.clone());
+            let (job_, walk_, meter, odd_) = (job.clone(), walk.clone(), self.engine.meter.clone(), odd.clone());
             let (page, asked_at, now, version) =
-                (arrived.page, arrived.answer.asked_at, self.clock.now(), arrived.layout);
-            let stored = self.store.write(move |tx| {
+                (arrived.page, arrived.answer.asked_at, self.engine.clock.now(), arrived.layout);
+            let stored = self.engine.store.write(move |tx| {
                 tx.expect_layout(version)?;
                 let phase = tx.phase(object)?;
                 let mut noted = tally::apply_page(tx, object, &page, asked_at, phase, now)?;
                 for odd in &odd_ {
                     tx.note_oddity(odd.as_str(), object.resource(), odd.sentence(), now)?;
                 }
-                if matches!(job_, Job::Slice(..)) && phase == Phase::Kept {
-                    crate::sync::checks::removals::note_missing(tx, object, &walk_, before, &page.records, ends)?;
+                if matches!(job_, WalkPurpose::Slice(..)) && phase == Phase::Kept {
+                    nominate::note_missing(tx, object, &walk_, before, &page.records, ends)?;
                 }
                 let saved = save || tx.has_written();
                 if ends {
@@ -305,11 +315,11 @@ impl Engine {
                 noted.oddities += odd_.len() as u64;
                 // The page goes back to the thread that made it: freed here, it would have both threads wait for the
                 // allocator's lock.
-                Ok((Stored { saved, noted }, page))
+                Ok((StoredPage { saved, noted }, page))
             });
             match stored.await.map(|(stored, _page)| stored) {
                 Err(StoreError::StaleLayout) => {
-                    let layout = self.store.layout();
+                    let layout = self.engine.store.layout();
                     let page = decoded(object.resource(), &arrived.answer, &layout, job.doing())?;
                     arrived = Arrived { answer: arrived.answer, page, layout: layout.version };
                 }
@@ -343,10 +353,10 @@ pub(in crate::sync) fn instant(resource: Resource, record: &Record, wire: &str) 
     }
 }
 
-impl Engine {
+impl Run<'_> {
     /// Adds what a page did to the run's tally, and tells whoever listens.
     fn tell(&self, resource: Resource, rows: u64, noted: &Noted) {
         self.count(&Tally { warnings: noted.tally.warnings + noted.oddities, ..noted.tally });
-        self.observer.on(crate::sync::observe::Event::Stored { resource, rows, ru: self.spent() });
+        self.engine.observer.on(RunEvent::Stored { resource, rows, ru: self.spent() });
     }
 }

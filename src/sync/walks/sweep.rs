@@ -6,75 +6,24 @@
 //! it was.
 
 use futures_util::future::join_all;
-use serde::{Deserialize, Serialize};
 
 use super::fill::wanted_sweep;
-use super::pages::Job;
+use super::owed::OwedCounts;
+use super::pages::WalkPurpose;
 use super::walk::{Range, Walk};
 use crate::model::{Instant, Object};
 use crate::store::{MirrorTx, Phase, StoreError};
-use crate::sync::checks::removals::{Confirmed, Removals};
-use crate::sync::checks::verify::{Check, Evidence};
 use crate::sync::engine::Engine;
 use crate::sync::error::SyncError;
+use crate::sync::run::Run;
 use crate::sync::span::{Dimension, Extent, Span};
-use crate::sync::state::{Changes, Fresh, Sweep};
+use crate::sync::state::{Changes, Evidence, Fresh, Outage, Sweep};
 
 /// Rows a slice must have here to be worth a walk of its own: its last page is part empty, so 5,000 rows keep that
 /// below 2 % of the RU.
 const ROWS_PER_SLICE: u64 = 5_000;
 
-/// A sweep that would have removed so much that it looked like an outage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outage {
-    /// Records that would have gone.
-    pub going: u64,
-    /// Of so many here.
-    pub of: u64,
-    /// When that was seen.
-    pub seen_at: Instant,
-}
-
-impl Outage {
-    /// The state entry.
-    pub fn entry(object: Object) -> String {
-        format!("outage:{object}")
-    }
-}
-
 impl Engine {
-    /// Whether a sweep of an object is under way and not waiting for a person.
-    pub(in crate::sync) async fn is_sweeping(&self, object: Object) -> Result<bool, SyncError> {
-        let entry = Outage::entry(object);
-        let found = self
-            .store
-            .write(move |tx| {
-                let outage: Option<Outage> = tx.state(&entry)?;
-                Ok(Sweep::load(tx, object)?.is_some() && outage.is_none())
-            })
-            .await?;
-        Ok(found)
-    }
-
-    /// Notes the sweeps that a person or the schedule asked for: should this run end early, the next one begins those that
-    /// have not begun.
-    pub(in crate::sync) async fn want_sweeps(&self, objects: &[Object], accepted: bool) -> Result<(), SyncError> {
-        let objects = objects.to_vec();
-        self.store
-            .write(move |tx| {
-                for object in objects {
-                    let outage: Option<Outage> = tx.state(&Outage::entry(object))?;
-                    let begins = outage.is_some() && !accepted || Sweep::load(tx, object)?.is_none();
-                    if begins && tx.phase(object)? == Phase::Kept {
-                        tx.set_state(&Sweep::asked(object), &true)?;
-                    }
-                }
-                Ok(())
-            })
-            .await?;
-        Ok(())
-    }
-
     /// Ends the sweeps of known records that are under way, and forgets how far they came; gives their objects. A first
     /// copy is not ended: without it there is no mirror.
     ///
@@ -109,31 +58,45 @@ impl Engine {
             .await?;
         Ok(forgotten)
     }
+}
 
-    /// Begins a sweep, or goes on with the one that is under way, and carries it through. Gives the outage that it
-    /// looks like, if it does.
-    pub(in crate::sync) async fn sweep(&self, object: Object, removals: Removals) -> Result<Option<Outage>, SyncError> {
-        let phase = self.store.write(move |tx| tx.phase(object)).await?;
+impl Run<'_> {
+    /// Notes the sweeps that a person or the schedule asked for: should this run end early, the next one begins those
+    /// that have not begun.
+    pub(in crate::sync) async fn note_sweeps(&self) -> Result<(), SyncError> {
+        let (job, accepted) = (self.job.clone(), self.job.accept().removals);
+        self.engine
+            .store
+            .write(move |tx| {
+                for object in Object::ALL.into_iter().filter(|object| job.concerns(object.resource())) {
+                    let outage: Option<Outage> = tx.state(&Outage::entry(object))?;
+                    let begins = outage.is_some() && !accepted || Sweep::load(tx, object)?.is_none();
+                    if begins && tx.phase(object)? == Phase::Kept {
+                        tx.set_state(&Sweep::asked(object), &true)?;
+                    }
+                }
+                Ok(())
+            })
+            .await?;
+        Ok(())
+    }
+
+    /// Reads every record: begins a sweep, or resumes the one that is under way.
+    pub(in crate::sync) async fn sweep(&self, object: Object) -> Result<(), SyncError> {
+        let phase = self.engine.store.write(move |tx| tx.phase(object)).await?;
         let work = if phase == Phase::FirstCopy { "full copy" } else { "sweep" };
         self.begins(object.resource(), work, None);
-        self.begin_sweep(object, removals.accepted).await?;
+        self.begin_sweep(object, self.job.accept().removals).await?;
         self.walk_slices(object).await?;
         self.ends(object.resource());
-        if let Confirmed::LooksLikeOutage { going, of } = self.confirm_removals(object, removals).await? {
-            let outage = Outage { going, of, seen_at: self.clock.now() };
-            self.store.write(move |tx| tx.set_state(&Outage::entry(object), &outage)).await?;
-            return Ok(Some(outage));
-        }
-        let finished = self.clock.now();
-        self.store.write(move |tx| end_sweep(tx, object, finished)).await?;
-        self.carry_out_checks(object, Dimension::CreatedAt).await?;
-        Ok(None)
+        Ok(())
     }
 
     async fn begin_sweep(&self, object: Object, accepted: bool) -> Result<(), SyncError> {
-        let (now, key) = (self.clock.now(), self.client.key_fingerprint().to_string());
-        let workers = self.workers() as u64;
-        self.store
+        let (now, key) = (self.engine.clock.now(), self.engine.client.key_fingerprint().to_string());
+        let workers = self.engine.workers() as u64;
+        self.engine
+            .store
             .write(move |tx| {
                 let outage: Option<Outage> = tx.state(&Outage::entry(object))?;
                 match (Sweep::load(tx, object)?, outage) {
@@ -159,9 +122,10 @@ impl Engine {
     }
 
     async fn walk_slices(&self, object: Object) -> Result<(), SyncError> {
-        let key = self.client.key_fingerprint();
-        let slices: Vec<(String, Walk)> = self.store.write(move |tx| tx.states(&Sweep::slice_prefix(object))).await?;
-        let read = self.store.write(move |tx| Sweep::load(tx, object)).await?.map_or(0, |sweep| sweep.rows);
+        let key = self.engine.client.key_fingerprint();
+        let slices: Vec<(String, Walk)> =
+            self.engine.store.write(move |tx| tx.states(&Sweep::slice_prefix(object))).await?;
+        let read = self.engine.store.write(move |tx| Sweep::load(tx, object)).await?.map_or(0, |sweep| sweep.rows);
         self.set_swept(read + slices.iter().map(|(_, walk)| walk.rows).sum::<u64>());
         let mut walks = Vec::new();
         for (entry, walk) in slices {
@@ -171,13 +135,13 @@ impl Engine {
                 let entry = format!("{entry}.k{n}");
                 let stored = further.clone();
                 let name = entry.clone();
-                self.store.write(move |tx| tx.set_state(&name, &stored)).await?;
+                self.engine.store.write(move |tx| tx.set_state(&name, &stored)).await?;
                 walks.push((entry, further));
             }
             walks.extend(first.map(|walk| (entry, walk)));
         }
         // The client's pace bounds how many are under way at once.
-        let running = walks.into_iter().map(|(entry, walk)| self.walk(Job::Slice(object, entry), walk));
+        let running = walks.into_iter().map(|(entry, walk)| self.walk(WalkPurpose::Slice(object, entry), walk));
         for ended in join_all(running).await {
             ended?;
         }
@@ -209,7 +173,8 @@ fn slices(tx: &MirrorTx<'_>, object: Object, workers: u64) -> Result<Vec<Range>,
     Ok(ranges.collect())
 }
 
-fn end_sweep(tx: &MirrorTx<'_>, object: Object, finished: Instant) -> Result<(), StoreError> {
+/// Stores that a sweep is finished, once it is decided what became of the records that it passed over.
+pub(in crate::sync) fn end_sweep(tx: &MirrorTx<'_>, object: Object, finished: Instant) -> Result<(), StoreError> {
     let Some(sweep) = Sweep::load(tx, object)? else {
         return Ok(());
     };
@@ -221,7 +186,7 @@ fn end_sweep(tx: &MirrorTx<'_>, object: Object, finished: Instant) -> Result<(),
         tx.recount(object)?;
     }
     if sweep.pages > 1 {
-        Check::of_sweep(tx, object, sweep.pages)?;
+        OwedCounts::of_sweep(tx, object, sweep.pages)?;
     }
     tx.set_state(&Fresh::sweep(object), &Fresh { began: sweep.began, finished })?;
     let evidence = Evidence { as_of: sweep.began, by_record: true, open: 0 };

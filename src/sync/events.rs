@@ -7,7 +7,7 @@ pub const WORK: [&str; 4] = ["changes", "full copy", "sweep", "details"];
 
 /// Something that happened in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum RunEvent {
     /// A kind of work on a resource begins.
     Begins {
         /// What is worked on.
@@ -48,9 +48,9 @@ pub enum Event {
 }
 
 /// Whoever listens to a run.
-pub trait Observer: Send + Sync {
+pub trait RunObserver: Send + Sync {
     /// Takes an event; must not block.
-    fn on(&self, event: Event);
+    fn on(&self, event: RunEvent);
     /// Whether totals are shown, which makes `count=exact` worth its counting work (reference, *Limits*, rule 1).
     fn wants_totals(&self) -> bool {
         false
@@ -61,6 +61,6 @@ pub trait Observer: Send + Sync {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
-impl Observer for Silent {
-    fn on(&self, _: Event) {}
+impl RunObserver for Silent {
+    fn on(&self, _: RunEvent) {}
 }

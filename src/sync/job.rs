@@ -1,0 +1,231 @@
+//! Jobs: what a run is asked to do.
+//!
+//! One value says it everywhere: on the command line, on the daemon's socket, in the daemon's queue and in
+//! `sync_runs.kind`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::Resource;
+
+/// What a run is asked to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Job {
+    /// Changes, then whatever is under way: sweeps, details.
+    Sync {
+        /// What to bring up to date.
+        objects: Selection,
+        /// What a person allows.
+        accept: Acceptance,
+    },
+    /// Every record, whatever its age.
+    Resync {
+        /// What to read.
+        objects: Selection,
+        /// What a person allows.
+        accept: Acceptance,
+    },
+    /// The mirror compared with the service.
+    Verify {
+        /// Contacts, companies or both.
+        objects: Selection,
+        /// Whether to compare every listed field of every record, at 1 RU per 100, instead of counting.
+        full: bool,
+        /// Whether to repair what differs.
+        repair: bool,
+        /// What a person allows.
+        accept: Acceptance,
+    },
+    /// Local edits only, where `write_back` allows it.
+    Push,
+}
+
+/// Which resources a job is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Selection {
+    /// All of them.
+    #[default]
+    All,
+    /// Those that the configuration names, when they are due.
+    Configured(Vec<Resource>),
+    /// Those that a person named: they are read even where they are not due.
+    Named(Vec<Resource>),
+}
+
+/// What a person allows that no run does by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Acceptance {
+    /// Whatever the service no longer has may be removed, however much it is.
+    pub removals: bool,
+    /// Another workspace may take the place of the one that is mirrored.
+    pub workspace: bool,
+}
+
+impl Selection {
+    /// What was named; everything if nothing was.
+    pub fn named(resources: &[Resource]) -> Selection {
+        if resources.is_empty() { Selection::All } else { Selection::Named(resources.to_vec()) }
+    }
+
+    /// The resources; `None` for all of them.
+    pub fn resources(&self) -> Option<&[Resource]> {
+        match self {
+            Selection::All => None,
+            Selection::Configured(resources) | Selection::Named(resources) => Some(resources),
+        }
+    }
+
+    /// Whether a resource belongs to it.
+    pub fn contains(&self, resource: Resource) -> bool {
+        self.resources().is_none_or(|resources| resources.contains(&resource))
+    }
+
+    /// Whether a person named this resource.
+    pub fn names(&self, resource: Resource) -> bool {
+        matches!(self, Selection::Named(resources) if resources.contains(&resource))
+    }
+
+    /// This selection within what the configuration names: all of that where nothing was named.
+    ///
+    /// # Errors
+    /// What was named and is not among what the configuration names.
+    pub fn within(self, configured: Option<&[Resource]>) -> Result<Selection, Resource> {
+        let Some(configured) = configured else { return Ok(self) };
+        match self {
+            Selection::Named(named) => match named.iter().find(|resource| !configured.contains(resource)) {
+                None => Ok(Selection::Named(named)),
+                Some(other) => Err(*other),
+            },
+            Selection::All | Selection::Configured(_) => Ok(Selection::Configured(configured.to_vec())),
+        }
+    }
+}
+
+impl Job {
+    /// Everything, as far as it changed.
+    pub fn sync() -> Job {
+        Job::Sync { objects: Selection::All, accept: Acceptance::default() }
+    }
+
+    /// Everything, whole.
+    pub fn resync() -> Job {
+        Job::Resync { objects: Selection::All, accept: Acceptance::default() }
+    }
+
+    /// Ranges of contacts and companies counted here and there, and nothing repaired.
+    pub fn verify() -> Job {
+        Job::Verify { objects: Selection::All, full: false, repair: false, accept: Acceptance::default() }
+    }
+
+    /// What the schedule does against slow drift: [`Job::verify`], and what differs is repaired.
+    pub fn audit() -> Job {
+        Job::Verify { objects: Selection::All, full: false, repair: true, accept: Acceptance::default() }
+    }
+
+    /// The name in `sync_runs`, on the socket and for people.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Job::Sync { .. } => "sync",
+            Job::Resync { .. } => "resync",
+            Job::Verify { .. } => "verify",
+            Job::Push => "push",
+        }
+    }
+
+    /// What it is about; nothing for a job that reads no list.
+    pub fn selection(&self) -> Option<&Selection> {
+        match self {
+            Job::Sync { objects, .. } | Job::Resync { objects, .. } | Job::Verify { objects, .. } => Some(objects),
+            Job::Push => None,
+        }
+    }
+
+    /// Whether it is about this resource.
+    pub fn concerns(&self, resource: Resource) -> bool {
+        self.selection().is_some_and(|objects| objects.contains(resource))
+    }
+
+    /// Whether a person named this resource.
+    pub fn names(&self, resource: Resource) -> bool {
+        self.selection().is_some_and(|objects| objects.names(resource))
+    }
+
+    /// What a person allows.
+    pub fn accept(&self) -> Acceptance {
+        match self {
+            Job::Sync { accept, .. } | Job::Resync { accept, .. } | Job::Verify { accept, .. } => *accept,
+            Job::Push => Acceptance::default(),
+        }
+    }
+
+    /// The same job about something else.
+    #[must_use]
+    pub fn about(mut self, selection: Selection) -> Job {
+        if let Job::Sync { objects, .. } | Job::Resync { objects, .. } | Job::Verify { objects, .. } = &mut self {
+            *objects = selection;
+        }
+        self
+    }
+
+    /// The same job about these resources, named by a person.
+    #[must_use]
+    pub fn of(self, resources: &[Resource]) -> Job {
+        self.about(Selection::named(resources))
+    }
+
+    /// The same job, with what a person allows.
+    #[must_use]
+    pub fn accepting(mut self, allowed: Acceptance) -> Job {
+        if let Job::Sync { accept, .. } | Job::Resync { accept, .. } | Job::Verify { accept, .. } = &mut self {
+            *accept = allowed;
+        }
+        self
+    }
+
+    /// The same job, with removals of any number allowed.
+    #[must_use]
+    pub fn accepting_removals(self) -> Job {
+        let accept = Acceptance { removals: true, ..self.accept() };
+        self.accepting(accept)
+    }
+
+    /// The same job within what the configuration names.
+    ///
+    /// # Errors
+    /// What was named and is not among what the configuration names.
+    pub fn within(self, configured: Option<&[Resource]>) -> Result<Job, Resource> {
+        match self.selection().cloned() {
+            Some(objects) => Ok(self.about(objects.within(configured)?)),
+            None => Ok(self),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Resource::{Companies, Contacts, TeamMembers};
+
+    #[test]
+    fn the_configuration_limits_a_job() {
+        let configured = Some(&[Contacts, TeamMembers][..]);
+        assert_eq!(Job::sync().within(None), Ok(Job::sync()));
+        let within = Job::sync().within(configured).unwrap();
+        assert_eq!(within.selection(), Some(&Selection::Configured(vec![Contacts, TeamMembers])));
+        assert!(within.concerns(Contacts) && !within.names(Contacts) && !within.concerns(Companies));
+        let named = Job::resync().of(&[Contacts]).within(configured).unwrap();
+        assert!(named.names(Contacts) && !named.concerns(TeamMembers));
+        assert_eq!(Job::sync().of(&[Companies]).within(configured), Err(Companies));
+        assert_eq!(Job::Push.within(configured), Ok(Job::Push));
+    }
+
+    #[test]
+    fn a_job_is_written_and_read_as_json() {
+        for job in [Job::sync().of(&[Contacts]).accepting_removals(), Job::audit(), Job::Push] {
+            let text = serde_json::to_string(&job).unwrap();
+            assert_eq!(serde_json::from_str::<Job>(&text).unwrap(), job, "{text}");
+        }
+    }
+}
