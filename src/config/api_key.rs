@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::error::ConfigError;
-use super::layers::{Environment, KEY_VARIABLE};
+use super::sources::{API_KEY, Environment};
 use crate::api::ApiKey;
 
 /// The name of the systemd credential.
@@ -49,7 +49,7 @@ pub(super) enum KeySource {
 impl KeySource {
     /// The environment, else the file named, else the systemd credential if there is one.
     pub fn find(env: &Environment, key_file: Option<PathBuf>) -> KeySource {
-        if let Some(key) = env.get(KEY_VARIABLE) {
+        if let Some(key) = env.get(API_KEY.variable) {
             return KeySource::Variable(SecretString::from(key), key_file);
         }
         let credential = || {
@@ -62,7 +62,7 @@ impl KeySource {
     /// Where it is, without the key.
     pub fn place(&self) -> KeyPlace {
         match self {
-            KeySource::Variable(_, file) => KeyPlace::Variable { name: KEY_VARIABLE, instead_of: file.clone() },
+            KeySource::Variable(_, file) => KeyPlace::Variable { name: API_KEY.variable, instead_of: file.clone() },
             KeySource::File(path) => KeyPlace::File(path.clone()),
             KeySource::Credential(path) => KeyPlace::Credential(path.clone()),
             KeySource::Nowhere => KeyPlace::Nowhere,
@@ -73,7 +73,7 @@ impl KeySource {
     pub fn read(&self) -> Result<ApiKey, ConfigError> {
         let (text, place) = match self {
             KeySource::Nowhere => return Err(ConfigError::NoKey),
-            KeySource::Variable(key, _) => (key.clone(), KEY_VARIABLE.to_string()),
+            KeySource::Variable(key, _) => (key.clone(), API_KEY.variable.to_string()),
             KeySource::File(path) | KeySource::Credential(path) => {
                 let text = read_file(path).map_err(|source| ConfigError::KeyFile { path: path.clone(), source })?;
                 (text, path.display().to_string())

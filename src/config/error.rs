@@ -32,18 +32,14 @@ pub enum ConfigError {
         /// Where it stands.
         place: String,
         /// The key that looks most like it.
-        meant: Option<&'static str>,
+        meant: Option<String>,
     },
-    /// The API key itself in the file.
-    #[error("the API key must not stand {place}")]
-    KeyInFile {
-        /// Where it stands.
-        place: String,
-    },
-    /// The URL of the database to publish to, which has a password, in the file.
-    #[error("the URL of the database must not stand {place}")]
-    UrlInFile {
-        /// Where it stands.
+    /// A secret in the configuration file.
+    #[error("`{key}` {place} is a secret, which does not belong in the configuration")]
+    SecretInFile {
+        /// The key.
+        key: &'static str,
+        /// Where it is.
         place: String,
     },
     /// A value that cannot be used.
@@ -97,9 +93,8 @@ impl ConfigError {
         match self {
             ConfigError::File { .. } => Some("`crm-mirror init` writes a commented file"),
             ConfigError::Unknown { .. } => Some("`crm-mirror init --stdout` prints every key"),
-            ConfigError::KeyInFile { .. } => Some("put it in a file of its own and name that in `api.key_file`"),
-            ConfigError::UrlInFile { .. } => {
-                Some("it holds a password: put it in a file of its own and name that in `publish.url_file`")
+            ConfigError::SecretInFile { .. } => {
+                Some("put it in a file of its own, and name that file with the key in `_file`")
             }
             ConfigError::NoBaseUrl => Some(
                 "set it in the configuration file that `--config` names, or CRM_MIRROR_API__BASE_URL in the environment",

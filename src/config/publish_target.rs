@@ -8,7 +8,8 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::api_key;
 use super::error::ConfigError;
-use super::layers::{Environment, Layers, PUBLISH_VARIABLE};
+use super::sections::PublishSection;
+use super::sources::{Environment, PUBLISH_URL};
 use crate::model::Resource;
 
 /// `[publish]`.
@@ -32,26 +33,13 @@ enum UrlSource {
 }
 
 impl PublishConfig {
-    pub(super) fn read(layers: &Layers, env: &Environment) -> Result<PublishConfig, ConfigError> {
-        let key = "publish.exclude";
-        let exclude: Vec<String> =
-            layers.words(key).unwrap_or_default().into_iter().filter(|w| !w.is_empty()).collect();
-        if let Some(wrong) = exclude.iter().find(|name| !is_column(name)) {
-            let reason =
-                format!("must be a list of columns, such as [\"contacts.notes\", \"email\"]; `{wrong}` is none");
-            return Err(layers.wrong(key, reason));
-        }
-        let key = "publish.schema";
-        let schema = layers.required(key)?;
-        if !is_name(&schema) || schema.len() > 63 || schema.starts_with("pg_") {
-            return Err(layers.wrong(key, "must be a name of lower-case letters, digits and _, such as \"crm\""));
-        }
-        let url = match (env.get(PUBLISH_VARIABLE), layers.path("publish.url_file")?) {
+    pub(super) fn new(section: PublishSection, env: &Environment) -> PublishConfig {
+        let url = match (env.get(PUBLISH_URL.variable), section.url_file) {
             (Some(url), _) => UrlSource::Variable(SecretString::from(url)),
             (None, Some(path)) => UrlSource::File(path),
             (None, None) => UrlSource::Nowhere,
         };
-        Ok(PublishConfig { schema, objects: layers.objects("publish.objects")?, exclude, url })
+        PublishConfig { schema: section.schema, objects: section.objects, exclude: section.exclude, url }
     }
 
     /// Whether the mirror is published.
@@ -72,17 +60,5 @@ impl PublishConfig {
             }
         };
         Ok(SecretString::from(text.expose_secret().trim()))
-    }
-}
-
-fn is_name(text: &str) -> bool {
-    text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
-        && text.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
-}
-
-fn is_column(text: &str) -> bool {
-    match text.split_once('.') {
-        Some((table, column)) => is_name(table) && is_name(column),
-        None => is_name(text),
     }
 }

@@ -1,9 +1,18 @@
 //! The contract's table of keys and defaults, the order of the layers, and errors that say where.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use figment::providers::Format as _;
+use jiff::tz::TimeZone;
 
 use super::*;
+use crate::api::ApiKey;
+use crate::model::{Resource, Ru};
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
 
 struct Case {
     dir: tempfile::TempDir,
@@ -49,20 +58,23 @@ impl Case {
 
 #[test]
 fn the_default_file_names_exactly_the_keys_there_are() {
-    let mut section = "";
-    let mut found = Vec::new();
-    for line in DEFAULT_TOML.lines() {
-        if let Some(name) = line.strip_prefix('[') {
-            section = name.trim_end_matches(']');
-        } else if let Some((key, _)) = line.trim_start_matches('#').split_once(" = ")
-            && key.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
-        {
-            found.push(format!("{section}.{key}"));
-        }
+    let documented = keys::documented();
+    let mut known = Vec::new();
+    for section in DEFAULT_TOML.lines().filter_map(|line| line.strip_prefix('[')?.strip_suffix(']')) {
+        // An unknown field's error lists the known ones.
+        let text = format!("[{section}]\nzzz = 1\n");
+        let error = figment::Figment::from(figment::providers::Toml::string(DEFAULT_TOML))
+            .merge(figment::providers::Toml::string(&text))
+            .extract::<sections::Sections>()
+            .unwrap_err();
+        let figment::error::Kind::UnknownField(_, fields) = error.kind else { panic!("{error}") };
+        known.extend(fields.iter().map(|field| format!("{section}.{field}")));
     }
-    let known: Vec<String> =
-        KEYS.iter().flat_map(|(section, keys)| keys.iter().map(move |key| format!("{section}.{key}"))).collect();
-    assert_eq!(found, known);
+    let sorted = |mut keys: Vec<String>| {
+        keys.sort();
+        keys
+    };
+    assert_eq!(sorted(documented), sorted(known));
 }
 
 #[test]
@@ -91,16 +103,17 @@ fn the_defaults_are_the_documented_ones() {
     assert_eq!(config.history, Some(365 * day));
     assert!(!config.write_back);
     assert_eq!((config.log.level.as_str(), config.log.format), ("info", LogFormat::Auto));
-    assert_eq!((config.concurrency, config.timeout), (4, 30 * SECOND));
     assert!(config.base_url().is_none());
     assert_eq!(config.api().unwrap_err().to_string(), "`api.base_url` is not set");
+    let api = with_key().load().unwrap().api().unwrap();
+    assert_eq!((api.concurrency, api.timeout), (4, 30 * SECOND));
 }
 
 #[test]
 fn the_uncommented_manual_is_a_valid_file() {
     let text = DEFAULT_TOML.replace("\n#base_url", "\nbase_url").replace("\n#key_file", "\nkey_file");
     let text = text.replace("\n#path", "\npath").replace("\n#socket", "\nsocket");
-    let text = text.replace("\n#http", "\nhttp");
+    let text = text.replace("\n#http", "\nhttp").replace("\n#url_file", "\nurl_file");
     let config = case().file(&text).load().unwrap();
     assert_eq!(config.base_url().unwrap().as_str(), "https://api.example.com/v1");
     assert_eq!(config.socket, Path::new("/run/crm-mirror/control.sock"));
@@ -110,14 +123,14 @@ fn the_uncommented_manual_is_a_valid_file() {
 #[test]
 fn flags_win_over_the_environment_over_the_file() {
     let text = "[api]\ntimeout = \"10s\"\nconcurrency = 7\n[log]\nlevel = \"warn\"\n";
-    let case = case()
+    let case = with_key()
         .file(text)
         .env("CRM_MIRROR_API__CONCURRENCY", "8")
         .env("CRM_MIRROR_LOG__LEVEL", "debug")
         .flag("log.level", "trace");
     let config = case.load().unwrap();
-    assert_eq!(config.timeout, 10 * SECOND);
-    assert_eq!(config.concurrency, 8);
+    let api = config.api().unwrap();
+    assert_eq!((api.concurrency, api.timeout), (8, 10 * SECOND));
     assert_eq!(config.log.level, "trace");
 }
 
@@ -128,6 +141,51 @@ fn the_default_file_is_read_if_it_exists_and_a_named_one_must() {
     assert_eq!(case.load().unwrap().budget.limit, Ru::new(5));
     case.file = Some(case.path().join("absent.toml"));
     assert!(case.error().starts_with("could not read the configuration file "));
+}
+
+#[test]
+fn drop_ins_are_merged_by_name_after_the_main_file_and_before_the_environment() {
+    let case = case().env("CRM_MIRROR_SYNC__JITTER", "4s");
+    let folder = case.path().join("config.d");
+    fs::create_dir(&folder).unwrap();
+    let write = |path: &str, text: &str| fs::write(case.path().join(path), text).unwrap();
+    write("config.d/20-b.toml", "[budget]\nlimit = 20\n[sync]\njitter = \"1s\"\n");
+    assert_eq!(case.load().unwrap().budget.limit, Ru::new(20), "without a main file");
+    write("config.toml", "[budget]\nlimit = 5\nwindow = \"2d\"\n");
+    write("config.d/10-a.toml", "[budget]\nlimit = 10\n[sync]\noverlap = \"2s\"\n");
+    write("config.d/.hidden.toml", "[budget]\nlimit = 1\n");
+    write("config.d/90.toml.dpkg-new", "[budget]\nlimit = 2\n");
+    let config = case.load().unwrap();
+    assert_eq!((config.budget.limit, config.budget.window), (Ru::new(20), 48 * HOUR));
+    assert_eq!((config.sync.overlap, config.sync.jitter), (2 * SECOND, 4 * SECOND));
+    write("config.d/30-c.toml", "[budget]\nlimits = 20\n");
+    let error = case.error();
+    assert!(error.contains("30-c.toml") && error.contains("did you mean `budget.limit`?"), "{error}");
+}
+
+#[test]
+fn a_named_file_has_drop_ins_of_its_own() {
+    let case = case().file("[budget]\nlimit = 5\n");
+    for (folder, limit) in [("config.d", 6), ("named.d", 7)] {
+        fs::create_dir(case.path().join(folder)).unwrap();
+        fs::write(case.path().join(folder).join("a.toml"), format!("[budget]\nlimit = {limit}\n")).unwrap();
+    }
+    assert_eq!(case.load().unwrap().budget.limit, Ru::new(7));
+    fs::create_dir(case.path().join("named.d/folder.toml")).unwrap();
+    assert!(case.error().contains("folder.toml"), "a folder is no file");
+}
+
+#[test]
+fn relative_paths_of_a_file_are_relative_to_it() {
+    let text = "[database]\npath = \"data/m.db\"\n[daemon]\nsocket = \"/run/s\"\n[api]\nkey_file = \"key\"\n";
+    let case = case().file(text);
+    let config = case.load().unwrap();
+    assert_eq!(config.database, case.path().join("data/m.db"));
+    assert_eq!(config.socket, Path::new("/run/s"));
+    assert_eq!(config.key_place(), KeyPlace::File(case.path().join("key")));
+    let case = case.env("CRM_MIRROR_DATABASE__PATH", "x.db").flag("daemon.socket", "y.sock");
+    let config = case.load().unwrap();
+    assert_eq!((config.database, config.socket), (PathBuf::from("x.db"), PathBuf::from("y.sock")));
 }
 
 #[test]
@@ -196,7 +254,7 @@ fn wrong_values_are_named_with_their_place_and_reason() {
     for (text, says) in [
         ("[api]\nconcurrency = 0", "must be a whole number from 1 to 64"),
         ("[api]\nconcurrency = \"many\"", "must be a whole number from 1 to 64"),
-        ("[api]\ntimeout = 30", "must be a text in quotes"),
+        ("[api]\ntimeout = 30", "must be a number and a unit"),
         ("[api]\ntimeout = \"2h\"", "must be from 1s to 1h"),
         ("[api]\nbase_url = \"http://crm.example.com/v1\"", "plain http is allowed on loopback only"),
         ("[budget]\nlimit = -1", "must be a whole number"),
@@ -236,7 +294,11 @@ fn schedules_can_be_off_and_ages_for_ever() {
     assert_eq!((config.sync.sweep_schedule, config.sync.detail_max_age, config.history), (None, None, None));
 }
 
-const SECRET: &str = "svc_v1_very-secret";
+const SECRET: &str = "svc_v1_very-hidden";
+
+fn with_key() -> Case {
+    with_url().env("CRM_MIRROR_API__KEY", SECRET)
+}
 
 fn with_url() -> Case {
     case().env("CRM_MIRROR_API__BASE_URL", "https://api.example.com/v1")
@@ -265,7 +327,7 @@ fn a_missing_or_bad_key_says_so_when_it_is_needed() {
     assert!(matches!(error(&with_url().env("CRM_MIRROR_API__KEY_FILE", "/nowhere/key")), ConfigError::KeyFile { .. }));
     let bad = error(&with_url().env("CRM_MIRROR_API__KEY", format!("{SECRET} and more")));
     assert_eq!(bad.to_string(), "the API key from CRM_MIRROR_API__KEY cannot be used");
-    assert!(!format!("{bad:?}").contains("secret"));
+    assert!(!format!("{bad:?}").contains("hidden"));
 }
 
 #[test]
@@ -276,19 +338,26 @@ fn a_key_in_the_file_is_refused_and_never_echoed() {
         format!("[api]\ntimeout = \"{SECRET}\"\n"),
         format!("[api]\nbase_url = \"{SECRET}\"\n"),
         format!("api = \"{SECRET}\"\n"),
+        format!("[api]\nkey_file = [\"{SECRET}\"]\n"),
+        format!("[api]\nconcurrency = \"{SECRET}\"\n"),
+        format!("[api.key]\nvalue = \"{SECRET}\"\n"),
+        format!("[api]\ntimeout = [\"{SECRET}\"]\n"),
+        format!("[publish]\nurl = \"{SECRET}\"\n"),
+        format!("[log]\nformat = \"{SECRET}\"\n"),
+        format!("[sync]\nobjects = {{ a = \"{SECRET}\" }}\n"),
     ] {
         let case = case().file(&text);
         let error = case.load().unwrap_err();
-        assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
+        assert!(!format!("{error} {error:?}").contains(SECRET), "{error:?}");
     }
     let plain = case().file("[api]\nkey = \"x\"\n");
-    assert!(plain.error().starts_with("the API key must not stand in "));
+    assert!(plain.error().contains("is a secret"));
 }
 
 #[test]
 fn a_config_with_a_key_does_not_show_it() {
     let config = with_url().env("CRM_MIRROR_API__KEY", SECRET).load().unwrap();
-    assert!(!format!("{config:?} {:?}", config.api().unwrap()).contains("secret"));
+    assert!(!format!("{config:?} {:?}", config.api().unwrap()).contains("hidden"));
 }
 
 #[test]

@@ -1,179 +1,253 @@
-//! From one value to one type. A text of the environment is read like the value of a file: `"4"` is a count too.
+//! One value into one type, for the fields of [`super::sections`].
+//!
+//! A text of the environment is read like the value of a file: `"4"` is a count too. A reason is what stands behind the
+//! key and its place in an error, and never shows the value.
 
+use std::fmt::{self, Display};
 use std::net::{IpAddr, SocketAddr};
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
-use figment::value::{Num, Value};
+use figment::value::magic::RelativePathBuf;
 use jiff::tz::TimeZone;
+use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 
 use super::cron::{self, Cron};
-use super::error::ConfigError;
-use super::layers::Layers;
+use super::duration::{duration, spell};
 use crate::api::BaseUrl;
-use crate::model::{Instant, Resource};
+use crate::model::{Instant, Resource, Ru};
 
-/// The form of a log line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// For the journal under systemd, text elsewhere.
-    Auto,
-    /// Text.
-    Text,
-    /// One JSON object a line.
-    Json,
+/// Seconds of a century: no age is longer.
+const CENTURY: u64 = 100 * 366 * 86_400;
+
+/// Reads one number, boolean or text as text; a list as its texts.
+struct TextVisitor {
+    expected: &'static str,
+    lists: bool,
 }
 
-impl LogFormat {
-    /// The words of the configuration.
-    pub(crate) const WORDS: &[(&str, LogFormat)] =
-        &[("auto", LogFormat::Auto), ("text", LogFormat::Text), ("json", LogFormat::Json)];
-}
+impl<'de> Visitor<'de> for TextVisitor {
+    type Value = Vec<String>;
 
-impl Layers {
-    fn text(&self, key: &str) -> Result<Option<String>, ConfigError> {
-        match self.get(key) {
-            None => Ok(None),
-            Some(Value::String(_, text)) => Ok(Some(text)),
-            Some(_) => Err(self.wrong(key, "must be a text in quotes")),
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.expected)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Vec<String>, E> {
+        Ok(vec![text.trim().to_string()])
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Vec<String>, E> {
+        self.visit_str(&value.to_string())
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Vec<String>, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Vec<String>, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Vec<String>, E> {
+        self.visit_str(&format!("{number:?}"))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<String>, A::Error> {
+        if !self.lists {
+            return Err(Error::custom(format!("must be {}", self.expected)));
         }
-    }
-
-    /// A text that the defaults have.
-    pub(super) fn required(&self, key: &str) -> Result<String, ConfigError> {
-        self.text(key)?.ok_or_else(|| self.wrong(key, "is missing"))
-    }
-
-    pub(super) fn path(&self, key: &str) -> Result<Option<PathBuf>, ConfigError> {
-        match self.text(key)? {
-            Some(text) if text.is_empty() => Err(self.wrong(key, "is empty")),
-            text => Ok(text.map(PathBuf::from)),
+        let mut texts = Vec::new();
+        while let Some(text) = list.next_element::<String>()? {
+            texts.push(text.trim().to_string());
         }
-    }
-
-    /// An address that only this machine can reach. `None` without one, and for `off`.
-    pub(super) fn loopback(&self, key: &str) -> Result<Option<SocketAddr>, ConfigError> {
-        let Some(text) = self.text(key)? else { return Ok(None) };
-        match text.trim() {
-            "off" => Ok(None),
-            text => loopback(text).map(Some).map_err(|reason| self.wrong(key, reason)),
-        }
-    }
-
-    pub(super) fn whole(&self, key: &str, range: RangeInclusive<u64>) -> Result<u64, ConfigError> {
-        let number = match self.get(key) {
-            Some(Value::String(_, text)) => text.trim().parse().ok(),
-            Some(Value::Num(_, number)) => integer(number).and_then(|n| u64::try_from(n).ok()),
-            _ => None,
-        };
-        number.filter(|n| range.contains(n)).ok_or_else(|| {
-            let reason = format!("must be a whole number from {} to {}", range.start(), range.end());
-            self.wrong(key, reason)
-        })
-    }
-
-    pub(super) fn part(&self, key: &str) -> Result<f64, ConfigError> {
-        let number = match self.get(key) {
-            Some(Value::String(_, text)) => text.trim().parse().ok(),
-            Some(Value::Num(_, n)) => n.to_f64().or_else(|| integer(n).map(|n| n as f64)),
-            _ => None,
-        };
-        number.filter(|n| (0.0..=1.0).contains(n)).ok_or_else(|| self.wrong(key, "must be a number from 0 to 1"))
-    }
-
-    pub(super) fn boolean(&self, key: &str) -> Result<bool, ConfigError> {
-        match self.get(key) {
-            Some(Value::Bool(_, value)) => Some(value),
-            Some(Value::String(_, text)) => text.trim().parse().ok(),
-            _ => None,
-        }
-        .ok_or_else(|| self.wrong(key, "must be true or false"))
-    }
-
-    pub(super) fn one_of<T: Copy>(&self, key: &str, words: &[(&str, T)]) -> Result<T, ConfigError> {
-        let text = self.required(key)?;
-        let found = words.iter().find(|(word, _)| *word == text.trim());
-        found.map(|(_, value)| *value).ok_or_else(|| {
-            let words: Vec<String> = words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
-            self.wrong(key, format!("must be {}", words.join(" or ")))
-        })
-    }
-
-    pub(super) fn duration(&self, key: &str, range: RangeInclusive<Duration>) -> Result<Duration, ConfigError> {
-        let duration = duration(&self.required(key)?).map_err(|reason| self.wrong(key, reason))?;
-        if range.contains(&duration) {
-            return Ok(duration);
-        }
-        let reason = format!("must be from {} to {}", spell(*range.start()), spell(*range.end()));
-        Err(self.wrong(key, reason))
-    }
-
-    /// A duration where zero means "for ever" or "never".
-    pub(super) fn age(&self, key: &str) -> Result<Option<Duration>, ConfigError> {
-        let century = Duration::from_secs(100 * 366 * 86400);
-        let age = self.duration(key, Duration::ZERO..=century)?;
-        Ok((!age.is_zero()).then_some(age))
-    }
-
-    pub(super) fn cron(&self, key: &str) -> Result<Option<Cron>, ConfigError> {
-        let line = self.required(key)?;
-        if line.trim() == "off" {
-            return Ok(None);
-        }
-        let wrong = |reason| self.wrong(key, format!("must be a cron line with seconds, or \"off\": {reason}"));
-        let cron = Cron::parse(line.trim()).map_err(wrong)?;
-        match cron.next_after(Instant::system_now(), &TimeZone::UTC) {
-            Some(_) => Ok(Some(cron)),
-            None => Err(self.wrong(key, "is a cron line that is never due from now on; \"off\" says so plainly")),
-        }
-    }
-
-    pub(super) fn time_zone(&self, key: &str) -> Result<TimeZone, ConfigError> {
-        let name = self.required(key)?;
-        cron::zone(name.trim()).map_err(|reason| self.wrong(key, reason))
-    }
-
-    /// The words of a list in a file, or of a text with commas.
-    pub(super) fn words(&self, key: &str) -> Option<Vec<String>> {
-        match self.get(key) {
-            Some(Value::String(_, text)) => Some(text.split(',').map(|word| word.trim().to_string()).collect()),
-            Some(Value::Array(_, values)) => values.into_iter().map(Value::into_string).collect(),
-            _ => None,
-        }
-    }
-
-    /// `None` for all. A list in a file, or a text with commas.
-    pub(super) fn objects(&self, key: &str) -> Result<Option<Vec<Resource>>, ConfigError> {
-        let words = self.words(key).unwrap_or_default();
-        if words == ["all"] {
-            return Ok(None);
-        }
-        let mut objects: Vec<Resource> = words.iter().filter_map(|word| word.parse().ok()).collect();
-        if objects.is_empty() || objects.len() != words.len() {
-            let known = Resource::ALL.map(Resource::as_str).join(", ");
-            return Err(self.wrong(key, format!("must be \"all\" or a list of {known}")));
-        }
-        objects.sort();
-        objects.dedup();
-        Ok(Some(objects))
-    }
-
-    pub(super) fn log_filter(&self, key: &str) -> Result<String, ConfigError> {
-        let text = self.required(key)?;
-        match tracing_subscriber::EnvFilter::try_new(&text) {
-            Ok(_) if !text.trim().is_empty() => Ok(text),
-            _ => Err(self.wrong(key, "must be error, warn, info, debug, trace or a filter of them")),
-        }
-    }
-
-    pub(super) fn base_url(&self, key: &str) -> Result<Option<BaseUrl>, ConfigError> {
-        let url = self.text(key)?.map(|text| text.parse());
-        url.transpose().map_err(|e| self.wrong(key, format!("cannot be used: {e}")))
+        Ok(texts)
     }
 }
 
-fn loopback(text: &str) -> Result<SocketAddr, String> {
+/// The text of a scalar, without white space around it. `expected` completes "must be …".
+fn text<'de, D: Deserializer<'de>>(value: D, expected: &'static str) -> Result<String, D::Error> {
+    let texts = value.deserialize_any(TextVisitor { expected, lists: false })?;
+    Ok(texts.into_iter().next().unwrap_or_default())
+}
+
+/// A scalar that a reader makes a value of; its error is the reason.
+fn read<'de, D: Deserializer<'de>, T, R: Display>(
+    value: D,
+    expected: &'static str,
+    reader: impl FnOnce(&str) -> Result<T, R>,
+) -> Result<T, D::Error> {
+    reader(&text(value, expected)?).map_err(Error::custom)
+}
+
+/// A whole number within bounds.
+pub(super) fn whole<'de, D, T, const MIN: u64, const MAX: u64>(value: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: TryFrom<u64>,
+{
+    read(value, "a whole number", |text| {
+        let number: Option<u64> = text.parse().ok().filter(|number| (MIN..=MAX).contains(number));
+        let number = number.and_then(|number| T::try_from(number).ok());
+        number.ok_or_else(|| format!("must be a whole number from {MIN} to {MAX}"))
+    })
+}
+
+/// Request units.
+pub(super) fn request_units<'de, D: Deserializer<'de>>(value: D) -> Result<Ru, D::Error> {
+    whole::<D, u64, 1, 1_000_000_000_000>(value).map(Ru::new)
+}
+
+/// A number from 0 to 1.
+pub(super) fn fraction<'de, D: Deserializer<'de>>(value: D) -> Result<f64, D::Error> {
+    const EXPECTED: &str = "a number from 0 to 1";
+    read(value, EXPECTED, |text| {
+        let number: Option<f64> = text.parse().ok();
+        number.filter(|number| (0.0..=1.0).contains(number)).ok_or(concat_must(EXPECTED))
+    })
+}
+
+/// A duration from `MIN` to `MAX` seconds.
+pub(super) fn seconds<'de, D, const MIN: u64, const MAX: u64>(value: D) -> Result<Duration, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    read(value, "a number and a unit, such as \"30s\"", |text| {
+        let duration = duration(text)?;
+        let (min, max) = (Duration::from_secs(MIN), Duration::from_secs(MAX));
+        let fits = (min..=max).contains(&duration);
+        if fits { Ok(duration) } else { Err(format!("must be from {} to {}", spell(min), spell(max))) }
+    })
+}
+
+/// A duration where zero means "for ever" or "never".
+pub(super) fn age<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Duration>, D::Error> {
+    let age = seconds::<D, 0, CENTURY>(value)?;
+    Ok((!age.is_zero()).then_some(age))
+}
+
+/// True or false.
+pub(super) fn switch<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
+    const EXPECTED: &str = "true or false";
+    read(value, EXPECTED, |text| text.parse().map_err(|_| concat_must(EXPECTED)))
+}
+
+/// "all" is true, "off" is false.
+pub(super) fn all_or_off<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
+    const EXPECTED: &str = "\"all\" or \"off\"";
+    read(value, EXPECTED, |text| match text {
+        "all" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(concat_must(EXPECTED)),
+    })
+}
+
+/// A cron line; `None` for "off".
+pub(super) fn schedule<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Cron>, D::Error> {
+    read(value, "a cron line with seconds, or \"off\"", |text| match text {
+        "off" => Ok(None),
+        line => {
+            let wrong = |reason| format!("must be a cron line with seconds, or \"off\": {reason}");
+            let cron = Cron::parse(line).map_err(wrong)?;
+            match cron.next_after(Instant::system_now(), &TimeZone::UTC) {
+                Some(_) => Ok(Some(cron)),
+                None => Err("is a cron line that is never due from now on; \"off\" says so plainly".to_string()),
+            }
+        }
+    })
+}
+
+/// A time zone by its name.
+pub(super) fn time_zone<'de, D: Deserializer<'de>>(value: D) -> Result<TimeZone, D::Error> {
+    read(value, "a time zone such as \"Europe/Berlin\"", cron::zone)
+}
+
+/// The words of a list in a file, or of a text with commas.
+fn words<'de, D: Deserializer<'de>>(value: D, expected: &'static str) -> Result<Vec<String>, D::Error> {
+    let texts = value.deserialize_any(TextVisitor { expected, lists: true })?;
+    Ok(texts.iter().flat_map(|text| text.split(',')).map(|word| word.trim().to_string()).collect())
+}
+
+/// `None` for all. A list in a file, or a text with commas.
+pub(super) fn objects<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Vec<Resource>>, D::Error> {
+    let words = words(value, "\"all\" or a list of objects")?;
+    if words == ["all"] {
+        return Ok(None);
+    }
+    let mut objects: Vec<Resource> = words.iter().filter_map(|word| word.parse().ok()).collect();
+    if objects.is_empty() || objects.len() != words.len() {
+        let known = Resource::ALL.map(Resource::as_str).join(", ");
+        return Err(Error::custom(format!("must be \"all\" or a list of {known}")));
+    }
+    objects.sort();
+    objects.dedup();
+    Ok(Some(objects))
+}
+
+/// A filter of `tracing-subscriber`.
+pub(super) fn log_filter<'de, D: Deserializer<'de>>(value: D) -> Result<String, D::Error> {
+    const EXPECTED: &str = "error, warn, info, debug, trace or a filter of them";
+    read(value, EXPECTED, |text| match tracing_subscriber::EnvFilter::try_new(text) {
+        Ok(_) if !text.is_empty() => Ok(text.to_string()),
+        _ => Err(concat_must(EXPECTED)),
+    })
+}
+
+/// The address of the service.
+pub(super) fn base_url<'de, D: Deserializer<'de>>(value: D) -> Result<Option<BaseUrl>, D::Error> {
+    read(value, "a text in quotes", |text| {
+        BaseUrl::from_str(text).map(Some).map_err(|error| format!("cannot be used: {error}"))
+    })
+}
+
+/// A path; one that a file names is relative to that file.
+pub(super) fn path<'de, D: Deserializer<'de>>(value: D) -> Result<Option<PathBuf>, D::Error> {
+    let path = RelativePathBuf::deserialize(value).map_err(|_| Error::custom("must be a path in quotes"))?;
+    let original = path.original().as_os_str();
+    if original.is_empty() {
+        return Err(Error::custom("is empty"));
+    }
+    if original.as_encoded_bytes().contains(&0) {
+        return Err(Error::custom("must be a path without NUL"));
+    }
+    Ok(Some(path.relative()))
+}
+
+/// The name of a schema of PostgreSQL that needs no quotes.
+pub(super) fn schema_name<'de, D: Deserializer<'de>>(value: D) -> Result<String, D::Error> {
+    const EXPECTED: &str = "a name of lower-case letters, digits and _, such as \"crm\"";
+    read(value, EXPECTED, |name| {
+        let fits = is_plain_name(name) && name.len() <= 63 && !name.starts_with("pg_");
+        if fits { Ok(name.to_string()) } else { Err(concat_must(EXPECTED)) }
+    })
+}
+
+/// Columns as `column` or `table.column`. A list in a file, or a text with commas.
+pub(super) fn columns<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<String>, D::Error> {
+    const EXPECTED: &str = "a list of columns, such as [\"contacts.notes\", \"email\"]";
+    let mut columns = words(value, EXPECTED)?;
+    columns.retain(|column| !column.is_empty());
+    match columns.iter().find(|column| !column.splitn(2, '.').all(is_plain_name)) {
+        Some(wrong) => Err(Error::custom(format!("must be {EXPECTED}; `{wrong}` is none"))),
+        None => Ok(columns),
+    }
+}
+
+fn is_plain_name(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+        && text.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+}
+
+/// An address that only this machine can reach. `None` for "off".
+pub(super) fn loopback<'de, D: Deserializer<'de>>(value: D) -> Result<Option<SocketAddr>, D::Error> {
+    read(value, "an address and a port, or \"off\"", |text| match text {
+        "off" => Ok(None),
+        text => loopback_address(text).map(Some),
+    })
+}
+
+fn loopback_address(text: &str) -> Result<SocketAddr, String> {
     const FORM: &str = "must be an address of this machine itself and a port, such as \"127.0.0.1:8787\" or \
                         \"[::1]:8787\", or \"off\"";
     let address: SocketAddr = text.parse().map_err(|_| match text.rsplit_once(':') {
@@ -191,86 +265,6 @@ fn loopback(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-/// A whole number of a file, whichever width it was read with.
-fn integer(number: Num) -> Option<i128> {
-    number.to_i128().or_else(|| number.to_u128().and_then(|n| i128::try_from(n).ok()))
-}
-
-/// The units, longest first.
-const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
-
-/// Reads `30s`, `5m`, `1d`, `1h30m`; `0` needs no unit.
-///
-/// # Errors
-/// What a duration must be.
-pub fn duration(text: &str) -> Result<Duration, &'static str> {
-    const WRONG: &str = "must be a number and a unit, such as \"30s\", \"5m\", \"12h\" or \"1d\"";
-    let mut rest = text.trim();
-    if rest == "0" {
-        return Ok(Duration::ZERO);
-    }
-    let mut millis: u64 = 0;
-    while !rest.is_empty() {
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let number: u64 = rest[..digits].parse().map_err(|_| WRONG)?;
-        rest = &rest[digits..];
-        let letters = rest.bytes().take_while(u8::is_ascii_alphabetic).count();
-        let unit = UNITS.iter().find(|(name, _)| *name == &rest[..letters]).ok_or(WRONG)?.1;
-        rest = &rest[letters..];
-        millis = number.checked_mul(unit).and_then(|part| millis.checked_add(part)).ok_or("is too long")?;
-    }
-    if text.trim().is_empty() {
-        return Err(WRONG);
-    }
-    Ok(Duration::from_millis(millis))
-}
-
-/// A bound as a person would write it.
-fn spell(duration: Duration) -> String {
-    let millis = duration.as_millis() as u64;
-    let whole = UNITS.iter().find(|(_, unit)| millis >= *unit && millis.is_multiple_of(*unit));
-    whole.map_or("0".into(), |(name, unit)| format!("{}{name}", millis / unit))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_are_numbers_with_units() {
-        for (text, millis) in [
-            ("30s", Some(30_000)),
-            ("5m", Some(300_000)),
-            ("1d", Some(86_400_000)),
-            ("60s", Some(60_000)),
-            (" 1h30m ", Some(5_400_000)),
-            ("250ms", Some(250)),
-            ("0", Some(0)),
-            ("0s", Some(0)),
-            ("30", None),
-            ("s", None),
-            ("", None),
-            ("-5s", None),
-            ("1.5h", None),
-            ("5 m", None),
-            ("5é", None),
-            ("1y", None),
-            ("99999999999999999999d", None),
-            ("9999999999999d", None),
-        ] {
-            assert_eq!(duration(text).ok(), millis.map(Duration::from_millis), "{text}");
-        }
-        assert_eq!(spell(Duration::from_secs(86400)), "1d");
-        assert_eq!(spell(Duration::from_millis(1500)), "1500ms");
-        assert_eq!(spell(Duration::ZERO), "0");
-    }
-
-    #[test]
-    fn cron_lines_have_seconds_and_errors_have_reasons() {
-        assert!(Cron::parse("0 */5 * * * *").is_ok());
-        assert!(Cron::parse("0 0 3 * * SUN").is_ok());
-        for line in ["*/5 * * * *", "0 0 24 * * *", "60 * * * * *", "", "often"] {
-            assert!(!Cron::parse(line).unwrap_err().is_empty(), "{line}");
-        }
-    }
+fn concat_must(expected: &str) -> String {
+    format!("must be {expected}")
 }

@@ -19,12 +19,12 @@ pub fn check(sources: &Sources, read: &Result<Config, ConfigError>) -> Vec<Line>
         }
     };
     let variables: Vec<&str> = sources.environment.settings().collect();
-    let mut lines = vec![Line::ok("config.settings", from(file(sources).as_deref(), &variables))];
+    let mut lines = vec![Line::ok("config.settings", from(&files(sources), &variables))];
     lines.push(match config.base_url() {
         Some(url) => Line::ok("config.base_url", url.as_str()),
         None => {
             let error = ConfigError::NoBaseUrl;
-            let forgotten = file(sources).is_none() && Path::new(WRITTEN).exists();
+            let forgotten = files(sources).is_empty() && Path::new(WRITTEN).exists();
             let fix = match error.hint().unwrap_or_default() {
                 _ if forgotten => format!("{WRITTEN} is here and was not read: add `--config {WRITTEN}`"),
                 hint => hint.into(),
@@ -35,19 +35,20 @@ pub fn check(sources: &Sources, read: &Result<Config, ConfigError>) -> Vec<Line>
     lines
 }
 
-/// The file that was read, if there was one.
-fn file(sources: &Sources) -> Option<String> {
-    let default = || sources.default_file.exists().then(|| sources.default_file.clone());
-    let file = sources.file.clone().or_else(default)?;
-    Some(file.display().to_string())
+/// The files that were read, the main one first.
+fn files(sources: &Sources) -> Vec<String> {
+    let files = sources.files().unwrap_or_default();
+    files.iter().map(|(path, _)| path.display().to_string()).collect()
 }
 
-fn from(file: Option<&str>, variables: &[&str]) -> String {
-    match (file, variables) {
-        (Some(file), []) => format!("from {file}"),
-        (Some(file), variables) => format!("from {file}, and over it {}", variables.join(", ")),
-        (None, []) => "no file: the defaults".into(),
-        (None, variables) => format!("no file: the defaults, and over them {}", variables.join(", ")),
+fn from(files: &[String], variables: &[&str]) -> String {
+    let base = match files {
+        [] => "the built-in defaults".into(),
+        files => files.join(", "),
+    };
+    match variables {
+        [] => format!("from {base}"),
+        variables => format!("from {base}, overridden by {}", variables.join(", ")),
     }
 }
 
@@ -57,8 +58,9 @@ mod tests {
 
     #[test]
     fn every_source_is_named() {
-        assert_eq!(from(Some("/c.toml"), &[]), "from /c.toml");
-        assert_eq!(from(Some("/c.toml"), &["A", "B"]), "from /c.toml, and over it A, B");
-        assert_eq!(from(None, &["A"]), "no file: the defaults, and over them A");
+        let files = ["/c.toml".to_string(), "/c.d/a.toml".to_string()];
+        assert_eq!(from(&files[..1], &[]), "from /c.toml");
+        assert_eq!(from(&files, &["A", "B"]), "from /c.toml, /c.d/a.toml, overridden by A, B");
+        assert_eq!(from(&[], &["A"]), "from the built-in defaults, overridden by A");
     }
 }

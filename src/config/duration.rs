@@ -1,0 +1,76 @@
+//! Durations as settings and flags have them: a number and a unit.
+
+use std::time::Duration;
+
+/// The units, longest first, in milliseconds.
+const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+
+/// Reads `30s`, `5m`, `1d`, `1h30m`; `0` needs no unit.
+///
+/// # Errors
+/// What a duration must be.
+pub fn duration(text: &str) -> Result<Duration, &'static str> {
+    const WRONG: &str = "must be a number and a unit, such as \"30s\", \"5m\", \"12h\" or \"1d\"";
+    let mut rest = text.trim();
+    if rest == "0" {
+        return Ok(Duration::ZERO);
+    }
+    if rest.is_empty() {
+        return Err(WRONG);
+    }
+    let mut millis: u64 = 0;
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        if digits == 0 {
+            return Err(WRONG);
+        }
+        let number: u64 = rest[..digits].parse().map_err(|_| "is too long")?;
+        rest = &rest[digits..];
+        let letters = rest.bytes().take_while(u8::is_ascii_alphabetic).count();
+        let unit = UNITS.iter().find(|(name, _)| *name == &rest[..letters]).ok_or(WRONG)?.1;
+        rest = &rest[letters..];
+        millis = number.checked_mul(unit).and_then(|part| millis.checked_add(part)).ok_or("is too long")?;
+    }
+    Ok(Duration::from_millis(millis))
+}
+
+/// A duration as a person would write it in a setting.
+pub(super) fn spell(duration: Duration) -> String {
+    let millis = duration.as_millis() as u64;
+    let whole = UNITS.iter().find(|(_, unit)| millis >= *unit && millis.is_multiple_of(*unit));
+    whole.map_or("0".into(), |(name, unit)| format!("{}{name}", millis / unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_numbers_with_units() {
+        for (text, millis) in [
+            ("30s", Some(30_000)),
+            ("5m", Some(300_000)),
+            ("1d", Some(86_400_000)),
+            ("60s", Some(60_000)),
+            (" 1h30m ", Some(5_400_000)),
+            ("250ms", Some(250)),
+            ("0", Some(0)),
+            ("0s", Some(0)),
+            ("30", None),
+            ("s", None),
+            ("", None),
+            ("-5s", None),
+            ("1.5h", None),
+            ("5 m", None),
+            ("5é", None),
+            ("1y", None),
+            ("99999999999999999999d", None),
+            ("9999999999999d", None),
+        ] {
+            assert_eq!(duration(text).ok(), millis.map(Duration::from_millis), "{text}");
+        }
+        assert_eq!(spell(Duration::from_secs(86400)), "1d");
+        assert_eq!(spell(Duration::from_millis(1500)), "1500ms");
+        assert_eq!(spell(Duration::ZERO), "0");
+    }
+}

@@ -1,0 +1,173 @@
+//! The sections of the configuration, one type each: a key that is not here is refused, and a value out of bounds too.
+//!
+//! Defaults are not here: `config/default.toml` is the lowest layer. A key without a default is an `Option`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use serde::Deserialize;
+
+use super::cron::Cron;
+use super::values;
+use crate::api::BaseUrl;
+use crate::model::{Resource, Ru};
+
+const HOUR: u64 = 3600;
+const DAY: u64 = 24 * HOUR;
+const YEAR: u64 = 366 * DAY;
+
+/// The whole document.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Sections {
+    pub api: ApiSection,
+    pub database: DatabaseSection,
+    pub budget: BudgetConfig,
+    pub sync: SyncConfig,
+    pub history: HistorySection,
+    pub daemon: DaemonSection,
+    pub write_back: WriteBackSection,
+    pub publish: PublishSection,
+    pub log: LogConfig,
+}
+
+/// `[api]`: the service. The key itself is no setting.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ApiSection {
+    #[serde(default, deserialize_with = "values::base_url")]
+    pub base_url: Option<BaseUrl>,
+    #[serde(default, deserialize_with = "values::path")]
+    pub key_file: Option<PathBuf>,
+    #[serde(deserialize_with = "values::whole::<_, _, 1, 64>")]
+    pub concurrency: u32,
+    #[serde(deserialize_with = "values::seconds::<_, 1, HOUR>")]
+    pub timeout: Duration,
+}
+
+/// `[database]`: the mirror's file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DatabaseSection {
+    #[serde(default, deserialize_with = "values::path")]
+    pub path: Option<PathBuf>,
+    #[serde(deserialize_with = "values::whole::<_, _, 0, 30>")]
+    pub custom_indexes: u32,
+}
+
+/// `[budget]`: what may be spent.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BudgetConfig {
+    /// Request units per window.
+    #[serde(deserialize_with = "values::request_units")]
+    pub limit: Ru,
+    /// The length of a window.
+    #[serde(deserialize_with = "values::seconds::<_, 60, YEAR>")]
+    pub window: Duration,
+    /// Whether a failed request counts as charged.
+    #[serde(deserialize_with = "values::switch")]
+    pub charge_failed: bool,
+}
+
+/// `[sync]`: what is mirrored, and when.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SyncConfig {
+    /// The objects; `None` for all that the key may read.
+    #[serde(deserialize_with = "values::objects")]
+    pub objects: Option<Vec<Resource>>,
+    /// When to ask for changes; `None` for never.
+    #[serde(deserialize_with = "values::schedule")]
+    pub schedule: Option<Cron>,
+    /// When to audit; `None` for never.
+    #[serde(deserialize_with = "values::schedule")]
+    pub audit_schedule: Option<Cron>,
+    /// When to sweep; `None` for never.
+    #[serde(deserialize_with = "values::schedule")]
+    pub sweep_schedule: Option<Cron>,
+    /// The zone of the schedules.
+    #[serde(deserialize_with = "values::time_zone")]
+    pub time_zone: TimeZone,
+    /// How much later than the schedule a run may start.
+    #[serde(deserialize_with = "values::seconds::<_, 0, HOUR>")]
+    pub jitter: Duration,
+    /// How far a changes walk reads back.
+    #[serde(deserialize_with = "values::seconds::<_, 0, DAY>")]
+    pub overlap: Duration,
+    /// Whether details are read.
+    #[serde(deserialize_with = "values::all_or_off")]
+    pub details: bool,
+    /// The age at which a detail is read again; `None` for never.
+    #[serde(deserialize_with = "values::age")]
+    pub detail_max_age: Option<Duration>,
+    /// The largest part of an object's records that one run may remove, 0 to 1.
+    #[serde(deserialize_with = "values::fraction")]
+    pub max_removals: f64,
+}
+
+/// `[history]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HistorySection {
+    /// `None` for ever.
+    #[serde(deserialize_with = "values::age")]
+    pub retention: Option<Duration>,
+}
+
+/// `[daemon]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DaemonSection {
+    #[serde(default, deserialize_with = "values::path")]
+    pub socket: Option<PathBuf>,
+    #[serde(default, deserialize_with = "values::loopback")]
+    pub http: Option<SocketAddr>,
+}
+
+/// `[write_back]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WriteBackSection {
+    #[serde(deserialize_with = "values::switch")]
+    pub enabled: bool,
+}
+
+/// `[publish]`: where the mirror is published to, and what of it. The URL itself is no setting.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PublishSection {
+    #[serde(default, deserialize_with = "values::path")]
+    pub url_file: Option<PathBuf>,
+    #[serde(deserialize_with = "values::schema_name")]
+    pub schema: String,
+    #[serde(deserialize_with = "values::objects")]
+    pub objects: Option<Vec<Resource>>,
+    #[serde(deserialize_with = "values::columns")]
+    pub exclude: Vec<String>,
+}
+
+/// `[log]`: what is logged, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogConfig {
+    /// A filter of `tracing-subscriber`, checked.
+    #[serde(deserialize_with = "values::log_filter")]
+    pub level: String,
+    /// The form of a line.
+    pub format: LogFormat,
+}
+
+/// The form of a log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For the journal under systemd, text elsewhere.
+    Auto,
+    /// Text.
+    Text,
+    /// One JSON object a line.
+    Json,
+}

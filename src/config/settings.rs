@@ -1,0 +1,127 @@
+//! The configuration as the program uses it: plain values, with paths that systemd's directories complete.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::api_key::{KeyPlace, KeySource};
+use super::error::ConfigError;
+use super::layers;
+use super::publish_target::PublishConfig;
+use super::sections::{BudgetConfig, LogConfig, SyncConfig};
+use super::sources::Sources;
+use crate::api::{ApiKey, BaseUrl};
+
+/// The whole configuration, valid in every part but the address and the key, which [`Config::api`] asks for.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// `[database] path`: the mirror.
+    pub database: PathBuf,
+    /// `[database] custom_indexes`: the most custom fields of each object that have an index.
+    pub custom_indexes: u32,
+    /// `[budget]`.
+    pub budget: BudgetConfig,
+    /// `[sync]`.
+    pub sync: SyncConfig,
+    /// `[history] retention`: how long changes are kept; `None` for ever.
+    pub history: Option<Duration>,
+    /// `[daemon] socket`: the control socket.
+    pub socket: PathBuf,
+    /// `[daemon] http`: where the status page is served, always on loopback; `None` for nowhere.
+    pub http: Option<SocketAddr>,
+    /// `[write_back] enabled`.
+    pub write_back: bool,
+    /// `[publish]`.
+    pub publish: PublishConfig,
+    /// `[log]`.
+    pub log: LogConfig,
+    base_url: Option<BaseUrl>,
+    key: KeySource,
+    concurrency: u32,
+    timeout: Duration,
+}
+
+/// What a client of the service needs.
+#[derive(Clone, Debug)]
+pub struct ApiConfig {
+    /// The address.
+    pub base_url: BaseUrl,
+    /// The key.
+    pub key: ApiKey,
+    /// The most requests under way at once.
+    pub concurrency: u32,
+    /// How long one answer is waited for.
+    pub timeout: Duration,
+}
+
+impl Config {
+    /// Reads and checks everything.
+    ///
+    /// # Errors
+    /// [`ConfigError`] names the key, and the file or the variable it is in.
+    pub fn load(sources: &Sources) -> Result<Config, ConfigError> {
+        let sections = layers::read(sources)?;
+        let env = &sources.environment;
+        let database = sections
+            .database
+            .path
+            .or_else(|| env.directory("STATE_DIRECTORY").map(|dir| dir.join("mirror.db")))
+            .unwrap_or_else(|| PathBuf::from("mirror.db"));
+        let socket = sections
+            .daemon
+            .socket
+            .or_else(|| env.directory("RUNTIME_DIRECTORY").map(|dir| dir.join("control.sock")))
+            .unwrap_or_else(|| {
+                let mut beside = database.clone().into_os_string();
+                beside.push(".sock");
+                PathBuf::from(beside)
+            });
+        Ok(Config {
+            database,
+            custom_indexes: sections.database.custom_indexes,
+            budget: sections.budget,
+            sync: sections.sync,
+            history: sections.history.retention,
+            socket,
+            http: sections.daemon.http,
+            write_back: sections.write_back.enabled,
+            publish: PublishConfig::new(sections.publish, env),
+            log: sections.log,
+            base_url: sections.api.base_url,
+            key: KeySource::find(env, sections.api.key_file),
+            concurrency: sections.api.concurrency,
+            timeout: sections.api.timeout,
+        })
+    }
+
+    /// The address of the service, if it is configured.
+    pub fn base_url(&self) -> Option<&BaseUrl> {
+        self.base_url.as_ref()
+    }
+
+    /// Where the key is; reads nothing.
+    pub fn key_place(&self) -> KeyPlace {
+        self.key.place()
+    }
+
+    /// What a client needs; reads the key.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if there is no address or no key, or the key cannot be read or is none.
+    pub fn api(&self) -> Result<ApiConfig, ConfigError> {
+        Ok(ApiConfig {
+            base_url: self.base_url.clone().ok_or(ConfigError::NoBaseUrl)?,
+            key: self.api_key()?,
+            concurrency: self.concurrency,
+            timeout: self.timeout,
+        })
+    }
+
+    /// The key.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if there is none, or it cannot be read or is none.
+    pub fn api_key(&self) -> Result<ApiKey, ConfigError> {
+        self.key.read()
+    }
+}

@@ -1,0 +1,128 @@
+//! Where the configuration is read from: the file and its drop-ins, the environment, the flags.
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use super::error::ConfigError;
+
+/// The prefix of every variable that is a setting.
+pub(super) const PREFIX: &str = "CRM_MIRROR_";
+const DEFAULT_FILE: &str = "/etc/crm-mirror/config.toml";
+
+/// A setting that is a secret: it comes from a file of its own or from the environment, and enters no layer.
+#[derive(Debug)]
+pub(super) struct Secret {
+    /// The key, which is refused in files.
+    pub key: &'static str,
+    /// The variable that may hold it.
+    pub variable: &'static str,
+}
+
+/// The key of the API.
+pub(super) const API_KEY: Secret = Secret { key: "api.key", variable: "CRM_MIRROR_API__KEY" };
+
+/// The URL of the database to publish to, its password included.
+pub(super) const PUBLISH_URL: Secret = Secret { key: "publish.url", variable: "CRM_MIRROR_PUBLISH__URL" };
+
+/// Every secret there is.
+pub(super) const SECRETS: [&Secret; 2] = [&API_KEY, &PUBLISH_URL];
+
+/// The environment, as an argument. It may hold secrets, so it has no `Debug`.
+#[derive(Clone, Default)]
+pub struct Environment(BTreeMap<String, String>);
+
+impl Environment {
+    /// The environment of this process.
+    pub fn of_process() -> Environment {
+        let text = |t: std::ffi::OsString| t.to_string_lossy().into_owned();
+        std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect()
+    }
+
+    /// A variable's value.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// The names of the variables that are settings, secrets left out.
+    pub fn settings(&self) -> impl Iterator<Item = &str> {
+        self.values().map(|(name, _)| name)
+    }
+
+    /// The variables that are settings with their values, secrets left out.
+    pub(super) fn values(&self) -> impl Iterator<Item = (&str, &str)> {
+        let is_secret = |name: &str| SECRETS.iter().any(|secret| secret.variable == name);
+        let variables = self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        variables.filter(move |(name, _)| name.starts_with(PREFIX) && !is_secret(name))
+    }
+
+    /// A directory that systemd made for the unit; the first, should there be several.
+    pub(super) fn directory(&self, name: &str) -> Option<PathBuf> {
+        let first = self.get(name)?.split(':').next()?;
+        (!first.is_empty()).then(|| PathBuf::from(first))
+    }
+}
+
+impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Environment {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(variables: I) -> Environment {
+        Environment(variables.into_iter().map(|(n, v)| (n.into(), v.into())).collect())
+    }
+}
+
+/// Where the configuration is read from.
+#[derive(Clone)]
+pub struct Sources {
+    /// The file that was named, which must exist.
+    pub file: Option<PathBuf>,
+    /// The file that is read where none was named, if it exists.
+    pub default_file: PathBuf,
+    /// The environment.
+    pub environment: Environment,
+    /// Values of flags: key, such as `log.level`, and text.
+    pub flags: Vec<(&'static str, String)>,
+}
+
+impl Sources {
+    /// The sources of this process.
+    pub fn of_process(file: Option<PathBuf>, flags: Vec<(&'static str, String)>) -> Sources {
+        Sources { file, default_file: DEFAULT_FILE.into(), environment: Environment::of_process(), flags }
+    }
+
+    /// The files with their texts, in the order in which they are merged: the main file, then its drop-ins by name.
+    ///
+    /// # Errors
+    /// [`ConfigError::File`] if one of them cannot be read.
+    pub fn files(&self) -> Result<Vec<(PathBuf, String)>, ConfigError> {
+        let main = self.file.as_ref().unwrap_or(&self.default_file);
+        let mut files = Vec::new();
+        match read(main) {
+            Err(ConfigError::File { source, .. }) if source.kind() == ErrorKind::NotFound && self.file.is_none() => {}
+            text => files.push((main.clone(), text?)),
+        }
+        for path in drop_ins(main)? {
+            let text = read(&path)?;
+            files.push((path, text));
+        }
+        Ok(files)
+    }
+}
+
+fn read(path: &Path) -> Result<String, ConfigError> {
+    std::fs::read_to_string(path).map_err(|source| ConfigError::File { path: path.into(), source })
+}
+
+/// `config.d/*.toml` beside `config.toml`: the main file's name with `.d`, so that two main files in one folder differ.
+fn drop_ins(main: &Path) -> Result<Vec<PathBuf>, ConfigError> {
+    let folder = main.with_extension("d");
+    let entries = match std::fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(Vec::new()),
+        Err(source) => return Err(ConfigError::File { path: folder, source }),
+    };
+    let paths: io::Result<Vec<PathBuf>> = entries.map(|entry| Ok(entry?.path())).collect();
+    let mut paths = paths.map_err(|source| ConfigError::File { path: folder, source })?;
+    let is_hidden = |path: &Path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml") && !is_hidden(path));
+    paths.sort();
+    Ok(paths)
+}
