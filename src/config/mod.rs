@@ -15,7 +15,6 @@
 
 mod api_key;
 mod cron;
-mod duration;
 mod error;
 mod keys;
 mod layers;
@@ -25,9 +24,9 @@ mod settings;
 mod sources;
 mod values;
 
+pub use crate::model::duration::duration;
 pub use api_key::KeyPlace;
 pub use cron::Cron;
-pub use duration::duration;
 pub use error::ConfigError;
 pub use publish_target::PublishConfig;
 pub use sections::{BudgetConfig, LogConfig, LogFormat, SyncConfig};

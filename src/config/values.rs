@@ -14,8 +14,8 @@ use jiff::tz::TimeZone;
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 
 use super::cron::{self, Cron};
-use super::duration::{duration, spell};
 use crate::api::BaseUrl;
+use crate::model::duration::{duration, spell};
 use crate::model::{Instant, Resource, Ru};
 
 /// Seconds of a century: no age is longer.

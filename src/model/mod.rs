@@ -9,6 +9,7 @@ pub mod clock;
 pub mod column_name;
 pub mod custom;
 pub mod decimal;
+pub mod duration;
 pub mod edit;
 pub mod editable;
 pub mod field_value;
@@ -22,6 +23,7 @@ pub use catalogue::{Field, FieldKind, FieldProjection, Object, Op, Ops, Resource
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use column_name::ColumnName;
 pub use custom::{Choice, CustomField, CustomFields, DataType, Definition, Layout};
+pub use duration::duration;
 pub use edit::{Edit, EditState, EditedFields, MirroredRecord};
 pub use editable::{CustomTarget, EditTarget, Editable};
 pub use field_value::{FieldValue, SqlValue};

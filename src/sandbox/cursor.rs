@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::cell::SortKey;
+use super::error_answer::{Complaints, ErrorAnswer};
 use super::params::Params;
-use super::refusal::{Complaints, Refusal};
 
 /// Where a page begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Place {
+pub(crate) enum PagePosition {
     /// At the first row.
     #[serde(rename = "s")]
     Start,
@@ -33,7 +33,7 @@ pub(crate) struct Binding(String);
 #[derive(Serialize, Deserialize)]
 struct Token {
     b: String,
-    p: Place,
+    p: PagePosition,
     /// Tells tokens of one place apart: an empty page's next token is not the token it was asked with.
     n: u64,
 }
@@ -55,12 +55,12 @@ impl Binding {
         Binding(hash.finalize()[..9].iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    pub(crate) fn token(&self, place: &Place, nonce: u64) -> String {
+    pub(crate) fn token(&self, place: &PagePosition, nonce: u64) -> String {
         let token = Token { b: self.0.clone(), p: place.clone(), n: nonce };
         base64(serde_json::to_string(&token).unwrap_or_default().as_bytes())
     }
 
-    pub(crate) fn read(&self, token: &str) -> Result<(Place, u64), Refusal> {
+    pub(crate) fn read(&self, token: &str) -> Result<(PagePosition, u64), ErrorAnswer> {
         let mut complaints = Complaints::default();
         let read = unbase64(token).and_then(|bytes| serde_json::from_slice::<Token>(&bytes).ok());
         match read {
@@ -68,7 +68,7 @@ impl Binding {
             Some(_) => complaints.add("cursor", "belongs to other conditions or to another key"),
             None => complaints.add("cursor", "is not a cursor of this list"),
         }
-        complaints.or((Place::Start, 0))
+        complaints.or((PagePosition::Start, 0))
     }
 }
 
@@ -113,7 +113,7 @@ mod tests {
         let scopes = ["contacts:read".to_string()];
         let ten = Binding::new("t", "/contacts", &scopes, &params("10"));
         for id in ["a", "ab", "abc", "Zoë 東京"] {
-            let place = Place::After(vec![SortKey::Null, SortKey::Text("x".into())], id.into());
+            let place = PagePosition::After(vec![SortKey::Null, SortKey::Text("x".into())], id.into());
             assert_eq!(ten.read(&ten.token(&place, 7)).unwrap(), (place.clone(), 7));
             for other in [
                 Binding::new("t", "/contacts", &scopes, &params("11")),

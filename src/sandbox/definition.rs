@@ -1,12 +1,12 @@
 //! The custom fields of the pretend tenant (reference, *Custom field definition*).
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::model::catalogue::DEFINITION;
 use crate::model::{Choice, DataType, Instant, Object, Op};
 
 use super::cell::Cell;
-use super::table::{Id, Record, slot};
+use super::table::{Id, WorldRecord, slot};
 
 /// A custom field as the pretend tenant defined it. Made with [`NewField`], changed through the world.
 #[derive(Clone, Debug)]
@@ -45,6 +45,8 @@ pub struct CustomDefinition {
     pub allowed_operators: Vec<String>,
     /// The options of a select field.
     pub options: Vec<Choice>,
+    /// Members that the reference does not name, shown as they are.
+    pub extra: Map<String, Value>,
 }
 
 impl CustomDefinition {
@@ -61,29 +63,115 @@ impl CustomDefinition {
             && self.allowed_operators.iter().any(|name| name == op.as_str())
     }
 
-    /// The row that lists are made of.
-    pub(crate) fn row(&self) -> Record {
-        let mut record = Record::new(Id::from(self.id.as_str()));
+    /// The definition as its list shows it.
+    pub(crate) fn to_json(&self) -> Value {
         let time = |t: Option<Instant>| t.map_or(Value::Null, |t| Value::from(t.to_wire()));
-        let values = json!({
+        let options: Vec<Value> =
+            self.options.iter().map(|option| json!({"value": option.value, "label": option.label})).collect();
+        let mut members = json!({
             "id": self.id, "key": self.key, "label": self.label, "dataType": self.data_type,
             "objectType": self.object.as_str(), "status": if self.active { "ACTIVE" } else { "ARCHIVED" },
             "createdAt": time(self.created_at), "updatedAt": time(self.updated_at), "archivedAt": time(self.archived_at),
             "nullable": self.nullable, "required": self.required, "readable": self.readable,
             "writable": self.writable, "filterable": self.filterable, "sortable": self.sortable,
-            "allowedOperators": self.allowed_operators,
+            "allowedOperators": self.allowed_operators, "options": options,
         });
-        for (wire, value) in values.as_object().into_iter().flatten() {
-            if let Some(slot) = slot(DEFINITION, wire) {
-                record.set(slot, Cell::from_json(value, wire.ends_with("At")));
+        for (name, value) in &self.extra {
+            members[name] = value.clone();
+        }
+        members
+    }
+
+    /// Reads a definition as its list shows it. `key`, `dataType` and `objectType` are required; what else is missing
+    /// is as a new field has it.
+    pub(crate) fn from_json(json: &Value) -> Result<CustomDefinition, String> {
+        let Value::Object(members) = json else { return Err("must be an object".to_string()) };
+        let text = |name: &str| match members.get(name) {
+            Some(Value::String(text)) if !text.is_empty() => Ok(text.as_str()),
+            _ => Err(format!("`{name}` must be a text that is not empty")),
+        };
+        let object = Object::ALL.into_iter().find(|object| text("objectType") == Ok(object.as_str()));
+        let object = object.ok_or("`objectType` must be contact or company")?;
+        let data_type = text("dataType")?;
+        let mut read = NewField::new(object, text("key")?, DataType::from_name(data_type)).of_type(data_type).0;
+        for (name, value) in members {
+            read.set_member(name, value).map_err(|why| format!("`{name}` {why}"))?;
+        }
+        Ok(read)
+    }
+
+    fn set_member(&mut self, name: &str, value: &Value) -> Result<(), String> {
+        let text = || value.as_str().map(String::from).ok_or("must be a string");
+        let flag = || value.as_bool().ok_or("must be true or false");
+        let time = || match value {
+            Value::Null => Ok(None),
+            Value::String(text) => text.parse().map(Some).map_err(|_| "must be an ISO timestamp with a timezone"),
+            _ => Err("must be a timestamp or null"),
+        };
+        match name {
+            "id" => self.id = text()?,
+            "label" => self.label = text()?,
+            "key" | "dataType" | "objectType" => {}
+            "status" => {
+                self.active = match value.as_str() {
+                    Some("ACTIVE") => true,
+                    Some("ARCHIVED") => false,
+                    _ => return Err("must be ACTIVE or ARCHIVED".to_string()),
+                };
+            }
+            "createdAt" => self.created_at = time()?,
+            "updatedAt" => self.updated_at = time()?,
+            "archivedAt" => self.archived_at = time()?,
+            "nullable" => self.nullable = flag()?,
+            "required" => self.required = flag()?,
+            "readable" => self.readable = flag()?,
+            "writable" => self.writable = flag()?,
+            "filterable" => self.filterable = flag()?,
+            "sortable" => self.sortable = flag()?,
+            "allowedOperators" => self.allowed_operators = operators(value)?,
+            "options" => self.options = options(value)?,
+            _ => {
+                self.extra.insert(name.to_string(), value.clone());
             }
         }
-        let options: Vec<Value> =
-            self.options.iter().map(|option| json!({"value": option.value, "label": option.label})).collect();
-        let options = Value::from(options).to_string();
-        record.raw = [("options".to_string(), Some(options))].into();
+        Ok(())
+    }
+
+    /// The row that lists are made of.
+    pub(crate) fn row(&self) -> WorldRecord {
+        let mut record = WorldRecord::new(Id::from(self.id.as_str()));
+        for (wire, value) in self.to_json().as_object().into_iter().flatten() {
+            match slot(DEFINITION, wire).filter(|_| wire != "options") {
+                Some(slot) => record.set(slot, Cell::from_json(value, wire.ends_with("At"))),
+                None => {
+                    record.raw.insert(wire.clone(), Some(value.to_string()));
+                }
+            }
+        }
         record
     }
+}
+
+fn operators(value: &Value) -> Result<Vec<String>, String> {
+    let names = value.as_array().and_then(|names| names.iter().map(|name| Some(name.as_str()?.to_string())).collect());
+    names.ok_or_else(|| "must be a list of operator names".to_string())
+}
+
+fn options(value: &Value) -> Result<Vec<Choice>, String> {
+    let option = |option: &Value| {
+        let label = match &option["label"] {
+            Value::Null => None,
+            Value::String(label) => Some(label.clone()),
+            _ => return None,
+        };
+        Some(Choice { value: option["value"].as_str()?.to_string(), label })
+    };
+    match value {
+        Value::Null => Some(Vec::new()),
+        Value::Array(options) => options.iter().map(option).collect::<Option<_>>(),
+        _ => None,
+    }
+    .ok_or_else(|| "must be a list of {\"value\", \"label\"}".to_string())
 }
 
 /// A custom field to be defined: says only what the test or the demo is about.
@@ -111,6 +199,7 @@ impl NewField {
             sortable: false,
             allowed_operators: data_type.ops().iter().map(|op| op.as_str().to_string()).collect(),
             options: Vec::new(),
+            extra: Map::new(),
         })
     }
 
@@ -167,4 +256,10 @@ pub(crate) fn choices(options: &[&str]) -> Vec<Choice> {
             Choice { value: value.to_string(), label: Some(label.to_string()) }
         })
         .collect()
+}
+
+impl From<CustomDefinition> for NewField {
+    fn from(definition: CustomDefinition) -> NewField {
+        NewField(definition)
+    }
 }

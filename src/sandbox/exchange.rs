@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use crate::model::Ru;
 
-use super::asked::Asked;
+use super::error_answer::ErrorAnswer;
 use super::fault::DateHeader;
-use super::refusal::Refusal;
+use super::request_line::RequestLine;
 
 /// A request with what its headers and body say.
 #[derive(Clone, Debug)]
 pub(crate) struct IncomingRequest {
-    pub(crate) asked: Asked,
+    pub(crate) asked: RequestLine,
     pub(crate) authorization: Option<String>,
     pub(crate) if_match: Option<String>,
     pub(crate) idempotency_key: Option<String>,
@@ -54,7 +54,7 @@ pub(crate) enum Delivery {
 /// An answer, its price and its way.
 #[derive(Clone, Debug)]
 pub(crate) struct Served {
-    pub(crate) result: Result<Success, Refusal>,
+    pub(crate) result: Result<Success, ErrorAnswer>,
     pub(crate) retry_after_header: Option<u64>,
     pub(crate) delivery: Delivery,
     pub(crate) date: Option<DateHeader>,

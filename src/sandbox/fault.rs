@@ -56,6 +56,8 @@ pub enum Fault {
     Body(String),
     /// The answer takes this long in real time.
     Slow(Duration),
+    /// The answer takes between the one and the other in real time.
+    SlowBetween(Duration, Duration),
     /// The answer takes this long by the sandbox's clock.
     Drag(Duration),
     /// A valid cursor is refused with 400.
@@ -167,7 +169,7 @@ impl Fault {
     pub(crate) fn layer(&self) -> FaultLayer {
         match self {
             Fault::Lag(_) | Fault::AsOf(_) | Fault::Hide(_) => FaultLayer::View,
-            Fault::Slow(_) | Fault::Drag(_) => FaultLayer::Delay,
+            Fault::Slow(_) | Fault::SlowBetween(..) | Fault::Drag(_) => FaultLayer::Delay,
             Fault::Date(_) => FaultLayer::Date,
             _ => FaultLayer::Answer,
         }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use crate::model::{Instant, Resource};
 
-use super::asked::{Asked, Route};
 use super::fault::{Fault, TakenFaults};
+use super::request_line::{RequestLine, Route};
 
 /// A fault and the requests that it applies to: by default the next one, whatever it is.
 #[derive(Clone, Debug, PartialEq)]
@@ -145,7 +145,7 @@ impl Rule {
         self.times(u32::MAX)
     }
 
-    fn matches(&self, asked: &Asked, now: Instant) -> bool {
+    fn matches(&self, asked: &RequestLine, now: Instant) -> bool {
         let list = matches!(asked.route, Route::List(_));
         let id = match &asked.route {
             Route::One(_, id) => Some(id),
@@ -205,7 +205,7 @@ impl Faults {
         self.plan().rng = fastrand::Rng::with_seed(seed);
     }
 
-    pub(crate) fn take(&self, asked: &Asked, now: Instant) -> TakenFaults {
+    pub(crate) fn take(&self, asked: &RequestLine, now: Instant) -> TakenFaults {
         let mut plan = self.plan();
         let FaultPlan { rules, rng } = &mut *plan;
         let mut taken = TakenFaults::default();
@@ -223,7 +223,10 @@ impl Faults {
             if rule.times < u32::MAX {
                 rule.times = rule.times.saturating_sub(1);
             }
-            taken.push(rule.fault.clone());
+            taken.push(match rule.fault {
+                Fault::SlowBetween(low, high) => Fault::Slow(low + (high - low).mul_f64(rng.f64())),
+                _ => rule.fault.clone(),
+            });
             if taken.is_full() {
                 break;
             }
@@ -250,9 +253,9 @@ mod tests {
     fn a_rule_applies_to_just_the_requests_it_names() {
         let faults = Faults::default();
         faults.add(Rule::new(Fault::Reset).on(Resource::Contacts).with_cursor().after(1).times(2));
-        let first = Asked::new("GET", "/v1/contacts", "limit=2");
-        let later = Asked::new("GET", "/v1/contacts", "limit=2&cursor=x");
-        let other = Asked::new("GET", "/v1/companies", "cursor=x");
+        let first = RequestLine::new("GET", "/v1/contacts", "limit=2");
+        let later = RequestLine::new("GET", "/v1/contacts", "limit=2&cursor=x");
+        let other = RequestLine::new("GET", "/v1/companies", "cursor=x");
         let taken: Vec<bool> = [&later, &first, &other, &later, &later, &later]
             .iter()
             .map(|asked| faults.take(asked, at(0)).answer().is_some())
@@ -265,7 +268,7 @@ mod tests {
     fn a_rule_lasts_as_long_as_it_says_and_applies_to_its_share() {
         let faults = Faults::default();
         faults.add(Rule::new(Fault::Status(503)).percent(25.0).lasting(at(10), Duration::from_secs(1000)));
-        let asked = Asked::new("GET", "/v1/contacts", "filter[id][in]=a,b&count=exact");
+        let asked = RequestLine::new("GET", "/v1/contacts", "filter[id][in]=a,b&count=exact");
         let hit = |seconds| faults.take(&asked, at(seconds)).answer().is_some();
         assert!((0..10).all(|second| !hit(second)));
         let hits = (10..1010).filter(|second| hit(*second)).count();
@@ -285,7 +288,7 @@ mod tests {
         faults.add(Rule::new(Fault::Status(500)));
         faults.add(Rule::new(Fault::Reset));
         faults.add(Rule::new(Fault::Date(DateHeader::Missing)));
-        let asked = Asked::new("GET", "/v1/contacts", "");
+        let asked = RequestLine::new("GET", "/v1/contacts", "");
         let taken = faults.take(&asked, at(0));
         assert_eq!(taken.answer(), Some(&Fault::Status(500)));
         assert!(taken.has(FaultLayer::View) && taken.has(FaultLayer::Date) && !taken.has(FaultLayer::Delay));

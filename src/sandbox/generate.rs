@@ -12,8 +12,8 @@ use fastrand::Rng;
 use crate::model::{Field, Instant, Object, Resource};
 
 use super::cell::Cell;
-use super::generate_fields::{self, Shape};
-use super::table::{Id, Record};
+use super::generate_fields::{self, FieldShape};
+use super::table::{Id, WorldRecord};
 use super::words;
 use super::world::World;
 
@@ -55,7 +55,7 @@ struct Maker {
     members: Vec<Id>,
     /// Identifier and name of each company.
     companies: Vec<(Id, String)>,
-    shapes: Vec<Shape>,
+    shapes: Vec<FieldShape>,
     slots: HashMap<&'static str, usize>,
 }
 
@@ -72,13 +72,13 @@ impl Maker {
         self.base.minus(Duration::from_secs(self.rng.u64(..most.max(1))))
     }
 
-    fn put(&self, record: &mut Record, wire: &'static str, cell: Cell) {
+    fn put(&self, record: &mut WorldRecord, wire: &'static str, cell: Cell) {
         if let Some(slot) = self.slots.get(wire) {
             record.set(*slot, Some(cell));
         }
     }
 
-    fn text(&self, record: &mut Record, wire: &'static str, text: impl Into<Box<str>>) {
+    fn text(&self, record: &mut WorldRecord, wire: &'static str, text: impl Into<Box<str>>) {
         self.put(record, wire, Cell::Text(text.into()));
     }
 
@@ -87,7 +87,7 @@ impl Maker {
         for n in 0..members {
             let (first, last, _) = self.one(words::PEOPLE);
             let id: Id = self.world.new_id(Resource::TeamMembers).into();
-            let mut member = Record::new(id.clone());
+            let mut member = WorldRecord::new(id.clone());
             self.text(&mut member, "id", id.as_ref());
             self.text(&mut member, "firstName", first);
             self.text(&mut member, "lastName", last);
@@ -104,7 +104,7 @@ impl Maker {
     }
 
     /// Identifier, timestamps and etag. Every fourth record came with an import and shares its moment with many others.
-    fn dates(&mut self, record: &mut Record, n: usize) -> Instant {
+    fn dates(&mut self, record: &mut WorldRecord, n: usize) -> Instant {
         let created = self.ago(HISTORY);
         let span = self.base.since(created).as_secs();
         let mut updated = created.plus(Duration::from_millis(self.rng.u64(..span.max(1) * 1000)));
@@ -124,7 +124,7 @@ impl Maker {
         updated
     }
 
-    fn owner(&mut self, record: &mut Record) {
+    fn owner(&mut self, record: &mut WorldRecord) {
         if self.chance(80) && !self.members.is_empty() {
             let owner = self.members[self.rng.usize(..self.members.len())].clone();
             self.text(record, "ownerId", owner.as_ref());
@@ -133,7 +133,7 @@ impl Maker {
         }
     }
 
-    fn customs(&mut self, record: &mut Record, object: Object) {
+    fn customs(&mut self, record: &mut WorldRecord, object: Object) {
         let shapes = std::mem::take(&mut self.shapes);
         for shape in shapes.iter().filter(|shape| shape.object == object) {
             if self.chance(shape.filled) {
@@ -145,7 +145,7 @@ impl Maker {
 
     fn company(&mut self, n: usize) {
         let id: Id = self.world.new_id(Resource::Companies).into();
-        let mut record = Record::new(id.clone());
+        let mut record = WorldRecord::new(id.clone());
         let updated = self.dates(&mut record, n);
         let (kind, industry) = self.one(words::COMPANY_KINDS);
         let name = format!("{} {kind} {n}", self.one(words::COMPANIES));
@@ -206,7 +206,7 @@ impl Maker {
         self.world.table_mut(Resource::Companies).put(record);
     }
 
-    fn enrichment(&mut self, record: &mut Record, updated: Instant) {
+    fn enrichment(&mut self, record: &mut WorldRecord, updated: Instant) {
         let status = self.one(words::ENRICHMENT);
         self.put(record, "enrichmentStatus", Cell::Word(status));
         if status == "completed" {
@@ -214,7 +214,7 @@ impl Maker {
         }
     }
 
-    fn notes(&mut self, record: &mut Record, updated: Instant) {
+    fn notes(&mut self, record: &mut WorldRecord, updated: Instant) {
         if self.chance(40) {
             let notes = generate_fields::long_text(&mut self.rng);
             self.text(record, "notes", notes);
@@ -223,7 +223,7 @@ impl Maker {
     }
 
     fn contact(&mut self, n: usize) {
-        let mut record = Record::new(self.world.new_id(Resource::Contacts).into());
+        let mut record = WorldRecord::new(self.world.new_id(Resource::Contacts).into());
         let updated = self.dates(&mut record, n);
         let (first, last, country) = self.one(words::PEOPLE);
         self.text(&mut record, "name", format!("{first} {last}"));
@@ -277,7 +277,7 @@ impl Maker {
         self.world.table_mut(Resource::Contacts).put(record);
     }
 
-    fn contact_detail(&mut self, record: &mut Record, updated: Instant) {
+    fn contact_detail(&mut self, record: &mut WorldRecord, updated: Instant) {
         let (_, industry) = self.one(words::COMPANY_KINDS);
         self.put(record, "industry", Cell::Word(industry));
         let (language, zone, source) = (self.one(words::LANGUAGES), self.one(words::ZONES), self.one(words::SOURCES));

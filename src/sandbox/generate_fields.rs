@@ -14,7 +14,7 @@ use super::world::World;
 use DataType::{Boolean, Date, DateTime, Decimal, Integer, LongText, MultiSelect, ShortText, SingleSelect};
 
 /// A field and what its values look like.
-pub(crate) struct Shape {
+pub(crate) struct FieldShape {
     pub(crate) object: Object,
     pub(crate) place: u32,
     /// How many of a hundred records have a value.
@@ -24,13 +24,13 @@ pub(crate) struct Shape {
 }
 
 /// Key, label, type, options, how many percent have a value, and whether the field is archived.
-type Line = (&'static str, &'static str, DataType, &'static [&'static str], u32, bool);
+type FieldLine = (&'static str, &'static str, DataType, &'static [&'static str], u32, bool);
 
 const TIERS: &[&str] = &["gold=Gold", "silver=Silver", "bronze=Bronze"];
 const TOPICS: &[&str] = &["pricing=Pricing", "api=API", "support=Support", "größe=Größe", "日本=日本"];
 const REGIONS: &[&str] = &["emea=EMEA", "apac=APAC", "amer=Americas"];
 
-const CONTACT: &[Line] = &[
+const CONTACT: &[FieldLine] = &[
     ("nickname", "Nickname", ShortText, &[], 40, false),
     ("customer-ref", "Customer reference", ShortText, &[], 70, false),
     ("background", "Background", LongText, &[], 15, false),
@@ -46,7 +46,7 @@ const CONTACT: &[Line] = &[
     ("fax", "Fax", ShortText, &[], 20, true),
 ];
 
-const COMPANY: &[Line] = &[
+const COMPANY: &[FieldLine] = &[
     ("account_code", "Account code", ShortText, &[], 90, false),
     ("strategy", "Strategy", LongText, &[], 20, false),
     ("offices", "Offices", Integer, &[], 50, false),
@@ -60,7 +60,7 @@ const COMPANY: &[Line] = &[
 ];
 
 /// Defines the fields, spread over the months before `base`.
-pub(crate) fn define(world: &mut World, base: Instant, rng: &mut Rng) -> Vec<Shape> {
+pub(crate) fn define(world: &mut World, base: Instant, rng: &mut Rng) -> Vec<FieldShape> {
     let mut shapes = Vec::new();
     for (object, lines) in [(Object::Contact, CONTACT), (Object::Company, COMPANY)] {
         for (key, label, data_type, options, filled, archived) in lines {
@@ -70,7 +70,7 @@ pub(crate) fn define(world: &mut World, base: Instant, rng: &mut Rng) -> Vec<Sha
             field.0.updated_at = Some(created);
             field.0.active = !archived;
             field.0.archived_at = archived.then_some(base.minus(Duration::from_secs(86_400)));
-            shapes.push(Shape {
+            shapes.push(FieldShape {
                 object,
                 place: world.definitions().len() as u32,
                 filled: *filled,
@@ -83,7 +83,7 @@ pub(crate) fn define(world: &mut World, base: Instant, rng: &mut Rng) -> Vec<Sha
     shapes
 }
 
-impl Shape {
+impl FieldShape {
     pub(crate) fn value(&self, rng: &mut Rng, base: Instant) -> Cell {
         match self.data_type {
             LongText => Cell::Text(long_text(rng).into()),

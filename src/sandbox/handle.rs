@@ -5,28 +5,34 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::model::Clock;
 
-use super::asked::Asked;
+use super::error_answer::ErrorAnswer;
 use super::exchange::{IncomingRequest, Served};
+use super::fault_line::FaultLine;
 use super::faults::Faults;
 use super::keys::SCOPES;
-use super::log::{Entry, Log};
+use super::log::{Log, LoggedRequest};
+use super::origin::Origin;
+use super::patch::Replays;
+use super::request_line::RequestLine;
 use super::service::{self, Memory};
-use super::settings::Settings;
+use super::settings::SandboxSettings;
+use super::state::StateError;
 use super::world::World;
 
-type Hook = Box<dyn FnMut(&mut World, &Asked) + Send>;
+type Hook = Box<dyn FnMut(&mut World, &RequestLine) + Send>;
 
 /// The CRM with its keys, faults and log. Clones share everything.
 #[derive(Clone)]
-pub struct Sandbox(Arc<Shared>);
+pub struct Sandbox(Arc<SandboxShared>);
 
-struct Shared {
+struct SandboxShared {
     clock: Arc<dyn Clock>,
     faults: Faults,
     // Locked in this order, wherever more than one is.
     world: Mutex<World>,
     hook: Mutex<Option<Hook>>,
     memory: Mutex<Memory>,
+    origin: Mutex<Option<Origin>>,
     log: Mutex<(Log, u64)>,
 }
 
@@ -37,12 +43,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Sandbox {
     /// A sandbox of this world, without keys.
     pub fn new(world: World, clock: Arc<dyn Clock>) -> Sandbox {
-        Sandbox(Arc::new(Shared {
+        Sandbox(Arc::new(SandboxShared {
             clock,
             faults: Faults::default(),
             world: Mutex::new(world),
             hook: Mutex::new(None),
             memory: Mutex::new(Memory::default()),
+            origin: Mutex::new(None),
             log: Mutex::new((Log::default(), 0)),
         }))
     }
@@ -61,7 +68,7 @@ impl Sandbox {
     }
 
     /// Runs before each request is answered: the world may change between two pages.
-    pub fn before_request(&self, hook: impl FnMut(&mut World, &Asked) + Send + 'static) {
+    pub fn before_request(&self, hook: impl FnMut(&mut World, &RequestLine) + Send + 'static) {
         *locked(&self.0.hook) = Some(Box::new(hook));
     }
 
@@ -106,18 +113,100 @@ impl Sandbox {
     }
 
     /// The switches as they stand.
-    pub fn settings(&self) -> Settings {
+    pub fn settings(&self) -> SandboxSettings {
         locked(&self.0.memory).settings.clone()
     }
 
     /// Turns switches.
-    pub fn configure(&self, change: impl FnOnce(&mut Settings)) {
+    pub fn configure(&self, change: impl FnOnce(&mut SandboxSettings)) {
         change(&mut locked(&self.0.memory).settings);
     }
 
     /// The clock that dates changes and answers.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.0.clock
+    }
+
+    /// Replaces the faults by those of a line.
+    pub fn apply_faults(&self, line: &FaultLine) {
+        self.faults().clear();
+        for rule in line.rules() {
+            self.faults().add(rule.clone());
+        }
+    }
+
+    /// Whether there is an admin interface.
+    pub(crate) fn has_admin(&self) -> bool {
+        locked(&self.0.origin).is_some()
+    }
+
+    /// Gives the sandbox what a reset restores, and writes its state file for the first time.
+    pub(crate) fn begin(&self, origin: Origin, replays: Replays) -> Result<(), StateError> {
+        let mut world = self.world();
+        let mut memory = locked(&self.0.memory);
+        memory.replays = replays;
+        if origin.file.is_some() {
+            world.track_changes();
+        }
+        let mut slot = locked(&self.0.origin);
+        let origin = slot.insert(origin);
+        match &mut origin.file {
+            Some(file) => file.write_anew(&mut world, &mut memory.replays, origin.clock.advanced()),
+            None => Ok(()),
+        }
+    }
+
+    /// Changes the world and writes the state file.
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut World) -> T) -> Result<T, StateError> {
+        let mut world = self.world();
+        let changed = change(&mut world);
+        self.write(&mut world)?;
+        Ok(changed)
+    }
+
+    /// Everything as it was in the beginning: records, clock, faults and stored answers; the log is empty.
+    pub(crate) fn reset(&self) -> Result<(), StateError> {
+        let mut world = self.world();
+        let mut memory = locked(&self.0.memory);
+        let mut origin = locked(&self.0.origin);
+        let Some(origin) = origin.as_mut() else { return Ok(()) };
+        // A fixture was valid when the sandbox began.
+        if let Ok(begun) = origin.world() {
+            *world = begun;
+        }
+        origin.clock.set_advanced(std::time::Duration::ZERO);
+        memory.forget();
+        self.faults().seed(origin.development.seed);
+        self.apply_faults(&origin.development.faults);
+        locked(&self.0.log).0.clear();
+        match &mut origin.file {
+            Some(file) => {
+                world.track_changes();
+                file.write_anew(&mut world, &mut memory.replays, origin.clock.advanced())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Advances the clock of a sandbox that is a service of its own.
+    pub(crate) fn advance(&self, by: std::time::Duration) -> Result<(), StateError> {
+        let mut world = self.world();
+        let mut memory = locked(&self.0.memory);
+        let mut origin = locked(&self.0.origin);
+        let Some(origin) = origin.as_mut() else { return Ok(()) };
+        origin.clock.set_advanced(origin.clock.advanced() + by);
+        match &mut origin.file {
+            Some(file) => file.note(&mut world, &mut memory.replays, origin.clock.advanced()),
+            None => Ok(()),
+        }
+    }
+
+    fn write(&self, world: &mut World) -> Result<(), StateError> {
+        let mut memory = locked(&self.0.memory);
+        match locked(&self.0.origin).as_mut() {
+            Some(Origin { file: Some(file), clock, .. }) => file.append(world, &mut memory.replays, clock.advanced()),
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn serve(&self, request: &IncomingRequest) -> (Served, u64) {
@@ -129,13 +218,19 @@ impl Sandbox {
             locked(&self.0.hook).get_or_insert(hook);
         }
         let faults = self.0.faults.take(&request.asked, self.0.clock.now());
-        let served = service::serve(&mut world, &mut locked(&self.0.memory), request, &faults);
+        let mut served = service::serve(&mut world, &mut locked(&self.0.memory), request, &faults);
+        if let Err(error) = self.write(&mut world) {
+            tracing::warn!("{error}");
+            served.result = Err(ErrorAnswer::new(500, error.to_string()));
+        }
         let status = served.status();
         let shown = status.map_or_else(|| "no answer".to_string(), |status| status.to_string());
         tracing::debug!("{} {} {shown} {}", request.asked.method, request.asked.line(), served.ru);
+        let limit = self.settings().log_limit;
         let mut log = locked(&self.0.log);
+        limit.into_iter().for_each(|limit| log.0.keep(limit));
         log.1 += 1;
-        log.0.push(Entry {
+        log.0.push(LoggedRequest {
             at: self.0.clock.now(),
             asked: request.asked.clone(),
             if_match: request.if_match.clone(),

@@ -6,12 +6,15 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
+use serde_json::Value;
 
-use super::asked::Asked;
+use super::admin;
 use super::body::{broken, compressed, padded};
+use super::error_answer::ErrorAnswer;
 use super::exchange::{Delivery, IncomingRequest, Served, Success};
 use super::fault::DateHeader;
 use super::handle::Sandbox;
+use super::request_line::RequestLine;
 use super::wire::Switch;
 
 /// The largest body of a PATCH.
@@ -28,6 +31,9 @@ pub(crate) async fn answer(
     let (head, body) = http.into_parts();
     // Longer than any update: what is left is no JSON, and is refused as such.
     let body = axum::body::to_bytes(body, MAX_BODY).await.unwrap_or_default();
+    if head.uri.path().starts_with(admin::PREFIX) {
+        return Ok(admin_response(&admin::answer(&sandbox, head.method.as_str(), head.uri.path(), &body)));
+    }
     let request = incoming(&head, body.to_vec());
     let (served, number) = sandbox.serve(&request);
     if !served.drag.is_zero() {
@@ -48,10 +54,21 @@ pub(crate) async fn answer(
     Ok(response)
 }
 
+fn admin_response(answered: &Result<Value, ErrorAnswer>) -> Response<Body> {
+    let (status, body) = match answered {
+        Ok(data) => (200, data.to_string()),
+        Err(error) => (error.status, error.body(0)),
+    };
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    put(&mut response, header::CONTENT_TYPE, "application/json; charset=utf-8");
+    response
+}
+
 fn incoming(head: &Parts, body: Vec<u8>) -> IncomingRequest {
     let text = |name: &str| head.headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_string);
     IncomingRequest {
-        asked: Asked::new(head.method.as_str(), head.uri.path(), head.uri.query().unwrap_or_default()),
+        asked: RequestLine::new(head.method.as_str(), head.uri.path(), head.uri.query().unwrap_or_default()),
         authorization: text("authorization"),
         // Etags may hold any character; the header's bytes are compared as they are.
         if_match: head.headers.get("if-match").map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()),

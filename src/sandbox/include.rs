@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use crate::model::{Object, Resource};
 
-use super::keys::Key;
-use super::refusal::Refusal;
-use super::render::{self, Projection};
-use super::table::{Record, slot};
+use super::error_answer::ErrorAnswer;
+use super::keys::TenantKey;
+use super::render::{self, RecordProjection};
+use super::table::{WorldRecord, slot};
 use super::world::World;
 
 /// A relation that can be included.
@@ -21,9 +21,9 @@ pub(crate) enum Include {
 }
 
 /// The values that an endpoint accepts; `None` for those that add nothing.
-pub(crate) type Accepted = &'static [(&'static str, Option<Include>)];
+pub(crate) type IncludeTable = &'static [(&'static str, Option<Include>)];
 
-pub(crate) const CONTACT: Accepted = &[
+pub(crate) const CONTACT: IncludeTable = &[
     ("company", Some(Include::Company)),
     ("owner", Some(Include::Owner)),
     ("profile", None),
@@ -35,14 +35,14 @@ pub(crate) const CONTACT: Accepted = &[
     ("contactability", None),
 ];
 
-pub(crate) const COMPANY: Accepted = &[
+pub(crate) const COMPANY: IncludeTable = &[
     ("owner", Some(Include::Owner)),
     ("contactSummary", Some(Include::ContactSummary)),
     ("fit", None),
     ("enrichment", None),
 ];
 
-pub(crate) const fn accepted(object: Object) -> Accepted {
+pub(crate) const fn accepted(object: Object) -> IncludeTable {
     match object {
         Object::Contact => CONTACT,
         Object::Company => COMPANY,
@@ -50,7 +50,7 @@ pub(crate) const fn accepted(object: Object) -> Accepted {
 }
 
 /// Reads a comma-separated `include`.
-pub(crate) fn read(accepted: Accepted, value: &str) -> Result<BTreeSet<Include>, String> {
+pub(crate) fn read(accepted: IncludeTable, value: &str) -> Result<BTreeSet<Include>, String> {
     let mut includes = BTreeSet::new();
     for name in value.split(',') {
         match accepted.iter().find(|(known, _)| *known == name) {
@@ -62,7 +62,7 @@ pub(crate) fn read(accepted: Accepted, value: &str) -> Result<BTreeSet<Include>,
 }
 
 /// Each include needs the read scope of what it includes.
-pub(crate) fn require(key: &Key, includes: &BTreeSet<Include>) -> Result<(), Refusal> {
+pub(crate) fn require(key: &TenantKey, includes: &BTreeSet<Include>) -> Result<(), ErrorAnswer> {
     includes.iter().try_for_each(|include| {
         let related = match include {
             Include::Owner => Resource::TeamMembers,
@@ -87,7 +87,7 @@ impl<'a> Expansion<'a> {
         let mut contacts = HashMap::new();
         if includes.contains(&Include::ContactSummary) {
             let table = world.table(Resource::Contacts);
-            let company = |record: &Record| Some(record.cell(table.slot("companyId")?)?.text()?.into_owned());
+            let company = |record: &WorldRecord| Some(record.cell(table.slot("companyId")?)?.text()?.into_owned());
             for company in table.iter().filter_map(company) {
                 *contacts.entry(company).or_default() += 1;
             }
@@ -96,7 +96,7 @@ impl<'a> Expansion<'a> {
     }
 
     /// The members that the includes add to a record. Their inner shape is not shown by the reference.
-    pub(crate) fn of(&self, record: &Record) -> Vec<(&'static str, String)> {
+    pub(crate) fn of(&self, record: &WorldRecord) -> Vec<(&'static str, String)> {
         let mut members = Vec::new();
         let mut expanded = serde_json::Map::new();
         for include in self.includes {
@@ -119,11 +119,11 @@ impl<'a> Expansion<'a> {
         members
     }
 
-    fn other(&self, record: &Record, field: &str, resource: Resource) -> Value {
+    fn other(&self, record: &WorldRecord, field: &str, resource: Resource) -> Value {
         let id = slot(self.object.fields(), field).and_then(|slot| record.cell(slot)?.text());
         let found = id.and_then(|id| self.world.table(resource).get(&id));
         found.map_or(Value::Null, |found| {
-            let text = render::record(self.world, resource, found, Projection::List, &[], &[]);
+            let text = render::record(self.world, resource, found, RecordProjection::List, &[], &[]);
             serde_json::from_str(&text).unwrap_or(Value::Null)
         })
     }

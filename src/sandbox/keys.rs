@@ -1,26 +1,35 @@
 //! API keys and what they may do (reference, *Authentication*).
 
-use super::refusal::Refusal;
+use sha2::{Digest, Sha256};
+
+use super::error_answer::ErrorAnswer;
 
 /// Every scope that the reference names.
 pub const SCOPES: [&str; 6] =
     ["contacts:read", "contacts:write", "companies:read", "companies:write", "custom-fields:read", "team-members:read"];
 
+/// The key that follows from a seed.
+pub fn key_of_seed(seed: u64) -> String {
+    let hash = Sha256::digest(format!("crm-mirror sandbox key {seed}"));
+    let digits: String = hash[..12].iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("crm_test_v1_{digits}")
+}
+
 /// A key: its secret and its scopes, sorted.
 #[derive(Clone, Debug)]
-pub(crate) struct Key {
+pub(crate) struct TenantKey {
     secret: String,
     scopes: Vec<String>,
     revoked: bool,
 }
 
-impl Key {
+impl TenantKey {
     /// Fails with a 403 that names the missing scope.
-    pub(crate) fn require(&self, scope: &str) -> Result<(), Refusal> {
+    pub(crate) fn require(&self, scope: &str) -> Result<(), ErrorAnswer> {
         if self.scopes.iter().any(|s| s == scope) {
             return Ok(());
         }
-        Err(Refusal::new(403, format!("The API key lacks the scope {scope}"))
+        Err(ErrorAnswer::new(403, format!("The API key lacks the scope {scope}"))
             .saying(&format!("missing scope: {scope}")))
     }
 
@@ -31,9 +40,9 @@ impl Key {
 
 /// The keys of the tenant. A key's index is what the log shows of it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Keys(Vec<Key>);
+pub(crate) struct TenantKeys(Vec<TenantKey>);
 
-impl Keys {
+impl TenantKeys {
     pub(crate) fn add(&mut self, secret: Option<&str>, scopes: &[&str]) -> String {
         let secret = match secret {
             Some(secret) => secret.to_string(),
@@ -42,7 +51,7 @@ impl Keys {
         let mut scopes: Vec<String> = scopes.iter().map(|s| s.to_string()).collect();
         scopes.sort();
         scopes.dedup();
-        let key = Key { secret: secret.clone(), scopes, revoked: false };
+        let key = TenantKey { secret: secret.clone(), scopes, revoked: false };
         // The same secret again is the same key with other scopes: its index in the log stays.
         match self.0.iter_mut().find(|k| k.secret == secret) {
             Some(known) => *known = key,
@@ -58,18 +67,18 @@ impl Keys {
     }
 
     /// The key of an `Authorization` header, and its index.
-    pub(crate) fn find(&self, authorization: Option<&str>) -> Result<(usize, &Key), Refusal> {
+    pub(crate) fn find(&self, authorization: Option<&str>) -> Result<(usize, &TenantKey), ErrorAnswer> {
         let Some(header) = authorization else {
-            return Err(Refusal::new(401, "The Authorization header is missing"));
+            return Err(ErrorAnswer::new(401, "The Authorization header is missing"));
         };
         let secret = match header.split_once(' ') {
             Some((scheme, secret)) if scheme.eq_ignore_ascii_case("bearer") => secret.trim(),
-            _ => return Err(Refusal::new(401, "The Authorization header must be a bearer API key")),
+            _ => return Err(ErrorAnswer::new(401, "The Authorization header must be a bearer API key")),
         };
         self.0
             .iter()
             .enumerate()
             .find(|(_, key)| key.secret == secret && !key.revoked)
-            .ok_or_else(|| Refusal::new(401, "The API key is invalid"))
+            .ok_or_else(|| ErrorAnswer::new(401, "The API key is invalid"))
     }
 }

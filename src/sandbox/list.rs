@@ -6,33 +6,33 @@
 use crate::model::{FieldKind, Instant, Op, Resource};
 
 use super::cell::{Cell, SortKey};
-use super::cursor::Place;
+use super::cursor::PagePosition;
 use super::domain;
-use super::predicate::{Predicate, Target, Test};
-use super::rules::ListQuery;
-use super::table::{Order, Record, Table};
+use super::predicate::{Condition, ConditionTarget, Test};
+use super::rules::ListRequest;
+use super::table::{Order, WorldRecord, WorldTable};
 use super::world::World;
 
 /// The rows of a page, and where the next one begins.
 #[derive(Debug)]
-pub(crate) struct Page<'a> {
-    pub(crate) rows: Vec<&'a Record>,
-    pub(crate) next: Option<Place>,
+pub(crate) struct ListPage<'a> {
+    pub(crate) rows: Vec<&'a WorldRecord>,
+    pub(crate) next: Option<PagePosition>,
     pub(crate) total: Option<usize>,
 }
 
 /// Serves the page at `place`. With `offsets` the next place counts rows instead of naming one.
-pub(crate) fn page<'a>(world: &'a World, query: &ListQuery, place: &Place, offsets: bool) -> Page<'a> {
+pub(crate) fn page<'a>(world: &'a World, query: &ListRequest, place: &PagePosition, offsets: bool) -> ListPage<'a> {
     let table = world.table(query.resource);
     let wanted = query.limit + 1;
     let skip = match place {
-        Place::Offset(rows) => *rows,
-        Place::Start | Place::After(..) => 0,
+        PagePosition::Offset(rows) => *rows,
+        PagePosition::Start | PagePosition::After(..) => 0,
     };
-    let mut rows: Vec<&Record> = match indexed(table, query) {
+    let mut rows: Vec<&WorldRecord> = match indexed(table, query) {
         Some((order, slot, descending)) => {
             let after = match place {
-                Place::After(keys, id) => match keys.first() {
+                PagePosition::After(keys, id) => match keys.first() {
                     Some(SortKey::Time(time)) => Some((Some(*time), id.as_str())),
                     _ => Some((None, id.as_str())),
                 },
@@ -48,7 +48,7 @@ pub(crate) fn page<'a>(world: &'a World, query: &ListQuery, place: &Place, offse
                 .collect()
         }
         None => {
-            let mut all: Vec<(Vec<SortKey>, &Record)> = candidates(table, query)
+            let mut all: Vec<(Vec<SortKey>, &WorldRecord)> = candidates(table, query)
                 .filter(|record| matches(table, query, record))
                 .map(|record| (keys(table, query, record), record))
                 .collect();
@@ -62,7 +62,7 @@ pub(crate) fn page<'a>(world: &'a World, query: &ListQuery, place: &Place, offse
             all.sort_by(|a, b| compare(&a.0, &a.1.id, &b.0, &b.1.id));
             all.into_iter()
                 .filter(|(keys, record)| match place {
-                    Place::After(after, id) => compare(keys, &record.id, after, id).is_gt(),
+                    PagePosition::After(after, id) => compare(keys, &record.id, after, id).is_gt(),
                     _ => true,
                 })
                 .map(|(_, record)| record)
@@ -75,29 +75,29 @@ pub(crate) fn page<'a>(world: &'a World, query: &ListQuery, place: &Place, offse
     rows.truncate(query.limit);
     let next = rows.last().filter(|_| more).map(|last| {
         if offsets {
-            Place::Offset(skip + query.limit)
+            PagePosition::Offset(skip + query.limit)
         } else {
-            Place::After(keys(table, query, last), last.id.to_string())
+            PagePosition::After(keys(table, query, last), last.id.to_string())
         }
     });
     let total = query.count.then(|| count(table, query));
-    Page { rows, next, total }
+    ListPage { rows, next, total }
 }
 
 /// A row that does not meet the conditions, for a service that breaks its own rules.
-pub(crate) fn outsider<'a>(world: &'a World, query: &ListQuery) -> Option<&'a Record> {
+pub(crate) fn outsider<'a>(world: &'a World, query: &ListRequest) -> Option<&'a WorldRecord> {
     let table = world.table(query.resource);
     table.iter().find(|record| !matches(table, query, record))
 }
 
-fn count(table: &Table, query: &ListQuery) -> usize {
+fn count(table: &WorldTable, query: &ListRequest) -> usize {
     if query.predicates.is_empty() && query.search.is_none() {
         return table.len();
     }
     for (order, slot) in [(&table.updated, table.updated_slot), (&table.created, table.created_slot)] {
         // A range of one timestamp, as audits count it: the order alone knows the answer.
-        let target = Target::Standard(slot);
-        let timed = |p: &Predicate| p.target == target && matches!(p.test, Test::Time(..));
+        let target = ConditionTarget::Standard(slot);
+        let timed = |p: &Condition| p.target == target && matches!(p.test, Test::Time(..));
         if query.search.is_none() && query.predicates.iter().all(timed) {
             let (low, high) = bounds(query, slot);
             let tests = |time: &Instant| query.predicates.iter().all(|p| p.test.holds_at(*time));
@@ -108,7 +108,7 @@ fn count(table: &Table, query: &ListQuery) -> usize {
 }
 
 /// The order that serves the query as it is, unless ids are asked for: those are looked up.
-fn indexed<'a>(table: &'a Table, query: &ListQuery) -> Option<(&'a Order, usize, bool)> {
+fn indexed<'a>(table: &'a WorldTable, query: &ListRequest) -> Option<(&'a Order, usize, bool)> {
     match query.sort.as_slice() {
         _ if ids(query).is_some() => None,
         [(slot, descending)] if *slot == table.created_slot => Some((&table.created, *slot, *descending)),
@@ -118,7 +118,10 @@ fn indexed<'a>(table: &'a Table, query: &ListQuery) -> Option<(&'a Order, usize,
 }
 
 /// The rows that can meet the conditions at all, from the narrowest source there is.
-fn candidates<'a: 'q, 'q>(table: &'a Table, query: &'q ListQuery) -> Box<dyn Iterator<Item = &'a Record> + 'q> {
+fn candidates<'a: 'q, 'q>(
+    table: &'a WorldTable,
+    query: &'q ListRequest,
+) -> Box<dyn Iterator<Item = &'a WorldRecord> + 'q> {
     if let Some(ids) = ids(query) {
         let mut ids: Vec<&str> = ids.iter().map(String::as_str).collect();
         ids.sort_unstable();
@@ -134,9 +137,11 @@ fn candidates<'a: 'q, 'q>(table: &'a Table, query: &'q ListQuery) -> Box<dyn Ite
     Box::new(table.iter())
 }
 
-fn ids(query: &ListQuery) -> Option<&[String]> {
+fn ids(query: &ListRequest) -> Option<&[String]> {
     query.predicates.iter().find_map(|p| match (p.target, &p.test) {
-        (Target::Standard(slot), Test::OneOf(ids)) if query.resource.fields().get(slot)?.kind == FieldKind::Id => {
+        (ConditionTarget::Standard(slot), Test::OneOf(ids))
+            if query.resource.fields().get(slot)?.kind == FieldKind::Id =>
+        {
             Some(ids.as_slice())
         }
         _ => None,
@@ -144,9 +149,9 @@ fn ids(query: &ListQuery) -> Option<&[String]> {
 }
 
 /// The range of a timestamp outside which some predicate rejects every row.
-fn bounds(query: &ListQuery, slot: usize) -> (Option<Instant>, Option<Instant>) {
+fn bounds(query: &ListRequest, slot: usize) -> (Option<Instant>, Option<Instant>) {
     let (mut low, mut high) = (None::<Instant>, None::<Instant>);
-    for predicate in query.predicates.iter().filter(|p| p.target == Target::Standard(slot)) {
+    for predicate in query.predicates.iter().filter(|p| p.target == ConditionTarget::Standard(slot)) {
         if let Test::Time(op, time) = predicate.test {
             if matches!(op, Op::Gt | Op::Gte | Op::Eq) {
                 low = Some(low.map_or(time, |low| low.max(time)));
@@ -159,7 +164,7 @@ fn bounds(query: &ListQuery, slot: usize) -> (Option<Instant>, Option<Instant>) 
     (low, high)
 }
 
-fn keys(table: &Table, query: &ListQuery, record: &Record) -> Vec<SortKey> {
+fn keys(table: &WorldTable, query: &ListRequest, record: &WorldRecord) -> Vec<SortKey> {
     let key = |(slot, _): &(usize, bool)| {
         let kind = table.fields[*slot].kind;
         let number = matches!(kind, FieldKind::Integer | FieldKind::Number);
@@ -168,13 +173,13 @@ fn keys(table: &Table, query: &ListQuery, record: &Record) -> Vec<SortKey> {
     query.sort.iter().map(key).collect()
 }
 
-fn matches(table: &Table, query: &ListQuery, record: &Record) -> bool {
-    let meets = |p: &Predicate| p.holds(record, || host(table, record));
+fn matches(table: &WorldTable, query: &ListRequest, record: &WorldRecord) -> bool {
+    let meets = |p: &Condition| p.holds(record, || host(table, record));
     query.predicates.iter().all(meets) && query.search.as_ref().is_none_or(|q| found(table, query, record, q))
 }
 
 /// The fields that `q` searches (reference, *Search fields for q*).
-fn found(table: &Table, query: &ListQuery, record: &Record, q: &str) -> bool {
+fn found(table: &WorldTable, query: &ListRequest, record: &WorldRecord, q: &str) -> bool {
     let fields: &[&str] = match query.resource {
         Resource::Contacts => &["name", "firstName", "lastName", "email", "mobile", "position", "company"],
         Resource::Companies => &["name", "registeredName", "websiteUrl"],
@@ -190,7 +195,7 @@ fn found(table: &Table, query: &ListQuery, record: &Record, q: &str) -> bool {
 }
 
 /// A company's host name: what it was given, else that of its web site.
-fn host(table: &Table, record: &Record) -> Option<String> {
+fn host(table: &WorldTable, record: &WorldRecord) -> Option<String> {
     let text = |wire| table.slot(wire).and_then(|slot| record.cell(slot)?.text());
     match text("domain") {
         Some(domain) => Some(domain::normalized(&domain)),

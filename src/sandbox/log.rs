@@ -2,15 +2,15 @@
 
 use crate::model::{Instant, Object, Resource, Ru};
 
-use super::asked::{Asked, Route};
+use super::request_line::{RequestLine, Route};
 
 /// One request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct LoggedRequest {
     /// When it came, by the sandbox's clock.
     pub at: Instant,
     /// What was asked.
-    pub asked: Asked,
+    pub asked: RequestLine,
     /// The `If-Match` header.
     pub if_match: Option<String>,
     /// The `Idempotency-Key` header.
@@ -34,12 +34,19 @@ pub struct Entry {
 /// The requests since the start or the last clearing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
-    entries: Vec<Entry>,
+    entries: Vec<LoggedRequest>,
 }
 
 impl Log {
-    pub(crate) fn push(&mut self, entry: Entry) {
+    pub(crate) fn push(&mut self, entry: LoggedRequest) {
         self.entries.push(entry);
+    }
+
+    /// Forgets the oldest requests beyond a limit, some at a time.
+    pub(crate) fn keep(&mut self, limit: usize) {
+        if self.entries.len() > limit + limit / 10 {
+            self.entries.drain(..self.entries.len() - limit);
+        }
     }
 
     pub(crate) fn clear(&mut self) {
@@ -47,7 +54,7 @@ impl Log {
     }
 
     /// Every request in order.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[LoggedRequest] {
         &self.entries
     }
 
@@ -87,11 +94,11 @@ impl Log {
     }
 
     /// The updates that were carried out, whatever became of their answers; stored answers given again are none.
-    pub fn carried_out(&self) -> impl Iterator<Item = &Entry> {
+    pub fn carried_out(&self) -> impl Iterator<Item = &LoggedRequest> {
         self.entries.iter().filter(|entry| entry.asked.method == "PATCH" && entry.changed)
     }
 
-    fn of_records<'a>(&'a self, object: Object, method: &'a str) -> impl Iterator<Item = &'a Entry> {
+    fn of_records<'a>(&'a self, object: Object, method: &'a str) -> impl Iterator<Item = &'a LoggedRequest> {
         let of_object = move |route: &Route| matches!(route, Route::One(o, _) if *o == object);
         self.entries.iter().filter(move |entry| entry.asked.method == method && of_object(&entry.asked.route))
     }

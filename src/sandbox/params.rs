@@ -2,7 +2,7 @@
 
 use percent_encoding::percent_decode_str;
 
-use super::refusal::{Complaints, Refusal};
+use super::error_answer::{Complaints, ErrorAnswer};
 
 /// The decoded parameters, each name once, in the order they came.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,7 +22,7 @@ impl Params {
     }
 
     /// Takes pairs; a repeated name is a refusal.
-    pub(crate) fn new(pairs: &[(String, String)]) -> Result<Params, Refusal> {
+    pub(crate) fn new(pairs: &[(String, String)]) -> Result<Params, ErrorAnswer> {
         let mut complaints = Complaints::default();
         for (n, (name, _)) in pairs.iter().enumerate() {
             if pairs[..n].iter().any(|(other, _)| other == name) {

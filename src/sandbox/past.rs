@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use crate::model::{Instant, Resource};
 
-use super::table::{Id, Record};
+use super::table::{Id, WorldRecord};
 
 /// How many changes can be undone.
 const MAX_CHANGES: usize = 10_000;
@@ -18,7 +18,7 @@ pub(crate) struct PastRecord {
     pub(crate) changed_at: Instant,
     pub(crate) resource: Resource,
     pub(crate) id: Id,
-    pub(crate) before: Option<Record>,
+    pub(crate) before: Option<WorldRecord>,
 }
 
 /// The latest changes, oldest first.

@@ -5,21 +5,21 @@
 //! - A refused update changes nothing.
 //! - A stored answer is given again only for the very same request; what failed is not stored, so it may be tried again.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::model::{Instant, Object};
 
-use super::asked::Asked;
 use super::cell::Cell;
+use super::error_answer::{Complaints, ErrorAnswer};
 use super::exchange::{IncomingRequest, Success};
 use super::patch_values;
-use super::refusal::{Complaints, Refusal};
-use super::render::{self, Projection};
+use super::render::{self, RecordProjection};
 
-use super::settings::Settings;
+use super::settings::SandboxSettings;
 use super::world::World;
 
 /// How long a stored answer is kept (reference, *Limits*).
@@ -28,15 +28,27 @@ const MAX_KEYS: usize = 100;
 
 /// The stored answers, by Idempotency-Key.
 #[derive(Debug, Default)]
-pub(crate) struct Replays(HashMap<String, Stored>);
+pub(crate) struct Replays {
+    stored: BTreeMap<String, StoredReplay>,
+    /// Those that no state file has yet.
+    new: BTreeSet<String>,
+}
 
-#[derive(Debug)]
-struct Stored {
+/// An answer that is given again to the very same request.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct StoredReplay {
     at: Instant,
-    asked: Asked,
+    path: String,
     if_match: String,
     body: Vec<u8>,
-    answer: Success,
+    answer: String,
+    etag: Option<String>,
+}
+
+impl StoredReplay {
+    fn answer(&self, replayed: bool) -> Success {
+        Success { body: self.answer.clone(), etag: self.etag.clone(), replayed: Some(replayed), rows: 1 }
+    }
 }
 
 impl Replays {
@@ -47,123 +59,172 @@ impl Replays {
         if_match: &str,
         request: &IncomingRequest,
         now: Instant,
-    ) -> Result<Option<Success>, Refusal> {
-        self.0.retain(|_, stored| now.since(stored.at) < RETENTION);
-        let Some(stored) = self.0.get(key) else { return Ok(None) };
-        if stored.asked != request.asked || stored.if_match != if_match || stored.body != request.body {
-            return Err(Refusal::new(409, "The Idempotency-Key was used with a different request"));
+    ) -> Result<Option<Success>, ErrorAnswer> {
+        self.stored.retain(|_, stored| now.since(stored.at) < RETENTION);
+        let Some(stored) = self.stored.get(key) else { return Ok(None) };
+        if stored.path != request.asked.path || stored.if_match != if_match || stored.body != request.body {
+            return Err(ErrorAnswer::new(409, "The Idempotency-Key was used with a different request"));
         }
-        Ok(Some(Success { replayed: Some(true), ..stored.answer.clone() }))
+        Ok(Some(stored.answer(true)))
+    }
+
+    fn insert(&mut self, key: &str, stored: StoredReplay) {
+        self.stored.insert(key.to_string(), stored);
+        self.new.insert(key.to_string());
+    }
+
+    pub(crate) fn has_new(&self) -> bool {
+        !self.new.is_empty()
+    }
+
+    pub(crate) fn new_ones(&self) -> BTreeMap<String, StoredReplay> {
+        let stored = |key: &String| Some((key.clone(), self.stored.get(key)?.clone()));
+        self.new.iter().filter_map(stored).collect()
+    }
+
+    pub(crate) fn forget_new(&mut self) {
+        self.new.clear();
+    }
+
+    pub(crate) fn all(&self) -> BTreeMap<String, StoredReplay> {
+        self.stored.clone()
+    }
+
+    pub(crate) fn restore(&mut self, stored: BTreeMap<String, StoredReplay>) {
+        self.stored.extend(stored);
     }
 }
 
 /// Carries an update out, or gives its stored answer again.
 pub(crate) fn patch(
     world: &mut World,
-    settings: &Settings,
+    settings: &SandboxSettings,
     replays: &mut Replays,
     object: Object,
     id: &str,
     request: &IncomingRequest,
-) -> Result<Success, Refusal> {
+) -> Result<Success, ErrorAnswer> {
     let mut wrong = Complaints::default();
     for (name, _) in &request.asked.query {
         wrong.add(name, "is not a parameter of an update");
     }
     wrong.or(())?;
     // A stored answer outlives its record.
-    let stored = request.idempotency_key.as_ref().is_some_and(|key| replays.0.contains_key(key));
+    let stored = request.idempotency_key.as_ref().is_some_and(|key| replays.stored.contains_key(key));
     let etag = world.etag(object, id);
     if etag.is_none() && !stored {
-        return Err(Refusal::new(404, format!("There is no such {object}")));
+        return Err(ErrorAnswer::new(404, format!("There is no such {object}")));
     }
     let Some(if_match) = request.if_match.as_deref() else {
-        return Err(Refusal::new(428, "The If-Match header is required"));
+        return Err(ErrorAnswer::new(428, "The If-Match header is required"));
     };
     let key = match request.idempotency_key.as_deref() {
         Some(key) if (1..=255).contains(&key.len()) => key,
-        Some(_) => return Err(Refusal::of_field(400, "Idempotency-Key", "must be 1 to 255 characters")),
-        None => return Err(Refusal::of_field(400, "Idempotency-Key", "is required")),
+        Some(_) => return Err(ErrorAnswer::of_field(400, "Idempotency-Key", "must be 1 to 255 characters")),
+        None => return Err(ErrorAnswer::of_field(400, "Idempotency-Key", "is required")),
     };
     if let Some(stored) = replays.find(key, if_match, request, world.now())? {
         return Ok(stored);
     }
     let Some(etag) = etag else {
-        return Err(Refusal::new(404, format!("There is no such {object}")));
+        return Err(ErrorAnswer::new(404, format!("There is no such {object}")));
     };
-    let body = body(request)?;
-    let changes = standard(object, &body)?;
-    let custom = match body.get("customFields") {
-        None => Vec::new(),
-        Some(Value::Object(values)) if values.len() > MAX_KEYS => {
-            return Err(Refusal::of_field(400, "customFields", "has more than 100 keys"));
-        }
-        Some(Value::Object(_)) if !settings.custom_fields_editable => {
-            return Err(Refusal::new(403, "The plan does not allow custom fields to be edited"));
-        }
-        Some(Value::Object(values)) => patch_values::read(world, object, values)?,
-        Some(_) => return Err(Refusal::of_field(400, "customFields", "must be an object")),
-    };
+    let changes = PatchChanges::read(world, settings, object, &body(request)?)?;
     if etag != if_match {
         return Err(
-            Refusal::new(412, "The record has changed since").saying("If-Match does not match the current etag")
+            ErrorAnswer::new(412, "The record has changed since").saying("If-Match does not match the current etag")
         );
     }
-    let resource = object.resource();
-    let now = world.tick();
-    world.change(resource, id, |world, record| {
-        world.bump_etag(resource, record);
-        world.set_slot(resource, record, "updatedAt", Some(Cell::Time(now)));
-        for (wire, cell) in &changes {
-            world.set_slot(resource, record, wire, cell.clone());
-            if wire == "notes" {
-                world.set_slot(resource, record, "notesAt", Some(Cell::Time(now)));
-            }
-        }
-        for (place, cell) in custom {
-            record.set_custom(place, cell);
-        }
-    });
-    let submitted: Vec<String> = changes.into_iter().map(|(wire, _)| wire).collect();
-    let shown = world.table(resource).get(id).map_or_else(
-        || "null".to_string(),
-        |record| render::record(world, resource, record, Projection::Confirmation, &submitted, &[]),
-    );
-    let body = format!("{{\"data\":{shown}}}");
-    let answer = Success { body, etag: world.etag(object, id), replayed: Some(false), rows: 1 };
-    let stored = Stored {
+    let answer = changes.carry_out(world, object, id);
+    let stored = StoredReplay {
         at: world.now(),
-        asked: request.asked.clone(),
+        path: request.asked.path.clone(),
         if_match: if_match.to_string(),
         body: request.body.clone(),
-        answer: answer.clone(),
+        answer,
+        etag: world.etag(object, id),
     };
-    replays.0.insert(key.to_string(), stored);
-    Ok(answer)
+    let success = stored.answer(false);
+    replays.insert(key, stored);
+    Ok(success)
 }
 
-fn body(request: &IncomingRequest) -> Result<Map<String, Value>, Refusal> {
+/// The valid changes of a body.
+struct PatchChanges {
+    standard: Vec<(String, Option<Cell>)>,
+    custom: Vec<(u32, Option<Cell>)>,
+}
+
+impl PatchChanges {
+    fn read(
+        world: &World,
+        settings: &SandboxSettings,
+        object: Object,
+        body: &Map<String, Value>,
+    ) -> Result<PatchChanges, ErrorAnswer> {
+        let standard = standard(object, body)?;
+        let custom = match body.get("customFields") {
+            None => Vec::new(),
+            Some(Value::Object(values)) if values.len() > MAX_KEYS => {
+                return Err(ErrorAnswer::of_field(400, "customFields", "has more than 100 keys"));
+            }
+            Some(Value::Object(_)) if !settings.custom_fields_editable => {
+                return Err(ErrorAnswer::new(403, "The plan does not allow custom fields to be edited"));
+            }
+            Some(Value::Object(values)) => patch_values::read(world, object, values)?,
+            Some(_) => return Err(ErrorAnswer::of_field(400, "customFields", "must be an object")),
+        };
+        Ok(PatchChanges { standard, custom })
+    }
+
+    /// PatchChanges the record and gives the body of the confirmation.
+    fn carry_out(self, world: &mut World, object: Object, id: &str) -> String {
+        let resource = object.resource();
+        let now = world.tick();
+        world.change(resource, id, |world, record| {
+            world.bump_etag(resource, record);
+            world.set_slot(resource, record, "updatedAt", Some(Cell::Time(now)));
+            for (wire, cell) in &self.standard {
+                world.set_slot(resource, record, wire, cell.clone());
+                if wire == "notes" {
+                    world.set_slot(resource, record, "notesAt", Some(Cell::Time(now)));
+                }
+            }
+            for (place, cell) in self.custom {
+                record.set_custom(place, cell);
+            }
+        });
+        let submitted: Vec<String> = self.standard.into_iter().map(|(wire, _)| wire).collect();
+        let shown = world.table(resource).get(id).map_or_else(
+            || "null".to_string(),
+            |record| render::record(world, resource, record, RecordProjection::Confirmation, &submitted, &[]),
+        );
+        format!("{{\"data\":{shown}}}")
+    }
+}
+
+fn body(request: &IncomingRequest) -> Result<Map<String, Value>, ErrorAnswer> {
     let json = request
         .content_type
         .as_deref()
         .is_some_and(|t| t.split(';').next().is_some_and(|t| t.trim().eq_ignore_ascii_case("application/json")));
     if !json {
-        return Err(Refusal::of_field(400, "Content-Type", "must be application/json"));
+        return Err(ErrorAnswer::of_field(400, "Content-Type", "must be application/json"));
     }
     match serde_json::from_slice(&request.body) {
-        Ok(Value::Object(body)) if body.is_empty() => Err(Refusal::new(400, "The body names nothing to update")),
+        Ok(Value::Object(body)) if body.is_empty() => Err(ErrorAnswer::new(400, "The body names nothing to update")),
         Ok(Value::Object(body)) => Ok(body),
-        Ok(_) => Err(Refusal::new(400, "The body must be a JSON object")),
-        Err(_) => Err(Refusal::new(400, "The body is not valid JSON")),
+        Ok(_) => Err(ErrorAnswer::new(400, "The body must be a JSON object")),
+        Err(_) => Err(ErrorAnswer::new(400, "The body is not valid JSON")),
     }
 }
 
 /// The standard fields of a body. What the catalogue does not call writable is refused.
-fn standard(object: Object, body: &Map<String, Value>) -> Result<Vec<(String, Option<Cell>)>, Refusal> {
+fn standard(object: Object, body: &Map<String, Value>) -> Result<Vec<(String, Option<Cell>)>, ErrorAnswer> {
     let identity = |wire: &&str| object == Object::Contact && body.contains_key(*wire);
     if let Some(wire) = ["email", "mobile"].iter().find(|wire| identity(wire)) {
         let message = format!("CONTACT_IDENTITY_READ_ONLY: {wire} cannot be changed here");
-        return Err(Refusal::new(422, message).saying("CONTACT_IDENTITY_READ_ONLY"));
+        return Err(ErrorAnswer::new(422, message).saying("CONTACT_IDENTITY_READ_ONLY"));
     }
     let mut wrong = Complaints::default();
     let mut changes = Vec::new();
@@ -180,7 +241,7 @@ fn standard(object: Object, body: &Map<String, Value>) -> Result<Vec<(String, Op
     let texts: Vec<&Cell> = changes.iter().filter_map(|(_, cell)| cell.as_ref()).collect();
     let blank = |cell: &&Cell| cell.text().is_none_or(|text| text.trim().is_empty());
     if object == Object::Company && !texts.is_empty() && texts.iter().all(blank) {
-        return Err(Refusal::of_field(422, &changes[0].0, "must contain a character that is not white space"));
+        return Err(ErrorAnswer::of_field(422, &changes[0].0, "must contain a character that is not white space"));
     }
     Ok(changes)
 }

@@ -8,7 +8,7 @@ use crate::model::{DataType, Object, decimal, field_value};
 
 use super::cell::Cell;
 use super::definition::CustomDefinition;
-use super::refusal::Refusal;
+use super::error_answer::ErrorAnswer;
 use super::world::World;
 
 const SHORT_TEXT: usize = 255;
@@ -20,26 +20,27 @@ pub(crate) fn read(
     world: &World,
     object: Object,
     values: &Map<String, Value>,
-) -> Result<Vec<(u32, Option<Cell>)>, Refusal> {
+) -> Result<Vec<(u32, Option<Cell>)>, ErrorAnswer> {
     let mut cells = Vec::new();
     for (key, value) in values {
         let field = format!("customFields.{key}");
         let Some((place, definition)) = world.active(object, key) else {
-            return Err(Refusal::of_field(422, &field, "is not an active custom field"));
+            return Err(ErrorAnswer::of_field(422, &field, "is not an active custom field"));
         };
         if !definition.writable {
-            return Err(Refusal::of_field(422, &field, "is not writable"));
+            return Err(ErrorAnswer::of_field(422, &field, "is not writable"));
         }
-        let cell = cell(definition, value).map_err(|message| Refusal::of_field(422, &field, &message))?;
+        let cell = cell(definition, value).map_err(|message| ErrorAnswer::of_field(422, &field, &message))?;
         if cell.is_none() && (definition.required || !definition.nullable) {
-            return Err(Refusal::of_field(422, &field, "cannot be cleared"));
+            return Err(ErrorAnswer::of_field(422, &field, "cannot be cleared"));
         }
         cells.push((place, cell));
     }
     Ok(cells)
 }
 
-fn cell(definition: &CustomDefinition, value: &Value) -> Result<Option<Cell>, String> {
+/// Reads one value of a field; `None` clears it.
+pub(crate) fn cell(definition: &CustomDefinition, value: &Value) -> Result<Option<Cell>, String> {
     let data_type = definition.kind();
     let known = |value: &str| definition.options.iter().any(|option| option.value == value);
     let text = |text: &str| Ok(Some(Cell::Text(text.into())));

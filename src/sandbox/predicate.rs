@@ -6,11 +6,11 @@ use crate::model::{DataType, FieldKind, Instant, Op, decimal, field_value};
 
 use super::cell::Cell;
 use super::domain;
-use super::table::Record;
+use super::table::WorldRecord;
 
 /// What a condition looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum ConditionTarget {
     /// A standard field, by slot.
     Standard(usize),
     /// A custom field, by the definition's place.
@@ -35,8 +35,8 @@ pub(crate) enum Test {
 
 /// One condition.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Predicate {
-    pub(crate) target: Target,
+pub(crate) struct Condition {
+    pub(crate) target: ConditionTarget,
     pub(crate) test: Test,
 }
 
@@ -127,13 +127,13 @@ fn list(value: &str) -> Result<Vec<String>, String> {
     Ok(values)
 }
 
-impl Predicate {
+impl Condition {
     /// Whether the record meets the condition. A missing value meets none but `isNull=true`.
-    pub(crate) fn holds(&self, record: &Record, host: impl FnOnce() -> Option<String>) -> bool {
+    pub(crate) fn holds(&self, record: &WorldRecord, host: impl FnOnce() -> Option<String>) -> bool {
         let cell = match self.target {
-            Target::Standard(slot) => record.cell(slot),
-            Target::Custom(place) => record.custom(place),
-            Target::Domain => {
+            ConditionTarget::Standard(slot) => record.cell(slot),
+            ConditionTarget::Custom(place) => record.custom(place),
+            ConditionTarget::Domain => {
                 let host = host();
                 return match &self.test {
                     Test::OneOf(hosts) => host.is_some_and(|host| hosts.contains(&host)),

@@ -5,12 +5,12 @@ use serde_json::Value;
 use crate::model::{FieldProjection, Object, Resource};
 
 use super::cell::write_text;
-use super::table::Record;
+use super::table::WorldRecord;
 use super::world::World;
 
 /// Which answer a record is shown in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Projection {
+pub(crate) enum RecordProjection {
     /// A list item.
     List,
     /// A detail.
@@ -23,22 +23,22 @@ pub(crate) enum Projection {
 pub(crate) fn record(
     world: &World,
     resource: Resource,
-    record: &Record,
-    projection: Projection,
+    record: &WorldRecord,
+    projection: RecordProjection,
     more: &[String],
     related: &[(&str, String)],
 ) -> String {
-    let mut out = Members::new();
+    let mut out = JsonMembers::new();
     let fields = resource.fields();
     let mut slot = 0;
     while slot < fields.len() {
         let field = &fields[slot];
         let shown = match (field.projection, projection) {
             (FieldProjection::FilterOnly, _) => false,
-            (FieldProjection::Detail, Projection::List) => false,
-            (FieldProjection::Detail, Projection::Confirmation) => more.iter().any(|wire| wire == field.wire),
+            (FieldProjection::Detail, RecordProjection::List) => false,
+            (FieldProjection::Detail, RecordProjection::Confirmation) => more.iter().any(|wire| wire == field.wire),
             // A confirmation of a company has no fit data.
-            (FieldProjection::List, Projection::Confirmation) => field.wire != "customerFitScore",
+            (FieldProjection::List, RecordProjection::Confirmation) => field.wire != "customerFitScore",
             _ => true,
         };
         if let Some((object, _)) = field.wire.split_once('.') {
@@ -56,7 +56,7 @@ pub(crate) fn record(
         slot += 1;
     }
     if let Some(object) = resource.object() {
-        custom(&mut out, world, record, object, projection == Projection::List);
+        custom(&mut out, world, record, object, projection == RecordProjection::List);
     }
     for (wire, source) in &record.raw {
         let known = wire.starts_with("customFields.") || wire.starts_with("location.");
@@ -73,7 +73,7 @@ pub(crate) fn record(
     out.close()
 }
 
-fn standard(out: &mut Members, record: &Record, wire: &str, name: &str, slot: usize) {
+fn standard(out: &mut JsonMembers, record: &WorldRecord, wire: &str, name: &str, slot: usize) {
     match record.raw(wire) {
         Some(None) => {}
         Some(Some(source)) => out.add(name, source),
@@ -84,13 +84,13 @@ fn standard(out: &mut Members, record: &Record, wire: &str, name: &str, slot: us
     }
 }
 
-fn nested(out: &mut Members, record: &Record, object: &str, fields: &[crate::model::Field], first: usize) {
+fn nested(out: &mut JsonMembers, record: &WorldRecord, object: &str, fields: &[crate::model::Field], first: usize) {
     match record.raw(object) {
         Some(None) => return,
         Some(Some(source)) => return out.add(object, source),
         None => {}
     }
-    let mut inner = Members::new();
+    let mut inner = JsonMembers::new();
     for (n, field) in fields.iter().enumerate() {
         standard(&mut inner, record, field.wire, field.filter_name(), first + n);
     }
@@ -98,13 +98,13 @@ fn nested(out: &mut Members, record: &Record, object: &str, fields: &[crate::mod
     out.add(object, &inner.close());
 }
 
-fn custom(out: &mut Members, world: &World, record: &Record, object: Object, list: bool) {
+fn custom(out: &mut JsonMembers, world: &World, record: &WorldRecord, object: Object, list: bool) {
     match record.raw("customFields") {
         Some(None) => return,
         Some(Some(source)) => return out.add("customFields", source),
         None => {}
     }
-    let mut inner = Members::new();
+    let mut inner = JsonMembers::new();
     for (place, definition) in world.definitions().iter().enumerate() {
         let hidden = list && definition.kind().detail_only();
         if definition.object != object || !definition.active || !definition.readable || hidden {
@@ -124,12 +124,12 @@ fn custom(out: &mut Members, world: &World, record: &Record, object: Object, lis
     out.add("customFields", &inner.close());
 }
 
-fn unknown_inside(inner: &mut Members, record: &Record, object: &str) {
+fn unknown_inside(inner: &mut JsonMembers, record: &WorldRecord, object: &str) {
     let names: Vec<String> = inner.names.clone();
     unknown_keys(inner, record, object, &mut |name| names.iter().any(|n| n == name));
 }
 
-fn unknown_keys(inner: &mut Members, record: &Record, object: &str, known: &mut dyn FnMut(&str) -> bool) {
+fn unknown_keys(inner: &mut JsonMembers, record: &WorldRecord, object: &str, known: &mut dyn FnMut(&str) -> bool) {
     for (wire, source) in &record.raw {
         let name = wire.strip_prefix(object).and_then(|rest| rest.strip_prefix('.'));
         if let (Some(name), Some(source)) = (name, source)
@@ -141,14 +141,14 @@ fn unknown_keys(inner: &mut Members, record: &Record, object: &str, known: &mut 
 }
 
 /// A JSON object being written.
-struct Members {
+struct JsonMembers {
     text: String,
     names: Vec<String>,
 }
 
-impl Members {
-    fn new() -> Members {
-        Members { text: String::from("{"), names: Vec::new() }
+impl JsonMembers {
+    fn new() -> JsonMembers {
+        JsonMembers { text: String::from("{"), names: Vec::new() }
     }
 
     fn add(&mut self, name: &str, source: &str) {
@@ -179,13 +179,13 @@ impl World {
     /// A record as its detail shows it, byte for byte; `None` if there is no such record.
     pub fn detail_text(&self, object: Object, id: &str) -> Option<String> {
         let found = self.table(object.resource()).get(id)?;
-        Some(record(self, object.resource(), found, Projection::Detail, &[], &[]))
+        Some(record(self, object.resource(), found, RecordProjection::Detail, &[], &[]))
     }
 
     /// An item as its list shows it, byte for byte; `None` if there is no such item.
     pub fn list_text(&self, resource: Resource, id: &str) -> Option<String> {
         let found = self.table(resource).get(id)?;
-        Some(record(self, resource, found, Projection::List, &[], &[]))
+        Some(record(self, resource, found, RecordProjection::List, &[], &[]))
     }
 
     /// [`World::detail_text`], parsed; null where the text holds no JSON that Rust can hold.

@@ -1,22 +1,22 @@
 //! What a list may be asked (reference, *List query conventions* and each list's own parameters), from the catalogue.
 //!
-//! A [`ListQuery`] has passed every rule; nothing behind it checks again. Everything that is wrong is told at once.
+//! A [`ListRequest`] has passed every rule; nothing behind it checks again. Everything that is wrong is told at once.
 
 use std::collections::BTreeSet;
 
 use crate::model::catalogue::FieldKind;
 use crate::model::{Field, Object, Op, Resource};
 
+use super::error_answer::{Complaints, ErrorAnswer};
 use super::include::{self, Include};
 use super::params::Params;
-use super::predicate::{Predicate, Reading, Target, Test};
-use super::refusal::{Complaints, Refusal};
+use super::predicate::{Condition, ConditionTarget, Reading, Test};
 use super::table::slot;
 use super::world::World;
 
 /// A list's conditions, all of them valid.
 #[derive(Clone, Debug)]
-pub(crate) struct ListQuery {
+pub(crate) struct ListRequest {
     pub(crate) resource: Resource,
     pub(crate) limit: usize,
     pub(crate) count: bool,
@@ -24,17 +24,17 @@ pub(crate) struct ListQuery {
     pub(crate) search: Option<String>,
     /// Slots and whether each runs downwards.
     pub(crate) sort: Vec<(usize, bool)>,
-    pub(crate) predicates: Vec<Predicate>,
+    pub(crate) predicates: Vec<Condition>,
     pub(crate) include: BTreeSet<Include>,
 }
 
 const MAX_PREDICATES: usize = 10;
 const MAX_CUSTOM: usize = 3;
 
-impl ListQuery {
-    pub(crate) fn read(world: &World, resource: Resource, params: &Params) -> Result<ListQuery, Refusal> {
+impl ListRequest {
+    pub(crate) fn read(world: &World, resource: Resource, params: &Params) -> Result<ListRequest, ErrorAnswer> {
         let mut wrong = Complaints::default();
-        let mut query = ListQuery {
+        let mut query = ListRequest {
             resource,
             limit: 50,
             count: false,
@@ -103,10 +103,10 @@ impl ListQuery {
     }
 }
 
-fn equals(resource: Resource, wire: &str, value: &str) -> Predicate {
-    Predicate {
+fn equals(resource: Resource, wire: &str, value: &str) -> Condition {
+    Condition {
         // A slot that no record has if the catalogue lost the field: then nothing matches.
-        target: Target::Standard(slot(resource.fields(), wire).unwrap_or(usize::from(u8::MAX))),
+        target: ConditionTarget::Standard(slot(resource.fields(), wire).unwrap_or(usize::from(u8::MAX))),
         test: Test::OneOf(vec![value.to_string()]),
     }
 }
@@ -148,7 +148,7 @@ fn sort(resource: Resource, value: &str) -> Result<Vec<(usize, bool)>, String> {
 }
 
 /// Reads `filter[field]`, `filter[field][op]` and `filter[customFields.KEY][op]`.
-fn predicate(world: &World, resource: Resource, name: &str, value: &str) -> Result<Predicate, String> {
+fn predicate(world: &World, resource: Resource, name: &str, value: &str) -> Result<Condition, String> {
     let inner = name.strip_prefix("filter[").and_then(|rest| rest.strip_suffix(']'));
     let Some(inner) = inner else {
         return Err("is not of the form filter[field][operator]".to_string());
@@ -175,12 +175,12 @@ fn predicate(world: &World, resource: Resource, name: &str, value: &str) -> Resu
     {
         return Err(format!("has no value `{odd}`"));
     }
-    Ok(Predicate { target: if host { Target::Domain } else { Target::Standard(slot) }, test })
+    Ok(Condition { target: if host { ConditionTarget::Domain } else { ConditionTarget::Standard(slot) }, test })
 }
 
 const MEMBER_STATUS: [&str; 4] = ["ACTIVE", "INACTIVE", "SUSPENDED", "PENDING"];
 
-fn custom_predicate(world: &World, resource: Resource, key: &str, op: Op, value: &str) -> Result<Predicate, String> {
+fn custom_predicate(world: &World, resource: Resource, key: &str, op: Op, value: &str) -> Result<Condition, String> {
     let found = resource.object().and_then(|object| world.active(object, key));
     let Some((place, definition)) = found else {
         return Err(format!("has no active custom field `{key}`"));
@@ -188,5 +188,5 @@ fn custom_predicate(world: &World, resource: Resource, key: &str, op: Op, value:
     if !definition.filters_by(op) {
         return Err(format!("cannot use the operator {} on `{key}`", op.as_str()));
     }
-    Ok(Predicate { target: Target::Custom(place), test: Reading::of_type(definition.kind()).test(op, value)? })
+    Ok(Condition { target: ConditionTarget::Custom(place), test: Reading::of_type(definition.kind()).test(op, value)? })
 }

@@ -14,7 +14,7 @@ use super::wire::{Switch, Wire};
 
 /// A sandbox that answers. Dropping it stops the answers; connections break.
 #[derive(Debug)]
-pub struct Running {
+pub struct SandboxServer {
     /// The base URL, `/v1` included.
     pub base_url: String,
     sandbox: Sandbox,
@@ -22,14 +22,14 @@ pub struct Running {
     serving: tokio::task::JoinHandle<()>,
 }
 
-impl Running {
+impl SandboxServer {
     /// The sandbox that is served.
     pub fn sandbox(&self) -> &Sandbox {
         &self.sandbox
     }
 }
 
-impl Drop for Running {
+impl Drop for SandboxServer {
     fn drop(&mut self) {
         self.stop.cut();
         self.serving.abort();
@@ -41,12 +41,12 @@ impl Sandbox {
     ///
     /// # Errors
     /// When the port is not available.
-    pub async fn start(&self, port: u16) -> io::Result<Running> {
+    pub async fn start(&self, port: u16) -> io::Result<SandboxServer> {
         let listener = TcpListener::bind(("127.0.0.1", port)).await?;
         let port = listener.local_addr()?.port();
         let stop = Switch::default();
         let serving = tokio::spawn(accept(self.clone(), listener, stop.clone()));
-        Ok(Running { base_url: format!("http://127.0.0.1:{port}/v1"), sandbox: self.clone(), stop, serving })
+        Ok(SandboxServer { base_url: format!("http://127.0.0.1:{port}/v1"), sandbox: self.clone(), stop, serving })
     }
 }
 

@@ -10,37 +10,46 @@ use std::time::Duration;
 
 use crate::model::{Object, Resource, Ru};
 
-use super::asked::{Asked, Route};
-use super::cursor::{Binding, Place};
+use super::cursor::{Binding, PagePosition};
+use super::error_answer::{Complaints, ErrorAnswer};
 use super::exchange::{Delivery, IncomingRequest, Served, Success};
 use super::fault::{DateHeader, Fault, FaultLayer, TakenFaults};
 use super::include;
-use super::keys::{Key, Keys};
-use super::list::{self, Page};
+use super::keys::{TenantKey, TenantKeys};
+use super::list::{self, ListPage};
 use super::params::Params;
 use super::patch;
-use super::refusal::{Complaints, Refusal};
-use super::render::{self, Projection};
-use super::rules::ListQuery;
-use super::settings::{CursorKind, Settings};
+use super::render::{self, RecordProjection};
+use super::request_line::{RequestLine, Route};
+use super::rules::ListRequest;
+use super::settings::{CursorKind, SandboxSettings};
 use super::world::World;
 
 /// What the service remembers between requests, beside the world.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    pub(crate) keys: Keys,
-    pub(crate) settings: Settings,
+    pub(crate) keys: TenantKeys,
+    pub(crate) settings: SandboxSettings,
     pub(crate) replays: patch::Replays,
     /// The page served last for each resource.
     last_pages: BTreeMap<Resource, String>,
     nonce: u64,
 }
 
+impl Memory {
+    /// Forgets everything but keys and settings.
+    pub(crate) fn forget(&mut self) {
+        self.replays = patch::Replays::default();
+        self.last_pages.clear();
+        self.nonce = 0;
+    }
+}
+
 /// Serves one request.
 pub(crate) fn serve(world: &mut World, memory: &mut Memory, request: &IncomingRequest, faults: &TakenFaults) -> Served {
     let key = memory.keys.find(request.authorization.as_deref());
     let mut served = Served {
-        result: Err(Refusal::new(500, "The sandbox was asked to fail")),
+        result: Err(ErrorAnswer::new(500, "The sandbox was asked to fail")),
         retry_after_header: None,
         delivery: Delivery::Whole,
         date: date(faults, &memory.settings),
@@ -70,7 +79,7 @@ pub(crate) fn serve(world: &mut World, memory: &mut Memory, request: &IncomingRe
     served
 }
 
-fn date(faults: &TakenFaults, settings: &Settings) -> Option<DateHeader> {
+fn date(faults: &TakenFaults, settings: &SandboxSettings) -> Option<DateHeader> {
     match faults.of(FaultLayer::Date) {
         Some(Fault::Date(date)) => Some(date.clone()),
         _ => Some(settings.date_header.clone()),
@@ -82,14 +91,14 @@ fn refuse(served: &mut Served, fault: &Fault) -> bool {
     match fault {
         Fault::TooMany { body, header } => {
             served.retry_after_header = *header;
-            served.result = Err(Refusal { retry_after: *body, ..Refusal::new(429, "Rate limit exceeded") });
+            served.result = Err(ErrorAnswer { retry_after: *body, ..ErrorAnswer::new(429, "Rate limit exceeded") });
         }
         Fault::StatusWithRetry { status, body, header } => {
             served.retry_after_header = *header;
-            let refusal = Refusal::new(*status, "The sandbox was asked to fail");
-            served.result = Err(Refusal { retry_after: *body, ..refusal });
+            let refusal = ErrorAnswer::new(*status, "The sandbox was asked to fail");
+            served.result = Err(ErrorAnswer { retry_after: *body, ..refusal });
         }
-        Fault::Status(status) => served.result = Err(Refusal::new(*status, "The sandbox was asked to fail")),
+        Fault::Status(status) => served.result = Err(ErrorAnswer::new(*status, "The sandbox was asked to fail")),
         Fault::Html(status) => served.delivery = Delivery::Html(*status),
         Fault::Redirect { status, location } => {
             served.delivery = Delivery::Redirect { status: *status, location: location.clone() };
@@ -135,12 +144,12 @@ fn seen<'w>(world: &'w World, faults: &TakenFaults) -> Cow<'w, World> {
 fn answer(
     world: &mut World,
     memory: &mut Memory,
-    key: &Key,
+    key: &TenantKey,
     request: &IncomingRequest,
     faults: &TakenFaults,
-) -> Result<Success, Refusal> {
+) -> Result<Success, ErrorAnswer> {
     match (&request.asked.route, request.asked.method.as_str()) {
-        (Route::Unknown, _) => Err(Refusal::new(404, "There is no such path")),
+        (Route::Unknown, _) => Err(ErrorAnswer::new(404, "There is no such path")),
         (Route::List(resource), "GET" | "HEAD") => {
             key.require(resource.read_scope())?;
             serve_list(&seen(world, faults), memory, key, *resource, &request.asked, faults.answer())
@@ -155,40 +164,40 @@ fn answer(
             }
             patch::patch(world, &memory.settings, &mut memory.replays, *object, id, request)
         }
-        (_, method) => Err(Refusal::new(405, format!("{method} is not supported here"))),
+        (_, method) => Err(ErrorAnswer::new(405, format!("{method} is not supported here"))),
     }
 }
 
 fn serve_list(
     world: &World,
     memory: &mut Memory,
-    key: &Key,
+    key: &TenantKey,
     resource: Resource,
-    asked: &Asked,
+    asked: &RequestLine,
     fault: Option<&Fault>,
-) -> Result<Success, Refusal> {
+) -> Result<Success, ErrorAnswer> {
     let params = Params::new(&asked.query)?;
-    let mut query = ListQuery::read(world, resource, &params)?;
+    let mut query = ListRequest::read(world, resource, &params)?;
     include::require(key, &query.include)?;
     let binding = Binding::new(&memory.settings.tenant, resource.path(), key.scopes(), &params);
     let (place, nonce) = match params.get("cursor") {
         Some(_) if fault == Some(&Fault::RefusedCursor) => {
             let mut complaints = Complaints::default();
             complaints.add("cursor", "has expired");
-            complaints.or((Place::Start, 0))?
+            complaints.or((PagePosition::Start, 0))?
         }
         Some(token) => binding.read(token)?,
-        None => (Place::Start, 0),
+        None => (PagePosition::Start, 0),
     };
     let offsets = memory.settings.cursors == CursorKind::Offset;
     query.limit = memory.settings.page_cap.map_or(query.limit, |cap| query.limit.min(cap.max(1)));
-    let Page { rows, next, total } = list::page(world, &query, &place, offsets);
+    let ListPage { rows, next, total } = list::page(world, &query, &place, offsets);
     let expansion = resource.object().map(|object| include::Expansion::new(world, object, &query.include));
     let mut rows: Vec<String> = rows
         .into_iter()
         .map(|record| {
             let related = expansion.as_ref().map_or(Vec::new(), |expansion| expansion.of(record));
-            render::record(world, resource, record, Projection::List, &[], &related)
+            render::record(world, resource, record, RecordProjection::List, &[], &related)
         })
         .collect();
     let mut next = next.map(|place| binding.token(&place, 0));
@@ -208,7 +217,7 @@ fn serve_list(
         Some(Fault::Unordered) => rows.reverse(),
         Some(Fault::RowOutsideFilter) => rows.extend(
             list::outsider(world, &query)
-                .map(|record| render::record(world, resource, record, Projection::List, &[], &[])),
+                .map(|record| render::record(world, resource, record, RecordProjection::List, &[], &[])),
         ),
         _ => {}
     }
@@ -226,7 +235,13 @@ fn serve_list(
     Ok(Success { body, etag: None, replayed: None, rows: rows.len() as u64 })
 }
 
-fn detail(world: &World, key: &Key, object: Object, id: &str, asked: &Asked) -> Result<Success, Refusal> {
+fn detail(
+    world: &World,
+    key: &TenantKey,
+    object: Object,
+    id: &str,
+    asked: &RequestLine,
+) -> Result<Success, ErrorAnswer> {
     let params = Params::new(&asked.query)?;
     let mut wrong = Complaints::default();
     let mut includes = Default::default();
@@ -243,8 +258,8 @@ fn detail(world: &World, key: &Key, object: Object, id: &str, asked: &Asked) -> 
     include::require(key, &includes)?;
     let resource = object.resource();
     let record = world.table(resource).get(id);
-    let record = record.ok_or_else(|| Refusal::new(404, format!("There is no such {object}")))?;
+    let record = record.ok_or_else(|| ErrorAnswer::new(404, format!("There is no such {object}")))?;
     let related = include::Expansion::new(world, object, &includes).of(record);
-    let body = render::record(world, resource, record, Projection::Detail, &[], &related);
+    let body = render::record(world, resource, record, RecordProjection::Detail, &[], &related);
     Ok(Success { body: format!("{{\"data\":{body}}}"), etag: world.etag(object, id), replayed: None, rows: 1 })
 }

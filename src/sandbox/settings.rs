@@ -16,9 +16,9 @@ pub enum CursorKind {
     Offset,
 }
 
-/// The switches. [`Settings::default`] is a well-behaved service.
+/// The switches. [`SandboxSettings::default`] is a well-behaved service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct SandboxSettings {
     /// The tenant that cursors are bound to.
     pub tenant: String,
     /// The kind of page token.
@@ -35,13 +35,15 @@ pub struct Settings {
     pub gzip: bool,
     /// How long every answer takes, in real time.
     pub latency: Duration,
+    /// How many requests the log keeps; all of them where there is no limit.
+    pub log_limit: Option<usize>,
     /// What the `Date` header says.
     pub date_header: DateHeader,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
+impl Default for SandboxSettings {
+    fn default() -> SandboxSettings {
+        SandboxSettings {
             tenant: "tenant-1".to_string(),
             cursors: CursorKind::Keyset,
             failed_ru: Ru::ZERO,
@@ -50,6 +52,7 @@ impl Default for Settings {
             page_cap: None,
             gzip: true,
             latency: Duration::ZERO,
+            log_limit: None,
             date_header: DateHeader::Clock,
         }
     }

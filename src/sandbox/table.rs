@@ -19,7 +19,7 @@ pub(crate) type Id = Arc<str>;
 
 /// One pretend record.
 #[derive(Clone, Debug)]
-pub(crate) struct Record {
+pub(crate) struct WorldRecord {
     pub(crate) id: Id,
     /// Standard values by slot.
     pub(crate) cells: Vec<(u8, Cell)>,
@@ -29,9 +29,9 @@ pub(crate) struct Record {
     pub(crate) raw: BTreeMap<String, Option<String>>,
 }
 
-impl Record {
-    pub(crate) fn new(id: Id) -> Record {
-        Record { id, cells: Vec::new(), custom: Vec::new(), raw: BTreeMap::new() }
+impl WorldRecord {
+    pub(crate) fn new(id: Id) -> WorldRecord {
+        WorldRecord { id, cells: Vec::new(), custom: Vec::new(), raw: BTreeMap::new() }
     }
 
     pub(crate) fn cell(&self, slot: usize) -> Option<&Cell> {
@@ -160,20 +160,20 @@ impl Order {
 
 /// The records of one resource.
 #[derive(Clone, Debug)]
-pub(crate) struct Table {
+pub(crate) struct WorldTable {
     pub(crate) fields: &'static [Field],
-    records: BTreeMap<Id, Record>,
+    records: BTreeMap<Id, WorldRecord>,
     pub(crate) created_slot: usize,
     pub(crate) updated_slot: usize,
     pub(crate) created: Order,
     pub(crate) updated: Order,
 }
 
-impl Table {
-    pub(crate) fn new(fields: &'static [Field]) -> Table {
+impl WorldTable {
+    pub(crate) fn new(fields: &'static [Field]) -> WorldTable {
         // A table without the field keeps everything among the nulls of a slot that no record has.
         let place = |wire: &str| slot(fields, wire).unwrap_or(usize::from(u8::MAX));
-        Table {
+        WorldTable {
             fields,
             records: BTreeMap::new(),
             created_slot: place("createdAt"),
@@ -187,11 +187,11 @@ impl Table {
         self.records.len()
     }
 
-    pub(crate) fn get(&self, id: &str) -> Option<&Record> {
+    pub(crate) fn get(&self, id: &str) -> Option<&WorldRecord> {
         self.records.get(id)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Record> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &WorldRecord> {
         self.records.values()
     }
 
@@ -200,7 +200,7 @@ impl Table {
     }
 
     /// Puts a record in, in place of one with its id.
-    pub(crate) fn put(&mut self, mut record: Record) {
+    pub(crate) fn put(&mut self, mut record: WorldRecord) {
         record.cells.shrink_to_fit();
         self.remove(&record.id.clone());
         let (created, updated) = self.times(&record);
@@ -209,7 +209,7 @@ impl Table {
         self.records.insert(record.id.clone(), record);
     }
 
-    pub(crate) fn remove(&mut self, id: &str) -> Option<Record> {
+    pub(crate) fn remove(&mut self, id: &str) -> Option<WorldRecord> {
         let record = self.records.remove(id)?;
         let (created, updated) = self.times(&record);
         self.created.remove(created, &record.id);
@@ -217,7 +217,7 @@ impl Table {
         Some(record)
     }
 
-    fn times(&self, record: &Record) -> (Option<Instant>, Option<Instant>) {
+    fn times(&self, record: &WorldRecord) -> (Option<Instant>, Option<Instant>) {
         let time = |slot| record.cell(slot).and_then(Cell::time);
         (time(self.created_slot), time(self.updated_slot))
     }

@@ -8,7 +8,7 @@
 //!   service say anything; [`World::set_raw`] does the same for source text that no JSON value can hold. Filters and
 //!   orders never see what is raw.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -20,16 +20,31 @@ use super::cell::Cell;
 use super::definition::{CustomDefinition, NewField};
 use super::fault::Hidden;
 use super::past::{PastRecord, UndoLog};
-use super::table::{Id, Record, Table};
+use super::table::{Id, WorldRecord, WorldTable};
 
 /// The pretend CRM of one tenant.
 #[derive(Clone, Debug)]
 pub struct World {
     now: Instant,
-    tables: BTreeMap<Resource, Table>,
+    tables: BTreeMap<Resource, WorldTable>,
     definitions: Vec<CustomDefinition>,
     born: u64,
     undo: UndoLog,
+    touched: Touched,
+}
+
+/// Which records changed since the last time a state file was written; nothing where there is none.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Touched(Option<BTreeSet<(Resource, Id)>>);
+
+impl Touched {
+    pub(crate) fn is_any(&self) -> bool {
+        self.0.as_ref().is_some_and(|touched| !touched.is_empty())
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Resource, &Id)> {
+        self.0.iter().flatten().map(|(resource, id)| (*resource, id))
+    }
 }
 
 impl World {
@@ -37,10 +52,11 @@ impl World {
     pub fn new(now: Instant) -> World {
         World {
             now,
-            tables: Resource::ALL.map(|r| (r, Table::new(r.fields()))).into(),
+            tables: Resource::ALL.map(|r| (r, WorldTable::new(r.fields()))).into(),
             definitions: Vec::new(),
             born: 0,
             undo: UndoLog::default(),
+            touched: Touched::default(),
         }
     }
 
@@ -70,7 +86,7 @@ impl World {
             Some(id) => id.into(),
             None => self.new_id(resource).into(),
         };
-        let mut record = Record::new(id.clone());
+        let mut record = WorldRecord::new(id.clone());
         let now = self.tick();
         for wire in ["createdAt", "updatedAt"] {
             if let Some(slot) = self.table(resource).slot(wire) {
@@ -241,12 +257,12 @@ impl World {
         }
     }
 
-    pub(crate) fn table(&self, resource: Resource) -> &Table {
+    pub(crate) fn table(&self, resource: Resource) -> &WorldTable {
         &self.tables[&resource]
     }
 
-    pub(crate) fn table_mut(&mut self, resource: Resource) -> &mut Table {
-        self.tables.entry(resource).or_insert_with(|| Table::new(resource.fields()))
+    pub(crate) fn table_mut(&mut self, resource: Resource) -> &mut WorldTable {
+        self.tables.entry(resource).or_insert_with(|| WorldTable::new(resource.fields()))
     }
 
     /// An active definition and its place.
@@ -256,7 +272,12 @@ impl World {
     }
 
     /// Takes a record out, changes it and puts it back, so that the table's orders stay true.
-    pub(crate) fn change(&mut self, resource: Resource, id: &str, change: impl FnOnce(&World, &mut Record)) -> bool {
+    pub(crate) fn change(
+        &mut self,
+        resource: Resource,
+        id: &str,
+        change: impl FnOnce(&World, &mut WorldRecord),
+    ) -> bool {
         let Some(mut record) = self.take(resource, id) else {
             return false;
         };
@@ -267,18 +288,21 @@ impl World {
     }
 
     /// Puts a new record in, in place of one with its id.
-    fn put(&mut self, resource: Resource, record: Record) {
+    fn put(&mut self, resource: Resource, record: WorldRecord) {
         self.remember(resource, &record.id);
         self.table_mut(resource).put(record);
     }
 
-    fn take(&mut self, resource: Resource, id: &str) -> Option<Record> {
+    fn take(&mut self, resource: Resource, id: &str) -> Option<WorldRecord> {
         self.table(resource).get(id)?;
         self.remember(resource, &Id::from(id));
         self.table_mut(resource).remove(id)
     }
 
     fn remember(&mut self, resource: Resource, id: &Id) {
+        if let Some(touched) = &mut self.touched.0 {
+            touched.insert((resource, id.clone()));
+        }
         let before = self.table(resource).get(id).cloned();
         self.undo.push(PastRecord { changed_at: self.now, resource, id: id.clone(), before });
     }
@@ -310,6 +334,39 @@ impl World {
         world
     }
 
+    /// From now on the world knows which records changed.
+    pub(crate) fn track_changes(&mut self) {
+        self.touched = Touched(Some(BTreeSet::new()));
+    }
+
+    pub(crate) fn touched(&self) -> &Touched {
+        &self.touched
+    }
+
+    pub(crate) fn forget_touched(&mut self) {
+        if let Some(touched) = &mut self.touched.0 {
+            touched.clear();
+        }
+    }
+
+    /// How many identifiers were given out.
+    pub(crate) fn born(&self) -> u64 {
+        self.born
+    }
+
+    pub(crate) fn restore_born(&mut self, born: u64) {
+        self.born = born;
+    }
+
+    /// Replaces all definitions; the flag says whether lists of definitions name it.
+    pub(crate) fn restore_definitions(&mut self, definitions: Vec<(CustomDefinition, bool)>) {
+        self.tables.insert(Resource::CustomFields, WorldTable::new(Resource::CustomFields.fields()));
+        for (definition, _) in definitions.iter().filter(|(_, listed)| *listed) {
+            self.table_mut(Resource::CustomFields).put(definition.row());
+        }
+        self.definitions = definitions.into_iter().map(|(definition, _)| definition).collect();
+    }
+
     fn without_undo(&self) -> World {
         World {
             now: self.now,
@@ -317,10 +374,11 @@ impl World {
             definitions: self.definitions.clone(),
             born: self.born,
             undo: UndoLog::default(),
+            touched: Touched::default(),
         }
     }
 
-    fn apply(&self, resource: Resource, record: &mut Record, changes: &Value) {
+    fn apply(&self, resource: Resource, record: &mut WorldRecord, changes: &Value) {
         for (wire, value) in changes.as_object().into_iter().flatten() {
             match (wire.as_str(), value) {
                 ("customFields", Value::Object(values)) => {
@@ -338,7 +396,7 @@ impl World {
         }
     }
 
-    fn apply_standard(&self, resource: Resource, record: &mut Record, wire: &str, value: &Value) {
+    fn apply_standard(&self, resource: Resource, record: &mut WorldRecord, wire: &str, value: &Value) {
         match self.table(resource).slot(wire) {
             Some(slot) => {
                 let time = resource.fields()[slot].kind == FieldKind::Instant;
@@ -350,7 +408,7 @@ impl World {
         }
     }
 
-    fn apply_custom(&self, resource: Resource, record: &mut Record, key: &str, value: &Value) {
+    fn apply_custom(&self, resource: Resource, record: &mut WorldRecord, key: &str, value: &Value) {
         let place = self.definitions.iter().position(|d| Some(d.object) == resource.object() && d.key == key);
         match place {
             Some(place) => {
@@ -363,19 +421,24 @@ impl World {
         }
     }
 
-    pub(crate) fn set_slot(&self, resource: Resource, record: &mut Record, wire: &str, cell: Option<Cell>) {
+    pub(crate) fn set_slot(&self, resource: Resource, record: &mut WorldRecord, wire: &str, cell: Option<Cell>) {
         if let Some(slot) = self.table(resource).slot(wire) {
             record.set(slot, cell);
         }
     }
 
     /// Gives the record an etag that it never had.
-    pub(crate) fn bump_etag(&self, resource: Resource, record: &mut Record) {
+    pub(crate) fn bump_etag(&self, resource: Resource, record: &mut WorldRecord) {
         let Some(slot) = self.table(resource).slot("etag") else {
             return;
         };
         let etag = match record.cell(slot) {
             Some(Cell::Etag(old)) => self.tick().max(old.plus(Duration::from_micros(1))),
+            // An etag of a fixture or a test may be a timestamp too.
+            Some(Cell::Text(text)) => match text.trim_matches('"').parse::<Instant>() {
+                Ok(old) => self.tick().max(old.plus(Duration::from_micros(1))),
+                Err(_) => self.tick(),
+            },
             _ => self.tick(),
         };
         record.set(slot, Some(Cell::Etag(etag)));

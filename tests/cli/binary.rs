@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 
 use crm_mirror::model::{Instant, SystemClock};
-use crm_mirror::sandbox::{Running, SCOPES, Sandbox, World, generate};
+use crm_mirror::sandbox::{SCOPES, Sandbox, SandboxServer, World, generate};
 use serde_json::Value;
 
 /// The key of every service here. It must never be seen in any output.
@@ -18,7 +18,7 @@ pub const SECRET: &str = "crm_secret_b7f3aa90e1";
 pub struct Service {
     pub sandbox: Sandbox,
     pub base_url: String,
-    _running: Running,
+    _running: SandboxServer,
     _runtime: tokio::runtime::Runtime,
 }
 

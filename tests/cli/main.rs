@@ -21,6 +21,7 @@ mod page;
 mod recipes;
 mod runs;
 mod sandbox;
+mod sandbox_service;
 mod sql;
 mod status;
 mod stopping;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Object, Resource};
-use crm_mirror::sandbox::{Asked, CursorKind, World, generate};
+use crm_mirror::sandbox::{CursorKind, RequestLine, World, generate};
 use crm_mirror::sync::findings::Kind;
 use crm_mirror::sync::{Findings, Job};
 use rusqlite::Connection;
@@ -172,7 +172,7 @@ async fn what_slipped_between_offset_pages_is_caught_by_the_count() {
     mirror.settings.details = false;
     let mut asked_pages = 0;
     // While the walk is under way, records behind it go: at each page's edge another slips through.
-    crm.sandbox.before_request(move |world: &mut World, asked: &Asked| {
+    crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
         if asked.lists(Resource::Contacts) && asked.param("cursor").is_some() {
             asked_pages += 1;
             if asked_pages == 3 {
@@ -191,7 +191,7 @@ async fn what_slipped_between_offset_pages_is_caught_by_the_count() {
         }
     });
     let mut asked_pages = 0;
-    crm.sandbox.before_request(move |world: &mut World, asked: &Asked| {
+    crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
         if asked.lists(Resource::Contacts) && asked.param("cursor").is_some() {
             asked_pages += 1;
             if asked_pages == 2 {

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Object, Resource};
-use crm_mirror::sandbox::{Asked, Entry, Fault, Log, Rule, World, generate};
+use crm_mirror::sandbox::{Fault, Log, LoggedRequest, RequestLine, Rule, World, generate};
 use crm_mirror::sync::Job;
 use serde_json::json;
 
 /// The pages of a list that were asked for, counts left out.
-fn pages(log: &Log, resource: Resource) -> Vec<Entry> {
-    let whole = |entry: &&Entry| entry.asked.lists(resource) && entry.asked.param("limit") == Some("100");
+fn pages(log: &Log, resource: Resource) -> Vec<LoggedRequest> {
+    let whole = |entry: &&LoggedRequest| entry.asked.lists(resource) && entry.asked.param("limit") == Some("100");
     log.entries().iter().filter(whole).cloned().collect()
 }
 
@@ -204,7 +204,7 @@ async fn a_walk_under_constant_churn_ends_and_the_next_one_takes_the_rest() {
     let clock = crm.clock.clone();
     let mut n = 0_usize;
     // Every request finds two more records changed: the walk alone would never end.
-    crm.sandbox.before_request(move |world: &mut World, asked: &Asked| {
+    crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
         if asked.lists(Resource::Contacts) {
             let ids = world.ids(Resource::Contacts);
             for _ in 0..2 {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Choice, DataType, Object, Op, Resource};
-use crm_mirror::sandbox::{Entry, Fault, NewField, Rule, World};
+use crm_mirror::sandbox::{Fault, LoggedRequest, NewField, Rule, World};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::Job;
 use serde_json::json;
@@ -47,7 +47,7 @@ fn fill(crm: &Crm, contacts: impl Iterator<Item = usize>, key: &str, value: &ser
 }
 
 /// Lists of contacts, but for the walk of changes.
-fn other_lists(crm: &Crm) -> Vec<Entry> {
+fn other_lists(crm: &Crm) -> Vec<LoggedRequest> {
     let log = crm.sandbox.log();
     log.entries()
         .iter()

@@ -2,10 +2,10 @@
 
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Object, Resource};
-use crm_mirror::sandbox::{Entry, Log, generate};
+use crm_mirror::sandbox::{Log, LoggedRequest, generate};
 use crm_mirror::store::RunOutcome;
 
-fn lists(log: &Log, resource: Resource) -> impl Iterator<Item = &Entry> {
+fn lists(log: &Log, resource: Resource) -> impl Iterator<Item = &LoggedRequest> {
     log.entries().iter().filter(move |entry| entry.asked.lists(resource))
 }
 

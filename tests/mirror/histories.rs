@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{DataType, Object, Ru};
-use crm_mirror::sandbox::{Asked, CursorKind, Fault, NewField, Rule, World};
+use crm_mirror::sandbox::{CursorKind, Fault, NewField, RequestLine, Rule, World};
 use crm_mirror::sync::Job;
 use proptest::prelude::*;
 use serde_json::json;
@@ -305,7 +305,7 @@ async fn live_through(history: &History) -> Result<(), String> {
                 }
                 let (churn, needs) = (run.churn.clone(), needs_sweep.clone());
                 let mut asked = 0_u8;
-                crm.sandbox.before_request(move |world: &mut World, _: &Asked| {
+                crm.sandbox.before_request(move |world: &mut World, _: &RequestLine| {
                     for (_, deed) in churn.iter().filter(|(at, _)| *at == asked) {
                         if (Doing { world }).carry_out(deed) {
                             needs.store(true, std::sync::atomic::Ordering::Relaxed);

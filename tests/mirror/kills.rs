@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::support::truth;
 use crm_mirror::model::{Instant, Object, Resource, SystemClock};
-use crm_mirror::sandbox::{Asked, Sandbox, World, generate};
+use crm_mirror::sandbox::{RequestLine, Sandbox, World, generate};
 use serde_json::json;
 
 const KILLS: u64 = 100;
@@ -41,7 +41,7 @@ impl Scene {
     fn killed_at(&self, verb: &str, at: u64) -> bool {
         let child: Arc<Mutex<Option<Child>>> = Arc::default();
         let (victim, mut asked) = (child.clone(), 0);
-        self.sandbox.before_request(move |_: &mut World, _: &Asked| {
+        self.sandbox.before_request(move |_: &mut World, _: &RequestLine| {
             asked += 1;
             if asked == at
                 && let Some(child) = victim.lock().unwrap().as_mut()

@@ -13,7 +13,7 @@ use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{DataType, Instant, Object, RecordId, Ru};
 use crm_mirror::outbox::typed::Given;
 use crm_mirror::outbox::{EditRequest, QueueError, Source, queue};
-use crm_mirror::sandbox::{Asked, Entry, Fault, NewField, Route, Rule, World};
+use crm_mirror::sandbox::{Fault, LoggedRequest, NewField, RequestLine, Route, Rule, World};
 use crm_mirror::store::write_beside;
 use crm_mirror::sync::Job;
 use proptest::prelude::*;
@@ -256,7 +256,7 @@ async fn live_through(steps: &[Step]) -> Result<(), String> {
     let watch = |churn: Vec<(u8, Deed)>| {
         let known = known.clone();
         let mut asked_before = 0_u8;
-        crm.sandbox.before_request(move |world: &mut World, asked: &Asked| {
+        crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
             let mut known = known.lock().unwrap();
             for (_, deed) in churn.iter().filter(|(at, _)| *at == asked_before) {
                 carry_out(world, &mut known, *deed);
@@ -305,10 +305,10 @@ async fn live_through(steps: &[Step]) -> Result<(), String> {
 }
 
 /// A request that had no answer is sent again as it was, until the service forgets its key.
-fn repeats_what_had_no_answer(entries: &[Entry]) -> Result<(), String> {
-    let mut last: BTreeMap<&str, (&Entry, Instant)> = BTreeMap::new();
+fn repeats_what_had_no_answer(entries: &[LoggedRequest]) -> Result<(), String> {
+    let mut last: BTreeMap<&str, (&LoggedRequest, Instant)> = BTreeMap::new();
     for entry in entries.iter().filter(|entry| entry.asked.method == "PATCH") {
-        let request = |e: &Entry| (e.body.clone(), e.if_match.clone(), e.idempotency_key.clone());
+        let request = |e: &LoggedRequest| (e.body.clone(), e.if_match.clone(), e.idempotency_key.clone());
         let mut first = entry.at;
         if let Some((before, first_sent)) = last.get(entry.asked.path.as_str()) {
             let same = request(before) == request(entry);

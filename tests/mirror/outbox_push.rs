@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{DataType, Object, Resource, Ru};
-use crm_mirror::sandbox::{Asked, Entry, Fault, NewField, Rule, World};
+use crm_mirror::sandbox::{Fault, LoggedRequest, NewField, RequestLine, Rule, World};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::{Job, PushTally, RunReport, SyncError};
 use serde_json::{Value, json};
@@ -79,7 +79,7 @@ fn carried_out(crm: &Crm) -> Vec<(String, Value)> {
         .collect()
 }
 
-fn patches(crm: &Crm) -> Vec<Entry> {
+fn patches(crm: &Crm) -> Vec<LoggedRequest> {
     let log = crm.sandbox.log();
     log.entries().iter().filter(|e| e.asked.method == "PATCH").cloned().collect()
 }
@@ -89,7 +89,7 @@ fn there(crm: &Crm, id: &str, field: &str) -> Value {
 }
 
 /// What a request must repeat.
-fn same_request(a: &Entry, b: &Entry) -> bool {
+fn same_request(a: &LoggedRequest, b: &LoggedRequest) -> bool {
     (&a.body, &a.if_match, &a.idempotency_key) == (&b.body, &b.if_match, &b.idempotency_key)
 }
 
@@ -425,7 +425,7 @@ async fn a_record_that_never_rests_waits_for_the_next_run() {
     let (crm, mirror) = mirrored().await;
     set_position(&mirror, "a", "CTO");
     let mut n = 0;
-    crm.sandbox.before_request(move |world: &mut World, asked: &Asked| {
+    crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
         if asked.method == "PATCH" {
             n += 1;
             world.edit(CONTACT, "a", &json!({"name": format!("Name {n}")}));

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::support::{Crm, Mirror, noon, shell};
 use crm_mirror::model::{Instant, Object, Resource, SystemClock};
-use crm_mirror::sandbox::{Asked, Running, Sandbox, World, generate};
+use crm_mirror::sandbox::{RequestLine, Sandbox, SandboxServer, World, generate};
 use crm_mirror::store::{Store, wal};
 use crm_mirror::sync::Job;
 use rusqlite::{Connection, OpenFlags};
@@ -33,7 +33,7 @@ struct Place {
     program: PathBuf,
     two_users: bool,
     sandbox: Sandbox,
-    running: Running,
+    running: SandboxServer,
     _runtime: tokio::runtime::Runtime,
 }
 
@@ -191,7 +191,7 @@ fn a_user_of_the_group_reads_during_a_run_after_a_stop_and_after_a_kill() {
     let readings: Arc<Mutex<Vec<Reading>>> = Arc::default();
     let child: Arc<Mutex<Option<Child>>> = Arc::default();
     let (at, seen, victim, mut pages) = (place.clone(), readings.clone(), child.clone(), 0);
-    place.sandbox.before_request(move |_: &mut World, asked: &Asked| {
+    place.sandbox.before_request(move |_: &mut World, asked: &RequestLine| {
         if !asked.lists(Resource::Contacts) || asked.param("cursor").is_none() {
             return;
         }

@@ -15,7 +15,7 @@ use crm_mirror::api::{ApiKey, Client, ClientSettings};
 use crm_mirror::budget::Limits;
 use crm_mirror::model::Object;
 use crm_mirror::model::{Clock, Instant, ManualClock, Ru};
-use crm_mirror::sandbox::{Running, Sandbox, World};
+use crm_mirror::sandbox::{Sandbox, SandboxServer, World};
 use crm_mirror::store::{KillAfter, Store};
 use crm_mirror::sync::events::{RunObserver, Silent};
 use crm_mirror::sync::{BudgetMeter, Engine, Findings, Job, RunReport, SyncError, SyncSettings};
@@ -31,7 +31,7 @@ pub struct Crm {
     pub clock: ManualClock,
     pub key: String,
     base_url: String,
-    running: Option<Running>,
+    running: Option<SandboxServer>,
 }
 
 impl Crm {

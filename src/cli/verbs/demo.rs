@@ -23,7 +23,7 @@ use crate::config::ApiConfig;
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{Instant, Object, Resource, Ru, SystemClock};
-use crate::sandbox::{Running, Sandbox, World, generate};
+use crate::sandbox::{Sandbox, SandboxServer, World, generate};
 use crate::store::{MOST_INDEXED, RunOutcome, StoreError, open, report};
 use crate::sync::state::Identity;
 use crate::sync::{Job, Ran, SyncSettings};
@@ -185,7 +185,7 @@ fn delete(world: &mut World) {
     }
 }
 
-fn setup(path: &Path, running: &Running) -> Result<Setup, Failure> {
+fn setup(path: &Path, running: &SandboxServer) -> Result<Setup, Failure> {
     let base_url: Result<BaseUrl, _> = running.base_url.parse();
     let key = ApiKey::new(&running.sandbox().full_key());
     Ok(Setup {

@@ -1,7 +1,7 @@
 //! `crm-mirror sandbox`: the API of the reference on this machine, with generated data.
 
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cli::Failure;
@@ -11,13 +11,15 @@ use crate::cli::ui::progress::Progress;
 use crate::cli::{Global, logging, session};
 use crate::exit::Exit;
 use crate::format;
-use crate::model::{Instant, SystemClock};
-use crate::sandbox::{SCOPES, Sandbox, generate};
+use crate::model::Instant;
+use crate::sandbox::{ChurnRate, Development, DevelopmentError, FaultLine, SCOPES, Sandbox, WorldOrigin, key_of_seed};
 
 /// Serve the API locally with generated data, for trying things out. Nothing leaves this machine.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror sandbox --contacts 5000 --latency 50ms\n  \
-                        crm-mirror sandbox --port 0 --key readonly=contacts:read,companies:read")]
+                        crm-mirror sandbox --plain --state crm.state --churn 5/s\n  \
+                        crm-mirror sandbox --port 0 --fixture crm.json --now 2026-01-01T00:00:00Z\n  \
+                        crm-mirror sandbox --fault 429:1%,503:2%,latency:50..400ms")]
 pub struct SandboxArgs {
     /// The port on 127.0.0.1; 0 finds a free one.
     #[arg(long, default_value_t = 8080)]
@@ -28,9 +30,27 @@ pub struct SandboxArgs {
     /// How many companies there are.
     #[arg(long, default_value_t = 100, value_name = "NUMBER")]
     companies: usize,
-    /// The same seed gives the same data.
+    /// The same seed gives the same data and the same key.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Generate realistic and sane data instead of edge cases.
+    #[arg(long)]
+    plain: bool,
+    /// Serve these records: one JSON object with `contacts`, `companies`, `customFieldDefinitions`, `teamMembers`.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["contacts", "companies", "plain"])]
+    fixture: Option<PathBuf>,
+    /// Keep the world in this file: it survives restarts and kills.
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+    /// Stop the clock at this time: the same command gives byte-identical answers.
+    #[arg(long, value_name = "TIME")]
+    now: Option<Instant>,
+    /// Change records at this rate.
+    #[arg(long, value_name = "NUMBER/s")]
+    churn: Option<ChurnRate>,
+    /// Let this share of the requests fail.
+    #[arg(long, value_name = "KIND:SHARE%,…", default_value = "", hide_default_value = true)]
+    fault: FaultLine,
     /// How long every answer takes.
     #[arg(long, default_value = "0", value_name = "DURATION", value_parser = crate::config::duration)]
     latency: Duration,
@@ -68,21 +88,30 @@ impl FromStr for ScopedKey {
 /// Carries the verb out.
 ///
 /// # Errors
-/// When the port cannot be had.
+/// When the fixture or the state file cannot be used, or the port is not available.
 pub fn run(global: &Global, args: &SandboxArgs) -> Result<Exit, Failure> {
     logging::start(&global.log_alone()?, &Progress::nothing());
+    let (sandbox, seed) = Sandbox::develop(development(args)?).map_err(unusable)?;
+    sandbox.configure(|settings| settings.latency = args.latency);
     session::runtime()?.block_on(async {
         let mut signals = Signals::listen()?;
-        let world = generate(args.seed, args.contacts, args.companies, Instant::system_now());
-        let sandbox = Sandbox::new(world, Arc::new(SystemClock));
-        sandbox.configure(|settings| settings.latency = args.latency);
-        let running = sandbox.start(args.port).await.map_err(|source| {
+        let server = sandbox.start(args.port).await.map_err(|source| {
             let failure = Failure::new(Exit::Unavailable, NoPort { port: args.port, source });
             failure.hint("`--port 0` finds a free one")
         })?;
-        output::text(&ready(&sandbox, &running.base_url, &args.keys))?;
-        output::note(&hint(&running.base_url));
-        signals.next().await;
+        output::text(&ready(&sandbox, &server.base_url, seed, &args.keys))?;
+        output::note(&hint(&server.base_url, args.state.as_deref()));
+        match args.churn {
+            None => {
+                signals.next().await;
+            }
+            Some(rate) => {
+                tokio::select! {
+                    _ = signals.next() => {}
+                    () = sandbox.churn(rate, seed) => {}
+                }
+            }
+        }
         let log = sandbox.log();
         output::note(&format!(
             "answered {}, {} charged",
@@ -93,6 +122,25 @@ pub fn run(global: &Global, args: &SandboxArgs) -> Result<Exit, Failure> {
     })
 }
 
+fn development(args: &SandboxArgs) -> Result<Development, Failure> {
+    let origin = match &args.fixture {
+        Some(path) => {
+            let text = std::fs::read_to_string(path);
+            let text = text.map_err(|source| Failure::new(Exit::Usage, NoFixture { path: path.clone(), source }))?;
+            WorldOrigin::Fixture(text)
+        }
+        None => WorldOrigin::Generated { contacts: args.contacts, companies: args.companies, plain: args.plain },
+    };
+    Ok(Development { origin, seed: args.seed, now: args.now, state: args.state.clone(), faults: args.fault.clone() })
+}
+
+fn unusable(error: DevelopmentError) -> Failure {
+    match error {
+        DevelopmentError::Fixture(_) => Failure::new(Exit::Usage, error),
+        DevelopmentError::State(_) => Failure::new(Exit::Storage, error),
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 #[error("could not listen on 127.0.0.1:{port}")]
 struct NoPort {
@@ -100,9 +148,18 @@ struct NoPort {
     source: std::io::Error,
 }
 
+#[derive(Debug, thiserror::Error)]
+#[error("could not read the fixture {}", path.display())]
+struct NoFixture {
+    path: PathBuf,
+    source: std::io::Error,
+}
+
 /// What a script reads: the address, the key that may do everything, and the further ones.
-fn ready(sandbox: &Sandbox, base_url: &str, keys: &[ScopedKey]) -> String {
-    let mut text = format!("base_url: {base_url}\napi_key: {}\n", sandbox.full_key());
+fn ready(sandbox: &Sandbox, base_url: &str, seed: u64, keys: &[ScopedKey]) -> String {
+    let full = key_of_seed(seed);
+    sandbox.set_key(&full, &SCOPES);
+    let mut text = format!("base_url: {base_url}\napi_key: {full}\n");
     for key in keys {
         sandbox.set_key(&key.secret, &key.scopes);
         let scopes = if key.scopes.is_empty() { "no scope".into() } else { key.scopes.join(",") };
@@ -111,10 +168,14 @@ fn ready(sandbox: &Sandbox, base_url: &str, keys: &[ScopedKey]) -> String {
     text
 }
 
-fn hint(base_url: &str) -> String {
+fn hint(base_url: &str, state: Option<&Path>) -> String {
+    let kept = match state {
+        Some(path) => format!("the records are kept in {}", path.display()),
+        None => "nothing is kept".to_string(),
+    };
     format!(
         "mirror it from another terminal:\n  export CRM_MIRROR_API__BASE_URL={base_url}\n  \
-         export CRM_MIRROR_API__KEY=<the api_key above>\n  crm-mirror sync\nCtrl-C ends it; nothing is kept"
+         export CRM_MIRROR_API__KEY=<the api_key above>\n  crm-mirror sync\nCtrl-C ends it; {kept}"
     )
 }
 

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use crm_mirror::model::{Instant, ManualClock, Object};
-use crm_mirror::sandbox::{Running, Sandbox, World, generate};
+use crm_mirror::sandbox::{Sandbox, SandboxServer, World, generate};
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
@@ -98,7 +98,7 @@ pub struct Crm {
     pub key: String,
     pub clock: ManualClock,
     client: reqwest::Client,
-    running: Option<Running>,
+    running: Option<SandboxServer>,
 }
 
 /// The moment at which hand-made worlds begin.

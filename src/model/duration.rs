@@ -35,7 +35,7 @@ pub fn duration(text: &str) -> Result<Duration, &'static str> {
 }
 
 /// A duration as a person would write it in a setting.
-pub(super) fn spell(duration: Duration) -> String {
+pub fn spell(duration: Duration) -> String {
     let millis = duration.as_millis() as u64;
     let whole = UNITS.iter().find(|(_, unit)| millis >= *unit && millis.is_multiple_of(*unit));
     whole.map_or("0".into(), |(name, unit)| format!("{}{name}", millis / unit))

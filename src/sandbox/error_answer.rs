@@ -4,29 +4,29 @@ use serde_json::{Value, json};
 
 /// An error answer.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Refusal {
+pub(crate) struct ErrorAnswer {
     pub(crate) status: u16,
     pub(crate) message: String,
     pub(crate) details: Option<Value>,
     pub(crate) retry_after: Option<u64>,
 }
 
-impl Refusal {
-    pub(crate) fn new(status: u16, message: impl Into<String>) -> Refusal {
-        Refusal { status, message: message.into(), details: None, retry_after: None }
+impl ErrorAnswer {
+    pub(crate) fn new(status: u16, message: impl Into<String>) -> ErrorAnswer {
+        ErrorAnswer { status, message: message.into(), details: None, retry_after: None }
     }
 
     /// With `details` as a string, the other form that the reference allows.
-    pub(crate) fn saying(mut self, details: &str) -> Refusal {
+    pub(crate) fn saying(mut self, details: &str) -> ErrorAnswer {
         self.details = Some(Value::from(details));
         self
     }
 
     /// One complaint about one field.
-    pub(crate) fn of_field(status: u16, field: &str, message: &str) -> Refusal {
-        Refusal {
+    pub(crate) fn of_field(status: u16, field: &str, message: &str) -> ErrorAnswer {
+        ErrorAnswer {
             details: Some(json!([{"field": field, "message": message}])),
-            ..Refusal::new(status, format!("{field} {message}"))
+            ..ErrorAnswer::new(status, format!("{field} {message}"))
         }
     }
 
@@ -59,12 +59,12 @@ impl Complaints {
     }
 
     /// `value` if there was nothing to complain about.
-    pub(crate) fn or<T>(self, value: T) -> Result<T, Refusal> {
+    pub(crate) fn or<T>(self, value: T) -> Result<T, ErrorAnswer> {
         if self.0.is_empty() {
             return Ok(value);
         }
         let details: Vec<Value> =
             self.0.iter().map(|(field, message)| json!({"field": field, "message": message})).collect();
-        Err(Refusal { details: Some(Value::from(details)), ..Refusal::new(400, "The request is invalid") })
+        Err(ErrorAnswer { details: Some(Value::from(details)), ..ErrorAnswer::new(400, "The request is invalid") })
     }
 }

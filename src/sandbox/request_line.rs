@@ -17,7 +17,7 @@ pub enum Route {
 
 /// A request's method, path and parameters, for the log, for faults and for hooks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct RequestLine {
     /// The method, upper case.
     pub method: String,
     /// The path below the base URL, as it came.
@@ -28,10 +28,10 @@ pub struct Asked {
     pub query: Vec<(String, String)>,
 }
 
-impl Asked {
-    pub(crate) fn new(method: &str, path: &str, query: &str) -> Asked {
+impl RequestLine {
+    pub(crate) fn new(method: &str, path: &str, query: &str) -> RequestLine {
         let below = path.strip_prefix("/v1").filter(|rest| rest.starts_with('/'));
-        Asked {
+        RequestLine {
             method: method.to_string(),
             path: below.unwrap_or(path).to_string(),
             route: below.map_or(Route::Unknown, route),

@@ -1,0 +1,43 @@
+//! The clock of a sandbox that is a service of its own: the system's, or one that stands still, and either one advanced
+//! on request.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::model::{Clock, Instant};
+
+/// The system's clock or a fixed time, plus what it was advanced by. Clones share the advance.
+#[derive(Clone, Debug)]
+pub struct SandboxClock {
+    fixed: Option<Instant>,
+    advanced: Arc<Mutex<Duration>>,
+}
+
+impl SandboxClock {
+    /// With a time, the clock stands still there until it is advanced; without, it runs with the system's.
+    pub fn new(fixed: Option<Instant>) -> SandboxClock {
+        SandboxClock { fixed, advanced: Arc::default() }
+    }
+
+    /// How far the clock was advanced.
+    pub fn advanced(&self) -> Duration {
+        *self.advanced.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets how far the clock is advanced.
+    pub fn set_advanced(&self, by: Duration) {
+        *self.advanced.lock().unwrap_or_else(PoisonError::into_inner) = by;
+    }
+}
+
+impl Clock for SandboxClock {
+    fn now(&self) -> Instant {
+        self.fixed.unwrap_or_else(Instant::system_now).plus(self.advanced())
+    }
+
+    fn sleep_until(&self, when: Instant) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(tokio::time::sleep(when.since(self.now())))
+    }
+}

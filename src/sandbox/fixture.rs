@@ -1,0 +1,150 @@
+//! A world from a file: one JSON object with lists of records as a detail shows them.
+//!
+//! Identifiers, timestamps and etags are kept byte for byte, numbers with their own digits. What the catalogue does not
+//! know is shown as it stands in the file. The same reader serves the records of the admin interface.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::model::{Instant, Object, Resource};
+
+use super::cell::Cell;
+use super::definition::{CustomDefinition, NewField};
+use super::world::World;
+
+/// The members of a fixture, in the order in which they are read: definitions come before the values of their fields.
+const MEMBERS: [(&str, Resource); 4] = [
+    ("customFieldDefinitions", Resource::CustomFields),
+    ("teamMembers", Resource::TeamMembers),
+    ("companies", Resource::Companies),
+    ("contacts", Resource::Contacts),
+];
+
+/// What is wrong with a fixture, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{at}: {why}")]
+pub struct FixtureError {
+    /// The member and the record's place in it.
+    pub at: String,
+    /// What is wrong.
+    pub why: String,
+}
+
+impl World {
+    /// Makes a world from the text of a fixture. Records without timestamps were created at `now`.
+    ///
+    /// # Errors
+    /// [`FixtureError`] names the first record that cannot be read.
+    pub fn from_fixture(text: &str, now: Instant) -> Result<World, FixtureError> {
+        let error = |at: &str, why: String| FixtureError { at: at.to_string(), why };
+        let document: BTreeMap<String, Box<RawValue>> =
+            serde_json::from_str(text).map_err(|e| error("the file", e.to_string()))?;
+        if let Some(unknown) = document.keys().find(|name| MEMBERS.iter().all(|(known, _)| known != name)) {
+            let known: Vec<&str> = MEMBERS.iter().map(|(name, _)| *name).collect();
+            return Err(error(unknown, format!("is no member of a fixture; there are {}", known.join(", "))));
+        }
+        let mut world = World::new(now);
+        for (member, resource) in MEMBERS {
+            let Some(list) = document.get(member) else { continue };
+            let list: Vec<Box<RawValue>> =
+                serde_json::from_str(list.get()).map_err(|e| error(member, format!("must be a list: {e}")))?;
+            let mut seen = BTreeSet::new();
+            for (place, record) in list.iter().enumerate() {
+                let at = format!("{member}[{place}]");
+                let id = world.load(resource, record.get()).map_err(|why| error(&at, why))?;
+                if !seen.insert(id.clone()) {
+                    return Err(error(&at, format!("the id `{id}` is there twice")));
+                }
+            }
+        }
+        Ok(world)
+    }
+
+    /// Puts in one record as a detail, or a list of its kind, shows it. Gives its identifier.
+    fn load(&mut self, resource: Resource, source: &str) -> Result<String, String> {
+        let record: Value = serde_json::from_str(source).map_err(|e| e.to_string())?;
+        let Value::Object(members) = &record else {
+            return Err("must be an object".to_string());
+        };
+        if !matches!(members.get("id"), None | Some(Value::String(_))) {
+            return Err("`id` must be a string".to_string());
+        }
+        if resource == Resource::CustomFields {
+            return Ok(self.define(NewField::from(CustomDefinition::from_json(&record)?)).as_str().to_string());
+        }
+        let id = match resource.object() {
+            Some(object) => self.create(object, &record),
+            None => self.add_team_member(&record),
+        };
+        self.keep_digits(resource, id.as_str(), source);
+        Ok(id.as_str().to_string())
+    }
+
+    /// Numbers keep the digits of the source: `1.10`, or 2^70, is no number that Rust would write back as it was.
+    fn keep_digits(&mut self, resource: Resource, id: &str, source: &str) {
+        let Ok(members) = serde_json::from_str::<BTreeMap<String, &RawValue>>(source) else { return };
+        let number = |raw: &str| raw.starts_with(|c: char| c == '-' || c.is_ascii_digit());
+        for (wire, raw) in members.into_iter().filter(|(_, raw)| number(raw.get()) && raw.get().parse::<i64>().is_err())
+        {
+            let cell = Cell::Source(raw.get().into());
+            self.change(resource, id, |world, record| world.set_slot(resource, record, &wire, Some(cell)));
+        }
+    }
+}
+
+/// The object that an admin request names, or a team member or a definition.
+pub(crate) fn resource_named(name: &str) -> Option<Resource> {
+    match name {
+        "team-member" => Some(Resource::TeamMembers),
+        "custom-field" => Some(Resource::CustomFields),
+        _ => Object::ALL.into_iter().find(|object| object.as_str() == name).map(Object::resource),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noon() -> Instant {
+        "2026-03-01T12:00:00Z".parse().unwrap()
+    }
+
+    #[test]
+    fn records_come_out_as_they_stand_in_the_file() {
+        let text = r#"{
+            "customFieldDefinitions": [{"id": "f1", "key": "tier", "label": "Tier", "dataType": "SINGLE_SELECT",
+                "objectType": "contact", "status": "ACTIVE", "options": [{"value": "gold", "label": "Gold"}]}],
+            "contacts": [{"id": "c1", "name": "Ada", "etag": "\"v-7\"", "updatedAt": null, "pet": {"legs": 4},
+                "customFields": {"tier": "gold", "odd": [1]}, "location": {"city": "Paris"}}],
+            "companies": [{"id": "k1", "revenue": 1.10, "customerFitScore": 0.70}],
+            "teamMembers": [{"id": "m1", "status": "ACTIVE"}]}"#;
+        let world = World::from_fixture(text, noon()).unwrap();
+        let contact = world.detail_json(Object::Contact, "c1").unwrap();
+        assert_eq!(contact["etag"], "\"v-7\"");
+        assert_eq!(contact["createdAt"], "2026-03-01T12:00:00.000Z");
+        assert!(contact["updatedAt"].is_null());
+        assert_eq!(contact["pet"]["legs"], 4);
+        assert_eq!(contact["customFields"], serde_json::json!({"tier": "gold", "odd": [1]}));
+        assert_eq!(contact["location"]["city"], "Paris");
+        let company = world.detail_text(Object::Company, "k1").unwrap();
+        assert!(company.contains("\"revenue\":1.10,") && company.contains("\"customerFitScore\":0.70"), "{company}");
+        assert_eq!(world.ids(Resource::TeamMembers), ["m1"]);
+    }
+
+    #[test]
+    fn an_error_names_the_record() {
+        for (text, at) in [
+            ("[]", "the file"),
+            (r#"{"people": []}"#, "people"),
+            (r#"{"contacts": {}}"#, "contacts"),
+            (r#"{"contacts": [{"id": "a"}, 7]}"#, "contacts[1]"),
+            (r#"{"contacts": [{"id": "a"}, {"id": "a"}]}"#, "contacts[1]"),
+            (r#"{"companies": [{"id": 7}]}"#, "companies[0]"),
+            (r#"{"customFieldDefinitions": [{"key": "a"}]}"#, "customFieldDefinitions[0]"),
+        ] {
+            assert_eq!(World::from_fixture(text, noon()).unwrap_err().at, at, "{text}");
+        }
+    }
+}

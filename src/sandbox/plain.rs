@@ -1,0 +1,244 @@
+//! A plain workspace from a seed: what a demonstration or an application's tests want to see.
+//!
+//! Names are common, places and languages match the country, companies have an industry that suits their name, amounts
+//! are of the size that such companies have, and every reference leads to a record. The other generator makes the
+//! opposite on purpose.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use serde_json::{Value, json};
+
+use crate::model::{DataType, Instant, Object};
+
+use super::definition::NewField;
+use super::plain_words::{COUNTRIES, Country, INDUSTRIES, NOTES, POSITIONS, STEMS};
+use super::world::World;
+
+const DAY: u64 = 86_400;
+
+/// A company that contacts belong to.
+struct Employer {
+    id: String,
+    name: String,
+    domain: String,
+    industry: &'static str,
+    country: usize,
+}
+
+struct PlainMaker {
+    rng: Rng,
+    world: World,
+    base: Instant,
+    owners: Vec<String>,
+    employers: Vec<Employer>,
+}
+
+/// Makes a workspace whose latest change is not after `base_time`.
+pub(crate) fn generate(seed: u64, contacts: usize, companies: usize, base_time: Instant) -> World {
+    let mut maker = PlainMaker {
+        rng: Rng::with_seed(seed),
+        world: World::new(base_time),
+        base: base_time.whole_second(),
+        owners: Vec::new(),
+        employers: Vec::new(),
+    };
+    maker.fields();
+    for n in 0..6 {
+        maker.member(n);
+    }
+    for n in 0..companies {
+        maker.company(n);
+    }
+    for n in 0..contacts {
+        maker.contact(n);
+    }
+    maker.world
+}
+
+impl PlainMaker {
+    fn one<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.rng.usize(..of.len())]
+    }
+
+    fn chance(&mut self, percent: u32) -> bool {
+        self.rng.u32(..100) < percent
+    }
+
+    fn ago(&mut self, from: u64, to: u64) -> Instant {
+        self.base.minus(Duration::from_secs(self.rng.u64(from..to)))
+    }
+
+    /// Created up to two years ago and changed since: the timestamps and the etag.
+    fn dates(&mut self, record: &mut Value) -> Instant {
+        let created = self.ago(40 * DAY, 730 * DAY);
+        let since = self.base.since(created).as_secs();
+        let updated = created.plus(Duration::from_secs(self.rng.u64(0..since.max(1))));
+        record["createdAt"] = created.to_wire().into();
+        record["updatedAt"] = updated.to_wire().into();
+        record["etag"] = format!("\"{}\"", updated.to_wire()).into();
+        updated
+    }
+
+    fn owner(&mut self) -> Value {
+        let owner = self.rng.usize(..self.owners.len());
+        self.owners[owner].as_str().into()
+    }
+
+    fn fields(&mut self) {
+        use DataType::{Boolean, Date, Decimal, Integer, LongText, MultiSelect, ShortText, SingleSelect};
+        let at = self.base.minus(Duration::from_secs(800 * DAY));
+        let tiers = ["gold=Gold", "silver=Silver", "bronze=Bronze"];
+        let topics = ["pricing=Pricing", "integration=Integration", "support=Support"];
+        for (object, key, label, data_type, options) in [
+            (Object::Contact, "tier", "Tier", SingleSelect, tiers.as_slice()),
+            (Object::Contact, "topics", "Topics", MultiSelect, &topics),
+            (Object::Contact, "lifetime_value", "Lifetime value", Decimal, &[]),
+            (Object::Contact, "newsletter", "Newsletter", Boolean, &[]),
+            (Object::Contact, "customer_since", "Customer since", Date, &[]),
+            (Object::Contact, "background", "Background", LongText, &[]),
+            (Object::Company, "account_code", "Account code", ShortText, &[]),
+            (Object::Company, "offices", "Offices", Integer, &[]),
+            (Object::Company, "credit_limit", "Credit limit", Decimal, &[]),
+            (Object::Company, "contract_end", "End of contract", Date, &[]),
+        ] {
+            let mut field = NewField::new(object, key, data_type).label(label).options(options);
+            (field.0.created_at, field.0.updated_at) = (Some(at), Some(at));
+            self.world.define(field);
+        }
+    }
+
+    fn member(&mut self, n: usize) {
+        let country = &COUNTRIES[0];
+        let (first, last) = (country.first[n % country.first.len()], self.one(country.last));
+        let mut member = json!({
+            "firstName": first, "lastName": last, "username": format!("{}.{}", plain(first), plain(last)),
+            "email": format!("{}.{}@crm.example", plain(first), plain(last)), "status": "ACTIVE",
+        });
+        self.dates(&mut member);
+        let id = self.world.add_team_member(&member);
+        self.owners.push(id.as_str().to_string());
+    }
+
+    fn company(&mut self, n: usize) {
+        let place = self.rng.usize(..COUNTRIES.len());
+        let country: &Country = &COUNTRIES[place];
+        let (kind, industry, revenue) = self.one(INDUSTRIES);
+        // Stems and kinds make so many names; after that a number tells them apart.
+        let (stem, round) = (STEMS[n % STEMS.len()], n / STEMS.len());
+        let name = if round == 0 { format!("{stem} {kind}") } else { format!("{stem} {kind} {}", round + 1) };
+        let domain = format!("{}.example", plain(&name));
+        let employees = self.rng.i64(8..600);
+        let mut record = json!({
+            "name": name, "registeredName": format!("{name} {}", country.legal), "industry": industry,
+            "employeeCount": employees, "revenue": employees * revenue, "hqCountry": country.code,
+            "yearFounded": self.rng.i64(1965..2022), "websiteUrl": format!("https://www.{domain}/"), "domain": domain,
+            "logo": format!("https://{domain}/logo.png"), "enrichmentStatus": "completed",
+            "customerFitScore": self.rng.i64(20..100),
+            "customFields": {
+                "account_code": format!("AC-{:05}", n + 1), "offices": 1 + employees / 120,
+                "credit_limit": format!("{}.00", (employees * 50).clamp(1_000, 25_000)),
+                "contract_end": self.base.plus(Duration::from_secs(self.rng.u64(30..700) * DAY)).to_wire()[..10],
+            },
+        });
+        record["ownerId"] = self.owner();
+        let updated = self.dates(&mut record);
+        record["enrichmentAt"] = updated.to_wire().into();
+        record["lastInteractionAt"] = updated.to_wire().into();
+        if self.chance(50) {
+            record["notes"] = self.one(NOTES).into();
+            record["notesAt"] = updated.to_wire().into();
+        }
+        let id = self.world.create(Object::Company, &record).as_str().to_string();
+        self.employers.push(Employer { id, name, domain, industry, country: place });
+    }
+
+    fn contact(&mut self, n: usize) {
+        let employer = (!self.employers.is_empty()).then(|| self.rng.usize(..self.employers.len()));
+        let place = match employer {
+            Some(employer) => self.employers[employer].country,
+            None => self.rng.usize(..COUNTRIES.len()),
+        };
+        let country: &Country = &COUNTRIES[place];
+        let (first, last) = (self.one(country.first), self.one(country.last));
+        let (region, city) = self.one(country.cities);
+        let tier = self.one(&["gold", "silver", "bronze"]);
+        let value = match tier {
+            "gold" => self.rng.u32(20_000..80_000),
+            "silver" => self.rng.u32(5_000..20_000),
+            _ => self.rng.u32(200..5_000),
+        };
+        let mut record = json!({
+            "name": format!("{first} {last}"), "firstName": first, "lastName": last,
+            "email": format!("{}.{}{}@mail.example", plain(first), plain(last), n + 1),
+            "mobile": format!("{}{}", country.dialling, 20_000_000 + n * 37 % 70_000_000), "position": self.one(POSITIONS),
+            "qualification": tier != "bronze", "location": {"country": country.code, "region": region, "city": city},
+            "language": country.language, "timezone": country.zone, "recordSource": "import",
+            "enrichmentStatus": "completed", "doNotContact": false, "contactable": true, "contactableChannels": ["email"],
+            "emailMarketingConsentStatus": "GRANTED", "emailReachabilityStatus": "REACHABLE",
+            "customFields": {
+                "tier": tier, "lifetime_value": format!("{value}.{:02}", self.rng.u32(..100)),
+                "newsletter": self.rng.bool(), "topics": [self.one(&["pricing", "integration", "support"])],
+            },
+        });
+        record["ownerId"] = self.owner();
+        let updated = self.dates(&mut record);
+        record["customFields"]["customer_since"] = record["createdAt"].as_str().map_or("", |at| &at[..10]).into();
+        record["enrichmentAt"] = updated.to_wire().into();
+        record["lastInteractionAt"] = updated.to_wire().into();
+        if let Some(employer) = employer {
+            let employer = &self.employers[employer];
+            record["company"] = employer.name.as_str().into();
+            record["companyId"] = employer.id.as_str().into();
+            record["industry"] = employer.industry.into();
+            record["email"] = format!("{}.{}{}@{}", plain(first), plain(last), n + 1, employer.domain).into();
+        }
+        if self.chance(40) {
+            record["notes"] = self.one(NOTES).into();
+            record["notesAt"] = updated.to_wire().into();
+        }
+        if self.chance(20) {
+            record["customFields"]["background"] = self.one(NOTES).into();
+        }
+        self.world.create(Object::Contact, &record);
+    }
+}
+
+/// A name as it stands in an address: lower case, letters and digits.
+fn plain(name: &str) -> String {
+    let folded = name.to_lowercase().replace(['á', 'ä', 'ã'], "a").replace(['é', 'è'], "e").replace('ç', "c");
+    let folded =
+        folded.replace(['í', 'î'], "i").replace(['ó', 'ö', 'õ'], "o").replace(['ú', 'ü'], "u").replace('ñ', "n");
+    folded.chars().filter(char::is_ascii_alphanumeric).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Resource;
+
+    #[test]
+    fn a_plain_workspace_is_sane_and_the_same_for_a_seed() {
+        let base: Instant = "2026-03-01T12:00:00Z".parse().unwrap();
+        let world = generate(5, 200, 30, base);
+        let again = generate(5, 200, 30, base);
+        for id in world.ids(Resource::Contacts) {
+            let contact = world.detail_json(Object::Contact, &id).unwrap();
+            assert_eq!(Some(&contact), again.detail_json(Object::Contact, &id).as_ref());
+            let country = COUNTRIES.iter().find(|country| contact["location"]["country"] == country.code).unwrap();
+            assert!(country.cities.iter().any(|(_, city)| contact["location"]["city"] == *city), "{contact}");
+            assert_eq!(contact["timezone"], country.zone);
+            let employer = world.detail_json(Object::Company, contact["companyId"].as_str().unwrap()).unwrap();
+            assert_eq!(employer["name"], contact["company"]);
+            assert_eq!(employer["hqCountry"], contact["location"]["country"]);
+            let value: f64 = contact["customFields"]["lifetime_value"].as_str().unwrap().parse().unwrap();
+            assert!((200.0..80_001.0).contains(&value), "{contact}");
+            assert!(contact["etag"].as_str().unwrap().contains(contact["updatedAt"].as_str().unwrap()));
+        }
+        for id in world.ids(Resource::Companies) {
+            let company = world.detail_json(Object::Company, &id).unwrap();
+            let each = company["revenue"].as_i64().unwrap() / company["employeeCount"].as_i64().unwrap();
+            assert!((50_000..=300_000).contains(&each), "{company}");
+        }
+    }
+}
