@@ -28,7 +28,7 @@ pub(crate) fn record(
     more: &[String],
     related: &[(&str, String)],
 ) -> String {
-    let mut out = JsonMembers::new();
+    let mut out = JsonObjectText::new();
     let fields = resource.fields();
     let mut slot = 0;
     while slot < fields.len() {
@@ -73,7 +73,7 @@ pub(crate) fn record(
     out.close()
 }
 
-fn standard(out: &mut JsonMembers, record: &WorldRecord, wire: &str, name: &str, slot: usize) {
+fn standard(out: &mut JsonObjectText, record: &WorldRecord, wire: &str, name: &str, slot: usize) {
     match record.raw(wire) {
         Some(None) => {}
         Some(Some(source)) => out.add(name, source),
@@ -84,13 +84,13 @@ fn standard(out: &mut JsonMembers, record: &WorldRecord, wire: &str, name: &str,
     }
 }
 
-fn nested(out: &mut JsonMembers, record: &WorldRecord, object: &str, fields: &[crate::model::Field], first: usize) {
+fn nested(out: &mut JsonObjectText, record: &WorldRecord, object: &str, fields: &[crate::model::Field], first: usize) {
     match record.raw(object) {
         Some(None) => return,
         Some(Some(source)) => return out.add(object, source),
         None => {}
     }
-    let mut inner = JsonMembers::new();
+    let mut inner = JsonObjectText::new();
     for (n, field) in fields.iter().enumerate() {
         standard(&mut inner, record, field.wire, field.filter_name(), first + n);
     }
@@ -98,13 +98,13 @@ fn nested(out: &mut JsonMembers, record: &WorldRecord, object: &str, fields: &[c
     out.add(object, &inner.close());
 }
 
-fn custom(out: &mut JsonMembers, world: &World, record: &WorldRecord, object: Object, list: bool) {
+fn custom(out: &mut JsonObjectText, world: &World, record: &WorldRecord, object: Object, list: bool) {
     match record.raw("customFields") {
         Some(None) => return,
         Some(Some(source)) => return out.add("customFields", source),
         None => {}
     }
-    let mut inner = JsonMembers::new();
+    let mut inner = JsonObjectText::new();
     for (place, definition) in world.definitions().iter().enumerate() {
         let hidden = list && definition.kind().detail_only();
         if definition.object != object || !definition.active || !definition.readable || hidden {
@@ -124,12 +124,12 @@ fn custom(out: &mut JsonMembers, world: &World, record: &WorldRecord, object: Ob
     out.add("customFields", &inner.close());
 }
 
-fn unknown_inside(inner: &mut JsonMembers, record: &WorldRecord, object: &str) {
+fn unknown_inside(inner: &mut JsonObjectText, record: &WorldRecord, object: &str) {
     let names: Vec<String> = inner.names.clone();
     unknown_keys(inner, record, object, &mut |name| names.iter().any(|n| n == name));
 }
 
-fn unknown_keys(inner: &mut JsonMembers, record: &WorldRecord, object: &str, known: &mut dyn FnMut(&str) -> bool) {
+fn unknown_keys(inner: &mut JsonObjectText, record: &WorldRecord, object: &str, known: &mut dyn FnMut(&str) -> bool) {
     for (wire, source) in &record.raw {
         let name = wire.strip_prefix(object).and_then(|rest| rest.strip_prefix('.'));
         if let (Some(name), Some(source)) = (name, source)
@@ -141,14 +141,14 @@ fn unknown_keys(inner: &mut JsonMembers, record: &WorldRecord, object: &str, kno
 }
 
 /// A JSON object being written.
-struct JsonMembers {
+struct JsonObjectText {
     text: String,
     names: Vec<String>,
 }
 
-impl JsonMembers {
-    fn new() -> JsonMembers {
-        JsonMembers { text: String::from("{"), names: Vec::new() }
+impl JsonObjectText {
+    fn new() -> JsonObjectText {
+        JsonObjectText { text: String::from("{"), names: Vec::new() }
     }
 
     fn add(&mut self, name: &str, source: &str) {
