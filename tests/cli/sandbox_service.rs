@@ -279,3 +279,30 @@ fn records_change_by_themselves_at_the_rate_asked_for() {
     let changed = (0..10_000).any(|_| latest(&service) != first);
     assert!(changed);
 }
+
+/// The first block of a language in the page about the sandbox.
+fn block(language: &str) -> String {
+    let page = include_str!("../../docs/sandbox.md");
+    let (_, rest) = page.split_once(&format!("```{language}\n")).unwrap();
+    rest.split_once("```").unwrap().0.to_string()
+}
+
+#[test]
+fn the_examples_of_the_documentation_run() {
+    let place = Place::empty();
+    std::fs::write(place.path("test.py"), block("python")).unwrap();
+    std::fs::write(place.path("test.mjs"), block("javascript")).unwrap();
+    std::fs::write(place.path("crm.json"), block("json")).unwrap();
+    let folder = std::path::Path::new(env!("CARGO_BIN_EXE_crm-mirror")).parent().unwrap();
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
+    for (program, file) in [("python3", "test.py"), ("node", "test.mjs")] {
+        let ran = std::process::Command::new(program).arg(place.path(file)).env("PATH", &path).output();
+        let Ok(ran) = ran else {
+            println!("{program} is not installed: {file} was not run");
+            continue;
+        };
+        assert!(ran.status.success(), "{file}: {}", String::from_utf8_lossy(&ran.stderr));
+    }
+    let service = DevService::start(&place, &format!("--fixture {}", place.path("crm.json").display()));
+    assert_eq!(service.get("/v1/contacts/c1").json()["data"]["customFields"]["tier"], "gold");
+}
