@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use crate::api::meter::AdmissionError;
 use crate::api::{ApiError, ErrorClass};
+use crate::publish::PublishError;
 use crate::store::{RunOutcome, StoreError};
 use crate::sync::SyncError;
 
@@ -95,6 +96,23 @@ impl Exit {
         match error {
             StoreError::StaleLayout | StoreError::Closed | StoreError::Interrupted => Exit::Internal,
             _ => Exit::Storage,
+        }
+    }
+
+    /// The end that a failure to publish means.
+    pub fn of_publish(error: &PublishError) -> Exit {
+        match error {
+            PublishError::Unavailable { .. } => Exit::Unavailable,
+            PublishError::Url { .. }
+            | PublishError::Certificates { .. }
+            | PublishError::Denied { .. }
+            | PublishError::ForeignTable { .. }
+            | PublishError::Encoding { .. }
+            | PublishError::Exclude { .. } => Exit::Config,
+            PublishError::Statement { .. } => Exit::Internal,
+            PublishError::Busy { .. } | PublishError::Unsettled => Exit::Paused,
+            PublishError::Empty | PublishError::Lock { .. } => Exit::Storage,
+            PublishError::Store(error) => Exit::of_store(error),
         }
     }
 

@@ -8,6 +8,7 @@
 //! - [`store`]: the SQLite file, and the only room that speaks SQL to it. One writer; a page is one transaction.
 //! - [`sync`]: the decisions (pure) and the runs that carry them out: changes, sweeps, removals, details, audits.
 //! - [`outbox`]: local edits on their way to the service.
+//! - [`publish`]: the mirror's contents on their way to PostgreSQL.
 //! - [`daemon`]: runs by the clock and on request, the control socket, systemd.
 //! - [`sandbox`]: the whole service as a local server, for demos, tests and trying things out.
 //! - [`config`] and [`cli`]: settings checked once, and a file per verb. [`exit`] is the table of exit codes, [`format`] writes
@@ -28,6 +29,7 @@ pub mod exit;
 pub mod format;
 pub mod model;
 pub mod outbox;
+pub mod publish;
 pub mod sandbox;
 pub mod store;
 pub mod sync;

@@ -40,6 +40,16 @@ pub enum SqlValue {
     Text(Box<str>),
 }
 
+impl SqlValue {
+    /// The text, if it is one.
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            SqlValue::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
 impl From<&str> for SqlValue {
     fn from(text: &str) -> SqlValue {
         SqlValue::Text(text.into())

@@ -14,6 +14,7 @@ pub mod export;
 pub mod init;
 pub mod man;
 pub mod outbox;
+pub mod publish;
 pub mod push;
 pub mod sandbox;
 pub mod schedule;
@@ -60,6 +61,8 @@ pub enum Verb {
     Describe(describe::DescribeArgs),
     /// Print what changed after a place in the feed of changes.
     Export(export::ExportArgs),
+    /// Send what changed to a PostgreSQL database.
+    Publish(publish::PublishArgs),
     /// Print what Datasette needs to show the mirror well.
     Datasette(datasette::DatasetteArgs),
     /// Show everything at once on a local sandbox: no key, no configuration.
@@ -94,6 +97,7 @@ impl Verb {
             Verb::Outbox(args) => outbox::run(global, args),
             Verb::Describe(args) => describe::run(global, args),
             Verb::Export(args) => export::run(global, args),
+            Verb::Publish(args) => publish::run(global, args),
             Verb::Datasette(args) => datasette::run(global, args),
             Verb::Demo(args) => demo::run(global, args),
             Verb::Sandbox(args) => sandbox::run(global, args),

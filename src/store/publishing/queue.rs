@@ -114,6 +114,13 @@ impl MirrorTx<'_> {
     /// # Errors
     /// If SQLite refuses.
     pub fn begin_publishing(&self) -> Result<(), StoreError> {
+        self.conn
+            .execute(
+                "INSERT INTO state (name, value) VALUES ('mirror_id', json_quote(lower(hex(randomblob(16)))))
+                 ON CONFLICT (name) DO NOTHING",
+                [],
+            )
+            .doing("give the mirror an id")?;
         if self.is_published()? { Ok(()) } else { self.set_publish_progress(&PublishProgress::default()) }
     }
 
@@ -127,6 +134,14 @@ impl MirrorTx<'_> {
             self.clear_state(PROGRESS)?;
         }
         Ok(())
+    }
+
+    /// How far publishing came; what cannot be read is as good as nothing.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn publish_progress(&self) -> Result<PublishProgress, StoreError> {
+        Ok(progress(&self.conn)?.unwrap_or_default())
     }
 
     /// Stores how far publishing came.

@@ -252,6 +252,27 @@ impl Moment<'_> {
         Ok(out)
     }
 
+    /// Object and column of the custom fields that the feed says were restored or retyped after a place: all of their
+    /// values may be others.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn refilled_columns(&self, since: i64) -> Result<Vec<(Object, String)>, StoreError> {
+        let mut stmt = self
+            .tx
+            .prepare("SELECT object_type, fields FROM changes WHERE seq > ?1 AND kind = 'schema'")
+            .doing(DOING)?;
+        let found: Vec<(String, String)> =
+            stmt.query_map([since], |row| Ok((row.get(0)?, row.get(1)?))).and_then(Iterator::collect).doing(DOING)?;
+        Ok(found
+            .into_iter()
+            .filter_map(|(object, fields)| {
+                let fields: serde_json::Value = serde_json::from_str(&fields).ok()?;
+                Some((object.parse().ok()?, fields.get("column")?.as_str()?.to_string()))
+            })
+            .collect())
+    }
+
     /// The mirror's id, once it has one.
     ///
     /// # Errors

@@ -1,0 +1,96 @@
+//! `crm-mirror publish`: sends the mirror's contents to PostgreSQL, once.
+
+use crate::cli::signals::Signals;
+use crate::cli::ui::output;
+use crate::cli::{Failure, Global, session};
+use crate::config::Config;
+use crate::exit::Exit;
+use crate::format;
+use crate::model::{Clock, SystemClock};
+use crate::publish::{self, PublishError, PublishReport, PublishSettings, PublishUrl};
+
+/// Send what changed to the PostgreSQL database of `[publish]`, and end.
+///
+/// The first time everything is loaded; later only what changed is sent. Ctrl-C and kills lose nothing: the next publish
+/// goes on where this one stopped. The daemon publishes by itself.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "Example:\n  crm-mirror publish\n  crm-mirror publish --full --json")]
+pub struct PublishArgs {
+    /// Load everything again.
+    #[arg(long)]
+    full: bool,
+    /// Print the result as one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a configuration says is published.
+pub fn settings(config: &Config, full: bool) -> PublishSettings {
+    PublishSettings {
+        mirror: config.database.clone(),
+        schema: config.publish.schema.clone(),
+        objects: config.publish.objects.clone(),
+        exclude: config.publish.exclude.clone(),
+        full,
+    }
+}
+
+/// Carries the verb out.
+///
+/// # Errors
+/// [`Exit::Unavailable`] where the database is away, [`Exit::Config`] where it refuses this user or cannot hold a mirror.
+pub fn run(global: &Global, args: &PublishArgs) -> Result<Exit, Failure> {
+    let config = global.load()?;
+    let url = PublishUrl::new(&config.publish.url()?)?;
+    let runtime = session::runtime()?;
+    let report = runtime.block_on(async {
+        let mut signals = Signals::listen()?;
+        let settings = settings(&config, args.full);
+        tokio::select! {
+            report = publish::publish(&url, &settings, SystemClock.now()) => report.map_err(Failure::from),
+            () = signals.next() => Err(Failure::new(Exit::Paused, "publishing was interrupted")
+                .hint("nothing was lost: the next publish goes on where this one stopped")),
+        }
+    });
+    runtime.shutdown_background();
+    let report = report?;
+    if args.json {
+        output::json(&report)?;
+    } else {
+        output::text(&text(&report, url.place(), &config.publish.schema))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn text(report: &PublishReport, place: &str, schema: &str) -> String {
+    let mut lines = vec![format!("published to {place}, schema {schema}")];
+    if let Some(why) = &report.reloaded {
+        lines.push(format!("loaded everything: {why}"));
+        lines.extend(report.loaded.iter().map(|(table, rows)| format!("  {table}: {}", format::count(*rows))));
+    }
+    lines.push(format!(
+        "sent {} and {} of the feed",
+        format::counted(report.records, "record", "records"),
+        format::counted(report.changes, "entry", "entries")
+    ));
+    lines.extend(
+        report
+            .not_copied
+            .iter()
+            .map(|object| format!("{} are not published yet: their first copy is not finished", object.resource())),
+    );
+    lines.extend(report.left_behind.iter().map(|left| format!("left behind: {left}")));
+    lines.push(format!("cursor: {}", report.cursor));
+    lines.join("\n")
+}
+
+impl From<PublishError> for Failure {
+    fn from(error: PublishError) -> Failure {
+        let hint = error.hint();
+        let failure = Failure::new(Exit::of_publish(&error), error);
+        match hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! `publish.exclude`: the columns that never leave, wherever their values are: in rows, in the history, in removed records
+//! and in what `extra` keeps.
+
+use std::collections::BTreeSet;
+
+use super::error::PublishError;
+use crate::model::catalogue::Object;
+use crate::model::column_name::ColumnName;
+
+/// The columns that are not published.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Exclusions {
+    /// Table, where one is named, and column.
+    entries: Vec<(Option<String>, String)>,
+}
+
+impl Exclusions {
+    /// Reads entries such as `notes` and `contacts.notes`.
+    pub(super) fn new(entries: &[String]) -> Exclusions {
+        let entry = |text: &String| match text.split_once('.') {
+            Some((table, column)) => (Some(published_name(table).to_string()), column.to_string()),
+            None => (None, text.clone()),
+        };
+        Exclusions { entries: entries.iter().map(entry).collect() }
+    }
+
+    /// Whether nothing is excluded.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Whether a column of a published table stays here. The companion of a decimal, the labels of a select field and an
+    /// archived column follow the column they belong to.
+    pub(super) fn hides(&self, table: &str, column: &str) -> bool {
+        let column = column.strip_prefix("archived_").filter(|rest| rest.starts_with("cf_")).unwrap_or(column);
+        let names = |excluded: &str| {
+            excluded == column || ["_num", "_label"].iter().any(|suffix| column.strip_suffix(suffix) == Some(excluded))
+        };
+        self.entries.iter().any(|(of, excluded)| of.as_deref().is_none_or(|of| of == table) && names(excluded))
+    }
+
+    /// Whether a column of an object's records stays here.
+    pub(super) fn hides_of(&self, object: Object, column: &str) -> bool {
+        self.hides(object.table(), column)
+    }
+
+    /// Whether the values of a custom field stay here, also where it has no column.
+    pub(super) fn hides_key(&self, object: Object, key: &str) -> bool {
+        self.hides_of(object, ColumnName::for_key(key, false, &BTreeSet::new()).as_str())
+    }
+
+    /// Checks every entry against the columns there are: a mistake would publish what must not leave. A custom field may
+    /// come later.
+    pub(super) fn check(
+        &self,
+        known: &BTreeSet<(String, String)>,
+        keys: &BTreeSet<(String, String)>,
+    ) -> Result<(), PublishError> {
+        for (of, column) in &self.entries {
+            let is = |(table, name): &(String, String)| of.as_deref().is_none_or(|of| of == table) && name == column;
+            let text = || of.iter().chain([column]).cloned().collect::<Vec<_>>().join(".");
+            if keys.iter().any(|known| is(known) && of.is_some()) || column == "id" {
+                return Err(PublishError::Exclude { column: text(), reason: "which identifies rows" });
+            }
+            if !column.starts_with("cf_") && !known.iter().any(is) {
+                return Err(PublishError::Exclude { column: text(), reason: "and there is no such column" });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The published table that holds what a table of the mirror holds.
+fn published_name(table: &str) -> &str {
+    match table {
+        "contact_details" | "contacts_full" => "contacts",
+        "company_details" | "companies_full" => "companies",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn companions_and_archived_columns_follow_their_column() {
+        let hidden = Exclusions::new(&["cf_salary".into(), "contact_details.notes".into()]);
+        for column in ["cf_salary", "cf_salary_num", "archived_cf_salary", "archived_cf_salary_num", "cf_salary_label"]
+        {
+            assert!(hidden.hides("companies", column), "{column}");
+        }
+        assert!(hidden.hides("contacts", "notes"));
+        for (table, column) in [("companies", "notes"), ("contacts", "cf_salary_2"), ("contacts", "notes_at")] {
+            assert!(!hidden.hides(table, column), "{table}.{column}");
+        }
+        assert!(hidden.hides_key(Object::Contact, "Salary"));
+    }
+
+    #[test]
+    fn an_entry_that_names_nothing_is_an_error() {
+        let known = |names: &[(&str, &str)]| names.iter().map(|(t, c)| (t.to_string(), c.to_string())).collect();
+        let (columns, keys) = (known(&[("contacts", "id"), ("contacts", "notes")]), known(&[("contacts", "id")]));
+        let check = |entry: &str| Exclusions::new(&[entry.into()]).check(&columns, &keys).is_ok();
+        assert!(check("notes") && check("contacts.notes") && check("cf_later"));
+        assert!(!check("note") && !check("companies.notes") && !check("id") && !check("contacts.id"));
+    }
+}

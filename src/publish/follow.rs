@@ -1,0 +1,330 @@
+//! One batch of what changed: records, the feed's new entries, whole small tables and joined names, in one transaction
+//! with the cursor.
+
+use std::collections::BTreeMap;
+
+use tokio_postgres::types::Type;
+
+use super::database::Database;
+use super::error::PublishError;
+use super::load::{RowFilter, converted};
+use super::mirror::PublishedMirror;
+use super::row::PgRow;
+use super::sql;
+use super::state::TargetState;
+use super::tables::{Publication, PublishedTable};
+use super::value;
+use crate::model::Object;
+use crate::model::field_value::SqlValue;
+use crate::store::StoreError;
+use crate::store::feed::Span;
+use crate::store::publishing::source::{Moment, SourceRow, UnpublishedRecord};
+
+/// Records, and entries of the feed, in one batch.
+const BATCH: u32 = 1_000;
+
+/// What one batch brings, as it is read in one moment.
+struct Batch {
+    span: Span,
+    records: Vec<UnpublishedRecord>,
+    /// The rows of those records, by table.
+    rows: BTreeMap<&'static str, Vec<SourceRow>>,
+    changes: Vec<SourceRow>,
+    /// The place in the feed after this batch.
+    seq: i64,
+    /// Small tables that are not there as they are here: rows and digest.
+    small: BTreeMap<&'static str, (Vec<SourceRow>, String)>,
+    owners: Option<(Vec<SourceRow>, String)>,
+    is_last: bool,
+}
+
+/// What a batch did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct BatchOutcome {
+    pub(super) records: u64,
+    pub(super) changes: u64,
+    /// Whether nothing more is to be sent.
+    pub(super) is_last: bool,
+}
+
+/// Sends one batch. `None` where the columns of the mirror have changed since `publication` was read.
+pub(super) async fn send_batch(
+    database: &Database,
+    mirror: &PublishedMirror,
+    publication: &Publication,
+    state: &mut TargetState,
+) -> Result<Option<BatchOutcome>, PublishError> {
+    let (read_for, seen) = (publication.clone(), state.clone());
+    let Some(batch) = mirror.moment(move |moment| read(moment, &read_for, &seen)).await? else {
+        return Ok(None);
+    };
+    let mut next = state.clone();
+    if let Some((_, seq)) = &mut next.cursor {
+        *seq = batch.seq;
+    }
+    for (table, (_, digest)) in &batch.small {
+        next.details.digests.insert((*table).into(), digest.clone());
+    }
+    if let Some((_, digest)) = &batch.owners {
+        next.details.digests.insert("owner_names".into(), digest.clone());
+    }
+    let multi_selects = value::digest(format!("{:?}", publication.multi_selects).as_bytes());
+    let multi_changed =
+        next.details.digests.insert("multi_selects".into(), multi_selects.clone()) != Some(multi_selects);
+    next.details.meanings = super::state::meanings(publication);
+
+    database.begin(&next).await?;
+    for table in &publication.tables {
+        if let Some((rows, _)) = batch.small.get(table.name) {
+            replace_small(database, publication, table, rows).await?;
+        }
+    }
+    for object in &publication.objects {
+        send_records(database, publication, &batch, *object).await?;
+        if multi_changed {
+            drop_other_multi_values(database, publication, *object).await?;
+        }
+    }
+    send_changes(database, publication, state, &batch).await?;
+    if let Some((owners, _)) = &batch.owners {
+        send_owner_names(database, publication, owners).await?;
+    }
+    database.commit().await?;
+    next.generation += 1;
+    *state = next;
+    if let Some(last) = batch.records.last().map(|record| record.seq) {
+        mirror.note(move |tx| tx.note_published(last)).await?;
+    }
+    Ok(Some(BatchOutcome {
+        records: batch.records.len() as u64,
+        changes: batch.changes.len() as u64,
+        is_last: batch.is_last,
+    }))
+}
+
+fn read(moment: &Moment<'_>, publication: &Publication, state: &TargetState) -> Result<Option<Batch>, StoreError> {
+    if moment.layout()? != publication.layout {
+        return Ok(None);
+    }
+    let span = moment.span()?;
+    let records = moment.unpublished(BATCH)?;
+    let mut rows = BTreeMap::new();
+    for object in &publication.objects {
+        let ids: Vec<&str> =
+            records.iter().filter(|record| record.object == *object).map(|record| record.id.as_str()).collect();
+        if ids.is_empty() {
+            continue;
+        }
+        for (name, key, of_object) in
+            [(object.table(), "id", false), ("custom_multi_values", "record_id", true), ("removed_records", "id", true)]
+        {
+            if let Some(table) = publication.table(name) {
+                let found = moment.of_records(&table.query(), key, of_object.then_some(*object), &ids)?;
+                let filter = RowFilter::new(table, publication, state);
+                let found = found.into_iter().filter(|row| filter.is_chosen(row));
+                rows.entry(table.name).or_insert_with(Vec::new).extend(found);
+            }
+        }
+    }
+    let since = state.cursor.as_ref().map_or(0, |(_, seq)| *seq);
+    let (changes, seq) = read_changes(moment, publication, state, since, span)?;
+    let is_last = (records.len() as u32) < BATCH && seq >= span.newest;
+    Ok(Some(Batch {
+        span,
+        records,
+        rows,
+        changes,
+        seq,
+        small: read_small(moment, publication, state)?,
+        owners: read_owners(moment, state)?,
+        is_last,
+    }))
+}
+
+fn read_changes(
+    moment: &Moment<'_>,
+    publication: &Publication,
+    state: &TargetState,
+    since: i64,
+    span: Span,
+) -> Result<(Vec<SourceRow>, i64), StoreError> {
+    let Some(table) = publication.table("changes") else { return Ok((Vec::new(), span.newest)) };
+    let page = moment.page(&table.query(), Some(&[SqlValue::Int(since)]), BATCH)?;
+    let last = page.last().and_then(|row| match row.get(table.place("seq")?) {
+        Some(SqlValue::Int(seq)) => Some(*seq),
+        _ => None,
+    });
+    let seq = if (page.len() as u32) < BATCH { span.newest } else { last.unwrap_or(span.newest) };
+    let filter = RowFilter::new(table, publication, state);
+    Ok((page.into_iter().filter(|row| filter.is_chosen(row)).collect(), seq))
+}
+
+type SmallTables = BTreeMap<&'static str, (Vec<SourceRow>, String)>;
+
+fn read_small(moment: &Moment<'_>, publication: &Publication, state: &TargetState) -> Result<SmallTables, StoreError> {
+    let mut out = BTreeMap::new();
+    for table in publication.tables.iter().filter(|table| table.is_small()) {
+        let query = table.query();
+        let rows = moment.page(&query, None, u32::MAX)?;
+        let digest = value::digest(format!("{:?} {rows:?}", query.columns).as_bytes());
+        if state.details.digests.get(table.name) != Some(&digest) {
+            out.insert(table.name, (rows, digest));
+        }
+    }
+    Ok(out)
+}
+
+fn read_owners(moment: &Moment<'_>, state: &TargetState) -> Result<Option<(Vec<SourceRow>, String)>, StoreError> {
+    let owners = moment.owner_names()?;
+    let digest = value::digest(format!("{owners:?}").as_bytes());
+    Ok((state.details.digests.get("owner_names") != Some(&digest)).then_some((owners, digest)))
+}
+
+/// The keys of some rows, as they are there.
+fn keys(rows: &[PgRow], place: usize) -> Vec<String> {
+    rows.iter().filter_map(|row| row.get(place).cloned().flatten()).collect()
+}
+
+async fn replace_small(
+    database: &Database,
+    publication: &Publication,
+    table: &PublishedTable,
+    rows: &[SourceRow],
+) -> Result<(), PublishError> {
+    let rows = converted(publication, table, rows);
+    let doing = "replace a small table";
+    match (table.key, table.place("id")) {
+        (["id"], Some(place)) => {
+            let others = sql::delete_others(&database.schema, table.name);
+            database.execute(doing, &others, &[(&keys(&rows, place), Type::TEXT_ARRAY)]).await?;
+        }
+        _ => {
+            let all = format!("DELETE FROM {}", sql::qualified(&database.schema, table.name));
+            database.execute(doing, &all, &[]).await?;
+        }
+    }
+    database.upsert(table, &rows).await
+}
+
+/// Sends the records of an object: rows that are there are written, those that are not are deleted.
+async fn send_records(
+    database: &Database,
+    publication: &Publication,
+    batch: &Batch,
+    object: Object,
+) -> Result<(), PublishError> {
+    let records: Vec<&UnpublishedRecord> = batch.records.iter().filter(|record| record.object == object).collect();
+    let Some(table) = publication.table(object.table()).filter(|_| !records.is_empty()) else { return Ok(()) };
+    let ids: Vec<String> = records.iter().map(|record| value::key(&record.id).into_owned()).collect();
+    let none = Vec::new();
+    let rows = converted(publication, table, batch.rows.get(table.name).unwrap_or(&none));
+    let kept = keys(&rows, table.place("id").unwrap_or(0));
+    let gone: Vec<&String> = ids.iter().filter(|id| !kept.contains(id)).collect();
+    database.upsert(table, &rows).await?;
+    let schema = database.schema.as_str();
+    if !gone.is_empty() {
+        let statement = sql::delete_records(schema, table.name, "id", false);
+        database.execute("delete rows", &statement, &[(&gone, Type::TEXT_ARRAY)]).await?;
+    }
+    let of_object = |name: &str| {
+        let place = publication.table(name)?.place("object_type")?;
+        let rows = batch.rows.get(name)?.iter().filter(|row| row[place].as_text() == Some(object.as_str()));
+        Some(rows.cloned().collect::<Vec<SourceRow>>())
+    };
+    for (name, key) in [("custom_multi_values", "record_id"), ("removed_records", "id")] {
+        let Some(table) = publication.table(name) else { continue };
+        let statement = sql::delete_records(schema, name, key, true);
+        database
+            .execute("delete rows", &statement, &[(&ids, Type::TEXT_ARRAY), (&object.as_str(), Type::TEXT)])
+            .await?;
+        let rows = converted(publication, table, &of_object(name).unwrap_or_default());
+        database.upsert(table, &rows).await?;
+    }
+    let erased: Vec<String> = records.iter().filter(|r| r.erase).map(|r| value::key(&r.id).into_owned()).collect();
+    if !erased.is_empty() {
+        let statement = sql::delete_records(schema, "changes", "record_id", true);
+        let params = [(&erased as _, Type::TEXT_ARRAY), (&object.as_str() as _, Type::TEXT)];
+        database.execute("erase history", &statement, &params).await?;
+    }
+    if object == Object::Company {
+        send_company_names(database, publication, table, &ids, &rows).await?;
+    }
+    Ok(())
+}
+
+/// Values of multi-selects that are archived, or that are not published any more.
+async fn drop_other_multi_values(
+    database: &Database,
+    publication: &Publication,
+    object: Object,
+) -> Result<(), PublishError> {
+    let published = publication.multi_selects.iter().filter(|(of, _)| *of == object);
+    let keys: Vec<String> = published.map(|(_, key)| value::key(key).into_owned()).collect();
+    let statement = format!(
+        "DELETE FROM {} WHERE object_type = $1 AND NOT (field_key = ANY($2::text[]))",
+        sql::qualified(&database.schema, "custom_multi_values")
+    );
+    let params = [(&object.as_str() as _, Type::TEXT), (&keys as _, Type::TEXT_ARRAY)];
+    database.execute("delete rows", &statement, &params).await?;
+    Ok(())
+}
+
+async fn send_changes(
+    database: &Database,
+    publication: &Publication,
+    state: &TargetState,
+    batch: &Batch,
+) -> Result<(), PublishError> {
+    let Some(table) = publication.table("changes") else { return Ok(()) };
+    database.upsert(table, &converted(publication, table, &batch.changes)).await?;
+    let since = state.cursor.as_ref().map_or(0, |(_, seq)| *seq);
+    if batch.span.forgotten > 0 && since > 0 {
+        let statement = format!("DELETE FROM {} WHERE seq <= $1", sql::qualified(&database.schema, table.name));
+        database.execute("forget old changes", &statement, &[(&batch.span.forgotten, Type::INT8)]).await?;
+    }
+    Ok(())
+}
+
+/// The contacts of companies that changed: the feed has no entry for what their company is called.
+async fn send_company_names(
+    database: &Database,
+    publication: &Publication,
+    companies: &PublishedTable,
+    ids: &[String],
+    rows: &[PgRow],
+) -> Result<(), PublishError> {
+    let Some(contacts) = publication.table("contacts") else { return Ok(()) };
+    let (Some(id), Some(name)) = (companies.place("id"), companies.place("name")) else { return Ok(()) };
+    if contacts.place("company_name").is_none() || contacts.place("company_id").is_none() {
+        return Ok(());
+    }
+    let of_id: BTreeMap<&str, Option<&str>> =
+        rows.iter().filter_map(|row| Some((row[id].as_deref()?, row[name].as_deref()))).collect();
+    let names: Vec<Option<&str>> = ids.iter().map(|id| of_id.get(id.as_str()).copied().flatten()).collect();
+    let statement = sql::set_names(&database.schema, contacts.name, "company_id", "company_name");
+    database.execute("update names", &statement, &[(&ids, Type::TEXT_ARRAY), (&names, Type::TEXT_ARRAY)]).await?;
+    Ok(())
+}
+
+/// The records of owners whose names changed, or who are gone.
+async fn send_owner_names(
+    database: &Database,
+    publication: &Publication,
+    owners: &[SourceRow],
+) -> Result<(), PublishError> {
+    let ids: Vec<String> =
+        owners.iter().map(|row| value::key(row[0].as_text().unwrap_or_default()).into_owned()).collect();
+    let names: Vec<Option<&str>> =
+        owners.iter().map(|row| row[1].as_text().filter(|name| !name.contains('\0'))).collect();
+    for table in publication.tables.iter().filter(|table| table.object().is_some()) {
+        if table.place("owner_name").is_none() || table.place("owner_id").is_none() {
+            continue;
+        }
+        let doing = "update names";
+        let set = sql::set_names(&database.schema, table.name, "owner_id", "owner_name");
+        database.execute(doing, &set, &[(&ids, Type::TEXT_ARRAY), (&names, Type::TEXT_ARRAY)]).await?;
+        let clear = sql::clear_names(&database.schema, table.name, "owner_id", "owner_name");
+        database.execute(doing, &clear, &[(&ids, Type::TEXT_ARRAY)]).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,148 @@
+//! JSON documents as `jsonb` can store them, and without the members that must not leave.
+//!
+//! `jsonb` refuses U+0000, halves of surrogate pairs and numbers of more digits than `numeric` has. Such a value becomes an
+//! object with one member, [`ESCAPED`], whose text is the value's JSON; in the name of a member the escape is spelled out.
+//! Everything else keeps its source text.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+
+/// The member that holds the JSON of what PostgreSQL cannot store.
+pub(super) const ESCAPED: &str = "crm_mirror_escaped";
+
+/// The longest number, exponent included: `numeric` has 16,383 digits after the point.
+const MOST_DIGITS: i64 = 16_000;
+
+/// The document as `jsonb` accepts it; `None` for a text that is not JSON.
+pub(super) fn storable(text: &str) -> Option<Cow<'_, str>> {
+    serde_json::from_str::<&RawValue>(text).ok()?;
+    let mut out: Option<String> = None;
+    let (mut copied, mut at) = (0, 0);
+    let bytes = text.as_bytes();
+    while at < bytes.len() {
+        let (end, replacement) = match bytes[at] {
+            b'"' => {
+                let end = end_of_string(bytes, at);
+                let is_name = text[end..].trim_start().starts_with(':');
+                (end, string(&text[at..end], is_name))
+            }
+            b'-' | b'0'..=b'9' => {
+                let end = at + bytes[at..].iter().take_while(|b| is_of_number(**b)).count();
+                (end, (!number_fits(&text[at..end])).then(|| escaped(&text[at..end])))
+            }
+            _ => (at + 1, None),
+        };
+        if let Some(replacement) = replacement {
+            let out = out.get_or_insert_default();
+            out.push_str(&text[copied..at]);
+            out.push_str(&replacement);
+            copied = end;
+        }
+        at = end;
+    }
+    Some(match out {
+        None => Cow::Borrowed(text),
+        Some(mut out) => {
+            out.push_str(&text[copied..]);
+            Cow::Owned(out)
+        }
+    })
+}
+
+/// A value that cannot be stored, as one that can.
+pub(super) fn escaped(source: &str) -> String {
+    format!("{{\"{ESCAPED}\":{}}}", quoted(source))
+}
+
+/// A text as a JSON string.
+pub(super) fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+fn end_of_string(bytes: &[u8], begin: usize) -> usize {
+    let mut at = begin + 1;
+    while at < bytes.len() && bytes[at] != b'"' {
+        at += if bytes[at] == b'\\' { 2 } else { 1 };
+    }
+    (at + 1).min(bytes.len())
+}
+
+const fn is_of_number(byte: u8) -> bool {
+    matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9')
+}
+
+fn number_fits(source: &str) -> bool {
+    let (digits, exponent) = source.split_once(['e', 'E']).unwrap_or((source, "0"));
+    exponent.parse::<i64>().is_ok_and(|e| e.saturating_abs().saturating_add(digits.len() as i64) <= MOST_DIGITS)
+}
+
+/// What replaces a string that cannot be stored, its quotes included.
+fn string(source: &str, is_name: bool) -> Option<String> {
+    if !source.contains("\\u") {
+        return None;
+    }
+    // A half of a pair is no text for serde either.
+    let fits = serde_json::from_str::<String>(source).is_ok_and(|text| !text.contains('\0'));
+    if fits {
+        return None;
+    }
+    Some(if is_name { source.replace("\\u", "\\\\u") } else { escaped(source) })
+}
+
+/// An object without the members that are hidden; `None` for a text that is no JSON object.
+pub(super) fn without(text: &str, mut hide: impl FnMut(&str) -> bool) -> Option<String> {
+    let mut members: BTreeMap<String, &RawValue> = serde_json::from_str(text).ok()?;
+    members.retain(|name, _| !hide(name));
+    serde_json::to_string(&members).ok()
+}
+
+/// An object with each member as `change` makes it.
+pub(super) fn mapped(text: &str, mut change: impl FnMut(&str, &str) -> Option<String>) -> Option<String> {
+    let members: BTreeMap<String, &RawValue> = serde_json::from_str(text).ok()?;
+    let mut out = BTreeMap::new();
+    for (name, value) in members {
+        if let Some(changed) = change(&name, value.get()) {
+            out.insert(name, RawValue::from_string(changed).ok()?);
+        }
+    }
+    serde_json::to_string(&out).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_jsonb_accepts_is_left_as_it_is() {
+        for text in ["null", "[]", r#"{"a":[1.10,-0,1e3,"é\n\\u0000",{"b":"😀"}]}"#, "\"\\ud83d\\ude00\"", " 7 "] {
+            assert!(matches!(storable(text), Some(Cow::Borrowed(_))), "{text}");
+        }
+        assert_eq!(storable("{"), None);
+    }
+
+    #[test]
+    fn what_it_refuses_is_kept_as_its_source() {
+        for (text, expected) in [
+            (r#""a\u0000b""#, r#"{"crm_mirror_escaped":"\"a\\u0000b\""}"#),
+            (r#"["x","\ud800"]"#, r#"["x",{"crm_mirror_escaped":"\"\\ud800\""}]"#),
+            (r#"{"n":1e99999,"m":2}"#, r#"{"n":{"crm_mirror_escaped":"1e99999"},"m":2}"#),
+            (r#"{"a\u0000" : 1}"#, r#"{"a\\u0000" : 1}"#),
+        ] {
+            assert_eq!(storable(text).unwrap(), expected);
+            assert!(serde_json::from_str::<serde_json::Value>(expected).is_ok());
+        }
+    }
+
+    #[test]
+    fn hidden_members_leave_no_trace() {
+        let kept = without(r#"{"a":1.10,"b":"secret"}"#, |name| name == "b").unwrap();
+        assert_eq!(kept, r#"{"a":1.10}"#);
+        assert_eq!(without("[1]", |_| false), None);
+        assert_eq!(
+            mapped(r#"{"a":1,"b":2}"#, |name, value| (name == "a").then(|| format!("[{value}]"))).unwrap(),
+            r#"{"a":[1]}"#
+        );
+    }
+}

@@ -1,0 +1,72 @@
+//! The mirror, read and noted in off the runtime's threads.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::error::PublishError;
+use crate::model::catalogue::Object;
+use crate::store::publishing::queue::Requeue;
+use crate::store::publishing::source::{Moment, PublishSource};
+use crate::store::{MirrorTx, StoreError, write_beside};
+
+/// Records that are entered again in one transaction: whoever writes the mirror waits no longer than that takes.
+const REQUEUED: usize = 2_000;
+
+/// The mirror that is published.
+#[derive(Clone, Debug)]
+pub(super) struct PublishedMirror {
+    source: Arc<Mutex<PublishSource>>,
+    path: PathBuf,
+}
+
+impl PublishedMirror {
+    pub(super) async fn open(path: &Path) -> Result<PublishedMirror, PublishError> {
+        let path = path.to_path_buf();
+        let opened = path.clone();
+        let source = blocking(move || PublishSource::open(&opened)).await??;
+        Ok(PublishedMirror { source: Arc::new(Mutex::new(source)), path })
+    }
+
+    /// Reads one moment.
+    pub(super) async fn moment<T, F>(&self, read: F) -> Result<T, PublishError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Moment<'_>) -> Result<T, StoreError> + Send + 'static,
+    {
+        let source = self.source.clone();
+        Ok(blocking(move || source.lock().unwrap_or_else(PoisonError::into_inner).moment(read)).await??)
+    }
+
+    /// Notes something in the mirror, beside its writer.
+    pub(super) async fn note<T, F>(&self, write: F) -> Result<T, PublishError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut MirrorTx<'_>) -> Result<T, StoreError> + Send + 'static,
+    {
+        let path = self.path.clone();
+        Ok(blocking(move || write_beside(&path, write)).await??)
+    }
+
+    /// Enters records of an object into `unpublished`, in transactions of bounded size.
+    pub(super) async fn requeue(&self, object: Object, column: Option<String>) -> Result<(), PublishError> {
+        let mut after = String::new();
+        loop {
+            let (column, from) = (column.clone(), after.clone());
+            let last = self
+                .note(move |tx| {
+                    let which = column.as_deref().map_or(Requeue::All, Requeue::WithValue);
+                    tx.requeue(object, which, &from, REQUEUED)
+                })
+                .await?;
+            match last {
+                Some(last) => after = last,
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+/// Does something that blocks, off the runtime's threads.
+pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, StoreError> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| StoreError::Closed)
+}

@@ -1,0 +1,246 @@
+//! A row of the mirror as a row of PostgreSQL: each value in its column's text form, what cannot be stored kept in `extra`,
+//! and nothing of what must not leave.
+
+use std::borrow::Cow;
+
+use super::exclude::Exclusions;
+use super::json::{self, ESCAPED};
+use super::tables::{PgType, Publication, PublishedTable};
+use super::value::{self, PgValue};
+use crate::model::Object;
+use crate::model::field_value::SqlValue;
+
+/// A row, in the order of the table's columns; `None` is NULL.
+pub(super) type PgRow = Vec<Option<String>>;
+
+/// How the rows of a table are converted.
+#[derive(Debug)]
+pub(super) struct Converter<'a> {
+    table: &'a PublishedTable,
+    exclusions: &'a Exclusions,
+    /// The place of `extra`, and the place of what says which object a row belongs to.
+    extra: Option<usize>,
+    object: Option<usize>,
+    /// Table and wire name of the columns that must not leave.
+    hidden: &'a [(String, String)],
+}
+
+impl<'a> Converter<'a> {
+    /// Converts the rows of a published table.
+    pub(super) fn of(publication: &'a Publication, table: &'a PublishedTable) -> Converter<'a> {
+        Converter::new(table, &publication.exclusions, &publication.hidden)
+    }
+
+    /// `hidden` are the tables and wire names that `extra` may not have.
+    fn new(table: &'a PublishedTable, exclusions: &'a Exclusions, hidden: &'a [(String, String)]) -> Converter<'a> {
+        Converter { table, exclusions, extra: table.place("extra"), object: table.place("object_type"), hidden }
+    }
+
+    /// Converts a row.
+    pub(super) fn convert(&self, row: &[SqlValue]) -> PgRow {
+        let mut escapes: Vec<(&str, String)> = Vec::new();
+        let mut out: PgRow = Vec::with_capacity(row.len());
+        for (column, value) in self.table.columns.iter().zip(row) {
+            let value = self.without_hidden(&column.source, value, row);
+            if column.is_key || is_pointer(&column.source) || self.extra.is_none() && column.pg_type == PgType::Text {
+                out.push(match value.as_ref() {
+                    SqlValue::Text(text) if column.is_key || column.is_indexed => Some(value::key(text).into_owned()),
+                    SqlValue::Text(text) => Some(text.replace('\0', "\\u0000")),
+                    SqlValue::Int(i) => Some(i.to_string()),
+                    SqlValue::Real(_) | SqlValue::Null => None,
+                });
+                continue;
+            }
+            out.push(match value::stored(&value, column.pg_type, column.is_indexed) {
+                PgValue::Null => None,
+                PgValue::Text(text) => Some(text.into_owned()),
+                PgValue::Unfit => {
+                    escapes.extend(column.wire.as_deref().map(|wire| (wire, value::source(&value))));
+                    None
+                }
+            });
+        }
+        if let Some(extra) = self.extra.filter(|_| !escapes.is_empty()) {
+            out[extra] = Some(with_escapes(out[extra].as_deref(), &escapes));
+        }
+        out
+    }
+
+    /// The value without what must not leave.
+    fn without_hidden<'v>(&self, column: &str, value: &'v SqlValue, row: &[SqlValue]) -> Cow<'v, SqlValue> {
+        let SqlValue::Text(text) = value else { return Cow::Borrowed(value) };
+        if self.exclusions.is_empty() {
+            return Cow::Borrowed(value);
+        }
+        let object = self.table.object().or_else(|| {
+            let place = self.object?;
+            row.get(place)?.as_text()?.parse().ok()
+        });
+        let kept = match (column, object) {
+            ("extra" | "detail_extra", object) => self.extra_without_hidden(text, object),
+            ("record" | "fields", Some(object)) => self.document_without_hidden(text, object),
+            _ => return Cow::Borrowed(value),
+        };
+        // What cannot be read cannot be searched for what must not leave.
+        Cow::Owned(kept.map_or(SqlValue::Null, |kept| SqlValue::Text(kept.into())))
+    }
+
+    fn extra_without_hidden(&self, text: &str, object: Option<Object>) -> Option<String> {
+        let table = object.map_or(self.table.name, Object::table);
+        let is_hidden = |wire: &str| self.hidden.iter().any(|(of, hidden)| of == table && hidden == wire);
+        json::mapped(text, |name, members| {
+            if is_hidden(name) {
+                return None;
+            }
+            let nested = json::without(members, |member| {
+                is_hidden(&format!("{name}.{member}"))
+                    || name == "customFields" && object.is_some_and(|object| self.exclusions.hides_key(object, member))
+            });
+            Some(nested.unwrap_or_else(|| members.to_string()))
+        })
+    }
+
+    /// A document by column: the last record of a removed one, or the fields of a change.
+    fn document_without_hidden(&self, text: &str, object: Object) -> Option<String> {
+        let in_text = |source: &str| {
+            // `extra` is a text that holds JSON.
+            let inner: Option<String> = serde_json::from_str(source).ok()?;
+            let kept = inner.map(|inner| self.extra_without_hidden(&inner, Some(object)).unwrap_or_default());
+            Some(kept.map_or("null".into(), |kept| json::quoted(&kept)))
+        };
+        json::mapped(text, |column, source| {
+            if self.exclusions.hides_of(object, column) {
+                return None;
+            }
+            if column != "extra" && column != "detail_extra" {
+                return Some(source.to_string());
+            }
+            match serde_json::from_str::<Vec<&serde_json::value::RawValue>>(source) {
+                Ok(both) => {
+                    let both: Option<Vec<String>> = both.iter().map(|side| in_text(side.get())).collect();
+                    Some(format!("[{}]", both?.join(",")))
+                }
+                Err(_) => in_text(source),
+            }
+        })
+    }
+}
+
+/// Whether a column holds the key of another row, and so must have that row's form of it.
+fn is_pointer(column: &str) -> bool {
+    ["owner_id", "company_id"].contains(&column)
+}
+
+/// `extra` with what could not be stored: under [`ESCAPED`], by wire name, the JSON of each value.
+fn with_escapes(extra: Option<&str>, escapes: &[(&str, String)]) -> String {
+    let members: Vec<String> =
+        escapes.iter().map(|(wire, source)| format!("{}:{}", json::quoted(wire), json::quoted(source))).collect();
+    let own = format!("\"{ESCAPED}\":{{{}}}", members.join(","));
+    match extra.and_then(|text| text.trim_end().strip_suffix('}')).map(str::trim_end) {
+        None => format!("{{{own}}}"),
+        Some(open) if open.ends_with('{') => format!("{open}{own}}}"),
+        Some(open) => format!("{open},{own}}}"),
+    }
+}
+
+/// Appends a row in the text form of COPY.
+pub(super) fn copy_line(row: &PgRow, out: &mut String) {
+    for (place, value) in row.iter().enumerate() {
+        if place > 0 {
+            out.push('\t');
+        }
+        match value {
+            None => out.push_str("\\N"),
+            Some(text) if !text.contains(['\\', '\t', '\n', '\r']) => out.push_str(text),
+            Some(text) => {
+                for c in text.chars() {
+                    match c {
+                        '\\' => out.push_str("\\\\"),
+                        '\t' => out.push_str("\\t"),
+                        '\n' => out.push_str("\\n"),
+                        '\r' => out.push_str("\\r"),
+                        c => out.push(c),
+                    }
+                }
+            }
+        }
+    }
+    out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tables::PublishedColumn;
+    use super::*;
+
+    fn column(name: &str, pg_type: PgType, wire: Option<&str>) -> PublishedColumn {
+        PublishedColumn {
+            source: name.into(),
+            name: name.into(),
+            pg_type,
+            wire: wire.map(String::from),
+            meaning: String::new(),
+            comment: None,
+            is_key: name == "id",
+            is_indexed: false,
+        }
+    }
+
+    fn contacts() -> PublishedTable {
+        PublishedTable {
+            name: "contacts",
+            source: "contacts_full",
+            key: &["id"],
+            columns: vec![
+                column("id", PgType::Text, None),
+                column("cf_day", PgType::Date, Some("customFields.day")),
+                column("extra", PgType::Jsonb, None),
+            ],
+            indexes: Vec::new(),
+            about: "",
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_null_and_in_extra() {
+        let (table, none) = (contacts(), Exclusions::default());
+        let converter = Converter::new(&table, &none, &[]);
+        let convert = |day: &str, extra: SqlValue| converter.convert(&["a".into(), day.into(), extra]);
+        let kept = convert("0000-01-01", r#"{"x":1.10}"#.into());
+        let expected = r#"{"x":1.10,"crm_mirror_escaped":{"customFields.day":"\"0000-01-01\""}}"#;
+        assert_eq!(kept, [Some("a".into()), None, Some(expected.into())]);
+        let kept = convert("0000-01-01", SqlValue::Null);
+        assert_eq!(kept[2].as_deref().unwrap(), r#"{"crm_mirror_escaped":{"customFields.day":"\"0000-01-01\""}}"#);
+        assert_eq!(convert("2026-01-01", SqlValue::Null), [Some("a".into()), Some("2026-01-01".into()), None]);
+    }
+
+    #[test]
+    fn what_must_not_leave_is_in_no_document() {
+        let exclusions = Exclusions::new(&["contacts.notes".into(), "cf_salary".into()]);
+        let hidden = ["notes", "customFields.salary"].map(|wire| ("contacts".to_string(), wire.to_string()));
+        let table = contacts();
+        let converter = Converter::new(&table, &exclusions, &hidden);
+        let extra = r#"{"notes":"s3cret","customFields":{"salary":"s3cret","Salary":"s3cret","tier":"A"}}"#;
+        let row = converter.convert(&["a".into(), SqlValue::Null, extra.into()]);
+        assert_eq!(row[2].as_deref().unwrap(), r#"{"customFields":{"tier":"A"}}"#);
+        let changes = PublishedTable {
+            name: "changes",
+            columns: vec![column("object_type", PgType::Text, None), column("fields", PgType::Jsonb, None)],
+            ..contacts()
+        };
+        let converter = Converter::new(&changes, &exclusions, &hidden);
+        let fields = format!(
+            r#"{{"notes":["s3cret",null],"cf_salary_num":[1,2],"position":["a","b"],"extra":[null,{}]}}"#,
+            json::quoted(r#"{"notes":"s3cret","y":2}"#)
+        );
+        let row = converter.convert(&["contact".into(), fields.as_str().into()]);
+        assert_eq!(row[1].as_deref().unwrap(), r#"{"extra":[null,"{\"y\":2}"],"position":["a","b"]}"#);
+    }
+
+    #[test]
+    fn a_line_of_copy_is_escaped() {
+        let mut out = String::new();
+        copy_line(&vec![None, Some("a\\b\t\n\r".into()), Some(String::new())], &mut out);
+        assert_eq!(out, "\\N\ta\\\\b\\t\\n\\r\t\n");
+    }
+}

@@ -1,0 +1,228 @@
+//! One run: the columns first, then a whole load or batches of changes, until nothing is left to send.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::database::Database;
+use super::error::PublishError;
+use super::mirror::PublishedMirror;
+use super::tables::{self, Publication};
+use super::target::PublishUrl;
+use super::{follow, load, schema};
+use crate::error_chain::error_chain;
+use crate::model::{Instant, Object, Resource};
+use crate::store::feed::Span;
+use crate::store::publishing::queue::PublishProgress;
+
+/// How often the columns of the mirror may change while one run sends its rows.
+const LAYOUTS: u32 = 5;
+
+/// What is published.
+#[derive(Clone, Debug)]
+pub struct PublishSettings {
+    /// The mirror's file.
+    pub mirror: PathBuf,
+    /// The schema that the tables are in.
+    pub schema: String,
+    /// The resources; `None` for all.
+    pub objects: Option<Vec<Resource>>,
+    /// Columns that never leave.
+    pub exclude: Vec<String>,
+    /// Whether everything is loaded again.
+    pub full: bool,
+}
+
+/// What a run did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PublishReport {
+    /// The place in the feed that the database is at.
+    pub cursor: String,
+    /// Why everything was loaded; `None` where only changes were sent.
+    pub reloaded: Option<String>,
+    /// How many rows each table was loaded with.
+    pub loaded: BTreeMap<&'static str, u64>,
+    /// Records that were written or deleted.
+    pub records: u64,
+    /// Entries of the feed that were sent.
+    pub changes: u64,
+    /// Objects that are not published yet: their first copy is not finished.
+    pub not_copied: Vec<Object>,
+    /// What people's views kept from being dropped, a sentence each.
+    pub left_behind: Vec<String>,
+}
+
+/// Publishes the mirror once, and notes in the mirror how far it came or why it failed.
+///
+/// # Errors
+/// [`PublishError`]; nothing is lost, and the next run goes on where this one stopped.
+pub async fn publish(
+    url: &PublishUrl,
+    settings: &PublishSettings,
+    now: Instant,
+) -> Result<PublishReport, PublishError> {
+    let lock = PublishLock::take(settings)?;
+    let mirror = PublishedMirror::open(&settings.mirror).await?;
+    mirror.note(|tx| tx.begin_publishing()).await?;
+    let ended = Publisher { url, settings, mirror: &mirror }.run().await;
+    let seq = ended.as_ref().ok().map(|(_, seq)| *seq);
+    let error = ended.as_ref().err().map(error_chain);
+    let noted = mirror.note(move |tx| {
+        let before = tx.publish_progress()?;
+        tx.set_publish_progress(&match error {
+            None => PublishProgress { seq, published_at: Some(now), ..PublishProgress::default() },
+            Some(error) => PublishProgress {
+                last_error: Some(error),
+                failed_at: Some(now),
+                failures: before.failures.saturating_add(1),
+                ..before
+            },
+        })
+    });
+    let noted = noted.await;
+    drop(lock);
+    let (report, _) = ended?;
+    noted?;
+    Ok(report)
+}
+
+/// Held while a mirror is published, beside it.
+struct PublishLock {
+    _file: File,
+}
+
+impl PublishLock {
+    fn take(settings: &PublishSettings) -> Result<PublishLock, PublishError> {
+        if !settings.mirror.exists() {
+            return Err(crate::store::StoreError::Missing { path: settings.mirror.clone() }.into());
+        }
+        let path = lock_path(&settings.mirror);
+        let failed = |source| PublishError::Lock { path: path.clone(), source };
+        let file = File::options().create(true).write(true).truncate(false).open(&path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => Ok(PublishLock { _file: file }),
+            Err(TryLockError::WouldBlock) => Err(PublishError::Busy { schema: settings.schema.clone() }),
+            Err(TryLockError::Error(source)) => Err(failed(source)),
+        }
+    }
+}
+
+fn lock_path(mirror: &Path) -> PathBuf {
+    let mut path = mirror.as_os_str().to_owned();
+    path.push(".publish.lock");
+    PathBuf::from(path)
+}
+
+struct Publisher<'a> {
+    url: &'a PublishUrl,
+    settings: &'a PublishSettings,
+    mirror: &'a PublishedMirror,
+}
+
+/// What the mirror holds at the beginning of a round.
+struct Round {
+    publication: Publication,
+    mirror_id: String,
+    span: Span,
+    copied: Vec<Object>,
+    /// Published table and column whose values were all replaced since the cursor.
+    refilled: BTreeSet<(String, String)>,
+}
+
+impl Publisher<'_> {
+    /// Gives the report, and the place in the feed.
+    async fn run(&self) -> Result<(PublishReport, i64), PublishError> {
+        let mut report = PublishReport::default();
+        let mut full = self.settings.full;
+        // What cannot be published is found before anything is sent.
+        self.round(None).await?;
+        let database = Database::connect(self.url, &self.settings.schema).await?;
+        for _ in 0..LAYOUTS {
+            match self.publish_layout(&database, &mut full, &mut report).await {
+                Ok(Some(seq)) => return Ok((report, seq)),
+                Ok(None) | Err(PublishError::Unsettled) => {}
+                Err(error) => return Err(error),
+            }
+            // A load that was interrupted by new columns leaves its transaction open.
+            database.run("end a transaction", "ROLLBACK").await?;
+        }
+        Err(PublishError::Unsettled)
+    }
+
+    /// Publishes until nothing is left. `None` where the columns changed meanwhile.
+    async fn publish_layout(
+        &self,
+        database: &Database,
+        full: &mut bool,
+        report: &mut PublishReport,
+    ) -> Result<Option<i64>, PublishError> {
+        let first = self.round(None).await?;
+        let names: BTreeSet<&str> = first.publication.tables.iter().map(|table| table.name).collect();
+        database.prepare(&names).await?;
+        let mut state = database.state().await?;
+        let round = self.round(state.cursor.as_ref().map(|(_, seq)| *seq)).await?;
+        let why = if *full {
+            Some("it was asked for")
+        } else {
+            state.why_reload(&round.mirror_id, round.span, &round.publication, &round.copied)
+        };
+        let outcome =
+            schema::reconcile(database, self.mirror, &round.publication, &state, &round.refilled, why.is_some())
+                .await?;
+        report.left_behind.extend(outcome.left_behind);
+        report.not_copied =
+            round.publication.objects.iter().copied().filter(|object| !round.copied.contains(object)).collect();
+        if let Some(why) = why.or(outcome.created.then_some("a table was missing")) {
+            state = state.loaded(&round.mirror_id, round.span.newest, &round.publication, &round.copied);
+            report.loaded = load::load(database, self.mirror, &round.publication, &mut state).await?;
+            report.reloaded = Some(why.into());
+            *full = false;
+        }
+        schema::finish(database, &round.publication, &mut state).await?;
+        loop {
+            let sent = follow::send_batch(database, self.mirror, &round.publication, &mut state).await?;
+            report.cursor = state.cursor_text();
+            let Some(sent) = sent else { return Ok(None) };
+            report.records += sent.records;
+            report.changes += sent.changes;
+            if sent.is_last {
+                return Ok(state.cursor.map(|(_, seq)| seq));
+            }
+        }
+    }
+
+    /// Reads what the mirror holds, in one moment; `since` is the cursor.
+    async fn round(&self, since: Option<i64>) -> Result<Round, PublishError> {
+        let (resources, exclude) = (self.settings.objects.clone(), self.settings.exclude.clone());
+        self.mirror
+            .moment(move |moment| {
+                let publication = match tables::publication(moment, resources.as_deref(), &exclude)? {
+                    Ok(publication) => publication,
+                    Err(error) => return Ok(Err(error)),
+                };
+                let mut copied = Vec::new();
+                for object in &publication.objects {
+                    if moment.is_copied(*object)? {
+                        copied.push(*object);
+                    }
+                }
+                let refilled = match since {
+                    Some(since) => moment.refilled_columns(since)?,
+                    None => Vec::new(),
+                };
+                Ok(Ok(Round {
+                    mirror_id: moment.mirror_id()?.unwrap_or_default(),
+                    span: moment.span()?,
+                    refilled: refilled
+                        .into_iter()
+                        .map(|(object, column)| (object.table().to_string(), column))
+                        .collect(),
+                    copied,
+                    publication,
+                }))
+            })
+            .await?
+    }
+}

@@ -1,0 +1,162 @@
+//! What the other database knows about itself, in the row that every transaction moves.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::tables::Publication;
+use super::value;
+use super::{ddl, sql};
+use crate::model::Object;
+use crate::store::feed::Span;
+
+/// Raised when rows that were published by an older program are to be published again.
+const FORMAT: u32 = 1;
+
+/// The private part of the row.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct TargetDetails {
+    format: u32,
+    /// A digest of what is published and what is excluded.
+    settings: String,
+    /// The objects whose records were loaded.
+    pub(super) loaded: Vec<Object>,
+    /// What the values of each column mean, by table and column.
+    pub(super) meanings: BTreeMap<String, String>,
+    /// Digests of the small tables, and of what comments and indexes were made from.
+    pub(super) digests: BTreeMap<String, String>,
+}
+
+/// Where a database is in the feed of a mirror.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct TargetState {
+    /// Which mirror, and how far; `None` where nothing was loaded, or the text cannot be read.
+    pub(super) cursor: Option<(String, i64)>,
+    pub(super) generation: i64,
+    pub(super) details: TargetDetails,
+}
+
+impl TargetState {
+    /// Reads the row. What cannot be understood is as good as nothing: everything is loaded again.
+    pub(super) fn read(cursor: &str, generation: i64, details: &str) -> TargetState {
+        let cursor = cursor.rsplit_once(':').and_then(|(mirror, seq)| Some((mirror.to_string(), seq.parse().ok()?)));
+        TargetState { cursor, generation, details: serde_json::from_str(details).unwrap_or_default() }
+    }
+
+    /// The cursor as text.
+    pub(super) fn cursor_text(&self) -> String {
+        self.cursor.as_ref().map(|(mirror, seq)| format!("{mirror}:{seq}")).unwrap_or_default()
+    }
+
+    /// The details as text.
+    pub(super) fn details_text(&self) -> String {
+        serde_json::to_string(&self.details).unwrap_or_default()
+    }
+
+    /// Why everything has to be loaded again; `None` where the feed leads on from the cursor.
+    pub(super) fn why_reload(
+        &self,
+        mirror: &str,
+        span: Span,
+        publication: &Publication,
+        copied: &[Object],
+    ) -> Option<&'static str> {
+        let Some((published, seq)) = &self.cursor else {
+            return Some("nothing was published there yet");
+        };
+        if published != mirror {
+            return Some("what is there came from another mirror");
+        }
+        if *seq > span.newest {
+            return Some("what is there is newer than the mirror, which was restored from a copy");
+        }
+        if *seq < span.forgotten {
+            return Some("the mirror's history no longer reaches back to what is there");
+        }
+        if self.details.format != FORMAT || self.details.settings != settings(publication) {
+            return Some("what is published, or its form, has changed");
+        }
+        if copied.iter().any(|object| !self.details.loaded.contains(object)) {
+            return Some("a first copy has finished since");
+        }
+        None
+    }
+
+    /// The state after a whole load.
+    pub(super) fn loaded(&self, mirror: &str, seq: i64, publication: &Publication, copied: &[Object]) -> TargetState {
+        TargetState {
+            cursor: Some((mirror.to_string(), seq)),
+            generation: self.generation,
+            details: TargetDetails {
+                format: FORMAT,
+                settings: settings(publication),
+                loaded: copied.to_vec(),
+                meanings: meanings(publication),
+                digests: self.details.digests.clone(),
+            },
+        }
+    }
+}
+
+/// What the values of each column mean.
+pub(super) fn meanings(publication: &Publication) -> BTreeMap<String, String> {
+    let of_table = publication.tables.iter().filter(|table| table.object().is_some());
+    of_table
+        .flat_map(|table| table.columns.iter().map(|column| (ddl::key(table, column), column.meaning.clone())))
+        .collect()
+}
+
+fn settings(publication: &Publication) -> String {
+    let names: Vec<&str> = publication.tables.iter().map(|table| table.name).collect();
+    value::digest(format!("{names:?} {:?}", publication.exclusions).as_bytes())
+}
+
+/// A digest of what comments and indexes are made from.
+pub(super) fn appearance(publication: &Publication) -> String {
+    let mut text = String::new();
+    for table in &publication.tables {
+        text.push_str(&sql::comments("", table));
+        text.push_str(&sql::create_indexes("", table).join(";"));
+    }
+    value::digest(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::publish::exclude::Exclusions;
+
+    fn publication(exclude: &str) -> Publication {
+        Publication {
+            layout: 1,
+            tables: Vec::new(),
+            objects: Object::ALL.to_vec(),
+            exclusions: Exclusions::new(&[exclude.to_string()]),
+            hidden: Vec::new(),
+            multi_selects: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_feed_leads_on_or_everything_is_loaded_again() {
+        let (plain, both) = (publication("notes"), Object::ALL);
+        let state = TargetState::default().loaded("m", 7, &plain, &both);
+        let again = TargetState::read(&state.cursor_text(), 3, &state.details_text());
+        assert_eq!((again.cursor.clone(), again.details.clone()), (state.cursor, state.details));
+        let span = |forgotten, newest| Span { newest, forgotten };
+        assert_eq!(again.why_reload("m", span(0, 9), &plain, &both), None);
+        assert_eq!(again.why_reload("m", span(7, 9), &plain, &both), None);
+        for (mirror, span, publication) in [
+            ("other", span(0, 9), &plain),
+            ("m", span(8, 9), &plain),
+            ("m", span(0, 6), &plain),
+            ("m", span(0, 9), &publication("mobile")),
+        ] {
+            assert!(again.why_reload(mirror, span, publication, &both).is_some(), "{mirror} {span:?}");
+        }
+        let one = TargetState::default().loaded("m", 7, &plain, &[Object::Contact]);
+        assert!(one.why_reload("m", span(0, 9), &plain, &both).is_some());
+        assert!(TargetState::read("", 0, "no JSON").why_reload("m", span(0, 9), &plain, &both).is_some());
+    }
+}

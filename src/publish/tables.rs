@@ -1,0 +1,347 @@
+//! What is published: tables, their columns and types, from the mirror's data dictionary.
+
+use std::collections::BTreeSet;
+
+use sha2::{Digest, Sha256};
+
+use super::error::PublishError;
+use super::exclude::Exclusions;
+use crate::model::{Object, Resource};
+use crate::store::StoreError;
+use crate::store::publishing::source::{Moment, PageQuery, SourceColumn};
+
+/// A type of a published column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PgType {
+    Text,
+    Bigint,
+    Boolean,
+    Numeric,
+    DoublePrecision,
+    Timestamptz,
+    Date,
+    Jsonb,
+}
+
+impl PgType {
+    const ALL: [PgType; 8] = [
+        PgType::Text,
+        PgType::Bigint,
+        PgType::Boolean,
+        PgType::Numeric,
+        PgType::DoublePrecision,
+        PgType::Timestamptz,
+        PgType::Date,
+        PgType::Jsonb,
+    ];
+
+    /// The name in a statement.
+    pub(super) const fn as_sql(self) -> &'static str {
+        match self {
+            PgType::Text => "text",
+            PgType::Bigint => "bigint",
+            PgType::Boolean => "boolean",
+            PgType::Numeric => "numeric",
+            PgType::DoublePrecision => "double precision",
+            PgType::Timestamptz => "timestamptz",
+            PgType::Date => "date",
+            PgType::Jsonb => "jsonb",
+        }
+    }
+
+    /// The type that `information_schema.columns` calls so.
+    pub(super) fn of_catalogue(name: &str) -> Option<PgType> {
+        let name = if name == "timestamp with time zone" { "timestamptz" } else { name };
+        PgType::ALL.into_iter().find(|pg| pg.as_sql() == name)
+    }
+
+    /// The type for what the data dictionary says that a column holds.
+    fn of_dictionary(data_type: &str) -> PgType {
+        match data_type {
+            "integer" | "INTEGER" => PgType::Bigint,
+            "boolean" | "BOOLEAN" => PgType::Boolean,
+            "number" | "real" => PgType::DoublePrecision,
+            "DECIMAL" => PgType::Numeric,
+            "timestamp" | "DATETIME" => PgType::Timestamptz,
+            "DATE" => PgType::Date,
+            "json" | "MULTI_SELECT" => PgType::Jsonb,
+            _ => PgType::Text,
+        }
+    }
+}
+
+/// A published column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PublishedColumn {
+    /// The column of the mirror.
+    pub(super) source: String,
+    /// Its name there: the same, but for names that are too long for PostgreSQL.
+    pub(super) name: String,
+    pub(super) pg_type: PgType,
+    /// The name in the service's answers, under which `extra` keeps what cannot be stored.
+    pub(super) wire: Option<String>,
+    /// What the values mean: if this changes, all of them may have changed.
+    pub(super) meaning: String,
+    pub(super) comment: Option<String>,
+    pub(super) is_key: bool,
+    /// Whether it is in an index, which bounds the length of its values.
+    pub(super) is_indexed: bool,
+}
+
+/// A published table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PublishedTable {
+    pub(super) name: &'static str,
+    /// The table or view of the mirror.
+    pub(super) source: &'static str,
+    pub(super) key: &'static [&'static str],
+    pub(super) columns: Vec<PublishedColumn>,
+    /// The columns of each index beside the key.
+    pub(super) indexes: Vec<Vec<String>>,
+    pub(super) about: &'static str,
+}
+
+impl PublishedTable {
+    /// Asks the mirror for its rows.
+    pub(super) fn query(&self) -> PageQuery {
+        PageQuery {
+            table: self.source.into(),
+            columns: self.columns.iter().map(|column| column.source.clone()).collect(),
+            key: self.key.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    /// The place of a column of the mirror.
+    pub(super) fn place(&self, source: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.source == source)
+    }
+
+    /// Whether the table is small enough to be sent whole.
+    pub(super) fn is_small(&self) -> bool {
+        ["team_members", "custom_field_definitions", "custom_field_options"].contains(&self.name)
+    }
+
+    /// The object whose records these are.
+    pub(super) fn object(&self) -> Option<Object> {
+        Object::ALL.into_iter().find(|object| object.table() == self.name)
+    }
+}
+
+/// Everything that is published, at one layout of the mirror.
+#[derive(Clone, Debug)]
+pub(super) struct Publication {
+    pub(super) layout: u64,
+    pub(super) tables: Vec<PublishedTable>,
+    pub(super) objects: Vec<Object>,
+    pub(super) exclusions: Exclusions,
+    /// Table and wire name of the columns that must not leave.
+    pub(super) hidden: Vec<(String, String)>,
+    /// Object and field key of the multi-selects whose values are published.
+    pub(super) multi_selects: Vec<(Object, String)>,
+}
+
+impl Publication {
+    pub(super) fn table(&self, name: &str) -> Option<&PublishedTable> {
+        self.tables.iter().find(|table| table.name == name)
+    }
+}
+
+struct Spec {
+    name: &'static str,
+    source: &'static str,
+    key: &'static [&'static str],
+    indexes: &'static [&'static [&'static str]],
+    /// Published with this resource; `None` with every object of records.
+    resource: Option<Resource>,
+    about: &'static str,
+}
+
+const SPECS: [Spec; 8] = [
+    Spec {
+        name: "contacts",
+        source: "contacts_full",
+        key: &["id"],
+        indexes: &[&["owner_id"], &["company_id"], &["email"], &["updated_at"]],
+        resource: Some(Resource::Contacts),
+        about: "a row per contact with every field: list, detail and active custom fields",
+    },
+    Spec {
+        name: "companies",
+        source: "companies_full",
+        key: &["id"],
+        indexes: &[&["owner_id"], &["updated_at"]],
+        resource: Some(Resource::Companies),
+        about: "a row per company with every field: list, detail and active custom fields",
+    },
+    Spec {
+        name: "team_members",
+        source: "team_members",
+        key: &["id"],
+        indexes: &[],
+        resource: Some(Resource::TeamMembers),
+        about: "the people who own records",
+    },
+    Spec {
+        name: "custom_field_definitions",
+        source: "custom_field_definitions",
+        key: &["id"],
+        indexes: &[],
+        resource: Some(Resource::CustomFields),
+        about: "the custom fields, active and archived",
+    },
+    Spec {
+        name: "custom_field_options",
+        source: "custom_field_options",
+        key: &["definition_id", "position"],
+        indexes: &[],
+        resource: Some(Resource::CustomFields),
+        about: "the options of select fields, with their labels",
+    },
+    Spec {
+        name: "custom_multi_values",
+        source: "custom_multi_values",
+        key: &["object_type", "record_id", "field_key", "position"],
+        indexes: &[],
+        resource: None,
+        about: "multi-select values, one row each",
+    },
+    Spec {
+        name: "removed_records",
+        source: "removed_records",
+        key: &["object_type", "id"],
+        indexes: &[],
+        resource: None,
+        about: "records that the service no longer has, as they last were",
+    },
+    Spec {
+        name: "changes",
+        source: "changes",
+        key: &["seq"],
+        indexes: &[&["object_type", "record_id"]],
+        resource: None,
+        about: "what changed since the first copy, field by field",
+    },
+];
+
+/// The types of columns that the dictionary only knows as texts.
+fn known_type(table: &str, column: &str) -> Option<PgType> {
+    Some(match (table, column) {
+        ("removed_records", "removed_at") | ("changes", "seen_at") => PgType::Timestamptz,
+        ("removed_records", "record") | ("changes", "fields") => PgType::Jsonb,
+        _ => return None,
+    })
+}
+
+/// What the mirror holds that is published, in one moment.
+pub(super) fn publication(
+    moment: &Moment<'_>,
+    resources: Option<&[Resource]>,
+    exclude: &[String],
+) -> Result<Result<Publication, PublishError>, StoreError> {
+    let exclusions = Exclusions::new(exclude);
+    let chosen = |resource: Resource| resources.is_none_or(|chosen| chosen.contains(&resource));
+    let objects: Vec<Object> = Object::ALL.into_iter().filter(|object| chosen(object.resource())).collect();
+    let (mut known, mut keys) = (BTreeSet::new(), BTreeSet::new());
+    let (mut tables, mut hidden) = (Vec::new(), Vec::new());
+    for spec in SPECS {
+        let columns = moment.columns(spec.source)?;
+        known.extend(columns.iter().map(|column| (spec.name.to_string(), column.name.clone())));
+        keys.extend(spec.key.iter().map(|column| (spec.name.to_string(), column.to_string())));
+        hidden.extend(
+            columns
+                .iter()
+                .filter(|column| exclusions.hides(spec.name, &column.name))
+                .filter_map(|column| Some((spec.name.to_string(), column.wire_name.clone()?))),
+        );
+        if spec.resource.map_or(!objects.is_empty(), chosen) && !columns.is_empty() {
+            tables.push(table(&spec, columns, &exclusions));
+        }
+    }
+    if tables.is_empty() {
+        return Ok(Err(PublishError::Empty));
+    }
+    if let Err(wrong) = exclusions.check(&known, &keys) {
+        return Ok(Err(wrong));
+    }
+    let multi_selects = moment.multi_selects()?.into_iter();
+    let multi_selects = multi_selects
+        .filter(|(object, _, column)| objects.contains(object) && !exclusions.hides_of(*object, column))
+        .map(|(object, key, _)| (object, key))
+        .collect();
+    Ok(Ok(Publication { layout: moment.layout()?, tables, objects, exclusions, hidden, multi_selects }))
+}
+
+fn table(spec: &Spec, columns: Vec<SourceColumn>, exclusions: &Exclusions) -> PublishedTable {
+    let indexes: Vec<Vec<String>> = spec
+        .indexes
+        .iter()
+        .map(|index| index.iter().map(ToString::to_string).collect::<Vec<_>>())
+        .filter(|index| index.iter().all(|column| !exclusions.hides(spec.name, column)))
+        .collect();
+    let columns = columns
+        .into_iter()
+        .filter(|column| !exclusions.hides(spec.name, &column.name))
+        .map(|column| PublishedColumn {
+            name: pg_name(&column.name),
+            pg_type: known_type(spec.name, &column.name).unwrap_or_else(|| PgType::of_dictionary(&column.data_type)),
+            meaning: format!("{} {}", column.data_type, column.wire_name.as_deref().unwrap_or_default()),
+            comment: comment(&column),
+            is_key: spec.key.contains(&column.name.as_str()),
+            is_indexed: indexes.iter().any(|index| index.contains(&column.name)),
+            wire: column.wire_name,
+            source: column.name,
+        })
+        .collect();
+    PublishedTable { name: spec.name, source: spec.source, key: spec.key, columns, indexes, about: spec.about }
+}
+
+/// What a column means, for people who meet it in a tool: its label, its meaning, its name at the service.
+fn comment(column: &SourceColumn) -> Option<String> {
+    let wire = column.wire_name.as_ref().map(|wire| format!("{wire} in the API"));
+    let parts: Vec<String> =
+        [&column.label, &column.about, &wire].into_iter().flatten().map(|part| part.replace('\0', "")).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// PostgreSQL's longest name, in bytes.
+const LONGEST_NAME: usize = 63;
+
+/// A name as PostgreSQL can have it: one that is too long is cut, and ends with a part of its digest.
+pub(super) fn pg_name(name: &str) -> String {
+    if name.len() <= LONGEST_NAME {
+        return name.into();
+    }
+    let digest = Sha256::digest(name.as_bytes());
+    let end: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    // The names of the mirror's columns are ASCII.
+    let kept: String = name.chars().take(LONGEST_NAME - end.len() - 1).collect();
+    format!("{kept}_{end}")
+}
+
+/// The name of a column whose field is archived.
+pub(super) fn archived_name(source: &str) -> String {
+    pg_name(&format!("archived_{source}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_are_cut_and_stay_different() {
+        let long = |end: &str| format!("cf_{}{end}", "k".repeat(62));
+        assert_eq!(pg_name("cf_tier"), "cf_tier");
+        assert_eq!(pg_name(&"x".repeat(63)), "x".repeat(63));
+        let (one, other) = (pg_name(&long("_num")), pg_name(&long("_2")));
+        assert!(one.len() <= 63 && other.len() <= 63 && one != other, "{one} {other}");
+    }
+
+    #[test]
+    fn every_type_is_recognised_in_the_catalogue_of_the_database() {
+        for pg in PgType::ALL {
+            let listed = if pg == PgType::Timestamptz { "timestamp with time zone" } else { pg.as_sql() };
+            assert_eq!(PgType::of_catalogue(listed), Some(pg));
+        }
+        assert_eq!(PgType::of_catalogue("character varying"), None);
+    }
+}

@@ -1,0 +1,198 @@
+//! The first load, and what changes after it.
+
+use crm_mirror::model::{DataType, Object, Resource};
+use crm_mirror::sandbox::{NewField, World, generate};
+use serde_json::json;
+
+use crate::equal::assert_equal;
+use crate::server::Postgres;
+use crate::support::{Crm, Mirror, noon};
+
+/// A generated workspace, mirrored and published.
+async fn published(contacts: usize, companies: usize) -> Option<(Crm, Mirror, Postgres)> {
+    let postgres = Postgres::start().await?;
+    let crm = Crm::serve(generate(11, contacts, companies, noon())).await;
+    let mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    let report = postgres.publish(&mirror).await;
+    assert_eq!(report.loaded["contacts"], contacts as u64);
+    assert_equal(&mirror, &postgres).await;
+    Some((crm, mirror, postgres))
+}
+
+#[tokio::test]
+async fn the_first_publish_loads_every_table_with_types_indexes_and_comments() {
+    let Some((_crm, mirror, postgres)) = published(250, 20).await else { return };
+    let type_of = |column: &str| {
+        format!(
+            "SELECT data_type FROM information_schema.columns
+             WHERE table_schema = 'crm' AND table_name = 'companies' AND column_name = '{column}'"
+        )
+    };
+    for (column, data_type) in [
+        ("employee_count", "bigint"),
+        ("revenue", "text"),
+        ("revenue_num", "double precision"),
+        ("updated_at", "timestamp with time zone"),
+        ("details_current", "boolean"),
+        ("extra", "jsonb"),
+        ("owner_name", "text"),
+    ] {
+        assert_eq!(postgres.one(&type_of(column)).await, data_type, "{column}");
+    }
+    let decimals =
+        "SELECT count(*) FROM information_schema.columns WHERE table_schema = 'crm' AND data_type = 'numeric'";
+    assert_ne!(postgres.one(decimals).await, "0");
+    let about = "SELECT col_description('crm.contacts'::regclass, 2)";
+    assert!(postgres.one(about).await.contains("full name"), "{}", postgres.one(about).await);
+    let indexes = "SELECT count(*) FROM pg_indexes WHERE schemaname = 'crm' AND tablename = 'contacts'";
+    assert_eq!(postgres.one(indexes).await, "5");
+    // Nothing changed: nothing is sent.
+    let again = postgres.publish(&mirror).await;
+    assert_eq!((again.reloaded, again.records, again.changes), (None, 0, 0));
+}
+
+#[tokio::test]
+async fn changes_removals_and_joined_names_follow_at_the_next_publish() {
+    let Some((crm, mirror, postgres)) = published(120, 6).await else { return };
+    let (contacts, companies) =
+        crm.sandbox.with_world(|world| (world.ids(Resource::Contacts), world.ids(Resource::Companies)));
+    crm.sandbox.with_world(|world| {
+        for id in &contacts[..30] {
+            world.edit(Object::Contact, id, &json!({"position": "CTO", "notes": "changed\tand \\ tabbed"}));
+        }
+        for id in &contacts[30..40] {
+            world.remove(Object::Contact, id);
+        }
+        world.edit(Object::Company, &companies[0], &json!({"name": "Renamed"}));
+        world.remove(Object::Company, &companies[1]);
+        let member = world.ids(Resource::TeamMembers)[0].clone();
+        world.edit_team_member(&member, &json!({"firstName": "Another", "lastName": "Name"}));
+        world.remove_team_member(&world.ids(Resource::TeamMembers)[1].clone());
+    });
+    crm.wait(7 * 3600);
+    mirror.resync(&crm).await;
+    assert_ne!(mirror.one("SELECT count(*) FROM contacts_full WHERE company_name = 'Renamed'"), "0");
+    let report = postgres.publish(&mirror).await;
+    assert_eq!(report.reloaded, None);
+    assert!(report.records >= 42, "{report:?}");
+    assert_equal(&mirror, &postgres).await;
+    // A contact that comes back leaves the removed ones.
+    let back = json!({"id": contacts[30], "name": "Back again"});
+    crm.sandbox.with_world(|world| world.create(Object::Contact, &back));
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    postgres.publish(&mirror).await;
+    assert_equal(&mirror, &postgres).await;
+}
+
+#[tokio::test]
+async fn more_than_one_batch_arrives_whole() {
+    let Some((crm, mirror, postgres)) = published(2_300, 3).await else { return };
+    crm.sandbox.with_world(|world| {
+        for id in world.ids(Resource::Contacts) {
+            world.edit(Object::Contact, &id, &json!({"position": "moved"}));
+        }
+    });
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    let report = postgres.publish(&mirror).await;
+    assert_eq!(report.reloaded, None);
+    assert!(report.records >= 2_300 && report.changes >= 2_300, "{report:?}");
+    assert_equal(&mirror, &postgres).await;
+    assert_eq!(mirror.count("unpublished"), 0);
+}
+
+/// A workspace with one custom field, three contacts with a value in it.
+async fn with_field(data_type: DataType) -> Option<(Crm, Mirror, Postgres)> {
+    let postgres = Postgres::start().await?;
+    let mut world = World::new(noon());
+    world.define(NewField::new(Object::Contact, "tier", data_type).options(&["a", "b"]));
+    for n in 0..5 {
+        let value = if n < 3 { json!({"tier": "a"}) } else { json!({}) };
+        world.create(Object::Contact, &json!({"id": format!("c{n}"), "name": "N", "customFields": value}));
+    }
+    let crm = Crm::serve(world).await;
+    let mirror = Mirror::one_at_a_time();
+    mirror.sync(&crm).await;
+    postgres.publish(&mirror).await;
+    Some((crm, mirror, postgres))
+}
+
+async fn follow(crm: &Crm, mirror: &Mirror, postgres: &Postgres) {
+    for _ in 0..2 {
+        crm.wait(7 * 3600);
+        mirror.sync(crm).await;
+    }
+    let report = postgres.publish(mirror).await;
+    assert_eq!(report.reloaded, None);
+    assert_equal(mirror, postgres).await;
+}
+
+#[tokio::test]
+async fn fields_that_come_go_and_return_are_followed_and_views_keep_working() {
+    let Some((crm, mirror, postgres)) = with_field(DataType::SingleSelect).await else { return };
+    postgres.run("CREATE VIEW crm.people AS SELECT id, cf_tier FROM crm.contacts").await;
+    crm.sandbox.with_world(|world| world.archive(Object::Contact, "tier"));
+    follow(&crm, &mirror, &postgres).await;
+    assert_eq!(postgres.one("SELECT count(cf_tier) FROM crm.people").await, "3", "the view shows the last values");
+    crm.sandbox.with_world(|world| {
+        world.edit(Object::Contact, "c0", &json!({"position": "P"}));
+        world.define(NewField::new(Object::Contact, "added", DataType::Decimal));
+        world.edit_silently(
+            Object::Contact,
+            "c4",
+            &json!({"customFields": {"added": "12345678901234567890.0123456789"}}),
+        );
+    });
+    follow(&crm, &mirror, &postgres).await;
+    assert_eq!(
+        postgres.one("SELECT cf_added::text FROM crm.contacts WHERE id = 'c4'").await,
+        "12345678901234567890.0123456789"
+    );
+    crm.sandbox.with_world(|world| {
+        world.reactivate(Object::Contact, "tier");
+        world.edit_silently(Object::Contact, "c1", &json!({"customFields": {"tier": "b"}}));
+        world.edit_silently(Object::Contact, "c2", &json!({"customFields": {"tier": null}}));
+    });
+    follow(&crm, &mirror, &postgres).await;
+    assert_eq!(postgres.one("SELECT string_agg(cf_tier, ',' ORDER BY id) FROM crm.people").await, "a,b");
+    crm.sandbox.with_world(|world| world.relabel(Object::Contact, "tier", "It's a \\ \"Tier\""));
+    follow(&crm, &mirror, &postgres).await;
+    let comment = "SELECT col_description('crm.contacts'::regclass, attnum) FROM pg_attribute
+                   WHERE attrelid = 'crm.contacts'::regclass AND attname = 'cf_tier'";
+    assert!(postgres.one(comment).await.contains("It's a \\ \"Tier\""));
+}
+
+#[tokio::test]
+async fn a_field_of_another_type_has_a_new_column_and_views_keep_the_old_values() {
+    let Some((crm, mirror, postgres)) = with_field(DataType::SingleSelect).await else { return };
+    postgres.run("CREATE VIEW crm.people AS SELECT id, cf_tier FROM crm.contacts").await;
+    crm.sandbox.with_world(|world| {
+        world.redefine(Object::Contact, "tier", |field| field.data_type = "INTEGER".into());
+        for n in 0..4 {
+            world.edit(Object::Contact, &format!("c{n}"), &json!({"customFields": {"tier": n}}));
+        }
+    });
+    for _ in 0..2 {
+        crm.wait(7 * 3600);
+        mirror.sync(&crm).await;
+    }
+    let report = postgres.publish(&mirror).await;
+    assert_eq!(report.left_behind.len(), 1, "{report:?}");
+    assert!(report.left_behind[0].contains("people"), "{report:?}");
+    assert_equal(&mirror, &postgres).await;
+    assert_eq!(postgres.one("SELECT count(cf_tier) FROM crm.people").await, "3");
+    // To a type that PostgreSQL stores alike: the values are others all the same.
+    crm.sandbox.with_world(|world| {
+        world.redefine(Object::Contact, "tier", |field| field.data_type = "SHORT_TEXT".into());
+        world.edit(Object::Contact, "c1", &json!({"customFields": {"tier": "words"}}));
+    });
+    follow(&crm, &mirror, &postgres).await;
+    crm.sandbox.with_world(|world| {
+        world.redefine(Object::Contact, "tier", |field| field.data_type = "SINGLE_SELECT".into());
+        world.edit(Object::Contact, "c1", &json!({"customFields": {"tier": null}}));
+        world.edit(Object::Contact, "c2", &json!({"customFields": {"tier": "b"}}));
+    });
+    follow(&crm, &mirror, &postgres).await;
+}

@@ -1,0 +1,17 @@
+//! Publishing: whatever happens on either side, the tables in PostgreSQL end equal to the mirror.
+//!
+//! Every test publishes to a real PostgreSQL server, which it starts in a temporary folder and stops at its end. Where
+//! Debian's package `postgresql` is not installed, the tests say so and pass.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on ends there")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod changes;
+mod equal;
+mod histories;
+mod hostile;
+mod refusals;
+mod reloads;
+mod server;

@@ -1,0 +1,93 @@
+//! A database that is away, or that is not ours: said in a sentence, without the password, and nothing is lost.
+
+use std::process::{Command, Stdio};
+
+use crm_mirror::publish::PublishError;
+use crm_mirror::sandbox::generate;
+
+use crate::equal::assert_equal;
+use crate::server::Postgres;
+use crate::support::{Crm, Mirror, noon};
+
+async fn mirrored() -> (Crm, Mirror) {
+    let crm = Crm::serve(generate(3, 12, 2, noon())).await;
+    let mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    (crm, mirror)
+}
+
+/// The binary, with the mirror and a URL.
+fn verb(mirror: &Mirror, url: &str, args: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_crm-mirror"))
+        .args(args)
+        .env_clear()
+        .env("CRM_MIRROR_DATABASE__PATH", &mirror.path)
+        .env("CRM_MIRROR_PUBLISH__URL", url)
+        .current_dir(mirror.dir.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[tokio::test]
+async fn a_database_that_is_away_ends_with_69_and_shows_no_password() {
+    let (_crm, mirror) = mirrored().await;
+    // A port that nobody listens on.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    for url in [format!("postgres://u:s3cret@127.0.0.1:{port}/crm"), "postgres://u:s3cret@%2Fnowhere/crm".into()] {
+        let (code, out, err) = verb(&mirror, &url, &["publish"]);
+        assert_eq!(code, Some(69), "{err}");
+        assert!(!out.contains("s3cret") && !err.contains("s3cret"), "{err}");
+        assert!(err.contains("could not connect at ") && err.contains("hint: "), "{err}");
+    }
+    let noted = mirror.one("SELECT value FROM state WHERE name = 'publish'");
+    assert!(noted.contains("could not connect") && !noted.contains("s3cret"), "{noted}");
+    assert!(noted.contains("\"failures\":2"), "{noted}");
+    let (code, _, err) = verb(&mirror, "s3cret", &["publish"]);
+    assert_eq!(code, Some(78), "{err}");
+    assert!(!err.contains("s3cret"), "{err}");
+    // Without a URL there is nothing to do.
+    let none = Command::new(env!("CARGO_BIN_EXE_crm-mirror")).arg("publish").env_clear().output().unwrap();
+    assert_eq!(none.status.code(), Some(78));
+}
+
+#[tokio::test]
+async fn the_verb_publishes_and_says_what_it_did() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let (_crm, mirror) = mirrored().await;
+    let (code, out, err) = verb(&mirror, &postgres.url(), &["publish", "--json"]);
+    assert_eq!(code, Some(0), "{err}");
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["loaded"]["contacts"], 12);
+    let (code, out, _) = verb(&mirror, &postgres.url(), &["publish"]);
+    assert!(code == Some(0) && out.contains("sent 0 records"), "{out}");
+    assert!(!out.contains("s3cret"), "{out}");
+    assert_equal(&mirror, &postgres).await;
+}
+
+#[tokio::test]
+async fn tables_of_somebody_else_are_left_alone() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let (_crm, mirror) = mirrored().await;
+    postgres.run("CREATE SCHEMA crm; CREATE TABLE crm.contacts (id text, mine text)").await;
+    let refused = postgres.try_publish(&Postgres::settings(&mirror)).await.unwrap_err();
+    assert!(matches!(refused, PublishError::ForeignTable { .. }), "{refused:?}");
+    assert_eq!(postgres.one("SELECT count(*) FROM pg_tables WHERE schemaname = 'crm'").await, "1");
+}
+
+#[tokio::test]
+async fn a_read_only_database_is_waited_for_and_an_overtaken_publisher_changes_nothing() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let (crm, mirror) = mirrored().await;
+    postgres.publish(&mirror).await;
+    postgres.run(&format!("ALTER DATABASE {} SET default_transaction_read_only = on", postgres.name)).await;
+    let refused = postgres.try_publish(&Postgres::settings(&mirror)).await.unwrap_err();
+    assert!(matches!(refused, PublishError::Unavailable { .. }), "{refused:?}");
+    postgres.run(&format!("SET default_transaction_read_only = off; ALTER DATABASE {} RESET ALL", postgres.name)).await;
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    postgres.publish(&mirror).await;
+    assert_equal(&mirror, &postgres).await;
+}

@@ -1,0 +1,101 @@
+//! When everything has to be loaded again, and what a reload leaves in place.
+
+use crm_mirror::model::{Object, Resource};
+use crm_mirror::publish::PublishSettings;
+use crm_mirror::sandbox::generate;
+use rusqlite::Connection;
+use serde_json::json;
+
+use crate::equal::assert_equal;
+use crate::server::Postgres;
+use crate::support::{Crm, Mirror, noon};
+
+async fn published() -> Option<(Crm, Mirror, Postgres)> {
+    let postgres = Postgres::start().await?;
+    let crm = Crm::serve(generate(23, 90, 6, noon())).await;
+    let mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    postgres.publish(&mirror).await;
+    Some((crm, mirror, postgres))
+}
+
+async fn edit(crm: &Crm, mirror: &Mirror, position: &str) {
+    crm.sandbox.with_world(|world| {
+        for id in world.ids(Resource::Contacts).iter().take(20) {
+            world.edit(Object::Contact, id, &json!({"position": position}));
+        }
+        let last = world.ids(Resource::Contacts).pop().unwrap();
+        world.remove(Object::Contact, &last);
+    });
+    crm.wait(600);
+    mirror.resync(crm).await;
+}
+
+#[tokio::test]
+async fn a_reload_keeps_grants_and_views_and_leaves_no_shadow() {
+    let Some((crm, mirror, postgres)) = published().await else { return };
+    postgres
+        .run(
+            "DROP ROLE IF EXISTS analyst; CREATE ROLE analyst; GRANT SELECT ON crm.contacts TO analyst;
+             CREATE VIEW crm.owners AS SELECT owner_name, count(*) AS n FROM crm.contacts GROUP BY 1",
+        )
+        .await;
+    let identity = postgres.one("SELECT 'crm.contacts'::regclass::oid::text").await;
+    edit(&crm, &mirror, "moved").await;
+    postgres.run("DELETE FROM crm.contacts WHERE id IN (SELECT id FROM crm.contacts LIMIT 7)").await;
+    let settings = PublishSettings { full: true, ..Postgres::settings(&mirror) };
+    let report = postgres.try_publish(&settings).await.unwrap();
+    assert!(report.reloaded.is_some() && report.left_behind.is_empty(), "{report:?}");
+    assert_equal(&mirror, &postgres).await;
+    assert_eq!(postgres.one("SELECT 'crm.contacts'::regclass::oid::text").await, identity);
+    assert_eq!(postgres.one("SELECT has_table_privilege('analyst', 'crm.contacts', 'SELECT')::text").await, "true");
+    assert_eq!(postgres.one("SELECT sum(n) FROM crm.owners").await, mirror.count("contacts").to_string());
+    assert_eq!(postgres.one("SELECT count(*) FROM pg_tables WHERE tablename LIKE '%reload%'").await, "0");
+    postgres.run("DROP OWNED BY analyst; DROP ROLE analyst").await;
+}
+
+#[tokio::test]
+async fn another_mirror_and_a_forgotten_cursor_load_everything_again() {
+    let Some((crm, mirror, postgres)) = published().await else { return };
+    edit(&crm, &mirror, "first").await;
+    let conn = Connection::open(&mirror.path).unwrap();
+    conn.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
+    conn.execute_batch("DELETE FROM changes WHERE seq < 8").unwrap();
+    let report = postgres.publish(&mirror).await;
+    assert!(report.reloaded.unwrap().contains("history"));
+    assert_equal(&mirror, &postgres).await;
+    conn.execute_batch("UPDATE state SET value = '\"another\"' WHERE name = 'mirror_id'").unwrap();
+    let report = postgres.publish(&mirror).await;
+    assert!(report.reloaded.unwrap().contains("another mirror"));
+    assert!(report.cursor.starts_with("another:"), "{}", report.cursor);
+    assert_equal(&mirror, &postgres).await;
+    // Retention is followed too.
+    edit(&crm, &mirror, "second").await;
+    postgres.publish(&mirror).await;
+    conn.execute_batch("DELETE FROM changes WHERE seq < 12").unwrap();
+    assert_eq!(postgres.publish(&mirror).await.reloaded, None);
+    assert_equal(&mirror, &postgres).await;
+    // A table that somebody dropped is made and loaded again.
+    postgres.run("DROP TABLE crm.contacts").await;
+    assert!(postgres.publish(&mirror).await.reloaded.is_some());
+    assert_equal(&mirror, &postgres).await;
+}
+
+#[tokio::test]
+async fn records_are_published_once_their_first_copy_is_finished() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let crm = Crm::serve(generate(23, 900, 6, noon())).await;
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.details = false;
+    mirror.limits.limit = crm_mirror::model::Ru::new(8);
+    let _ = mirror.run(&crm, &crm_mirror::sync::Job::sync()).await;
+    let report = postgres.publish(&mirror).await;
+    assert!(report.not_copied.contains(&Object::Contact), "{report:?}");
+    assert_eq!(postgres.one("SELECT count(*) FROM crm.contacts").await, "0");
+    mirror.limits.limit = crm_mirror::model::Ru::new(100_000);
+    crm.wait(2 * 86_400);
+    mirror.sync(&crm).await;
+    let report = postgres.publish(&mirror).await;
+    assert!(report.not_copied.is_empty() && report.loaded["contacts"] == 900, "{report:?}");
+    assert_equal(&mirror, &postgres).await;
+}
