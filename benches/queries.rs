@@ -12,7 +12,7 @@ use std::time::Instant as Watch;
 use crm_mirror::api::decode;
 use crm_mirror::model::{Instant, Object, Resource};
 use crm_mirror::sandbox::{World, generate};
-use crm_mirror::store::{Phase, Store, report};
+use crm_mirror::store::{Phase, Reader, Store, report};
 use rusqlite::{Connection, OpenFlags};
 
 /// What went wrong; a measurement only reports it.
@@ -52,15 +52,15 @@ fn main() -> Outcome<()> {
     for question in questions(&conn)? {
         question.measure(&conn, rounds)?;
     }
-    status(&conn, rounds)
+    status(&conn, &Reader::open(&path)?, rounds)
 }
 
 /// What `status` asks about the contacts, held against counting both tables.
-fn status(conn: &Connection, rounds: usize) -> Outcome<()> {
+fn status(conn: &Connection, reader: &Reader, rounds: usize) -> Outcome<()> {
     let (mut told, mut counted) = (Vec::new(), Vec::new());
     for round in 0..=rounds {
         let began = Watch::now();
-        let holds = report::holds(conn, Object::Contact)?;
+        let holds = report::holds(&reader.begin()?, Object::Contact)?;
         let here = began.elapsed().as_secs_f64() * 1000.0;
         let began = Watch::now();
         let sql =

@@ -45,6 +45,6 @@ pub fn take(mirror: &Path, wanted: Wanted, now: Instant) -> Result<Queued, Queue
         changes: wanted.fields.into_iter().map(|(column, value)| (column, Given::Json(value))).collect(),
         if_match: wanted.if_match,
     };
-    let (edit, prepared) = write_beside(mirror, |tx| queue(tx.connection(), &request, Source::Socket, now))?;
+    let (edit, prepared) = write_beside(mirror, |tx| queue(tx, &request, Source::Socket, now))?;
     Ok(Queued { edit, fields: prepared.fields })
 }

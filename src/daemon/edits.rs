@@ -6,13 +6,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::Connection;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
 use super::message::Message;
-use crate::store::{open, report};
+use crate::store::{Reader, report};
 
 /// Between two looks.
 const EVERY: Duration = Duration::from_secs(1);
@@ -27,7 +26,7 @@ impl Watch {
         Watch(tokio::spawn(async move {
             let mut every = tokio::time::interval(EVERY);
             every.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            let mut looked: Option<(Connection, i64)> = None;
+            let mut looked: Option<(Reader, i64)> = None;
             loop {
                 every.tick().await;
                 let (path, before) = (path.clone(), looked.take());
@@ -50,11 +49,11 @@ impl Watch {
 }
 
 /// Looks for edits that were queued after the last look. A mirror that cannot be read now is looked at again.
-fn look(path: &Path, before: Option<(Connection, i64)>) -> Option<(Connection, i64, bool)> {
+fn look(path: &Path, before: Option<(Reader, i64)>) -> Option<(Reader, i64, bool)> {
     let (conn, last) = match before {
         Some(before) => before,
-        None => (open::reader(path).ok()?, 0),
+        None => (Reader::open(path).ok()?, 0),
     };
-    let (newest, queued) = report::edits_after(&conn, last).ok()?;
+    let (newest, queued) = report::edits_after(&conn.begin().ok()?, last).ok()?;
     Some((conn, newest, queued))
 }

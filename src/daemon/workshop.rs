@@ -14,7 +14,7 @@ use crate::config::{Config, Sources};
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::model::{Clock, Instant, Object};
-use crate::store::{Store, open, report};
+use crate::store::{Reader, StateKey, Store, report};
 use crate::sync::events::RunObserver;
 use crate::sync::state::{Fresh, Sweep};
 use crate::sync::{BudgetMeter, Engine, Ran, Setup, Summary, SyncError};
@@ -23,7 +23,7 @@ use crate::sync::{BudgetMeter, Engine, Ran, Setup, Summary, SyncError};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The state entry that says since when a person lets the schedule rest.
-const PAUSED: &str = "paused_since";
+const PAUSED: StateKey = StateKey::PausedSince;
 
 /// The open mirror and what works on it.
 pub struct Workshop {
@@ -180,8 +180,8 @@ impl Workshop {
     /// Remembers, beyond this process, since when the schedule rests.
     pub async fn remember_pause(&self, since: Option<Instant>) {
         let written = self.store.write(move |tx| match since {
-            Some(since) => tx.set_state(PAUSED, &since),
-            None => tx.clear_state(PAUSED),
+            Some(since) => tx.set_state(&PAUSED, &since),
+            None => tx.clear_state(&PAUSED),
         });
         if let Err(error) = written.await {
             tracing::error!(%error, "That the schedule rests could not be stored, and a restart forgets it: {error}");
@@ -211,14 +211,15 @@ impl Before {
     /// # Errors
     /// If the mirror cannot be read.
     pub fn read(path: &Path, now: Instant) -> Result<Before, DaemonError> {
-        let conn = open::reader(path)?;
-        let begun = |kind| report::last_begun(&conn, kind);
+        let reader = Reader::open(path)?;
+        let moment = reader.begin()?;
+        let begun = |kind| report::last_begun(&moment, kind);
         let mut swept = begun("resync")?;
         let mut under_way = false;
         for object in Object::ALL {
-            let fresh: Option<Fresh> = report::state(&conn, &Fresh::sweep(object))?;
+            let fresh: Option<Fresh> = moment.state(&Fresh::sweep(object))?;
             swept = swept.max(fresh.map(|fresh| fresh.finished));
-            let sweep: Option<Sweep> = report::state(&conn, &Sweep::entry(object))?;
+            let sweep: Option<Sweep> = moment.state(&Sweep::entry(object))?;
             under_way |= sweep.is_some();
         }
         let changes = begun("sync")?.filter(|_| !under_way);
@@ -230,7 +231,7 @@ impl Before {
             Kind::Audit => audited.unwrap_or(now),
             Kind::Sweep => swept.unwrap_or(now),
         };
-        Ok(Before { looked: Kind::ALL.map(|kind| at(kind).min(now)), paused_since: report::state(&conn, PAUSED)? })
+        Ok(Before { looked: Kind::ALL.map(|kind| at(kind).min(now)), paused_since: moment.state(&PAUSED)? })
     }
 }
 

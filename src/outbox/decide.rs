@@ -70,7 +70,7 @@ pub enum DecideError {
 /// # Errors
 /// [`DecideError`] says what stands against it.
 pub fn decide(tx: &MirrorTx<'_>, edit: i64, decision: Decision, now: Instant) -> Result<Decided, DecideError> {
-    let (line, _) = outbox_report::edit(tx.connection(), edit)?.ok_or(DecideError::NoEdit(edit))?;
+    let (line, _) = outbox_report::edit(tx, edit)?.ok_or(DecideError::NoEdit(edit))?;
     let wrong = |why| Err(DecideError::Wrong { edit, why });
     use EditState::{Applied, Conflict, Dropped, Queued, Rejected, Sending};
     match (decision, line.state) {
@@ -144,10 +144,9 @@ fn again(tx: &MirrorTx<'_>, line: &EditLine, now: Instant) -> Result<Decided, De
         if_match: None,
     };
     let why = format!("edit {} tried again by hand", line.id);
-    let (anew, prepared) =
-        queue::queue_as(tx.connection(), &request, &line.source, &why, now).map_err(|error| match error {
-            QueueError::Store(error) => DecideError::Store(error),
-            source => DecideError::NotAgain { edit: line.id, source },
-        })?;
+    let (anew, prepared) = queue::queue_as(tx, &request, &line.source, &why, now).map_err(|error| match error {
+        QueueError::Store(error) => DecideError::Store(error),
+        source => DecideError::NotAgain { edit: line.id, source },
+    })?;
     Ok(Decided { edit: line.id, state: line.state, anew, fields: prepared.fields })
 }

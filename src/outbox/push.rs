@@ -156,7 +156,7 @@ impl Pusher {
         // A plan that allows no custom values forbids them where others are taken.
         let refused = lock(&shared.no_custom).clone();
         pushed.unwritable.extend(refused.difference(&pushed.written));
-        let result = match self.store.write(|tx| tx.open_edits()).await {
+        let result = match self.store.read(|tx| tx.open_edits()).await {
             Ok(open) => {
                 pushed.push.waiting = open.waiting;
                 result
@@ -167,7 +167,7 @@ impl Pusher {
     }
 
     async fn work(&self, shared: &Shared) -> Result<(), OutboxError> {
-        let records = self.store.write(|tx| tx.edited_records()).await?;
+        let records = self.store.read(|tx| tx.edited_records()).await?;
         let workers = self.workers.clamp(1, records.len().max(1));
         *lock(&shared.records) = records.into();
         let work = (0..workers).map(|_| async {

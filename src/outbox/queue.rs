@@ -5,15 +5,14 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::Connection;
 use serde_json::{Map, Value};
 
 use super::check::{self, Refusal};
 use super::typed::Given;
 use crate::model::editable::{Editability, Editable};
 use crate::model::{Etag, Instant, Object, RecordId};
-use crate::store::StoreError;
 use crate::store::editable::{self, NewEdit};
+use crate::store::{MirrorTx, ReadTx, StoreError};
 
 /// An edit as it is asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -122,10 +121,10 @@ pub enum QueueError {
 ///
 /// # Errors
 /// [`QueueError`] says what is wrong with it.
-pub fn prepare(conn: &Connection, request: &EditRequest) -> Result<Prepared, QueueError> {
+pub fn prepare(tx: &ReadTx<'_>, request: &EditRequest) -> Result<Prepared, QueueError> {
     let object = request.object;
-    let fields = fields(conn, request)?;
-    let seen = editable::seen(conn, object, &request.record, fields.iter().map(|(field, _)| field))?;
+    let fields = fields(tx, request)?;
+    let seen = editable::seen(tx, object, &request.record, fields.iter().map(|(field, _)| field))?;
     let seen = seen.ok_or_else(|| QueueError::NoRecord { object, record: request.record.clone() })?;
     if let Some(asked) = request.if_match.as_ref().filter(|asked| seen.etag.as_ref() != Some(asked)) {
         return Err(QueueError::OtherVersion {
@@ -163,23 +162,23 @@ pub fn prepare(conn: &Connection, request: &EditRequest) -> Result<Prepared, Que
 /// # Errors
 /// [`QueueError`] says what is wrong with it; nothing is queued.
 pub fn queue(
-    conn: &Connection,
+    tx: &MirrorTx<'_>,
     request: &EditRequest,
     source: Source,
     now: Instant,
 ) -> Result<(Option<i64>, Prepared), QueueError> {
-    queue_as(conn, request, source.as_str(), source.why(), now)
+    queue_as(tx, request, source.as_str(), source.why(), now)
 }
 
 /// As [`queue()`], in other words.
 pub(super) fn queue_as(
-    conn: &Connection,
+    tx: &MirrorTx<'_>,
     request: &EditRequest,
     source: &str,
     why: &str,
     now: Instant,
 ) -> Result<(Option<i64>, Prepared), QueueError> {
-    let prepared = prepare(conn, request)?;
+    let prepared = prepare(tx, request)?;
     if prepared.fields.is_empty() {
         return Ok((None, prepared));
     }
@@ -190,14 +189,14 @@ pub(super) fn queue_as(
         fields: &prepared.fields,
         base_etag: prepared.base_etag.as_ref(),
     };
-    let id = editable::insert(conn, &edit, why, now)?;
+    let id = editable::insert(tx, &edit, why, now)?;
     Ok((Some(id), prepared))
 }
 
 /// The fields that a request names, each with what it is to hold.
-fn fields<'a>(conn: &Connection, request: &'a EditRequest) -> Result<Vec<(Editable, &'a Given)>, QueueError> {
+fn fields<'a>(tx: &ReadTx<'_>, request: &'a EditRequest) -> Result<Vec<(Editable, &'a Given)>, QueueError> {
     let object = request.object;
-    let columns = editable::standings(conn, object)?;
+    let columns = editable::standings(tx, object)?;
     let mut fields: Vec<(Editable, &Given)> = Vec::new();
     for (name, given) in &request.changes {
         let standing = columns.iter().find(|(column, _)| column == name).map(|(_, standing)| standing);

@@ -15,9 +15,11 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::file::lock::Lock;
 use crate::store::file::open;
 use crate::store::file::wal;
-use crate::store::tx::{MirrorTx, Shapes};
+use crate::store::reader::ReadTx;
+use crate::store::shapes::Shapes;
+use crate::store::tx::MirrorTx;
 
-type Work = Box<dyn FnOnce(&mut Writer) + Send>;
+type WriterJob = Box<dyn FnOnce(&mut Writer) + Send>;
 
 /// Pieces of work that may wait for the writer.
 const QUEUE: usize = 4;
@@ -25,7 +27,7 @@ const QUEUE: usize = 4;
 /// The mirror's file, open for writing. Cheap to clone; the writer ends when the last clone is gone.
 #[derive(Clone, Debug)]
 pub struct Store {
-    queue: mpsc::Sender<Work>,
+    queue: mpsc::Sender<WriterJob>,
     layout: Arc<RwLock<Arc<Layout>>>,
     path: Arc<PathBuf>,
     lock: Arc<Lock>,
@@ -33,19 +35,26 @@ pub struct Store {
 }
 
 /// The connection and what belongs to it; only ever touched by the writer's thread.
-#[derive(Debug)]
 struct Writer {
     conn: Connection,
     shapes: Shapes,
     wal: wal::Keeper,
-    /// Commits left until a test's kill; `None` in the program.
-    commits_left: Option<u64>,
+    before_commit: Option<CommitHook>,
     killed: bool,
 }
 
-/// Where a test lets the writer die, as a kill would: nothing is committed after it, nothing is tidied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KillAfter(pub Option<u64>);
+/// Called before each commit; where it says no, the writer ends there as a kill would end it: nothing is committed and
+/// nothing is tidied up.
+pub type CommitHook = Box<dyn FnMut() -> bool + Send>;
+
+/// How a mirror is opened for writing.
+#[derive(Default)]
+pub struct StoreOptions {
+    /// At most so many custom fields of each object have an index from now on; `None` leaves it as it was.
+    pub indexed: Option<u32>,
+    /// What decides on every commit after the opening.
+    pub before_commit: Option<CommitHook>,
+}
 
 impl Store {
     /// Opens the mirror for writing, makes it if there is none.
@@ -53,40 +62,29 @@ impl Store {
     /// # Errors
     /// As [`open::writer`].
     pub fn open(path: &Path) -> Result<Store, StoreError> {
-        Store::open_with(path, None, KillAfter(None))
+        Store::open_with(path, StoreOptions::default())
     }
 
-    /// As [`Store::open`], and at most so many custom fields of each object have an index from now on.
+    /// As [`Store::open`], in another way.
     ///
     /// # Errors
     /// As [`open::writer`].
-    pub fn open_indexing(path: &Path, most: u32) -> Result<Store, StoreError> {
-        Store::open_with(path, Some(most), KillAfter(None))
-    }
-
-    /// As [`Store::open`], for tests of crash recovery: the writer dies before commit number `n + 1`.
-    ///
-    /// # Errors
-    /// As [`open::writer`].
-    pub fn open_killed_after(path: &Path, kill: KillAfter) -> Result<Store, StoreError> {
-        Store::open_with(path, None, kill)
-    }
-
-    fn open_with(path: &Path, indexed: Option<u32>, kill: KillAfter) -> Result<Store, StoreError> {
+    pub fn open_with(path: &Path, options: StoreOptions) -> Result<Store, StoreError> {
         let (conn, lock, _) = open::writer(path)?;
         let shapes = Shapes::new(Arc::new(columns::layout(&conn)?));
         let layout = Arc::new(RwLock::new(shapes.layout.clone()));
-        let mut writer = Writer { conn, shapes, wal: wal::Keeper::of(path), commits_left: None, killed: false };
+        let wal = wal::Keeper::of(path);
+        let mut writer = Writer { conn, shapes, wal, before_commit: None, killed: false };
         writer.tx(|tx| {
             tx.catch_up()?;
             tx.count_once()?;
-            indexed.map_or(Ok(()), |most| tx.index_at_most(most))
+            options.indexed.map_or(Ok(()), |most| tx.index_at_most(most))
         })?;
         *layout.write().unwrap_or_else(PoisonError::into_inner) = writer.shapes.layout.clone();
-        writer.commits_left = kill.0;
+        writer.before_commit = options.before_commit;
         let lock = Arc::new(lock);
         let held = lock.clone();
-        let (queue, mut work) = mpsc::channel::<Work>(QUEUE);
+        let (queue, mut work) = mpsc::channel::<WriterJob>(QUEUE);
         let thread = std::thread::Builder::new()
             .name("mirror-writer".into())
             .spawn(move || {
@@ -130,6 +128,48 @@ impl Store {
         self.carry_out(|writer| writer.durably(|writer| writer.tx(work))).await
     }
 
+    /// Reads at one moment, after everything that was written before, without a lock that keeps others from writing.
+    ///
+    /// # Errors
+    /// What `work` gives; [`StoreError::Closed`] if the writer has ended.
+    pub async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&ReadTx<'_>) -> Result<T, StoreError> + Send + 'static,
+    {
+        self.carry_out(|writer| writer.read(work)).await
+    }
+
+    /// Decodes an answer with the custom columns as they are and writes it in one transaction; decodes it again where
+    /// another transaction has changed them meanwhile.
+    ///
+    /// # Errors
+    /// What `decode` and `apply` give, and as [`Store::write`].
+    pub async fn write_decoded<D, T, E, F, G>(&self, decode: F, apply: G) -> Result<T, E>
+    where
+        D: Send + 'static,
+        T: Send + 'static,
+        E: From<StoreError>,
+        F: Fn(&Layout) -> Result<D, E>,
+        G: FnOnce(&mut MirrorTx<'_>, D) -> Result<T, StoreError> + Clone + Send + 'static,
+    {
+        loop {
+            let layout = self.layout();
+            let decoded = decode(&layout)?;
+            let apply = apply.clone();
+            let written = self
+                .write(move |tx| {
+                    tx.expect_layout(layout.version)?;
+                    apply(tx, decoded)
+                })
+                .await;
+            match written {
+                Err(StoreError::StaleLayout) => {}
+                other => return Ok(other?),
+            }
+        }
+    }
+
     async fn carry_out<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -137,7 +177,7 @@ impl Store {
     {
         let (answer, answered) = oneshot::channel();
         let layout = self.layout.clone();
-        let work: Work = Box::new(move |writer| {
+        let work: WriterJob = Box::new(move |writer| {
             let result = work(writer);
             let now = &writer.shapes.layout;
             if layout.read().unwrap_or_else(PoisonError::into_inner).version != now.version {
@@ -159,7 +199,7 @@ impl Store {
     /// If SQLite refuses; the mirror is whole all the same.
     pub async fn settle(&self) -> Result<bool, StoreError> {
         let (answer, answered) = oneshot::channel();
-        let work: Work = Box::new(move |writer| {
+        let work: WriterJob = Box::new(move |writer| {
             let emptied = if writer.killed { Ok(false) } else { wal::empty(&writer.conn) };
             let _ = answer.send(emptied);
         });
@@ -205,6 +245,25 @@ impl Writer {
         done
     }
 
+    /// Reads at one moment; what cannot be parsed of the program's state is dropped afterwards.
+    fn read<T>(&mut self, work: impl FnOnce(&ReadTx<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        if self.killed {
+            return Err(StoreError::Interrupted);
+        }
+        let tx = self.conn.transaction_with_behavior(TransactionBehavior::Deferred).doing("begin to read")?;
+        let tx = ReadTx::new(tx);
+        let out = work(&tx)?;
+        let unreadable = tx.unreadable.take();
+        drop(tx);
+        if !unreadable.is_empty() {
+            self.tx(|tx| {
+                tx.unreadable.replace(unreadable);
+                Ok(())
+            })?;
+        }
+        Ok(out)
+    }
+
     fn tx<T>(&mut self, work: impl FnOnce(&mut MirrorTx<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
         if self.killed {
             return Err(StoreError::Interrupted);
@@ -212,12 +271,9 @@ impl Writer {
         let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate).doing("begin a transaction")?;
         let mut tx = MirrorTx::new(tx, self.shapes.clone());
         let out = work(&mut tx)?;
-        if let Some(left) = &mut self.commits_left {
-            if *left == 0 {
-                self.killed = true;
-                return Err(StoreError::Interrupted);
-            }
-            *left -= 1;
+        if self.before_commit.as_mut().is_some_and(|may_commit| !may_commit()) {
+            self.killed = true;
+            return Err(StoreError::Interrupted);
         }
         self.shapes = tx.commit()?;
         Ok(out)

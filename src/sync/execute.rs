@@ -13,7 +13,7 @@ use super::walks::definitions::is_due;
 use super::walks::fill::wanted_sweep;
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource};
-use crate::store::{MirrorTx, Phase, RunOutcome, StoreError};
+use crate::store::{MirrorTx, Phase, RunOutcome, StateKey, StoreError};
 
 /// A run that has begun.
 #[derive(Clone, Copy)]
@@ -160,7 +160,7 @@ impl Run<'_> {
         known.skipped = self.results().skipped.keys().copied().collect();
         let (now, first) = (self.engine.clock.now(), known.done.is_empty());
         let learnt = self.engine.store.write(move |tx| {
-            let due = |entry| Ok::<_, StoreError>(is_due(tx.state(entry)?, now));
+            let due = |entry| Ok::<_, StoreError>(is_due(tx.state(&entry)?, now));
             let objects = [of_object(tx, Object::Contact)?, of_object(tx, Object::Company)?];
             Ok((due(Fresh::DEFINITIONS)?, due(Fresh::TEAM)?, objects))
         });
@@ -203,7 +203,7 @@ impl Run<'_> {
 
 fn of_object(tx: &MirrorTx<'_>, object: Object) -> Result<ObjectKnowledge, StoreError> {
     let outage: Option<Outage> = tx.state(&Outage::entry(object))?;
-    let is_set = |entry: String| Ok::<_, StoreError>(tx.state(&entry)? == Some(true));
+    let is_set = |entry: StateKey| Ok::<_, StoreError>(tx.state(&entry)? == Some(true));
     Ok(ObjectKnowledge {
         copied: tx.phase(object)? == Phase::Kept,
         sweeping: Sweep::load(tx, object)?.is_some() && outage.is_none(),

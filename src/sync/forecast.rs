@@ -7,7 +7,7 @@ use super::run::Run;
 use super::state::{Changes, Fresh, Sweep};
 use crate::api::{PageSize, decode};
 use crate::model::{Object, Purpose, Resource, Ru};
-use crate::store::Phase;
+use crate::store::{Phase, StateKey};
 use crate::sync::walks::changes::lower_bound;
 use crate::sync::walks::definitions::{LISTS, is_due};
 use crate::sync::walks::walk::Range;
@@ -67,9 +67,9 @@ impl Engine {
         Ok(forecast)
     }
 
-    async fn is_list_due(&self, entry: &'static str) -> Result<bool, SyncError> {
+    async fn is_list_due(&self, entry: StateKey) -> Result<bool, SyncError> {
         let now = self.clock.now();
-        Ok(self.store.write(move |tx| Ok(is_due(tx.state(entry)?, now))).await?)
+        Ok(self.store.read(move |tx| Ok(is_due(tx.state(&entry)?, now))).await?)
     }
 
     async fn forecast_object(&self, object: Object, resync: bool) -> Result<ObjectForecast, SyncError> {

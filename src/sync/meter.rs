@@ -16,12 +16,12 @@ use super::events::{RunEvent, RunObserver};
 use crate::api::meter::{AdmissionError, Attempt, AttemptOutcome, Meter, Pending};
 use crate::budget::{Hold, Ledger, Limits};
 use crate::model::{Clock, Ru};
-use crate::store::{MirrorTx, Store, StoreError};
+use crate::store::{MirrorTx, ReadTx, StateKey, Store, StoreError};
 
 /// The state entry of the ledger.
-pub const LEDGER: &str = "ledger";
+pub const LEDGER: StateKey = StateKey::Ledger;
 /// The state entry of the hold.
-pub const HOLD: &str = "hold";
+pub const HOLD: StateKey = StateKey::Hold;
 
 /// The ledger and the hold of one mirror.
 pub struct BudgetMeter {
@@ -56,7 +56,7 @@ impl BudgetMeter {
         patience: Duration,
         observer: Arc<dyn RunObserver>,
     ) -> Result<BudgetMeter, StoreError> {
-        let (hold, stored) = store.write(|tx| Ok((tx.state(HOLD)?, stored_ledger(tx)?))).await?;
+        let (hold, stored) = store.read(|tx| Ok((tx.state(&HOLD)?, stored_ledger(tx)?))).await?;
         let ledger = later(stored, store.lock().found());
         let (stop, _) = watch::channel(false);
         Ok(BudgetMeter {
@@ -122,7 +122,7 @@ impl BudgetMeter {
     /// If SQLite refuses.
     pub fn enter(&self, tx: &MirrorTx<'_>) -> Result<(), StoreError> {
         let ledger = *self.book();
-        tx.set_state(LEDGER, &ledger)
+        tx.set_state(&LEDGER, &ledger)
     }
 
     /// Waits until no hold binds.
@@ -173,15 +173,16 @@ impl BudgetMeter {
     }
 
     fn note(&self, ledger: &Ledger) -> Result<(), StoreError> {
-        let note = serde_json::to_string(ledger).map_err(|source| StoreError::State { name: LEDGER.into(), source })?;
+        let note =
+            serde_json::to_string(ledger).map_err(|source| StoreError::State { name: LEDGER.to_string(), source })?;
         self.store.lock().note(&note)
     }
 
     /// Stores a hold, or that it is over.
     async fn store_hold(&self, hold: Option<Hold>) {
         let stored = self.store.write(move |tx| match hold {
-            Some(hold) => tx.set_state(HOLD, &hold),
-            None => tx.clear_state(HOLD),
+            Some(hold) => tx.set_state(&HOLD, &hold),
+            None => tx.clear_state(&HOLD),
         });
         if let Err(error) = stored.await {
             // It binds this process all the same.
@@ -197,8 +198,8 @@ pub fn later(stored: Ledger, note: Option<&str>) -> Ledger {
     noted.filter(|noted| noted.total > stored.total).unwrap_or(stored)
 }
 
-fn stored_ledger(tx: &MirrorTx<'_>) -> Result<Ledger, StoreError> {
-    Ok(tx.state(LEDGER)?.unwrap_or_default())
+fn stored_ledger(tx: &ReadTx<'_>) -> Result<Ledger, StoreError> {
+    Ok(tx.state(&LEDGER)?.unwrap_or_default())
 }
 
 impl Meter for BudgetMeter {

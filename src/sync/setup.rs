@@ -13,7 +13,7 @@ use crate::api::{ApiError, Client};
 use crate::budget::{self, Limits};
 use crate::config::{ApiConfig, BudgetConfig, Config, ConfigError, Cron};
 use crate::model::{Clock, Instant, Ru};
-use crate::store::{Store, StoreError, open, report};
+use crate::store::{Reader, Store, StoreError, StoreOptions, report};
 
 /// Runs that the forecast of a run's cost is the median of.
 pub const RUNS_OF_FORECAST: u32 = 20;
@@ -65,7 +65,7 @@ impl Setup {
     /// # Errors
     /// When the file is not to be had.
     pub fn store(&self) -> Result<Store, StoreError> {
-        Store::open_indexing(&self.database, self.custom_indexes)
+        Store::open_with(&self.database, StoreOptions { indexed: Some(self.custom_indexes), ..StoreOptions::default() })
     }
 
     /// The engine for this setup on an open mirror, and the meter that it spends from.
@@ -131,8 +131,8 @@ fn reserve(
     now: Instant,
 ) -> Result<Ru, StoreError> {
     let limits = meter.limits();
-    let reader = open::reader(database)?;
-    let (costs, scheduled) = report::cost_of_runs(&reader, RUNS_OF_FORECAST, now.minus(limits.window))?;
+    let reader = Reader::open(database)?;
+    let (costs, scheduled) = report::cost_of_runs(&reader.begin()?, RUNS_OF_FORECAST, now.minus(limits.window))?;
     if !driven && !scheduled {
         return Ok(Ru::ZERO);
     }

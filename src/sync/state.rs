@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::walks::walk::Walk;
 use crate::model::{Instant, Object, Resource};
-use crate::store::{MirrorTx, StoreError};
+use crate::store::{MirrorTx, ReadTx, StateKey, StoreError};
 
 /// How far the changes of an object are known.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -20,15 +20,15 @@ pub struct Changes {
 }
 
 impl Changes {
-    fn entry(object: Object) -> String {
-        format!("changes:{object}")
+    fn entry(object: Object) -> StateKey {
+        StateKey::Changes(object)
     }
 
     /// Reads it.
     ///
     /// # Errors
     /// If the state cannot be read.
-    pub fn load(tx: &MirrorTx<'_>, object: Object) -> Result<Changes, StoreError> {
+    pub fn load(tx: &ReadTx<'_>, object: Object) -> Result<Changes, StoreError> {
         Ok(tx.state(&Changes::entry(object))?.unwrap_or_default())
     }
 
@@ -61,15 +61,15 @@ pub struct Sweep {
 
 impl Sweep {
     /// The entry.
-    pub fn entry(object: Object) -> String {
-        format!("sweep:{object}")
+    pub fn entry(object: Object) -> StateKey {
+        StateKey::Sweep(object)
     }
 
     /// Reads it; `None` where no sweep is under way.
     ///
     /// # Errors
     /// If the state cannot be read.
-    pub fn load(tx: &MirrorTx<'_>, object: Object) -> Result<Option<Sweep>, StoreError> {
+    pub fn load(tx: &ReadTx<'_>, object: Object) -> Result<Option<Sweep>, StoreError> {
         tx.state(&Sweep::entry(object))
     }
 
@@ -90,18 +90,13 @@ impl Sweep {
     }
 
     /// The entry that says that a person or the schedule asked for a sweep that has not begun.
-    pub fn asked(object: Object) -> String {
-        format!("asked_sweep:{object}")
+    pub fn asked(object: Object) -> StateKey {
+        StateKey::AskedSweep(object)
     }
 
     /// The entry of one slice. Each has its own, so that slices side by side never write over each other.
-    pub fn slice_entry(object: Object, number: usize) -> String {
-        format!("{}{number}", Sweep::slice_prefix(object))
-    }
-
-    /// What the entries of all slices begin with.
-    pub fn slice_prefix(object: Object) -> String {
-        format!("slice:{object}:")
+    pub fn slice_entry(object: Object, number: usize) -> StateKey {
+        StateKey::Slice(object, number.to_string())
     }
 }
 
@@ -116,20 +111,20 @@ pub struct Fresh {
 
 impl Fresh {
     /// The entry for the last finished sweep of an object.
-    pub fn sweep(object: Object) -> String {
-        format!("swept:{object}")
+    pub fn sweep(object: Object) -> StateKey {
+        StateKey::Swept(object)
     }
 
     /// The entry for the last finished changes walk of an object.
-    pub fn changes(object: Object) -> String {
-        format!("caught_up:{object}")
+    pub fn changes(object: Object) -> StateKey {
+        StateKey::CaughtUp(object)
     }
 
     /// The entry for the definitions.
-    pub const DEFINITIONS: &'static str = "read:custom-fields";
+    pub const DEFINITIONS: StateKey = StateKey::DefinitionsRead;
 
     /// The entry for the team members.
-    pub const TEAM: &'static str = "read:team-members";
+    pub const TEAM: StateKey = StateKey::TeamRead;
 }
 
 /// Whose mirror this is.
@@ -143,7 +138,7 @@ pub struct Identity {
 
 impl Identity {
     /// The entry.
-    pub const ENTRY: &'static str = "identity";
+    pub const ENTRY: StateKey = StateKey::Identity;
 }
 
 /// What the key could not do when it was last tried: the scope that is missing, by what it is missing for. That is a
@@ -154,7 +149,7 @@ pub struct MissingScopes(pub BTreeMap<String, String>);
 
 impl MissingScopes {
     /// The entry.
-    pub const ENTRY: &'static str = "missing_scopes";
+    pub const ENTRY: StateKey = StateKey::MissingScopes;
 
     /// Takes over what a run found: `served` was answered to its end, `skipped` was refused.
     ///
@@ -165,7 +160,7 @@ impl MissingScopes {
         served: &BTreeSet<Resource>,
         skipped: &BTreeMap<Resource, &'static str>,
     ) -> Result<(), StoreError> {
-        let known: MissingScopes = tx.state(MissingScopes::ENTRY)?.unwrap_or_default();
+        let known: MissingScopes = tx.state(&MissingScopes::ENTRY)?.unwrap_or_default();
         let mut now = known.clone();
         for resource in served {
             now.0.remove(resource.as_str());
@@ -176,7 +171,7 @@ impl MissingScopes {
         if now == known {
             return Ok(());
         }
-        tx.set_state(MissingScopes::ENTRY, &now)
+        tx.set_state(&MissingScopes::ENTRY, &now)
     }
 
     /// Takes over what sending edits found: the scopes that were enough, and those that are missing.
@@ -188,7 +183,7 @@ impl MissingScopes {
         enough: &BTreeSet<&'static str>,
         missing: &BTreeMap<Resource, &'static str>,
     ) -> Result<(), StoreError> {
-        let known: MissingScopes = tx.state(MissingScopes::ENTRY)?.unwrap_or_default();
+        let known: MissingScopes = tx.state(&MissingScopes::ENTRY)?.unwrap_or_default();
         let mut now = known.clone();
         for scope in enough {
             now.0.remove(*scope);
@@ -199,7 +194,7 @@ impl MissingScopes {
         if now == known {
             return Ok(());
         }
-        tx.set_state(MissingScopes::ENTRY, &now)
+        tx.set_state(&MissingScopes::ENTRY, &now)
     }
 }
 
@@ -216,8 +211,8 @@ pub struct Outage {
 
 impl Outage {
     /// The state entry.
-    pub fn entry(object: Object) -> String {
-        format!("outage:{object}")
+    pub fn entry(object: Object) -> StateKey {
+        StateKey::Outage(object)
     }
 }
 
@@ -234,7 +229,7 @@ pub struct Evidence {
 
 impl Evidence {
     /// The state entry.
-    pub fn entry(object: Object) -> String {
-        format!("evidence:{object}")
+    pub fn entry(object: Object) -> StateKey {
+        StateKey::Evidence(object)
     }
 }

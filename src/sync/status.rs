@@ -4,7 +4,6 @@
 //! It asks nothing of the service, opens the file for reading only, and sees one moment of it, also while another
 //! process writes.
 
-use rusqlite::Connection;
 use serde::Serialize;
 
 use super::meter::{self, HOLD, LEDGER};
@@ -15,7 +14,7 @@ use crate::config::Config;
 use crate::model::instant::{self, Instant};
 use crate::model::{Object, Resource};
 use crate::store::report::{self, Failing, OddityLine, Run};
-use crate::store::{StoreError, lock, open};
+use crate::store::{ReadTx, Reader, StoreError, lock};
 
 /// Runs that are shown.
 const RUNS: u32 = 5;
@@ -132,12 +131,11 @@ pub struct RuStatus {
 /// # Errors
 /// If there is no mirror, or it cannot be read.
 pub fn read(config: &Config, now: Instant) -> Result<Status, StoreError> {
-    let conn = open::reader(&config.database)?;
-    let moment =
-        conn.unchecked_transaction().map_err(|source| StoreError::Sqlite { doing: "read the mirror", source })?;
+    let reader = Reader::open(&config.database)?;
+    let moment = reader.begin()?;
     let (bytes, wal_bytes) = report::sizes(&config.database);
-    let hold: Option<Hold> = report::state(&moment, HOLD)?;
-    let identity: Option<Identity> = report::state(&moment, Identity::ENTRY)?;
+    let hold: Option<Hold> = moment.state(&HOLD)?;
+    let identity: Option<Identity> = moment.state(&Identity::ENTRY)?;
     let objects = objects(&moment)?;
     let pending = objects.iter().filter_map(|object| object.details_pending).sum();
     Ok(Status {
@@ -148,7 +146,7 @@ pub fn read(config: &Config, now: Instant) -> Result<Status, StoreError> {
         objects,
         ru: ru(&moment, config, pending, now)?,
         hold_until: hold.filter(|hold| hold.left(now).is_some()).map(|hold| hold.until),
-        missing_scopes: report::state(&moment, MissingScopes::ENTRY)?.unwrap_or_default(),
+        missing_scopes: moment.state(&MissingScopes::ENTRY)?.unwrap_or_default(),
         last_success: report::last_success(&moment)?,
         trouble: report::failing(&moment)?,
         runs: report::last_runs(&moment, RUNS)?,
@@ -156,12 +154,12 @@ pub fn read(config: &Config, now: Instant) -> Result<Status, StoreError> {
     })
 }
 
-fn ru(conn: &Connection, config: &Config, pending: u64, now: Instant) -> Result<RuStatus, StoreError> {
+fn ru(tx: &ReadTx<'_>, config: &Config, pending: u64, now: Instant) -> Result<RuStatus, StoreError> {
     let limits = &limits(&config.budget);
-    let stored: Option<Ledger> = report::state(conn, LEDGER)?;
+    let stored: Option<Ledger> = tx.state(&LEDGER)?;
     let note = lock::note_beside(&config.database);
     let ledger = meter::later(stored.unwrap_or_default(), note.as_deref()).at(now, limits);
-    let (costs, _) = report::cost_of_runs(conn, RUNS_OF_FORECAST, now)?;
+    let (costs, _) = report::cost_of_runs(tx, RUNS_OF_FORECAST, now)?;
     let left = limits.limit.saturating_sub(ledger.used).get();
     let later = pending.saturating_sub(left);
     Ok(RuStatus {
@@ -179,16 +177,16 @@ fn ru(conn: &Connection, config: &Config, pending: u64, now: Instant) -> Result<
     })
 }
 
-fn objects(conn: &Connection) -> Result<Vec<ObjectStatus>, StoreError> {
+fn objects(tx: &ReadTx<'_>) -> Result<Vec<ObjectStatus>, StoreError> {
     let mut objects = Vec::new();
     for object in Object::ALL {
-        objects.push(records(conn, object)?);
+        objects.push(records(tx, object)?);
     }
     for (object, rows, entry) in [
-        (Resource::TeamMembers, report::team_members(conn)?, Fresh::TEAM),
-        (Resource::CustomFields, report::custom_fields(conn)?, Fresh::DEFINITIONS),
+        (Resource::TeamMembers, report::team_members(tx)?, Fresh::TEAM),
+        (Resource::CustomFields, report::custom_fields(tx)?, Fresh::DEFINITIONS),
     ] {
-        let fresh: Option<Fresh> = report::state(conn, entry)?;
+        let fresh: Option<Fresh> = tx.state(&entry)?;
         objects.push(ObjectStatus {
             object,
             rows,
@@ -207,13 +205,13 @@ fn objects(conn: &Connection) -> Result<Vec<ObjectStatus>, StoreError> {
     Ok(objects)
 }
 
-fn records(conn: &Connection, object: Object) -> Result<ObjectStatus, StoreError> {
-    let holds = report::holds(conn, object)?;
-    let swept: Option<Fresh> = report::state(conn, &Fresh::sweep(object))?;
-    let caught_up: Option<Fresh> = report::state(conn, &Fresh::changes(object))?;
-    let sweep: Option<Sweep> = report::state(conn, &Sweep::entry(object))?;
-    let outage: Option<Outage> = report::state(conn, &Outage::entry(object))?;
-    let evidence: Option<Evidence> = report::state(conn, &Evidence::entry(object))?;
+fn records(tx: &ReadTx<'_>, object: Object) -> Result<ObjectStatus, StoreError> {
+    let holds = report::holds(tx, object)?;
+    let swept: Option<Fresh> = tx.state(&Fresh::sweep(object))?;
+    let caught_up: Option<Fresh> = tx.state(&Fresh::changes(object))?;
+    let sweep: Option<Sweep> = tx.state(&Sweep::entry(object))?;
+    let outage: Option<Outage> = tx.state(&Outage::entry(object))?;
+    let evidence: Option<Evidence> = tx.state(&Evidence::entry(object))?;
     // The newest of what is known: a sweep compares every record too.
     let evidence = evidence
         .map(|known| (known.as_of, known.by_record, known.open))

@@ -110,7 +110,7 @@ fn a_file_that_is_no_place_for_a_mirror_is_74_and_stays_as_it_is() {
 
 fn mirror_of_a_newer_program(place: &Place) {
     let path = place.path("newer.db");
-    drop(crm_mirror::store::open::writer(&path).unwrap());
+    drop(crm_mirror::store::open::create(&path).unwrap());
     let conn = Connection::open(&path).unwrap();
     conn.pragma_update(None, "journal_mode", "delete").unwrap();
     conn.pragma_update(None, "user_version", 999).unwrap();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::support::{Crm, Mirror, noon, searched, shell};
 use crm_mirror::model::{DataType, Object};
 use crm_mirror::sandbox::{NewField, World};
-use crm_mirror::store::{MOST_INDEXED, Store};
+use crm_mirror::store::{MOST_INDEXED, Store, StoreOptions};
 use serde_json::json;
 
 fn world() -> World {
@@ -181,7 +181,7 @@ async fn as_many_custom_fields_have_an_index_as_the_last_setting_says() {
     let (crm, mirror) = mirrored().await;
     let all = indexes(&mirror);
     for (most, there) in [(2, 2), (0, 0), (30, 3), (1, 1)] {
-        Store::open_indexing(&mirror.path, most).unwrap().close().await;
+        open_indexing(&mirror.path, most).close().await;
         assert_eq!(how_many(&mirror), there, "{most}");
         // The file remembers it, whatever the definitions do meanwhile.
         crm.wait(7 * 3600);
@@ -202,7 +202,7 @@ async fn as_many_custom_fields_have_an_index_as_the_last_setting_says() {
 async fn a_first_copy_builds_as_many_as_it_was_opened_with() {
     let crm = Crm::serve(world()).await;
     let mirror = Mirror::empty();
-    Store::open_indexing(&mirror.path, 1).unwrap().close().await;
+    open_indexing(&mirror.path, 1).close().await;
     mirror.sync(&crm).await;
     assert_eq!(how_many(&mirror), 1);
 }
@@ -255,4 +255,8 @@ async fn fifteen_hundred_fields_leave_a_file_that_opens_and_answers() {
     mirror.sync(&crm).await;
     mirror.assert_exact(&crm);
     assert_eq!(searched::differences(&mirror.read()), [""; 0]);
+}
+
+fn open_indexing(path: &std::path::Path, most: u32) -> Store {
+    Store::open_with(path, StoreOptions { indexed: Some(most), ..StoreOptions::default() }).unwrap()
 }

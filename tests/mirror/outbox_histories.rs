@@ -236,7 +236,7 @@ fn in_shell(mirror: &Mirror, object: Object, id: &str, changes: Vec<(String, Str
         changes: changes.into_iter().map(|(column, value)| (column, Given::Text(value))).collect(),
         if_match: None,
     };
-    let queued = write_beside(&mirror.path, |tx| queue(tx.connection(), &request, Source::Edit, Instant::system_now()));
+    let queued = write_beside(&mirror.path, |tx| queue(tx, &request, Source::Edit, Instant::system_now()));
     assert!(matches!(queued, Ok(_) | Err(QueueError::NoRecord { .. })), "{queued:?}");
 }
 

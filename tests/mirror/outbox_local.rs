@@ -347,7 +347,7 @@ async fn an_edit_through_the_writer_is_judged_and_queued_like_any_other() {
     let now = crm.clock.now();
     let (queued, refused) = store
         .write_durably(move |tx| {
-            let queue = |request| outbox::queue(tx.connection(), request, Source::Socket, now);
+            let queue = |request| outbox::queue(tx, request, Source::Socket, now);
             Ok((queue(&good), queue(&bad)))
         })
         .await

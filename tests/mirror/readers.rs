@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::support::{Crm, Mirror, noon, shell};
 use crm_mirror::model::{Instant, Object, Resource, SystemClock};
 use crm_mirror::sandbox::{RequestLine, Sandbox, SandboxServer, World, generate};
-use crm_mirror::store::{Store, wal};
+use crm_mirror::store::{StateKey, Store, wal};
 use crm_mirror::sync::Job;
 use rusqlite::{Connection, OpenFlags};
 
@@ -298,7 +298,7 @@ async fn a_reader_reads_while_a_transaction_is_open() {
     let path = mirror.path.clone();
     let seen = store
         .write(move |tx| {
-            tx.set_state("test", &"x".repeat(20 << 20))?;
+            tx.set_state(&StateKey::Fill, &"x".repeat(20 << 20))?;
             // Written, and larger than the cache, so it is in the WAL; not committed, so nobody sees it.
             assert!(wal::beside(&path).metadata().unwrap().len() > 8 * MIB);
             let conn = impatient(&path);
@@ -317,7 +317,10 @@ async fn a_reader_reads_while_a_transaction_is_open() {
 async fn write(store: &Store, rounds: u64) -> u64 {
     let largest = Arc::new(AtomicU64::new(0));
     for round in 0..rounds {
-        store.write(move |tx| tx.set_state("test", &format!("{round:9}").repeat((4 << 20) / 9))).await.unwrap();
+        store
+            .write(move |tx| tx.set_state(&StateKey::Fill, &format!("{round:9}").repeat((4 << 20) / 9)))
+            .await
+            .unwrap();
         let size = wal::beside(store.path()).metadata().unwrap().len();
         largest.fetch_max(size, Ordering::Relaxed);
     }

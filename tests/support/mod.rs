@@ -16,7 +16,7 @@ use crm_mirror::budget::Limits;
 use crm_mirror::model::Object;
 use crm_mirror::model::{Clock, Instant, ManualClock, Ru};
 use crm_mirror::sandbox::{Sandbox, SandboxServer, World};
-use crm_mirror::store::{KillAfter, Store};
+use crm_mirror::store::{CommitHook, Store, StoreOptions};
 use crm_mirror::sync::events::{RunObserver, Silent};
 use crm_mirror::sync::{BudgetMeter, Engine, Findings, Job, RunReport, SyncError, SyncSettings};
 
@@ -116,7 +116,14 @@ impl Mirror {
 
     /// A run whose writer dies before commit number `commits + 1`, as a kill would end it.
     pub async fn run_killed_after(&self, crm: &Crm, job: &Job, commits: Option<u64>) -> Result<RunReport, SyncError> {
-        let store = Store::open_killed_after(&self.path, KillAfter(commits)).unwrap();
+        let before_commit: Option<CommitHook> = commits.map(|mut left| -> CommitHook {
+            Box::new(move || {
+                let goes_on = left > 0;
+                left = left.saturating_sub(1);
+                goes_on
+            })
+        });
+        let store = Store::open_with(&self.path, StoreOptions { before_commit, ..StoreOptions::default() }).unwrap();
         let clock: Arc<dyn Clock> = Arc::new(crm.clock.clone());
         let ended = self.run_on(store.clone(), clock, crm, job).await;
         store.close().await;

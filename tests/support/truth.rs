@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use std::path::Path;
+
 use crm_mirror::model::{DataType, Field, FieldKind, FieldProjection, Instant, Object, Resource};
 use crm_mirror::sandbox::Sandbox;
-use crm_mirror::store::report;
+use crm_mirror::store::{Reader, report};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 use serde_json::value::RawValue;
@@ -150,7 +152,8 @@ fn active(conn: &Connection, object: Object) -> Vec<(String, DataType, String)> 
 /// What the mirror says that it holds, where that is not what its tables hold.
 fn miscounted(conn: &Connection, kind: Object) -> Option<String> {
     let (table, details, key) = (kind.table(), kind.detail_table(), kind.detail_key());
-    let said = report::holds(conn, kind).unwrap();
+    let reader = Reader::open(Path::new(conn.path().unwrap())).unwrap();
+    let said = report::holds(&reader.begin().unwrap(), kind).unwrap();
     let said = format!("{} {}", said.rows, said.details_current);
     let sql = format!(
         "SELECT (SELECT count(*) FROM {table}) || ' ' || (SELECT count(*) FROM {table} AS r, {details} AS d

@@ -2,14 +2,12 @@
 
 use std::path::Path;
 
-use rusqlite::Connection;
-
 use super::line::Line;
 use crate::budget::{Hold, Ledger, Limits};
 use crate::config::Config;
 use crate::model::{Instant, Object, Ru};
 use crate::store::report::{self, Run};
-use crate::store::{StoreError, lock, migrate, open, wal};
+use crate::store::{ReadTx, Reader, StoreError, lock, migrate, wal};
 use crate::sync::meter::{self, HOLD, LEDGER};
 use crate::sync::state::{Fresh, Identity};
 use crate::{exit::Exit, format};
@@ -54,20 +52,19 @@ impl Mirror {
     /// # Errors
     /// [`StoreError::Missing`] if there is none, and whatever else keeps it from being read.
     pub fn read(path: &Path, limits: &Limits, now: Instant) -> Result<Mirror, StoreError> {
-        let conn = open::reader(path)?;
-        let refused = |source| StoreError::Sqlite { doing: "read the mirror", source };
-        let moment = conn.unchecked_transaction().map_err(refused)?;
-        let schema = moment.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(refused)?;
+        let reader = Reader::open(path)?;
+        let moment = reader.begin()?;
+        let schema = moment.schema_version()?;
         let (bytes, wal_bytes) = report::sizes(path);
-        let hold: Option<Hold> = report::state(&moment, HOLD)?;
-        let stored: Option<Ledger> = report::state(&moment, LEDGER)?;
+        let hold: Option<Hold> = moment.state(&HOLD)?;
+        let stored: Option<Ledger> = moment.state(&LEDGER)?;
         let note = lock::note_beside(path);
         let [contact, company] = Object::ALL;
         Ok(Mirror {
             schema,
             bytes,
             wal_bytes,
-            identity: report::state(&moment, Identity::ENTRY)?,
+            identity: moment.state(&Identity::ENTRY)?,
             hold: hold.filter(|hold| hold.left(now).is_some()).map(|hold| hold.until),
             ledger: meter::later(stored.unwrap_or_default(), note.as_deref()).at(now, limits),
             costs: report::cost_of_runs(&moment, crate::sync::setup::RUNS_OF_FORECAST, now)?.0,
@@ -87,9 +84,9 @@ impl Mirror {
     }
 }
 
-fn held(conn: &Connection, object: Object) -> Result<Held, StoreError> {
-    let holds = report::holds(conn, object)?;
-    let swept: Option<Fresh> = report::state(conn, &Fresh::sweep(object))?;
+fn held(tx: &ReadTx<'_>, object: Object) -> Result<Held, StoreError> {
+    let holds = report::holds(tx, object)?;
+    let swept: Option<Fresh> = tx.state(&Fresh::sweep(object))?;
     Ok(Held { rows: holds.rows, details: holds.details_current, complete: swept.is_some() })
 }
 

@@ -5,7 +5,6 @@
 
 use std::path::PathBuf;
 
-use rusqlite::Connection;
 use serde_json::{Map, Value, json};
 
 use crate::cli::Failure;
@@ -13,8 +12,8 @@ use crate::cli::ui::output;
 use crate::cli::verbs::sql;
 use crate::cli::{Global, recipes};
 use crate::exit::Exit;
-use crate::store::StoreError;
 use crate::store::guide::{self, ColumnLine};
+use crate::store::{ReadTx, Reader, StoreError};
 
 /// Print the metadata that Datasette needs to show the mirror well, as JSON.
 ///
@@ -56,15 +55,14 @@ pub fn run(global: &Global, args: &DatasetteArgs) -> Result<Exit, Failure> {
         Some(path) => path.clone(),
         None => global.load()?.database,
     };
-    let conn = sql::connect(&database)?;
-    let moment =
-        conn.unchecked_transaction().map_err(|source| StoreError::Sqlite { doing: "read the mirror", source })?;
+    let reader = sql::connect(&database)?;
+    let moment = reader.begin()?;
     let name = database.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let of_database = json!({
         "title": "CRM mirror",
         "description": "A copy of a CRM workspace. Start with contacts_full and companies_full.",
         "tables": tables(&moment)?,
-        "queries": queries(&moment),
+        "queries": queries(&reader),
     });
     let mut databases = Map::new();
     databases.insert(name, of_database);
@@ -72,10 +70,10 @@ pub fn run(global: &Global, args: &DatasetteArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn tables(conn: &Connection) -> Result<Map<String, Value>, StoreError> {
+fn tables(tx: &ReadTx<'_>) -> Result<Map<String, Value>, StoreError> {
     let mut tables = Map::new();
-    for table in guide::tables(conn)? {
-        let columns = guide::columns(conn, &table.name)?;
+    for table in guide::tables(tx)? {
+        let columns = guide::columns(tx, &table.name)?;
         let mut about = Map::new();
         about.insert("description".into(), sentence(&table.about).into());
         let meanings: Map<String, Value> =
@@ -92,7 +90,7 @@ fn tables(conn: &Connection) -> Result<Map<String, Value>, StoreError> {
         }
         tables.insert(table.name, about.into());
     }
-    for table in guide::internal_tables(conn)? {
+    for table in guide::internal_tables(tx)? {
         tables.insert(table, json!({"hidden": true}));
     }
     Ok(tables)
@@ -152,10 +150,10 @@ fn label(table: &str) -> Option<&'static str> {
 }
 
 /// The recipes that this mirror can answer: others name custom fields that it does not have.
-fn queries(conn: &Connection) -> Map<String, Value> {
+fn queries(reader: &Reader) -> Map<String, Value> {
     recipes::all()
         .into_iter()
-        .filter(|recipe| recipe.section == "Twenty questions" && conn.prepare(&recipe.sql).is_ok())
+        .filter(|recipe| recipe.section == "Twenty questions" && reader.prepare(&recipe.sql).is_ok())
         .map(|recipe| {
             let name: String = recipe
                 .title

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::Connection;
 use serde_json::json;
 
 use crate::api::{ApiKey, BaseUrl};
@@ -24,7 +23,7 @@ use crate::exit::Exit;
 use crate::format;
 use crate::model::{Instant, Object, Resource, Ru, SystemClock};
 use crate::sandbox::{Sandbox, SandboxServer, World, generate};
-use crate::store::{MOST_INDEXED, RunOutcome, StoreError, open, report};
+use crate::store::{MOST_INDEXED, ReadTx, Reader, RunOutcome, StoreError, open, report};
 use crate::sync::state::Identity;
 use crate::sync::{Job, Ran, SyncSettings};
 
@@ -66,21 +65,20 @@ pub fn run(global: &Global, args: &DemoArgs) -> Result<Exit, Failure> {
 
 /// Removes the mirror of an earlier demo; refuses to touch anything else.
 fn make_room(path: &Path) -> Result<(), Failure> {
-    let conn = match open::reader(path) {
-        Ok(conn) => conn,
+    let reader = match Reader::open(path) {
+        Ok(reader) => reader,
         Err(StoreError::Missing { .. }) => return Ok(()),
         Err(error) => return Err(error.into()),
     };
-    if !is_of_a_demo(&conn)? {
+    if !is_of_a_demo(&reader.begin()?)? {
         let told = format!("{} is a mirror that the demo did not make", path.display());
         return Err(
             Failure::new(Exit::Storage, told).hint("name another file with `--path`; this one was left as it is")
         );
     }
-    drop(conn);
+    drop(reader);
     // Another demo may be writing it: whoever holds the lock is told.
-    let (conn, lock, _) = open::writer(path)?;
-    drop(conn);
+    let lock = open::create(path)?;
     // The lock goes last: it holds the RU ledger of the runs before, which would count for the next.
     for suffix in ["", "-wal", "-shm", ".lock"] {
         let mut name = path.as_os_str().to_owned();
@@ -97,13 +95,13 @@ fn make_room(path: &Path) -> Result<(), Failure> {
 }
 
 /// Whether a sandbox is mirrored there, and every run was a demo's.
-fn is_of_a_demo(conn: &Connection) -> Result<bool, StoreError> {
-    let identity: Option<Identity> = report::state(conn, Identity::ENTRY)?;
+fn is_of_a_demo(mirror: &ReadTx<'_>) -> Result<bool, StoreError> {
+    let identity: Option<Identity> = mirror.state(&Identity::ENTRY)?;
     let loopback = identity.is_none_or(|identity| {
         let url: Result<BaseUrl, _> = identity.base_url.parse();
         url.is_ok_and(|url| url.is_loopback())
     });
-    Ok(loopback && report::all_runs_by(conn, "demo")?)
+    Ok(loopback && report::all_runs_by(mirror, "demo")?)
 }
 
 async fn steps(path: &Path, progress: Progress) -> Result<Exit, Failure> {
@@ -215,8 +213,8 @@ mod tests {
         assert_eq!(make_room(&text).unwrap_err().exit(), Exit::Storage);
         assert_eq!(std::fs::read_to_string(&text).unwrap(), "mine");
         let mirror = dir.path().join("mirror.db");
-        drop(open::writer(&mirror).unwrap());
-        Connection::open(&mirror)
+        drop(open::create(&mirror).unwrap());
+        rusqlite::Connection::open(&mirror)
             .unwrap()
             .execute("INSERT INTO sync_runs (kind, \"trigger\", started_at) VALUES ('sync', 'manual', '')", [])
             .unwrap();
@@ -230,7 +228,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mirror = dir.path().join("mirror.db");
         make_room(&mirror).unwrap();
-        let (_, lock, _) = open::writer(&mirror).unwrap();
+        let lock = open::create(&mirror).unwrap();
         lock.note("spent").unwrap();
         drop(lock);
         make_room(&mirror).unwrap();

@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use rusqlite::Connection;
+use crate::store::Reader;
 
 use crate::cli::Failure;
 use crate::cli::ui::{output, rows};
@@ -40,7 +40,7 @@ const QUESTIONS: [(&str, &str); 4] = [
 ///
 /// # Errors
 /// When the mirror cannot be read, or stdout not be written.
-pub fn ask(mirror: &Connection) -> Result<(), Failure> {
+pub fn ask(mirror: &Reader) -> Result<(), Failure> {
     for (sentence, sql) in QUESTIONS {
         output::text(&format!("\n{sentence}\n\n  {sql}\n\n"))?;
         output::text(&answer(mirror, sql).map_err(|error| Failure::new(Exit::Internal, error))?)?;
@@ -48,7 +48,7 @@ pub fn ask(mirror: &Connection) -> Result<(), Failure> {
     Ok(())
 }
 
-fn answer(mirror: &Connection, sql: &str) -> rusqlite::Result<String> {
+fn answer(mirror: &Reader, sql: &str) -> rusqlite::Result<String> {
     let mut stmt = mirror.prepare(sql)?;
     let titles = rows::titles(&stmt);
     rows::table(&titles, &mut stmt.query([])?, std::io::stdout().is_terminal())

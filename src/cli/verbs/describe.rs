@@ -57,9 +57,8 @@ pub fn run(global: &Global, args: &DescribeArgs) -> Result<Exit, Failure> {
         Some(path) => path.clone(),
         None => global.load()?.database,
     };
-    let conn = sql::connect(&database)?;
-    let moment =
-        conn.unchecked_transaction().map_err(|source| StoreError::Sqlite { doing: "read the mirror", source })?;
+    let reader = sql::connect(&database)?;
+    let moment = reader.begin()?;
     let lines = guide::tables(&moment)?;
     if lines.is_empty() {
         return Err(Failure::new(Exit::Storage, "the mirror is empty: nothing was copied yet")

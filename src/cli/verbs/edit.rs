@@ -16,7 +16,7 @@ use crate::model::{Etag, Instant, Object, RecordId};
 use crate::outbox::queue::{self, Changes, Prepared};
 use crate::outbox::typed::Given;
 use crate::outbox::{EditRequest, QueueError, Source};
-use crate::store::{open, write_beside};
+use crate::store::{Reader, write_beside};
 
 /// Change fields of one contact or company at the service.
 ///
@@ -90,15 +90,14 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
         if_match: args.if_match.as_deref().map(Etag::from),
     };
     if args.dry_run {
-        let conn = open::reader(&config.database)?;
-        return planned(&request, &queue::prepare(&conn, &request)?, args.json);
+        let reader = Reader::open(&config.database)?;
+        return planned(&request, &queue::prepare(&reader.begin()?, &request)?, args.json);
     }
     if !config.write_back {
         return Err(off());
     }
-    let (id, prepared) = write_beside(&config.database, |tx| {
-        queue::queue(tx.connection(), &request, Source::Edit, Instant::system_now())
-    })?;
+    let (id, prepared) =
+        write_beside(&config.database, |tx| queue::queue(tx, &request, Source::Edit, Instant::system_now()))?;
     if args.json {
         output::json(&Queued { edit: id, object: request.object, id: &request.record, fields: &prepared.fields })?;
         return Ok(Exit::Done);

@@ -6,7 +6,6 @@
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
-use rusqlite::Connection;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -16,8 +15,8 @@ use crate::cli::ui::{output, rows};
 use crate::cli::verbs::sql;
 use crate::exit::Exit;
 use crate::model::Object;
-use crate::store::StoreError;
 use crate::store::feed::{self, Change, Span};
+use crate::store::{Reader, StoreError};
 
 /// Changes that are read at once.
 const SLICE: u32 = 200;
@@ -96,13 +95,13 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<Exit, Failure> {
         Some(path) => path.clone(),
         None => global.load()?.database,
     };
-    let conn = sql::connect(&database)?;
+    let reader = sql::connect(&database)?;
     let Some(since) = args.since.filter(|_| !args.print_cursor) else {
-        output::text(&feed::span(&conn)?.newest.to_string())?;
+        output::text(&feed::span(&reader.begin()?)?.newest.to_string())?;
         return Ok(Exit::Done);
     };
     let mut out = BufWriter::new(io::stdout().lock());
-    let ended = stream(&conn, args, since, &mut out);
+    let ended = stream(&reader, args, since, &mut out);
     match ended {
         Ok(cursor) => {
             out.flush()?;
@@ -139,7 +138,7 @@ impl From<io::Error> for Ended {
 }
 
 /// Writes everything after `since` that was there at the beginning. Gives the place to go on from.
-fn stream(conn: &Connection, args: &ExportArgs, since: i64, out: &mut impl Write) -> Result<i64, Ended> {
+fn stream(reader: &Reader, args: &ExportArgs, since: i64, out: &mut impl Write) -> Result<i64, Ended> {
     let object = args.object.map(|only| match only {
         Only::Contact => Object::Contact,
         Only::Company => Object::Company,
@@ -148,8 +147,8 @@ fn stream(conn: &Connection, args: &ExportArgs, since: i64, out: &mut impl Write
     let mut until = None;
     loop {
         let most = u32::try_from(left).map_or(SLICE, |left| left.min(SLICE));
-        let (span, slice) =
-            slice(conn, cursor, until, object, most).map_err(|error| Ended::Torn { cursor, failure: error.into() })?;
+        let (span, slice) = slice(reader, cursor, until, object, most)
+            .map_err(|error| Ended::Torn { cursor, failure: error.into() })?;
         if let Some(failure) = gap(span, cursor) {
             return Err(Ended::Torn { cursor, failure });
         }
@@ -175,14 +174,13 @@ fn stream(conn: &Connection, args: &ExportArgs, since: i64, out: &mut impl Write
 
 /// The next changes and the span of the feed, at one moment.
 fn slice(
-    conn: &Connection,
+    reader: &Reader,
     cursor: i64,
     until: Option<i64>,
     object: Option<Object>,
     most: u32,
 ) -> Result<(Span, Vec<Change>), StoreError> {
-    let moment =
-        conn.unchecked_transaction().map_err(|source| StoreError::Sqlite { doing: "read the changes", source })?;
+    let moment = reader.begin()?;
     let span = feed::span(&moment)?;
     let changes = feed::after(&moment, cursor, until.unwrap_or(span.newest), object, most)?;
     Ok((span, changes))

@@ -16,7 +16,7 @@ use crate::format;
 use crate::model::{EditedFields, Instant};
 use crate::outbox::decide::{self, DecideError, Decided, Decision};
 use crate::store::outbox_report::{self, EditLine, TrailLine};
-use crate::store::{open, write_beside};
+use crate::store::{Reader, write_beside};
 
 /// Show the edits that wait, and decide about those that cannot go on.
 ///
@@ -149,8 +149,8 @@ pub fn run(global: &Global, args: &OutboxArgs) -> Result<Exit, Failure> {
 }
 
 fn list(database: &Path, all: bool, json: bool) -> Result<Exit, Failure> {
-    let conn = open::reader(database)?;
-    let edits = outbox_report::edits(&conn, all)?;
+    let reader = Reader::open(database)?;
+    let edits = outbox_report::edits(&reader.begin()?, all)?;
     if json {
         output::json(&List { edits: &edits })?;
         return Ok(Exit::Done);
@@ -181,7 +181,7 @@ fn list(database: &Path, all: bool, json: bool) -> Result<Exit, Failure> {
     } else {
         output::table(&columns, rows)?;
     }
-    let rejected = outbox_report::rejected(&conn)?;
+    let rejected = outbox_report::rejected(&reader.begin()?)?;
     if !all && rejected > 0 {
         let what = format::counted(rejected, "edit was", "edits were");
         output::note(&format!("{what} rejected: `crm-mirror outbox --all` shows them"));
@@ -198,8 +198,8 @@ fn changes(edit: &EditLine) -> String {
 }
 
 fn show(database: &Path, id: i64, json: bool) -> Result<Exit, Failure> {
-    let conn = open::reader(database)?;
-    let (edit, trail) = outbox_report::edit(&conn, id)?.ok_or(DecideError::NoEdit(id))?;
+    let reader = Reader::open(database)?;
+    let (edit, trail) = outbox_report::edit(&reader.begin()?, id)?.ok_or(DecideError::NoEdit(id))?;
     if json {
         output::json(&Show { edit: &edit, trail: &trail })?;
         return Ok(Exit::Done);
@@ -258,9 +258,9 @@ fn said(edit: &EditLine) -> Option<String> {
 
 /// Asks a person on the terminal before anything is discarded.
 fn asked(database: &Path, id: i64, decision: Decision) -> Result<bool, Failure> {
-    let conn = open::reader(database)?;
-    let (edit, _) = outbox_report::edit(&conn, id)?.ok_or(DecideError::NoEdit(id))?;
-    drop(conn);
+    let reader = Reader::open(database)?;
+    let (edit, _) = outbox_report::edit(&reader.begin()?, id)?.ok_or(DecideError::NoEdit(id))?;
+    drop(reader);
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
         return Err(Failure::new(Exit::Usage, "this discards values, and there is nobody to ask")
             .hint("`--yes` says that it is meant"));

@@ -3,14 +3,11 @@
 use std::io::{self, BufWriter, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
-use rusqlite::Connection;
-use rusqlite::config::DbConfig;
-
 use crate::cli::Failure;
 use crate::cli::Global;
 use crate::cli::ui::rows::{self, Format, Stopped};
 use crate::exit::Exit;
-use crate::store::{StoreError, functions, open};
+use crate::store::{Reader, StoreError};
 
 /// Run SQL on the mirror with the built-in SQLite, for reading only.
 ///
@@ -84,14 +81,8 @@ pub fn run(global: &Global, args: &SqlArgs) -> Result<Exit, Failure> {
 ///
 /// # Errors
 /// [`StoreError`] where there is no mirror or it cannot be read.
-pub fn connect(database: &Path) -> Result<Connection, StoreError> {
-    let conn = open::reader(database)?;
-    conn.pragma_update(None, "query_only", true)
-        // A misspelt column must be an error, never a text.
-        .and_then(|()| conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false))
-        .and_then(|_| functions::register(&conn))
-        .map_err(|source| StoreError::Open { path: database.to_path_buf(), source })?;
-    Ok(conn)
+pub fn connect(database: &Path) -> Result<Reader, StoreError> {
+    Reader::open_for_queries(database)
 }
 
 /// What SQLite said, without the words around it: whoever wrote the statement knows the rest.

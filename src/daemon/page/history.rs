@@ -10,7 +10,7 @@ use crate::daemon::voice::UnderWay;
 use crate::model::Instant;
 use crate::model::instant;
 use crate::store::report::{self, Run};
-use crate::store::{StoreError, history_report, open};
+use crate::store::{Reader, StoreError, history_report};
 use crate::sync::setup::{RUNS_OF_FORECAST, limits};
 
 /// Windows that are shown, the one under way included.
@@ -73,9 +73,8 @@ pub struct Spent {
 /// # Errors
 /// If there is no mirror, or it cannot be read.
 pub fn read(config: &Config, under_way: Option<UnderWay>, now: Instant) -> Result<History, StoreError> {
-    let conn = open::reader(&config.database)?;
-    let moment =
-        conn.unchecked_transaction().map_err(|source| StoreError::Sqlite { doing: "read the mirror", source })?;
+    let reader = Reader::open(&config.database)?;
+    let moment = reader.begin()?;
     let limits = limits(&config.budget);
     let window = Ledger::default().at(now, &limits);
     let until = window.refills_at(&limits);

@@ -17,14 +17,15 @@ use crate::model::ids::{FieldKey, RecordId};
 use crate::model::instant::Instant;
 use crate::model::record::Record;
 use crate::store::error::{Doing, StoreError};
+use crate::store::reader::ReadTx;
 use crate::store::records::upsert::{Applied, Phase};
-use crate::store::tx::{MirrorTx, Shapes, read_state};
+use crate::store::shapes::Shapes;
+use crate::store::state::{StateKey, read_state};
+use crate::store::tx::MirrorTx;
 
 /// The most custom columns that one object's tables may have together, companions and parked ones included. SQLite
 /// allows 2,000 columns in a table and in a view's result; values of further fields are kept in `extra`.
 pub const MOST_COLUMNS: usize = 1_850;
-
-const VERSION: &str = "layout";
 
 /// A definition's row, as far as columns are concerned.
 struct Row {
@@ -113,7 +114,7 @@ pub struct Redefined {
 /// # Errors
 /// If SQLite refuses.
 pub(in crate::store) fn layout(conn: &Connection) -> Result<Layout, StoreError> {
-    let version = read_state(conn, VERSION)?.unwrap_or(0);
+    let version = read_state(conn, &StateKey::Layout)?.unwrap_or(0);
     let of = |object| -> Result<Arc<CustomFields>, StoreError> {
         let rows = rows(conn, object)?;
         let unplaced = rows
@@ -379,7 +380,7 @@ impl MirrorTx<'_> {
 
     /// Makes a new layout from the definitions, and views and dictionary with it.
     pub(in crate::store) fn relayout(&mut self) -> Result<(), StoreError> {
-        self.set_state(VERSION, &(self.shapes.layout.version + 1))?;
+        self.set_state(&StateKey::Layout, &(self.shapes.layout.version + 1))?;
         self.shapes = Shapes::new(Arc::new(layout(&self.conn)?));
         for object in Object::ALL {
             // A column that came back brings its values back too.
@@ -391,7 +392,9 @@ impl MirrorTx<'_> {
         self.remake_dictionary()?;
         self.note_derived()
     }
+}
 
+impl ReadTx<'_> {
     /// The active definitions of an object, options left out.
     ///
     /// # Errors

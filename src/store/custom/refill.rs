@@ -5,9 +5,31 @@ use crate::model::catalogue::Object;
 use crate::model::custom::CustomField;
 use crate::model::ids::RecordId;
 use crate::store::error::{Doing, StoreError};
+use crate::store::reader::ReadTx;
 use crate::store::tx::MirrorTx;
 
 const DOING: &str = "fill a custom column";
+
+impl ReadTx<'_> {
+    /// Records that have a value here and were not met.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn not_refilled(&self, object: Object, field: &CustomField) -> Result<Vec<RecordId>, StoreError> {
+        let (table, key) = if field.data_type.detail_only() {
+            (object.detail_table(), object.detail_key())
+        } else {
+            (object.table(), "id")
+        };
+        let sql = format!(
+            "SELECT {key} FROM {table} WHERE {} IS NOT NULL AND {key} NOT IN (SELECT id FROM temp.refilled)
+             ORDER BY instr({key}, ',') > 0, {key}",
+            field.column
+        );
+        let mut stmt = self.conn.prepare(&sql).doing(DOING)?;
+        stmt.query_map([], |row| Ok(RecordId::new(row.get::<_, String>(0)?))).and_then(Iterator::collect).doing(DOING)
+    }
+}
 
 impl MirrorTx<'_> {
     /// Forgets which records were met.
@@ -33,24 +55,5 @@ impl MirrorTx<'_> {
             stmt.execute([id.as_str()]).doing(DOING)?;
         }
         Ok(())
-    }
-
-    /// Records that have a value here and were not met.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
-    pub fn not_refilled(&self, object: Object, field: &CustomField) -> Result<Vec<RecordId>, StoreError> {
-        let (table, key) = if field.data_type.detail_only() {
-            (object.detail_table(), object.detail_key())
-        } else {
-            (object.table(), "id")
-        };
-        let sql = format!(
-            "SELECT {key} FROM {table} WHERE {} IS NOT NULL AND {key} NOT IN (SELECT id FROM temp.refilled)
-             ORDER BY instr({key}, ',') > 0, {key}",
-            field.column
-        );
-        let mut stmt = self.conn.prepare(&sql).doing(DOING)?;
-        stmt.query_map([], |row| Ok(RecordId::new(row.get::<_, String>(0)?))).and_then(Iterator::collect).doing(DOING)
     }
 }

@@ -9,30 +9,28 @@ use crate::model::custom::DataType;
 use crate::store::error::{Doing, StoreError};
 use crate::store::file::migrate;
 use crate::store::file::open;
+use crate::store::reader::ReadTx;
 use crate::store::records::upsert::Phase;
+use crate::store::state::StateKey;
 use crate::store::tx::MirrorTx;
 
 /// SQLite's cache of pages while everything is read from end to end, in KiB.
 const SMALL_CACHE_KIB: i32 = 1024;
 
-/// The state entry that says for which schema views, dictionary, search and indexes were made.
-const DERIVED: &str = "derived";
-
-/// The state entry that says an object's first copy is finished.
-fn entry(object: Object) -> String {
-    format!("copied:{object}")
-}
-
-impl MirrorTx<'_> {
+impl ReadTx<'_> {
     /// How far the mirror is with an object.
     ///
     /// # Errors
     /// If SQLite refuses.
     pub fn phase(&self, object: Object) -> Result<Phase, StoreError> {
-        let copied: Option<bool> = self.state(&entry(object))?;
-        Ok(if copied == Some(true) { Phase::Kept } else { Phase::FirstCopy })
+        if self.state(&StateKey::Copied(object))? == Some(true) || self.has_standard_indexes(object)? {
+            return Ok(Phase::Kept);
+        }
+        Ok(Phase::FirstCopy)
     }
+}
 
+impl MirrorTx<'_> {
     /// Ends an object's first copy: builds what is derived from its rows, and keeps it with every page from now on.
     ///
     /// # Errors
@@ -42,13 +40,13 @@ impl MirrorTx<'_> {
             return Ok(());
         }
         self.derive(object)?;
-        self.set_state(&entry(object), &true)?;
+        self.set_state(&StateKey::Copied(object), &true)?;
         self.fit_cache()
     }
 
     /// Makes what follows from rows and definitions where an older program, or one that was killed, has not.
     pub(in crate::store) fn catch_up(&mut self) -> Result<(), StoreError> {
-        if self.state::<u32>(DERIVED)? != Some(migrate::KNOWN) {
+        if self.state::<u32>(&StateKey::Derived)? != Some(migrate::KNOWN) {
             self.relayout()?;
         }
         self.fit_cache()
@@ -66,7 +64,7 @@ impl MirrorTx<'_> {
 
     /// Notes that all of it is made, for this program's schema.
     pub(in crate::store) fn note_derived(&self) -> Result<(), StoreError> {
-        self.set_state(DERIVED, &migrate::KNOWN)
+        self.set_state(&StateKey::Derived, &migrate::KNOWN)
     }
 
     /// Brings everything that is derived from an object's rows in step with the columns there are.

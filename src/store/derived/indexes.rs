@@ -10,7 +10,9 @@ use crate::model::catalogue::Object;
 use crate::model::column_name::ColumnName;
 use crate::model::custom::DataType;
 use crate::store::error::{Doing, StoreError};
+use crate::store::reader::ReadTx;
 use crate::store::records::upsert::Phase;
+use crate::store::state::StateKey;
 use crate::store::tx::MirrorTx;
 
 const DOING: &str = "build the indexes";
@@ -26,21 +28,29 @@ const fn standard(object: Object) -> &'static str {
 /// How many custom fields of each object have an index where nobody says otherwise: the first ones by creation.
 pub const MOST_INDEXED: u32 = 4;
 
-/// The state entry that says how many custom fields of each object are to have one.
-const MOST: &str = "custom_indexes";
-
 /// The index of a column.
 fn name(table: &str, column: &str) -> String {
     format!("ix_{table}_{column}")
 }
 
+impl ReadTx<'_> {
+    /// Whether the indexes of the schema are there. The transaction that ends a first copy builds them, so they show
+    /// that it ended where the entry that says so is lost.
+    pub(in crate::store) fn has_standard_indexes(&self, object: Object) -> Result<bool, StoreError> {
+        self.conn
+            .prepare_cached("SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?1)")
+            .and_then(|mut stmt| stmt.query_row([format!("{}_by_created_at", object.table())], |row| row.get(0)))
+            .doing("look for the indexes")
+    }
+}
+
 impl MirrorTx<'_> {
     /// Changes how many custom fields of each object have an index, and builds or drops what follows from that.
     pub(in crate::store) fn index_at_most(&self, most: u32) -> Result<(), StoreError> {
-        if self.state(MOST)? == Some(most) {
+        if self.state(&StateKey::CustomIndexes)? == Some(most) {
             return Ok(());
         }
-        self.set_state(MOST, &most)?;
+        self.set_state(&StateKey::CustomIndexes, &most)?;
         for object in Object::ALL {
             if self.phase(object)? == Phase::Kept {
                 self.bring_indexes_in_step(object)?;
@@ -76,7 +86,7 @@ impl MirrorTx<'_> {
     /// The columns that are to have an index: a decimal's is its companion, whose order is that of numbers. The values
     /// of multi-selects have their own table.
     fn indexed_columns(&self, object: Object) -> Result<Vec<String>, StoreError> {
-        let most = self.state(MOST)?.unwrap_or(MOST_INDEXED);
+        let most = self.state(&StateKey::CustomIndexes)?.unwrap_or(MOST_INDEXED);
         let mut stmt = self
             .conn
             .prepare_cached(

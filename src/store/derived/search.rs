@@ -19,20 +19,16 @@ use crate::model::catalogue::Object;
 use crate::store::derived::document::Document;
 use crate::store::error::{Doing, StoreError};
 use crate::store::records::upsert::{Difference, Phase};
+use crate::store::state::StateKey;
 use crate::store::tx::MirrorTx;
 
 const DOING: &str = "keep the search index";
-
-/// The state entry that says with which custom texts an object's index was built.
-fn entry(object: Object) -> String {
-    format!("searched:{object}")
-}
 
 impl MirrorTx<'_> {
     /// Notes that a record's texts changed.
     pub(in crate::store) fn unsearch(&self, object: Object, id: &str, phase: Phase) {
         if phase == Phase::Kept {
-            self.stale.borrow_mut().insert((object, id.into()));
+            self.pending.stale_documents.borrow_mut().insert((object, id.into()));
         }
     }
 
@@ -53,7 +49,7 @@ impl MirrorTx<'_> {
 
     /// Writes the documents of the records whose texts changed in this transaction.
     pub(in crate::store) fn settle_search(&self) -> Result<(), StoreError> {
-        let stale = self.stale.take();
+        let stale = self.pending.stale_documents.take();
         for object in Object::ALL {
             let ids = stale.iter().filter(|(of, _)| *of == object).map(|(_, id)| id.as_str());
             self.write_documents(object, ids)?;
@@ -137,17 +133,20 @@ impl MirrorTx<'_> {
     /// that differ where other custom texts are searched now.
     pub(in crate::store) fn bring_search_in_step(&self, object: Object) -> Result<(), StoreError> {
         let document = self.shapes.document(object);
-        match self.state::<Vec<String>>(&entry(object))? {
+        match self.state::<Vec<String>>(&StateKey::Searched(object))? {
             Some(custom) if custom == document.custom => return Ok(()),
             Some(_) => self.compare_documents(object, &document)?,
             None => self.build_search(object, &document)?,
         }
-        self.set_state(&entry(object), &document.custom)
+        self.set_state(&StateKey::Searched(object), &document.custom)
     }
 
     /// Writes every record's document, in the table's order: statements are kept at hand and texts in place, since this
     /// is a good part of a first copy's time.
     fn build_search(&self, object: Object, document: &Document) -> Result<(), StoreError> {
+        // Documents of an index that nobody knows the form of any more.
+        self.conn.execute(&format!("DELETE FROM {}", document.table), []).doing(DOING)?;
+        self.conn.execute("DELETE FROM search_documents WHERE object_type = ?1", [object.as_str()]).doing(DOING)?;
         let before: i64 = self
             .conn
             .query_row("SELECT coalesce(max(docid), 0) FROM search_documents", [], |row| row.get(0))

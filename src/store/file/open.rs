@@ -59,7 +59,7 @@ fn not_a_mirror(path: &Path, why: &'static str) -> StoreError {
 ///
 /// # Errors
 /// [`StoreError::NotAMirror`], [`StoreError::NewerSchema`] and [`StoreError::Locked`] leave the file as it is.
-pub fn writer(path: &Path) -> Result<(Connection, Lock, bool), StoreError> {
+pub(in crate::store) fn writer(path: &Path) -> Result<(Connection, Lock, bool), StoreError> {
     standing(path)?;
     let lock = Lock::take(path)?;
     make(path)?;
@@ -67,6 +67,14 @@ pub fn writer(path: &Path) -> Result<(Connection, Lock, bool), StoreError> {
     settings(&conn).map_err(|source| StoreError::Open { path: path.to_path_buf(), source })?;
     let changed = migrate::migrate(&mut conn)?;
     Ok((conn, lock, changed))
+}
+
+/// Makes a mirror if there is none, brings its tables up to date, and gives its lock.
+///
+/// # Errors
+/// As [`Store::open`](crate::store::Store::open).
+pub fn create(path: &Path) -> Result<Lock, StoreError> {
+    writer(path).map(|(_, lock, _)| lock)
 }
 
 /// Makes an empty file if there is none: to SQLite it is a database without tables.
@@ -111,7 +119,7 @@ fn settings(conn: &Connection) -> rusqlite::Result<()> {
 ///
 /// # Errors
 /// If SQLite refuses; the mirror is whole all the same.
-pub fn before_close(conn: &Connection) -> Result<(), StoreError> {
+pub(in crate::store) fn before_close(conn: &Connection) -> Result<(), StoreError> {
     let doing = "close the mirror";
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).doing(doing)?;
     wal::empty(conn).map(|_| ())
@@ -149,7 +157,7 @@ pub(in crate::store) fn editor(path: &Path) -> Result<Connection, StoreError> {
 ///
 /// # Errors
 /// [`StoreError::Missing`] if there is none; [`StoreError::NotAMirror`] and [`StoreError::NewerSchema`] as for writing.
-pub fn reader(path: &Path) -> Result<Connection, StoreError> {
+pub(in crate::store) fn reader(path: &Path) -> Result<Connection, StoreError> {
     if let Standing::Nothing = standing(path)? {
         return Err(StoreError::Missing { path: path.to_path_buf() });
     }

@@ -11,7 +11,8 @@ use rusqlite::TransactionBehavior;
 use crate::store::custom::columns;
 use crate::store::error::{Doing, StoreError};
 use crate::store::file::open;
-use crate::store::tx::{MirrorTx, Shapes};
+use crate::store::shapes::Shapes;
+use crate::store::tx::MirrorTx;
 
 /// Carries out `work` in one transaction that outlives a power cut: committed if it succeeds, as if it never was if it
 /// fails. Whoever writes the mirror is waited for as long as a page takes.

@@ -14,7 +14,9 @@ use crate::model::instant::Instant;
 use crate::store::custom::columns as custom_columns;
 use crate::store::derived::views;
 use crate::store::error::{Doing, StoreError};
-use crate::store::tx::{MirrorTx, Shapes};
+use crate::store::reader::ReadTx;
+use crate::store::shapes::Shapes;
+use crate::store::tx::MirrorTx;
 
 const DOING: &str = "read which fields can be edited";
 
@@ -58,9 +60,9 @@ pub(in crate::store) fn columns(
 ///
 /// # Errors
 /// If SQLite refuses.
-pub fn standings(conn: &Connection, object: Object) -> Result<Vec<(String, Editability)>, StoreError> {
-    let shapes = Shapes::new(custom_columns::layout(conn)?.into());
-    columns(conn, object, &shapes)
+pub fn standings(tx: &ReadTx<'_>, object: Object) -> Result<Vec<(String, Editability)>, StoreError> {
+    let shapes = Shapes::new(custom_columns::layout(&tx.conn)?.into());
+    columns(&tx.conn, object, &shapes)
 }
 
 /// The custom fields that have a column, by its name.
@@ -138,7 +140,7 @@ pub struct Seen {
 /// # Errors
 /// If SQLite refuses.
 pub fn seen<'a>(
-    conn: &Connection,
+    tx: &ReadTx<'_>,
     object: Object,
     id: &RecordId,
     fields: impl IntoIterator<Item = &'a Editable>,
@@ -151,21 +153,22 @@ pub fn seen<'a>(
         details = object.detail_table(),
         key = object.detail_key(),
     );
-    conn.query_row(&sql, [id.as_str()], |row| {
-        let etag = |place| row.get::<_, Option<String>>(place).map(|etag| etag.map(Etag::new));
-        let values = columns.iter().enumerate().map(|(place, column)| {
-            let value = match row.get_ref(place + 2)? {
-                ValueRef::Null => Value::Null,
-                ValueRef::Integer(integer) => Value::from(integer),
-                ValueRef::Real(real) => Value::from(real),
-                ValueRef::Text(text) | ValueRef::Blob(text) => Value::from(String::from_utf8_lossy(text)),
-            };
-            Ok(((*column).to_string(), value))
-        });
-        Ok(Seen { etag: etag(0)?, detail_etag: etag(1)?, values: values.collect::<rusqlite::Result<_>>()? })
-    })
-    .optional()
-    .doing("read the record")
+    tx.conn
+        .query_row(&sql, [id.as_str()], |row| {
+            let etag = |place| row.get::<_, Option<String>>(place).map(|etag| etag.map(Etag::new));
+            let values = columns.iter().enumerate().map(|(place, column)| {
+                let value = match row.get_ref(place + 2)? {
+                    ValueRef::Null => Value::Null,
+                    ValueRef::Integer(integer) => Value::from(integer),
+                    ValueRef::Real(real) => Value::from(real),
+                    ValueRef::Text(text) | ValueRef::Blob(text) => Value::from(String::from_utf8_lossy(text)),
+                };
+                Ok(((*column).to_string(), value))
+            });
+            Ok(Seen { etag: etag(0)?, detail_etag: etag(1)?, values: values.collect::<rusqlite::Result<_>>()? })
+        })
+        .optional()
+        .doing("read the record")
 }
 
 /// An edit that is about to be queued.
@@ -187,29 +190,24 @@ pub struct NewEdit<'a> {
 ///
 /// # Errors
 /// If SQLite refuses.
-pub fn insert(conn: &Connection, edit: &NewEdit<'_>, why: &str, now: Instant) -> Result<i64, StoreError> {
+pub fn insert(tx: &MirrorTx<'_>, edit: &NewEdit<'_>, why: &str, now: Instant) -> Result<i64, StoreError> {
     let doing = "queue an edit";
     let fields =
         serde_json::to_string(edit.fields).map_err(|source| StoreError::State { name: "outbox".into(), source })?;
     let (etag, now) = (edit.base_etag.map(Etag::as_str), now.to_string());
-    conn.prepare_cached(
-        "INSERT INTO outbox (object_type, record_id, source, fields, base_etag, queued_at)
+    tx.conn
+        .prepare_cached(
+            "INSERT INTO outbox (object_type, record_id, source, fields, base_etag, queued_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-    )
-    .and_then(|mut stmt| {
-        stmt.execute(params![edit.object.as_str(), edit.record.as_str(), edit.source, fields, etag, now])
-    })
-    .doing(doing)?;
-    let id = conn.last_insert_rowid();
-    conn.prepare_cached("INSERT INTO outbox_events (outbox_id, at, to_state, why) VALUES (?1, ?2, 'queued', ?3)")
+        )
+        .and_then(|mut stmt| {
+            stmt.execute(params![edit.object.as_str(), edit.record.as_str(), edit.source, fields, etag, now])
+        })
+        .doing(doing)?;
+    let id = tx.conn.last_insert_rowid();
+    tx.conn
+        .prepare_cached("INSERT INTO outbox_events (outbox_id, at, to_state, why) VALUES (?1, ?2, 'queued', ?3)")
         .and_then(|mut stmt| stmt.execute(params![id, now, why]))
         .doing(doing)?;
     Ok(id)
-}
-
-impl MirrorTx<'_> {
-    /// The connection that this transaction is of, for what works on one: the outbox's functions.
-    pub fn connection(&self) -> &Connection {
-        &self.conn
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{OptionalExtension, Row, params};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use crate::model::{EditState, EditedFields, Object};
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::editable;
+use crate::store::reader::ReadTx;
 
 const DOING: &str = "read the outbox";
 
@@ -77,9 +78,9 @@ const SELECT: &str = "SELECT o.id, o.object_type, o.record_id, coalesce(c.name, 
 ///
 /// # Errors
 /// If SQLite refuses, or an edit was not written by this program.
-pub fn edits(conn: &Connection, all: bool) -> Result<Vec<EditLine>, StoreError> {
+pub fn edits(tx: &ReadTx<'_>, all: bool) -> Result<Vec<EditLine>, StoreError> {
     let open = if all { "" } else { " WHERE o.state IN ('queued', 'sending', 'conflict')" };
-    let mut stmt = conn.prepare(&format!("{SELECT}{open} ORDER BY o.id")).doing(DOING)?;
+    let mut stmt = tx.conn.prepare(&format!("{SELECT}{open} ORDER BY o.id")).doing(DOING)?;
     stmt.query_map([], line).and_then(Iterator::collect).doing(DOING)
 }
 
@@ -87,10 +88,11 @@ pub fn edits(conn: &Connection, all: bool) -> Result<Vec<EditLine>, StoreError> 
 ///
 /// # Errors
 /// As [`edits`].
-pub fn edit(conn: &Connection, id: i64) -> Result<Option<(EditLine, Vec<TrailLine>)>, StoreError> {
-    let edit = conn.query_row(&format!("{SELECT} WHERE o.id = ?1"), [id], line).optional().doing(DOING)?;
+pub fn edit(tx: &ReadTx<'_>, id: i64) -> Result<Option<(EditLine, Vec<TrailLine>)>, StoreError> {
+    let edit = tx.conn.query_row(&format!("{SELECT} WHERE o.id = ?1"), [id], line).optional().doing(DOING)?;
     let Some(edit) = edit else { return Ok(None) };
-    let mut stmt = conn
+    let mut stmt = tx
+        .conn
         .prepare("SELECT at, from_state, to_state, why FROM outbox_events WHERE outbox_id = ?1 ORDER BY id")
         .doing(DOING)?;
     let trail = stmt.query_map(params![id], |row| {
@@ -103,8 +105,9 @@ pub fn edit(conn: &Connection, id: i64) -> Result<Option<(EditLine, Vec<TrailLin
 ///
 /// # Errors
 /// If SQLite refuses.
-pub fn rejected(conn: &Connection) -> Result<u64, StoreError> {
-    let count: i64 = conn
+pub fn rejected(tx: &ReadTx<'_>) -> Result<u64, StoreError> {
+    let count: i64 = tx
+        .conn
         .query_row(
             "SELECT count(*) FROM outbox AS o WHERE o.state = 'rejected' AND NOT EXISTS (
                 SELECT 1 FROM outbox_events AS e WHERE e.why = 'edit ' || o.id || ' tried again by hand')",

@@ -14,6 +14,7 @@ use crate::model::editable::Editability;
 use crate::model::{Edit, EditState, Editable, EditedFields, Etag, Instant, MirroredRecord, Object, RecordId};
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::editable;
+use crate::store::reader::ReadTx;
 use crate::store::records::compare::json;
 use crate::store::tx::MirrorTx;
 
@@ -68,7 +69,7 @@ impl<'a> EditStep<'a> {
     }
 }
 
-impl MirrorTx<'_> {
+impl ReadTx<'_> {
     /// Records with edits that can go: those that failed least often first, then in the order of their edits.
     ///
     /// # Errors
@@ -120,6 +121,40 @@ impl MirrorTx<'_> {
             .doing(READ)
     }
 
+    /// Whether the mirror's history saw a record take these values since an instant.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn saw_values(
+        &self,
+        object: Object,
+        id: &RecordId,
+        since: Instant,
+        is_value: impl Fn(&str, &Value) -> bool,
+        columns: usize,
+    ) -> Result<bool, StoreError> {
+        let mut stmt = self
+            .conn
+            .prepare_cached(
+                "SELECT fields FROM changes WHERE object_type = ?1 AND record_id = ?2 AND seen_at >= ?3 ORDER BY seq",
+            )
+            .doing(READ)?;
+        let rows: Vec<String> = stmt
+            .query_map(params![object.as_str(), id.as_str(), since.to_string()], |row| row.get(0))
+            .and_then(Iterator::collect)
+            .doing(READ)?;
+        let mut seen = std::collections::BTreeSet::new();
+        for text in rows {
+            let fields: BTreeMap<String, (Value, Value)> = serde_json::from_str(&text).unwrap_or_default();
+            seen.extend(
+                fields.into_iter().filter(|(column, (_, new))| is_value(column, new)).map(|(column, _)| column),
+            );
+        }
+        Ok(columns > 0 && seen.len() == columns)
+    }
+}
+
+impl MirrorTx<'_> {
     /// What the mirror has of a record: its version, whether the detail is of that version, and these columns as far as
     /// they exist. `None` if the record is not here.
     ///
@@ -152,38 +187,6 @@ impl MirrorTx<'_> {
         };
         let current = of_detail.is_some_and(|detail| detail == version);
         Ok(Some(MirroredRecord { etag: version.as_str().map(Etag::from), details_current: current, values }))
-    }
-
-    /// Whether the mirror's history saw a record take these values since an instant.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
-    pub fn saw_values(
-        &self,
-        object: Object,
-        id: &RecordId,
-        since: Instant,
-        is_value: impl Fn(&str, &Value) -> bool,
-        columns: usize,
-    ) -> Result<bool, StoreError> {
-        let mut stmt = self
-            .conn
-            .prepare_cached(
-                "SELECT fields FROM changes WHERE object_type = ?1 AND record_id = ?2 AND seen_at >= ?3 ORDER BY seq",
-            )
-            .doing(READ)?;
-        let rows: Vec<String> = stmt
-            .query_map(params![object.as_str(), id.as_str(), since.to_string()], |row| row.get(0))
-            .and_then(Iterator::collect)
-            .doing(READ)?;
-        let mut seen = std::collections::BTreeSet::new();
-        for text in rows {
-            let fields: BTreeMap<String, (Value, Value)> = serde_json::from_str(&text).unwrap_or_default();
-            seen.extend(
-                fields.into_iter().filter(|(column, (_, new))| is_value(column, new)).map(|(column, _)| column),
-            );
-        }
-        Ok(columns > 0 && seen.len() == columns)
     }
 
     /// The fields of an object that can be edited, by column.

@@ -20,12 +20,10 @@ use crate::model::custom::DataType;
 use crate::model::editable::{CUSTOM_KEYS, EditTarget, Editability, Editable, LONG_TEXT, MULTI_SELECT, SHORT_TEXT};
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::editable;
+use crate::store::state::StateKey;
 use crate::store::tx::MirrorTx;
 
 const DOING: &str = "remake the triggers of the views";
-
-/// The state entry that says whether edits are taken. The triggers read it: `true` or `false`.
-pub(in crate::store) const WRITE_BACK: &str = "write_back";
 
 /// The most messages in one `CASE`.
 const ARMS: usize = 200;
@@ -159,7 +157,7 @@ fn update(object: Object, columns: &[(String, Editability)]) -> String {
     format!(
         "CREATE TRIGGER {view}_update INSTEAD OF UPDATE ON {view} BEGIN
 SELECT RAISE(ABORT, 'writing back is off: set enabled = true below [write_back] in the configuration of crm-mirror, and run crm-mirror sync')
-WHERE NOT EXISTS (SELECT 1 FROM state WHERE name = '{WRITE_BACK}' AND value = 'true');
+WHERE NOT EXISTS (SELECT 1 FROM state WHERE name = '{write_back}' AND value = 'true');
 {fixed}INSERT INTO outbox (object_type, record_id, source, fields, base_etag, queued_at)
 SELECT '{object}', OLD.id, 'sql', json_group_object(e.name, json_array(e.before, 
   CASE WHEN NOT e.taken THEN json('{{}}') WHEN typeof(e.after) = 'text' THEN e.after || '' ELSE e.after END)),
@@ -174,6 +172,7 @@ WHERE changes() > 0 AND (SELECT count(*) FROM outbox AS o JOIN json_each(o.field
 INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why)
 SELECT id, queued_at, NULL, state, 'changed with SQL' FROM outbox WHERE id = last_insert_rowid() AND changes() > 0;
 END",
+        write_back = StateKey::WriteBack,
         fixed = cases("", &fixed),
         details = details.join(", "),
         detail_table = object.detail_table(),
@@ -218,6 +217,6 @@ impl MirrorTx<'_> {
     /// # Errors
     /// If SQLite refuses.
     pub fn set_write_back(&self, enabled: bool) -> Result<(), StoreError> {
-        self.set_state(WRITE_BACK, &enabled)
+        self.set_state(&StateKey::WriteBack, &enabled)
     }
 }

@@ -6,12 +6,14 @@ use serde::{Deserialize, Serialize};
 use crate::model::catalogue::Object;
 use crate::model::instant::Instant;
 use crate::store::error::{Doing, StoreError};
+use crate::store::reader::ReadTx;
+use crate::store::state::StateKey;
 use crate::store::tx::MirrorTx;
 
 const DOING: &str = "note which records are to be published";
 
 /// The state entry that exists while the mirror is published.
-pub(in crate::store) const PROGRESS: &str = "publish";
+pub(in crate::store) const PROGRESS: StateKey = StateKey::PublishProgress;
 
 /// The entry of one record: a higher number than any before it.
 const ENTER: &str = "INSERT OR REPLACE INTO unpublished (object_type, record_id, erase)
@@ -46,12 +48,12 @@ pub enum Requeue<'a> {
 impl MirrorTx<'_> {
     /// Notes that a record changed.
     pub(in crate::store) fn note_unpublished(&self, object: Object, id: &str) {
-        self.unpublished.borrow_mut().insert((object, id.to_string()));
+        self.pending.unpublished.borrow_mut().insert((object, id.to_string()));
     }
 
     /// Enters the records that this transaction changed, where the mirror is published.
     pub(in crate::store) fn settle_unpublished(&self) -> Result<(), StoreError> {
-        let noted = self.unpublished.take();
+        let noted = self.pending.unpublished.take();
         if noted.is_empty() || !self.is_published()? {
             return Ok(());
         }
@@ -105,7 +107,7 @@ impl MirrorTx<'_> {
     pub(in crate::store) fn is_published(&self) -> Result<bool, StoreError> {
         self.conn
             .prepare_cached("SELECT EXISTS (SELECT 1 FROM state WHERE name = ?1)")
-            .and_then(|mut stmt| stmt.query_row([PROGRESS], |row| row.get(0)))
+            .and_then(|mut stmt| stmt.query_row([PROGRESS.to_string()], |row| row.get(0)))
             .doing(DOING)
     }
 
@@ -131,7 +133,7 @@ impl MirrorTx<'_> {
     pub fn end_publishing(&self) -> Result<(), StoreError> {
         if self.is_published()? {
             self.conn.execute("DELETE FROM unpublished", []).doing(DOING)?;
-            self.clear_state(PROGRESS)?;
+            self.clear_state(&PROGRESS)?;
         }
         Ok(())
     }
@@ -149,7 +151,7 @@ impl MirrorTx<'_> {
     /// # Errors
     /// If SQLite refuses.
     pub fn set_publish_progress(&self, progress: &PublishProgress) -> Result<(), StoreError> {
-        self.set_state(PROGRESS, progress)
+        self.set_state(&PROGRESS, progress)
     }
 
     /// The records up to this number are published; those that changed again have a higher one by now.
@@ -199,9 +201,10 @@ impl MirrorTx<'_> {
 ///
 /// # Errors
 /// If SQLite refuses.
-pub fn progress(conn: &rusqlite::Connection) -> Result<Option<PublishProgress>, StoreError> {
-    let text: Option<String> = conn
-        .query_row("SELECT value FROM state WHERE name = ?1", [PROGRESS], |row| row.get(0))
+pub fn progress(tx: &ReadTx<'_>) -> Result<Option<PublishProgress>, StoreError> {
+    let text: Option<String> = tx
+        .conn
+        .query_row("SELECT value FROM state WHERE name = ?1", [PROGRESS.to_string()], |row| row.get(0))
         .optional()
         .doing("read how far publishing came")?;
     Ok(text.map(|text| serde_json::from_str(&text).unwrap_or_default()))

@@ -2,17 +2,18 @@
 
 use std::path::Path;
 
+use rusqlite::params_from_iter;
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OptionalExtension, Transaction, params_from_iter};
 
 use crate::model::catalogue::Object;
 use crate::model::field_value::SqlValue;
 use crate::store::derived::views::OWNER_NAME;
 use crate::store::error::{Doing, StoreError};
-use crate::store::file::open;
 use crate::store::publishing::queue::{self, PublishProgress};
 use crate::store::read::feed::{self, Span};
-use crate::store::tx::read_state;
+use crate::store::reader::{ReadTx, Reader};
+use crate::store::records::upsert::Phase;
+use crate::store::state::StateKey;
 
 const DOING: &str = "read what is to be published";
 
@@ -61,7 +62,7 @@ pub struct UnpublishedRecord {
 /// The mirror, open for reading.
 #[derive(Debug)]
 pub struct PublishSource {
-    conn: Connection,
+    reader: Reader,
 }
 
 impl PublishSource {
@@ -70,12 +71,12 @@ impl PublishSource {
     /// # Errors
     /// As for every reader; [`StoreError::OlderSchema`] where an older program made the tables.
     pub fn open(path: &Path) -> Result<PublishSource, StoreError> {
-        let conn = open::reader(path)?;
-        let found: u32 = conn.pragma_query_value(None, "user_version", |row| row.get(0)).doing(DOING)?;
+        let reader = Reader::open(path)?;
+        let found = reader.begin()?.schema_version()?;
         if found < crate::store::file::migrate::KNOWN {
             return Err(StoreError::OlderSchema { found });
         }
-        Ok(PublishSource { conn })
+        Ok(PublishSource { reader })
     }
 
     /// Reads one moment: everything that `read` asks belongs together. Keep it short; the WAL waits for its end.
@@ -83,17 +84,14 @@ impl PublishSource {
     /// # Errors
     /// What `read` gives.
     pub fn moment<T>(&self, read: impl FnOnce(&Moment<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        let tx = self.conn.unchecked_transaction().doing(DOING)?;
-        let out = read(&Moment { tx: &tx })?;
-        tx.finish().doing(DOING)?;
-        Ok(out)
+        read(&Moment { tx: &self.reader.begin()? })
     }
 }
 
 /// One moment of the mirror.
 #[derive(Debug)]
 pub struct Moment<'a> {
-    tx: &'a Transaction<'a>,
+    tx: &'a ReadTx<'a>,
 }
 
 impl Moment<'_> {
@@ -102,7 +100,7 @@ impl Moment<'_> {
     /// # Errors
     /// If SQLite refuses.
     pub fn layout(&self) -> Result<u64, StoreError> {
-        Ok(read_state(self.tx, "layout")?.unwrap_or(0))
+        Ok(self.tx.state(&StateKey::Layout)?.unwrap_or(0))
     }
 
     /// The number of the newest change, and those that are forgotten.
@@ -126,7 +124,7 @@ impl Moment<'_> {
     /// # Errors
     /// If SQLite refuses.
     pub fn is_copied(&self, object: Object) -> Result<bool, StoreError> {
-        Ok(read_state::<bool>(self.tx, &format!("copied:{object}"))?.unwrap_or(false))
+        Ok(self.tx.phase(object)? == Phase::Kept)
     }
 
     /// The columns of a table or view, in its order.
@@ -136,6 +134,7 @@ impl Moment<'_> {
     pub fn columns(&self, table: &str) -> Result<Vec<SourceColumn>, StoreError> {
         let mut stmt = self
             .tx
+            .conn
             .prepare_cached(
                 "SELECT column_name, data_type, label, wire_name, about FROM mirror_columns
                  WHERE table_name = ?1 ORDER BY position",
@@ -161,6 +160,7 @@ impl Moment<'_> {
     pub fn multi_selects(&self) -> Result<Vec<(Object, String, String)>, StoreError> {
         let mut stmt = self
             .tx
+            .conn
             .prepare(
                 "SELECT object_type, key, column_name FROM custom_field_definitions
                  WHERE data_type = 'MULTI_SELECT' AND status = 'ACTIVE' AND key IS NOT NULL AND column_name IS NOT NULL",
@@ -218,6 +218,7 @@ impl Moment<'_> {
     pub fn unpublished(&self, most: u32) -> Result<Vec<UnpublishedRecord>, StoreError> {
         let mut stmt = self
             .tx
+            .conn
             .prepare_cached("SELECT seq, object_type, record_id, erase FROM unpublished ORDER BY seq LIMIT ?1")
             .doing(DOING)?;
         let found: Vec<(i64, String, String, bool)> = stmt
@@ -241,7 +242,7 @@ impl Moment<'_> {
     }
 
     fn rows(&self, sql: &str, params: &[rusqlite::types::Value]) -> Result<Vec<SourceRow>, StoreError> {
-        let mut stmt = self.tx.prepare(sql).doing(DOING)?;
+        let mut stmt = self.tx.conn.prepare(sql).doing(DOING)?;
         let count = stmt.column_count();
         let mut rows = stmt.query(params_from_iter(params)).doing(DOING)?;
         let mut out = Vec::new();
@@ -278,12 +279,7 @@ impl Moment<'_> {
     /// # Errors
     /// If SQLite refuses.
     pub fn mirror_id(&self) -> Result<Option<String>, StoreError> {
-        let text: Option<String> = self
-            .tx
-            .query_row("SELECT value FROM state WHERE name = 'mirror_id'", [], |row| row.get(0))
-            .optional()
-            .doing(DOING)?;
-        Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+        self.tx.state(&StateKey::MirrorId)
     }
 }
 

@@ -5,10 +5,11 @@
 //!   a reader at `seq` N has seen everything up to N and misses nothing after it.
 //! - Only retention leaves a gap, and only at the beginning, so a gap is recognised by its number.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{OptionalExtension, params};
 
 use crate::model::Object;
 use crate::store::error::{Doing, StoreError};
+use crate::store::reader::ReadTx;
 
 const DOING: &str = "read the changes";
 
@@ -42,13 +43,14 @@ pub struct Span {
 ///
 /// # Errors
 /// If SQLite refuses.
-pub fn span(conn: &Connection) -> Result<Span, StoreError> {
-    let newest: Option<i64> = conn
+pub fn span(tx: &ReadTx<'_>) -> Result<Span, StoreError> {
+    let newest: Option<i64> = tx
+        .conn
         .query_row("SELECT seq FROM sqlite_sequence WHERE name = 'changes'", [], |row| row.get(0))
         .optional()
         .doing(DOING)?;
     let newest = newest.unwrap_or(0);
-    let oldest: Option<i64> = conn.query_row("SELECT min(seq) FROM changes", [], |row| row.get(0)).doing(DOING)?;
+    let oldest: Option<i64> = tx.conn.query_row("SELECT min(seq) FROM changes", [], |row| row.get(0)).doing(DOING)?;
     Ok(Span { newest, forgotten: oldest.map_or(newest, |oldest| oldest - 1) })
 }
 
@@ -57,14 +59,15 @@ pub fn span(conn: &Connection) -> Result<Span, StoreError> {
 /// # Errors
 /// If SQLite refuses.
 pub fn after(
-    conn: &Connection,
+    tx: &ReadTx<'_>,
     since: i64,
     until: i64,
     object: Option<Object>,
     most: u32,
 ) -> Result<Vec<Change>, StoreError> {
     // The plus keeps SQLite from the index by record, which would have to be sorted.
-    let mut stmt = conn
+    let mut stmt = tx
+        .conn
         .prepare_cached(
             "SELECT seq, object_type, record_id, kind, fields, seen_at FROM changes
              WHERE seq > ?1 AND seq <= ?2 AND (?3 IS NULL OR +object_type = ?3) ORDER BY seq LIMIT ?4",

@@ -3,11 +3,11 @@
 //! The columns come from `mirror_columns`, which follows the definitions; what a table is for stands here. Ask in one
 //! read transaction, so that the answers belong together.
 
-use rusqlite::Connection;
 use serde::Serialize;
 
 use crate::model::catalogue::Object;
 use crate::store::error::{Doing, StoreError};
+use crate::store::reader::ReadTx;
 
 const DOING: &str = "read the data dictionary";
 
@@ -82,8 +82,9 @@ pub struct ColumnLine {
 ///
 /// # Errors
 /// If SQLite refuses.
-pub fn tables(conn: &Connection) -> Result<Vec<TableLine>, StoreError> {
-    let mut stmt = conn
+pub fn tables(tx: &ReadTx<'_>) -> Result<Vec<TableLine>, StoreError> {
+    let mut stmt = tx
+        .conn
         .prepare(
             "SELECT name, type FROM sqlite_schema WHERE type IN ('table', 'view') AND
              (name IN (SELECT table_name FROM mirror_columns) OR name IN ('contact_search', 'company_search'))",
@@ -104,8 +105,9 @@ pub fn tables(conn: &Connection) -> Result<Vec<TableLine>, StoreError> {
 ///
 /// # Errors
 /// If SQLite refuses.
-pub fn internal_tables(conn: &Connection) -> Result<Vec<String>, StoreError> {
-    let mut stmt = conn
+pub fn internal_tables(tx: &ReadTx<'_>) -> Result<Vec<String>, StoreError> {
+    let mut stmt = tx
+        .conn
         .prepare(
             "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')
              AND name NOT IN (SELECT table_name FROM mirror_columns)
@@ -120,9 +122,9 @@ pub fn internal_tables(conn: &Connection) -> Result<Vec<String>, StoreError> {
 ///
 /// # Errors
 /// If SQLite refuses.
-pub fn rows(conn: &Connection, table: &str) -> Result<u64, StoreError> {
+pub fn rows(tx: &ReadTx<'_>, table: &str) -> Result<u64, StoreError> {
     let sql = format!("SELECT count(*) FROM \"{}\"", table.replace('"', "\"\""));
-    let rows: i64 = conn.query_row(&sql, [], |row| row.get(0)).doing(DOING)?;
+    let rows: i64 = tx.conn.query_row(&sql, [], |row| row.get(0)).doing(DOING)?;
     Ok(rows.unsigned_abs())
 }
 
@@ -130,8 +132,9 @@ pub fn rows(conn: &Connection, table: &str) -> Result<u64, StoreError> {
 ///
 /// # Errors
 /// If SQLite refuses.
-pub fn columns(conn: &Connection, table: &str) -> Result<Vec<ColumnLine>, StoreError> {
-    let mut stmt = conn
+pub fn columns(tx: &ReadTx<'_>, table: &str) -> Result<Vec<ColumnLine>, StoreError> {
+    let mut stmt = tx
+        .conn
         .prepare(
             "SELECT column_name, data_type, label, wire_name, source, about
              FROM mirror_columns WHERE table_name = ?1 ORDER BY position",
@@ -153,7 +156,7 @@ pub fn columns(conn: &Connection, table: &str) -> Result<Vec<ColumnLine>, StoreE
         .doing(DOING)?;
     if let Some(object) = object_of(table) {
         for column in columns.iter_mut().filter(|column| column.source == "custom") {
-            column.options = options(conn, object, &column.name)?;
+            column.options = options(tx, object, &column.name)?;
         }
     }
     Ok(columns)
@@ -164,8 +167,9 @@ fn object_of(table: &str) -> Option<Object> {
     Object::ALL.into_iter().find(|object| [object.table(), object.detail_table(), object.full_view()].contains(&table))
 }
 
-fn options(conn: &Connection, object: Object, column: &str) -> Result<Vec<OptionLine>, StoreError> {
-    let mut stmt = conn
+fn options(tx: &ReadTx<'_>, object: Object, column: &str) -> Result<Vec<OptionLine>, StoreError> {
+    let mut stmt = tx
+        .conn
         .prepare_cached(
             "SELECT o.value, o.label FROM custom_field_definitions AS d
              JOIN custom_field_options AS o ON o.definition_id = d.id

@@ -1,11 +1,11 @@
 //! What the mirror tells of its past: what runs spent over time, and what changed lately. Like [`crate::store::read::report`], plain
 //! questions to a connection that may only read.
 
-use rusqlite::Connection;
 use serde::Serialize;
 
 use crate::model::Instant;
 use crate::store::error::{Doing, StoreError};
+use crate::store::reader::ReadTx;
 
 const DOING: &str = "read the mirror's history";
 
@@ -35,7 +35,7 @@ const LOOKS: u32 = 10;
 ///
 /// # Errors
 /// If SQLite refuses.
-pub fn last_changes(conn: &Connection, most: u32) -> Result<Vec<Change>, StoreError> {
+pub fn last_changes(tx: &ReadTx<'_>, most: u32) -> Result<Vec<Change>, StoreError> {
     // A record that came or went names every column it has: that says nothing, and may be thousands.
     let sql = "SELECT seq, object_type, record_id, kind, seen_at,
                       CASE kind WHEN 'update' THEN (SELECT json_group_array(f.key) FROM json_each(changes.fields) AS f) END
@@ -43,7 +43,7 @@ pub fn last_changes(conn: &Connection, most: u32) -> Result<Vec<Change>, StoreEr
                WHERE kind <> 'update'
                   OR EXISTS (SELECT 1 FROM json_each(changes.fields) AS f WHERE f.key NOT IN ('etag', 'updated_at'))
                ORDER BY seq DESC LIMIT ?1";
-    let mut stmt = conn.prepare(sql).doing(DOING)?;
+    let mut stmt = tx.conn.prepare(sql).doing(DOING)?;
     stmt.query_map([most, most.saturating_mul(LOOKS)], |row| {
         let columns: Option<String> = row.get(5)?;
         Ok(Change {
@@ -64,10 +64,10 @@ pub fn last_changes(conn: &Connection, most: u32) -> Result<Vec<Change>, StoreEr
 ///
 /// # Errors
 /// If SQLite refuses.
-pub fn spent_since(conn: &Connection, since: Instant, mut each: impl FnMut(Instant, u64)) -> Result<(), StoreError> {
+pub fn spent_since(tx: &ReadTx<'_>, since: Instant, mut each: impl FnMut(Instant, u64)) -> Result<(), StoreError> {
     // One run at a time: the numbers grow with the ends, so that only what is asked for is looked at.
     let sql = "SELECT coalesce(finished_at, started_at), ru FROM sync_runs ORDER BY id DESC";
-    let mut stmt = conn.prepare(sql).doing(DOING)?;
+    let mut stmt = tx.conn.prepare(sql).doing(DOING)?;
     let mut rows = stmt.query([]).doing(DOING)?;
     while let Some(row) = rows.next().doing(DOING)? {
         let ended: String = row.get(0).doing(DOING)?;
@@ -84,9 +84,10 @@ pub fn spent_since(conn: &Connection, since: Instant, mut each: impl FnMut(Insta
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::reader::Reader;
 
-    fn mirror() -> Connection {
-        let conn = Connection::open_in_memory().unwrap();
+    fn mirror() -> Reader {
+        let conn = rusqlite::Connection::open_in_memory().unwrap();
         conn.execute_batch(
             "CREATE TABLE changes (seq INTEGER PRIMARY KEY, object_type, record_id, kind, fields, seen_at);
              CREATE TABLE sync_runs (id INTEGER PRIMARY KEY, started_at, finished_at, ru);
@@ -100,24 +101,24 @@ mod tests {
                  (3, '2026-03-04T01:00:00.000000Z', NULL, 0);",
         )
         .unwrap();
-        conn
+        Reader::of(conn)
     }
 
     #[test]
     fn changes_name_columns_and_no_value() {
-        let changes = last_changes(&mirror(), 10).unwrap();
+        let changes = last_changes(&mirror().begin().unwrap(), 10).unwrap();
         assert_eq!(changes.iter().map(|c| c.seq).collect::<Vec<_>>(), [2, 1]);
         assert_eq!(changes[0].columns, ["name", "email"]);
         assert_eq!((changes[1].kind.as_str(), changes[1].columns.len()), ("insert", 0));
         let told = serde_json::to_string(&changes).unwrap();
         assert!(!told.contains("Ada") && !told.contains("Eve"), "{told}");
-        assert_eq!(last_changes(&mirror(), 1).unwrap().len(), 1);
+        assert_eq!(last_changes(&mirror().begin().unwrap(), 1).unwrap().len(), 1);
     }
 
     #[test]
     fn a_run_counts_where_it_ended() {
         let mut spent = Vec::new();
-        spent_since(&mirror(), "2026-03-04T00:00:00Z".parse().unwrap(), |at, ru| {
+        spent_since(&mirror().begin().unwrap(), "2026-03-04T00:00:00Z".parse().unwrap(), |at, ru| {
             spent.push((at.to_string(), ru));
         })
         .unwrap();

@@ -3,15 +3,14 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::OptionalExtension;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use crate::model::{Instant, Object, Ru};
 use crate::store::error::{Doing, StoreError};
 use crate::store::file::wal;
+use crate::store::reader::ReadTx;
 use crate::store::records::counts as held;
-use crate::store::tx::read_state;
 
 const DOING: &str = "read the mirror";
 
@@ -79,9 +78,10 @@ pub struct OddityLine {
 ///
 /// # Errors
 /// If SQLite refuses.
-pub fn cost_of_runs(conn: &Connection, most: u32, since: Instant) -> Result<(Vec<Ru>, bool), StoreError> {
+pub fn cost_of_runs(tx: &ReadTx<'_>, most: u32, since: Instant) -> Result<(Vec<Ru>, bool), StoreError> {
     let doing = "read the last runs";
-    let mut stmt = conn
+    let mut stmt = tx
+        .conn
         .prepare_cached(
             "SELECT ru, \"trigger\" = 'schedule' AND started_at >= ?2,
                     id > (SELECT min(id) FROM sync_runs WHERE kind = 'sync' AND outcome = 'done')
@@ -98,8 +98,8 @@ pub fn cost_of_runs(conn: &Connection, most: u32, since: Instant) -> Result<(Vec
     ))
 }
 
-fn number(conn: &Connection, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Result<u64, StoreError> {
-    let number: i64 = conn.query_row(sql, params, |row| row.get(0)).doing(DOING)?;
+fn number(tx: &ReadTx<'_>, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Result<u64, StoreError> {
+    let number: i64 = tx.conn.query_row(sql, params, |row| row.get(0)).doing(DOING)?;
     Ok(number.unsigned_abs())
 }
 
@@ -107,51 +107,51 @@ fn number(conn: &Connection, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Resu
 ///
 /// # Errors
 /// If SQLite refuses.
-pub fn holds(conn: &Connection, object: Object) -> Result<Holds, StoreError> {
+pub fn holds(tx: &ReadTx<'_>, object: Object) -> Result<Holds, StoreError> {
     let word = object.as_str();
-    let held = match held::kept(conn, object)? {
+    let held = match held::kept(&tx.conn, object)? {
         Some(held) => held,
         // Written by an older program: counted until this one writes.
-        None => held::count(conn, object)?,
+        None => held::count(&tx.conn, object)?,
     };
     let removed = "SELECT count(*) FROM removed_records WHERE object_type = ?1";
     let fields = "SELECT count(*) FROM custom_field_definitions WHERE object_type = ?1 AND status = 'ACTIVE'";
     Ok(Holds {
         rows: held.rows,
-        removed: number(conn, removed, &[&word])?,
+        removed: number(tx, removed, &[&word])?,
         details_current: held.details_current,
-        custom_fields: number(conn, fields, &[&word])?,
+        custom_fields: number(tx, fields, &[&word])?,
     })
 }
 
-fn rows(conn: &Connection, table: &str) -> Result<u64, StoreError> {
-    number(conn, &format!("SELECT count(*) FROM {table}"), &[])
+fn rows(tx: &ReadTx<'_>, table: &str) -> Result<u64, StoreError> {
+    number(tx, &format!("SELECT count(*) FROM {table}"), &[])
 }
 
 /// How many team members are here.
 ///
 /// # Errors
 /// If SQLite refuses.
-pub fn team_members(conn: &Connection) -> Result<u64, StoreError> {
-    rows(conn, "team_members")
+pub fn team_members(tx: &ReadTx<'_>) -> Result<u64, StoreError> {
+    rows(tx, "team_members")
 }
 
 /// How many custom fields are defined, archived ones included.
 ///
 /// # Errors
 /// If SQLite refuses.
-pub fn custom_fields(conn: &Connection) -> Result<u64, StoreError> {
-    rows(conn, "custom_field_definitions")
+pub fn custom_fields(tx: &ReadTx<'_>) -> Result<u64, StoreError> {
+    rows(tx, "custom_field_definitions")
 }
 
 /// The last runs, the newest first.
 ///
 /// # Errors
 /// If SQLite refuses.
-pub fn last_runs(conn: &Connection, most: u32) -> Result<Vec<Run>, StoreError> {
+pub fn last_runs(tx: &ReadTx<'_>, most: u32) -> Result<Vec<Run>, StoreError> {
     let sql = "SELECT id, kind, \"trigger\", started_at, finished_at, outcome, \"rows\", inserted, updated, removed, \
                details, ru, error FROM sync_runs ORDER BY id DESC LIMIT ?1";
-    let mut stmt = conn.prepare(sql).doing(DOING)?;
+    let mut stmt = tx.conn.prepare(sql).doing(DOING)?;
     let count = |row: &rusqlite::Row<'_>, i| row.get::<_, i64>(i).map(i64::unsigned_abs);
     stmt.query_map([most], |row| {
         Ok(Run {
@@ -178,21 +178,21 @@ pub fn last_runs(conn: &Connection, most: u32) -> Result<Vec<Run>, StoreError> {
 ///
 /// # Errors
 /// If SQLite refuses.
-pub fn last_begun(conn: &Connection, kind: &str) -> Result<Option<Instant>, StoreError> {
-    instant_of(conn, "SELECT max(started_at) FROM sync_runs WHERE kind = ?1", &[&kind])
+pub fn last_begun(tx: &ReadTx<'_>, kind: &str) -> Result<Option<Instant>, StoreError> {
+    instant_of(tx, "SELECT max(started_at) FROM sync_runs WHERE kind = ?1", &[&kind])
 }
 
 /// When a run last did all that it was to do.
 ///
 /// # Errors
 /// If SQLite refuses.
-pub fn last_success(conn: &Connection) -> Result<Option<Instant>, StoreError> {
+pub fn last_success(tx: &ReadTx<'_>) -> Result<Option<Instant>, StoreError> {
     let sql = "SELECT finished_at FROM sync_runs WHERE outcome = 'done' ORDER BY id DESC LIMIT 1";
-    instant_of(conn, sql, &[])
+    instant_of(tx, sql, &[])
 }
 
-fn instant_of(conn: &Connection, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Result<Option<Instant>, StoreError> {
-    let text: Option<Option<String>> = conn.query_row(sql, params, |row| row.get(0)).optional().doing(DOING)?;
+fn instant_of(tx: &ReadTx<'_>, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Result<Option<Instant>, StoreError> {
+    let text: Option<Option<String>> = tx.conn.query_row(sql, params, |row| row.get(0)).optional().doing(DOING)?;
     Ok(text.flatten().and_then(|text| text.parse().ok()))
 }
 
@@ -211,27 +211,29 @@ pub struct Failing {
 ///
 /// # Errors
 /// If SQLite refuses.
-pub fn failing(conn: &Connection) -> Result<Option<Failing>, StoreError> {
+pub fn failing(tx: &ReadTx<'_>) -> Result<Option<Failing>, StoreError> {
     let sql = "SELECT min(started_at), count(*), (SELECT error FROM sync_runs WHERE outcome = 'failed' ORDER BY id DESC LIMIT 1)
                FROM sync_runs WHERE outcome = 'failed'
                  AND id > (SELECT coalesce(max(id), 0) FROM sync_runs WHERE outcome <> 'failed')";
-    conn.query_row(sql, [], |row| {
-        let since: Option<String> = row.get(0)?;
-        let runs = row.get(1)?;
-        let error = row.get(2)?;
-        Ok(since.map(|since| Failing { since, runs, error }))
-    })
-    .doing(DOING)
+    tx.conn
+        .query_row(sql, [], |row| {
+            let since: Option<String> = row.get(0)?;
+            let runs = row.get(1)?;
+            let error = row.get(2)?;
+            Ok(since.map(|since| Failing { since, runs, error }))
+        })
+        .doing(DOING)
 }
 
 /// The newest entry of the trail of edits, and whether any after `last` is of an edit that waits to be sent.
 ///
 /// # Errors
 /// If SQLite refuses.
-pub fn edits_after(conn: &Connection, last: i64) -> Result<(i64, bool), StoreError> {
+pub fn edits_after(tx: &ReadTx<'_>, last: i64) -> Result<(i64, bool), StoreError> {
     let sql = "SELECT coalesce(max(e.id), ?1), coalesce(max(e.to_state = 'queued' AND o.state = 'queued'), 0)
                FROM outbox_events AS e JOIN outbox AS o ON o.id = e.outbox_id WHERE e.id > ?1";
-    conn.prepare_cached(sql)
+    tx.conn
+        .prepare_cached(sql)
         .and_then(|mut stmt| stmt.query_row([last], |row| Ok((row.get(0)?, row.get(1)?))))
         .doing(DOING)
 }
@@ -240,18 +242,18 @@ pub fn edits_after(conn: &Connection, last: i64) -> Result<(i64, bool), StoreErr
 ///
 /// # Errors
 /// If SQLite refuses.
-pub fn all_runs_by(conn: &Connection, trigger: &str) -> Result<bool, StoreError> {
+pub fn all_runs_by(tx: &ReadTx<'_>, trigger: &str) -> Result<bool, StoreError> {
     let sql = "SELECT count(*) FROM sync_runs WHERE \"trigger\" <> ?1";
-    Ok(number(conn, sql, &[&trigger])? == 0)
+    Ok(number(tx, sql, &[&trigger])? == 0)
 }
 
 /// What the service did against its own document, the latest first.
 ///
 /// # Errors
 /// If SQLite refuses.
-pub fn oddities(conn: &Connection) -> Result<Vec<OddityLine>, StoreError> {
+pub fn oddities(tx: &ReadTx<'_>) -> Result<Vec<OddityLine>, StoreError> {
     let sql = "SELECT kind, resource, what, times, last_seen_at FROM service_oddities ORDER BY last_seen_at DESC";
-    let mut stmt = conn.prepare(sql).doing(DOING)?;
+    let mut stmt = tx.conn.prepare(sql).doing(DOING)?;
     stmt.query_map([], |row| {
         Ok(OddityLine {
             kind: row.get(0)?,
@@ -263,14 +265,6 @@ pub fn oddities(conn: &Connection) -> Result<Vec<OddityLine>, StoreError> {
     })
     .and_then(Iterator::collect)
     .doing(DOING)
-}
-
-/// An entry of the program's own state.
-///
-/// # Errors
-/// [`StoreError::State`] if it is there and cannot be understood.
-pub fn state<T: DeserializeOwned>(conn: &Connection, name: &str) -> Result<Option<T>, StoreError> {
-    read_state(conn, name)
 }
 
 /// The size of the file and of its WAL, in bytes.

@@ -6,9 +6,11 @@ use crate::model::catalogue::Object;
 use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
 use crate::store::error::{Doing, StoreError};
+use crate::store::reader::ReadTx;
+use crate::store::state::StateKey;
 use crate::store::tx::MirrorTx;
 
-impl MirrorTx<'_> {
+impl ReadTx<'_> {
     /// Whether an object's table has no rows.
     ///
     /// # Errors
@@ -59,29 +61,6 @@ impl MirrorTx<'_> {
             .doing(doing)
     }
 
-    /// How many details are due. That none is, is remembered until a row is written: an idle run reads no table.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
-    pub fn count_due_details(&self, object: Object) -> Result<u64, StoreError> {
-        if self.state(&settled(object))? == Some(true) {
-            return Ok(0);
-        }
-        let due = self.count_due(object)?;
-        if due == 0 {
-            self.set_state(&settled(object), &true)?;
-        }
-        Ok(due)
-    }
-
-    /// Forgets that no detail is due, once in a transaction.
-    pub(in crate::store) fn unsettle(&self, object: Object) -> Result<(), StoreError> {
-        if self.unsettled[object as usize].replace(true) {
-            return Ok(());
-        }
-        self.clear_state(&settled(object))
-    }
-
     fn count_due(&self, object: Object) -> Result<u64, StoreError> {
         let count: i64 =
             self.conn.query_row(&due("count(*)", object), [], |row| row.get(0)).doing("count due details")?;
@@ -104,6 +83,31 @@ impl MirrorTx<'_> {
             .and_then(Iterator::collect)
             .doing(doing)
     }
+}
+
+impl MirrorTx<'_> {
+    /// How many details are due. That none is, is remembered until a row is written: an idle run reads no table.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn count_due_details(&self, object: Object) -> Result<u64, StoreError> {
+        if self.state(&StateKey::DetailsSettled(object))? == Some(true) {
+            return Ok(0);
+        }
+        let due = self.count_due(object)?;
+        if due == 0 {
+            self.set_state(&StateKey::DetailsSettled(object), &true)?;
+        }
+        Ok(due)
+    }
+
+    /// Forgets that no detail is due, once in a transaction.
+    pub(in crate::store) fn unsettle(&self, object: Object) -> Result<(), StoreError> {
+        if self.pending.unsettled[object as usize].replace(true) {
+            return Ok(());
+        }
+        self.clear_state(&StateKey::DetailsSettled(object))
+    }
 
     /// Makes details due again: of these records, or of all.
     ///
@@ -120,7 +124,7 @@ impl MirrorTx<'_> {
             return self.recount(object);
         };
         for id in ids {
-            self.note_standing(object, id.as_str())?;
+            self.note_before(object, id.as_str())?;
             self.note_unpublished(object, id.as_str());
         }
         let ids: Vec<&str> = ids.iter().map(RecordId::as_str).collect();
@@ -130,11 +134,6 @@ impl MirrorTx<'_> {
         self.conn.execute(&sql, [serde_json::Value::from(ids).to_string()]).doing(doing)?;
         Ok(())
     }
-}
-
-/// The state entry that says that no detail of an object is due.
-fn settled(object: Object) -> String {
-    format!("settled:{object}")
 }
 
 /// A detail is due when there is none, or when it was read at another etag. A record without an etag has one version.

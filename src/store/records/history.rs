@@ -90,7 +90,7 @@ impl MirrorTx<'_> {
         let Some(mut record) = self.row(object.table(), "id", id)? else {
             return Ok(false);
         };
-        self.note_standing(object, id.as_str())?;
+        self.note_before(object, id.as_str())?;
         self.note_unpublished(object, id.as_str());
         if let Some(detail) = self.row(object.detail_table(), object.detail_key(), id)? {
             let own = [object.detail_key(), "etag", "extra", "fetched_at"];

@@ -7,9 +7,30 @@ use crate::model::catalogue::Object;
 use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
 use crate::store::error::{Doing, StoreError};
+use crate::store::reader::ReadTx;
 use crate::store::tx::MirrorTx;
 
 const DOING: &str = "compare a page with the mirror";
+
+impl ReadTx<'_> {
+    /// The nominated records, those that fit a list first, and how many rows the table has.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn nominated(&self, object: Object) -> Result<(Vec<RecordId>, u64), StoreError> {
+        let mut stmt = self
+            .conn
+            .prepare_cached("SELECT id FROM sweep_missing WHERE object_type = ?1 ORDER BY instr(id, ',') > 0, id")
+            .doing(DOING)?;
+        let ids = stmt
+            .query_map([object.as_str()], |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
+            .and_then(Iterator::collect)
+            .doing(DOING)?;
+        let sql = format!("SELECT count(*) FROM {}", object.table());
+        let rows: i64 = self.conn.query_row(&sql, [], |row| row.get(0)).doing(DOING)?;
+        Ok((ids, rows.unsigned_abs()))
+    }
+}
 
 impl MirrorTx<'_> {
     /// Nominates the records created between two instants (each with whether it is inside) that are not among `ids`,
@@ -72,24 +93,6 @@ impl MirrorTx<'_> {
             .and_then(|mut stmt| stmt.execute(params![object.as_str(), ids]))
             .doing(DOING)?;
         Ok(())
-    }
-
-    /// The nominated records, those that fit a list first, and how many rows the table has.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
-    pub fn nominated(&self, object: Object) -> Result<(Vec<RecordId>, u64), StoreError> {
-        let mut stmt = self
-            .conn
-            .prepare_cached("SELECT id FROM sweep_missing WHERE object_type = ?1 ORDER BY instr(id, ',') > 0, id")
-            .doing(DOING)?;
-        let ids = stmt
-            .query_map([object.as_str()], |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
-            .and_then(Iterator::collect)
-            .doing(DOING)?;
-        let sql = format!("SELECT count(*) FROM {}", object.table());
-        let rows: i64 = self.conn.query_row(&sql, [], |row| row.get(0)).doing(DOING)?;
-        Ok((ids, rows.unsigned_abs()))
     }
 
     /// Empties the list of an object.

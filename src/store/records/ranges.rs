@@ -9,6 +9,7 @@ use crate::model::catalogue::Object;
 use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
 use crate::store::error::{Doing, StoreError};
+use crate::store::reader::ReadTx;
 use crate::store::tx::MirrorTx;
 
 /// A range of an object's records: the timestamp's column, and the condition on it.
@@ -52,7 +53,7 @@ impl Stretch {
     }
 }
 
-impl MirrorTx<'_> {
+impl ReadTx<'_> {
     /// How many records a range has here.
     ///
     /// # Errors
@@ -118,7 +119,9 @@ impl MirrorTx<'_> {
         edges.dedup();
         Ok(edges)
     }
+}
 
+impl MirrorTx<'_> {
     /// Enters that a range was counted.
     ///
     /// # Errors

@@ -170,7 +170,7 @@ impl MirrorTx<'_> {
         let id = record.id.as_str();
         let is_detail = shape.key != "id";
         if is_detail {
-            self.note_standing(object, id)?;
+            self.note_before(object, id)?;
         }
         // In a first copy nearly every row is new: try that first, and compare only what is there already.
         if phase == Phase::FirstCopy && self.execute(&shape.insert, id, &incoming, asked_at)? == 1 {
@@ -185,7 +185,7 @@ impl MirrorTx<'_> {
                 if !self.may_return(object, shape, id, asked_at)? {
                     return Ok(Written::Older);
                 }
-                self.note_standing(object, id)?;
+                self.note_before(object, id)?;
                 self.execute(&shape.insert, id, &incoming, asked_at)?;
                 self.note_unpublished(object, id);
                 self.index_multi_values(object, shape, record, &incoming, None, phase)?;
@@ -204,7 +204,7 @@ impl MirrorTx<'_> {
                 if asked_at.to_string() < stamp && is_behind(shape, &incoming, &old) {
                     return Ok(Written::Older);
                 }
-                self.note_standing(object, id)?;
+                self.note_before(object, id)?;
                 self.execute(&shape.update(&changed), id, &refs(&merged, &changed), asked_at)?;
                 self.note_unpublished(object, id);
                 self.index_multi_values(object, shape, record, &incoming, Some(&changed), phase)?;

@@ -49,7 +49,7 @@ impl Run<'_> {
     /// Counts an object by both timestamps and follows what disagrees.
     pub(in crate::sync) async fn audit(&self, audit: &mut Audit) -> Result<(), SyncError> {
         let object = audit.object;
-        let rows = self.engine.store.write(move |tx| tx.count_rows(object)).await?;
+        let rows = self.engine.store.read(move |tx| tx.count_rows(object)).await?;
         if rows.div_ceil(LEAF) <= 2 * (PARTS + 1) {
             return self.compare(audit, vec![Span::WHOLE]).await;
         }
@@ -71,7 +71,7 @@ impl Run<'_> {
         shift: f64,
     ) -> Result<Vec<Span>, SyncError> {
         let all = Span::dated(by, None, None).stretch();
-        let edges = self.engine.store.write(move |tx| tx.edges(object, all, parts, shift)).await?;
+        let edges = self.engine.store.read(move |tx| tx.edges(object, all, parts, shift)).await?;
         Ok(Span::between(by, &edges))
     }
 
@@ -122,7 +122,7 @@ impl Run<'_> {
     }
 
     async fn count_here(&self, object: Object, span: Span) -> Result<u64, SyncError> {
-        Ok(self.engine.store.write(move |tx| tx.count_stretch(object, span.stretch())).await?)
+        Ok(self.engine.store.read(move |tx| tx.count_stretch(object, span.stretch())).await?)
     }
 
     async fn count_there(&self, object: Object, span: Span) -> Result<u64, SyncError> {
@@ -162,7 +162,7 @@ impl Run<'_> {
 
     async fn halves(&self, object: Object, span: Span, here: u64) -> Result<Option<(Span, Span)>, SyncError> {
         let stretch = span.stretch();
-        let middle = self.engine.store.write(move |tx| tx.nth_of_stretch(object, stretch, here / 2)).await?;
+        let middle = self.engine.store.read(move |tx| tx.nth_of_stretch(object, stretch, here / 2)).await?;
         let Some(middle) = middle.map(Instant::whole_second) else {
             return Ok(None);
         };
@@ -175,7 +175,7 @@ impl Run<'_> {
         let object = audit.object;
         let resource = object.resource();
         let query = span.list(resource).asking("audit", resource)?;
-        let mut unseen = self.engine.store.write(move |tx| tx.ids_of_stretch(object, span.stretch())).await?;
+        let mut unseen = self.engine.store.read(move |tx| tx.ids_of_stretch(object, span.stretch())).await?;
         let mut at = query.clone();
         let mut there = 0;
         for _ in 0..MOST_PAGES {
@@ -285,7 +285,7 @@ impl Run<'_> {
             audit.findings.add(Difference { object, id: id.clone(), kind: Kind::Lingering, fields: Vec::new() });
         }
         if let Mode::Mend(removals) = audit.mode {
-            let of = self.engine.store.write(move |tx| tx.count_rows(object)).await?;
+            let of = self.engine.store.read(move |tx| tx.count_rows(object)).await?;
             if removals.allows(gone.len() as u64, of) {
                 self.remove(object, gone).await?;
             } else {

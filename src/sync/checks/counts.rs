@@ -20,12 +20,12 @@ impl Run<'_> {
     pub(in crate::sync) async fn carry_out_count(&self, object: Object, by: Dimension) -> Result<(), SyncError> {
         let entry = OwedCounts::entry(object, by);
         let name = entry.clone();
-        let Some(check) = self.engine.store.write(move |tx| tx.state::<OwedCounts>(&name)).await? else {
+        let Some(check) = self.engine.store.read(move |tx| tx.state::<OwedCounts>(&name)).await? else {
             return Ok(());
         };
         let window = Span::dated(check.by, check.from, check.to);
         let stretch = window.stretch();
-        let edges = self.engine.store.write(move |tx| tx.edges(object, stretch, check.parts, 0.0)).await?;
+        let edges = self.engine.store.read(move |tx| tx.edges(object, stretch, check.parts, 0.0)).await?;
         let mut spans = Vec::new();
         let mut rest = window;
         for edge in edges {

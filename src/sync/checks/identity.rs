@@ -21,14 +21,14 @@ impl Run<'_> {
             base_url: self.engine.client.base_url().as_str().to_string(),
             key: self.engine.client.key_fingerprint().to_string(),
         };
-        let known: Option<Identity> = self.engine.store.write(|tx| tx.state(Identity::ENTRY)).await?;
+        let known: Option<Identity> = self.engine.store.read(|tx| tx.state(&Identity::ENTRY)).await?;
         if known.as_ref() == Some(&now) {
             return Ok(());
         }
         if known.is_some() && !self.job.accept().workspace {
             self.engine.recognise().await?;
         }
-        self.engine.store.write(move |tx| tx.set_state(Identity::ENTRY, &now)).await?;
+        self.engine.store.write(move |tx| tx.set_state(&Identity::ENTRY, &now)).await?;
         Ok(())
     }
 }
@@ -42,7 +42,7 @@ impl Engine {
     pub async fn recognise(&self) -> Result<(), SyncError> {
         let mut unseen = Vec::new();
         for object in Object::ALL {
-            let sample = self.store.write(move |tx| tx.sample_created(object, SAMPLE)).await?;
+            let sample = self.store.read(move |tx| tx.sample_created(object, SAMPLE)).await?;
             let fit = {
                 let ids: Vec<RecordId> = sample.iter().map(|(id, _)| id.clone()).collect();
                 ListQuery::ids_that_fit(&ids)

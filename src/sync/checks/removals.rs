@@ -75,7 +75,7 @@ impl Run<'_> {
         object: Object,
         removals: Removals,
     ) -> Result<Confirmed, SyncError> {
-        let (nominated, of) = self.engine.store.write(move |tx| tx.nominated(object)).await?;
+        let (nominated, of) = self.engine.store.read(move |tx| tx.nominated(object)).await?;
         let going = nominated.len() as u64;
         if !removals.allows(going, of) {
             // A service that lost its order nominates what is there: a look at a few tells that from an outage.
@@ -124,7 +124,7 @@ impl Run<'_> {
             rest = others;
         }
         let removals = Removals { most: self.engine.settings.most_removals, accepted: false };
-        let of = self.engine.store.write(move |tx| tx.count_rows(object)).await?;
+        let of = self.engine.store.read(move |tx| tx.count_rows(object)).await?;
         if absent.len() == gone.len() && removals.allows(absent.len() as u64, of) {
             self.remove(object, absent).await?;
             return Ok(true);

@@ -18,17 +18,17 @@ impl Run<'_> {
     /// Compares an object with the service, and repairs what differs where the job says so.
     pub(in crate::sync) async fn verify_object(&self, object: Object) -> Result<(), SyncError> {
         let Job::Verify { full, repair, accept, .. } = *self.job else { return Ok(()) };
-        if self.engine.store.write(move |tx| tx.phase(object)).await? == Phase::FirstCopy {
+        if self.engine.store.read(move |tx| tx.phase(object)).await? == Phase::FirstCopy {
             self.warn(format!("{} have not been copied yet: `crm-mirror sync` goes on", object.resource()));
             return Ok(());
         }
         let as_of = self.engine.clock.now();
-        let since = self.engine.store.write(move |tx| Changes::load(tx, object)).await?.served_at;
+        let since = self.engine.store.read(move |tx| Changes::load(tx, object)).await?.served_at;
         let removals = Removals { most: self.engine.settings.most_removals, accepted: accept.removals };
         let mode = if repair { Mode::Mend(removals) } else { Mode::Report };
         let mut audit = Audit { object, mode, since, findings: Findings::default() };
         if full {
-            let rows = self.engine.store.write(move |tx| tx.count_rows(object)).await?;
+            let rows = self.engine.store.read(move |tx| tx.count_rows(object)).await?;
             let parts = rows / STRIDE;
             let spans = if parts < 2 {
                 vec![Span::WHOLE]

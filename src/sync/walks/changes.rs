@@ -28,7 +28,7 @@ impl Run<'_> {
     /// Brings an object's rows up to date with what changed since the last walk.
     pub(in crate::sync) async fn walk_changes(&self, object: Object) -> Result<(), SyncError> {
         let began = self.engine.clock.now();
-        let known = self.engine.store.write(move |tx| Changes::load(tx, object)).await?;
+        let known = self.engine.store.read(move |tx| Changes::load(tx, object)).await?;
         let key = self.engine.client.key_fingerprint();
         let walk = match known.walk.clone() {
             Some(walk) => walk.under_key(key).into_iter().next(),

@@ -76,7 +76,7 @@ impl Run<'_> {
             self.refresh_definitions_of(object).await?;
         }
         let fresh = Fresh { began, finished: self.engine.clock.now() };
-        self.engine.store.write(move |tx| tx.set_state(Fresh::DEFINITIONS, &fresh)).await?;
+        self.engine.store.write(move |tx| tx.set_state(&Fresh::DEFINITIONS, &fresh)).await?;
         Ok(())
     }
 
@@ -86,7 +86,7 @@ impl Run<'_> {
         // Both lists are asked one after the other: what moved in between is on both, and the later answer counts.
         records.retain(|record| !archived.iter().any(|later| later.id == record.id));
         records.extend(archived);
-        let known = self.engine.store.write(move |tx| tx.definitions(object)).await?;
+        let known = self.engine.store.read(move |tx| tx.definitions(object)).await?;
         if known.iter().any(|known| !records.iter().any(|record| record.id == known.id)) {
             // Or it moved the other way and is on neither: one more look at the first list tells.
             let (again, _) = self.whole_list(ListQuery::definitions_of(object, true)).await?;
@@ -142,7 +142,7 @@ impl Run<'_> {
             .store
             .write(move |tx| -> Result<Tally, StoreError> {
                 let tally = tx.apply_team(&records, asked_at)?;
-                tx.set_state(Fresh::TEAM, &Fresh { began, finished })?;
+                tx.set_state(&Fresh::TEAM, &Fresh { began, finished })?;
                 Ok(tally)
             })
             .await?;

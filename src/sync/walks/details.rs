@@ -82,7 +82,7 @@ impl Run<'_> {
         let mut read = 0;
         loop {
             let most = BATCH + skipped.len();
-            let due = self.engine.store.write(move |tx| tx.due_details(object, most)).await?;
+            let due = self.engine.store.read(move |tx| tx.due_details(object, most)).await?;
             let ids: VecDeque<RecordId> = due.into_iter().filter(|id| !skipped.contains(id)).collect();
             if ids.is_empty() {
                 break;
@@ -108,7 +108,7 @@ impl Run<'_> {
             return Ok(());
         };
         let before = self.engine.clock.now().minus(age);
-        let aged = self.engine.store.write(move |tx| tx.aged_details(object, before, REFRESHED_AT_ONCE)).await?;
+        let aged = self.engine.store.read(move |tx| tx.aged_details(object, before, REFRESHED_AT_ONCE)).await?;
         if aged.is_empty() {
             return Ok(());
         }

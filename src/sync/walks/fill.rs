@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 use super::progress::Progress;
 use crate::api::{ErrorClass, ListQuery, SortBy, decode};
 use crate::model::{FieldKey, Object, Purpose, RecordId};
-use crate::store::{MirrorTx, Phase, StoreError};
+use crate::store::{MirrorTx, Phase, StateKey, StoreError};
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::run::Run;
 use crate::sync::tally;
 
-const ENTRY: &str = "fill";
+const ENTRY: StateKey = StateKey::Fill;
 
 /// The state entry that says that only a sweep can fill a column of an object.
-pub(in crate::sync) fn wanted_sweep(object: Object) -> String {
-    format!("wanted_sweep:{object}")
+pub(in crate::sync) fn wanted_sweep(object: Object) -> StateKey {
+    StateKey::WantedSweep(object)
 }
 
 /// Columns that wait for their values.
@@ -28,23 +28,23 @@ struct Wanted(Vec<(Object, FieldKey)>);
 /// Notes columns to fill. An object whose first copy has not begun gets their values with it; one whose first copy is
 /// under way has pages behind it that were read without them.
 pub(in crate::sync) fn want(tx: &MirrorTx<'_>, columns: &[(Object, FieldKey)]) -> Result<(), StoreError> {
-    let mut wanted: Wanted = tx.state(ENTRY)?.unwrap_or_default();
+    let mut wanted: Wanted = tx.state(&ENTRY)?.unwrap_or_default();
     for (object, key) in columns {
         let empty = tx.is_empty(*object)?;
         if !empty && !wanted.0.iter().any(|(o, k)| o == object && k == key) {
             wanted.0.push((*object, key.clone()));
         }
     }
-    if wanted.0.is_empty() { Ok(()) } else { tx.set_state(ENTRY, &wanted) }
+    if wanted.0.is_empty() { Ok(()) } else { tx.set_state(&ENTRY, &wanted) }
 }
 
 impl Run<'_> {
     /// Fills the columns of an object that wait for their values, as far as filters can tell who has one.
     pub(in crate::sync) async fn fill_columns(&self, object: Object) -> Result<(), SyncError> {
-        let wanted: Wanted = self.engine.store.write(|tx| tx.state(ENTRY)).await?.unwrap_or_default();
+        let wanted: Wanted = self.engine.store.read(|tx| tx.state(&ENTRY)).await?.unwrap_or_default();
         for (_, key) in wanted.0.into_iter().filter(|(of, _)| *of == object) {
             let mut needs_sweep = false;
-            let definitions = self.engine.store.write(move |tx| tx.definitions(object)).await?;
+            let definitions = self.engine.store.read(move |tx| tx.definitions(object)).await?;
             if let Some(definition) = definitions.iter().find(|definition| definition.key == key) {
                 let long = definition.data_type.detail_only();
                 let query = ListQuery::new(object.resource())
@@ -162,7 +162,7 @@ impl Run<'_> {
 }
 
 fn filled(tx: &MirrorTx<'_>, object: Object, key: &FieldKey) -> Result<(), StoreError> {
-    let mut wanted: Wanted = tx.state(ENTRY)?.unwrap_or_default();
+    let mut wanted: Wanted = tx.state(&ENTRY)?.unwrap_or_default();
     wanted.0.retain(|(o, k)| !(*o == object && k == key));
-    if wanted.0.is_empty() { tx.clear_state(ENTRY) } else { tx.set_state(ENTRY, &wanted) }
+    if wanted.0.is_empty() { tx.clear_state(&ENTRY) } else { tx.set_state(&ENTRY, &wanted) }
 }

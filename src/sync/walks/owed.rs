@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Instant, Object};
-use crate::store::{MirrorTx, StoreError};
+use crate::store::{MirrorTx, StateKey, StoreError};
 use crate::sync::span::Dimension;
 
 /// The counts that a walk still owes.
@@ -18,8 +18,8 @@ pub(in crate::sync) struct OwedCounts {
 
 impl OwedCounts {
     /// The state entry.
-    pub(in crate::sync) fn entry(object: Object, by: Dimension) -> String {
-        format!("check:{object}:{}", by.column())
+    pub(in crate::sync) fn entry(object: Object, by: Dimension) -> StateKey {
+        StateKey::Check(object, by.column())
     }
 
     /// Notes that a changes walk over these timestamps is to be counted.

@@ -8,7 +8,7 @@ use crate::api::decode::{self, Page};
 use crate::api::{ErrorClass, ListAnswer};
 use crate::model::field_value::{FieldValue, SqlValue};
 use crate::model::{Instant, Layout, Object, Purpose, Record, Resource};
-use crate::store::{MirrorTx, Phase, StoreError, Tally};
+use crate::store::{MirrorTx, Phase, StateKey, StoreError, Tally};
 
 use super::nominate;
 use super::owed::OwedCounts;
@@ -25,7 +25,7 @@ pub(in crate::sync) enum WalkPurpose {
     /// The changes of an object.
     Changes(Object),
     /// One slice of a sweep, by its state entry.
-    Slice(Object, String),
+    Slice(Object, StateKey),
 }
 
 /// How a walk ended.
@@ -134,7 +134,7 @@ impl WalkPurpose {
                     sweep.pages += walk.pages;
                     sweep.store(tx, *object)?;
                 }
-                tx.clear_state(entry)
+                tx.clear_state(&entry)
             }
         }
     }
@@ -266,7 +266,7 @@ impl Run<'_> {
         let mut later = Vec::new();
         for (n, walk) in walks.enumerate() {
             if let WalkPurpose::Slice(object, entry) = job {
-                later.push((WalkPurpose::Slice(*object, format!("{entry}.{n}")), walk));
+                later.push((WalkPurpose::Slice(*object, entry.part(&n.to_string())), walk));
             }
         }
         turns.extend(later.iter().cloned());

@@ -12,7 +12,7 @@ use super::owed::OwedCounts;
 use super::pages::WalkPurpose;
 use super::walk::{Range, Walk};
 use crate::model::{Instant, Object};
-use crate::store::{MirrorTx, Phase, StoreError};
+use crate::store::{MirrorTx, Phase, StateKey, StoreError};
 use crate::sync::engine::Engine;
 use crate::sync::error::SyncError;
 use crate::sync::run::Run;
@@ -45,9 +45,7 @@ impl Engine {
                         tx.set_state(&wanted_sweep(object), &true)?;
                     }
                     Sweep::clear(tx, object)?;
-                    for (slice, _) in tx.states::<Walk>(&Sweep::slice_prefix(object))? {
-                        tx.clear_state(&slice)?;
-                    }
+                    tx.clear_slices(object)?;
                     tx.clear_state(&Sweep::asked(object))?;
                     tx.clear_state(&Outage::entry(object))?;
                     tx.clear_nominations(object)?;
@@ -83,7 +81,7 @@ impl Run<'_> {
 
     /// Reads every record: begins a sweep, or resumes the one that is under way.
     pub(in crate::sync) async fn sweep(&self, object: Object) -> Result<(), SyncError> {
-        let phase = self.engine.store.write(move |tx| tx.phase(object)).await?;
+        let phase = self.engine.store.read(move |tx| tx.phase(object)).await?;
         let work = if phase == Phase::FirstCopy { "full copy" } else { "sweep" };
         self.begins(object.resource(), work, None);
         self.begin_sweep(object, self.job.accept().removals).await?;
@@ -98,6 +96,10 @@ impl Run<'_> {
         self.engine
             .store
             .write(move |tx| {
+                if tx.slices::<Walk>(object)?.is_none() {
+                    // Nobody knows what is still to be read: all of it.
+                    Sweep::clear(tx, object)?;
+                }
                 let outage: Option<Outage> = tx.state(&Outage::entry(object))?;
                 match (Sweep::load(tx, object)?, outage) {
                     // Under way, or read to its end and now accepted.
@@ -105,6 +107,7 @@ impl Run<'_> {
                     (Some(_), Some(_)) if accepted => return tx.clear_state(&Outage::entry(object)),
                     _ => {}
                 }
+                tx.clear_slices(object)?;
                 tx.clear_state(&Outage::entry(object))?;
                 tx.clear_nominations(object)?;
                 let needed: Option<bool> = tx.state(&wanted_sweep(object))?;
@@ -123,16 +126,16 @@ impl Run<'_> {
 
     async fn walk_slices(&self, object: Object) -> Result<(), SyncError> {
         let key = self.engine.client.key_fingerprint();
-        let slices: Vec<(String, Walk)> =
-            self.engine.store.write(move |tx| tx.states(&Sweep::slice_prefix(object))).await?;
-        let read = self.engine.store.write(move |tx| Sweep::load(tx, object)).await?.map_or(0, |sweep| sweep.rows);
+        let slices: Vec<(StateKey, Walk)> =
+            self.engine.store.read(move |tx| tx.slices(object)).await?.unwrap_or_default();
+        let read = self.engine.store.read(move |tx| Sweep::load(tx, object)).await?.map_or(0, |sweep| sweep.rows);
         self.set_swept(read + slices.iter().map(|(_, walk)| walk.rows).sum::<u64>());
         let mut walks = Vec::new();
         for (entry, walk) in slices {
             let mut under_key = walk.under_key(key).into_iter();
             let first = under_key.next();
             for (n, further) in under_key.enumerate() {
-                let entry = format!("{entry}.k{n}");
+                let entry = entry.part(&format!("k{n}"));
                 let stored = further.clone();
                 let name = entry.clone();
                 self.engine.store.write(move |tx| tx.set_state(&name, &stored)).await?;

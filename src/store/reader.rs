@@ -1,0 +1,90 @@
+//! Reading the mirror: a connection that can only read, and one moment of the file.
+//!
+//! Every question of `store::read` is asked in a [`ReadTx`], so that the answers to several belong together. A
+//! [`MirrorTx`](super::MirrorTx) is one too: what can be asked of the file can be asked inside a write.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, Statement, Transaction};
+
+use super::error::{Doing, StoreError};
+use super::file::open;
+use super::read::functions;
+
+/// A mirror that is open for reading only.
+#[derive(Debug)]
+pub struct Reader {
+    conn: Connection,
+}
+
+impl Reader {
+    /// Opens a mirror.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`] if there is none; [`StoreError::NotAMirror`] and [`StoreError::NewerSchema`] as for
+    /// writing.
+    pub fn open(path: &Path) -> Result<Reader, StoreError> {
+        Ok(Reader { conn: open::reader(path)? })
+    }
+
+    /// Opens a mirror for people's own statements: with the exact functions, and a misspelt column is an error.
+    ///
+    /// # Errors
+    /// As [`Reader::open`].
+    pub fn open_for_queries(path: &Path) -> Result<Reader, StoreError> {
+        let conn = open::reader(path)?;
+        conn.pragma_update(None, "query_only", true)
+            // A misspelt column must be an error, never a text.
+            .and_then(|()| conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false))
+            .and_then(|_| functions::register(&conn))
+            .map_err(|source| StoreError::Open { path: path.to_path_buf(), source })?;
+        Ok(Reader { conn })
+    }
+
+    /// Begins to read at one moment, which lasts as long as the transaction.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn begin(&self) -> Result<ReadTx<'_>, StoreError> {
+        self.conn.unchecked_transaction().doing("read the mirror").map(ReadTx::new)
+    }
+
+    /// Prepares a person's own statement.
+    ///
+    /// # Errors
+    /// What SQLite says about it.
+    pub fn prepare(&self, sql: &str) -> rusqlite::Result<Statement<'_>> {
+        self.conn.prepare(sql)
+    }
+
+    /// A reader of any connection, for tests of questions on tables made by hand.
+    #[cfg(test)]
+    pub(in crate::store) fn of(conn: Connection) -> Reader {
+        Reader { conn }
+    }
+}
+
+/// One moment of the mirror's file.
+#[derive(Debug)]
+pub struct ReadTx<'a> {
+    pub(in crate::store) conn: Transaction<'a>,
+    /// State entries that could not be parsed, with their texts: whoever can write drops them.
+    pub(in crate::store) unreadable: RefCell<BTreeSet<(String, String)>>,
+}
+
+impl<'a> ReadTx<'a> {
+    pub(in crate::store) fn new(conn: Transaction<'a>) -> ReadTx<'a> {
+        ReadTx { conn, unreadable: RefCell::default() }
+    }
+
+    /// The version of the tables.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn schema_version(&self) -> Result<u32, StoreError> {
+        self.conn.pragma_query_value(None, "user_version", |row| row.get(0)).doing("read the mirror")
+    }
+}
