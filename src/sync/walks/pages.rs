@@ -134,7 +134,7 @@ impl WalkPurpose {
                     sweep.pages += walk.pages;
                     sweep.store(tx, *object)?;
                 }
-                tx.clear_state(&entry)
+                tx.clear_state(entry)
             }
         }
     }
