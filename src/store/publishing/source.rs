@@ -261,6 +261,7 @@ impl Moment<'_> {
     pub fn refilled_columns(&self, since: i64) -> Result<Vec<(Object, String)>, StoreError> {
         let mut stmt = self
             .tx
+            .conn
             .prepare("SELECT object_type, fields FROM changes WHERE seq > ?1 AND kind = 'schema'")
             .doing(DOING)?;
         let found: Vec<(String, String)> =
