@@ -143,7 +143,7 @@ impl MirrorTx<'_> {
     /// # Errors
     /// If SQLite refuses.
     pub fn publish_progress(&self) -> Result<PublishProgress, StoreError> {
-        Ok(progress(&self.conn)?.unwrap_or_default())
+        Ok(progress(self)?.unwrap_or_default())
     }
 
     /// Stores how far publishing came.
