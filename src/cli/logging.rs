@@ -25,7 +25,7 @@ use tracing_subscriber::registry::{LookupSpan, Registry};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, fmt as lines};
 
-use crate::cli::ui::progress::Progress;
+use crate::cli::ui::progress::ProgressView;
 use crate::config::{LogConfig, LogFormat};
 use crate::sync::RUN_LINE;
 
@@ -33,7 +33,7 @@ use crate::sync::RUN_LINE;
 const PREFIX: &str = "CRM";
 
 /// Starts the log of this process, written between the bars of `progress`. A second call changes nothing.
-pub fn start(config: &LogConfig, progress: &Progress) {
+pub fn start(config: &LogConfig, progress: &ProgressView) {
     let told = match config.format {
         LogFormat::Json => json(Between(progress.clone())),
         LogFormat::Auto if in_the_journal() => journal().unwrap_or_else(|_| with_priorities(Between(progress.clone()))),
@@ -86,10 +86,10 @@ fn colours() -> bool {
     io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-type Told = Box<dyn Layer<Registry> + Send + Sync>;
+type LogEvent = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// Messages with fields, sent to the journal itself.
-fn journal() -> io::Result<Told> {
+fn journal() -> io::Result<LogEvent> {
     let priorities =
         PriorityMappings { info: Priority::Informational, debug: Priority::Debug, ..PriorityMappings::new() };
     let layer = tracing_journald::layer()?
@@ -100,19 +100,19 @@ fn journal() -> io::Result<Told> {
 }
 
 /// A document a line.
-fn json(writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static) -> Told {
+fn json(writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static) -> LogEvent {
     let layer = lines::layer().with_writer(writer).json().flatten_event(true);
     Box::new(layer.with_current_span(false).with_span_list(false))
 }
 
 /// Lines for people.
-fn text(writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static, colours: bool) -> Told {
+fn text(writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static, colours: bool) -> LogEvent {
     let layer = lines::layer().with_writer(writer).with_target(false).with_ansi(colours);
     Box::new(layer.fmt_fields(debug_fn(message_alone)))
 }
 
 /// Lines for whoever reads priorities.
-fn with_priorities(writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static) -> Told {
+fn with_priorities(writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static) -> LogEvent {
     let layer = lines::layer().with_writer(writer).with_ansi(false).event_format(Prioritised::default());
     Box::new(layer.fmt_fields(debug_fn(message_alone)))
 }
@@ -133,18 +133,18 @@ fn message_alone(writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug)
 }
 
 /// Writes lines to stderr without tearing a progress bar.
-struct Between(Progress);
+struct Between(ProgressView);
 
 impl<'a> MakeWriter<'a> for Between {
-    type Writer = Line<'a>;
-    fn make_writer(&'a self) -> Line<'a> {
-        Line(&self.0)
+    type Writer = LogLine<'a>;
+    fn make_writer(&'a self) -> LogLine<'a> {
+        LogLine(&self.0)
     }
 }
 
-struct Line<'a>(&'a Progress);
+struct LogLine<'a>(&'a ProgressView);
 
-impl io::Write for Line<'_> {
+impl io::Write for LogLine<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.aside(|| io::stderr().write(bytes))
     }
@@ -224,7 +224,7 @@ mod tests {
     }
 
     /// What is told of some events.
-    fn told(layer: impl FnOnce(Kept) -> Told, filter: &str, events: impl FnOnce()) -> String {
+    fn told(layer: impl FnOnce(Kept) -> LogEvent, filter: &str, events: impl FnOnce()) -> String {
         let kept = Kept::default();
         let subscriber = tracing_subscriber::registry()
             .with(layer(kept.clone()))

@@ -3,6 +3,7 @@
 //! - [`verbs`]: one thin file per verb.
 //! - [`check`]: the probes of `crm-mirror check`.
 //! - [`ui`]: tables, progress and texts.
+//! - `program` parses the command line and reports how it ended.
 //! - [`args`]: what every verb takes; [`failure`]: errors as text with a hint; [`logging`], [`signals`], [`session`] and
 //!   [`remote`]: what several verbs need.
 //!
@@ -14,6 +15,7 @@ pub mod args;
 pub mod check;
 pub mod failure;
 pub mod logging;
+mod program;
 pub mod recipes;
 pub mod remote;
 pub mod session;
@@ -21,51 +23,7 @@ pub mod signals;
 pub mod ui;
 pub mod verbs;
 
-use std::ffi::OsString;
-use std::io::Write;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use clap::Parser;
-use clap::error::ErrorKind;
-
-pub use args::{Cli, Global};
+pub use args::Global;
 pub use failure::Failure;
-
-use crate::exit::Exit;
-
-/// Runs the program with these arguments, the program's own name first.
-pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
-    let cli = match Cli::try_parse_from(args) {
-        Ok(cli) => cli,
-        Err(e) => {
-            // Help and version go to stdout and are no error. A reader that went away is none either.
-            let _ = e.print();
-            return match e.kind() {
-                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Done,
-                _ => Exit::Usage,
-            };
-        }
-    };
-    // The hook has told what happened; a panic must still end with the contract's code.
-    let done = catch_unwind(AssertUnwindSafe(|| cli.verb.run(&cli.global)));
-    match done.unwrap_or_else(|_| Err(Failure::new(Exit::Internal, "this is a mistake of crm-mirror"))) {
-        Ok(exit) => exit,
-        Err(failure) => {
-            // Where stderr is gone, there is nobody to tell that it is.
-            let _ = std::io::stderr().write_all(logging::as_error(failure.text()).as_bytes());
-            failure.exit()
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_that_is_not_understood_is_a_usage_error() {
-        let main = |line: &str| main(line.split(' ').map(OsString::from));
-        assert_eq!(main("crm-mirror frobnicate"), Exit::Usage);
-        assert_eq!(main("crm-mirror init --base-url http://example.com/v1"), Exit::Usage);
-    }
-}
+pub use program::main;
+pub use verbs::Cli;

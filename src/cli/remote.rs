@@ -3,14 +3,18 @@
 //!
 //! Ctrl-C leaves the job to the daemon: it says how to stop it, and that nothing was lost.
 
+use std::io::ErrorKind;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::Failure;
-use crate::cli::signals::Signals;
+use crate::cli::signals::StopSignals;
 use crate::cli::ui::output;
-use crate::cli::ui::progress::Progress;
+use crate::cli::ui::progress::ProgressView;
 use crate::config::Config;
 use crate::daemon::client::{Accepted, Client, ClientError, Events};
 use crate::daemon::told::{DaemonStatus, Told};
@@ -55,6 +59,41 @@ pub async fn daemon(config: &Config) -> Result<Option<(Client, DaemonStatus)>, F
     Ok(status.map(|status| (client, status)))
 }
 
+/// Whether a daemon keeps the mirror up to date, as far as its socket shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DaemonState {
+    /// It answers.
+    Running,
+    /// Something listens on the socket and does not answer.
+    Unresponsive,
+    /// It was killed: its socket is there, and nobody listens.
+    Killed,
+    /// None runs.
+    None,
+}
+
+/// What the daemon reports, and whether one runs. One that does not answer is named on stderr: what the file shows is true
+/// all the same.
+pub async fn daemon_state(config: &Config) -> (Option<DaemonStatus>, DaemonState) {
+    match daemon(config).await {
+        Ok(Some((_, daemon))) => (Some(daemon), DaemonState::Running),
+        Ok(None) => (None, socket_state(&config.socket)),
+        Err(failure) => {
+            output::note(failure.text().trim_end());
+            (None, DaemonState::Unresponsive)
+        }
+    }
+}
+
+fn socket_state(socket: &Path) -> DaemonState {
+    match UnixStream::connect(socket) {
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => DaemonState::Killed,
+        // Another mirror's daemon, or none that this user may ask.
+        _ => DaemonState::None,
+    }
+}
+
 /// Asks for a job and watches it to its end.
 ///
 /// # Errors
@@ -63,10 +102,10 @@ pub async fn job(
     client: &Client,
     path: &str,
     body: &Value,
-    progress: &Progress,
+    progress: &ProgressView,
     how_to_stop: &str,
 ) -> Result<Watched, Failure> {
-    let mut signals = Signals::listen()?;
+    let mut signals = StopSignals::listen()?;
     // Listened to before it is asked for: nothing of it is missed.
     let mut events = client.listen().await?;
     let accepted: Accepted = client.post(path, body).await?;
@@ -89,7 +128,7 @@ pub async fn job(
     }
 }
 
-async fn watch(client: &Client, events: &mut Events, job: u64, progress: &Progress) -> Result<Finished, Failure> {
+async fn watch(client: &Client, events: &mut Events, job: u64, progress: &ProgressView) -> Result<Finished, Failure> {
     let mut ours = false;
     let mut gone = false;
     loop {

@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 use crate::api::ApiError;
 use crate::budget::Limits;
 use crate::cli::Failure;
-use crate::cli::signals::Signals;
+use crate::cli::signals::StopSignals;
 use crate::cli::ui::output;
 use crate::exit::Exit;
 use crate::model::SystemClock;
@@ -52,7 +52,7 @@ impl Session {
     ///
     /// # Errors
     /// What ended the run and waiting does not fix; [`Exit::Paused`] where it was cut off.
-    pub async fn run(&self, job: &Job, trigger: &'static str, signals: &mut Signals) -> Result<Ran, Failure> {
+    pub async fn run(&self, job: &Job, trigger: &'static str, signals: &mut StopSignals) -> Result<Ran, Failure> {
         let began = std::time::Instant::now();
         let report = self.until_stopped(self.engine.run(job, trigger), signals).await?;
         Ok(Ran { report, took: began.elapsed(), ledger: self.meter.ledger() })
@@ -71,7 +71,7 @@ impl Session {
     async fn until_stopped<T>(
         &self,
         work: impl Future<Output = Result<T, SyncError>>,
-        signals: &mut Signals,
+        signals: &mut StopSignals,
     ) -> Result<T, Failure> {
         let mut running = std::pin::pin!(work);
         tokio::select! {

@@ -6,18 +6,18 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Listens for both from its making on.
 #[derive(Debug)]
-pub struct Signals {
+pub struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
 }
 
-impl Signals {
+impl StopSignals {
     /// Begins to listen; from now on neither ends the program by itself.
     ///
     /// # Errors
     /// Whatever the system says.
-    pub fn listen() -> io::Result<Signals> {
-        Ok(Signals { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    pub fn listen() -> io::Result<StopSignals> {
+        Ok(StopSignals { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 
     /// Waits for the next one.

@@ -29,6 +29,7 @@ pub(super) struct Sections {
     pub history: HistorySection,
     pub daemon: DaemonSection,
     pub write_back: WriteBackSection,
+    pub check: CheckSection,
     pub publish: PublishSection,
     pub log: LogConfig,
 }
@@ -125,6 +126,14 @@ pub(super) struct DaemonSection {
     pub socket: Option<PathBuf>,
     #[serde(default, deserialize_with = "values::loopback")]
     pub http: Option<SocketAddr>,
+}
+
+/// `[check]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CheckSection {
+    #[serde(deserialize_with = "values::finding_names")]
+    pub acknowledged: Vec<String>,
 }
 
 /// `[write_back]`.

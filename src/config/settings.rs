@@ -31,6 +31,8 @@ pub struct Config {
     pub http: Option<SocketAddr>,
     /// `[write_back] enabled`.
     pub write_back: bool,
+    /// `[check] acknowledged`: findings of `check` that are known and count as good.
+    pub acknowledged: Vec<String>,
     /// `[publish]`.
     pub publish: PublishConfig,
     /// `[log]`.
@@ -85,6 +87,7 @@ impl Config {
             socket,
             http: sections.daemon.http,
             write_back: sections.write_back.enabled,
+            acknowledged: sections.check.acknowledged,
             publish: PublishConfig::new(sections.publish, env),
             log: sections.log,
             base_url: sections.api.base_url,

@@ -223,6 +223,17 @@ pub(super) fn schema_name<'de, D: Deserializer<'de>>(value: D) -> Result<String,
     })
 }
 
+/// Names of findings as `group.name`. A list in a file, or a text with commas.
+pub(super) fn finding_names<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<String>, D::Error> {
+    const EXPECTED: &str = "a list of names that `crm-mirror check` prints, such as [\"readers.sqlite3\"]";
+    let mut names = words(value, EXPECTED)?;
+    names.retain(|name| !name.is_empty());
+    match names.iter().all(|name| name.split_once('.').is_some()) {
+        true => Ok(names),
+        false => Err(Error::custom(concat_must(EXPECTED))),
+    }
+}
+
 /// Columns as `column` or `table.column`. A list in a file, or a text with commas.
 pub(super) fn columns<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<String>, D::Error> {
     const EXPECTED: &str = "a list of columns, such as [\"contacts.notes\", \"email\"]";

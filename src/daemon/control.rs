@@ -163,6 +163,7 @@ fn router(control: Control) -> Router {
         .route("/edits", post(edit))
         .route("/pause", post(pause))
         .route("/resume", post(resume))
+        .route("/hold/clear", post(clear_hold))
         .fallback(|| async { problem(StatusCode::NOT_FOUND, "there is nothing here", Some(PATHS)) })
         .method_not_allowed_fallback(|| async {
             problem(StatusCode::METHOD_NOT_ALLOWED, "not with this method", Some(PATHS))
@@ -170,8 +171,7 @@ fn router(control: Control) -> Router {
         .with_state(control)
 }
 
-const PATHS: &str =
-    "GET /status, /metrics, /events; POST /sync, /resync, /resync/stop, /verify, /push, /edits, /pause, /resume";
+const PATHS: &str = "GET /status, /metrics, /events; POST /sync, /resync, /resync/stop, /verify, /push, /edits, /pause, /resume, /hold/clear";
 
 /// The body of `POST /sync` and `POST /resync`; none is an empty one.
 #[derive(Deserialize, Default)]
@@ -311,6 +311,10 @@ async fn pause(State(control): State<Control>) -> Response {
 
 async fn resume(State(control): State<Control>) -> Response {
     control.tell(Request::Resume, json!({"paused": false})).await
+}
+
+async fn clear_hold(State(control): State<Control>) -> Response {
+    control.tell(Request::ClearHold, json!({"hold": null})).await
 }
 
 impl Control {

@@ -15,6 +15,8 @@ pub enum Request {
     Pause,
     /// Let the schedule go on.
     Resume,
+    /// End the hold before its time.
+    ClearHold,
 }
 
 /// What happened.
@@ -49,6 +51,8 @@ pub enum Effect {
     LetEnd,
     /// Forget the sweeps under way; before anything starts.
     ForgetSweeps,
+    /// End the hold; before anything starts.
+    ClearHold,
     /// Tell that a job waits.
     Queued(Job),
     /// Tell that a job was interrupted and goes on later.

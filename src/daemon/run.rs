@@ -314,6 +314,7 @@ impl Daemon {
                         }
                     },
                     Effect::LetEnd => workshop.meter().stop(),
+                    Effect::ClearHold => workshop.meter().clear_hold().await,
                     Effect::ForgetSweeps => workshop.forget_sweeps().await,
                     Effect::Queued(job) => self.voice.say(&Told::queued(&job)),
                     Effect::Yielded(job) => self.endings.yielded(&job),

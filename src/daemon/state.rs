@@ -297,6 +297,14 @@ impl State {
                 }
                 Answer::Done
             }
+            Request::ClearHold => {
+                self.quiet.take_if(|quiet| quiet.why == "hold");
+                if let (None, Some((at, _))) = (self.quiet, &mut self.go_on) {
+                    *at = (*at).min(now);
+                }
+                effects.push(Effect::ClearHold);
+                Answer::Done
+            }
             Request::Resume => {
                 if self.paused_since.take().is_some() {
                     effects.push(Effect::Remember(None));

@@ -29,7 +29,7 @@ mod writer;
 pub use custom::columns::{MOST_COLUMNS, Redefined};
 pub use derived::indexes::MOST_INDEXED;
 pub use error::StoreError;
-pub use file::{lock, migrate, open, wal};
+pub use file::{backup, lock, migrate, open, wal};
 pub use outbox::beside::write_beside;
 pub use outbox::steps::{EditStep, OpenEdits};
 pub use outbox::{editable, report as outbox_report};

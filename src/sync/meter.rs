@@ -178,6 +178,12 @@ impl BudgetMeter {
         self.store.lock().note(&note)
     }
 
+    /// Ends the hold: a person knows that the service answers again.
+    pub async fn clear_hold(&self) {
+        self.hold.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.store_hold(None).await;
+    }
+
     /// Stores a hold, or that it is over.
     async fn store_hold(&self, hold: Option<Hold>) {
         let stored = self.store.write(move |tx| match hold {

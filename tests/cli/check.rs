@@ -20,7 +20,7 @@ fn line(document: &Value, name: &str) -> Value {
 fn state(document: &Value, name: &str) -> (String, String) {
     let line = line(document, name);
     let fix = line["fix"].as_str().unwrap_or_default();
-    (line["state"].as_str().unwrap().into(), format!("{} | {fix}", line["says"].as_str().unwrap()))
+    (line["state"].as_str().unwrap().into(), format!("{} | {fix}", line["message"].as_str().unwrap()))
 }
 
 /// Makes sure that the line of this name is in this state, and says all of this, its fix included.

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's helpers may fail as its tests do")]
 
+mod backup;
 mod bad_input;
 mod basics;
 mod binary;
@@ -14,6 +15,7 @@ mod describe;
 mod documentation;
 mod edit;
 mod export;
+mod hold;
 mod log;
 mod outbox;
 mod page;

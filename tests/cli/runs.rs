@@ -67,7 +67,7 @@ fn a_long_hold_pauses_and_binds_the_next_process() {
     place.run("sync").code(75);
     assert_eq!(service.sandbox.log().len(), asked, "nothing is sent during a hold");
     let status = place.run("status").done();
-    assert!(status.out.contains("hold     the service asked for quiet until "), "{}", status.out);
+    assert!(status.out.contains("hold     rate limit: no request before "), "{}", status.out);
 }
 
 #[test]
@@ -95,9 +95,9 @@ fn what_looks_like_an_outage_is_65_until_a_person_accepts_it() {
     assert!(ended.err.contains("`crm-mirror resync contacts --accept-removals`"), "{}", ended.err);
     assert_eq!(place.ask("SELECT count(*) FROM contacts"), "200");
     let status = place.run("status").done();
-    assert!(status.out.contains("waiting: 90 of 200 contacts would go at once"), "{}", status.out);
+    assert!(status.out.contains("refused: 90 of 200 contacts would be removed at once"), "{}", status.out);
     place.run("resync contacts --accept-removals").done();
     assert_eq!(place.ask("SELECT count(*) FROM contacts"), "110");
     assert_eq!(place.ask("SELECT count(*) FROM removed_records"), "90");
-    assert!(!place.run("status").out.contains("waiting"));
+    assert!(!place.run("status").out.contains("refused"));
 }

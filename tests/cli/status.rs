@@ -3,7 +3,7 @@
 use crm_mirror::store::Store;
 use serde_json::json;
 
-use crate::binary::{Place, Service};
+use crate::binary::{Ended, Place, Service};
 
 #[test]
 fn without_a_mirror_it_says_so() {
@@ -68,4 +68,44 @@ fn a_wal_that_somebody_keeps_from_being_emptied_is_named_with_its_cure() {
     place.run("sync").done();
     let told = place.run("status").done().out;
     assert!(!told.contains("large:") && !told.contains("WAL"), "{told}");
+}
+
+#[test]
+fn max_age_has_a_code_for_each_state() {
+    let service = Service::with(20, 2);
+    let place = Place::of(&service);
+    assert!(place.run("status --max-age 15m").code(1).err.contains("there is no mirror"));
+    for wrong in ["15", "soon", "-1m", "99999999999999999999d", "5 parsecs"] {
+        let ended = Ended::from(place.command(&["status", "--max-age", wrong]).output().unwrap());
+        assert_eq!(ended.code, Some(2), "{wrong}");
+    }
+    place.run("sync").done();
+    assert_eq!(place.run("status --max-age 15m").done().err, "");
+    assert!(place.run("status --max-age 0").code(1).err.contains("stale: "));
+    assert_eq!(place.run("status --max-age 0 --json").code(1).json()["fresh"], json!(false));
+    let poor = place.set("CRM_MIRROR_BUDGET__LIMIT", "1");
+    assert!(poor.run("status --max-age 0").code(75).err.contains("waiting for a rate limit or the budget"));
+    poor.run("status --max-age 1h").done();
+}
+
+#[test]
+fn a_list_that_is_not_mirrored_is_never_stale() {
+    let service = Service::with(20, 2);
+    let place = Place::of(&service).set("CRM_MIRROR_SYNC__OBJECTS", "contacts");
+    place.run("sync").done();
+    place.run("status --max-age 1h").done();
+    let all = place.unset("CRM_MIRROR_SYNC__OBJECTS");
+    all.run("status --max-age 1h").code(1);
+}
+
+#[test]
+fn a_killed_daemon_is_told_from_none() {
+    let service = Service::with(20, 2);
+    let place = Place::of(&service);
+    place.run("sync").done();
+    assert!(place.run("status").done().out.contains("daemon   not running"));
+    assert_eq!(place.run("status --json").done().json()["daemon_state"], "none");
+    drop(std::os::unix::net::UnixListener::bind(place.path("mirror.db.sock")).unwrap());
+    assert!(place.run("status").done().out.contains("daemon   was killed"));
+    assert_eq!(place.run("status --json").done().json()["daemon_state"], "killed");
 }

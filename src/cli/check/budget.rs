@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 
-use super::line::Line;
-use super::mirror::{Held, Mirror};
+use super::finding::Finding;
+use super::mirror::{CopiedObject, MirrorFacts};
 use crate::budget::{Ledger, Limits, forecast};
 use crate::config::{Config, Cron, SyncConfig};
 use crate::format::{self, count};
@@ -63,9 +63,9 @@ fn runs(cron: &Cron, zone: &TimeZone, now: Instant, window: Duration) -> f64 {
 }
 
 /// What the first copy still costs; `None` where it is done. Each object is what the service has and what is here.
-fn first_copy(objects: &[(u64, Held)], details: bool) -> Option<u64> {
-    let missing: Vec<&(u64, Held)> = objects.iter().filter(|(_, held)| !held.complete).collect();
-    let of_object = |(there, held): &(u64, Held)| {
+fn first_copy(objects: &[(u64, CopiedObject)], details: bool) -> Option<u64> {
+    let missing: Vec<&(u64, CopiedObject)> = objects.iter().filter(|(_, held)| !held.complete).collect();
+    let of_object = |(there, held): &(u64, CopiedObject)| {
         let pages = there.saturating_sub(held.rows).div_ceil(100).max(1);
         let counts = if pages > 1 { pages.min(WALK_COUNTS) } else { 0 };
         let details = if details { there.saturating_sub(held.details) } else { 0 };
@@ -87,10 +87,10 @@ fn windows(cost: u64, left: u64, each: u64) -> u64 {
 pub fn check(
     config: &Config,
     limits: &Limits,
-    mirror: Option<&Mirror>,
+    mirror: Option<&MirrorFacts>,
     totals: [Option<u64>; 2],
     now: Instant,
-) -> Vec<Line> {
+) -> Vec<Finding> {
     let (limit, window) = (limits.limit.get(), format::duration(limits.window));
     let ledger = mirror.map_or_else(Ledger::default, |mirror| mirror.ledger).at(now, limits);
     let left = limits.limit.saturating_sub(ledger.used).get();
@@ -102,13 +102,13 @@ pub fn check(
     };
     let held = mirror.map_or_else(Default::default, |mirror| mirror.objects);
     let objects = Object::ALL.into_iter().zip(totals).zip(held);
-    let known: Option<Vec<(u64, Held)>> = objects
+    let known: Option<Vec<(u64, CopiedObject)>> = objects
         .filter(|((object, _), _)| wanted(*object))
         .map(|((_, total), held)| Some((total.or(held.complete.then_some(held.rows))?, held)))
         .collect();
     let Some(known) = known else {
         let why = "how much there is to mirror is not known: it was not counted, and is not all here yet";
-        lines.push(Line::skip("budget.needs", why));
+        lines.push(Finding::skip("budget.needs", why));
         return lines;
     };
     let rows: Vec<u64> = known.iter().map(|(rows, _)| *rows).collect();
@@ -122,23 +122,23 @@ pub fn check(
             1 => "which fits in this window".to_string(),
             number => format!("so about {} windows of {window}", count(number)),
         };
-        let says = format!("the first copy costs about {} RU, {windows}", count(cost));
-        lines.push(Line::ok("budget.first-copy", says));
+        let message = format!("the first copy costs about {} RU, {windows}", count(cost));
+        lines.push(Finding::ok("budget.first-copy", message));
     }
     lines
 }
 
-fn window_line(left: u64, limit: u64, refills_at: Instant, now: Instant) -> Line {
+fn window_line(left: u64, limit: u64, refills_at: Instant, now: Instant) -> Finding {
     let name = "budget.window";
     let until = format!("{} ({})", format::moment(refills_at), format::when(refills_at, now));
     if left == 0 {
-        let says = format!("all {} RU of this window are spent; it refills at {until}", count(limit));
-        return Line::warn(name, says, "nothing is lost: runs go on then; `budget.limit` allows more");
+        let message = format!("all {} RU of this window are spent; it refills at {until}", count(limit));
+        return Finding::warn(name, message, "nothing is lost: runs go on then; `budget.limit` allows more");
     }
-    Line::ok(name, format!("{} of {} RU left until {until}", count(left), count(limit)))
+    Finding::ok(name, format!("{} of {} RU left until {until}", count(left), count(limit)))
 }
 
-fn needs_line(needs: &Needs, limit: u64, window: &str) -> Line {
+fn needs_line(needs: &Needs, limit: u64, window: &str) -> Finding {
     let name = "budget.needs";
     let parts: Vec<String> = [
         ("changes", needs.changes),
@@ -152,20 +152,20 @@ fn needs_line(needs: &Needs, limit: u64, window: &str) -> Line {
     .collect();
     let total = needs.total();
     if parts.is_empty() {
-        return Line::ok(name, "nothing is scheduled");
+        return Finding::ok(name, "nothing is scheduled");
     }
-    let says = format!("about {} of {} RU in {window}: {}", count(total), count(limit), parts.join(", "));
+    let message = format!("about {} of {} RU in {window}: {}", count(total), count(limit), parts.join(", "));
     if total > limit {
         let fix = format!("set `budget.limit` to {} or more, or `sync.schedule` to fewer runs", count(total));
-        return Line::warn(name, says, fix);
+        return Finding::warn(name, message, fix);
     }
-    Line::ok(name, says)
+    Finding::ok(name, message)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::check::line::State;
+    use crate::cli::check::finding::FindingState;
 
     const DAY: Duration = Duration::from_secs(86_400);
 
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_first_copy_counts_what_is_not_here_yet() {
-        let held = |rows, details, complete| Held { rows, details, complete };
+        let held = |rows, details, complete| CopiedObject { rows, details, complete };
         // 10 pages, 10 counts, 1,000 details; 1 page, 50 details; 5 for the short lists.
         let new = [(1_000, held(0, 0, false)), (50, held(0, 0, false))];
         assert_eq!(first_copy(&new, true), Some(10 + 10 + 1_000 + 1 + 50 + 5));
@@ -209,10 +209,10 @@ mod tests {
     #[test]
     fn a_budget_below_the_needs_is_a_warning_that_says_how_much() {
         let needs = Needs { changes: 576.0, short_lists: 20.0, audits: 44.0, sweeps: 16.0 / 7.0 };
-        assert_eq!(needs_line(&needs, 643, "1 d").state, State::Ok);
+        assert_eq!(needs_line(&needs, 643, "1 d").state, FindingState::Ok);
         let short = needs_line(&needs, 642, "1 d");
-        assert_eq!(short.state, State::Warn);
+        assert_eq!(short.state, FindingState::Warn);
         assert!(short.fix.unwrap_or_default().contains("`budget.limit` to 643"));
-        assert!(short.says.contains("643 of 642 RU in 1 d: changes 576"), "{}", short.says);
+        assert!(short.message.contains("643 of 642 RU in 1 d: changes 576"), "{}", short.message);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::line::Line;
+use super::finding::Finding;
 use crate::config::{Config, ConfigError, Sources};
 use crate::exit::Exit;
 
@@ -10,18 +10,18 @@ use crate::exit::Exit;
 const WRITTEN: &str = "./crm-mirror.toml";
 
 /// Looks at what was read, and from where.
-pub fn check(sources: &Sources, read: &Result<Config, ConfigError>) -> Vec<Line> {
+pub fn check(sources: &Sources, read: &Result<Config, ConfigError>) -> Vec<Finding> {
     let config = match read {
         Ok(config) => config,
         Err(error) => {
             let fix = error.hint().unwrap_or("correct it; `crm-mirror init --stdout` explains every key");
-            return vec![Line::fail("config.settings", Exit::Config, crate::error_chain::error_chain(error), fix)];
+            return vec![Finding::fail("config.settings", Exit::Config, crate::error_chain::error_chain(error), fix)];
         }
     };
     let variables: Vec<&str> = sources.environment.settings().collect();
-    let mut lines = vec![Line::ok("config.settings", from(&files(sources), &variables))];
+    let mut lines = vec![Finding::ok("config.settings", from(&files(sources), &variables))];
     lines.push(match config.base_url() {
-        Some(url) => Line::ok("config.base_url", url.as_str()),
+        Some(url) => Finding::ok("config.base_url", url.as_str()),
         None => {
             let error = ConfigError::NoBaseUrl;
             let forgotten = files(sources).is_empty() && Path::new(WRITTEN).exists();
@@ -29,7 +29,7 @@ pub fn check(sources: &Sources, read: &Result<Config, ConfigError>) -> Vec<Line>
                 _ if forgotten => format!("{WRITTEN} is here and was not read: add `--config {WRITTEN}`"),
                 hint => hint.into(),
             };
-            Line::fail("config.base_url", Exit::Config, error.to_string(), fix)
+            Finding::fail("config.base_url", Exit::Config, error.to_string(), fix)
         }
     });
     lines

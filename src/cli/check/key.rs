@@ -3,18 +3,18 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use super::line::Line;
+use super::finding::Finding;
 use crate::config::{Config, KeyPlace};
 use crate::exit::Exit;
 
 /// Looks at the key.
-pub fn check(config: &Config) -> Vec<Line> {
+pub fn check(config: &Config) -> Vec<Finding> {
     let place = config.key_place();
     let mut lines = vec![match config.api_key() {
-        Ok(_) => Line::ok("key.source", source(&place)),
+        Ok(_) => Finding::ok("key.source", source(&place)),
         Err(error) => {
             let fix = error.hint().unwrap_or("make a new key in the workspace console");
-            Line::fail("key.source", Exit::Config, crate::error_chain::error_chain(&error), fix)
+            Finding::fail("key.source", Exit::Config, crate::error_chain::error_chain(&error), fix)
         }
     }];
     if let KeyPlace::File(path) = &place
@@ -37,41 +37,45 @@ fn source(place: &KeyPlace) -> String {
     }
 }
 
-/// Only its owner should read a key.
-fn permissions(path: &Path, mode: u32) -> Line {
+/// A key is for its owner, and for a group that was given it to read.
+fn permissions(path: &Path, mode: u32) -> Finding {
     let mode = mode & 0o777;
-    let who = match (mode & 0o007, mode & 0o070) {
-        (0, 0) => return Line::ok("key.permissions", format!("only its owner can read it ({mode:04o})")),
-        (0, _) => "its group",
-        _ => "every user of this machine",
+    let (message, fix) = match (mode & 0o007, mode & 0o030, mode & 0o040) {
+        (0, 0, 0) => return Finding::ok("key.permissions", format!("only its owner can read it ({mode:04o})")),
+        (0, 0, _) => {
+            return Finding::ok("key.permissions", format!("its owner and its group can read it ({mode:04o})"));
+        }
+        (0, _, _) => ("its group can write", "chmod 640"),
+        _ => ("every user of this machine has access to", "chmod o="),
     };
-    Line::warn(
+    Finding::warn(
         "key.permissions",
-        format!("{who} has a right to {} ({mode:04o})", path.display()),
-        format!("chmod 600 {}", path.display()),
+        format!("{message} {} ({mode:04o})", path.display()),
+        format!("{fix} {}", path.display()),
     )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::check::line::State;
+    use crate::cli::check::finding::FindingState;
 
     #[test]
     fn a_key_that_others_can_read_is_a_warning() {
         for (mode, state, part) in [
-            (0o100600, State::Ok, "(0600)"),
-            (0o100400, State::Ok, "(0400)"),
-            (0o100640, State::Warn, "its group"),
-            (0o100604, State::Warn, "every user"),
-            (0o100666, State::Warn, "every user"),
+            (0o100600, FindingState::Ok, "(0600)"),
+            (0o100400, FindingState::Ok, "(0400)"),
+            (0o100640, FindingState::Ok, "its owner and its group can read it (0640)"),
+            (0o100660, FindingState::Warn, "its group can write"),
+            (0o100604, FindingState::Warn, "every user"),
+            (0o100666, FindingState::Warn, "every user"),
         ] {
             let line = permissions(Path::new("k"), mode);
             assert_eq!(line.state, state, "{mode:o}");
-            assert!(line.says.contains(part), "{}", line.says);
+            assert!(line.message.contains(part), "{}", line.message);
         }
         let open = permissions(Path::new("k"), 0o644);
-        assert_eq!(open.fix.as_deref(), Some("chmod 600 k"));
+        assert_eq!(open.fix.as_deref(), Some("chmod o= k"));
     }
 
     #[test]

@@ -9,16 +9,16 @@ use crate::model::Clock;
 
 /// Counts what is sent.
 #[derive(Debug)]
-pub struct Uncounted {
+pub struct UnrecordedMeter {
     clock: Arc<dyn Clock>,
     spent: AtomicU64,
     hold: Mutex<Option<Hold>>,
 }
 
-impl Uncounted {
+impl UnrecordedMeter {
     /// Nothing spent yet.
-    pub fn new(clock: Arc<dyn Clock>) -> Uncounted {
-        Uncounted { clock, spent: AtomicU64::new(0), hold: Mutex::new(None) }
+    pub fn new(clock: Arc<dyn Clock>) -> UnrecordedMeter {
+        UnrecordedMeter { clock, spent: AtomicU64::new(0), hold: Mutex::new(None) }
     }
 
     /// Request units that may have been charged.
@@ -27,7 +27,7 @@ impl Uncounted {
     }
 }
 
-impl Meter for Uncounted {
+impl Meter for UnrecordedMeter {
     fn admit(&self, attempt: Attempt) -> Pending<'_, Result<(), AdmissionError>> {
         let hold = *self.hold.lock().unwrap_or_else(PoisonError::into_inner);
         let result = match hold {

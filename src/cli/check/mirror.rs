@@ -1,8 +1,8 @@
-//! The mirror: whether there is one, whose it is, who writes it, and what its last run says. Opened for reading only.
+//! The mirror: whether there is one, whose it is, who writes it, and how its last run ended. Opened for reading only.
 
 use std::path::Path;
 
-use super::line::Line;
+use super::finding::Finding;
 use crate::budget::{Hold, Ledger, Limits};
 use crate::config::Config;
 use crate::model::{Instant, Object, Ru};
@@ -12,9 +12,9 @@ use crate::sync::meter::{self, HOLD, LEDGER};
 use crate::sync::state::{Fresh, Identity};
 use crate::{exit::Exit, format};
 
-/// What the mirror says of itself.
+/// What the mirror holds about itself.
 #[derive(Clone, Debug)]
-pub struct Mirror {
+pub struct MirrorFacts {
     /// The version of its tables.
     pub schema: u32,
     /// The file's size in bytes.
@@ -30,14 +30,14 @@ pub struct Mirror {
     /// What the last runs for changes cost.
     pub costs: Vec<Ru>,
     /// The objects, contacts first.
-    pub objects: [Held; 2],
+    pub objects: [CopiedObject; 2],
     /// The last run.
     pub last_run: Option<Run>,
 }
 
 /// What is here of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct CopiedObject {
     /// Records.
     pub rows: u64,
     /// Records whose detail is current.
@@ -46,12 +46,12 @@ pub struct Held {
     pub complete: bool,
 }
 
-impl Mirror {
+impl MirrorFacts {
     /// Reads it, all at one moment.
     ///
     /// # Errors
     /// [`StoreError::Missing`] if there is none, and whatever else keeps it from being read.
-    pub fn read(path: &Path, limits: &Limits, now: Instant) -> Result<Mirror, StoreError> {
+    pub fn read(path: &Path, limits: &Limits, now: Instant) -> Result<MirrorFacts, StoreError> {
         let reader = Reader::open(path)?;
         let moment = reader.begin()?;
         let schema = moment.schema_version()?;
@@ -60,7 +60,7 @@ impl Mirror {
         let stored: Option<Ledger> = moment.state(&LEDGER)?;
         let note = lock::note_beside(path);
         let [contact, company] = Object::ALL;
-        Ok(Mirror {
+        Ok(MirrorFacts {
             schema,
             bytes,
             wal_bytes,
@@ -84,34 +84,39 @@ impl Mirror {
     }
 }
 
-fn held(tx: &ReadTx<'_>, object: Object) -> Result<Held, StoreError> {
+fn held(tx: &ReadTx<'_>, object: Object) -> Result<CopiedObject, StoreError> {
     let holds = report::holds(tx, object)?;
     let swept: Option<Fresh> = tx.state(&Fresh::sweep(object))?;
-    Ok(Held { rows: holds.rows, details: holds.details_current, complete: swept.is_some() })
+    Ok(CopiedObject { rows: holds.rows, details: holds.details_current, complete: swept.is_some() })
 }
 
 /// The mirror in lines.
 pub fn check(
     config: &Config,
-    read: &Result<Mirror, StoreError>,
+    read: &Result<MirrorFacts, StoreError>,
     writer: Option<Option<u32>>,
     now: Instant,
-) -> Vec<Line> {
+) -> Vec<Finding> {
     let path = &config.database;
     let mirror = match read {
         Ok(mirror) => mirror,
         Err(error @ StoreError::Missing { .. }) => {
-            return vec![Line::ok("mirror.file", format!("{error}: `crm-mirror sync` makes it"))];
+            return vec![Finding::ok("mirror.file", format!("{error}: `crm-mirror sync` makes it"))];
         }
         Err(error) => {
             let fix = error
                 .hint()
                 .unwrap_or("if it is damaged, move it away with its -wal and -shm; `crm-mirror sync` makes a new copy");
-            return vec![Line::fail("mirror.file", Exit::of_store(error), crate::error_chain::error_chain(error), fix)];
+            return vec![Finding::fail(
+                "mirror.file",
+                Exit::of_store(error),
+                crate::error_chain::error_chain(error),
+                fix,
+            )];
         }
     };
     let [contacts, companies] = mirror.objects;
-    let mut lines = vec![Line::ok(
+    let mut lines = vec![Finding::ok(
         "mirror.file",
         format!(
             "{}, {}: {}, {}",
@@ -122,21 +127,21 @@ pub fn check(
         ),
     )];
     if mirror.is_older() {
-        let says = format!("an older crm-mirror wrote it (schema {}, now {})", mirror.schema, migrate::KNOWN);
-        lines.push(Line::warn(
+        let message = format!("an older crm-mirror wrote it (schema {}, now {})", mirror.schema, migrate::KNOWN);
+        lines.push(Finding::warn(
             "mirror.schema",
-            says,
+            message,
             "`crm-mirror sync` brings it up to date; older programs cannot write it then",
         ));
     }
     lines.extend(mirror.last_run.as_ref().map(|run| last_run(run, writer.is_some(), now)));
     lines.push(match writer {
-        None => Line::ok("mirror.writer", "nobody writes it at the moment"),
-        Some(pid) => Line::ok("mirror.writer", format!("{} writes it at the moment", process(pid))),
+        None => Finding::ok("mirror.writer", "nobody writes it at the moment"),
+        Some(pid) => Finding::ok("mirror.writer", format!("{} writes it at the moment", process(pid))),
     });
     lines.push(log_size(path, mirror));
     if let Some(until) = mirror.hold {
-        lines.push(Line::fail(
+        lines.push(Finding::fail(
             "mirror.hold",
             Exit::Paused,
             format!("the service asked for quiet until {} ({})", format::moment(until), format::when(until, now)),
@@ -151,24 +156,24 @@ pub fn process(pid: Option<u32>) -> String {
     pid.map_or_else(|| "another crm-mirror".into(), |pid| format!("process {pid}"))
 }
 
-fn last_run(run: &Run, written: bool, now: Instant) -> Line {
+fn last_run(run: &Run, written: bool, now: Instant) -> Finding {
     let started = run.started_at.parse().map_or_else(|_| run.started_at.clone(), |at| format::when(at, now));
     let name = "mirror.last-run";
     let what = format!("run {}, a {} begun {started}", run.id, run.kind);
     match (run.outcome.as_deref(), run.error.as_deref()) {
-        (Some("failed"), error) => Line::warn(
+        (Some("failed"), error) => Finding::warn(
             name,
             format!("{what}, failed: {}", error.unwrap_or("it does not say why")),
             "fix what is told below or above, and run `crm-mirror sync`",
         ),
-        (Some("refused"), _) => Line::warn(
+        (Some("refused"), _) => Finding::warn(
             name,
             format!("{what}, refused to mirror what looks like an outage"),
-            "`crm-mirror status` says what would go; if it is really gone: `crm-mirror resync --accept-removals`",
+            "`crm-mirror status` shows what would be removed; if it is really gone: `crm-mirror resync --accept-removals`",
         ),
-        (Some(outcome), _) => Line::ok(name, format!("{what}: {outcome}")),
-        (None, _) if written => Line::ok(name, format!("{what}, is under way")),
-        (None, _) => Line::warn(
+        (Some(outcome), _) => Finding::ok(name, format!("{what}: {outcome}")),
+        (None, _) if written => Finding::ok(name, format!("{what}, is under way")),
+        (None, _) => Finding::warn(
             name,
             format!("{what}, did not come to its end: its process was killed"),
             "nothing is lost; `crm-mirror sync` goes on from there",
@@ -176,21 +181,21 @@ fn last_run(run: &Run, written: bool, now: Instant) -> Line {
     }
 }
 
-fn log_size(path: &Path, mirror: &Mirror) -> Line {
+fn log_size(path: &Path, mirror: &MirrorFacts) -> Finding {
     let size = format::bytes(mirror.wal_bytes);
     if wal::is_large(mirror.bytes, mirror.wal_bytes) {
         let fix = format!(
             "end the program that has been reading for long (`fuser -v {}-shm` lists them); the next run empties it",
             path.display()
         );
-        return Line::warn("mirror.wal", format!("{size}: somebody keeps it from being emptied"), fix);
+        return Finding::warn("mirror.wal", format!("{size}: somebody keeps it from being emptied"), fix);
     }
-    Line::ok("mirror.wal", size)
+    Finding::ok("mirror.wal", size)
 }
 
 /// Whether the mirror is of this address and key, as far as the file knows. `None` where it does not know yet, or the
 /// configuration has neither.
-pub fn is_ours(mirror: &Mirror, base_url: &str, fingerprint: &str) -> Option<bool> {
+pub fn is_ours(mirror: &MirrorFacts, base_url: &str, fingerprint: &str) -> Option<bool> {
     let known = mirror.identity.as_ref()?;
     Some(known.base_url == base_url && known.key == fingerprint)
 }
@@ -198,7 +203,7 @@ pub fn is_ours(mirror: &Mirror, base_url: &str, fingerprint: &str) -> Option<boo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::check::line::State;
+    use crate::cli::check::finding::FindingState;
 
     fn run(outcome: Option<&str>, error: Option<&str>) -> Run {
         Run {
@@ -222,15 +227,15 @@ mod tests {
     fn the_last_run_is_told_as_it_ended() {
         let now = "2026-01-02T03:04:00Z".parse().unwrap();
         for (outcome, error, written, state, part) in [
-            (Some("done"), None, false, State::Ok, "run 7, a sync begun 4 min ago: done"),
-            (Some("failed"), Some("no route"), false, State::Warn, "failed: no route"),
-            (Some("refused"), None, false, State::Warn, "looks like an outage"),
-            (None, None, true, State::Ok, "under way"),
-            (None, None, false, State::Warn, "killed"),
+            (Some("done"), None, false, FindingState::Ok, "run 7, a sync begun 4 min ago: done"),
+            (Some("failed"), Some("no route"), false, FindingState::Warn, "failed: no route"),
+            (Some("refused"), None, false, FindingState::Warn, "looks like an outage"),
+            (None, None, true, FindingState::Ok, "under way"),
+            (None, None, false, FindingState::Warn, "killed"),
         ] {
             let line = last_run(&run(outcome, error), written, now);
             assert_eq!(line.state, state, "{outcome:?}");
-            assert!(line.says.contains(part), "{}", line.says);
+            assert!(line.message.contains(part), "{}", line.message);
         }
     }
 }

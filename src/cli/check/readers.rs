@@ -4,13 +4,13 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::line::Line;
+use super::finding::Finding;
 
 /// Older shells may damage a file in WAL mode when two processes empty the WAL at once.
 const SOUND: (u32, u32, u32) = (3, 51, 3);
 
 /// Looks at folder, files and shell.
-pub fn check(database: &Path) -> Vec<Line> {
+pub fn check(database: &Path) -> Vec<Finding> {
     let folder = folder_of(database);
     let mut lines = Vec::new();
     if let Ok(meta) = std::fs::metadata(&folder) {
@@ -41,7 +41,7 @@ pub fn folder_of(file: &Path) -> PathBuf {
     std::path::absolute(parent).unwrap_or_else(|_| parent.into())
 }
 
-fn folder_mode(folder: &Path, mode: u32, group: &str) -> Line {
+fn folder_mode(folder: &Path, mode: u32, group: &str) -> Finding {
     let (name, mode) = ("readers.folder", mode & 0o7777);
     let who = match (mode & 0o002, mode & 0o020) {
         (0, 0) => {
@@ -50,13 +50,13 @@ fn folder_mode(folder: &Path, mode: u32, group: &str) -> Line {
                 (_, 0o050) => format!("group {group} may look into it"),
                 _ => "only its owner may look into it".into(),
             };
-            return Line::ok(name, format!("{}: {who} ({mode:04o})", folder.display()));
+            return Finding::ok(name, format!("{}: {who} ({mode:04o})", folder.display()));
         }
         (0, _) => (format!("group {group}"), "g-w"),
         _ => ("everybody".into(), "go-w"),
     };
     let (who, mode_change) = who;
-    Line::warn(
+    Finding::warn(
         name,
         format!(
             "{who} may write to {} ({mode:04o}): a reader can leave a -wal there that this program cannot open",
@@ -66,49 +66,49 @@ fn folder_mode(folder: &Path, mode: u32, group: &str) -> Line {
     )
 }
 
-fn file_mode(mode: u32, owner: &str, group: &str) -> Line {
+fn file_mode(mode: u32, owner: &str, group: &str) -> Finding {
     let (name, mode) = ("readers.file", mode & 0o777);
     if mode & 0o022 != 0 {
-        let says = format!("others than its owner {owner} may write the mirror ({mode:04o})");
-        return Line::warn(name, says, "chmod go-w on it and on its -wal and -shm; readers need to read only");
+        let message = format!("others than its owner {owner} may write the mirror ({mode:04o})");
+        return Finding::warn(name, message, "chmod go-w on it and on its -wal and -shm; readers need to read only");
     }
     let who = match (mode & 0o004, mode & 0o040) {
         (0, 0) => format!("only {owner} may read it"),
         (0, _) => format!("{owner} and group {group} may read it"),
         _ => "everybody may read it".into(),
     };
-    Line::ok(name, format!("{who} ({mode:04o})"))
+    Finding::ok(name, format!("{who} ({mode:04o})"))
 }
 
 /// What stands beside a mirror must be its owner's; otherwise its writer cannot open it.
-fn owners(owner: u32, beside: impl Iterator<Item = (PathBuf, u32)>) -> Option<Line> {
+fn owners(owner: u32, beside: impl Iterator<Item = (PathBuf, u32)>) -> Option<Finding> {
     let (path, other) = { beside }.find(|(_, other)| *other != owner)?;
     let (path, owner) = (path.display(), user(owner));
-    Some(Line::warn(
+    Some(Finding::warn(
         "readers.owners",
         format!("{path} belongs to {}, and the mirror to {owner}, who cannot write it", user(other)),
         format!("while nobody writes the mirror: chown {owner} {path}"),
     ))
 }
 
-fn shell(version: &str) -> Line {
+fn shell(version: &str) -> Finding {
     let name = "readers.sqlite3";
     let told = version.split_whitespace().next().unwrap_or_default();
     let mut parts = told.split('.').map(str::parse::<u32>);
     let mut part = || parts.next().and_then(Result::ok);
     let number = part().zip(part()).map(|(major, minor)| (major, minor, part().unwrap_or(0)));
     match number {
-        Some(number) if number >= SOUND => Line::ok(name, format!("sqlite3 {told} is on the PATH")),
-        Some(_) => Line::warn(
+        Some(number) if number >= SOUND => Finding::ok(name, format!("sqlite3 {told} is on the PATH")),
+        Some(_) => Finding::warn(
             name,
             format!("sqlite3 {told} is on the PATH: before 3.51.3 it can damage a mirror that it may write"),
             "open the mirror with `sqlite3 -readonly` or `mode=ro`, or use `crm-mirror sql`",
         ),
-        None => Line::skip(name, "the sqlite3 on the PATH does not say its version"),
+        None => Finding::skip(name, "the sqlite3 on the PATH does not say its version"),
     }
 }
 
-/// What the shell on the PATH says of itself; `None` without one.
+/// What the shell on the PATH calls itself; `None` without one.
 fn version_on_the_path() -> Option<String> {
     let mut command = Command::new("sqlite3");
     let output = command.arg("--version").stdin(Stdio::null()).output().ok()?;
@@ -142,34 +142,34 @@ fn name(table: &str, id: u32) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::check::line::State;
+    use crate::cli::check::finding::FindingState;
 
     #[test]
     fn a_folder_that_readers_may_write_to_is_a_warning() {
         for (mode, state, part) in [
-            (0o40750, State::Ok, "group crm may look into it (0750)"),
-            (0o40700, State::Ok, "only its owner"),
-            (0o40755, State::Ok, "everybody may look"),
-            (0o42770, State::Warn, "group crm may write to d (2770)"),
-            (0o41777, State::Warn, "everybody may write"),
+            (0o40750, FindingState::Ok, "group crm may look into it (0750)"),
+            (0o40700, FindingState::Ok, "only its owner"),
+            (0o40755, FindingState::Ok, "everybody may look"),
+            (0o42770, FindingState::Warn, "group crm may write to d (2770)"),
+            (0o41777, FindingState::Warn, "everybody may write"),
         ] {
             let line = folder_mode(Path::new("d"), mode, "crm");
             assert_eq!(line.state, state, "{mode:o}");
-            assert!(line.says.contains(part), "{}", line.says);
+            assert!(line.message.contains(part), "{}", line.message);
         }
     }
 
     #[test]
     fn a_mirror_that_others_may_write_is_a_warning() {
         for (mode, state, part) in [
-            (0o100640, State::Ok, "me and group crm may read it (0640)"),
-            (0o100600, State::Ok, "only me"),
-            (0o100644, State::Ok, "everybody may read"),
-            (0o100660, State::Warn, "others than its owner me"),
+            (0o100640, FindingState::Ok, "me and group crm may read it (0640)"),
+            (0o100600, FindingState::Ok, "only me"),
+            (0o100644, FindingState::Ok, "everybody may read"),
+            (0o100660, FindingState::Warn, "others than its owner me"),
         ] {
             let line = file_mode(mode, "me", "crm");
             assert_eq!(line.state, state, "{mode:o}");
-            assert!(line.says.contains(part), "{}", line.says);
+            assert!(line.message.contains(part), "{}", line.message);
         }
     }
 
@@ -178,19 +178,19 @@ mod tests {
         let beside = |uid| [("m-wal".into(), 0), ("m-shm".into(), uid)].into_iter();
         assert_eq!(owners(0, beside(0)), None);
         let line = owners(0, beside(4_000_000)).unwrap();
-        assert!(line.says.starts_with("m-shm belongs to 4000000"), "{}", line.says);
+        assert!(line.message.starts_with("m-shm belongs to 4000000"), "{}", line.message);
         assert!(line.fix.unwrap().ends_with(" m-shm"));
     }
 
     #[test]
     fn an_older_shell_is_a_warning() {
         for (version, state) in [
-            ("3.40.1 2022-12-28 14:03:47 df5c253c0b3d", State::Warn),
-            ("3.51.2 2026-01-01", State::Warn),
-            ("3.51.3 2026-02-01", State::Ok),
-            ("3.54.1", State::Ok),
-            ("4.0", State::Ok),
-            ("", State::Skip),
+            ("3.40.1 2022-12-28 14:03:47 df5c253c0b3d", FindingState::Warn),
+            ("3.51.2 2026-01-01", FindingState::Warn),
+            ("3.51.3 2026-02-01", FindingState::Ok),
+            ("3.54.1", FindingState::Ok),
+            ("4.0", FindingState::Ok),
+            ("", FindingState::Skip),
         ] {
             assert_eq!(shell(version).state, state, "{version}");
         }

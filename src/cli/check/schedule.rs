@@ -6,14 +6,14 @@ use std::path::Path;
 
 use jiff::tz::TimeZone;
 
-use super::line::Line;
+use super::finding::Finding;
 use super::mirror;
 use crate::config::{Cron, SyncConfig};
 use crate::model::Instant;
 use crate::{exit::Exit, format};
 
 /// Looks at every schedule.
-pub fn check(sync: &SyncConfig, now: Instant) -> Vec<Line> {
+pub fn check(sync: &SyncConfig, now: Instant) -> Vec<Finding> {
     [
         ("schedule.changes", &sync.schedule),
         ("schedule.audits", &sync.audit_schedule),
@@ -24,16 +24,16 @@ pub fn check(sync: &SyncConfig, now: Instant) -> Vec<Line> {
     .collect()
 }
 
-fn schedule(name: &'static str, cron: Option<&Cron>, zone: &TimeZone, now: Instant) -> Line {
+fn schedule(name: &'static str, cron: Option<&Cron>, zone: &TimeZone, now: Instant) -> Finding {
     let Some(cron) = cron else {
-        return Line::ok(name, "off");
+        return Finding::ok(name, "off");
     };
     match cron.due_after(now, zone).next() {
         Some(next) => {
             let local = next.timestamp().to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S %Z").to_string();
-            Line::ok(name, format!("\"{cron}\": next at {local} ({})", format::when(next, now)))
+            Finding::ok(name, format!("\"{cron}\": next at {local} ({})", format::when(next, now)))
         }
-        None => Line::fail(
+        None => Finding::fail(
             name,
             Exit::Config,
             format!("\"{cron}\" is never due in this time zone"),
@@ -43,24 +43,24 @@ fn schedule(name: &'static str, cron: Option<&Cron>, zone: &TimeZone, now: Insta
 }
 
 /// Whether somebody answers at the control socket. `writer` is who writes the mirror.
-pub fn socket(path: &Path, writer: Option<Option<u32>>) -> Line {
+pub fn socket(path: &Path, writer: Option<Option<u32>>) -> Finding {
     let name = "daemon.socket";
     let shown = path.display();
     match UnixStream::connect(path) {
-        Ok(_) => Line::ok(name, format!("a daemon answers at {shown}")),
+        Ok(_) => Finding::ok(name, format!("a daemon answers at {shown}")),
         Err(error) if error.kind() == ErrorKind::NotFound => match writer {
-            None => Line::ok(name, format!("no daemon runs here: there is no {shown}")),
-            Some(pid) => Line::ok(name, format!("{} is no daemon: there is no {shown}", mirror::process(pid))),
+            None => Finding::ok(name, format!("no daemon runs here: there is no {shown}")),
+            Some(pid) => Finding::ok(name, format!("{} is no daemon: there is no {shown}", mirror::process(pid))),
         },
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            Line::skip(name, format!("this user may not ask the daemon at {shown}"))
+            Finding::skip(name, format!("this user may not ask the daemon at {shown}"))
         }
-        Err(error) if error.kind() == ErrorKind::InvalidInput => Line::warn(
+        Err(error) if error.kind() == ErrorKind::InvalidInput => Finding::warn(
             name,
             format!("{shown} is too long a path for a socket"),
             "name a shorter one with `daemon.socket`",
         ),
-        Err(_) => Line::warn(
+        Err(_) => Finding::warn(
             name,
             format!("{shown} is there, and nobody answers"),
             "the daemon was killed or hangs: start it again; nothing is lost",
@@ -71,7 +71,7 @@ pub fn socket(path: &Path, writer: Option<Option<u32>>) -> Line {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::check::line::State;
+    use crate::cli::check::finding::FindingState;
     use std::os::unix::net::UnixListener;
 
     #[test]
@@ -80,22 +80,22 @@ mod tests {
         let zone = TimeZone::get("Europe/Berlin").unwrap();
         let cron = Cron::parse("0 0 12 * * *").unwrap();
         let line = schedule("schedule.changes", Some(&cron), &zone, now);
-        assert_eq!(line.says, "\"0 0 12 * * *\": next at 2026-07-02 12:00:00 CEST (in 6 h)");
+        assert_eq!(line.message, "\"0 0 12 * * *\": next at 2026-07-02 12:00:00 CEST (in 6 h)");
         let never = Cron::parse("0 0 0 30 2 *").unwrap();
         let line = schedule("schedule.changes", Some(&never), &zone, now);
-        assert_eq!((line.state, line.exit), (State::Fail, Exit::Config));
-        assert_eq!(schedule("schedule.changes", None, &zone, now).says, "off");
+        assert_eq!((line.state, line.exit), (FindingState::Fail, Exit::Config));
+        assert_eq!(schedule("schedule.changes", None, &zone, now).message, "off");
     }
 
     #[test]
     fn a_socket_without_anybody_behind_it_is_a_warning() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
-        assert_eq!(socket(&path, None).state, State::Ok);
+        assert_eq!(socket(&path, None).state, FindingState::Ok);
         let listener = UnixListener::bind(&path).unwrap();
-        assert!(socket(&path, None).says.starts_with("a daemon answers"));
-        assert!(socket(&dir.path().join("s".repeat(200)), None).says.contains("too long"));
+        assert!(socket(&path, None).message.starts_with("a daemon answers"));
+        assert!(socket(&dir.path().join("s".repeat(200)), None).message.contains("too long"));
         drop(listener);
-        assert_eq!(socket(&path, None).state, State::Warn);
+        assert_eq!(socket(&path, None).state, FindingState::Warn);
     }
 }

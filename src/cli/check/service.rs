@@ -5,8 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::line::Line;
-use super::meter::Uncounted;
+use super::facts::CheckFacts;
+use super::finding::Finding;
+use super::meter::UnrecordedMeter;
 use crate::api::ClientSettings;
 use crate::api::meter::{AdmissionError, Meter};
 use crate::api::{ApiError, Client, ErrorClass, ListAnswer, ListQuery, PageSize, decode};
@@ -22,9 +23,9 @@ const TOLERABLE: Duration = Duration::from_secs(30);
 
 /// What the service was asked, and said.
 #[derive(Debug)]
-pub struct Asked {
+pub struct ServiceReport {
     /// Resource by resource; those after an answer that ends everything are not here.
-    pub answers: Vec<(Resource, Result<Answered, ApiError>)>,
+    pub answers: Vec<(Resource, Result<ServiceAnswer, ApiError>)>,
     /// Whether known records are there; asked only where key or address are new.
     pub recognised: Option<Result<(), SyncError>>,
     /// Request units spent.
@@ -35,7 +36,7 @@ pub struct Asked {
 
 /// A good answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answered {
+pub struct ServiceAnswer {
     /// How many there are.
     pub total: Option<u64>,
     /// The service's clock.
@@ -44,7 +45,7 @@ pub struct Answered {
     pub between: (Instant, Instant),
 }
 
-impl Asked {
+impl ServiceReport {
     /// How many rows an object has, where it was counted.
     pub fn total(&self, object: Object) -> Option<u64> {
         let (_, answer) = self.answers.iter().find(|(resource, _)| *resource == object.resource())?;
@@ -68,7 +69,12 @@ pub fn wanted(configured: Option<&[Resource]>) -> Vec<Resource> {
 ///
 /// # Errors
 /// When the mirror cannot be written: then nothing was asked.
-pub async fn ask_for(database: &Path, setup: &Setup, wanted: &[Resource], new: bool) -> Result<Asked, StoreError> {
+pub async fn ask_for(
+    database: &Path,
+    setup: &Setup,
+    wanted: &[Resource],
+    new: bool,
+) -> Result<ServiceReport, StoreError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let store = Store::open(database)?;
     let meter = BudgetMeter::open(store.clone(), clock.clone(), setup.limits, Duration::ZERO, Arc::new(Silent)).await?;
@@ -91,22 +97,26 @@ pub async fn ask_for(database: &Path, setup: &Setup, wanted: &[Resource], new: b
     store.write(move |tx| book.enter(tx)).await?;
     drop(meter);
     store.close().await;
-    Ok(Asked { spent, in_ledger: true, ..asked })
+    Ok(ServiceReport { spent, in_ledger: true, ..asked })
 }
 
 /// Asks where there is no mirror, and so no ledger. Nothing is made.
-pub async fn ask_alone(setup: &Setup, wanted: &[Resource]) -> Asked {
+pub async fn ask_alone(setup: &Setup, wanted: &[Resource]) -> ServiceReport {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let meter = Arc::new(Uncounted::new(clock.clone()));
+    let meter = Arc::new(UnrecordedMeter::new(clock.clone()));
     match client(setup, clock, meter.clone()) {
         Err(error) => alone(wanted, error),
-        Ok(client) => Asked { answers: ask(&client, wanted).await.answers, spent: meter.spent(), ..Asked::nothing() },
+        Ok(client) => ServiceReport {
+            answers: ask(&client, wanted).await.answers,
+            spent: meter.spent(),
+            ..ServiceReport::nothing()
+        },
     }
 }
 
-impl Asked {
-    fn nothing() -> Asked {
-        Asked { answers: Vec::new(), recognised: None, spent: 0, in_ledger: false }
+impl ServiceReport {
+    fn nothing() -> ServiceReport {
+        ServiceReport { answers: Vec::new(), recognised: None, spent: 0, in_ledger: false }
     }
 }
 
@@ -120,12 +130,15 @@ fn client(setup: &Setup, clock: Arc<dyn Clock>, meter: Arc<dyn Meter>) -> Result
     Client::new(settings, setup.api.key.clone(), clock, meter)
 }
 
-fn alone(wanted: &[Resource], error: ApiError) -> Asked {
-    Asked { answers: wanted.first().map(|resource| (*resource, Err(error))).into_iter().collect(), ..Asked::nothing() }
+fn alone(wanted: &[Resource], error: ApiError) -> ServiceReport {
+    ServiceReport {
+        answers: wanted.first().map(|resource| (*resource, Err(error))).into_iter().collect(),
+        ..ServiceReport::nothing()
+    }
 }
 
-async fn ask(client: &Client, wanted: &[Resource]) -> Asked {
-    let mut asked = Asked::nothing();
+async fn ask(client: &Client, wanted: &[Resource]) -> ServiceReport {
+    let mut asked = ServiceReport::nothing();
     for resource in wanted {
         let query = ListQuery::new(*resource).limit(PageSize::ONE).count_exact();
         let answer = match client.list(&query, Purpose::Changes).await {
@@ -141,9 +154,9 @@ async fn ask(client: &Client, wanted: &[Resource]) -> Asked {
     asked
 }
 
-fn answered(resource: Resource, answer: &ListAnswer) -> Result<Answered, ApiError> {
+fn answered(resource: Resource, answer: &ListAnswer) -> Result<ServiceAnswer, ApiError> {
     let page = decode::page(resource, &answer.body, &Layout::default())?;
-    Ok(Answered { total: page.total, date: answer.date, between: (answer.asked_at, Instant::system_now()) })
+    Ok(ServiceAnswer { total: page.total, date: answer.date, between: (answer.asked_at, Instant::system_now()) })
 }
 
 /// Whether another request would fare no better.
@@ -157,15 +170,19 @@ fn ends_it(error: &ApiError) -> bool {
 }
 
 /// The answers in lines.
-pub fn check(asked: &Asked, wanted: &[Resource], write_back: bool) -> Vec<Line> {
+pub fn check(facts: &CheckFacts<'_>) -> Vec<Finding> {
+    let Ok(asked) = &facts.service else {
+        return Vec::new();
+    };
+    let (wanted, write_back) = (&facts.wanted, facts.config.write_back);
     let anything = wanted.iter().any(|resource| asked.served(*resource));
-    let mut lines: Vec<Line> = wanted
+    let mut lines: Vec<Finding> = wanted
         .iter()
         .map(|resource| {
             let answer = asked.answers.iter().find(|(known, _)| known == resource);
             match answer {
-                None => Line::skip(name(*resource), "not asked after that"),
-                Some((_, Ok(answer))) => Line::ok(name(*resource), may_read(*resource, answer)),
+                None => Finding::skip(name(*resource), "not asked after that"),
+                Some((_, Ok(answer))) => Finding::ok(name(*resource), may_read(*resource, answer)),
                 Some((_, Err(error))) => refused(*resource, error, anything),
             }
         })
@@ -174,16 +191,16 @@ pub fn check(asked: &Asked, wanted: &[Resource], write_back: bool) -> Vec<Line> 
     lines.extend(first.map(clocks));
     if write_back {
         let scopes: Vec<&str> = wanted.iter().filter_map(|resource| resource.write_scope()).collect();
-        lines.push(Line::skip(
+        lines.push(Finding::skip(
             "service.write",
             format!("{} cannot be tried without a write; the first edit will tell", scopes.join(" and ")),
         ));
     }
     let spent = format::ru(crate::model::Ru::new(asked.spent));
     lines.push(if asked.in_ledger {
-        Line::ok("service.cost", format!("{spent} for this, in the mirror's ledger"))
+        Finding::ok("service.cost", format!("{spent} for this, in the mirror's ledger"))
     } else {
-        Line::ok("service.cost", format!("{spent} for this, in no ledger: there is no mirror"))
+        Finding::ok("service.cost", format!("{spent} for this, in no ledger: there is no mirror"))
     });
     lines
 }
@@ -198,7 +215,7 @@ pub const fn name(resource: Resource) -> &'static str {
     }
 }
 
-fn may_read(resource: Resource, answer: &Answered) -> String {
+fn may_read(resource: Resource, answer: &ServiceAnswer) -> String {
     let scope = resource.read_scope();
     match answer.total {
         // Only the active ones of contacts: one request tells no more.
@@ -208,11 +225,11 @@ fn may_read(resource: Resource, answer: &Answered) -> String {
     }
 }
 
-fn refused(resource: Resource, error: &ApiError, anything: bool) -> Line {
+fn refused(resource: Resource, error: &ApiError, anything: bool) -> Finding {
     let (name, scope) = (name(resource), resource.read_scope());
     match (error.class(), error) {
         (ErrorClass::SkipObject, _) => {
-            let says = format!("the key lacks `{scope}`: {resource} are skipped");
+            let message = format!("the key lacks `{scope}`: {resource} are skipped");
             let fix = match resource {
                 // Read with every object, whether named or not.
                 Resource::CustomFields => {
@@ -223,24 +240,28 @@ fn refused(resource: Resource, error: &ApiError, anything: bool) -> Line {
                     "give the key this scope in the workspace console, or leave {resource} out of `sync.objects`"
                 ),
             };
-            if anything { Line::warn(name, says, fix) } else { Line::fail(name, Exit::KeyRefused, says, fix) }
+            if anything {
+                Finding::warn(name, message, fix)
+            } else {
+                Finding::fail(name, Exit::KeyRefused, message, fix)
+            }
         }
-        (ErrorClass::StopAll, _) => Line::fail(
+        (ErrorClass::StopAll, _) => Finding::fail(
             name,
             Exit::KeyRefused,
             crate::error_chain::error_chain(error),
             "put a key there (`source` above) that is whole, of this workspace, and not revoked",
         ),
         (_, ApiError::NotAdmitted(AdmissionError::Budget { .. })) => {
-            Line::skip(name, crate::error_chain::error_chain(error))
+            Finding::skip(name, crate::error_chain::error_chain(error))
         }
-        (ErrorClass::Gone, _) => Line::fail(
+        (ErrorClass::Gone, _) => Finding::fail(
             name,
             Exit::of_api(error),
             crate::error_chain::error_chain(error),
             "`api.base_url` must be the service's own address, up to and with /v1",
         ),
-        (ErrorClass::Hold | ErrorClass::Pause, _) => Line::fail(
+        (ErrorClass::Hold | ErrorClass::Pause, _) => Finding::fail(
             name,
             Exit::of_api(error),
             crate::error_chain::error_chain(error),
@@ -248,29 +269,29 @@ fn refused(resource: Resource, error: &ApiError, anything: bool) -> Line {
         ),
         _ => {
             let fix = error.hint().unwrap_or("if it lasts, ask the people who run the service");
-            Line::fail(name, Exit::of_api(error), crate::error_chain::error_chain(error), fix)
+            Finding::fail(name, Exit::of_api(error), crate::error_chain::error_chain(error), fix)
         }
     }
 }
 
-fn clocks(answer: &Answered) -> Line {
+fn clocks(answer: &ServiceAnswer) -> Finding {
     let name = "service.clock";
     let Some(date) = answer.date else {
-        return Line::skip(name, "the service does not tell its time (no `Date` header)");
+        return Finding::skip(name, "the service does not tell its time (no `Date` header)");
     };
     let (sent, came) = answer.between;
     // A date is a whole second that was cut, told somewhere between the two.
     let (ahead, behind) = (date.since(came), sent.whole_second().since(date));
     let (distance, where_it_is) = if ahead > behind { (ahead, "ahead of") } else { (behind, "behind") };
     if distance <= TOLERABLE {
-        let says = if distance <= Duration::from_secs(1) {
+        let message = if distance <= Duration::from_secs(1) {
             "the service's clock and this machine's agree".into()
         } else {
             format!("the service's clock is {} {where_it_is} this machine's", format::duration(distance))
         };
-        return Line::ok(name, says);
+        return Finding::ok(name, message);
     }
-    Line::warn(
+    Finding::warn(
         name,
         format!("the service's clock is {} {where_it_is} this machine's", format::duration(distance)),
         "set this machine's clock (`timedatectl set-ntp true`): schedules, budget windows and holds go by it",
@@ -280,7 +301,7 @@ fn clocks(answer: &Answered) -> Line {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::check::line::State;
+    use crate::cli::check::finding::FindingState;
 
     #[test]
     fn definitions_come_with_the_objects_that_have_them() {
@@ -297,16 +318,16 @@ mod tests {
         let at = |text: &str| text.parse::<Instant>().unwrap();
         let between = (at("2026-01-02T03:04:05.9Z"), at("2026-01-02T03:04:08Z"));
         for (date, state, part) in [
-            ("2026-01-02T03:04:05Z", State::Ok, "agree"),
-            ("2026-01-02T03:04:08Z", State::Ok, "agree"),
-            ("2026-01-02T03:03:35Z", State::Ok, "30 s behind"),
-            ("2026-01-02T03:03:34Z", State::Warn, "31 s behind"),
-            ("2026-01-02T03:04:38Z", State::Ok, "30 s ahead of"),
-            ("2026-01-02T03:06:08Z", State::Warn, "2 min ahead of"),
+            ("2026-01-02T03:04:05Z", FindingState::Ok, "agree"),
+            ("2026-01-02T03:04:08Z", FindingState::Ok, "agree"),
+            ("2026-01-02T03:03:35Z", FindingState::Ok, "30 s behind"),
+            ("2026-01-02T03:03:34Z", FindingState::Warn, "31 s behind"),
+            ("2026-01-02T03:04:38Z", FindingState::Ok, "30 s ahead of"),
+            ("2026-01-02T03:06:08Z", FindingState::Warn, "2 min ahead of"),
         ] {
-            let line = clocks(&Answered { total: None, date: Some(at(date)), between });
+            let line = clocks(&ServiceAnswer { total: None, date: Some(at(date)), between });
             assert_eq!(line.state, state, "{date}");
-            assert!(line.says.contains(part), "{}", line.says);
+            assert!(line.message.contains(part), "{}", line.message);
         }
     }
 }

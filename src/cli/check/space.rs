@@ -6,8 +6,8 @@ use std::path::Path;
 use rustix::fs::{Access, access, statvfs};
 use rustix::io::Errno;
 
-use super::line::Line;
-use super::mirror::Mirror;
+use super::finding::Finding;
+use super::mirror::MirrorFacts;
 use super::readers::{folder_of, user};
 use crate::{exit::Exit, format};
 
@@ -19,14 +19,14 @@ const ENOUGH: u64 = 500;
 const ROOM: u64 = 128 * 1024 * 1024;
 
 /// Looks at the folder and the disk. `expected` is how many records the service has, where that is known.
-pub fn check(database: &Path, mirror: Option<&Mirror>, expected: Option<u64>) -> Vec<Line> {
+pub fn check(database: &Path, mirror: Option<&MirrorFacts>, expected: Option<u64>) -> Vec<Finding> {
     let folder = folder_of(database);
     let mut lines = vec![folder_line(&folder, database)];
     if let Ok(disk) = statvfs(&folder) {
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-        lines.push(match Forecast::of(mirror, expected) {
+        lines.push(match SpaceForecast::of(mirror, expected) {
             Some(forecast) => room(free, &forecast),
-            None => Line::skip(
+            None => Finding::skip(
                 "disk.space",
                 format!("{} free; how much the mirror will take is not known", format::bytes(free)),
             ),
@@ -36,10 +36,10 @@ pub fn check(database: &Path, mirror: Option<&Mirror>, expected: Option<u64>) ->
 }
 
 /// Whether a run of this user could write. Nothing is written to find out.
-fn folder_line(folder: &Path, database: &Path) -> Line {
+fn folder_line(folder: &Path, database: &Path) -> Finding {
     let name = "disk.folder";
     let Ok(meta) = std::fs::metadata(folder) else {
-        return Line::fail(
+        return Finding::fail(
             name,
             Exit::Storage,
             format!("{} cannot be reached by this user, or does not exist", folder.display()),
@@ -47,7 +47,7 @@ fn folder_line(folder: &Path, database: &Path) -> Line {
         );
     };
     if !meta.is_dir() {
-        return Line::fail(
+        return Finding::fail(
             name,
             Exit::Storage,
             format!("{} is not a folder", folder.display()),
@@ -65,15 +65,15 @@ fn folder_line(folder: &Path, database: &Path) -> Line {
         Some((path, error))
     });
     match refused {
-        None => Line::ok(name, format!("this user may write to {}", folder.display())),
-        Some((_, Errno::ROFS)) => Line::fail(
+        None => Finding::ok(name, format!("this user may write to {}", folder.display())),
+        Some((_, Errno::ROFS)) => Finding::fail(
             name,
             Exit::Storage,
             format!("{} is on a disk that is mounted for reading only", folder.display()),
-            "after an error the system does that by itself: `dmesg` says why; then `mount -o remount,rw`",
+            "after an error the system does that by itself: `dmesg` shows why; then `mount -o remount,rw`",
         ),
         Some((path, _)) => {
-            Line::fail(name, Exit::Storage, format!("this user may not write to {}", path.display()), fix(path))
+            Finding::fail(name, Exit::Storage, format!("this user may not write to {}", path.display()), fix(path))
         }
     }
 }
@@ -88,25 +88,25 @@ fn fix(path: &Path) -> String {
 
 /// What the mirror will need beyond what it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Forecast {
+struct SpaceForecast {
     /// How large the file will be.
     file: u64,
     /// How much it will grow.
     growth: u64,
 }
 
-impl Forecast {
+impl SpaceForecast {
     /// `None` where nothing tells how much it will be.
-    fn of(mirror: Option<&Mirror>, expected: Option<u64>) -> Option<Forecast> {
+    fn of(mirror: Option<&MirrorFacts>, expected: Option<u64>) -> Option<SpaceForecast> {
         let (bytes, rows) = mirror.map_or((0, 0), |mirror| (mirror.bytes + mirror.wal_bytes, mirror.rows()));
         let expected = expected.or(mirror.map(|_| rows))?;
-        Some(Forecast::from(bytes, rows, expected))
+        Some(SpaceForecast::from(bytes, rows, expected))
     }
 
-    fn from(bytes: u64, rows: u64, expected: u64) -> Forecast {
+    fn from(bytes: u64, rows: u64, expected: u64) -> SpaceForecast {
         let each = if rows < ENOUGH { PER_RECORD } else { bytes / rows };
         let growth = expected.saturating_sub(rows).saturating_mul(each);
-        Forecast { file: bytes.saturating_add(growth), growth }
+        SpaceForecast { file: bytes.saturating_add(growth), growth }
     }
 
     /// The WAL's share: what a run leaves there, and the one large transaction at the end of a first copy.
@@ -115,42 +115,44 @@ impl Forecast {
     }
 }
 
-fn room(free: u64, forecast: &Forecast) -> Line {
+fn room(free: u64, forecast: &SpaceForecast) -> Finding {
     let name = "disk.space";
-    let says = format!("{} free; the mirror will take about {}", format::bytes(free), format::bytes(forecast.file));
+    let message = format!("{} free; the mirror will take about {}", format::bytes(free), format::bytes(forecast.file));
     let fix = || format!("make room for {} on this disk, or move `database.path`", format::bytes(forecast.with_room()));
     if free <= forecast.growth {
-        Line::fail(name, Exit::Storage, format!("{says}: not enough"), fix())
+        Finding::fail(name, Exit::Storage, format!("{message}: not enough"), fix())
     } else if free < forecast.with_room() {
-        Line::warn(name, format!("{says}: hardly enough with its WAL"), fix())
+        Finding::warn(name, format!("{message}: hardly enough with its WAL"), fix())
     } else {
-        Line::ok(name, says)
+        Finding::ok(name, message)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::check::line::State;
+    use crate::cli::check::finding::FindingState;
 
     const MIB: u64 = 1024 * 1024;
 
     #[test]
     fn the_forecast_goes_by_what_is_here() {
-        assert_eq!(Forecast::from(0, 0, 1000).file, 3000 * 1024);
-        assert_eq!(Forecast::from(10 * MIB, 1024, 2048), Forecast { file: 20 * MIB, growth: 10 * MIB });
-        assert_eq!(Forecast::from(10 * MIB, 1024, 7).growth, 0);
+        assert_eq!(SpaceForecast::from(0, 0, 1000).file, 3000 * 1024);
+        assert_eq!(SpaceForecast::from(10 * MIB, 1024, 2048), SpaceForecast { file: 20 * MIB, growth: 10 * MIB });
+        assert_eq!(SpaceForecast::from(10 * MIB, 1024, 7).growth, 0);
     }
 
     #[test]
     fn too_little_room_fails_and_little_room_warns() {
-        let forecast = Forecast { file: 500 * MIB, growth: 400 * MIB };
-        for (free, state) in [(400 * MIB, State::Fail), (599 * MIB, State::Warn), (600 * MIB, State::Ok)] {
+        let forecast = SpaceForecast { file: 500 * MIB, growth: 400 * MIB };
+        for (free, state) in
+            [(400 * MIB, FindingState::Fail), (599 * MIB, FindingState::Warn), (600 * MIB, FindingState::Ok)]
+        {
             assert_eq!(room(free, &forecast).state, state, "{free}");
         }
-        let grown = Forecast { file: 7, growth: 0 };
-        assert_eq!(room(0, &grown).state, State::Fail);
-        assert_eq!(room(MIB, &grown).state, State::Warn);
+        let grown = SpaceForecast { file: 7, growth: 0 };
+        assert_eq!(room(0, &grown).state, FindingState::Fail);
+        assert_eq!(room(MIB, &grown).state, FindingState::Warn);
     }
 
     #[test]
@@ -158,12 +160,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("gone");
         let line = folder_line(&folder, &folder.join("m.db"));
-        assert_eq!((line.state, line.exit), (State::Fail, Exit::Storage));
+        assert_eq!((line.state, line.exit), (FindingState::Fail, Exit::Storage));
         assert!(!folder.exists());
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
-        assert!(folder_line(&file, &file.join("m.db")).says.ends_with("is not a folder"));
-        assert_eq!(folder_line(dir.path(), &dir.path().join("m.db")).state, State::Ok);
+        assert!(folder_line(&file, &file.join("m.db")).message.ends_with("is not a folder"));
+        assert_eq!(folder_line(dir.path(), &dir.path().join("m.db")).state, FindingState::Ok);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 }

@@ -10,17 +10,17 @@ use serde::Serialize;
 
 /// Which side a column leans to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Column<'a> {
+pub enum TableColumn<'a> {
     /// Text.
     Left(&'a str),
     /// Numbers.
     Right(&'a str),
 }
 
-impl<'a> Column<'a> {
+impl<'a> TableColumn<'a> {
     fn title(self) -> &'a str {
         match self {
-            Column::Left(title) | Column::Right(title) => title,
+            TableColumn::Left(title) | TableColumn::Right(title) => title,
         }
     }
 }
@@ -66,12 +66,12 @@ pub fn raw(bytes: &[u8]) -> io::Result<()> {
 ///
 /// # Errors
 /// Whatever stdout says.
-pub fn table(columns: &[Column<'_>], rows: impl IntoIterator<Item = Vec<String>>) -> io::Result<()> {
+pub fn table(columns: &[TableColumn<'_>], rows: impl IntoIterator<Item = Vec<String>>) -> io::Result<()> {
     text(&render(columns, rows, io::stdout().is_terminal()))
 }
 
 /// A table as text: columns apart by two spaces, a line below the titles.
-pub fn render(columns: &[Column<'_>], rows: impl IntoIterator<Item = Vec<String>>, terminal: bool) -> String {
+pub fn render(columns: &[TableColumn<'_>], rows: impl IntoIterator<Item = Vec<String>>, terminal: bool) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header(columns.iter().map(|column| column.title()));
     if terminal {
@@ -85,7 +85,7 @@ pub fn render(columns: &[Column<'_>], rows: impl IntoIterator<Item = Vec<String>
     }
     for (column, meaning) in table.column_iter_mut().zip(columns) {
         column.set_padding((0, 2));
-        if let Column::Right(_) = meaning {
+        if let TableColumn::Right(_) = meaning {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_piped_table_has_one_line_a_row_and_no_colours() {
-        let columns = [Column::Left("object"), Column::Right("rows")];
+        let columns = [TableColumn::Left("object"), TableColumn::Right("rows")];
         let rows = vec![vec!["contacts".into(), "12,345".into()], vec!["x\u{1b}[31m\ny".repeat(40), "1".into()]];
         let text = render(&columns, rows, false);
         let lines: Vec<&str> = text.lines().collect();

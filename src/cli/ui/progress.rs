@@ -1,6 +1,6 @@
 //! What a run shows while it works: bars on a terminal, now and then a log line elsewhere.
 //!
-//! [`Progress`] listens to the engine's events and does not change them: there is one stream, and this is one way to
+//! [`ProgressView`] listens to the engine's events and does not change them: there is one stream, and this is one way to
 //! look at it. During a hold a line counts down; the next stored page takes it away.
 
 use std::collections::HashMap;
@@ -18,71 +18,76 @@ use crate::sync::events::{RunEvent, RunObserver};
 /// Rows between two log lines about the same work.
 const ROWS_PER_LINE: u64 = 10_000;
 
+/// Time between two log lines about the same work, however slowly it goes.
+const TIME_PER_LINE: Duration = Duration::from_secs(60);
+
 /// Records whose cost is worth a word before it is spent.
 const WORTH_A_WORD: u64 = 1_000;
 
 /// Shows the events of runs. Clones show on the same screen.
 #[derive(Clone, Debug)]
-pub struct Progress(Arc<Shown>);
+pub struct ProgressView(Arc<ProgressOutput>);
 
 #[derive(Debug)]
-enum Shown {
+enum ProgressOutput {
     Bars { screen: MultiProgress, bars: Mutex<Bars> },
-    Lines(Mutex<Lines>),
+    Lines(Mutex<ProgressLines>),
     Nothing,
 }
 
-impl Progress {
+impl ProgressView {
     /// Bars if stderr is a terminal, log lines if not.
-    pub fn of_process() -> Progress {
-        if io::stderr().is_terminal() { Progress::bars() } else { Progress::lines() }
+    pub fn of_process() -> ProgressView {
+        if io::stderr().is_terminal() { ProgressView::bars() } else { ProgressView::lines() }
     }
 
     /// Bars if stderr is a terminal, nothing if not.
-    pub fn bars_or_nothing() -> Progress {
-        if io::stderr().is_terminal() { Progress::bars() } else { Progress::nothing() }
+    pub fn bars_or_nothing() -> ProgressView {
+        if io::stderr().is_terminal() { ProgressView::bars() } else { ProgressView::nothing() }
     }
 
     /// Bars on stderr.
-    pub fn bars() -> Progress {
-        Progress(Arc::new(Shown::Bars { screen: MultiProgress::new(), bars: Mutex::default() }))
+    pub fn bars() -> ProgressView {
+        ProgressView(Arc::new(ProgressOutput::Bars { screen: MultiProgress::new(), bars: Mutex::default() }))
     }
 
     /// Log lines.
-    pub fn lines() -> Progress {
-        Progress(Arc::new(Shown::Lines(Mutex::default())))
+    pub fn lines() -> ProgressView {
+        ProgressView(Arc::new(ProgressOutput::Lines(Mutex::default())))
     }
 
     /// Nothing at all, for verbs that have no runs to show.
-    pub fn nothing() -> Progress {
-        Progress(Arc::new(Shown::Nothing))
+    pub fn nothing() -> ProgressView {
+        ProgressView(Arc::new(ProgressOutput::Nothing))
     }
 
     /// Whether the log is to tell how a run ended: where bars are watched, or the verb tells what happened, a line more
     /// would only repeat it.
     pub(in crate::cli) fn logs_ends(&self) -> bool {
-        matches!(*self.0, Shown::Lines(_))
+        matches!(*self.0, ProgressOutput::Lines(_))
     }
 
     /// Runs something that writes to stderr, with the bars out of its way.
     pub(in crate::cli) fn aside<R>(&self, write: impl FnOnce() -> R) -> R {
         match &*self.0 {
-            Shown::Bars { screen, .. } => screen.suspend(write),
-            Shown::Lines(_) | Shown::Nothing => write(),
+            ProgressOutput::Bars { screen, .. } => screen.suspend(write),
+            ProgressOutput::Lines(_) | ProgressOutput::Nothing => write(),
         }
     }
 }
 
-impl RunObserver for Progress {
+impl RunObserver for ProgressView {
     fn on(&self, event: RunEvent) {
         if let RunEvent::Warning(warning) = &event {
             tracing::warn!("{warning}");
             return;
         }
         match &*self.0 {
-            Shown::Bars { screen, bars } => bars.lock().unwrap_or_else(PoisonError::into_inner).draw(screen, &event),
-            Shown::Lines(lines) => {
-                let line = lines.lock().unwrap_or_else(PoisonError::into_inner).line(&event);
+            ProgressOutput::Bars { screen, bars } => {
+                bars.lock().unwrap_or_else(PoisonError::into_inner).draw(screen, &event)
+            }
+            ProgressOutput::Lines(lines) => {
+                let line = lines.lock().unwrap_or_else(PoisonError::into_inner).line(&event, Instant::system_now());
                 match (line, event) {
                     // The line that ends the run has its numbers.
                     (Some(line), RunEvent::Ends { .. }) => tracing::debug!("{line}"),
@@ -90,12 +95,12 @@ impl RunObserver for Progress {
                     (None, _) => {}
                 }
             }
-            Shown::Nothing => {}
+            ProgressOutput::Nothing => {}
         }
     }
 
     fn wants_totals(&self) -> bool {
-        matches!(*self.0, Shown::Bars { .. })
+        matches!(*self.0, ProgressOutput::Bars { .. })
     }
 }
 
@@ -116,7 +121,7 @@ impl Bars {
                 if let Some(total) = total {
                     bar.set_length(*total);
                 }
-                // Shown only now: it is drawn as it is added.
+                // ProgressOutput only now: it is drawn as it is added.
                 self.work.insert(*resource, screen.add(bar));
             }
             RunEvent::Total { resource, total } => {
@@ -209,27 +214,28 @@ fn spending(resource: Resource, total: u64) -> String {
     )
 }
 
-/// What the log lines have told.
+/// What the log lines have said.
 #[derive(Debug, Default)]
-struct Lines {
-    work: HashMap<Resource, Work>,
+struct ProgressLines {
+    work: HashMap<Resource, WorkProgress>,
     hold: Option<Instant>,
 }
 
 #[derive(Debug)]
-struct Work {
+struct WorkProgress {
     name: &'static str,
     total: Option<u64>,
     rows: u64,
-    told: u64,
+    logged_rows: u64,
+    logged_at: Instant,
 }
 
-impl Lines {
-    /// The line for an event, if it is worth one: every so many rows, ends, and holds.
-    fn line(&mut self, event: &RunEvent) -> Option<String> {
+impl ProgressLines {
+    /// The line for an event, if it is worth one: every so many rows, every minute, ends, and holds.
+    fn line(&mut self, event: &RunEvent, now: Instant) -> Option<String> {
         match event {
             RunEvent::Begins { resource, work, total } => {
-                let work = Work { name: work, total: *total, rows: 0, told: 0 };
+                let work = WorkProgress { name: work, total: *total, rows: 0, logged_rows: 0, logged_at: now };
                 self.work.insert(*resource, work);
                 None
             }
@@ -240,16 +246,16 @@ impl Lines {
             RunEvent::Stored { resource, rows, ru } => {
                 let work = self.work.get_mut(resource)?;
                 work.rows = work.rows.max(*rows);
-                if *rows < work.told + ROWS_PER_LINE {
+                if *rows < work.logged_rows + ROWS_PER_LINE && now.since(work.logged_at) < TIME_PER_LINE {
                     return None;
                 }
-                work.told = rows - rows % ROWS_PER_LINE;
+                (work.logged_rows, work.logged_at) = (rows - rows % ROWS_PER_LINE, now);
                 let of = work.total.map(|total| format!(" of {}", format::count(total))).unwrap_or_default();
                 let (name, rows, ru) = (work.name, format::count(*rows), format::ru(*ru));
                 Some(format!("{resource}: {name}, {rows}{of} rows, {ru} so far"))
             }
             RunEvent::Ends { resource } => {
-                let Work { name, rows, .. } = self.work.remove(resource)?;
+                let WorkProgress { name, rows, .. } = self.work.remove(resource)?;
                 // That nothing happened is not worth a line every few minutes.
                 (rows > 0).then(|| format!("{resource}: {name}, {} rows, finished", format::count(rows)))
             }
@@ -289,13 +295,14 @@ mod tests {
 
     #[test]
     fn lines_come_now_and_then() {
-        let mut lines = Lines::default();
+        let mut lines = ProgressLines::default();
         let until = "2026-01-02T03:04:05Z".parse().unwrap();
+        let now = Instant::EPOCH;
         let mut told = Vec::new();
-        told.extend(lines.line(&begins(Some(25_000))));
-        told.extend((1..=250).filter_map(|n| lines.line(&stored(n * 100))));
-        told.extend((0..4).filter_map(|_| lines.line(&RunEvent::Holding { until })));
-        told.extend(lines.line(&RunEvent::Ends { resource: RESOURCE }));
+        told.extend(lines.line(&begins(Some(25_000)), now));
+        told.extend((1..=250).filter_map(|n| lines.line(&stored(n * 100), now)));
+        told.extend((0..4).filter_map(|_| lines.line(&RunEvent::Holding { until }, now)));
+        told.extend(lines.line(&RunEvent::Ends { resource: RESOURCE }, now));
         assert_eq!(
             told,
             [
@@ -308,9 +315,19 @@ mod tests {
     }
 
     #[test]
+    fn slow_work_has_a_line_each_minute() {
+        let mut lines = ProgressLines::default();
+        let at = |seconds| Instant::EPOCH.plus(Duration::from_secs(seconds));
+        assert_eq!(lines.line(&begins(Some(5_000)), at(0)), None);
+        let logged: Vec<u64> =
+            (1..=30).filter(|n| lines.line(&stored(n * 100), at(n * 10)).is_some()).map(|n| n * 10).collect();
+        assert_eq!(logged, [60, 120, 180, 240, 300]);
+    }
+
+    #[test]
     fn bars_take_every_event() {
-        let progress = Progress::bars();
-        assert!(progress.wants_totals() && !Progress::lines().wants_totals());
+        let progress = ProgressView::bars();
+        assert!(progress.wants_totals() && !ProgressView::lines().wants_totals());
         let until = Instant::EPOCH;
         let total = RunEvent::Total { resource: RESOURCE, total: 150 };
         let hold = RunEvent::Holding { until };

@@ -11,7 +11,7 @@ use crate::cli::ui::output;
 
 /// How rows are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
+pub enum RowFormat {
     /// Columns side by side; a missing value is NULL.
     #[default]
     Table,
@@ -46,16 +46,16 @@ impl From<io::Error> for Stopped {
 ///
 /// # Errors
 /// [`Stopped`] says on which side.
-pub fn write(out: &mut impl Write, stmt: &mut Statement<'_>, format: Format, terminal: bool) -> Result<(), Stopped> {
+pub fn write(out: &mut impl Write, stmt: &mut Statement<'_>, format: RowFormat, terminal: bool) -> Result<(), Stopped> {
     let titles = titles(stmt);
     let mut rows = stmt.query([])?;
     match format {
-        Format::Table => {
+        RowFormat::Table => {
             let text = table(&titles, &mut rows, terminal)?;
             out.write_all(text.as_bytes())?;
         }
-        Format::Json => json(out, &titles, &mut rows)?,
-        Format::Csv => csv(out, &titles, &mut rows)?,
+        RowFormat::Json => json(out, &titles, &mut rows)?,
+        RowFormat::Csv => csv(out, &titles, &mut rows)?,
     }
     Ok(out.flush()?)
 }
@@ -97,12 +97,12 @@ pub fn table(titles: &[String], rows: &mut Rows<'_>, terminal: bool) -> rusqlite
         }
         cells.push(line);
     }
-    let columns: Vec<output::Column<'_>> = titles
+    let columns: Vec<output::TableColumn<'_>> = titles
         .iter()
         .zip(numbers)
         .map(|(title, number)| match number {
-            Some(true) => output::Column::Right(title),
-            _ => output::Column::Left(title),
+            Some(true) => output::TableColumn::Right(title),
+            _ => output::TableColumn::Left(title),
         })
         .collect();
     Ok(output::render(&columns, cells, terminal))
@@ -173,7 +173,7 @@ mod tests {
     const SQL: &str = "SELECT 1 AS id, 'a \"b\", c' AS name, NULL AS gone, 2 AS id, 0.5 AS part, '' AS empty \
                        UNION ALL SELECT 20, 'x' || char(10) || 'y', NULL, 3, 1.0, 'z'";
 
-    fn written(format: Format) -> String {
+    fn written(format: RowFormat) -> String {
         let conn = Connection::open_in_memory().unwrap();
         let mut out = Vec::new();
         write(&mut out, &mut conn.prepare(SQL).unwrap(), format, false).unwrap();
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn a_table_shows_what_is_missing() {
         assert_eq!(
-            written(Format::Table),
+            written(RowFormat::Table),
             "id  name      gone  id_2  part  empty\n \
               1  a \"b\", c  NULL     2   0.5\n\
              20  x y       NULL     3   1.0  z\n"
@@ -193,14 +193,14 @@ mod tests {
     #[test]
     fn csv_is_quoted_and_tells_missing_from_empty() {
         assert_eq!(
-            written(Format::Csv),
+            written(RowFormat::Csv),
             "id,name,gone,id_2,part,empty\r\n1,\"a \"\"b\"\", c\",,2,0.5,\"\"\r\n20,\"x\ny\",,3,1.0,z\r\n"
         );
     }
 
     #[test]
     fn json_keeps_the_order_of_columns() {
-        let text = written(Format::Json);
+        let text = written(RowFormat::Json);
         let first = text.lines().nth(1).unwrap();
         assert_eq!(first, r#"  {"id":1,"name":"a \"b\", c","gone":null,"id_2":2,"part":0.5,"empty":""},"#);
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap().as_array().unwrap().len(), 2);

@@ -1,20 +1,22 @@
-//! `status` for people.
+//! `status` as text: the mirror, the daemon, the objects, what needs attention, and the last runs.
 
 use std::fmt::Write as _;
 
-use crate::cli::ui::output::{self, Column, plain};
+use crate::cli::remote::DaemonState;
+use crate::cli::ui::output::{self, TableColumn, plain};
 use crate::daemon::Standing;
+use crate::daemon::told::DaemonStatus;
 use crate::format::{self, count};
 use crate::model::{Instant, Ru};
 use crate::store::report::Run;
 use crate::store::wal;
 use crate::sync::status::{ObjectStatus, Status};
 
-/// The whole of it.
-pub fn text(standing: &Standing, now: Instant) -> String {
+/// The whole text. `writer` is the process that writes the mirror now.
+pub fn text(standing: &Standing, daemon_state: DaemonState, writer: Option<u32>, now: Instant) -> String {
     let status = &standing.status;
     let mut text = head(status, now);
-    text.push_str(&daemon(standing, now));
+    text.push_str(&daemon(standing, daemon_state, writer, now));
     text.push('\n');
     text.push_str(&objects(&status.objects, now));
     let waiting = attention(status, now);
@@ -33,7 +35,7 @@ fn head(status: &Status, now: Instant) -> String {
         let _ = write!(text, ", WAL {}", format::bytes(status.wal_bytes));
     }
     let _ = writeln!(text, ")");
-    let _ = writeln!(text, "service  {}", status.base_url.as_deref().map_or("never asked".into(), plain));
+    let _ = writeln!(text, "service  {}", status.base_url.as_deref().map_or("not asked yet".into(), plain));
     let ru = &status.ru;
     let _ = writeln!(
         text,
@@ -49,76 +51,98 @@ fn head(status: &Status, now: Instant) -> String {
         Some(0) => Ok(()),
         Some(1) => writeln!(text, "         the budget of this window is enough for the pending details"),
         Some(windows) => writeln!(text, "         the pending details take about {} windows", count(windows)),
-        None => writeln!(text, "         the budget is zero: nothing is read"),
+        None => writeln!(text, "         the budget is zero: no detail is read"),
     };
     if let Some(until) = status.hold_until {
-        let _ = writeln!(
-            text,
-            "hold     the service asked for quiet until {} ({})",
-            format::moment(until),
-            format::when(until, now)
-        );
+        let _ = writeln!(text, "hold     rate limit: no request before {}", moment(until, now));
     }
     text
 }
 
-/// What the daemon does and when it goes on; and since when runs fail, with or without one.
-fn daemon(standing: &Standing, now: Instant) -> String {
+/// What the daemon does, when it runs next or why it does not, and since when runs fail.
+fn daemon(standing: &Standing, daemon_state: DaemonState, writer: Option<u32>, now: Instant) -> String {
     let mut text = String::new();
-    let moment = |at: Instant| format!("{} ({})", format::moment(at), format::when(at, now));
     match &standing.daemon {
-        None => {}
+        None => {
+            let none = match daemon_state {
+                DaemonState::Unresponsive => "does not answer; `systemctl status crm-mirror` may show why",
+                DaemonState::Killed => "was killed: its socket is there and nobody listens; start it again",
+                _ => "not running; nothing is scheduled without it",
+            };
+            let _ = writeln!(text, "daemon   {none}");
+            if let (Some(pid), Some(run)) = (writer, under_way(&standing.status)) {
+                let started =
+                    run.started_at.parse().map_or_else(|_| run.started_at.clone(), |at| format::when(at, now));
+                let _ = writeln!(text, "running  process {pid}: {}, started {started}", run.kind);
+            }
+        }
         Some(daemon) => {
-            let doing = match (&daemon.running, daemon.paused_since) {
-                (Some(job), _) => {
+            let doing = match &daemon.running {
+                Some(job) => {
                     let since = job.since.map(|since| format::when(since, now)).unwrap_or_default();
-                    format!("{} under way, begun {since}", job.work)
+                    format!("running {}, started {since}", job.work)
                 }
-                (None, Some(since)) => {
-                    format!("the schedule rests since {}; crm-mirror resume lets it go on", format::moment(since))
-                }
-                (None, None) => "waiting".into(),
+                None => "idle".into(),
             };
             let _ = writeln!(text, "daemon   process {}, since {}: {doing}", daemon.pid, format::moment(daemon.since));
-            let next: Vec<String> = daemon
-                .next
-                .iter()
-                .filter_map(|next| Some(format!("{} {}", next.kind, format::when(next.at?, now))))
-                .collect();
-            let next = if next.is_empty() { "nothing".into() } else { next.join(", ") };
-            let _ = writeln!(text, "next     {next} (schedule in {})", daemon.time_zone);
-            if let Some(quiet) = &daemon.quiet
-                && quiet.why == "budget"
-            {
-                let _ = writeln!(text, "quiet    the budget is spent; going on {}", moment(quiet.until));
-            }
+            let _ = writeln!(text, "next     {}", next(standing, daemon, now));
         }
     }
     if let Some(trouble) = &standing.status.trouble {
-        let since = trouble.since.parse().map_or_else(|_| trouble.since.clone(), moment);
+        let since = trouble.since.parse().map_or_else(|_| trouble.since.clone(), |at| moment(at, now));
         let _ = writeln!(
             text,
             "failing  since {since}, {} in a row: {}",
             format::counted(u64::from(trouble.runs), "run", "runs"),
             plain(trouble.error.as_deref().unwrap_or("unknown"))
         );
-        if let Some(trouble) = standing.daemon.as_ref().and_then(|daemon| daemon.trouble.as_ref()) {
-            let _ = writeln!(text, "         next try {}", moment(trouble.next_try));
-        }
     }
     text
 }
 
+/// The run that has not ended, if it is the last one.
+fn under_way(status: &Status) -> Option<&Run> {
+    status.runs.first().filter(|run| run.outcome.is_none())
+}
+
+/// What runs next, or why nothing does.
+fn next(standing: &Standing, daemon: &DaemonStatus, now: Instant) -> String {
+    if let Some(since) = daemon.paused_since {
+        return format!("paused since {}; `crm-mirror resume` resumes the schedule", format::moment(since));
+    }
+    if let Some(until) = standing.status.hold_until {
+        return format!("nothing before {}: rate limit; `crm-mirror hold clear` ends the wait", moment(until, now));
+    }
+    if let Some(quiet) = daemon.quiet.as_ref().filter(|quiet| quiet.why == "budget") {
+        return format!("nothing before {}: the budget of this window is spent", moment(quiet.until, now));
+    }
+    if let Some(trouble) = &daemon.trouble {
+        return format!(
+            "next try {} after {}",
+            moment(trouble.next_try, now),
+            format::counted(trouble.runs.into(), "failed run", "failed runs")
+        );
+    }
+    let kinds = daemon.next.iter().filter_map(|next| Some(format!("{} {}", next.kind, format::when(next.at?, now))));
+    let kinds: Vec<String> = kinds.collect();
+    let kinds = if kinds.is_empty() { "nothing".into() } else { kinds.join(", ") };
+    format!("{kinds} (schedule in {})", daemon.time_zone)
+}
+
+fn moment(at: Instant, now: Instant) -> String {
+    format!("{} ({})", format::moment(at), format::when(at, now))
+}
+
 fn objects(objects: &[ObjectStatus], now: Instant) -> String {
     let columns = [
-        Column::Left("object"),
-        Column::Right("rows"),
-        Column::Right("removed"),
-        Column::Right("details current"),
-        Column::Right("pending"),
-        Column::Right("custom fields"),
-        Column::Left("changes as of"),
-        Column::Left("complete as of"),
+        TableColumn::Left("object"),
+        TableColumn::Right("rows"),
+        TableColumn::Right("removed"),
+        TableColumn::Right("details current"),
+        TableColumn::Right("pending"),
+        TableColumn::Right("custom fields"),
+        TableColumn::Left("changes as of"),
+        TableColumn::Left("complete as of"),
     ];
     let number = |number: Option<u64>| number.map(count).unwrap_or_default();
     let ago = |at: Option<Instant>| at.map_or("never".into(), |at| format::when(at, now));
@@ -153,7 +177,7 @@ fn attention(status: &Status, now: Instant) -> String {
                 format::counted(sweep.rows, "row", "rows")
             };
             let began = format::when(sweep.began, now);
-            let _ = writeln!(text, "under way: {work} of {resource}, begun {began}, {so_far} so far");
+            let _ = writeln!(text, "running: {work} of {resource}, started {began}, {so_far} so far");
         }
         if object.differences > 0 {
             let found = format::counted(object.differences, "difference", "differences");
@@ -165,7 +189,7 @@ fn attention(status: &Status, now: Instant) -> String {
         if let Some(outage) = object.outage {
             let _ = writeln!(
                 text,
-                "waiting: {} of {} {resource} would go at once, which looks like an outage; if they are really gone: \
+                "refused: {} of {} {resource} would be removed at once, which looks like an outage; if they are really gone: \
                  crm-mirror resync {resource} --accept-removals",
                 count(outage.going),
                 count(outage.of),
@@ -182,7 +206,7 @@ fn attention(status: &Status, now: Instant) -> String {
     for odd in &status.oddities {
         let _ = writeln!(
             text,
-            "odd: {} ({}, {}, last {})",
+            "anomaly: {} ({}, {}, last {})",
             plain(&odd.what),
             plain(&odd.resource),
             format::counted(odd.times, "time", "times"),
@@ -192,8 +216,8 @@ fn attention(status: &Status, now: Instant) -> String {
     if wal::is_large(status.bytes, status.wal_bytes) {
         let _ = writeln!(
             text,
-            "large: the WAL, {}, cannot be emptied while a program keeps reading from before; end that program (`fuser -v \
-             {}-shm` lists them), and the next run empties it",
+            "large: the WAL, {}, cannot be emptied while a program holds an old read transaction; end that program \
+             (`fuser -v {}-shm` lists them), and the next run empties it",
             format::bytes(status.wal_bytes),
             status.database,
         );
@@ -203,17 +227,17 @@ fn attention(status: &Status, now: Instant) -> String {
 
 fn runs(runs: &[Run], now: Instant) -> String {
     let columns = [
-        Column::Right("run"),
-        Column::Left("kind"),
-        Column::Left("trigger"),
-        Column::Left("started"),
-        Column::Left("outcome"),
-        Column::Right("rows"),
-        Column::Right("new"),
-        Column::Right("changed"),
-        Column::Right("removed"),
-        Column::Right("details"),
-        Column::Right("RU"),
+        TableColumn::Right("run"),
+        TableColumn::Left("kind"),
+        TableColumn::Left("trigger"),
+        TableColumn::Left("started"),
+        TableColumn::Left("outcome"),
+        TableColumn::Right("rows"),
+        TableColumn::Right("new"),
+        TableColumn::Right("changed"),
+        TableColumn::Right("removed"),
+        TableColumn::Right("details"),
+        TableColumn::Right("RU"),
     ];
     let rows = runs.iter().map(|run| {
         vec![

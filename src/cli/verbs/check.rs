@@ -1,7 +1,7 @@
 //! `crm-mirror check`: what is wrong, and how to fix it, from the configuration to the disk.
 
 use crate::cli::ui::output;
-use crate::cli::ui::progress::Progress;
+use crate::cli::ui::progress::ProgressView;
 use crate::cli::{Failure, Global, check, logging};
 use crate::config::Config;
 use crate::exit::Exit;
@@ -27,7 +27,7 @@ pub fn run(global: &Global, args: &CheckArgs) -> Result<Exit, Failure> {
     let sources = global.sources();
     let read = Config::load(&sources);
     if let Ok(config) = &read {
-        logging::start(&config.log, &Progress::nothing());
+        logging::start(&config.log, &ProgressView::nothing());
     }
     let findings = check::run(&sources, &read, args.offline)?;
     if args.json {

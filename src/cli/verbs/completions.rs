@@ -3,7 +3,7 @@
 use clap::CommandFactory;
 use clap_complete::Shell;
 
-use crate::cli::Cli;
+use super::Cli;
 use crate::cli::Failure;
 use crate::cli::ui::output;
 use crate::exit::Exit;

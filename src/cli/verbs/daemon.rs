@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::cli::Failure;
-use crate::cli::ui::progress::Progress;
+use crate::cli::ui::progress::ProgressView;
 use crate::cli::{Global, logging, session};
 use crate::daemon;
 use crate::exit::Exit;
@@ -25,7 +25,7 @@ pub fn run(global: &Global, _: &DaemonArgs) -> Result<Exit, Failure> {
     let sources = global.sources();
     let config = crate::config::Config::load(&sources)?;
     // Nobody watches, so the log tells how each run ended.
-    logging::start(&config.log, &Progress::lines());
+    logging::start(&config.log, &ProgressView::lines());
     let runtime = session::runtime()?;
     runtime.block_on(daemon::run(sources, Arc::new(SystemClock)))?;
     runtime.shutdown_background();

@@ -12,9 +12,9 @@ use crate::api::{ApiKey, BaseUrl};
 use crate::budget::Limits;
 use crate::cli::Failure;
 use crate::cli::session::{self, Session, Setup};
-use crate::cli::signals::Signals;
+use crate::cli::signals::StopSignals;
 use crate::cli::ui::output;
-use crate::cli::ui::progress::Progress;
+use crate::cli::ui::progress::ProgressView;
 use crate::cli::verbs::demo_questions as questions;
 use crate::cli::verbs::sql;
 use crate::cli::{Global, logging};
@@ -46,7 +46,7 @@ pub struct DemoArgs {
 /// When the file stands for something else, or a step fails.
 pub fn run(global: &Global, args: &DemoArgs) -> Result<Exit, Failure> {
     // The steps tell what happens; log lines between them would only repeat it.
-    let progress = Progress::bars_or_nothing();
+    let progress = ProgressView::bars_or_nothing();
     logging::start(&global.log_alone()?, &progress);
     make_room(&args.path)?;
     let ended = session::runtime()?.block_on(steps(&args.path, progress))?;
@@ -104,8 +104,8 @@ fn is_of_a_demo(mirror: &ReadTx<'_>) -> Result<bool, StoreError> {
     Ok(loopback && report::all_runs_by(mirror, "demo")?)
 }
 
-async fn steps(path: &Path, progress: Progress) -> Result<Exit, Failure> {
-    let mut signals = Signals::listen()?;
+async fn steps(path: &Path, progress: ProgressView) -> Result<Exit, Failure> {
+    let mut signals = StopSignals::listen()?;
     let sandbox = Sandbox::new(generate(SEED, CONTACTS, COMPANIES, Instant::system_now()), Arc::new(SystemClock));
     let running = sandbox.start(0).await?;
     output::text(&format!(

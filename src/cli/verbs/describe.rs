@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::cli::Failure;
 use crate::cli::Global;
 use crate::cli::ui::output;
-use crate::cli::ui::output::Column;
+use crate::cli::ui::output::TableColumn;
 use crate::cli::verbs::sql;
 use crate::exit::Exit;
 use crate::format;
@@ -34,13 +34,13 @@ pub struct DescribeArgs {
 
 /// The JSON document without TABLE.
 #[derive(Serialize)]
-struct Tables {
-    tables: Vec<Table>,
+struct TablesDocument {
+    tables: Vec<TableDocument>,
 }
 
 /// A table, and with TABLE its columns.
 #[derive(Serialize)]
-struct Table {
+struct TableDocument {
     #[serde(flatten)]
     line: TableLine,
     rows: u64,
@@ -65,9 +65,9 @@ pub fn run(global: &Global, args: &DescribeArgs) -> Result<Exit, Failure> {
             .hint("`crm-mirror sync` makes the first copy"));
     }
     let Some(name) = &args.table else {
-        let tables: Result<Vec<Table>, StoreError> = lines
+        let tables: Result<Vec<TableDocument>, StoreError> = lines
             .into_iter()
-            .map(|line| Ok(Table { rows: guide::rows(&moment, &line.name)?, line, columns: None }))
+            .map(|line| Ok(TableDocument { rows: guide::rows(&moment, &line.name)?, line, columns: None }))
             .collect();
         return all(tables?, args.json);
     };
@@ -77,7 +77,7 @@ pub fn run(global: &Global, args: &DescribeArgs) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Usage, format!("there is no table or view `{}`", output::plain(name)))
             .hint(format!("did you mean {}? `crm-mirror describe` lists them all", near.join(" or "))));
     };
-    let table = Table {
+    let table = TableDocument {
         rows: guide::rows(&moment, &line.name)?,
         columns: Some(guide::columns(&moment, &line.name)?),
         line: line.clone(),
@@ -85,12 +85,17 @@ pub fn run(global: &Global, args: &DescribeArgs) -> Result<Exit, Failure> {
     one(&table, args.json)
 }
 
-fn all(tables: Vec<Table>, json: bool) -> Result<Exit, Failure> {
+fn all(tables: Vec<TableDocument>, json: bool) -> Result<Exit, Failure> {
     if json {
-        output::json(&Tables { tables })?;
+        output::json(&TablesDocument { tables })?;
         return Ok(Exit::Done);
     }
-    let columns = [Column::Left("name"), Column::Left("kind"), Column::Right("rows"), Column::Left("what it is for")];
+    let columns = [
+        TableColumn::Left("name"),
+        TableColumn::Left("kind"),
+        TableColumn::Right("rows"),
+        TableColumn::Left("what it is for"),
+    ];
     let rows = tables
         .into_iter()
         .map(|table| vec![table.line.name, table.line.kind, format::count(table.rows), table.line.about]);
@@ -99,7 +104,7 @@ fn all(tables: Vec<Table>, json: bool) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn one(table: &Table, json: bool) -> Result<Exit, Failure> {
+fn one(table: &TableDocument, json: bool) -> Result<Exit, Failure> {
     if json {
         output::json(table)?;
         return Ok(Exit::Done);
@@ -111,7 +116,7 @@ fn one(table: &Table, json: bool) -> Result<Exit, Failure> {
         format::counted(table.rows, "row", "rows"),
         table.line.about
     ))?;
-    let titles = ["column", "type", "label", "wire name", "source", "about"].map(Column::Left);
+    let titles = ["column", "type", "label", "wire name", "source", "about"].map(TableColumn::Left);
     let rows = table.columns.iter().flatten().map(|column| {
         vec![
             column.name.clone(),

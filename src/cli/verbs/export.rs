@@ -41,7 +41,7 @@ pub struct ExportArgs {
     since: Option<i64>,
     /// The form of the lines.
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    format: ExportFormat,
     /// Only the changes of contacts, or of companies.
     #[arg(long, value_enum)]
     object: Option<Only>,
@@ -58,7 +58,7 @@ pub struct ExportArgs {
 
 /// The form of the lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
+pub enum ExportFormat {
     /// A JSON object a line.
     #[default]
     Ndjson,
@@ -77,7 +77,7 @@ pub enum Only {
 
 /// A change as a line of JSON.
 #[derive(Serialize)]
-struct Line<'a> {
+struct ExportLine<'a> {
     seq: i64,
     object_type: &'a str,
     record_id: &'a str,
@@ -108,7 +108,7 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<Exit, Failure> {
             output::note(&format!("cursor: {cursor}"));
             Ok(Exit::Done)
         }
-        Err(Ended::Torn { cursor, failure }) => {
+        Err(ExportEnd::Torn { cursor, failure }) => {
             // What came before the gap is whole, and can be kept.
             out.flush()?;
             if cursor > since {
@@ -116,7 +116,7 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<Exit, Failure> {
             }
             Err(failure)
         }
-        Err(Ended::Out(error)) => {
+        Err(ExportEnd::Out(error)) => {
             let _ = out.into_parts();
             Err(error.into())
         }
@@ -124,21 +124,21 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<Exit, Failure> {
 }
 
 /// Why an export ended early.
-enum Ended {
+enum ExportEnd {
     /// The mirror could not be read on.
     Torn { cursor: i64, failure: Failure },
     /// The reader of stdout is gone, or the disk is full.
     Out(io::Error),
 }
 
-impl From<io::Error> for Ended {
-    fn from(error: io::Error) -> Ended {
-        Ended::Out(error)
+impl From<io::Error> for ExportEnd {
+    fn from(error: io::Error) -> ExportEnd {
+        ExportEnd::Out(error)
     }
 }
 
 /// Writes everything after `since` that was there at the beginning. Gives the place to go on from.
-fn stream(reader: &Reader, args: &ExportArgs, since: i64, out: &mut impl Write) -> Result<i64, Ended> {
+fn stream(reader: &Reader, args: &ExportArgs, since: i64, out: &mut impl Write) -> Result<i64, ExportEnd> {
     let object = args.object.map(|only| match only {
         Only::Contact => Object::Contact,
         Only::Company => Object::Company,
@@ -148,11 +148,11 @@ fn stream(reader: &Reader, args: &ExportArgs, since: i64, out: &mut impl Write) 
     loop {
         let most = u32::try_from(left).map_or(SLICE, |left| left.min(SLICE));
         let (span, slice) = slice(reader, cursor, until, object, most)
-            .map_err(|error| Ended::Torn { cursor, failure: error.into() })?;
+            .map_err(|error| ExportEnd::Torn { cursor, failure: error.into() })?;
         if let Some(failure) = gap(span, cursor) {
-            return Err(Ended::Torn { cursor, failure });
+            return Err(ExportEnd::Torn { cursor, failure });
         }
-        if until.is_none() && args.format == Format::Csv {
+        if until.is_none() && args.format == ExportFormat::Csv {
             out.write_all(b"seq,object_type,record_id,kind,fields,seen_at\r\n")?;
         }
         // A service that never rests would keep an export going for ever.
@@ -203,10 +203,10 @@ fn gap(span: Span, cursor: i64) -> Option<Failure> {
     ))
 }
 
-fn line(out: &mut impl Write, format: Format, change: &Change) -> io::Result<()> {
+fn line(out: &mut impl Write, format: ExportFormat, change: &Change) -> io::Result<()> {
     match format {
-        Format::Ndjson => {
-            let line = Line {
+        ExportFormat::Ndjson => {
+            let line = ExportLine {
                 seq: change.seq,
                 object_type: &change.object_type,
                 record_id: &change.record_id,
@@ -217,7 +217,7 @@ fn line(out: &mut impl Write, format: Format, change: &Change) -> io::Result<()>
             serde_json::to_writer(&mut *out, &line)?;
             out.write_all(b"\n")
         }
-        Format::Csv => {
+        ExportFormat::Csv => {
             let texts = [&change.object_type, &change.record_id, &change.kind, &change.fields, &change.seen_at];
             write!(out, "{}", change.seq)?;
             for text in texts {

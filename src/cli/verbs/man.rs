@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::CommandFactory;
 use clap_mangen::Man;
 
-use crate::cli::Cli;
+use super::Cli;
 use crate::cli::Failure;
 use crate::cli::ui::output;
 use crate::exit::Exit;

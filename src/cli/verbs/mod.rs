@@ -2,6 +2,7 @@
 //!
 //! To add a verb: a file with `…Args` and `run`, a line in [`Verb`], and a line in [`Verb::run`].
 
+pub mod backup;
 pub mod check;
 pub mod completions;
 pub mod daemon;
@@ -11,6 +12,7 @@ pub mod demo_questions;
 pub mod describe;
 pub mod edit;
 pub mod export;
+pub mod hold;
 pub mod init;
 pub mod man;
 pub mod outbox;
@@ -23,10 +25,29 @@ pub mod status;
 pub mod sync;
 pub mod verify;
 
-use clap::Subcommand;
+use clap::{Parser, Subcommand};
 
 use crate::cli::{Failure, Global};
 use crate::exit::Exit;
+
+/// Keeps an exact, queryable copy of a CRM workspace in one SQLite file.
+#[derive(Parser, Clone, Debug)]
+#[command(
+    name = "crm-mirror",
+    version,
+    max_term_width = 100,
+    after_help = "Example:\n  crm-mirror init --base-url https://api.example.com/v1\n\n\
+                  Exit codes: 0 done, 1 differences, 2 usage, 65 looks like an outage, 69 service unavailable, \
+                  70 internal, 74 database or disk, 75 stopped for budget or hold, 77 key refused, 78 configuration."
+)]
+pub struct Cli {
+    /// What every verb takes.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
 
 /// What to do.
 #[derive(Subcommand, Clone, Debug)]
@@ -45,6 +66,10 @@ pub enum Verb {
     Pause(schedule::PauseArgs),
     /// Let the daemon's schedule go on.
     Resume(schedule::ResumeArgs),
+    /// Copy the mirror into one file, also while it is written.
+    Backup(backup::BackupArgs),
+    /// End the wait that a rate limit began.
+    Hold(hold::HoldArgs),
     /// Show what the mirror holds, how fresh it is and what it cost.
     Status(status::StatusArgs),
     /// Hold the mirror against the service, and say what differs.
@@ -89,6 +114,8 @@ impl Verb {
             Verb::Daemon(args) => daemon::run(global, args),
             Verb::Pause(args) => schedule::pause(global, args),
             Verb::Resume(args) => schedule::resume(global, args),
+            Verb::Backup(args) => backup::run(global, args),
+            Verb::Hold(args) => hold::run(global, args),
             Verb::Status(args) => status::run(global, args),
             Verb::Verify(args) => verify::run(global, args),
             Verb::Sql(args) => sql::run(global, args),
@@ -103,6 +130,34 @@ impl Verb {
             Verb::Sandbox(args) => sandbox::run(global, args),
             Verb::Completions(args) => completions::run(args),
             Verb::Man(args) => man::run(args),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed_and_every_help_has_an_example() {
+        Cli::command().debug_assert();
+        for command in Cli::command().get_subcommands().chain([&Cli::command()]) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Example:\n  crm-mirror"), "{}", command.get_name());
+        }
+    }
+
+    #[test]
+    fn global_options_stand_before_or_after_the_verb() {
+        for line in
+            ["crm-mirror --config c.toml --log-level debug man", "crm-mirror man --config c.toml --log-level debug"]
+        {
+            let cli = Cli::try_parse_from(line.split(' ')).unwrap();
+            assert_eq!(cli.global.config, Some(PathBuf::from("c.toml")));
+            assert_eq!(cli.global.flags(), [("log.level", "debug".to_string())]);
         }
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::cli::Failure;
 use crate::cli::Global;
 use crate::cli::ui::output;
-use crate::cli::ui::output::Column;
+use crate::cli::ui::output::TableColumn;
 use crate::cli::verbs::edit;
 use crate::exit::Exit;
 use crate::format;
@@ -157,13 +157,13 @@ fn list(database: &Path, all: bool, json: bool) -> Result<Exit, Failure> {
     }
     let now = Instant::system_now();
     let columns = [
-        Column::Right("edit"),
-        Column::Left("object"),
-        Column::Left("record"),
-        Column::Left("name"),
-        Column::Left("state"),
-        Column::Left("made"),
-        Column::Left("changes"),
+        TableColumn::Right("edit"),
+        TableColumn::Left("object"),
+        TableColumn::Left("record"),
+        TableColumn::Left("name"),
+        TableColumn::Left("state"),
+        TableColumn::Left("made"),
+        TableColumn::Left("changes"),
     ];
     let rows = edits.iter().map(|edit| {
         vec![
@@ -205,7 +205,7 @@ fn show(database: &Path, id: i64, json: bool) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     output::text(&shown(&edit))?;
-    let columns = ["at", "from", "to", "why"].map(Column::Left);
+    let columns = ["at", "from", "to", "why"].map(TableColumn::Left);
     let rows = trail.into_iter().map(|step| vec![step.at, step.from.unwrap_or_default(), step.to, step.why]);
     output::table(&columns, rows)?;
     Ok(Exit::Done)

@@ -1,6 +1,6 @@
 //! `crm-mirror publish`: sends the mirror's contents to PostgreSQL, once.
 
-use crate::cli::signals::Signals;
+use crate::cli::signals::StopSignals;
 use crate::cli::ui::output;
 use crate::cli::{Failure, Global, session};
 use crate::config::Config;
@@ -44,7 +44,7 @@ pub fn run(global: &Global, args: &PublishArgs) -> Result<Exit, Failure> {
     let url = PublishUrl::new(&config.publish.url()?)?;
     let runtime = session::runtime()?;
     let report = runtime.block_on(async {
-        let mut signals = Signals::listen()?;
+        let mut signals = StopSignals::listen()?;
         let settings = settings(&config, args.full);
         tokio::select! {
             report = publish::publish(&url, &settings, SystemClock.now()) => report.map_err(Failure::from),

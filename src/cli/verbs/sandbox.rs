@@ -5,9 +5,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::cli::Failure;
-use crate::cli::signals::Signals;
+use crate::cli::signals::StopSignals;
 use crate::cli::ui::output;
-use crate::cli::ui::progress::Progress;
+use crate::cli::ui::progress::ProgressView;
 use crate::cli::{Global, logging, session};
 use crate::exit::Exit;
 use crate::format;
@@ -90,11 +90,11 @@ impl FromStr for ScopedKey {
 /// # Errors
 /// When the fixture or the state file cannot be used, or the port is not available.
 pub fn run(global: &Global, args: &SandboxArgs) -> Result<Exit, Failure> {
-    logging::start(&global.log_alone()?, &Progress::nothing());
+    logging::start(&global.log_alone()?, &ProgressView::nothing());
     let (sandbox, seed) = Sandbox::develop(development(args)?).map_err(unusable)?;
     sandbox.configure(|settings| settings.latency = args.latency);
     session::runtime()?.block_on(async {
-        let mut signals = Signals::listen()?;
+        let mut signals = StopSignals::listen()?;
         let server = sandbox.start(args.port).await.map_err(|source| {
             let failure = Failure::new(Exit::Unavailable, NoPort { port: args.port, source });
             failure.hint("`--port 0` finds a free one")

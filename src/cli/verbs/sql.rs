@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::Failure;
 use crate::cli::Global;
-use crate::cli::ui::rows::{self, Format, Stopped};
+use crate::cli::ui::rows::{self, RowFormat, Stopped};
 use crate::exit::Exit;
 use crate::store::{Reader, StoreError};
 
@@ -23,7 +23,7 @@ pub struct SqlArgs {
     statement: String,
     /// How rows are printed.
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    format: RowFormat,
     /// The mirror [default: `database.path` of the configuration].
     #[arg(long, value_name = "FILE")]
     database: Option<PathBuf>,

@@ -1,25 +1,47 @@
 //! `crm-mirror status`: what the mirror holds, how fresh it is, what it cost and what is still missing.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use crate::cli::Failure;
+use serde::Serialize;
+
+use crate::cli::remote::{self, DaemonState};
 use crate::cli::ui::{output, status_text};
-use crate::cli::{Global, remote, session};
+use crate::cli::{Failure, Global, session};
+use crate::config::Config;
 use crate::daemon::Standing;
 use crate::exit::Exit;
-use crate::model::Instant;
-use crate::sync::status;
+use crate::model::{Instant, Resource};
+use crate::store::{RunOutcome, StoreError, lock};
+use crate::sync::status::{self, Status};
 
 /// Show what the mirror holds, how fresh it is, what it cost and what is still missing.
 #[derive(clap::Args, Clone, Debug)]
-#[command(after_help = "Example:\n  crm-mirror status\n  crm-mirror status --json | jq .ru.left")]
+#[command(after_help = "Example:\n  crm-mirror status\n  crm-mirror status --json | jq .ru.left\n  \
+                        crm-mirror status --max-age 15m || echo stale")]
 pub struct StatusArgs {
+    /// End with 1 if contacts or companies are older than this, or were never copied, and with 75 if that is because of a
+    /// rate limit or the budget: 90s, 15m, 2h.
+    #[arg(long, value_name = "DURATION", value_parser = crate::config::duration)]
+    max_age: Option<Duration>,
     /// The mirror [default: `database.path` of the configuration].
     #[arg(long, value_name = "FILE")]
     database: Option<PathBuf>,
     /// Print it as one JSON document.
     #[arg(long)]
     json: bool,
+}
+
+/// The JSON document.
+#[derive(Serialize)]
+struct StatusDocument<'a> {
+    #[serde(flatten)]
+    standing: &'a Standing,
+    daemon_state: DaemonState,
+    /// The process that writes the mirror at this moment.
+    writer: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fresh: Option<bool>,
 }
 
 /// Carries the verb out.
@@ -29,20 +51,91 @@ pub struct StatusArgs {
 pub fn run(global: &Global, args: &StatusArgs) -> Result<Exit, Failure> {
     let config = global.load_with(args.database.as_deref())?;
     let now = Instant::system_now();
-    let status = status::read(&config, now)?;
-    // A daemon that does not answer is worth a word; what the file tells is true all the same.
-    let daemon = match session::runtime()?.block_on(remote::daemon(&config)) {
-        Ok(daemon) => daemon.map(|(_, daemon)| daemon),
-        Err(failure) => {
-            output::note(failure.text().trim_end());
-            None
+    let status = match status::read(&config, now) {
+        // For a probe, a mirror that was never made is one that was never copied.
+        Err(error @ StoreError::Missing { .. }) if args.max_age.is_some() => {
+            let hint = error.hint().unwrap_or_default();
+            return Err(Failure::new(Exit::Differences, error).hint(hint));
         }
+        read => read?,
     };
+    let (daemon, daemon_state) = session::runtime()?.block_on(remote::daemon_state(&config));
     let standing = Standing { status, daemon };
+    let writer = lock::who_writes(&config.database).flatten();
+    let freshness = args.max_age.map(|max_age| Freshness::of(&standing.status, wanted(&config), max_age, now));
     if args.json {
-        output::json(&standing)?;
+        let fresh = freshness.map(|freshness| freshness == Freshness::Fresh);
+        output::json(&StatusDocument { standing: &standing, daemon_state, writer, fresh })?;
     } else {
-        output::text(&status_text::text(&standing, now))?;
+        output::text(&status_text::text(&standing, daemon_state, writer, now))?;
     }
-    Ok(Exit::Done)
+    if let (Some(freshness), Some(max_age)) = (freshness, args.max_age) {
+        freshness.explain(max_age);
+    }
+    Ok(freshness.map_or(Exit::Done, Freshness::exit))
+}
+
+/// The lists that are to be fresh: those of records, which every run for changes reads.
+fn wanted(config: &Config) -> impl Fn(Resource) -> bool {
+    let objects = config.sync.objects.clone();
+    move |resource| {
+        matches!(resource, Resource::Contacts | Resource::Companies)
+            && objects.as_ref().is_none_or(|objects| objects.contains(&resource))
+    }
+}
+
+/// What `--max-age` found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Freshness {
+    /// Every list of records is young enough.
+    Fresh,
+    /// One is too old, or was never copied.
+    Stale,
+    /// One is too old, and nothing may be asked now.
+    Waiting,
+}
+
+impl Freshness {
+    fn of(status: &Status, wanted: impl Fn(Resource) -> bool, max_age: Duration, now: Instant) -> Freshness {
+        let missing = &status.missing_scopes.0;
+        let mut ages = status
+            .objects
+            .iter()
+            .filter(|object| wanted(object.object) && !missing.contains_key(object.object.as_str()))
+            .map(|object| object.changes_as_of.map(|at| now.since(at)));
+        let mut any = false;
+        let fresh = ages.all(|age| {
+            any = true;
+            age.is_some_and(|age| age <= max_age)
+        });
+        let last = status.runs.first().and_then(|run| run.outcome.as_deref());
+        let waiting =
+            status.hold_until.is_some() || status.ru.left == 0 || last == Some(RunOutcome::Suspended.as_str());
+        match (fresh && any, waiting) {
+            (true, _) => Freshness::Fresh,
+            (false, true) => Freshness::Waiting,
+            (false, false) => Freshness::Stale,
+        }
+    }
+
+    const fn exit(self) -> Exit {
+        match self {
+            Freshness::Fresh => Exit::Done,
+            Freshness::Stale => Exit::Differences,
+            Freshness::Waiting => Exit::Paused,
+        }
+    }
+
+    fn explain(self, max_age: Duration) {
+        let limit = crate::format::duration(max_age);
+        match self {
+            Freshness::Fresh => {}
+            Freshness::Stale => output::note(&format!("stale: the mirror is older than {limit}, or was never copied")),
+            Freshness::Waiting => {
+                output::note(&format!(
+                    "stale: the mirror is older than {limit}; waiting for a rate limit or the budget"
+                ));
+            }
+        }
+    }
 }

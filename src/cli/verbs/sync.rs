@@ -1,5 +1,7 @@
 //! `crm-mirror sync` and `crm-mirror resync`: one run now, in the foreground.
 
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -9,10 +11,10 @@ use tokio::runtime::Runtime;
 use crate::cli::Failure;
 use crate::cli::remote::{self, Watched};
 use crate::cli::session::{self, Session, Setup};
-use crate::cli::signals::Signals;
+use crate::cli::signals::StopSignals;
 use crate::cli::ui::cost::Cost;
 use crate::cli::ui::output;
-use crate::cli::ui::progress::Progress;
+use crate::cli::ui::progress::ProgressView;
 use crate::cli::{Global, logging};
 use crate::config::Config;
 use crate::daemon::client::Client;
@@ -26,7 +28,7 @@ use crate::sync::{Acceptance, Job, Summary};
 #[command(after_help = "Example:\n  crm-mirror sync\n  crm-mirror sync contacts companies --json")]
 pub struct SyncArgs {
     #[command(flatten)]
-    common: Common,
+    common: RunArgs,
 }
 
 /// Read every record again, and find removed ones: 1 RU per 100 records.
@@ -34,7 +36,7 @@ pub struct SyncArgs {
 #[command(after_help = "Example:\n  crm-mirror resync contacts\n  crm-mirror resync --accept-removals")]
 pub struct ResyncArgs {
     #[command(flatten)]
-    common: Common,
+    common: RunArgs,
     /// Remove whatever the service no longer has, even if it is so much that it looks like an outage.
     #[arg(long)]
     accept_removals: bool,
@@ -45,7 +47,7 @@ pub struct ResyncArgs {
 
 /// What both take.
 #[derive(clap::Args, Clone, Debug)]
-struct Common {
+struct RunArgs {
     /// What to bring up to date [default: everything].
     #[arg(value_name = "OBJECT", value_parser = resources())]
     objects: Vec<Resource>,
@@ -84,7 +86,7 @@ pub fn rerun(global: &Global, args: &ResyncArgs) -> Result<Exit, Failure> {
     foreground(global, &args.common, Job::resync(), args.accept_removals)
 }
 
-fn foreground(global: &Global, args: &Common, job: Job, removals: bool) -> Result<Exit, Failure> {
+fn foreground(global: &Global, args: &RunArgs, job: Job, removals: bool) -> Result<Exit, Failure> {
     let config = global.load()?;
     let accept = Acceptance { removals, workspace: args.accept_workspace };
     let job = within(job.of(&args.objects).accepting(accept), config.sync.objects.as_deref())?;
@@ -95,14 +97,19 @@ fn foreground(global: &Global, args: &Common, job: Job, removals: bool) -> Resul
 }
 
 /// Says what a run would cost.
-fn forecast(config: &Config, job: &Job, args: &Common) -> Result<Exit, Failure> {
-    let progress = Progress::of_process();
+fn forecast(config: &Config, job: &Job, args: &RunArgs) -> Result<Exit, Failure> {
+    let progress = ProgressView::of_process();
     logging::start(&config.log, &progress);
     let runtime = session::runtime()?;
     if runtime.block_on(remote::daemon(config))?.is_some() {
         return Err(needs_it_alone());
     }
-    let setup = Setup::from_config(config)?;
+    let mut setup = Setup::from_config(config)?;
+    // Where there is no mirror yet, none is made: an empty one in a temporary folder stands in for it.
+    let scratch = if config.database.exists() { None } else { Some(ScratchFolder::make()?) };
+    if let Some(scratch) = &scratch {
+        setup.database = scratch.0.join("mirror.db");
+    }
     let (forecast, ledger, limits) = runtime.block_on(async {
         let session = Session::open(setup, Arc::new(progress)).await?;
         let limits = *session.limits();
@@ -119,6 +126,24 @@ fn forecast(config: &Config, job: &Job, args: &Common) -> Result<Exit, Failure> 
     Ok(Exit::Done)
 }
 
+/// A folder for a moment, which only this user can read.
+struct ScratchFolder(PathBuf);
+
+impl ScratchFolder {
+    fn make() -> std::io::Result<ScratchFolder> {
+        let folder = std::env::temp_dir().join(format!("crm-mirror-{:016x}", fastrand::u64(..)));
+        std::fs::DirBuilder::new().mode(0o700).create(&folder)?;
+        Ok(ScratchFolder(folder))
+    }
+}
+
+impl Drop for ScratchFolder {
+    fn drop(&mut self) {
+        // What cannot be removed from a temporary folder harms nobody.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
 fn needs_it_alone() -> Failure {
     Failure::new(Exit::Storage, "the daemon keeps this mirror, and this option needs it alone")
         .hint("stop the daemon first, or leave the option out")
@@ -130,7 +155,7 @@ fn needs_it_alone() -> Failure {
 /// # Errors
 /// What ended the run and waiting does not fix.
 pub(super) fn run_now(config: &Config, job: &Job, objects: &[Resource], json: bool) -> Result<Exit, Failure> {
-    let progress = Progress::of_process();
+    let progress = ProgressView::of_process();
     logging::start(&config.log, &progress);
     let runtime = session::runtime()?;
     if let Some((client, _)) = runtime.block_on(remote::daemon(config))? {
@@ -141,7 +166,7 @@ pub(super) fn run_now(config: &Config, job: &Job, objects: &[Resource], json: bo
     }
     let setup = Setup::from_config(config)?;
     let (ran, limits) = runtime.block_on(async {
-        let mut signals = Signals::listen()?;
+        let mut signals = StopSignals::listen()?;
         let session = Session::open(setup, Arc::new(progress)).await?;
         let ran = session.run(job, "manual", &mut signals).await;
         let limits = *session.limits();
@@ -162,7 +187,7 @@ fn through_daemon(
     objects: &[Resource],
     job: &Job,
     as_json: bool,
-    progress: &Progress,
+    progress: &ProgressView,
 ) -> Result<Exit, Failure> {
     let path = format!("/{}", job.kind());
     let body = json!({"objects": objects, "accept_removals": job.accept().removals});
@@ -180,7 +205,7 @@ fn through_daemon(
 /// Ends the sweeps under way, through the daemon or alone.
 fn stop(global: &Global) -> Result<Exit, Failure> {
     let config = global.load()?;
-    logging::start(&config.log, &Progress::nothing());
+    logging::start(&config.log, &ProgressView::nothing());
     let runtime = session::runtime()?;
     if let Some((client, _)) = runtime.block_on(remote::daemon(&config))? {
         runtime.block_on(client.post::<Value>("/resync/stop", &json!({})))?;
@@ -189,7 +214,7 @@ fn stop(global: &Global) -> Result<Exit, Failure> {
     }
     let setup = Setup::from_config(&config)?;
     let forgotten = runtime.block_on(async {
-        let session = Session::open(setup, Arc::new(Progress::nothing())).await?;
+        let session = Session::open(setup, Arc::new(ProgressView::nothing())).await?;
         let forgotten = session.forget_sweeps().await;
         session.close().await;
         forgotten

@@ -9,10 +9,10 @@ use serde_json::json;
 use crate::cli::Failure;
 use crate::cli::remote::{self, Watched};
 use crate::cli::session::{self, Session, Setup};
-use crate::cli::signals::Signals;
+use crate::cli::signals::StopSignals;
 use crate::cli::ui::output;
-use crate::cli::ui::output::Column;
-use crate::cli::ui::progress::Progress;
+use crate::cli::ui::output::TableColumn;
+use crate::cli::ui::progress::ProgressView;
 use crate::cli::{Global, logging};
 use crate::exit::Exit;
 use crate::format;
@@ -54,7 +54,7 @@ fn objects() -> impl TypedValueParser<Value = Resource> {
 
 /// The result, as JSON has it.
 #[derive(Serialize)]
-struct Document<'a> {
+struct VerifyDocument<'a> {
     run: i64,
     ru: u64,
     repaired: bool,
@@ -76,7 +76,7 @@ struct OfObject<'a> {
 /// What ended the verification and waiting does not fix.
 pub fn run(global: &Global, args: &VerifyArgs) -> Result<Exit, Failure> {
     let config = global.load()?;
-    let progress = Progress::of_process();
+    let progress = ProgressView::of_process();
     logging::start(&config.log, &progress);
     let runtime = session::runtime()?;
     if let Some((client, _)) = runtime.block_on(remote::daemon(&config))? {
@@ -97,7 +97,7 @@ pub fn run(global: &Global, args: &VerifyArgs) -> Result<Exit, Failure> {
         accept: Acceptance { removals: args.accept_removals, workspace: false },
     };
     let (ran, limits) = runtime.block_on(async {
-        let mut signals = Signals::listen()?;
+        let mut signals = StopSignals::listen()?;
         let session = Session::open(setup, Arc::new(progress)).await?;
         let ran = session.run(&job, "manual", &mut signals).await;
         let limits = *session.limits();
@@ -120,13 +120,19 @@ fn told(args: &VerifyArgs, summary: &Summary, found: &[(Object, Findings)]) -> R
     Ok(ending(summary, found, args.repair))
 }
 
-fn document<'a>(summary: &'a Summary, found: &'a [(Object, Findings)], repaired: bool) -> Document<'a> {
+fn document<'a>(summary: &'a Summary, found: &'a [(Object, Findings)], repaired: bool) -> VerifyDocument<'a> {
     let objects = found.iter().map(|(object, findings)| OfObject {
         object: object.as_str(),
         clean: findings.is_clean(),
         findings,
     });
-    Document { run: summary.run, ru: summary.ru.spent, repaired, objects: objects.collect(), notes: &summary.notes }
+    VerifyDocument {
+        run: summary.run,
+        ru: summary.ru.spent,
+        repaired,
+        objects: objects.collect(),
+        notes: &summary.notes,
+    }
 }
 
 fn print(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Result<(), Failure> {
@@ -151,7 +157,7 @@ fn print(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Res
     }
     let rows: Vec<Vec<String>> = found.iter().flat_map(|(_, findings)| &findings.differences).flat_map(lines).collect();
     if !rows.is_empty() {
-        let columns = ["object", "id", "difference", "column", "here", "there"].map(Column::Left);
+        let columns = ["object", "id", "difference", "column", "here", "there"].map(TableColumn::Left);
         let more = rows.len().saturating_sub(SHOWN);
         output::table(&columns, rows.into_iter().take(SHOWN))?;
         if more > 0 {

@@ -1,4 +1,4 @@
-//! What `check` says: one line per thing that was looked at, and the verdict.
+//! A finding of `check`, and the report of all of them with its verdict.
 
 use std::fmt::Write as _;
 
@@ -10,37 +10,37 @@ use crate::exit::Exit;
 /// How something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum FindingState {
     /// As it should be.
     Ok,
     /// It works, but somebody should know.
     Warn,
     /// It does not work.
     Fail,
-    /// It was not looked at; the line says why.
+    /// It was not looked at; the message says why.
     Skip,
 }
 
-impl State {
+impl FindingState {
     const fn mark(self) -> &'static str {
         match self {
-            State::Ok => "ok",
-            State::Warn => "warn",
-            State::Fail => "FAIL",
-            State::Skip => "skip",
+            FindingState::Ok => "ok",
+            FindingState::Warn => "warn",
+            FindingState::Fail => "FAIL",
+            FindingState::Skip => "skip",
         }
     }
 }
 
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Line {
+pub struct Finding {
     /// What it is: its group and its own name, as in `key.permissions`.
     pub name: &'static str,
     /// How it is.
-    pub state: State,
+    pub state: FindingState,
     /// What was found.
-    pub says: String,
+    pub message: String,
     /// How to fix it; only where there is something to fix.
     pub fix: Option<String>,
     /// The code of a failure.
@@ -48,25 +48,34 @@ pub struct Line {
     pub exit: Exit,
 }
 
-impl Line {
+impl Finding {
     /// As it should be.
-    pub fn ok(name: &'static str, says: impl Into<String>) -> Line {
-        Line { name, state: State::Ok, says: says.into(), fix: None, exit: Exit::Done }
+    pub fn ok(name: &'static str, message: impl Into<String>) -> Finding {
+        Finding { name, state: FindingState::Ok, message: message.into(), fix: None, exit: Exit::Done }
     }
 
     /// It works, but somebody should know.
-    pub fn warn(name: &'static str, says: impl Into<String>, fix: impl Into<String>) -> Line {
-        Line { state: State::Warn, fix: Some(fix.into()), ..Line::ok(name, says) }
+    pub fn warn(name: &'static str, message: impl Into<String>, fix: impl Into<String>) -> Finding {
+        Finding { state: FindingState::Warn, fix: Some(fix.into()), ..Finding::ok(name, message) }
     }
 
     /// It does not work.
-    pub fn fail(name: &'static str, exit: Exit, says: impl Into<String>, fix: impl Into<String>) -> Line {
-        Line { state: State::Fail, exit, ..Line::warn(name, says, fix) }
+    pub fn fail(name: &'static str, exit: Exit, message: impl Into<String>, fix: impl Into<String>) -> Finding {
+        Finding { state: FindingState::Fail, exit, ..Finding::warn(name, message, fix) }
     }
 
     /// It was not looked at.
-    pub fn skip(name: &'static str, why: impl Into<String>) -> Line {
-        Line { state: State::Skip, ..Line::ok(name, why) }
+    pub fn skip(name: &'static str, why: impl Into<String>) -> Finding {
+        Finding { state: FindingState::Skip, ..Finding::ok(name, why) }
+    }
+
+    /// Takes a warning that the configuration acknowledges for good.
+    pub fn acknowledge(&mut self, acknowledged: &[String]) {
+        if self.state == FindingState::Warn && acknowledged.iter().any(|name| name == self.name) {
+            self.state = FindingState::Ok;
+            self.message.push_str(" (acknowledged)");
+            self.fix = None;
+        }
     }
 
     fn group(&self) -> &'static str {
@@ -80,35 +89,36 @@ impl Line {
 
 /// All of it.
 #[derive(Clone, Debug, Serialize)]
-pub struct Findings {
+pub struct CheckReport {
     /// What was looked at, in order.
-    pub checks: Vec<Line>,
+    pub checks: Vec<Finding>,
     /// The worst of them.
-    pub verdict: State,
+    pub verdict: FindingState,
 }
 
 /// The codes of failures, the one to fix first in front.
 const IMPORTANCE: [Exit; 5] = [Exit::Config, Exit::KeyRefused, Exit::Unavailable, Exit::Storage, Exit::Paused];
 
-impl Findings {
+impl CheckReport {
     /// Sums up what was looked at.
-    pub fn new(checks: Vec<Line>) -> Findings {
+    pub fn new(checks: Vec<Finding>) -> CheckReport {
         let any = |state| checks.iter().any(|line| line.state == state);
-        let verdict = if any(State::Fail) {
-            State::Fail
-        } else if any(State::Warn) {
-            State::Warn
+        let verdict = if any(FindingState::Fail) {
+            FindingState::Fail
+        } else if any(FindingState::Warn) {
+            FindingState::Warn
         } else {
-            State::Ok
+            FindingState::Ok
         };
-        Findings { checks, verdict }
+        CheckReport { checks, verdict }
     }
 
     /// The code to end with: that of the failure to fix first.
     pub fn exit(&self) -> Exit {
-        let mut failed = self.checks.iter().filter(|line| line.state == State::Fail);
-        let known =
-            IMPORTANCE.into_iter().find(|exit| self.checks.iter().any(|l| l.state == State::Fail && l.exit == *exit));
+        let mut failed = self.checks.iter().filter(|line| line.state == FindingState::Fail);
+        let known = IMPORTANCE
+            .into_iter()
+            .find(|exit| self.checks.iter().any(|l| l.state == FindingState::Fail && l.exit == *exit));
         known.or(failed.next().map(|line| line.exit)).unwrap_or(Exit::Done)
     }
 
@@ -123,7 +133,7 @@ impl Findings {
                 let _ = writeln!(text, "{group}");
             }
             let (mark, name) = (line.state.mark(), line.own_name());
-            let _ = writeln!(text, "  {mark:<4}  {name:<width$}  {}", plain(&line.says));
+            let _ = writeln!(text, "  {mark:<4}  {name:<width$}  {}", plain(&line.message));
             if let Some(fix) = &line.fix {
                 let _ = writeln!(text, "  {:<4}  {:<width$}  fix: {}", "", "", plain(fix));
             }
@@ -138,11 +148,11 @@ impl Findings {
             1 => format!("1 {one}"),
             number => format!("{number} {one}s"),
         };
-        let skipped = match count(State::Skip) {
+        let skipped = match count(FindingState::Skip) {
             0 => String::new(),
             number => format!(", {number} not looked at"),
         };
-        match (count(State::Fail), count(State::Warn)) {
+        match (count(FindingState::Fail), count(FindingState::Warn)) {
             (0, 0) => format!("verdict: ok{skipped}"),
             (0, warnings) => format!("verdict: it works, with {}{skipped}", told(warnings, "warning")),
             (failures, 0) => format!("verdict: FAIL, {}{skipped}", told(failures, "failure")),
@@ -159,8 +169,8 @@ mod tests {
 
     #[test]
     fn the_failure_to_fix_first_gives_the_code() {
-        let fail = |exit| Line::fail("a.b", exit, "broken", "fix it");
-        let warn = Line::warn("a.c", "odd", "fix it");
+        let fail = |exit| Finding::fail("a.b", exit, "broken", "fix it");
+        let warn = Finding::warn("a.c", "odd", "fix it");
         for (lines, exit) in [
             (vec![], Exit::Done),
             (vec![warn.clone()], Exit::Done),
@@ -169,16 +179,16 @@ mod tests {
             (vec![fail(Exit::KeyRefused), fail(Exit::Config)], Exit::Config),
             (vec![warn, fail(Exit::Internal)], Exit::Internal),
         ] {
-            assert_eq!(Findings::new(lines.clone()).exit(), exit, "{lines:?}");
+            assert_eq!(CheckReport::new(lines.clone()).exit(), exit, "{lines:?}");
         }
     }
 
     #[test]
     fn the_text_is_grouped_and_says_how_to_fix() {
-        let findings = Findings::new(vec![
-            Line::ok("key.source", "from a file"),
-            Line::warn("key.permissions", "open to all", "chmod 600 key"),
-            Line::skip("service.clock", "--offline"),
+        let findings = CheckReport::new(vec![
+            Finding::ok("key.source", "from a file"),
+            Finding::warn("key.permissions", "open to all", "chmod 600 key"),
+            Finding::skip("service.clock", "--offline"),
         ]);
         assert_eq!(
             findings.text(),

@@ -1,0 +1,104 @@
+//! The table of probes, in the order of the report.
+
+use super::facts::CheckFacts;
+use super::finding::{CheckReport, Finding};
+use super::{budget, configuration, key, mirror, readers, schedule, service, space, workspace};
+use crate::cli::Failure;
+use crate::config::{Config, ConfigError, Sources};
+
+/// What a probe cannot do without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeNeeds {
+    /// Nothing but the machine and the configuration.
+    Configuration,
+    /// A mirror that can be read.
+    Mirror,
+    /// The service's answers.
+    Service,
+}
+
+/// One probe.
+#[derive(Clone, Copy, Debug)]
+pub struct Probe {
+    /// Its name: the group of its findings, or one of them.
+    pub name: &'static str,
+    /// What it needs; without it, it is passed over.
+    pub needs: ProbeNeeds,
+    /// Judges the facts.
+    run: fn(&CheckFacts<'_>) -> Vec<Finding>,
+}
+
+/// Every probe that depends on a configuration that can be used.
+pub const PROBES: &[Probe] = &[
+    Probe { name: "key", needs: ProbeNeeds::Configuration, run: |facts| key::check(facts.config) },
+    Probe { name: "service.scopes", needs: ProbeNeeds::Service, run: service::check },
+    Probe {
+        name: "mirror",
+        needs: ProbeNeeds::Configuration,
+        run: |facts| mirror::check(facts.config, &facts.mirror, facts.writer, facts.now),
+    },
+    Probe {
+        name: "mirror.workspace",
+        needs: ProbeNeeds::Mirror,
+        run: |facts| workspace::check(facts).into_iter().collect(),
+    },
+    Probe {
+        name: "disk",
+        needs: ProbeNeeds::Configuration,
+        run: |facts| {
+            let expected = facts.totals().into_iter().flatten().reduce(|a, b| a + b);
+            space::check(&facts.config.database, facts.here(), expected)
+        },
+    },
+    Probe { name: "readers", needs: ProbeNeeds::Configuration, run: |facts| readers::check(&facts.config.database) },
+    Probe {
+        name: "budget",
+        needs: ProbeNeeds::Configuration,
+        run: |facts| budget::check(facts.config, &facts.limits, facts.here(), facts.totals(), facts.now),
+    },
+    Probe {
+        name: "schedule",
+        needs: ProbeNeeds::Configuration,
+        run: |facts| schedule::check(&facts.config.sync, facts.now),
+    },
+    Probe {
+        name: "daemon.socket",
+        needs: ProbeNeeds::Configuration,
+        run: |facts| vec![schedule::socket(&facts.config.socket, facts.writer)],
+    },
+];
+
+/// Runs every probe that can be run.
+///
+/// # Errors
+/// Only where nothing can be said at all; what is wrong is in the report.
+pub fn run(sources: &Sources, read: &Result<Config, ConfigError>, offline: bool) -> Result<CheckReport, Failure> {
+    let mut findings = configuration::check(sources, read);
+    let Ok(config) = read else {
+        return Ok(CheckReport::new(findings));
+    };
+    let facts = CheckFacts::collect(config, offline)?;
+    for probe in PROBES {
+        match (probe.needs, &facts.service) {
+            (ProbeNeeds::Service, Err(why)) => findings.push(Finding::skip(probe.name, why)),
+            // Why there is none, another probe says.
+            (ProbeNeeds::Mirror, _) if facts.here().is_none() => {}
+            _ => findings.extend((probe.run)(&facts)),
+        }
+    }
+    findings.iter_mut().for_each(|finding| finding.acknowledge(&config.acknowledged));
+    Ok(CheckReport::new(findings))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_probe_has_a_name_of_its_own() {
+        let mut names: Vec<&str> = PROBES.iter().map(|probe| probe.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), PROBES.len());
+    }
+}

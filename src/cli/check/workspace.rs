@@ -1,0 +1,36 @@
+//! The workspace: whether the mirror is of the one that the key sees.
+
+use super::facts::CheckFacts;
+use super::finding::Finding;
+use super::mirror;
+use crate::error_chain::error_chain;
+use crate::exit::Exit;
+use crate::sync::SyncError;
+
+/// Whether the mirror is of the workspace that the key sees.
+pub fn check(facts: &CheckFacts<'_>) -> Option<Finding> {
+    let name = "mirror.workspace";
+    let (config, here, asked) = (facts.config, facts.here()?, facts.service.as_ref().ok());
+    let api = config.api().ok()?;
+    let Some(ours) = mirror::is_ours(here, api.base_url.as_str(), &api.key.fingerprint()) else {
+        return Some(Finding::skip(name, "no run has asked for anything yet"));
+    };
+    if ours {
+        return Some(Finding::ok(name, "of this address and key"));
+    }
+    let fix = "use the workspace's own key, or another `database.path` for the other workspace";
+    Some(match asked.and_then(|asked| asked.recognised.as_ref()) {
+        Some(Ok(())) => {
+            Finding::ok(name, "the key or the address is new, and known records are there: the same workspace")
+        }
+        Some(Err(error @ SyncError::OtherWorkspace { .. })) => {
+            Finding::fail(name, Exit::of_sync(error), error_chain(error), fix)
+        }
+        Some(Err(error)) => Finding::warn(name, format!("the key or the address is new: {}", error_chain(error)), fix),
+        None => Finding::warn(
+            name,
+            "made with another key or address; whether of the same workspace was not asked",
+            "the next run looks up known records first, for 1 RU, and stops if they are not there",
+        ),
+    })
+}

@@ -1,0 +1,48 @@
+//! The program from its arguments to its exit code: parses the command line, runs the verb, and reports what failed.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use super::{Cli, Failure, logging};
+use crate::exit::Exit;
+
+/// Runs the program with these arguments, the program's own name first.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(e) => {
+            // Help and version go to stdout and are no error. A reader that went away is none either.
+            let _ = e.print();
+            return match e.kind() {
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Done,
+                _ => Exit::Usage,
+            };
+        }
+    };
+    // The hook has told what happened; a panic must still end with the contract's code.
+    let done = catch_unwind(AssertUnwindSafe(|| cli.verb.run(&cli.global)));
+    match done.unwrap_or_else(|_| Err(Failure::new(Exit::Internal, "this is a mistake of crm-mirror"))) {
+        Ok(exit) => exit,
+        Err(failure) => {
+            // Where stderr is gone, there is nobody to tell that it is.
+            let _ = std::io::stderr().write_all(logging::as_error(failure.text()).as_bytes());
+            failure.exit()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_is_not_understood_is_a_usage_error() {
+        let main = |line: &str| main(line.split(' ').map(OsString::from));
+        assert_eq!(main("crm-mirror frobnicate"), Exit::Usage);
+        assert_eq!(main("crm-mirror init --base-url http://example.com/v1"), Exit::Usage);
+    }
+}

@@ -1,0 +1,214 @@
+//! A copy of the mirror in one file, made while it is written.
+//!
+//! SQLite's backup API copies page by page, so row ids and with them the search index stay as they are. The copy is a
+//! mirror of its own: it has a new id, so no follower of the original takes it for the one it knows, and its open edits are
+//! held, because the original may send them too.
+//!
+//! # Always true
+//! - The copy is complete and checked before its name exists; nothing is overwritten unless that was asked for.
+//! - It holds everything that was committed before the copying began, and one moment only.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::Connection;
+use rusqlite::backup::{Backup, StepResult};
+use rusqlite::config::DbConfig;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+
+use super::{lock, open};
+use crate::model::Instant;
+use crate::store::error::{Doing, StoreError};
+
+/// Pages per step where another process changes the file's schema at this moment.
+const RETRY: Duration = Duration::from_millis(50);
+
+/// What was copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct BackupReport {
+    /// The size of the copy in bytes.
+    pub bytes: u64,
+    /// Open edits that are held in the copy.
+    pub held_edits: u64,
+}
+
+/// Why there is no copy.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    /// The mirror cannot be read, or SQLite refused.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The copy would replace the mirror, or a file that belongs to it.
+    #[error("{path} is the mirror itself or one of its files")]
+    IsTheMirror {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file has this name.
+    #[error("{path} exists")]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file system refused.
+    #[error("could not write {path}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The copy is damaged, and so the mirror is too.
+    #[error("the copy failed SQLite's integrity check and was deleted: {found}")]
+    Damaged {
+        /// The first of what SQLite found.
+        found: String,
+    },
+}
+
+/// Copies a mirror into a file, which `replace` lets take the place of another.
+///
+/// # Errors
+/// [`BackupError`]; then there is no copy, and what had its name is as it was.
+pub fn backup(mirror: &Path, target: &Path, replace: bool, now: Instant) -> Result<BackupReport, BackupError> {
+    let source = open::reader(mirror)?;
+    refuse_the_mirror(mirror, target)?;
+    let io = |path: &Path| {
+        let path = path.to_path_buf();
+        move |source| BackupError::Io { path, source }
+    };
+    match fs::metadata(target) {
+        Ok(found) if found.is_dir() => return Err(io(target)(io::ErrorKind::IsADirectory.into())),
+        Ok(_) if !replace => return Err(BackupError::Exists { path: target.into() }),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(target)(error)),
+        _ => {}
+    }
+    let unfinished = Unfinished::make(target).map_err(io(target))?;
+    let held_edits = fill(&source, &unfinished.0, now)?;
+    let file = File::open(&unfinished.0).map_err(io(&unfinished.0))?;
+    file.sync_all().map_err(io(&unfinished.0))?;
+    let bytes = file.metadata().map_err(io(&unfinished.0))?.len();
+    unfinished.finish(target, replace)?;
+    Ok(BackupReport { bytes, held_edits })
+}
+
+/// Compares by the file's identity, and by the name where there is no such file yet.
+fn refuse_the_mirror(mirror: &Path, target: &Path) -> Result<(), BackupError> {
+    let identity = |found: &Metadata| (found.dev(), found.ino());
+    let known = fs::metadata(target).ok();
+    let place = |path: &Path| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Some((fs::canonicalize(folder).ok()?, path.file_name()?.to_owned()))
+    };
+    for suffix in ["", "-wal", "-shm", "-journal", ".lock", ".sock"] {
+        let mut path = mirror.as_os_str().to_owned();
+        path.push(suffix);
+        let path = PathBuf::from(path);
+        let found = fs::metadata(&path).ok();
+        let same_file = matches!((&found, &known), (Some(a), Some(b)) if identity(a) == identity(b));
+        if same_file || place(&path).is_some() && place(&path) == place(target) {
+            return Err(BackupError::IsTheMirror { path: target.into() });
+        }
+    }
+    Ok(())
+}
+
+/// A copy that is not finished; it is deleted unless it is.
+struct Unfinished(PathBuf);
+
+impl Unfinished {
+    fn make(target: &Path) -> io::Result<Unfinished> {
+        let mut path = target.as_os_str().to_owned();
+        path.push(format!(".{}.new", std::process::id()));
+        let path = PathBuf::from(path);
+        OpenOptions::new().write(true).create_new(true).mode(lock::MODE).open(&path)?;
+        Ok(Unfinished(path))
+    }
+
+    fn finish(self, target: &Path, replace: bool) -> Result<(), BackupError> {
+        let io = |source| BackupError::Io { path: target.into(), source };
+        let renamed = match replace {
+            true => fs::rename(&self.0, target),
+            false => match renameat_with(CWD, &self.0, CWD, target, RenameFlags::NOREPLACE) {
+                Err(Errno::EXIST) => return Err(BackupError::Exists { path: target.into() }),
+                // A file system that cannot promise it: there was no such file a moment ago.
+                Err(Errno::INVAL | Errno::NOSYS) if !target.exists() => fs::rename(&self.0, target),
+                other => other.map_err(io::Error::from),
+            },
+        };
+        renamed.map_err(io)?;
+        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(folder).and_then(|folder| folder.sync_all()).map_err(io)
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // After a good end there is no such file any more.
+        for suffix in ["", "-journal", "-wal", "-shm"] {
+            let mut path = self.0.as_os_str().to_owned();
+            path.push(suffix);
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Fills the copy, makes it a mirror of its own, and checks it. Gives how many edits it holds back.
+fn fill(source: &Connection, path: &Path, now: Instant) -> Result<u64, BackupError> {
+    let mut copy = Connection::open(path).map_err(|source| StoreError::Open { path: path.into(), source })?;
+    {
+        let running = Backup::new(source, &mut copy).doing("begin a copy of the mirror")?;
+        // In one step: the source is read at one moment, and its writer goes on.
+        while running.step(-1).doing("copy the mirror")? != StepResult::Done {
+            std::thread::sleep(RETRY);
+        }
+    }
+    let held = become_another_mirror(&mut copy, now)?;
+    let found: String =
+        copy.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).doing("check the copy of the mirror")?;
+    copy.close().map_err(|(_, source)| StoreError::Sqlite { doing: "close the copy of the mirror", source })?;
+    if found == "ok" { Ok(held) } else { Err(BackupError::Damaged { found }) }
+}
+
+/// Gives the copy a new id, and holds its open edits with a line in their trail.
+fn become_another_mirror(copy: &mut Connection, now: Instant) -> Result<u64, StoreError> {
+    let doing = "prepare the copy of the mirror";
+    // One file: what is written here goes into it, and no WAL stays beside it.
+    let _: String = copy.query_row("PRAGMA journal_mode = delete", [], |row| row.get(0)).doing(doing)?;
+    copy.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).doing(doing)?;
+    copy.pragma_update(None, "foreign_keys", false).doing(doing)?;
+    let tx = copy.transaction().doing(doing)?;
+    tx.execute(
+        "INSERT INTO state (name, value) VALUES ('mirror_id', json_quote(lower(hex(randomblob(16)))))
+         ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        [],
+    )
+    .doing(doing)?;
+    tx.execute(
+        "INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why)
+         SELECT id, ?1, state, 'held', 'held in a copy of the mirror: the original may send it too'
+         FROM outbox WHERE state IN ('queued', 'sending')",
+        [now.to_string()],
+    )
+    .doing(doing)?;
+    let held = tx
+        .execute(
+            "UPDATE outbox SET state = 'held', body = NULL, if_match = NULL, idempotency_key = NULL, merged_into = NULL
+             WHERE state IN ('queued', 'sending')",
+            [],
+        )
+        .doing(doing)?;
+    // A release that was given to the original is not one for the copy.
+    let released: bool = tx
+        .query_row("SELECT count(*) FROM pragma_table_info('outbox') WHERE name = 'released_at'", [], |row| row.get(0))
+        .doing(doing)?;
+    if released {
+        tx.execute("UPDATE outbox SET released_at = NULL WHERE state = 'held'", []).doing(doing)?;
+    }
+    tx.commit().doing(doing)?;
+    Ok(held as u64)
+}

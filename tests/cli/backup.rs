@@ -1,0 +1,87 @@
+//! `backup`: one file, complete and checked, and a mirror of its own.
+
+use crm_mirror::store::Store;
+
+use crate::binary::{Ended, Place, Service};
+
+fn mirrored() -> (Service, Place) {
+    let service = Service::with(150, 10);
+    let place = Place::of(&service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
+    place.run("sync").done();
+    (service, place)
+}
+
+/// What a statement answers on a file.
+fn ask(place: &Place, file: &str, sql: &str) -> String {
+    let args = ["sql", "--database", file, "--format", "csv", sql];
+    let ended = Ended::from(place.command(&args).output().unwrap()).done();
+    ended.out.replace("\r\n", "\n").split_once('\n').unwrap().1.trim_end().to_string()
+}
+
+const MIRROR_ID: &str = "SELECT value FROM state WHERE name = 'mirror_id'";
+
+#[test]
+fn a_copy_has_everything_in_one_file_also_while_the_mirror_is_written() {
+    let (_service, place) = mirrored();
+    let before = place.files();
+    let writer = Store::open(&place.path("mirror.db")).unwrap();
+    let ended = place.run("backup copy.db --json").done();
+    drop(writer);
+    let copy = std::fs::metadata(place.path("copy.db")).unwrap();
+    assert_eq!(ended.json()["bytes"], copy.len());
+    let new: Vec<_> = place.files().into_keys().filter(|path| !before.contains_key(path)).collect();
+    assert_eq!(new, [place.path("copy.db")], "one file");
+    for sql in [
+        "SELECT count(*), sum(length(name)) FROM contacts_full",
+        "SELECT count(*) FROM contact_search('a')",
+        "SELECT count(*), max(seq) FROM changes",
+        "SELECT count(*) FROM sync_runs",
+    ] {
+        assert_eq!(ask(&place, "copy.db", sql), ask(&place, "mirror.db", sql), "{sql}");
+    }
+    assert_ne!(ask(&place, "copy.db", MIRROR_ID), ask(&place, "mirror.db", MIRROR_ID));
+    // It is a mirror that can be used in the place of the other.
+    let restored = place.set("CRM_MIRROR_DATABASE__PATH", "copy.db");
+    restored.run("sync").done();
+    restored.run("verify --full").done();
+}
+
+#[test]
+fn open_edits_are_held_in_the_copy_and_go_on_in_the_original() {
+    let (_service, place) = mirrored();
+    let contact = place.ask("SELECT id FROM contacts ORDER BY id LIMIT 1");
+    Ended::from(place.command(&["edit", "contact", &contact, "position=CTO"]).output().unwrap()).done();
+    let text = place.run("backup copy.db").done().out;
+    assert!(text.contains("1 open edit is held"), "{text}");
+    assert_eq!(ask(&place, "copy.db", "SELECT state, body IS NULL FROM outbox"), "held,1");
+    assert_eq!(ask(&place, "copy.db", "SELECT to_state FROM outbox_events ORDER BY id DESC LIMIT 1"), "held");
+    assert_eq!(place.ask("SELECT state FROM outbox"), "queued");
+}
+
+#[test]
+fn nothing_is_overwritten_unless_asked_for_and_the_mirror_never() {
+    let (_service, place) = mirrored();
+    std::fs::write(place.path("notes.txt"), "mine").unwrap();
+    std::os::unix::fs::symlink("mirror.db", place.path("link.db")).unwrap();
+    std::fs::create_dir(place.path("folder")).unwrap();
+    let before = place.files();
+    for (line, code, part) in [
+        ("backup mirror.db", 2, "is the mirror itself"),
+        ("backup ./mirror.db --force", 2, "is the mirror itself"),
+        ("backup link.db --force", 2, "is the mirror itself"),
+        ("backup mirror.db-wal --force", 2, "or one of its files"),
+        ("backup mirror.db-journal", 2, "or one of its files"),
+        ("backup notes.txt", 2, "hint: name another file, or add `--force`"),
+        ("backup folder --force", 74, "is a directory"),
+        ("backup gone/copy.db", 74, "could not write"),
+        ("backup copy.db --database notes.txt", 74, "is not a mirror"),
+        ("backup copy.db --database none.db", 74, "there is no mirror"),
+        ("backup", 2, "FILE"),
+    ] {
+        let ended = place.run(line).code(code);
+        assert!(ended.err.to_lowercase().contains(&part.to_lowercase()), "{line}: {}", ended.err);
+        assert_eq!(place.files(), before, "{line}");
+    }
+    place.run("backup notes.txt --force").done();
+    assert_eq!(ask(&place, "notes.txt", "SELECT count(*) FROM contacts"), "150");
+}
