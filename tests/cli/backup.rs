@@ -64,7 +64,9 @@ fn nothing_is_overwritten_unless_asked_for_and_the_mirror_never() {
     std::fs::write(place.path("notes.txt"), "mine").unwrap();
     std::os::unix::fs::symlink("mirror.db", place.path("link.db")).unwrap();
     std::fs::create_dir(place.path("folder")).unwrap();
-    let before = place.files();
+    // A reader notes in the WAL's index that it reads.
+    let files = || place.files().into_iter().filter(|(path, _)| !path.ends_with("mirror.db-shm")).collect::<Vec<_>>();
+    let before = files();
     for (line, code, part) in [
         ("backup mirror.db", 2, "is the mirror itself"),
         ("backup ./mirror.db --force", 2, "is the mirror itself"),
@@ -80,7 +82,7 @@ fn nothing_is_overwritten_unless_asked_for_and_the_mirror_never() {
     ] {
         let ended = place.run(line).code(code);
         assert!(ended.err.to_lowercase().contains(&part.to_lowercase()), "{line}: {}", ended.err);
-        assert_eq!(place.files(), before, "{line}");
+        assert_eq!(files(), before, "{line}");
     }
     place.run("backup notes.txt --force").done();
     assert_eq!(ask(&place, "notes.txt", "SELECT count(*) FROM contacts"), "150");

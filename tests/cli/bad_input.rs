@@ -61,7 +61,7 @@ fn a_file_that_cannot_work_is_78_and_named() {
         ("[sync]\nschedul = \"0 0 * * * *\"\n", &["unknown key `sync.schedul`", "c.toml", "`sync.schedule`"][..]),
         ("[sync]\nschedule = \"*/5 * * * *\"\n", &["`sync.schedule` in ", "c.toml", "cron"]),
         ("[api\n", &["c.toml is not TOML"]),
-        (&format!("[api]\nkey = \"{SECRET}\"\n"), &["must not stand in", "hint: "]),
+        (&format!("[api]\nkey = \"{SECRET}\"\n"), &["`api.key` in ", "is a secret", "hint: "]),
     ] {
         std::fs::write(place.path("c.toml"), text).unwrap();
         refused(&place, "sync --config c.toml", 78, parts);

@@ -131,7 +131,7 @@ fn a_key_file_that_others_can_read_is_a_warning_and_the_key_is_never_shown() {
     // `Ended` makes sure that the key is in no output.
     let document = place.run("check --offline --json").done().json();
     is(&document, "key.source", "ok", &["from key"]);
-    is(&document, "key.permissions", "warn", &["(0644)", "chmod 600 key"]);
+    is(&document, "key.permissions", "warn", &["(0644)", "chmod o= key"]);
     is(&document, "service.scopes", "skip", &["--offline"]);
     assert!(service.sandbox.log().is_empty());
 }
