@@ -55,8 +55,8 @@ async fn clear(config: &Config) -> Result<Option<Instant>, Failure> {
     let store = Store::open(&config.database)?;
     let cleared: Result<(), StoreError> = store
         .write(move |tx| {
-            if tx.state::<Hold>(HOLD)?.is_some() {
-                tx.clear_state(HOLD)?;
+            if tx.state::<Hold>(&HOLD)?.is_some() {
+                tx.clear_state(&HOLD)?;
             }
             Ok(())
         })
