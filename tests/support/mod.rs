@@ -77,6 +77,8 @@ pub struct Mirror {
     pub key: Option<String>,
     pub reserve: Ru,
     pub observer: Arc<dyn RunObserver>,
+    /// The mirror's own clock, where it is not the service's.
+    pub clock: Option<Arc<dyn Clock>>,
 }
 
 impl Mirror {
@@ -92,6 +94,7 @@ impl Mirror {
             key: None,
             reserve: Ru::ZERO,
             observer: Arc::new(Silent),
+            clock: None,
         }
     }
 
@@ -116,6 +119,15 @@ impl Mirror {
 
     /// A run whose writer dies before commit number `commits + 1`, as a kill would end it.
     pub async fn run_killed_after(&self, crm: &Crm, job: &Job, commits: Option<u64>) -> Result<RunReport, SyncError> {
+        let (store, engine) = self.open(crm, commits).await?;
+        let ended = engine.run(job, "test").await;
+        drop(engine);
+        store.close().await;
+        ended
+    }
+
+    /// The open mirror and an engine for several runs; the writer dies as in [`Mirror::run_killed_after`].
+    pub async fn open(&self, crm: &Crm, commits: Option<u64>) -> Result<(Store, Engine), SyncError> {
         let before_commit: Option<CommitHook> = commits.map(|mut left| -> CommitHook {
             Box::new(move || {
                 let goes_on = left > 0;
@@ -123,11 +135,11 @@ impl Mirror {
                 goes_on
             })
         });
-        let store = Store::open_with(&self.path, StoreOptions { before_commit, ..StoreOptions::default() }).unwrap();
-        let clock: Arc<dyn Clock> = Arc::new(crm.clock.clone());
-        let ended = self.run_on(store.clone(), clock, crm, job).await;
-        store.close().await;
-        ended
+        let options = StoreOptions { before_commit, ..StoreOptions::default() };
+        let store = Store::open_with(&self.path, options)?;
+        let clock = self.clock.clone().unwrap_or_else(|| Arc::new(crm.clock.clone()));
+        let engine = self.engine(store.clone(), clock, crm).await?;
+        Ok((store, engine))
     }
 
     /// A run on a store that is open and stays so.
