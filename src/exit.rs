@@ -75,15 +75,14 @@ impl Exit {
         match error.class() {
             ErrorClass::StopAll | ErrorClass::SkipObject => Exit::KeyRefused,
             ErrorClass::Hold | ErrorClass::Pause => Exit::Paused,
-            ErrorClass::Retry => Exit::Unavailable,
+            ErrorClass::Retry | ErrorClass::Unavailable | ErrorClass::Failed => Exit::Unavailable,
+            ErrorClass::Configuration => Exit::Config,
             ErrorClass::Gone
             | ErrorClass::Rebase
             | ErrorClass::SkipRecord
             | ErrorClass::BadRequest
             | ErrorClass::StopRun => match error {
                 ApiError::NotAdmitted(AdmissionError::Ledger) => Exit::Storage,
-                ApiError::Redirected { .. } | ApiError::Setup { .. } => Exit::Config,
-                ApiError::TooLarge { .. } | ApiError::NotUnderstood(_) => Exit::Unavailable,
                 // 404 to a whole list is an address without the service behind it.
                 ApiError::Status(rejection) if rejection.status == 404 => Exit::Unavailable,
                 _ => Exit::Internal,
@@ -151,7 +150,8 @@ mod tests {
     #[test]
     fn failures_of_the_service_have_their_codes() {
         let key = ApiKey::new("k").unwrap();
-        let status = |status| ApiError::Status(Box::new(Rejection::read(status, b"", None, &key)));
+        let status =
+            |status| ApiError::Status(Box::new(Rejection::read(status, br#"{"error":"E","message":"m"}"#, &key)));
         let refills_at = Instant::EPOCH;
         let after = Duration::from_secs(1);
         for (error, code) in [
@@ -161,7 +161,10 @@ mod tests {
             (status(503), 69),
             (status(404), 69),
             (status(400), 70),
-            (status(418), 70),
+            (status(410), 69),
+            (status(418), 69),
+            (status(501), 69),
+            (status(520), 69),
             (ApiError::Timeout { tries: 1, after }, 69),
             (ApiError::TooLarge { limit: 1 }, 69),
             (ApiError::NotAdmitted(AdmissionError::Budget { refills_at }), 75),
@@ -169,6 +172,7 @@ mod tests {
             (ApiError::NotAdmitted(AdmissionError::Stopping), 75),
             (ApiError::NotAdmitted(AdmissionError::Ledger), 74),
             (ApiError::Redirected { status: 301 }, 78),
+            (ApiError::Redirected { status: 302 }, 69),
         ] {
             assert_eq!(Exit::of_api(&error).code(), code, "{error}");
             let run = SyncError::Api { doing: "list", resource: Resource::Contacts, source: error };

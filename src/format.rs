@@ -71,7 +71,7 @@ pub fn when(then: Instant, now: Instant) -> String {
 
 /// A moment to the second: `2026-01-02 03:04:05 UTC`.
 pub fn moment(at: Instant) -> String {
-    at.timestamp().strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
+    at.civil().strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
 /// `1 row`, `2,000 rows`.

@@ -24,7 +24,7 @@ use super::pace::Gate;
 use super::query::{ENCODED, ListQuery};
 use super::retry::Retries;
 use super::settings::ClientSettings;
-use super::transport::{HttpReply, HttpRequest, HttpTransport};
+use super::transport::{HttpAttempt, HttpReply, HttpRequest, HttpTransport};
 use crate::model::{Clock, Cursor, Etag, Instant, Layout, Object, RecordId, Ru};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -259,10 +259,13 @@ impl Client {
         let attempt = Attempt { cost, purpose };
         loop {
             let permit = gate.permit().await;
-            meter.admit(attempt).await?;
+            let admission = meter.admit(attempt).await?;
             let asked_at = clock.now();
-            let (outcome, result) = transport.attempt(request, asked_at).await;
-            meter.settle(attempt, outcome).await;
+            let HttpAttempt { outcome, hold, result } = transport.attempt(request, asked_at).await;
+            meter.settle(admission, outcome).await;
+            if let Some(hold) = hold {
+                meter.hold(hold).await;
+            }
             let error = match result {
                 Ok(reply) => match check(&reply.body) {
                     Ok(found) => {
@@ -273,7 +276,7 @@ impl Client {
                 },
                 Err(error) => error,
             };
-            if matches!(outcome, AttemptOutcome::Unknown | AttemptOutcome::Charged) || error.status() >= Some(500) {
+            if matches!(outcome, AttemptOutcome::Unknown | AttemptOutcome::Charged) || error.leaves_doubt() {
                 silence.store(true, Ordering::Relaxed);
             }
             if error.class() == ErrorClass::Hold {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::decode::NotUnderstood;
-use super::error_class::{ErrorClass, class};
+use super::error_class::{ErrorClass, classify};
 use super::key::ApiKey;
 use super::meter::AdmissionError;
 use super::query::QueryError;
@@ -33,6 +33,14 @@ pub enum ApiError {
     Unreachable {
         /// Attempts made.
         tries: u32,
+        /// The deepest cause, in a few words.
+        why: String,
+    },
+    /// The name of the service's host is not known, or its certificate is not accepted.
+    #[error("could not reach the service ({why})")]
+    NotConnectable {
+        /// What was not accepted.
+        cause: ConnectFailure,
         /// The deepest cause, in a few words.
         why: String,
     },
@@ -84,22 +92,30 @@ pub enum ApiError {
     },
 }
 
+/// A failure to connect that another attempt at once would not change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectFailure {
+    /// The host's name does not resolve.
+    UnknownHost,
+    /// TLS does not accept the server.
+    Certificate,
+}
+
 impl ApiError {
     /// What the caller does next.
     pub fn class(&self) -> ErrorClass {
         match self {
-            ApiError::Status(rejection) => class(rejection.status),
+            ApiError::Status(rejection) => classify(rejection.status, rejection.envelope),
             ApiError::NotAdmitted(
                 AdmissionError::Budget { .. } | AdmissionError::Hold { .. } | AdmissionError::Stopping,
             ) => ErrorClass::Pause,
             ApiError::Unreachable { .. } | ApiError::Timeout { .. } | ApiError::Broken { .. } => ErrorClass::Retry,
+            ApiError::Redirected { status } => classify(*status, false),
+            ApiError::NotConnectable { .. } => ErrorClass::Unavailable,
             ApiError::Unsendable { .. } => ErrorClass::SkipRecord,
-            ApiError::NotAdmitted(AdmissionError::Ledger)
-            | ApiError::TooLarge { .. }
-            | ApiError::NotUnderstood(_)
-            | ApiError::Redirected { .. }
-            | ApiError::Query(_)
-            | ApiError::Setup { .. } => ErrorClass::StopRun,
+            ApiError::TooLarge { .. } | ApiError::NotUnderstood(_) => ErrorClass::Failed,
+            ApiError::Setup { .. } => ErrorClass::Configuration,
+            ApiError::NotAdmitted(AdmissionError::Ledger) | ApiError::Query(_) => ErrorClass::StopRun,
         }
     }
 
@@ -112,9 +128,23 @@ impl ApiError {
         }
     }
 
+    /// Whether the service may have carried out the request all the same: there was no answer, or one that a gateway gave.
+    pub(crate) fn leaves_doubt(&self) -> bool {
+        match self {
+            ApiError::Status(rejection) => {
+                let by_gateway = !rejection.envelope && rejection.status != 429;
+                rejection.status >= 500 || matches!(rejection.status, 408 | 425) || by_gateway
+            }
+            _ => false,
+        }
+    }
+
     /// A next move for a person, where there is one.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
+            ApiError::Status(rejection) if !rejection.envelope => {
+                Some("the answer is not the service's own: check `api.base_url` and the proxies on the way")
+            }
             ApiError::Status(rejection) => match rejection.status {
                 401 => Some(
                     "the API key must be whole, of this workspace, and not revoked; `crm-mirror check` says where it comes from",
@@ -122,7 +152,12 @@ impl ApiError {
                 403 => Some("give the key this scope in the workspace console; `crm-mirror check` lists what it has"),
                 _ => None,
             },
-            ApiError::Unreachable { .. } => Some("check `api.base_url` and the network"),
+            ApiError::Unreachable { .. } | ApiError::NotConnectable { cause: ConnectFailure::UnknownHost, .. } => {
+                Some("check `api.base_url` and the network")
+            }
+            ApiError::NotConnectable { cause: ConnectFailure::Certificate, .. } => {
+                Some("check `api.base_url`, the clock of this machine and its CA certificates")
+            }
             ApiError::Timeout { .. } => Some("`api.timeout` sets how long an answer is waited for"),
             ApiError::Redirected { .. } => Some("`api.base_url` must be the service's final address"),
             ApiError::Setup { .. } => Some("is the package of CA certificates installed?"),
@@ -154,8 +189,8 @@ pub struct Rejection {
     pub details: Vec<Detail>,
     /// The identifier to quote to the service's support.
     pub request_id: Option<String>,
-    /// How long the answer asked to wait.
-    pub wait: Option<Duration>,
+    /// Whether the body is the service's error envelope: `error`, `message`, and no other `code` than the status.
+    pub envelope: bool,
 }
 
 /// One entry of `details`; the whole of it where it is a plain text.
@@ -169,16 +204,17 @@ pub struct Detail {
 
 impl Rejection {
     /// Reads an error body, as far as it is one. `key` is taken out of every text.
-    pub(crate) fn read(status: u16, body: &[u8], wait: Option<Duration>, key: &ApiKey) -> Rejection {
+    pub(crate) fn read(status: u16, body: &[u8], key: &ApiKey) -> Rejection {
         #[derive(Default, Deserialize)]
         #[serde(rename_all = "camelCase", default)]
-        struct Body {
+        struct ErrorBody {
             error: Value,
             message: Value,
+            code: Value,
             details: Value,
             request_id: Value,
         }
-        let body: Body = serde_json::from_slice(body).unwrap_or_default();
+        let body: ErrorBody = serde_json::from_slice(body).unwrap_or_default();
         let text = |value: &Value| value.as_str().map(|text| shown(text, key)).unwrap_or_default();
         let details = match &body.details {
             Value::String(text) => vec![Detail { field: None, message: shown(text, key) }],
@@ -192,13 +228,14 @@ impl Rejection {
                 .collect(),
             _ => Vec::new(),
         };
+        let own_code = body.code.is_null() || body.code.as_u64() == Some(u64::from(status));
         Rejection {
             status,
+            envelope: body.error.is_string() && body.message.is_string() && own_code,
             error: text(&body.error),
             message: text(&body.message),
             details,
             request_id: body.request_id.as_str().map(|id| shown(id, key)),
-            wait,
         }
     }
 
@@ -259,7 +296,7 @@ mod tests {
     use super::*;
 
     fn read(body: &str) -> Rejection {
-        Rejection::read(422, body.as_bytes(), None, &ApiKey::new("svc_v1_abcdef").unwrap())
+        Rejection::read(422, body.as_bytes(), &ApiKey::new("svc_v1_abcdef").unwrap())
     }
 
     #[test]
@@ -289,17 +326,38 @@ mod tests {
     }
 
     #[test]
-    fn every_failure_has_a_fate() {
-        let status = |status| ApiError::Status(Box::new(Rejection { status, ..read("") }));
-        let ledger = ApiError::NotAdmitted(AdmissionError::Ledger);
+    fn only_the_services_own_shape_is_an_envelope() {
+        for (body, envelope) in [
+            (r#"{"error":"Unprocessable","message":"no","code":422}"#, true),
+            (r#"{"error":"Unprocessable","message":""}"#, true),
+            (r#"{"error":"Forbidden","message":"no","code":403}"#, false),
+            (r#"{"message":"Forbidden"}"#, false),
+            (r#"{"error":{"code":422},"message":"no"}"#, false),
+            ("<html><title>422</title>", false),
+            ("", false),
+        ] {
+            assert_eq!(read(body).envelope, envelope, "{body}");
+        }
+    }
+
+    #[test]
+    fn every_failure_has_a_class() {
+        let status = |status, envelope| ApiError::Status(Box::new(Rejection { status, envelope, ..read("") }));
+        let redirect = |status| ApiError::Redirected { status };
+        let not_connectable = ApiError::NotConnectable { cause: ConnectFailure::UnknownHost, why: String::new() };
         for (error, class) in [
-            (status(404), ErrorClass::Gone),
-            (status(401), ErrorClass::StopAll),
+            (status(404, true), ErrorClass::Gone),
+            (status(404, false), ErrorClass::Retry),
+            (status(401, true), ErrorClass::StopAll),
+            (status(401, false), ErrorClass::Retry),
             (ApiError::NotAdmitted(AdmissionError::Stopping), ErrorClass::Pause),
-            (ledger, ErrorClass::StopRun),
+            (ApiError::NotAdmitted(AdmissionError::Ledger), ErrorClass::StopRun),
             (ApiError::Timeout { tries: 5, after: Duration::from_secs(30) }, ErrorClass::Retry),
             (ApiError::Unsendable { what: "identifier" }, ErrorClass::SkipRecord),
-            (ApiError::Redirected { status: 302 }, ErrorClass::StopRun),
+            (ApiError::TooLarge { limit: 1 }, ErrorClass::Failed),
+            (not_connectable, ErrorClass::Unavailable),
+            (redirect(301), ErrorClass::Configuration),
+            (redirect(302), ErrorClass::Retry),
         ] {
             assert_eq!(error.class(), class, "{error}");
         }

@@ -1,5 +1,10 @@
-//! What an answer means for what comes next: one table, and how long the service asks to wait.
+//! What an error answer means for what comes next: one table, and how long the service asks to wait.
+//!
+//! Two things decide: the status, and whether the body is the service's own error envelope (reference, *Errors*). A
+//! gateway, a proxy or a captive portal in between answers 401, 403 and 404 as well; its pages say nothing about the key
+//! or the record, so they count as a temporary failure. A wait that is asked for holds every request, whatever the status.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -8,16 +13,18 @@ use serde_json::value::RawValue;
 use crate::model::Instant;
 
 /// No wait that a service asks for is believed beyond this: a typo there must not stop a mirror for a year.
-const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+pub const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What a failure means for what the caller does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorClass {
-    /// Every request of this process waits, and the next process too.
+    /// The service asked to wait: every request of this process waits, and the next process too.
     Hold,
     /// The same request may succeed later; the client's own retries are used up.
     Retry,
-    /// The record is not there any more.
+    /// The service cannot be reached as configured (unknown host, certificate): another attempt at once would not help.
+    Unavailable,
+    /// The service says that the record is not there. That nominates it for removal; it proves nothing.
     Gone,
     /// The record changed meanwhile: read it, reconsider, send under a new idempotency key.
     Rebase,
@@ -27,37 +34,56 @@ pub enum ErrorClass {
     SkipRecord,
     /// The key is refused: nothing else will be answered either.
     StopAll,
-    /// The request is refused as it stands. A walk that sent a cursor restarts without it.
+    /// The request is refused in this form. A walk that sent a cursor restarts without it; an id list is halved.
     BadRequest,
+    /// This request fails, now and when it is repeated; others may succeed.
+    Failed,
+    /// The configured address is not the service's: a person must correct it.
+    Configuration,
     /// The budget, a hold or the end of the program came first: what is stored so far is resumed later.
     Pause,
     /// Nothing above: the run ends with this error.
     StopRun,
 }
 
-/// What an HTTP status means (reference, *Errors*). A status that is not in this table is not retried.
-pub const fn class(status: u16) -> ErrorClass {
-    match status {
-        429 => ErrorClass::Hold,
-        500 | 502 | 503 | 504 => ErrorClass::Retry,
-        404 => ErrorClass::Gone,
-        412 => ErrorClass::Rebase,
-        403 => ErrorClass::SkipObject,
-        401 => ErrorClass::StopAll,
-        400 => ErrorClass::BadRequest,
-        _ => ErrorClass::StopRun,
-    }
+/// Statuses, what they mean with the service's error envelope, and what they mean without it. The first row that holds
+/// the status counts; a status in no row fails its request only.
+const TABLE: &[(RangeInclusive<u16>, ErrorClass, ErrorClass)] = &[
+    (301..=301, ErrorClass::Configuration, ErrorClass::Configuration),
+    (302..=304, ErrorClass::Retry, ErrorClass::Retry),
+    (307..=307, ErrorClass::Retry, ErrorClass::Retry),
+    (308..=308, ErrorClass::Configuration, ErrorClass::Configuration),
+    (400..=400, ErrorClass::BadRequest, ErrorClass::BadRequest),
+    (401..=401, ErrorClass::StopAll, ErrorClass::Retry),
+    (403..=403, ErrorClass::SkipObject, ErrorClass::Retry),
+    (404..=404, ErrorClass::Gone, ErrorClass::Retry),
+    (408..=408, ErrorClass::Retry, ErrorClass::Retry),
+    (412..=412, ErrorClass::Rebase, ErrorClass::Rebase),
+    // Addresses and headers that are too long for a server on the way: a shorter request may pass.
+    (414..=414, ErrorClass::BadRequest, ErrorClass::BadRequest),
+    (425..=425, ErrorClass::Retry, ErrorClass::Retry),
+    (429..=429, ErrorClass::Hold, ErrorClass::Hold),
+    (431..=431, ErrorClass::BadRequest, ErrorClass::BadRequest),
+    (501..=501, ErrorClass::Failed, ErrorClass::Failed),
+    (505..=505, ErrorClass::Failed, ErrorClass::Failed),
+    (500..=599, ErrorClass::Retry, ErrorClass::Retry),
+];
+
+/// What an error status means. `envelope`: the body is the service's error envelope.
+pub fn classify(status: u16, envelope: bool) -> ErrorClass {
+    let row = TABLE.iter().find(|(statuses, ..)| statuses.contains(&status));
+    row.map_or(ErrorClass::Failed, |(_, with, without)| if envelope { *with } else { *without })
 }
 
 /// How long an error answer asks to wait: its `retryAfter` (reference, *Errors*) or its `Retry-After` header, whichever
 /// is longer; `None` if it names neither. `now` is what an HTTP date is measured from: the answer's own `Date`, if any.
-pub fn wait_asked(body: &[u8], header: Option<&str>, now: Instant) -> Option<Duration> {
+pub fn requested_wait(body: &[u8], header: Option<&str>, now: Instant) -> Option<Duration> {
     #[derive(Deserialize)]
-    struct Body<'a> {
+    struct WaitBody<'a> {
         #[serde(borrow, rename = "retryAfter")]
         retry_after: &'a RawValue,
     }
-    let of_body = serde_json::from_slice::<Body<'_>>(body)
+    let of_body = serde_json::from_slice::<WaitBody<'_>>(body)
         .ok()
         .and_then(|body| seconds(body.retry_after.get().trim_matches('"')));
     let of_header = header
@@ -76,25 +102,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table() {
-        for (status, meaning) in [
-            (400, ErrorClass::BadRequest),
-            (401, ErrorClass::StopAll),
-            (403, ErrorClass::SkipObject),
-            (404, ErrorClass::Gone),
-            (409, ErrorClass::StopRun),
-            (412, ErrorClass::Rebase),
-            (418, ErrorClass::StopRun),
-            (422, ErrorClass::StopRun),
-            (428, ErrorClass::StopRun),
-            (429, ErrorClass::Hold),
-            (500, ErrorClass::Retry),
-            (501, ErrorClass::StopRun),
-            (502, ErrorClass::Retry),
-            (503, ErrorClass::Retry),
-            (504, ErrorClass::Retry),
-        ] {
-            assert_eq!(class(status), meaning, "{status}");
+    fn every_status_has_the_class_that_the_rules_give() {
+        for (status, envelope) in (100..=599).flat_map(|status| [(status, true), (status, false)]) {
+            let expected = match status {
+                302..=304 | 307 | 408 | 425 => ErrorClass::Retry,
+                401 | 403 | 404 if !envelope => ErrorClass::Retry,
+                501 | 505 => ErrorClass::Failed,
+                500..=599 => ErrorClass::Retry,
+                429 => ErrorClass::Hold,
+                301 | 308 => ErrorClass::Configuration,
+                400 | 414 | 431 => ErrorClass::BadRequest,
+                401 => ErrorClass::StopAll,
+                403 => ErrorClass::SkipObject,
+                404 => ErrorClass::Gone,
+                412 => ErrorClass::Rebase,
+                _ => ErrorClass::Failed,
+            };
+            assert_eq!(classify(status, envelope), expected, "{status}, envelope: {envelope}");
         }
     }
 
@@ -113,12 +137,14 @@ mod tests {
             (r#"{"retryAfter":"NaN"}"#, None, None),
             (r#"{"retryAfter":[5]}"#, None, None),
             ("<html>", Some("Sun, 06 Nov 1994 08:50:37 GMT"), Some(60)),
+            ("<html>", Some("Sunday, 06-Nov-94 08:50:37 GMT"), Some(60)),
+            ("<html>", Some("Sun Nov  6 08:50:37 1994"), Some(60)),
             ("<html>", Some("Sun, 06 Nov 1994 08:40:37 GMT"), Some(0)),
             ("<html>", Some("Sat, 06 Nov 2094 08:40:37 GMT"), Some(day)),
             ("{}", Some("soon"), None),
             ("", None, None),
         ] {
-            let asked = wait_asked(body.as_bytes(), header, now);
+            let asked = requested_wait(body.as_bytes(), header, now);
             assert_eq!(asked, wait.map(Duration::from_secs), "{body} {header:?}");
         }
     }

@@ -31,7 +31,7 @@ pub enum AdmissionError {
         /// When the next window begins.
         refills_at: Instant,
     },
-    /// The service asked for quiet, for longer than is waited for here.
+    /// The service asked to wait, for longer than is waited for here.
     #[error("the service asked to wait until {until}")]
     Hold {
         /// The end of the hold.
@@ -56,14 +56,42 @@ pub enum AttemptOutcome {
     NotSent,
     /// An error status.
     Failed,
-    /// 429, with the wait it asked for, if it did.
-    Held(Option<Duration>),
+}
+
+/// A wait that an answer asked for, whatever its status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestedHold {
+    /// For that long.
+    For(Duration),
+    /// A 429 that names no time.
+    Unspecified,
+}
+
+impl RequestedHold {
+    /// The time, where one was named.
+    pub fn wait(self) -> Option<Duration> {
+        match self {
+            RequestedHold::For(wait) => Some(wait),
+            RequestedHold::Unspecified => None,
+        }
+    }
+}
+
+/// An attempt that was admitted, and the budget window that it was charged to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// The attempt.
+    pub attempt: Attempt,
+    /// The window's number: what an attempt in an earlier window turns out not to cost is not credited to a later one.
+    pub window: u32,
 }
 
 /// The RU ledger and the hold, as the client sees them.
 pub trait Meter: Send + Sync {
     /// Waits out a short hold, then enters the attempt in the ledger.
-    fn admit(&self, attempt: Attempt) -> Pending<'_, Result<(), AdmissionError>>;
+    fn admit(&self, attempt: Attempt) -> Pending<'_, Result<Admission, AdmissionError>>;
     /// Enters what became of an admitted attempt.
-    fn settle(&self, attempt: Attempt, outcome: AttemptOutcome) -> Pending<'_, ()>;
+    fn settle(&self, admission: Admission, outcome: AttemptOutcome) -> Pending<'_, ()>;
+    /// Holds every further request.
+    fn hold(&self, requested: RequestedHold) -> Pending<'_, ()>;
 }

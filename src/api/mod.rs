@@ -2,7 +2,7 @@
 //!
 //! [`ListQuery`] cannot break a limit of the reference, so no RU is spent on a request that must be refused.
 //! [`Client`] sends it: every attempt, retries too, is admitted by a [`meter::Meter`] first, so nothing is sent that the
-//! budget or a hold forbids. [`class`] is the one table of what a status means; [`ApiError::class`] applies it to every
+//! budget or a hold forbids. [`error_class`] is the one table of what a status means; [`ApiError::class`] applies it to every
 //! failure. Bodies come back as bytes: [`decode`] makes records of them, wherever the caller wants that work done.
 //!
 //! # Always true
@@ -12,6 +12,7 @@
 
 pub mod base_url;
 pub mod client;
+mod connect;
 pub mod decode;
 pub mod error;
 pub mod error_class;
@@ -25,7 +26,7 @@ pub(crate) mod transport;
 
 pub use base_url::BaseUrl;
 pub use client::{Client, DetailAnswer, ListAnswer, PatchAnswer, PatchError};
-pub use error::{ApiError, Rejection};
+pub use error::{ApiError, ConnectFailure, Rejection};
 pub use error_class::ErrorClass;
 pub use key::ApiKey;
 pub use query::{Bound, ListQuery, PageSize, QueryError, SortBy};

@@ -1,5 +1,7 @@
 //! When a failed attempt is made again: bounded in tries, in time, and in refusals in a row.
 //!
+//! Waits that an answer asked for are not here: the meter holds the next attempt, and everybody else's.
+//!
 //! The delays are `backoff`'s exponential policy with jitter; the bounds are ours, because that policy counts no
 //! attempts and would measure real time, while our time is the injected clock's.
 
@@ -14,11 +16,11 @@ use super::error_class::ErrorClass;
 /// 429s in a row before a request is given up: the meter waits out the hold between them.
 const MOST_HOLDS: u32 = 8;
 
-/// A moment that stands still. The policy asks for a clock, but with no time limit of its own it never measures.
+/// A clock that never advances. The policy asks for one, but with no time limit of its own it never measures.
 #[derive(Clone, Copy, Debug)]
-struct Still(std::time::Instant);
+struct FrozenClock(std::time::Instant);
 
-impl backoff::Clock for Still {
+impl backoff::Clock for FrozenClock {
     fn now(&self) -> std::time::Instant {
         self.0
     }
@@ -27,7 +29,7 @@ impl backoff::Clock for Still {
 /// What is left of one request's patience.
 #[derive(Debug)]
 pub(crate) struct Retries {
-    delays: ExponentialBackoff<Still>,
+    delays: ExponentialBackoff<FrozenClock>,
     made: u32,
     tries: u32,
     holds: u32,
@@ -37,7 +39,7 @@ pub(crate) struct Retries {
 impl Retries {
     /// At most `tries` attempts, within `patience` of trying and waiting.
     pub fn new(tries: u32, patience: Duration) -> Retries {
-        let still = std::time::Instant::now();
+        let start = std::time::Instant::now();
         Retries {
             delays: ExponentialBackoff {
                 current_interval: Duration::from_millis(500),
@@ -45,9 +47,9 @@ impl Retries {
                 randomization_factor: 0.5,
                 multiplier: 2.0,
                 max_interval: Duration::from_secs(30),
-                start_time: still,
+                start_time: start,
                 max_elapsed_time: None,
-                clock: Still(still),
+                clock: FrozenClock(start),
             },
             made: 0,
             tries,
@@ -63,10 +65,6 @@ impl Retries {
 
     /// After a failed attempt that took `took`: how long to wait before the next; `None` if there is none.
     pub fn after(&mut self, error: &ApiError, took: Duration) -> Option<Duration> {
-        let asked = match error {
-            ApiError::Status(rejection) => rejection.wait.unwrap_or_default(),
-            _ => Duration::ZERO,
-        };
         match error.class() {
             ErrorClass::Hold => {
                 self.holds += 1;
@@ -77,10 +75,10 @@ impl Retries {
                 self.holds = 0;
                 self.made += 1;
                 self.left = self.left.saturating_sub(took);
-                let delay = self.delay().max(asked);
-                let goes_on = self.made < self.tries && delay <= self.left;
+                let delay = self.delay();
+                let again = self.made < self.tries && delay <= self.left;
                 self.left = self.left.saturating_sub(delay);
-                goes_on.then_some(delay)
+                again.then_some(delay)
             }
             _ => {
                 self.made += 1;
@@ -100,10 +98,9 @@ mod tests {
     use crate::api::error::Rejection;
     use crate::api::key::ApiKey;
 
-    fn status(status: u16, wait: Option<u64>) -> ApiError {
+    fn status(status: u16) -> ApiError {
         let key = ApiKey::new("k").unwrap();
-        let wait = wait.map(Duration::from_secs);
-        ApiError::Status(Box::new(Rejection::read(status, b"", wait, &key)))
+        ApiError::Status(Box::new(Rejection::read(status, br#"{"error":"E","message":"m"}"#, &key)))
     }
 
     #[test]
@@ -111,38 +108,31 @@ mod tests {
         let mut retries = Retries::new(5, Duration::from_secs(120));
         let mut base = 0.5;
         for _ in 0..4 {
-            let delay = retries.after(&status(503, None), Duration::ZERO).unwrap().as_secs_f64();
+            let delay = retries.after(&status(503), Duration::ZERO).unwrap().as_secs_f64();
             assert!((base * 0.5..=base * 1.5 + 0.001).contains(&delay), "{delay} for {base}");
             base *= 2.0;
         }
-        assert_eq!(retries.after(&status(503, None), Duration::ZERO), None);
+        assert_eq!(retries.after(&status(503), Duration::ZERO), None);
         assert_eq!(retries.made(), 5);
     }
 
     #[test]
     fn time_spent_trying_counts() {
         let mut retries = Retries::new(100, Duration::from_secs(61));
-        assert!(retries.after(&status(500, None), Duration::from_secs(30)).is_some());
-        assert_eq!(retries.after(&status(500, None), Duration::from_secs(30)), None);
-    }
-
-    #[test]
-    fn a_wait_asked_for_is_kept_if_there_is_time_for_it() {
-        let mut retries = Retries::new(5, Duration::from_secs(120));
-        assert_eq!(retries.after(&status(503, Some(60)), Duration::ZERO), Some(Duration::from_secs(60)));
-        assert_eq!(retries.after(&status(503, Some(90)), Duration::ZERO), None);
+        assert!(retries.after(&status(500), Duration::from_secs(30)).is_some());
+        assert_eq!(retries.after(&status(500), Duration::from_secs(30)), None);
     }
 
     #[test]
     fn holds_are_bounded_in_a_row_and_do_not_use_up_tries() {
         let mut retries = Retries::new(2, Duration::from_secs(120));
         for _ in 0..7 {
-            assert!(retries.after(&status(429, Some(0)), Duration::ZERO).unwrap() > Duration::ZERO);
+            assert!(retries.after(&status(429), Duration::ZERO).unwrap() > Duration::ZERO);
         }
-        assert_eq!(retries.after(&status(429, None), Duration::ZERO), None);
+        assert_eq!(retries.after(&status(429), Duration::ZERO), None);
         let mut retries = Retries::new(2, Duration::from_secs(120));
-        assert!(retries.after(&status(429, None), Duration::ZERO).is_some());
-        assert!(retries.after(&status(503, None), Duration::ZERO).is_some());
-        assert_eq!(retries.after(&status(404, None), Duration::ZERO), None);
+        assert!(retries.after(&status(429), Duration::ZERO).is_some());
+        assert!(retries.after(&status(503), Duration::ZERO).is_some());
+        assert_eq!(retries.after(&status(404), Duration::ZERO), None);
     }
 }

@@ -11,10 +11,11 @@ use bytes::{Bytes, BytesMut};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{Method, Url};
 
+use super::connect::connect_failure;
 use super::error::{ApiError, Rejection, shown};
-use super::error_class::{ErrorClass, class, wait_asked};
+use super::error_class::requested_wait;
 use super::key::ApiKey;
-use super::meter::AttemptOutcome;
+use super::meter::{AttemptOutcome, RequestedHold};
 use super::settings::ClientSettings;
 use crate::model::Instant;
 
@@ -49,6 +50,14 @@ fn date(headers: &HeaderMap) -> Option<Instant> {
     headers.get(DATE)?.to_str().ok().and_then(Instant::from_http_date)
 }
 
+/// What became of one attempt.
+pub(crate) struct HttpAttempt {
+    pub outcome: AttemptOutcome,
+    /// A wait that the answer asked for.
+    pub hold: Option<RequestedHold>,
+    pub result: Result<HttpReply, ApiError>,
+}
+
 /// The connections, the key, and how long and how much is read.
 pub(crate) struct HttpTransport {
     http: reqwest::Client,
@@ -81,7 +90,7 @@ impl HttpTransport {
 
     /// Sends the request once and reads the whole answer. `now` is what a wait until a date is measured from, should
     /// the answer have no date of its own.
-    pub async fn attempt(&self, request: &HttpRequest, now: Instant) -> (AttemptOutcome, Result<HttpReply, ApiError>) {
+    pub async fn attempt(&self, request: &HttpRequest, now: Instant) -> HttpAttempt {
         let mut sent = self
             .http
             .request(request.method.clone(), request.url.clone())
@@ -93,38 +102,41 @@ impl HttpTransport {
         }
         let mut response = match sent.send().await {
             Ok(response) => response,
-            Err(e) if e.is_connect() => return (AttemptOutcome::NotSent, Err(self.no_answer(&e))),
-            Err(e) => return (AttemptOutcome::Unknown, Err(self.no_answer(&e))),
+            Err(e) => {
+                let outcome = if e.is_connect() { AttemptOutcome::NotSent } else { AttemptOutcome::Unknown };
+                return HttpAttempt { outcome, hold: None, result: Err(self.no_answer(&e)) };
+            }
         };
         let status = response.status();
         let headers = std::mem::take(response.headers_mut());
+        let header = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let now = date(&headers).unwrap_or(now);
         if status.is_success() {
-            let body = match self.read(&mut response, self.max_body).await {
-                Ok(body) => body,
-                Err(error) => return (AttemptOutcome::Charged, Err(error)),
-            };
-            return (AttemptOutcome::Charged, Ok(HttpReply { headers, body }));
+            // Some services name a wait in every answer; no time at all is not one.
+            let wait = requested_wait(b"", header, now).filter(|wait| !wait.is_zero());
+            let result = self.read(&mut response, self.max_body).await;
+            let result = result.map(|body| HttpReply { headers, body });
+            return HttpAttempt { outcome: AttemptOutcome::Charged, hold: wait.map(RequestedHold::For), result };
         }
         let status = status.as_u16();
-        if (300..400).contains(&status) {
-            return (AttemptOutcome::Failed, Err(ApiError::Redirected { status }));
-        }
         // The status decides; a body that cannot be read only says less.
         let body = self.read(&mut response, ERROR_BODY).await.unwrap_or_default();
-        let header = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-        let wait = wait_asked(&body, header, date(&headers).unwrap_or(now));
-        let outcome =
-            if class(status) == ErrorClass::Hold { AttemptOutcome::Held(wait) } else { AttemptOutcome::Failed };
-        let rejection = Rejection::read(status, &body, wait, &self.key);
-        (outcome, Err(ApiError::Status(Box::new(rejection))))
+        let wait = requested_wait(&body, header, now);
+        let hold = wait.map(RequestedHold::For).or((status == 429).then_some(RequestedHold::Unspecified));
+        let error = if matches!(status, 301..=303 | 307 | 308) {
+            ApiError::Redirected { status }
+        } else {
+            ApiError::Status(Box::new(Rejection::read(status, &body, &self.key)))
+        };
+        HttpAttempt { outcome: AttemptOutcome::Failed, hold, result: Err(error) }
     }
 
     async fn read(&self, response: &mut reqwest::Response, limit: usize) -> Result<Bytes, ApiError> {
-        let told = response.content_length().unwrap_or(0);
-        if told > limit as u64 {
+        let announced = response.content_length().unwrap_or(0);
+        if announced > limit as u64 {
             return Err(ApiError::TooLarge { limit });
         }
-        let mut body = BytesMut::with_capacity(told.min(256 * 1024) as usize);
+        let mut body = BytesMut::with_capacity(announced.min(256 * 1024) as usize);
         while let Some(piece) = response.chunk().await.map_err(|e| self.broken(&e))? {
             if body.len() + piece.len() > limit {
                 return Err(ApiError::TooLarge { limit });
@@ -137,6 +149,8 @@ impl HttpTransport {
     fn no_answer(&self, e: &reqwest::Error) -> ApiError {
         if e.is_timeout() {
             self.timed_out()
+        } else if let Some(cause) = connect_failure(e) {
+            ApiError::NotConnectable { cause, why: shown(&deepest(e), &self.key) }
         } else {
             ApiError::Unreachable { tries: 1, why: shown(&deepest(e), &self.key) }
         }

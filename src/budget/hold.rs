@@ -1,10 +1,13 @@
-//! The hold: how long the service asked for quiet. It binds every request of this process, and of the next one.
+//! The hold: how long the service asked to wait. It binds every request of this process, and of the next one.
+//!
+//! What is left of a hold is measured by the monotonic clock. After a restart of the machine the wall clock measures it;
+//! should that have been set back, the hold takes as long as was left, and no longer.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::Instant;
+use crate::model::{ClockReading, Instant, MonotonicReading};
 
 /// The first wait after a 429 that names none; doubled with each further one.
 const FIRST: Duration = Duration::from_secs(5);
@@ -16,30 +19,52 @@ const LONGEST_ASKED: Duration = Duration::from_secs(24 * 3600);
 /// A hold, and how often in a row the service asked for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
-    /// No request before this.
+    /// No request before this, as the wall clock showed it when the hold began.
     pub until: Instant,
     /// Refusals since the last good answer.
     pub streak: u32,
+    /// The wall clock when the hold began; a hold of an older version does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    from: Option<Instant>,
+    /// The monotonic clock when the hold began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    monotonic: Option<MonotonicReading>,
 }
 
 impl Hold {
-    /// The hold after a 429 at `now` that asked for `wait`. It never ends earlier than the hold before it.
+    /// The hold after an answer at `now` that asked for `wait`, or a 429 that named none. It never ends earlier than the
+    /// hold before it.
     #[must_use]
-    pub fn after(before: Option<Hold>, now: Instant, wait: Option<Duration>) -> Hold {
+    pub fn after(before: Option<Hold>, now: impl Into<ClockReading>, wait: Option<Duration>) -> Hold {
+        let now = now.into();
         let streak = before.map_or(0, |hold| hold.streak);
         let wait = match wait {
             Some(asked) => asked.min(LONGEST_ASKED),
             None => FIRST.saturating_mul(1 << streak.min(10)).min(LONGEST_OWN),
         };
+        let left = before.and_then(|hold| hold.left(now)).unwrap_or_default();
         // Never zero: a service that says "now" would be asked in a tight loop.
-        let until = now.plus(wait.max(Duration::from_secs(1)));
-        Hold { until: before.map_or(until, |hold| hold.until.max(until)), streak: streak + 1 }
+        let until = now.wall.plus(wait.max(left).max(Duration::from_secs(1)));
+        Hold { until, streak: streak.saturating_add(1), from: Some(now.wall), monotonic: now.monotonic }
     }
 
-    /// How long it still lasts; `None` once it is over. A hold longer than any is one that a clock jump left behind.
-    pub fn left(&self, now: Instant) -> Option<Duration> {
-        let left = self.until.since(now);
-        (!left.is_zero() && left <= LONGEST_ASKED).then_some(left)
+    /// How long it still lasts; `None` once it is over.
+    pub fn left(&self, now: impl Into<ClockReading>) -> Option<Duration> {
+        let now = now.into();
+        let left = match self.from {
+            Some(from) => {
+                let began = ClockReading { wall: from, monotonic: self.monotonic };
+                self.until.since(from).saturating_sub(now.since(&began))
+            }
+            None => self.until.since(now.wall),
+        };
+        (!left.is_zero()).then_some(left.min(LONGEST_ASKED))
+    }
+
+    /// The end of the hold as the wall clock at `now` will show it; `None` once it is over.
+    pub fn ends_at(&self, now: impl Into<ClockReading>) -> Option<Instant> {
+        let now = now.into();
+        self.left(now).map(|left| now.wall.plus(left))
     }
 }
 
@@ -47,9 +72,13 @@ impl Hold {
 mod tests {
     use super::*;
 
+    fn at(text: &str) -> Instant {
+        text.parse().unwrap()
+    }
+
     #[test]
     fn the_service_is_obeyed_and_a_silent_refusal_waits_longer_each_time() {
-        let now: Instant = "2026-01-01T00:00:00Z".parse().unwrap();
+        let now = at("2026-01-01T00:00:00Z");
         let asked = Hold::after(None, now, Some(Duration::from_secs(7)));
         assert_eq!(asked.left(now), Some(Duration::from_secs(7)));
         assert_eq!(asked.left(now.plus(Duration::from_secs(7))), None);
@@ -67,9 +96,33 @@ mod tests {
 
     #[test]
     fn a_shorter_hold_never_cuts_a_longer_one() {
-        let now: Instant = "2026-01-01T00:00:00Z".parse().unwrap();
+        let now = at("2026-01-01T00:00:00Z");
         let long = Hold::after(None, now, Some(Duration::from_secs(60)));
         let short = Hold::after(Some(long), now, Some(Duration::ZERO));
         assert_eq!(short.until, long.until);
+    }
+
+    #[test]
+    fn a_hold_takes_as_long_as_asked_whatever_the_wall_clock_shows() {
+        let reading = |boot, hours: u64, wall| ClockReading {
+            wall: at(wall),
+            monotonic: Some(MonotonicReading { boot, micros: hours * 3_600_000_000 }),
+        };
+        let hour = |hours: u64| Some(Duration::from_secs(hours * 3600));
+        let day = Hold::after(None, reading(1, 0, "2026-01-01T10:00:00Z"), Some(Duration::from_secs(86_400)));
+        for (now, left) in [
+            (reading(1, 0, "2026-01-01T09:59:30Z"), hour(24)),
+            (reading(1, 4, "2026-01-01T14:00:00Z"), hour(20)),
+            (reading(1, 4, "2025-06-01T00:00:00Z"), hour(20)),
+            (reading(1, 4, "2027-06-01T00:00:00Z"), hour(20)),
+            (reading(1, 24, "2025-06-01T00:00:00Z"), None),
+            (reading(2, 0, "2026-01-01T14:00:00Z"), hour(20)),
+            (reading(2, 0, "2025-06-01T00:00:00Z"), hour(24)),
+        ] {
+            assert_eq!(day.left(now), left, "{now:?}");
+            assert_eq!(day.ends_at(now), left.map(|left| now.wall.plus(left)));
+        }
+        let older: Hold = serde_json::from_str(r#"{"until":"2026-01-02T10:00:00.000000000Z","streak":1}"#).unwrap();
+        assert_eq!(older.left(at("2026-01-01T09:59:30Z")), hour(24));
     }
 }

@@ -1,15 +1,70 @@
 //! Time as an argument: the real clock for the program, one that is set by hand for tests and the demo.
+//!
+//! The wall clock says when; it may be set forward and back at any moment. How much time has passed is the business of
+//! the monotonic clock, which counts since the machine was started, sleep included, and means nothing after a restart of
+//! the machine. A [`ClockReading`] holds both.
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use super::instant::Instant;
+
+/// A reading of the monotonic clock: comparable with others of the same start of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MonotonicReading {
+    /// Which start of the machine.
+    pub boot: u32,
+    /// Microseconds since then.
+    pub micros: u64,
+}
+
+/// Both clocks, read at the same moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockReading {
+    /// The wall clock.
+    pub wall: Instant,
+    /// The monotonic clock; `None` where nobody knows it.
+    pub monotonic: Option<MonotonicReading>,
+}
+
+impl ClockReading {
+    /// How long after `earlier` this is: by the monotonic clock where both readings have the same one, else by the wall
+    /// clock, which never gives less than nothing.
+    pub fn since(&self, earlier: &ClockReading) -> Duration {
+        match (self.monotonic, earlier.monotonic) {
+            (Some(now), Some(then)) if now.boot == then.boot => {
+                Duration::from_micros(now.micros.saturating_sub(then.micros))
+            }
+            _ => self.wall.since(earlier.wall),
+        }
+    }
+
+    /// Whether both readings have the same monotonic clock.
+    pub fn is_comparable(&self, other: &ClockReading) -> bool {
+        self.monotonic.zip(other.monotonic).is_some_and(|(a, b)| a.boot == b.boot)
+    }
+}
+
+/// A wall clock alone, for those who only read what is stored.
+impl From<Instant> for ClockReading {
+    fn from(wall: Instant) -> ClockReading {
+        ClockReading { wall, monotonic: None }
+    }
+}
 
 /// Something that knows the time and can wait for it.
 pub trait Clock: Send + Sync + std::fmt::Debug {
     /// The time now.
     fn now(&self) -> Instant;
+    /// The time now, by both clocks.
+    fn reading(&self) -> ClockReading {
+        self.now().into()
+    }
     /// Waits until `when`; returns at once if that has passed.
     fn sleep_until(&self, when: Instant) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
@@ -23,43 +78,101 @@ impl Clock for SystemClock {
         Instant::system_now()
     }
 
+    fn reading(&self) -> ClockReading {
+        ClockReading { wall: self.now(), monotonic: system_monotonic() }
+    }
+
     fn sleep_until(&self, when: Instant) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(tokio::time::sleep(when.since(self.now())))
     }
 }
 
-/// A clock that stands still until it is moved; whoever waits on it moves it to the time waited for.
+/// The monotonic clock of the machine, with a number made of the kernel's name for this start of it.
+#[cfg(target_os = "linux")]
+fn system_monotonic() -> Option<MonotonicReading> {
+    static BOOT: OnceLock<Option<u32>> = OnceLock::new();
+    let boot = (*BOOT.get_or_init(|| {
+        let name = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        u32::from_str_radix(name.get(..8)?, 16).ok()
+    }))?;
+    // Unlike the usual monotonic clock, this one counts the time that the machine sleeps.
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let micros = u64::try_from(time.tv_sec).ok()?.checked_mul(1_000_000)? + u64::try_from(time.tv_nsec).ok()? / 1000;
+    Some(MonotonicReading { boot, micros })
+}
+
+/// The monotonic clock of this process: elsewhere, another process starts another one.
+#[cfg(not(target_os = "linux"))]
+fn system_monotonic() -> Option<MonotonicReading> {
+    static START: OnceLock<(u32, std::time::Instant)> = OnceLock::new();
+    let (boot, start) = START.get_or_init(|| (std::process::id(), std::time::Instant::now()));
+    Some(MonotonicReading { boot: *boot, micros: u64::try_from(start.elapsed().as_micros()).ok()? })
+}
+
+/// A clock that only moves when it is told to; waiting on it moves it to the time waited for.
 #[derive(Clone, Debug)]
-pub struct ManualClock(Arc<Mutex<Instant>>);
+pub struct ManualClock(Arc<Mutex<ManualTime>>);
+
+#[derive(Debug)]
+struct ManualTime {
+    wall: Instant,
+    monotonic: MonotonicReading,
+}
+
+impl ManualTime {
+    /// Lets time pass until the wall clock shows `to`; a wall clock that is set back takes no time.
+    fn pass_until(&mut self, to: Instant) {
+        self.monotonic.micros += u64::try_from(to.since(self.wall).as_micros()).unwrap_or(0);
+        self.wall = to;
+    }
+}
 
 impl ManualClock {
-    /// A clock that shows `now`.
+    /// A clock that shows `now`. Each such clock is a machine of its own.
     pub fn at(now: Instant) -> ManualClock {
-        ManualClock(Arc::new(Mutex::new(now)))
+        static MACHINES: AtomicU32 = AtomicU32::new(0);
+        let monotonic = MonotonicReading { boot: MACHINES.fetch_add(1, Ordering::Relaxed), micros: 0 };
+        ManualClock(Arc::new(Mutex::new(ManualTime { wall: now, monotonic })))
     }
 
-    /// Moves the clock forward.
-    pub fn advance(&self, by: std::time::Duration) {
-        let mut now = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *now = now.plus(by);
+    fn time(&self) -> std::sync::MutexGuard<'_, ManualTime> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the clock, forward or back.
+    /// Lets time pass.
+    pub fn advance(&self, by: Duration) {
+        let mut time = self.time();
+        let to = time.wall.plus(by);
+        time.pass_until(to);
+    }
+
+    /// Lets time pass until the clock shows `to`, or sets it back.
     pub fn set(&self, to: Instant) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = to;
+        self.time().pass_until(to);
+    }
+
+    /// Sets the wall clock, forward or back, without any time passing.
+    pub fn jump(&self, to: Instant) {
+        self.time().wall = to;
     }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> Instant {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.time().wall
+    }
+
+    fn reading(&self) -> ClockReading {
+        let time = self.time();
+        ClockReading { wall: time.wall, monotonic: Some(time.monotonic) }
     }
 
     fn sleep_until(&self, when: Instant) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
             {
-                let mut now = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-                *now = (*now).max(when);
+                let mut time = self.time();
+                let to = time.wall.max(when);
+                time.pass_until(to);
             }
             // Lets the others see the new time, as a real wait would.
             tokio::task::yield_now().await;

@@ -20,7 +20,7 @@ pub mod record;
 pub mod ru;
 
 pub use catalogue::{Field, FieldKind, FieldProjection, Object, Op, Ops, Resource};
-pub use clock::{Clock, ManualClock, SystemClock};
+pub use clock::{Clock, ClockReading, ManualClock, MonotonicReading, SystemClock};
 pub use column_name::ColumnName;
 pub use custom::{Choice, CustomField, CustomFields, DataType, Definition, Layout};
 pub use duration::duration;

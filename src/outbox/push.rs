@@ -288,6 +288,8 @@ impl Pusher {
 
 fn answered(error: &ApiError, unanswered: bool) -> Answered {
     match (error, error.status()) {
+        // A gateway's answer says nothing about the edit.
+        (ApiError::Status(rejection), _) if unanswered && !rejection.envelope => Answered::Silence,
         (_, Some(status)) => Answered::Refused(status),
         (ApiError::NotAdmitted(_), _) => Answered::NotSent,
         (ApiError::Unsendable { .. }, _) => Answered::Refused(400),

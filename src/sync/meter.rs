@@ -13,8 +13,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::events::{RunEvent, RunObserver};
-use crate::api::meter::{AdmissionError, Attempt, AttemptOutcome, Meter, Pending};
-use crate::budget::{Hold, Ledger, Limits};
+use crate::api::meter::{Admission, AdmissionError, Attempt, AttemptOutcome, Meter, Pending, RequestedHold};
+use crate::budget::{Charge, Hold, Ledger, Limits};
 use crate::model::{Clock, Ru};
 use crate::store::{MirrorTx, ReadTx, StateKey, Store, StoreError};
 
@@ -113,7 +113,7 @@ impl BudgetMeter {
 
     /// The ledger as it stands now.
     pub fn ledger(&self) -> Ledger {
-        self.book().at(self.clock.now(), &self.limits)
+        self.book().at(self.clock.reading(), &self.limits)
     }
 
     /// Enters the ledger in the mirror's file, with whatever else the transaction writes.
@@ -126,46 +126,47 @@ impl BudgetMeter {
     }
 
     /// Waits until no hold binds.
-    async fn wait_for_quiet(&self) -> Result<(), AdmissionError> {
+    async fn wait_out_hold(&self) -> Result<(), AdmissionError> {
         loop {
             if self.is_stopping() {
                 return Err(AdmissionError::Stopping);
             }
-            let now = self.clock.now();
+            let now = self.clock.reading();
             let hold = *self.hold.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some((hold, left)) = hold.and_then(|hold| Some((hold, hold.left(now)?))) else {
+            let Some(until) = hold.and_then(|hold| hold.ends_at(now)) else {
                 return Ok(());
             };
-            if left > self.patience {
-                return Err(AdmissionError::Hold { until: hold.until });
+            if until.since(now.wall) > self.patience {
+                return Err(AdmissionError::Hold { until });
             }
-            self.observer.on(RunEvent::Holding { until: hold.until });
+            self.observer.on(RunEvent::Holding { until });
             let mut stop = self.stop.subscribe();
             tokio::select! {
-                () = self.clock.sleep_until(hold.until) => {}
+                () = self.clock.sleep_until(until) => {}
                 _ = stop.wait_for(|stop| *stop) => {}
             }
         }
     }
 
     /// Enters a request before it is sent.
-    fn charge(&self, attempt: Attempt) -> Result<(), AdmissionError> {
+    fn charge(&self, attempt: Attempt) -> Result<Admission, AdmissionError> {
         let mut book = self.book();
-        let charged = book
-            .charge(self.clock.now(), attempt.cost, attempt.purpose, &self.limits, self.reserve())
+        let (charged, charge) = book
+            .charge(self.clock.reading(), attempt.cost, attempt.purpose, &self.limits, self.reserve())
             .map_err(|refills_at| AdmissionError::Budget { refills_at })?;
         if let Err(error) = self.note(&charged) {
             tracing::error!(%error, "The RU ledger could not be written: {error}");
             return Err(AdmissionError::Ledger);
         }
         *book = charged;
-        Ok(())
+        Ok(Admission { attempt, window: charge.window })
     }
 
     /// Takes a charge back for a request that costs nothing.
-    fn refund(&self, attempt: Attempt) {
+    fn refund(&self, admission: Admission) {
         let mut book = self.book();
-        let refunded = book.at(self.clock.now(), &self.limits).refund(attempt.cost);
+        let charge = Charge { cost: admission.attempt.cost, window: admission.window };
+        let refunded = book.at(self.clock.reading(), &self.limits).refund(charge);
         // Without the note the charge stands after a kill: that errs on the safe side.
         if self.note(&refunded).is_ok() {
             *book = refunded;
@@ -209,39 +210,42 @@ fn stored_ledger(tx: &ReadTx<'_>) -> Result<Ledger, StoreError> {
 }
 
 impl Meter for BudgetMeter {
-    fn admit(&self, attempt: Attempt) -> Pending<'_, Result<(), AdmissionError>> {
+    fn admit(&self, attempt: Attempt) -> Pending<'_, Result<Admission, AdmissionError>> {
         Box::pin(async move {
-            self.wait_for_quiet().await?;
+            self.wait_out_hold().await?;
             self.charge(attempt)
         })
     }
 
-    fn settle(&self, attempt: Attempt, outcome: AttemptOutcome) -> Pending<'_, ()> {
+    fn settle(&self, admission: Admission, outcome: AttemptOutcome) -> Pending<'_, ()> {
         Box::pin(async move {
             match outcome {
                 AttemptOutcome::Unknown => {}
-                AttemptOutcome::NotSent => self.refund(attempt),
+                AttemptOutcome::NotSent => self.refund(admission),
                 AttemptOutcome::Charged => {
                     let over = self.hold.lock().unwrap_or_else(PoisonError::into_inner).take_if(|hold| {
                         // A good answer that was on its way when another was refused does not end the hold.
-                        hold.left(self.clock.now()).is_none()
+                        hold.left(self.clock.reading()).is_none()
                     });
                     if over.is_some() {
                         self.store_hold(None).await;
                     }
                 }
-                AttemptOutcome::Failed | AttemptOutcome::Held(_) if !self.limits.charge_failed => self.refund(attempt),
-                AttemptOutcome::Failed | AttemptOutcome::Held(_) => {}
+                AttemptOutcome::Failed if !self.limits.charge_failed => self.refund(admission),
+                AttemptOutcome::Failed => {}
             }
-            if let AttemptOutcome::Held(wait) = outcome {
-                let hold = {
-                    let mut known = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
-                    let hold = Hold::after(*known, self.clock.now(), wait);
-                    *known = Some(hold);
-                    hold
-                };
-                self.store_hold(Some(hold)).await;
-            }
+        })
+    }
+
+    fn hold(&self, requested: RequestedHold) -> Pending<'_, ()> {
+        Box::pin(async move {
+            let hold = {
+                let mut known = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
+                let hold = Hold::after(*known, self.clock.reading(), requested.wait());
+                *known = Some(hold);
+                hold
+            };
+            self.store_hold(Some(hold)).await;
         })
     }
 }

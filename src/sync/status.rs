@@ -145,7 +145,7 @@ pub fn read(config: &Config, now: Instant) -> Result<Status, StoreError> {
         base_url: identity.map(|identity| identity.base_url),
         objects,
         ru: ru(&moment, config, pending, now)?,
-        hold_until: hold.filter(|hold| hold.left(now).is_some()).map(|hold| hold.until),
+        hold_until: hold.and_then(|hold| hold.ends_at(now)),
         missing_scopes: moment.state(&MissingScopes::ENTRY)?.unwrap_or_default(),
         last_success: report::last_success(&moment)?,
         trouble: report::failing(&moment)?,

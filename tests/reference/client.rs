@@ -6,8 +6,10 @@ use std::io::Write;
 use std::time::Duration;
 
 use self::scripted::{KEY, Say, Scene, answer, packed, page};
-use crm_mirror::api::meter::{AdmissionError, AttemptOutcome, Purpose};
-use crm_mirror::api::{ApiError, ErrorClass, ListQuery};
+use crm_mirror::api::error_class::classify;
+use crm_mirror::api::meter::{AdmissionError, AttemptOutcome, Purpose, RequestedHold};
+use crm_mirror::api::{ApiError, ConnectFailure, ErrorClass, ListQuery};
+use crm_mirror::exit::Exit;
 use crm_mirror::model::{Cursor, Etag, Object, RecordId, Resource};
 
 const UNAVAILABLE: &str = r#"{"error":"Service Unavailable","message":"later","code":503}"#;
@@ -140,16 +142,8 @@ async fn a_429_tells_the_meter_how_long_to_hold() {
     ];
     let scene = Scene::of(script).await;
     list(&scene).await.unwrap();
-    let seconds = |s| Some(Duration::from_secs(s));
-    assert_eq!(
-        scene.outcomes(),
-        [
-            AttemptOutcome::Held(seconds(7)),
-            AttemptOutcome::Held(seconds(9)),
-            AttemptOutcome::Held(None),
-            AttemptOutcome::Charged
-        ]
-    );
+    let seconds = |s| RequestedHold::For(Duration::from_secs(s));
+    assert_eq!(scene.holds(), [seconds(7), seconds(9), RequestedHold::Unspecified]);
     assert_eq!(scene.client.pace(), 1);
 }
 
@@ -184,11 +178,16 @@ async fn what_is_refused_for_good_is_sent_once() {
 async fn a_redirect_is_not_followed_and_the_key_stays_home() {
     let elsewhere = Scene::of(vec![page()]).await;
     let location = format!("Location: {}/contacts\r\n", elsewhere.client.base_url());
-    for status in ["301 Moved", "302 Found", "307 Temporary Redirect", "308 Permanent Redirect"] {
-        let scene = Scene::of(vec![answer(status, &location, "")]).await;
+    for (status, class, sent) in [
+        ("301 Moved", ErrorClass::Configuration, 1),
+        ("302 Found", ErrorClass::Retry, 5),
+        ("307 Temporary Redirect", ErrorClass::Retry, 5),
+        ("308 Permanent Redirect", ErrorClass::Configuration, 1),
+    ] {
+        let scene = Scene::of((0..9).map(|_| answer(status, &location, "")).collect()).await;
         let error = list(&scene).await.unwrap_err();
         assert!(matches!(error, ApiError::Redirected { .. }), "{error:?}");
-        assert_eq!(scene.requests().len(), 1);
+        assert_eq!((error.class(), scene.requests().len()), (class, sent), "{status}");
     }
     assert_eq!(elsewhere.requests().len(), 0);
 }
@@ -278,7 +277,12 @@ async fn a_patch_is_repeated_byte_for_byte() {
 
 #[tokio::test]
 async fn a_stale_write_is_told_apart_and_not_repeated() {
-    let scene = Scene::of(vec![answer("412 Precondition Failed", "", r#"{"message":"stale"}"#)]).await;
+    let scene = Scene::of(vec![answer(
+        "412 Precondition Failed",
+        "",
+        r#"{"error":"Precondition Failed","message":"stale","code":412}"#,
+    )])
+    .await;
     let (id, etag) = (RecordId::new("c1"), Etag::new("\"v1\""));
     let error = scene.client.patch(Object::Company, &id, "{}", &etag, "k").await.unwrap_err();
     assert_eq!((error.why.class(), error.why.status()), (ErrorClass::Rebase, Some(412)));
@@ -306,6 +310,56 @@ async fn a_dropped_call_leaves_its_attempt_charged_and_its_place_free() {
     assert_eq!(scene.outcomes(), []);
     assert_eq!(scene.book.admitted.lock().unwrap().len(), 1);
     list(&scene).await.unwrap();
+}
+
+/// Every status, with the service's envelope, a gateway's page and nothing at all as its body, with and without a wait.
+#[tokio::test]
+async fn every_status_is_charged_held_and_classified() {
+    let statuses: Vec<u16> = (200..=599).filter(|status| !matches!(status, 204 | 205 | 429)).collect();
+    for (body, header) in [("envelope", ""), ("<html>", ""), ("", ""), ("envelope", "7"), ("<html>", "7"), ("", "7")] {
+        let script = |status: &u16| {
+            let body = body.replace("envelope", &format!(r#"{{"error":"E","message":"m","code":{status}}}"#));
+            let body = if *status == 304 { String::new() } else { body };
+            let header = if header.is_empty() { String::new() } else { format!("Retry-After: {header}\r\n") };
+            answer(&format!("{status} Status"), &header, &body)
+        };
+        let scene = Scene::with(statuses.iter().map(script).collect(), |settings| settings.tries = 1).await;
+        for status in &statuses {
+            let (settled, held) = (scene.outcomes().len(), scene.holds().len());
+            let error = list(&scene).await.unwrap_err();
+            let case = format!("{status} {body} {header}: {error:?}");
+            let success = (200..300).contains(status);
+            let outcome = if success { AttemptOutcome::Charged } else { AttemptOutcome::Failed };
+            assert_eq!(scene.outcomes()[settled..], [outcome], "{case}");
+            let seven = RequestedHold::For(Duration::from_secs(7));
+            assert_eq!(scene.holds()[held..], if header.is_empty() { vec![] } else { vec![seven] }, "{case}");
+            let class = if success { ErrorClass::Retry } else { classify(*status, body == "envelope") };
+            assert_eq!(error.class(), class, "{case}");
+            let code = Exit::of_api(&error).code();
+            let word_of_the_service = matches!(status, 401 | 403) && body == "envelope";
+            let expected = match status {
+                301 | 308 => 78,
+                400 | 412 | 414 | 431 => 70,
+                _ if word_of_the_service => 77,
+                _ => 69,
+            };
+            assert_eq!(code, expected, "{case}");
+        }
+        assert_eq!(scene.requests().len(), statuses.len());
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_host_is_asked_for_once() {
+    // Longer than any name may be, so that every resolver refuses it without a network.
+    let host = "a".repeat(70);
+    let scene =
+        Scene::with(Vec::new(), |settings| settings.base_url = format!("https://{host}.example/v1").parse().unwrap())
+            .await;
+    let error = list(&scene).await.unwrap_err();
+    let unknown = matches!(error, ApiError::NotConnectable { cause: ConnectFailure::UnknownHost, .. });
+    assert!(unknown, "{error:?}");
+    assert_eq!((scene.outcomes(), scene.waited()), (vec![AttemptOutcome::NotSent], Duration::ZERO));
 }
 
 async fn until_asked(scene: &Scene) {

@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that cannot be set up ends the run")]
 
 mod client;
+mod witness;
 mod conformance {
     pub mod access;
     pub mod bench;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::api::meter::{AdmissionError, Attempt, AttemptOutcome, Meter, Pending};
+use crate::api::meter::{Admission, AdmissionError, Attempt, AttemptOutcome, Meter, Pending, RequestedHold};
 use crate::budget::Hold;
 use crate::model::Clock;
 
@@ -28,29 +28,31 @@ impl UnrecordedMeter {
 }
 
 impl Meter for UnrecordedMeter {
-    fn admit(&self, attempt: Attempt) -> Pending<'_, Result<(), AdmissionError>> {
+    fn admit(&self, attempt: Attempt) -> Pending<'_, Result<Admission, AdmissionError>> {
         let hold = *self.hold.lock().unwrap_or_else(PoisonError::into_inner);
         let result = match hold {
             Some(hold) => Err(AdmissionError::Hold { until: hold.until }),
             None => {
                 self.spent.fetch_add(attempt.cost.get(), Ordering::Relaxed);
-                Ok(())
+                Ok(Admission { attempt, window: 0 })
             }
         };
         Box::pin(std::future::ready(result))
     }
 
-    fn settle(&self, attempt: Attempt, outcome: AttemptOutcome) -> Pending<'_, ()> {
+    fn settle(&self, admission: Admission, outcome: AttemptOutcome) -> Pending<'_, ()> {
         match outcome {
             AttemptOutcome::NotSent => {
-                self.spent.fetch_sub(attempt.cost.get(), Ordering::Relaxed);
-            }
-            AttemptOutcome::Held(wait) => {
-                let hold = Hold::after(None, self.clock.now(), wait);
-                *self.hold.lock().unwrap_or_else(PoisonError::into_inner) = Some(hold);
+                self.spent.fetch_sub(admission.attempt.cost.get(), Ordering::Relaxed);
             }
             AttemptOutcome::Charged | AttemptOutcome::Unknown | AttemptOutcome::Failed => {}
         }
+        Box::pin(std::future::ready(()))
+    }
+
+    fn hold(&self, requested: RequestedHold) -> Pending<'_, ()> {
+        let hold = Hold::after(None, self.clock.reading(), requested.wait());
+        *self.hold.lock().unwrap_or_else(PoisonError::into_inner) = Some(hold);
         Box::pin(std::future::ready(()))
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crm_mirror::api::meter::{AdmissionError, Attempt, AttemptOutcome, Meter, Pending};
+use crm_mirror::api::meter::{Admission, AdmissionError, Attempt, AttemptOutcome, Meter, Pending, RequestedHold};
 use crm_mirror::api::{ApiKey, Client, ClientSettings};
 use crm_mirror::model::{Clock, Instant, ManualClock};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -48,22 +48,28 @@ pub fn page() -> Say {
 pub struct Book {
     pub admitted: Mutex<Vec<Attempt>>,
     pub settled: Mutex<Vec<AttemptOutcome>>,
+    pub holds: Mutex<Vec<RequestedHold>>,
     pub allowance: Mutex<Option<usize>>,
 }
 
 impl Meter for Book {
-    fn admit(&self, attempt: Attempt) -> Pending<'_, Result<(), AdmissionError>> {
+    fn admit(&self, attempt: Attempt) -> Pending<'_, Result<Admission, AdmissionError>> {
         let mut admitted = self.admitted.lock().unwrap();
         let spent = self.allowance.lock().unwrap().is_some_and(|most| admitted.len() >= most);
         if !spent {
             admitted.push(attempt);
         }
         let refused = AdmissionError::Budget { refills_at: Instant::EPOCH };
-        Box::pin(std::future::ready(if spent { Err(refused) } else { Ok(()) }))
+        Box::pin(std::future::ready(if spent { Err(refused) } else { Ok(Admission { attempt, window: 0 }) }))
     }
 
-    fn settle(&self, _: Attempt, outcome: AttemptOutcome) -> Pending<'_, ()> {
+    fn settle(&self, _: Admission, outcome: AttemptOutcome) -> Pending<'_, ()> {
         self.settled.lock().unwrap().push(outcome);
+        Box::pin(std::future::ready(()))
+    }
+
+    fn hold(&self, requested: RequestedHold) -> Pending<'_, ()> {
+        self.holds.lock().unwrap().push(requested);
         Box::pin(std::future::ready(()))
     }
 }
@@ -111,6 +117,11 @@ impl Scene {
     /// What became of every attempt.
     pub fn outcomes(&self) -> Vec<AttemptOutcome> {
         self.book.settled.lock().unwrap().clone()
+    }
+
+    /// The waits that answers asked for.
+    pub fn holds(&self) -> Vec<RequestedHold> {
+        self.book.holds.lock().unwrap().clone()
     }
 
     /// How far the clock was moved by waiting.

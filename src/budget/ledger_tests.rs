@@ -1,0 +1,149 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const DAY: Limits = Limits { limit: Ru::new(10), window: Duration::from_secs(86_400), charge_failed: true };
+
+fn at(text: &str) -> Instant {
+    text.parse().unwrap()
+}
+
+fn spend(ledger: Ledger, now: &str, units: u64) -> Ledger {
+    (0..units).fold(ledger, |l, _| l.charge(at(now), Ru::GET, Purpose::Changes, &DAY, Ru::ZERO).unwrap().0)
+}
+
+/// A machine whose wall clock shows `wall` after that many hours.
+fn machine(boot: u32, hours: u64, wall: &str) -> ClockReading {
+    ClockReading { wall: at(wall), monotonic: Some(MonotonicReading { boot, micros: hours * 3_600_000_000 }) }
+}
+
+#[test]
+fn a_window_never_spends_more_than_its_limit() {
+    let full = spend(Ledger::default(), "2026-01-01T10:00:00Z", 10);
+    let refused = full.charge(at("2026-01-01T23:59:59Z"), Ru::GET, Purpose::Outbox, &DAY, Ru::ZERO);
+    assert_eq!(refused.unwrap_err(), at("2026-01-02T00:00:00Z"));
+    let next = spend(full, "2026-01-02T00:00:00Z", 1);
+    assert_eq!((next.used, next.total), (Ru::new(1), Ru::new(11)));
+}
+
+#[test]
+fn sweeps_and_details_leave_the_reserve_alone() {
+    let ledger = spend(Ledger::default(), "2026-01-01T10:00:00Z", 6);
+    let now = at("2026-01-01T11:00:00Z");
+    for (purpose, may) in [
+        (Purpose::Outbox, true),
+        (Purpose::Changes, true),
+        (Purpose::Audit, true),
+        (Purpose::Definitions, true),
+        (Purpose::Sweep, false),
+        (Purpose::Details, false),
+        (Purpose::Refresh, false),
+    ] {
+        assert_eq!(ledger.charge(now, Ru::GET, purpose, &DAY, Ru::new(4)).is_ok(), may, "{purpose:?}");
+    }
+}
+
+#[test]
+fn a_wall_clock_that_is_set_neither_refills_nor_delays_the_budget() {
+    let full = Ledger::default().at(machine(1, 0, "2026-01-02T10:00:00Z"), &DAY);
+    let full = Ledger { used: Ru::new(10), ..full };
+    for (hours, wall, used, refills) in [
+        (1, "2026-01-03T11:00:00Z", 10, "2026-01-04T00:00:00Z"),
+        (1, "2026-01-01T11:00:00Z", 10, "2026-01-02T00:00:00Z"),
+        (1, "2026-01-02T17:00:00Z", 10, "2026-01-03T06:00:00Z"),
+        (14, "2026-01-01T23:00:00Z", 0, "2026-01-02T23:00:00Z"),
+        (14, "2026-01-03T00:00:00Z", 0, "2026-01-04T00:00:00Z"),
+    ] {
+        let now = full.at(machine(1, hours, wall), &DAY);
+        assert_eq!((now.used, now.refills_at(&DAY)), (Ru::new(used), at(refills)), "{wall} after {hours} h");
+    }
+}
+
+#[test]
+fn after_a_restart_of_the_machine_the_wall_clock_bridges_the_gap() {
+    let full = Ledger::default().at(machine(1, 0, "2026-01-02T10:00:00Z"), &DAY);
+    let full = Ledger { used: Ru::new(10), ..full };
+    for (wall, used, refills) in [
+        ("2026-01-02T11:00:00Z", 10, "2026-01-03T00:00:00Z"),
+        ("2026-01-05T11:00:00Z", 0, "2026-01-06T00:00:00Z"),
+        // Set back: no time is known to have passed, and the rest of the window is waited for.
+        ("2026-01-01T10:00:00Z", 10, "2026-01-02T00:00:00Z"),
+    ] {
+        let now = full.at(machine(2, 0, wall), &DAY);
+        assert_eq!((now.used, now.refills_at(&DAY)), (Ru::new(used), at(refills)), "{wall}");
+    }
+}
+
+#[test]
+fn a_ledger_that_began_under_a_wrong_clock_returns_to_aligned_windows_after_a_restart() {
+    let odd = Ledger::default().at(machine(1, 0, "1970-01-01T07:00:00Z"), &DAY);
+    let right = odd.at(machine(1, 1, "2026-01-02T10:00:00Z"), &DAY);
+    assert_eq!(right.refills_at(&DAY), at("2026-01-03T02:00:00Z"));
+    let later = right.at(machine(2, 0, "2026-01-04T12:00:00Z"), &DAY);
+    assert_eq!(later.refills_at(&DAY), at("2026-01-06T00:00:00Z"), "longer once, never shorter");
+}
+
+#[test]
+fn a_refund_takes_a_charge_back_from_its_own_window_only() {
+    let spent = spend(Ledger::default(), "2026-01-01T10:00:00Z", 1);
+    let (spent, charge) = spent.charge(at("2026-01-01T23:59:59Z"), Ru::GET, Purpose::Changes, &DAY, Ru::ZERO).unwrap();
+    assert_eq!((spent.refund(charge).used, spent.refund(charge).total), (Ru::new(1), Ru::new(1)));
+    let next_day = spend(spent, "2026-01-02T00:00:01Z", 3).refund(charge);
+    assert_eq!((next_day.used, next_day.total), (Ru::new(3), Ru::new(4)), "the new window is not credited");
+}
+
+#[test]
+fn a_ledger_fits_the_note_beside_the_mirror() {
+    let most = Ru::new(u64::from(u32::MAX));
+    let now = ClockReading {
+        wall: at("2026-01-01T10:00:00.123456Z"),
+        monotonic: Some(MonotonicReading { boot: u32::MAX, micros: 1 << 50 }),
+    };
+    let ledger = Ledger { used: most, total: Ru::new(1 << 50), window: u32::MAX, ..Ledger::default() }.at(now, &DAY);
+    let text = serde_json::to_string(&Ledger { used: most, ..ledger }).unwrap();
+    assert!(text.len() <= 190, "{} bytes: {text}", text.len());
+    assert_eq!(
+        serde_json::from_str::<Ledger>(&text).unwrap().at(now, &DAY),
+        Ledger { used: most, ..ledger }.at(now, &DAY)
+    );
+    let older = r#"{"since":"2026-01-01T00:00:00.000000000Z","used":7,"total":9}"#;
+    assert_eq!(serde_json::from_str::<Ledger>(older).unwrap().used, Ru::new(7));
+}
+
+proptest! {
+    /// The wall clock is right when the ledger begins and jumps anywhere afterwards; processes come and go.
+    #[test]
+    fn no_true_window_spends_more_than_its_limit(
+        steps in proptest::collection::vec((0u64..20_000, -200_000i64..200_000, 0u8..4, 0u64..6), 1..80),
+    ) {
+        let begin = at("2026-01-01T15:00:00Z");
+        let (mut passed, mut wall_ahead) = (0u64, 0i64);
+        let first = ClockReading { wall: begin, monotonic: Some(MonotonicReading { boot: 1, micros: 0 }) };
+        let mut stored = serde_json::to_string(&Ledger::default().at(first, &DAY)).unwrap();
+        let mut spent = std::collections::BTreeMap::<i64, u64>::new();
+        for (seconds, jump, whether, tries) in steps {
+            passed += seconds;
+            if whether == 0 {
+                wall_ahead += jump;
+            }
+            let truth = begin.plus(Duration::from_secs(passed));
+            let wall = Instant::from_secs(truth.as_secs() + wall_ahead).unwrap();
+            let monotonic = Some(MonotonicReading { boot: 1, micros: passed * 1_000_000 });
+            let now = ClockReading { wall, monotonic };
+            for _ in 0..tries {
+                let ledger: Ledger = serde_json::from_str(&stored).unwrap();
+                match ledger.charge(now, Ru::GET, Purpose::Changes, &DAY, Ru::ZERO) {
+                    Ok((charged, _)) => {
+                        stored = serde_json::to_string(&charged).unwrap();
+                        *spent.entry(truth.as_secs() / 86_400).or_default() += 1;
+                    }
+                    Err(refills_at) => {
+                        let soonest = wall.minus(SET_CLOCK);
+                        prop_assert!(refills_at > soonest && refills_at.since(wall) <= DAY.window + SET_CLOCK);
+                    }
+                }
+            }
+        }
+        prop_assert!(spent.values().all(|units| *units <= DAY.limit.get()), "{spent:?}");
+    }
+}
