@@ -17,6 +17,14 @@ const ENDPOINTS: &[(&str, &str, &str)] = &[
 ];
 
 pub async fn run(crm: &Crm, report: &mut Report) {
+    keys(crm, report).await;
+    includes(crm, report).await;
+    paths(crm, report).await;
+    answers(crm, report).await;
+}
+
+/// Which keys are refused, and which scope each endpoint needs.
+async fn keys(crm: &Crm, report: &mut Report) {
     for (method, path, scope) in ENDPOINTS {
         let case = async {
             crm.send(crm.request(method, path)).await?.refused(401)?;
@@ -55,6 +63,10 @@ pub async fn run(crm: &Crm, report: &mut Report) {
         Ok(())
     };
     report.local("a revoked key is refused", case).await;
+}
+
+/// What an `include` needs.
+async fn includes(crm: &Crm, report: &mut Report) {
     for (name, path, scope) in [
         ("owner of a company list", "/companies?include=owner", "team-members:read"),
         ("contactSummary of a company list", "/companies?include=contactSummary", "contacts:read"),
@@ -77,6 +89,10 @@ pub async fn run(crm: &Crm, report: &mut Report) {
         Ok(())
     };
     report.local("old includes need no scope", case).await;
+}
+
+/// Paths and methods that do not exist.
+async fn paths(crm: &Crm, report: &mut Report) {
     for path in ["/deals", "/contacts/a/b", "/team-members/a", "/custom-field-definitions/a", "/contacts/"] {
         let case = async {
             crm.get(path).await?.refused(404)?;
@@ -99,6 +115,10 @@ pub async fn run(crm: &Crm, report: &mut Report) {
         };
         report.any(&format!("{method} {path} is no operation"), case).await;
     }
+}
+
+/// What every answer carries, and what it costs.
+async fn answers(crm: &Crm, report: &mut Report) {
     let case = async {
         let answer = crm.get("/contacts?limit=1").await?.must(200)?;
         let date = answer.header("date").and_then(crm_mirror::model::Instant::from_http_date);

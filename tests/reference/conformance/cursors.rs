@@ -129,6 +129,12 @@ async fn bound(crm: &Crm, report: &mut Report) {
 
 /// Rows that move, come and go between two pages.
 async fn moving(report: &mut Report) {
+    keyset_cursors(report).await;
+    other_cursors(report).await;
+}
+
+/// Rows that move under a keyset cursor.
+async fn keyset_cursors(report: &mut Report) {
     for (name, path, change, wanted) in [
         (
             "the row under the cursor is removed",
@@ -182,6 +188,10 @@ async fn moving(report: &mut Report) {
         };
         report.local(&format!("keyset: {name}"), case).await;
     }
+}
+
+/// Offset cursors, and the total while rows come and go.
+async fn other_cursors(report: &mut Report) {
     let case = async {
         let crm = Crm::with(ten).await;
         crm.sandbox().configure(|s| s.cursors = CursorKind::Offset);

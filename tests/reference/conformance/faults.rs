@@ -28,6 +28,14 @@ pub async fn run(_: &Crm, report: &mut Report) {
     if !report.hand_made("faults") {
         return;
     }
+    statuses(report).await;
+    bodies(report).await;
+    pages(report).await;
+    servers(report).await;
+}
+
+/// Errors, and answers that break on the wire.
+async fn statuses(report: &mut Report) {
     for (name, body, header) in
         [("in the body", Some(7), None), ("in the header", None, Some(8)), ("nowhere", None, None)]
     {
@@ -73,6 +81,10 @@ pub async fn run(_: &Crm, report: &mut Report) {
         };
         report.local(&format!("{name} breaks on the wire"), case).await;
     }
+}
+
+/// Lost answers, and bodies that are not what they should be.
+async fn bodies(report: &mut Report) {
     let case = async {
         let crm = small().await;
         crm.sandbox().faults().next(Fault::ResetAfterApply);
@@ -110,6 +122,10 @@ pub async fn run(_: &Crm, report: &mut Report) {
         same("clock", now, at("2026-03-01T12:01:30Z"))
     };
     report.local("an answer that takes long by the clock", case).await;
+}
+
+/// Cursors and pages that break the rules of paging.
+async fn pages(report: &mut Report) {
     let case = async {
         let crm = small().await;
         let second = crm.get(PATH).await?.must(200)?.next();
@@ -175,6 +191,10 @@ pub async fn run(_: &Crm, report: &mut Report) {
         Ok(())
     };
     report.local("a list that is suddenly empty", case).await;
+}
+
+/// A server that stops.
+async fn servers(report: &mut Report) {
     let case = async {
         let crm = small().await;
         let other = crm.sandbox().start(0).await.map_err(|e| e.to_string())?;

@@ -52,6 +52,12 @@ fn odd(world: &mut World) {
 }
 
 pub async fn run(crm: &Crm, report: &mut Report) {
+    fields(crm, report).await;
+    includes(crm, report).await;
+}
+
+/// Which fields each projection has.
+async fn fields(crm: &Crm, report: &mut Report) {
     for (path, resource) in [
         ("/contacts?limit=5", Resource::Contacts),
         ("/companies?limit=5", Resource::Companies),
@@ -124,6 +130,10 @@ pub async fn run(crm: &Crm, report: &mut Report) {
         };
         report.any(&format!("archived {object} definitions are listed apart"), case).await;
     }
+}
+
+/// What `include` and other parameters of a detail do.
+async fn includes(crm: &Crm, report: &mut Report) {
     for alias in ["profile", "notes", "insights", "engagement", "enrichment", "consent", "contactability"] {
         let case = async {
             let row = crm.get("/contacts?limit=1").await?.must(200)?.ids().remove(0);
@@ -162,6 +172,13 @@ pub async fn run(crm: &Crm, report: &mut Report) {
 
 async fn local(report: &mut Report) {
     let crm = Crm::with(odd).await;
+    odd_records(&crm, report).await;
+    related(&crm, report).await;
+    versions(&crm, report).await;
+}
+
+/// Records with unusual values.
+async fn odd_records(crm: &Crm, report: &mut Report) {
     let case = async {
         let detail = crm.get("/contacts/a").await?.must(200)?;
         let custom = &detail.json["data"]["customFields"];
@@ -188,6 +205,10 @@ async fn local(report: &mut Report) {
         same("id", detail.json["data"]["id"].as_str(), Some("b/ä ?"))
     };
     report.local("an id may hold any character", case).await;
+}
+
+/// Related records and contact summaries.
+async fn related(crm: &Crm, report: &mut Report) {
     let case = async {
         let detail = crm.get("/contacts/a?include=company,owner").await?.must(200)?;
         let related = &detail.json["data"]["related"];
@@ -214,7 +235,7 @@ async fn local(report: &mut Report) {
             }
         };
         world(
-            &crm,
+            crm,
             &[
                 ("name", r#""\ud800""#),
                 ("qualification", "1180591620717411303424"),
@@ -240,6 +261,10 @@ async fn local(report: &mut Report) {
         same("id", healed.ids(), vec!["a".to_string()])
     };
     report.local("answers say what a test makes them say, byte for byte", case).await;
+}
+
+/// Definitions, and what moves an etag.
+async fn versions(crm: &Crm, report: &mut Report) {
     let case = async {
         let sandbox = crm.sandbox();
         let definition = crm.get("/custom-field-definitions?objectType=contact").await?.must(200)?;
