@@ -14,7 +14,7 @@ use crate::sync::SyncError;
 pub enum Exit {
     /// Done. A missing scope of one object is a warning, not a failure.
     Done = 0,
-    /// `verify` found differences.
+    /// `verify` found differences, or `push` leaves edits that are held, in conflict or rejected.
     Differences = 1,
     /// The command line was not understood.
     Usage = 2,
@@ -38,7 +38,7 @@ impl Exit {
     /// Every code with its meaning, for people.
     pub const TABLE: [(Exit, &'static str); 10] = [
         (Exit::Done, "done"),
-        (Exit::Differences, "verify found differences"),
+        (Exit::Differences, "differences, or edits held, in conflict or rejected"),
         (Exit::Usage, "the command line was not understood"),
         (Exit::Outage, "refused to mirror what looks like an outage"),
         (Exit::Unavailable, "the service is unavailable"),

@@ -284,7 +284,9 @@ impl Client {
             }
             drop(permit);
             let now = clock.now();
-            let Some(delay) = retries.after(&error, now.since(asked_at)) else {
+            let delay = retries.after(&error, now.since(asked_at));
+            // Edits have delays of their own, which are stored and bound what a failure costs.
+            let Some(delay) = delay.filter(|_| purpose != Purpose::Outbox) else {
                 return Err(error.after_tries(retries.made()));
             };
             tracing::debug!(

@@ -142,6 +142,8 @@ pub(super) struct CheckSection {
 pub(super) struct WriteBackSection {
     #[serde(deserialize_with = "values::switch")]
     pub enabled: bool,
+    #[serde(deserialize_with = "values::whole::<_, _, 0, 1_000_000>")]
+    pub max_edits: u64,
 }
 
 /// `[publish]`: where the mirror is published to, and what of it. The URL itself is no setting.

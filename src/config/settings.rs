@@ -33,6 +33,8 @@ pub struct Config {
     pub write_back: bool,
     /// `[check] acknowledged`: findings of `check` that are known and count as good.
     pub acknowledged: Vec<String>,
+    /// `[write_back] max_edits`: the most new edits within an hour that are sent without a person's word.
+    pub max_edits: u64,
     /// `[publish]`.
     pub publish: PublishConfig,
     /// `[log]`.
@@ -88,6 +90,7 @@ impl Config {
             http: sections.daemon.http,
             write_back: sections.write_back.enabled,
             acknowledged: sections.check.acknowledged,
+            max_edits: sections.write_back.max_edits,
             publish: PublishConfig::new(sections.publish, env),
             log: sections.log,
             base_url: sections.api.base_url,

@@ -102,6 +102,7 @@ fn the_defaults_are_the_documented_ones() {
     assert_eq!(config.sync, sync);
     assert_eq!(config.history, Some(365 * day));
     assert!(!config.write_back);
+    assert_eq!(config.max_edits, 100);
     assert_eq!((config.log.level.as_str(), config.log.format), ("info", LogFormat::Auto));
     assert!(config.base_url().is_none());
     assert_eq!(config.api().unwrap_err().to_string(), "`api.base_url` is not set");

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::model::{Etag, Instant, Object, RecordId};
-use crate::outbox::queue::Changes;
+use crate::outbox::queue::EditedFields;
 use crate::outbox::typed::Given;
-use crate::outbox::{EditRequest, QueueError, Source, queue};
+use crate::outbox::{EditRequest, EditSource, QueueError, queue};
 use crate::store::write_beside;
 
 /// The body of the request.
@@ -31,7 +31,7 @@ pub struct Queued {
     /// The edit's number in `outbox`; `None` where the record holds all of it already.
     pub edit: Option<i64>,
     /// What it changes: the value before and the value after, by column.
-    pub fields: Changes,
+    pub fields: EditedFields,
 }
 
 /// Judges the edit and queues it, in a transaction that outlives a power cut.
@@ -45,6 +45,6 @@ pub fn take(mirror: &Path, wanted: Wanted, now: Instant) -> Result<Queued, Queue
         changes: wanted.fields.into_iter().map(|(column, value)| (column, Given::Json(value))).collect(),
         if_match: wanted.if_match,
     };
-    let (edit, prepared) = write_beside(mirror, |tx| queue(tx, &request, Source::Socket, now))?;
+    let (edit, prepared) = write_beside(mirror, |tx| queue(tx, &request, EditSource::Socket, now))?;
     Ok(Queued { edit, fields: prepared.fields })
 }

@@ -42,6 +42,21 @@ pub fn text(standing: &Standing, ended: &[((&'static str, u8), u64)]) -> String 
     page.one("crm_mirror_ru_limit", "gauge", "Request units allowed per window.", ru.limit as f64);
     page.one("crm_mirror_ru_spent_total", "counter", "Request units spent since the mirror was made.", ru.total as f64);
     page.one("crm_mirror_ru_refills_timestamp_seconds", "gauge", "When the window ends.", seconds(ru.refills_at));
+    page.family(
+        "crm_mirror_edits",
+        "gauge",
+        "Edits that are not at their end, and those that were rejected, by state.",
+    );
+    let edits = &status.edits;
+    for (state, count) in [
+        ("queued", edits.queued),
+        ("held", edits.held),
+        ("sending", edits.sending),
+        ("conflict", edits.conflict),
+        ("rejected", edits.rejected),
+    ] {
+        page.line("crm_mirror_edits", &[("state", state)], count as f64);
+    }
     page.one(
         "crm_mirror_hold_until_timestamp_seconds",
         "gauge",

@@ -15,6 +15,8 @@ use super::instant::Instant;
 pub enum EditState {
     /// It waits to be sent.
     Queued,
+    /// It is one of too many new edits: it waits until a person releases it.
+    Held,
     /// Its request is fixed, and may have been carried out.
     Sending,
     /// The service has it.
@@ -25,17 +27,21 @@ pub enum EditState {
     Rejected,
     /// A person gave it up.
     Dropped,
+    /// A later edit of the same columns took its place before it was sent.
+    Replaced,
 }
 
 impl EditState {
     /// All of them.
-    pub const ALL: [EditState; 6] = [
+    pub const ALL: [EditState; 8] = [
         EditState::Queued,
+        EditState::Held,
         EditState::Sending,
         EditState::Applied,
         EditState::Conflict,
         EditState::Rejected,
         EditState::Dropped,
+        EditState::Replaced,
     ];
 
     /// The text in `outbox` and `outbox_events`.
@@ -45,18 +51,18 @@ impl EditState {
 
     /// Whether nothing more becomes of the edit.
     pub const fn is_final(self) -> bool {
-        matches!(self, EditState::Applied | EditState::Rejected | EditState::Dropped)
+        matches!(self, EditState::Applied | EditState::Rejected | EditState::Dropped | EditState::Replaced)
     }
 
-    /// Whether an edit may go from this state to another. What is final stays; a request that may have been carried
-    /// out cannot be given up.
+    /// Whether an edit may go from this state to another. What is final stays; what was sent is never held or replaced.
     pub const fn may_become(self, next: EditState) -> bool {
-        use EditState::{Applied, Conflict, Dropped, Queued, Rejected, Sending};
+        use EditState::{Applied, Conflict, Dropped, Held, Queued, Rejected, Replaced, Sending};
         match self {
-            Queued => matches!(next, Sending | Applied | Conflict | Rejected | Dropped),
-            Sending => matches!(next, Sending | Queued | Applied | Conflict | Rejected),
+            Queued => matches!(next, Held | Sending | Applied | Conflict | Rejected | Dropped | Replaced),
+            Held => matches!(next, Queued | Rejected | Dropped | Replaced),
+            Sending => matches!(next, Sending | Queued | Applied | Conflict | Rejected | Dropped),
             Conflict => matches!(next, Queued | Applied | Rejected | Dropped),
-            Applied | Rejected | Dropped => false,
+            Applied | Rejected | Dropped | Replaced => false,
         }
     }
 }
@@ -83,14 +89,46 @@ pub struct Edit {
     pub if_match: Option<Etag>,
     /// The request's key.
     pub idempotency_key: Option<String>,
-    /// How often a request with it was sent.
-    pub attempts: u32,
     /// When the fixed request was first sent.
     pub first_sent_at: Option<Instant>,
     /// The status of the last answer.
     pub status: Option<u16>,
     /// The edit that carries this one along.
     pub merged_into: Option<i64>,
+    /// The version that it was made on; `None` where it touches what was never read here.
+    pub base_etag: Option<Etag>,
+}
+
+/// What waits before another request is made for edits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub enum DelayScope {
+    /// The edits of one record.
+    Record,
+    /// Every edit of an object: the key lacks the scope, or the service fails for record after record.
+    Object,
+    /// The edits of an object's custom fields: the plan does not let them be written.
+    CustomFields,
+}
+
+impl DelayScope {
+    /// The text in `outbox_delays`.
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// Requests that were made without success, and until when no other follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryDelay {
+    /// Requests since an edit last came to its end.
+    pub requests: u32,
+    /// Those of them since the last pause of an hour.
+    pub recent: u32,
+    /// When the last of them was made.
+    pub last_at: Instant,
+    /// When the next request may be made.
+    pub not_before: Instant,
 }
 
 /// What the mirror has of a record.
@@ -110,14 +148,16 @@ mod tests {
 
     #[test]
     fn the_table_of_transitions() {
-        use EditState::{Applied, Conflict, Dropped, Queued, Rejected, Sending};
+        use EditState::{Applied, Conflict, Dropped, Held, Queued, Rejected, Replaced, Sending};
         let allowed = [
-            (Queued, vec![Sending, Applied, Conflict, Rejected, Dropped]),
-            (Sending, vec![Queued, Sending, Applied, Conflict, Rejected]),
+            (Queued, vec![Held, Sending, Applied, Conflict, Rejected, Dropped, Replaced]),
+            (Held, vec![Queued, Rejected, Dropped, Replaced]),
+            (Sending, vec![Queued, Sending, Applied, Conflict, Rejected, Dropped]),
             (Conflict, vec![Queued, Applied, Rejected, Dropped]),
             (Applied, vec![]),
             (Rejected, vec![]),
             (Dropped, vec![]),
+            (Replaced, vec![]),
         ];
         for (from, to) in allowed {
             for next in EditState::ALL {

@@ -1,6 +1,6 @@
 //! Whether an edit may be sent: every bound of the reference (*Custom values*, *Limits*, the PATCH sections), pure.
 //!
-//! An edit is judged twice: before it is queued, so that whoever makes it hears at once, and before it is sent, since a
+//! An edit is judged twice: before it is queued, so that the person who makes it hears at once, and before it is sent, since a
 //! definition may have changed meanwhile, and an edit made with SQL was judged only as far as SQL can.
 //!
 //! Values come as the mirror's columns have them: booleans as 0 and 1, decimals as text, a multi-select as the text of
@@ -17,16 +17,16 @@ use crate::model::{decimal, field_value};
 /// Fields that a contact's body must not even repeat.
 const IDENTITY: [&str; 2] = ["email", "mobile"];
 
-/// Why an edit cannot be sent.
+/// Accepts an edit cannot be sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum EditRefusal {
     /// The field does not take this value.
     #[error("`{column}` {why}")]
     Value {
         /// The column of the field.
         column: Box<str>,
         /// What it takes instead.
-        why: Why,
+        why: Accepts,
     },
     /// The edit changes nothing.
     #[error("the edit changes nothing")]
@@ -44,7 +44,7 @@ pub enum Refusal {
 
 /// What a field takes, said where it was given something else.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Why {
+pub enum Accepts {
     /// It takes text.
     #[error("takes text")]
     Text,
@@ -102,62 +102,62 @@ fn list(options: &[String]) -> String {
 /// The value for the body, where the field takes this value of its column.
 ///
 /// # Errors
-/// [`Refusal::Value`] says what the field takes.
-pub fn field(field: &Editable, value: &Value) -> Result<Value, Refusal> {
+/// [`EditRefusal::Value`] says what the field takes.
+pub fn field(field: &Editable, value: &Value) -> Result<Value, EditRefusal> {
     let wire = match &field.target {
         EditTarget::Standard(_) => match value {
             Value::Null | Value::String(_) => Ok(value.clone()),
-            _ => Err(Why::Text),
+            _ => Err(Accepts::Text),
         },
         EditTarget::Custom(custom) => self::custom(custom, value),
     };
-    wire.map_err(|why| Refusal::Value { column: field.column.clone(), why })
+    wire.map_err(|why| EditRefusal::Value { column: field.column.clone(), why })
 }
 
-fn custom(custom: &CustomTarget, value: &Value) -> Result<Value, Why> {
+fn custom(custom: &CustomTarget, value: &Value) -> Result<Value, Accepts> {
     let known = |value: &str| custom.options.iter().any(|option| option == value);
     let options = || custom.options.clone();
     let wire = match (custom.data_type, value) {
-        (DataType::Unknown, _) => Err(Why::UnknownType),
+        (DataType::Unknown, _) => Err(Accepts::UnknownType),
         (_, Value::Null) => Ok(Value::Null),
         (DataType::ShortText, Value::String(text)) => within(text, SHORT_TEXT),
         (DataType::LongText, Value::String(text)) => within(text, LONG_TEXT),
-        (DataType::ShortText | DataType::LongText, _) => Err(Why::Text),
+        (DataType::ShortText | DataType::LongText, _) => Err(Accepts::Text),
         (DataType::Integer, Value::Number(number)) if number.is_i64() => Ok(value.clone()),
-        (DataType::Integer, _) => Err(Why::Integer),
+        (DataType::Integer, _) => Err(Accepts::Integer),
         (DataType::Decimal, Value::String(text)) if decimal::is_within_bounds(text) => Ok(value.clone()),
-        (DataType::Decimal, _) => Err(Why::Decimal),
+        (DataType::Decimal, _) => Err(Accepts::Decimal),
         (DataType::Boolean, value) => match value.as_i64() {
             Some(0) => Ok(Value::Bool(false)),
             Some(1) => Ok(Value::Bool(true)),
-            _ => Err(Why::Boolean),
+            _ => Err(Accepts::Boolean),
         },
         (DataType::Date, Value::String(text)) if field_value::is_date(text) => Ok(value.clone()),
-        (DataType::Date, _) => Err(Why::Date),
+        (DataType::Date, _) => Err(Accepts::Date),
         (DataType::DateTime, Value::String(text)) if Instant::read(text).is_ok() => Ok(value.clone()),
-        (DataType::DateTime, _) => Err(Why::DateTime),
+        (DataType::DateTime, _) => Err(Accepts::DateTime),
         (DataType::SingleSelect, Value::String(text)) if text.is_empty() => Ok(Value::Null),
         (DataType::SingleSelect, Value::String(text)) if known(text) => Ok(value.clone()),
-        (DataType::SingleSelect, _) => Err(Why::Option(options())),
+        (DataType::SingleSelect, _) => Err(Accepts::Option(options())),
         (DataType::MultiSelect, Value::String(text)) => match field_value::multi_values(text) {
             Some(items) if items.is_empty() => Ok(Value::Null),
-            Some(items) if items.len() > MULTI_SELECT => Err(Why::TooMany(items.len())),
+            Some(items) if items.len() > MULTI_SELECT => Err(Accepts::TooMany(items.len())),
             Some(items) if items.iter().all(|item| known(item)) => Ok(Value::from(items)),
-            _ => Err(Why::Options(options())),
+            _ => Err(Accepts::Options(options())),
         },
-        (DataType::MultiSelect, _) => Err(Why::Options(options())),
+        (DataType::MultiSelect, _) => Err(Accepts::Options(options())),
     }?;
     if wire.is_null() && !custom.clearable {
-        return Err(Why::Required);
+        return Err(Accepts::Required);
     }
     Ok(wire)
 }
 
 /// A text of a custom field; empty text is stored as a cleared value (*Custom values*, rule 6).
-fn within(text: &str, most: usize) -> Result<Value, Why> {
+fn within(text: &str, most: usize) -> Result<Value, Accepts> {
     match text.chars().count() {
         0 => Ok(Value::Null),
-        are if are > most => Err(Why::Length { most, are }),
+        are if are > most => Err(Accepts::Length { most, are }),
         _ => Ok(Value::from(text)),
     }
 }
@@ -165,22 +165,22 @@ fn within(text: &str, most: usize) -> Result<Value, Why> {
 /// Whether a whole body may be sent: what no single value shows.
 ///
 /// # Errors
-/// [`Refusal`] but for [`Refusal::Value`].
-pub fn body(object: Object, body: &Map<String, Value>) -> Result<(), Refusal> {
+/// [`EditRefusal`] but for [`EditRefusal::Value`].
+pub fn body(object: Object, body: &Map<String, Value>) -> Result<(), EditRefusal> {
     if let Some(name) = IDENTITY.into_iter().find(|name| object == Object::Contact && body.contains_key(*name)) {
-        return Err(Refusal::Identity(name));
+        return Err(EditRefusal::Identity(name));
     }
     let custom = body.get("customFields").and_then(Value::as_object);
     match custom.map(Map::len) {
-        Some(keys) if keys > CUSTOM_KEYS => return Err(Refusal::TooManyKeys(keys)),
-        keys if body.is_empty() || keys == Some(0) && body.len() == 1 => return Err(Refusal::Nothing),
+        Some(keys) if keys > CUSTOM_KEYS => return Err(EditRefusal::TooManyKeys(keys)),
+        keys if body.is_empty() || keys == Some(0) && body.len() == 1 => return Err(EditRefusal::Nothing),
         _ => {}
     }
     let mut texts = body.iter().filter_map(|(name, value)| Some((name, value.as_str()?)));
     let blank = |text: &str| text.trim().is_empty();
     match texts.clone().next() {
         Some((name, _)) if object == Object::Company && texts.all(|(_, text)| blank(text)) => {
-            Err(Refusal::Blank(name.as_str().into()))
+            Err(EditRefusal::Blank(name.as_str().into()))
         }
         _ => Ok(()),
     }
@@ -189,11 +189,11 @@ pub fn body(object: Object, body: &Map<String, Value>) -> Result<(), Refusal> {
 /// The body that gives these fields these values of their columns.
 ///
 /// # Errors
-/// [`Refusal`] for the first thing that the service would not take.
+/// [`EditRefusal`] for the first thing that the service would not take.
 pub fn request<'a>(
     object: Object,
     changes: impl IntoIterator<Item = (&'a Editable, &'a Value)>,
-) -> Result<Map<String, Value>, Refusal> {
+) -> Result<Map<String, Value>, EditRefusal> {
     let (mut standard, mut custom) = (Map::new(), Map::new());
     for (field, value) in changes {
         let wire = self::field(field, value)?;
@@ -233,11 +233,13 @@ pub fn settled(field: &Editable, value: &Value) -> Value {
 }
 
 /// Whether two values of the field's column mean the same: decimals by number, timestamps as finely as the column holds
-/// them.
+/// them, a standard field without a value and with an empty text.
 pub fn same(field: &Editable, a: &Value, b: &Value) -> bool {
     let (a, b) = (settled(field, a), settled(field, b));
+    let empty = |value: &Value| value.is_null() || value.as_str() == Some("");
     let (EditTarget::Custom(custom), Value::String(x), Value::String(y)) = (&field.target, &a, &b) else {
-        return a == b;
+        // Whether the service keeps an empty text of a standard field, or clears the field, is not documented.
+        return a == b || matches!(field.target, EditTarget::Standard(_)) && empty(&a) && empty(&b);
     };
     match custom.data_type {
         DataType::Decimal => a == b || decimal::same_number(x, y),

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 /// Where keys come from: the system's randomness, or a test's own numbers.
 #[derive(Clone)]
-pub struct Keys(Arc<dyn Fn() -> u128 + Send + Sync>);
+pub struct IdempotencyKeys(Arc<dyn Fn() -> u128 + Send + Sync>);
 
-impl Keys {
-    /// Keys of the system's randomness.
-    pub fn system() -> Keys {
-        Keys::from_source(|| {
+impl IdempotencyKeys {
+    /// IdempotencyKeys of the system's randomness.
+    pub fn system() -> IdempotencyKeys {
+        IdempotencyKeys::from_source(|| {
             let mut bytes = [0; 16];
             match getrandom::fill(&mut bytes) {
                 Ok(()) => u128::from_be_bytes(bytes),
@@ -20,9 +20,9 @@ impl Keys {
         })
     }
 
-    /// Keys of this source.
-    pub fn from_source(source: impl Fn() -> u128 + Send + Sync + 'static) -> Keys {
-        Keys(Arc::new(source))
+    /// IdempotencyKeys of this source.
+    pub fn from_source(source: impl Fn() -> u128 + Send + Sync + 'static) -> IdempotencyKeys {
+        IdempotencyKeys(Arc::new(source))
     }
 
     /// A new key.
@@ -31,9 +31,9 @@ impl Keys {
     }
 }
 
-impl fmt::Debug for Keys {
+impl fmt::Debug for IdempotencyKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Keys")
+        f.write_str("IdempotencyKeys")
     }
 }
 
@@ -43,8 +43,8 @@ mod tests {
 
     #[test]
     fn keys_are_32_digits_of_their_source() {
-        assert_eq!(Keys::from_source(|| 255).make(), format!("{:0>32}", "ff"));
-        let keys = Keys::system();
+        assert_eq!(IdempotencyKeys::from_source(|| 255).make(), format!("{:0>32}", "ff"));
+        let keys = IdempotencyKeys::system();
         assert_ne!(keys.make(), keys.make());
         assert_eq!(keys.make().len(), 32);
     }

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::check::{self, Refusal};
+use super::check::{self, EditRefusal};
 use super::typed::Given;
 use crate::model::editable::{Editability, Editable};
 use crate::model::{Etag, Instant, Object, RecordId};
-use crate::store::editable::{self, NewEdit};
-use crate::store::{MirrorTx, ReadTx, StoreError};
+use crate::store::queue::{self as stored, NewEdit};
+use crate::store::{MirrorTx, ReadTx, StoreError, editable};
 
 /// An edit as it is asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,38 +29,40 @@ pub struct EditRequest {
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum EditSource {
     /// `crm-mirror edit`.
     Edit,
     /// The daemon's control socket.
     Socket,
 }
 
-impl Source {
+impl EditSource {
     /// The word in `outbox`.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Source::Edit => "edit",
-            Source::Socket => "socket",
+            EditSource::Edit => "edit",
+            EditSource::Socket => "socket",
         }
     }
 
     const fn why(self) -> &'static str {
         match self {
-            Source::Edit => "changed with `crm-mirror edit`",
-            Source::Socket => "changed through the control socket",
+            EditSource::Edit => "changed with `crm-mirror edit`",
+            EditSource::Socket => "changed through the control socket",
         }
     }
 }
 
 /// What an edit changes: the value before and the value after, by column.
-pub type Changes = BTreeMap<String, (Value, Value)>;
+pub type EditedFields = BTreeMap<String, (Value, Value)>;
 
 /// An edit that may be queued.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prepared {
     /// What really changes; empty where the record holds all of it already.
-    pub fields: Changes,
+    pub fields: EditedFields,
+    /// Columns that are to hold what they hold, although an edit that waits would change them: that edit is taken back.
+    pub taken_back: EditedFields,
     /// The body of the request that sends it.
     pub body: Map<String, Value>,
     /// The version that it is made on; `None` where it touches what was never read here.
@@ -101,7 +103,7 @@ pub enum QueueError {
     Twice(String),
     /// The service would not take it.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] EditRefusal),
     /// The record has another version here than was asked for.
     #[error("the {object} has the version {here} here, not {asked}")]
     OtherVersion {
@@ -138,7 +140,8 @@ pub fn prepare(tx: &ReadTx<'_>, request: &EditRequest) -> Result<Prepared, Queue
     for (field, value) in &values {
         check::field(field, value)?;
     }
-    let mut changes = Changes::new();
+    let pending = editable::pending_columns(tx, object, &request.record)?;
+    let (mut changes, mut taken_back) = (EditedFields::new(), EditedFields::new());
     let mut changed: Vec<(&Editable, Value)> = Vec::new();
     for (field, value) in values {
         let before = seen.values.get(&*field.column).cloned().unwrap_or_default();
@@ -146,6 +149,8 @@ pub fn prepare(tx: &ReadTx<'_>, request: &EditRequest) -> Result<Prepared, Queue
             let after = check::settled(field, &value);
             changes.insert(field.column.to_string(), (before, after.clone()));
             changed.push((field, after));
+        } else if pending.contains(&*field.column) {
+            taken_back.insert(field.column.to_string(), (before.clone(), before));
         }
     }
     let body = match changed.is_empty() {
@@ -154,7 +159,7 @@ pub fn prepare(tx: &ReadTx<'_>, request: &EditRequest) -> Result<Prepared, Queue
     };
     // What only details carry was seen as of the detail.
     let of_detail = changed.iter().any(|(field, _)| field.detail_only());
-    Ok(Prepared { fields: changes, body, base_etag: if of_detail { seen.detail_etag } else { seen.etag } })
+    Ok(Prepared { fields: changes, taken_back, body, base_etag: if of_detail { seen.detail_etag } else { seen.etag } })
 }
 
 /// Judges an edit and queues it, in the caller's transaction. Gives its number; `None` where it changes nothing.
@@ -164,7 +169,7 @@ pub fn prepare(tx: &ReadTx<'_>, request: &EditRequest) -> Result<Prepared, Queue
 pub fn queue(
     tx: &MirrorTx<'_>,
     request: &EditRequest,
-    source: Source,
+    source: EditSource,
     now: Instant,
 ) -> Result<(Option<i64>, Prepared), QueueError> {
     queue_as(tx, request, source.as_str(), source.why(), now)
@@ -179,34 +184,37 @@ pub(super) fn queue_as(
     now: Instant,
 ) -> Result<(Option<i64>, Prepared), QueueError> {
     let prepared = prepare(tx, request)?;
-    if prepared.fields.is_empty() {
+    if prepared.fields.is_empty() && prepared.taken_back.is_empty() {
         return Ok((None, prepared));
     }
+    let mut fields = prepared.fields.clone();
+    fields.extend(prepared.taken_back.clone());
     let edit = NewEdit {
         object: request.object,
         record: &request.record,
         source,
-        fields: &prepared.fields,
+        fields: &fields,
         base_etag: prepared.base_etag.as_ref(),
+        undoes: None,
     };
-    let id = editable::insert(tx, &edit, why, now)?;
-    Ok((Some(id), prepared))
+    let id = stored::insert(tx, &edit, why, now)?;
+    Ok((id, prepared))
 }
 
 /// The fields that a request names, each with what it is to hold.
 fn fields<'a>(tx: &ReadTx<'_>, request: &'a EditRequest) -> Result<Vec<(Editable, &'a Given)>, QueueError> {
     let object = request.object;
-    let columns = editable::standings(tx, object)?;
+    let columns = editable::editability(tx, object)?;
     let mut fields: Vec<(Editable, &Given)> = Vec::new();
     for (name, given) in &request.changes {
-        let standing = columns.iter().find(|(column, _)| column == name).map(|(_, standing)| standing);
-        let field = match standing {
+        let editability = columns.iter().find(|(column, _)| column == name).map(|(_, editability)| editability);
+        let field = match editability {
             Some(Editability::Editable(field)) => field,
             Some(fixed) => {
                 return Err(QueueError::Fixed { column: name.clone(), why: fixed.refusal().unwrap_or_default() });
             }
             None => {
-                let names = columns.iter().filter(|(_, standing)| matches!(standing, Editability::Editable(_)));
+                let names = columns.iter().filter(|(_, editability)| matches!(editability, Editability::Editable(_)));
                 return Err(QueueError::NoColumn {
                     object,
                     column: name.clone(),

@@ -4,19 +4,19 @@
 //! a column holds them.
 //!
 //! # Every order of events
-//! - 412 on a first sending: others changed the record. Where they left the edited fields alone, the edit is sent anew,
+//! - 412 on a first sending: others changed the record. Where they left the edited fields alone, the edit is sent again,
 //!   on the new version and under a new key; a field that already has our value needs nothing; else it is a conflict.
 //! - 412 on a retry: the service looks for a stored answer first, so this says that the first sending never came
 //!   through. Were a service to look at the version first, our own update would have moved it: then the record shows our
 //!   values, and the edit is applied.
 //! - An answer was lost, and the key is forgotten: all values ours, applied; none of them changed, not carried out, sent
-//!   anew; some ours and some as before, somebody changed a part of it after us: a conflict, since sending it again would
+//!   again; some ours and some as before, somebody changed a part of it after us: a conflict, since sending it again would
 //!   undo that.
 //!
 //! # What nobody can see
 //! An update that was carried out, whose answer was lost, whose key is forgotten, and whose every field somebody set
 //! back to what it was before: the record looks as if it had never come through, and it is sent again. Where the mirror
-//! saw our values in between, they are in its history, and the edit counts as applied: see [`Evidence::seen`].
+//! saw our values in between, they are in its history, and the edit counts as applied: see [`SendEvidence::seen`].
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ use crate::model::{Editable, EditedFields};
 
 /// How one edited field stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum FieldStanding {
     /// It has our value.
     Ours,
     /// It is as it was when the edit was made.
@@ -45,19 +45,19 @@ pub fn same(field: Option<&Editable>, a: &Value, b: &Value) -> bool {
 }
 
 /// How a field stands, given what the record has now.
-pub fn standing(field: Option<&Editable>, (before, after): (&Value, &Value), now: &Value) -> Standing {
+pub fn standing(field: Option<&Editable>, (before, after): (&Value, &Value), now: &Value) -> FieldStanding {
     if same(field, now, after) {
-        Standing::Ours
+        FieldStanding::Ours
     } else if same(field, now, before) {
-        Standing::Unchanged
+        FieldStanding::Unchanged
     } else {
-        Standing::Theirs
+        FieldStanding::Theirs
     }
 }
 
 /// What is known beside the record itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Evidence {
+pub struct SendEvidence {
     /// Whether the request may have been carried out.
     pub doubt: bool,
     /// Whether the mirror saw our values since the request was first sent.
@@ -69,22 +69,22 @@ pub struct Evidence {
 pub enum Verdict {
     /// The service has it.
     Applied,
-    /// It is sent, or sent anew, on the version that the record has now.
-    Anew,
+    /// It is sent, or sent again, on the version that the record has now.
+    Send,
     /// It waits for a person.
     Conflict,
 }
 
 /// Decides, from how each of its fields stands.
-pub fn verdict(standings: &[Standing], evidence: Evidence) -> Verdict {
+pub fn verdict(standings: &[FieldStanding], evidence: SendEvidence) -> Verdict {
     let has = |standing| standings.contains(&standing);
-    if evidence.doubt && evidence.seen || !has(Standing::Unchanged) && !has(Standing::Theirs) {
+    if evidence.doubt && evidence.seen || !has(FieldStanding::Unchanged) && !has(FieldStanding::Theirs) {
         return Verdict::Applied;
     }
-    if has(Standing::Theirs) || evidence.doubt && has(Standing::Ours) {
+    if has(FieldStanding::Theirs) || evidence.doubt && has(FieldStanding::Ours) {
         return Verdict::Conflict;
     }
-    Verdict::Anew
+    Verdict::Send
 }
 
 /// How each field of an edit stands to a record's values; a column that the record does not have is null.
@@ -92,7 +92,7 @@ pub fn standings(
     fields: &EditedFields,
     editable: &BTreeMap<String, Editable>,
     now: &BTreeMap<String, Value>,
-) -> Vec<Standing> {
+) -> Vec<FieldStanding> {
     fields
         .iter()
         .map(|(column, (before, after))| {
@@ -113,19 +113,19 @@ pub fn theirs(fields: &EditedFields, now: &BTreeMap<String, Value>) -> String {
 mod tests {
     use super::*;
     use crate::model::{CustomTarget, DataType, EditTarget, FieldKey, Object};
-    use Standing::{Ours, Theirs, Unchanged};
+    use FieldStanding::{Ours, Theirs, Unchanged};
     use serde_json::json;
 
     #[test]
     fn every_mixture_has_its_verdict() {
-        let sure = Evidence::default();
-        let doubt = Evidence { doubt: true, seen: false };
+        let sure = SendEvidence::default();
+        let doubt = SendEvidence { doubt: true, seen: false };
         for (standings, when_sure, in_doubt) in [
             (vec![Ours], Verdict::Applied, Verdict::Applied),
             (vec![Ours, Ours], Verdict::Applied, Verdict::Applied),
-            (vec![Unchanged], Verdict::Anew, Verdict::Anew),
-            (vec![Unchanged, Unchanged], Verdict::Anew, Verdict::Anew),
-            (vec![Ours, Unchanged], Verdict::Anew, Verdict::Conflict),
+            (vec![Unchanged], Verdict::Send, Verdict::Send),
+            (vec![Unchanged, Unchanged], Verdict::Send, Verdict::Send),
+            (vec![Ours, Unchanged], Verdict::Send, Verdict::Conflict),
             (vec![Theirs], Verdict::Conflict, Verdict::Conflict),
             (vec![Ours, Theirs], Verdict::Conflict, Verdict::Conflict),
             (vec![Unchanged, Theirs], Verdict::Conflict, Verdict::Conflict),
@@ -138,11 +138,11 @@ mod tests {
 
     #[test]
     fn values_that_the_mirror_saw_in_between_settle_a_doubt_and_nothing_else() {
-        let seen = |doubt| Evidence { doubt, seen: true };
+        let seen = |doubt| SendEvidence { doubt, seen: true };
         for standings in [[Unchanged], [Theirs]] {
             assert_eq!(verdict(&standings, seen(true)), Verdict::Applied);
         }
-        assert_eq!(verdict(&[Unchanged], seen(false)), Verdict::Anew);
+        assert_eq!(verdict(&[Unchanged], seen(false)), Verdict::Send);
     }
 
     #[test]

@@ -15,11 +15,17 @@ pub const FOUND: &str = "the answer was lost, and the record has these values";
 /// Nothing was done, so it waits.
 pub const NOT_SENT: &str = "not sent yet: it waits";
 /// Others changed the record, but not these fields.
-pub const REBASED: &str = "the record changed elsewhere: sent anew on its new version";
+pub const REBASED: &str = "the record changed elsewhere: sent again on its new version";
 /// The answer was lost, and the record shows that nothing was done.
-pub const NOT_DONE: &str = "the answer was lost, and the record is as before: sent anew";
+pub const NOT_DONE: &str = "the answer was lost, and the record is as before: sent again";
 /// Somebody else changed these fields.
 pub const CONFLICT: &str = "somebody else changed what this edit changes";
+/// The answer asks for a reading.
+pub const READ_FIRST: &str = "the record is read before anything else is sent";
+/// The request may have been carried out.
+pub const IN_DOUBT: &str = "it may have been carried out: the record is read back first";
+/// The service refused the content.
+pub const REFUSED: &str = "the service does not take it";
 /// The record is gone.
 pub const GONE: &str = "the service no longer has the record";
 /// One of several was refused.

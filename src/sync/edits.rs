@@ -2,9 +2,9 @@
 
 use super::error::SyncError;
 use crate::api::ListQuery;
-use crate::model::{Object, RecordId, Ru};
+use crate::model::{Object, RecordId};
 use crate::outbox::error::OutboxError;
-use crate::outbox::push::{Pushed, Pusher};
+use crate::outbox::{Pushed, Pusher};
 use crate::sync::run::Run;
 
 impl From<OutboxError> for SyncError {
@@ -27,6 +27,7 @@ impl Run<'_> {
             keys: self.engine.keys.clone(),
             enter: std::sync::Arc::new(move |tx| meter.enter(tx)),
             workers: self.engine.workers(),
+            max_edits: self.engine.settings.max_edits,
         };
         let (pushed, result) = pusher.push().await;
         let Pushed { push, mirror, unwritable, written, gone, unknown_keys, warnings } = pushed;
@@ -38,7 +39,7 @@ impl Run<'_> {
         for warning in warnings {
             self.warn(warning);
         }
-        self.engine.meter.keep_for_edits(Ru::new(push.waiting.saturating_mul(Ru::PATCH.get())));
+        self.engine.meter.keep_for_edits(push.will_cost());
         result?;
         for object in Object::ALL {
             let of_object = gone.iter().filter(|(of, _)| *of == object);

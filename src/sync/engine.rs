@@ -8,7 +8,7 @@ use super::events::RunObserver;
 use super::meter::BudgetMeter;
 use crate::api::Client;
 use crate::model::Clock;
-use crate::outbox::Keys;
+use crate::outbox::IdempotencyKeys;
 use crate::store::Store;
 
 /// How runs behave.
@@ -28,6 +28,8 @@ pub struct SyncSettings {
     pub detail_max_age: Option<Duration>,
     /// Whether edits of the mirror are taken and sent.
     pub write_back: bool,
+    /// The most new edits within an hour that are sent without a person's word.
+    pub max_edits: u64,
 }
 
 impl Default for SyncSettings {
@@ -40,6 +42,7 @@ impl Default for SyncSettings {
             retention: Some(Duration::from_secs(365 * 86_400)),
             detail_max_age: Some(Duration::from_secs(30 * 86_400)),
             write_back: false,
+            max_edits: 100,
         }
     }
 }
@@ -52,7 +55,7 @@ pub struct Engine {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) observer: Arc<dyn RunObserver>,
     pub(super) settings: SyncSettings,
-    pub(super) keys: Keys,
+    pub(super) keys: IdempotencyKeys,
 }
 
 impl Engine {
@@ -65,12 +68,12 @@ impl Engine {
         observer: Arc<dyn RunObserver>,
         settings: SyncSettings,
     ) -> Engine {
-        Engine { client, store, meter, clock, observer, settings, keys: Keys::system() }
+        Engine { client, store, meter, clock, observer, settings, keys: IdempotencyKeys::system() }
     }
 
     /// With idempotency keys from another source than the system's randomness.
     #[must_use]
-    pub fn with_keys(self, keys: Keys) -> Engine {
+    pub fn with_keys(self, keys: IdempotencyKeys) -> Engine {
         Engine { keys, ..self }
     }
 

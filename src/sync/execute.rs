@@ -162,9 +162,11 @@ impl Run<'_> {
         let learnt = self.engine.store.write(move |tx| {
             let due = |entry| Ok::<_, StoreError>(is_due(tx.state(&entry)?, now));
             let objects = [of_object(tx, Object::Contact)?, of_object(tx, Object::Company)?];
-            Ok((due(Fresh::DEFINITIONS)?, due(Fresh::TEAM)?, objects))
+            let paused = tx.state::<Instant>(&StateKey::PausedSince)?.is_some();
+            Ok((due(Fresh::DEFINITIONS)?, due(Fresh::TEAM)?, paused, objects))
         });
-        let (definitions_due, team_due, mut objects) = learnt.await?;
+        let (definitions_due, team_due, paused, mut objects) = learnt.await?;
+        known.paused = paused;
         if !first {
             for (object, before) in objects.iter_mut().zip(known.objects) {
                 object.copied = before.copied;

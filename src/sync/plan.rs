@@ -49,6 +49,8 @@ pub struct Knowledge {
     pub skipped: BTreeSet<Resource>,
     /// Whether edits are sent at all.
     pub write_back: bool,
+    /// Whether the schedule is paused: edits are kept here then, unless a push is asked for.
+    pub paused: bool,
     /// Whether details are read at all.
     pub details: bool,
     /// Whether the definitions were last read longer than their interval ago.
@@ -96,7 +98,7 @@ fn is_needed(step: Step, known: &Knowledge, job: &Job) -> bool {
     let reads = |object: Object| job.concerns(object.resource()) && !known.skipped.contains(&object.resource());
     match step {
         Step::Identity => true,
-        Step::Edits => known.write_back && !verify,
+        Step::Edits => known.write_back && !verify && (!known.paused || *job == Job::Push),
         Step::NoteSweeps => resync,
         Step::Definitions => {
             job.names(Resource::CustomFields) && syncs

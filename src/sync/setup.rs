@@ -51,6 +51,7 @@ impl Setup {
                 retention: config.history,
                 detail_max_age: config.sync.detail_max_age,
                 write_back: config.write_back,
+                max_edits: config.max_edits,
             },
             api,
             database: config.database.clone(),

@@ -13,6 +13,7 @@ use crate::budget::{Hold, Ledger, forecast};
 use crate::config::Config;
 use crate::model::instant::{self, Instant};
 use crate::model::{Object, Resource};
+use crate::store::outbox_report::{self, EditCounts};
 use crate::store::report::{self, Failing, OddityLine, Run};
 use crate::store::{ReadTx, Reader, StoreError, lock};
 
@@ -37,6 +38,8 @@ pub struct Status {
     /// Until when the service asked for quiet, UTC.
     #[serde(serialize_with = "instant::utc")]
     pub hold_until: Option<Instant>,
+    /// Edits by state.
+    pub edits: EditCounts,
     /// The scopes that the key lacks, by what could not be read.
     pub missing_scopes: MissingScopes,
     /// When a run last did all that it was to do, UTC.
@@ -147,6 +150,7 @@ pub fn read(config: &Config, now: Instant) -> Result<Status, StoreError> {
         ru: ru(&moment, config, pending, now)?,
         hold_until: hold.and_then(|hold| hold.ends_at(now)),
         missing_scopes: moment.state(&MissingScopes::ENTRY)?.unwrap_or_default(),
+        edits: outbox_report::counts(&moment)?,
         last_success: report::last_success(&moment)?,
         trouble: report::failing(&moment)?,
         runs: report::last_runs(&moment, RUNS)?,

@@ -174,6 +174,9 @@ impl Summary {
             conflicts: self.push.conflicts + earlier.push.conflicts,
             rejected: self.push.rejected + earlier.push.rejected,
             waiting: self.push.waiting,
+            in_doubt: self.push.in_doubt,
+            in_conflict: self.push.in_conflict,
+            held: self.push.held,
         };
         for note in &earlier.notes {
             if !self.notes.contains(note) {

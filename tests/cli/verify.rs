@@ -14,6 +14,7 @@ fn differences_are_named_end_with_one_and_are_repaired_when_asked() {
 
     let conn = rusqlite::Connection::open(place.path("mirror.db")).unwrap();
     conn.pragma_update(None, "foreign_keys", false).unwrap();
+    conn.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
     let id: String = conn.query_row("SELECT id FROM contacts WHERE rowid = 7", [], |row| row.get(0)).unwrap();
     conn.execute("UPDATE contacts SET name = 'Nobody' WHERE rowid = 7", []).unwrap();
     conn.execute("DELETE FROM companies WHERE rowid = 3", []).unwrap();

@@ -1,5 +1,5 @@
 //! Edits in any history: made with SQL and from the shell, while others change the same records, through lost answers,
-//! refusals, races, kills and forgotten keys. Each is carried out once, or ends in a state that says why not; nobody's change of the same
+//! refusals, races, kills and forgotten keys, taken back and held by the brake. Each is carried out once, or ends in a state that says why not; nobody's change of the same
 //! field is overwritten unseen; and two undisturbed runs make the mirror equal the service.
 //!
 //! Every value is used once, so the log of the service says which edit an update carried, and whose value it replaced.
@@ -10,11 +10,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::{Crm, Mirror, noon};
-use crm_mirror::model::{DataType, Instant, Object, RecordId, Ru};
+use crm_mirror::model::{Clock, DataType, EditState, Instant, Object, RecordId, Ru};
+use crm_mirror::outbox::decide::{self, DecideError, Decision};
 use crm_mirror::outbox::typed::Given;
-use crm_mirror::outbox::{EditRequest, QueueError, Source, queue};
+use crm_mirror::outbox::{EditRequest, EditSource, QueueError, queue};
 use crm_mirror::sandbox::{Fault, LoggedRequest, NewField, RequestLine, Route, Rule, World};
-use crm_mirror::store::write_beside;
+use crm_mirror::store::{outbox_report, write_beside};
 use crm_mirror::sync::Job;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -82,6 +83,10 @@ struct Run {
 #[derive(Clone, Debug)]
 enum Step {
     Ours(u8, u8),
+    /// The value that the view shows is set again: whatever waits for the column is taken back.
+    TakeBack(u8, u8),
+    /// A person releases what the brake held.
+    Release,
     Theirs(Deed),
     Wait(u32),
     Run(Run),
@@ -102,7 +107,7 @@ fn fault() -> impl Strategy<Value = (Fault, bool, u8)> {
         2 => Just(Fault::Truncated),
         1 => Just(Fault::NotJson),
         3 => prop::sample::select(vec![500, 503]).prop_map(Fault::Status),
-        3 => prop::sample::select(vec![400, 401, 403, 404, 409, 412, 422, 428]).prop_map(Fault::Status),
+        3 => prop::sample::select(vec![400, 401, 403, 404, 408, 409, 412, 422, 428]).prop_map(Fault::Status),
         2 => prop::option::of(prop_oneof![1_u64..20, 400_u64..90_000])
             .prop_map(|body| Fault::TooMany { body, header: None }),
     ];
@@ -131,6 +136,8 @@ fn run() -> impl Strategy<Value = Run> {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         5 => (any::<u8>(), 1_u8..64).prop_map(|(r, mask)| Step::Ours(r, mask & (mask >> 1) | 1 << (mask % 6))),
+        1 => (any::<u8>(), 1_u8..64).prop_map(|(r, mask)| Step::TakeBack(r, mask & (mask >> 1) | 1 << (mask % 6))),
+        1 => Just(Step::Release),
         2 => deed().prop_map(Step::Theirs),
         2 => prop_oneof![0_u32..200, 3_000_u32..200_000].prop_map(Step::Wait),
         4 => run().prop_map(Step::Run),
@@ -228,6 +235,31 @@ fn edit(mirror: &Mirror, ours: &mut BTreeMap<i64, Ours>, r: u8, mask: u8) {
     ours.insert(next, Ours { object, id, saw: saw.collect() });
 }
 
+/// Sets the columns to what the view shows, in SQL.
+fn take_back(mirror: &Mirror, r: u8, mask: u8) {
+    let (object, id) = record(r);
+    let sets: Vec<String> = chosen(object, mask).map(|(_, (column, ..))| format!("{column} = {column}")).collect();
+    // What is on its way would be set back by another edit, of a value that is not ours.
+    let sql = format!(
+        "UPDATE {} SET {} WHERE id = '{id}' AND NOT EXISTS (SELECT 1 FROM outbox WHERE record_id = '{id}' AND state = 'sending')",
+        object.full_view(),
+        sets.join(", ")
+    );
+    rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(&sql).unwrap();
+}
+
+/// What `crm-mirror outbox release --all` does.
+fn release(mirror: &Mirror, now: Instant) {
+    write_beside(&mirror.path, |tx| {
+        let held = outbox_report::edits(tx, false)?;
+        for edit in held.iter().filter(|edit| edit.state == EditState::Held) {
+            decide::decide(tx, edit.id, Decision::Release, now)?;
+        }
+        Ok::<_, DecideError>(())
+    })
+    .unwrap();
+}
+
 /// What `crm-mirror edit` does.
 fn in_shell(mirror: &Mirror, object: Object, id: &str, changes: Vec<(String, String)>) {
     let request = EditRequest {
@@ -236,7 +268,7 @@ fn in_shell(mirror: &Mirror, object: Object, id: &str, changes: Vec<(String, Str
         changes: changes.into_iter().map(|(column, value)| (column, Given::Text(value))).collect(),
         if_match: None,
     };
-    let queued = write_beside(&mirror.path, |tx| queue(tx, &request, Source::Edit, Instant::system_now()));
+    let queued = write_beside(&mirror.path, |tx| queue(tx, &request, EditSource::Edit, Instant::system_now()));
     assert!(matches!(queued, Ok(_) | Err(QueueError::NoRecord { .. })), "{queued:?}");
 }
 
@@ -252,6 +284,7 @@ async fn live_through(steps: &[Step]) -> Result<(), String> {
     let mut mirror = Mirror::empty();
     mirror.settings.write_back = true;
     mirror.settings.concurrency = 2;
+    mirror.settings.max_edits = 6;
     let known = Arc::new(Mutex::new(Known::default()));
     let watch = |churn: Vec<(u8, Deed)>| {
         let known = known.clone();
@@ -275,6 +308,8 @@ async fn live_through(steps: &[Step]) -> Result<(), String> {
     for step in steps {
         match step {
             Step::Ours(r, mask) => edit(&mirror, &mut ours, *r, *mask),
+            Step::TakeBack(r, mask) => take_back(&mirror, *r, *mask),
+            Step::Release => release(&mirror, crm.clock.now()),
             Step::Theirs(deed) => crm.sandbox.with_world(|world| carry_out(world, &mut known.lock().unwrap(), *deed)),
             Step::Wait(seconds) => crm.wait(u64::from(*seconds)),
             Step::Run(run) => {
@@ -295,7 +330,13 @@ async fn live_through(steps: &[Step]) -> Result<(), String> {
     watch(Vec::new());
     mirror.limits.limit = Ru::new(1_000_000);
     mirror.tries = 3;
+    for _ in 0..2 {
+        crm.wait(200_000);
+        release(&mirror, crm.clock.now());
+        mirror.run(&crm, &Job::sync()).await.map_err(|e| format!("{e:?}"))?;
+    }
     crm.wait(200_000);
+    release(&mirror, crm.clock.now());
     mirror.run(&crm, &Job::sync()).await.map_err(|e| format!("{e:?}"))?;
     crm.wait(600);
     let last = Job::resync().accepting_removals();
@@ -304,10 +345,16 @@ async fn live_through(steps: &[Step]) -> Result<(), String> {
     judge(&crm, &mirror, &ours, &known.before)
 }
 
-/// A request that had no answer is sent again as it was, until the service forgets its key.
+/// A request that had no answer is sent again as it was, until the service forgets its key or the record was read.
 fn repeats_what_had_no_answer(entries: &[LoggedRequest]) -> Result<(), String> {
     let mut last: BTreeMap<&str, (&LoggedRequest, Instant)> = BTreeMap::new();
-    for entry in entries.iter().filter(|entry| entry.asked.method == "PATCH") {
+    for entry in entries {
+        if entry.asked.method != "PATCH" {
+            if entry.status == Some(200) {
+                last.remove(entry.asked.path.as_str());
+            }
+            continue;
+        }
         let request = |e: &LoggedRequest| (e.body.clone(), e.if_match.clone(), e.idempotency_key.clone());
         let mut first = entry.at;
         if let Some((before, first_sent)) = last.get(entry.asked.path.as_str()) {
@@ -316,7 +363,7 @@ fn repeats_what_had_no_answer(entries: &[LoggedRequest]) -> Result<(), String> {
             let silent = match before.status {
                 None => true,
                 Some(200) => before.cut,
-                Some(status) => status >= 500,
+                Some(status) => status == 408 || status >= 500,
             };
             if silent && !same && entry.at.since(*first_sent) < Duration::from_secs(23 * 3_600) {
                 return Err(format!("{} was not sent again as it was", entry.asked.path));
@@ -389,6 +436,8 @@ fn judge(crm: &Crm, mirror: &Mirror, ours: &BTreeMap<i64, Ours>, before: &[Optio
         let right = match state.as_str() {
             "applied" => times == 1 || replaced,
             "queued" => held && times == 0,
+            "replaced" => times == 0 && why.starts_with("replaced by a later edit"),
+            "dropped" => times == 0 && why.starts_with("taken back"),
             "rejected" | "conflict" => !why.is_empty(),
             _ => false,
         };

@@ -3,7 +3,7 @@
 use crate::support::{Crm, Mirror, noon, shell};
 use crm_mirror::model::{Clock, DataType, Object};
 use crm_mirror::outbox::typed::Given;
-use crm_mirror::outbox::{self, EditRequest, Source};
+use crm_mirror::outbox::{self, EditRequest, EditSource};
 use crm_mirror::sandbox::{NewField, World};
 use crm_mirror::store::Store;
 use serde_json::{Value, json};
@@ -131,13 +131,15 @@ async fn a_statement_over_many_rows_makes_an_edit_of_each_that_changes() {
     assert_eq!(queued(&mirror).iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     edit(&mirror, "UPDATE contacts_full SET position = CASE id WHEN 'b' THEN 'COO' ELSE position END").unwrap();
     assert_eq!(queued(&mirror)[2..], [("b".to_string(), json!({"position": ["CEO", "COO"]}))]);
-    assert_eq!(mirror.count("outbox_events"), 3);
+    // The value that the record has takes the edit that waits back; another one replaces it.
+    let states = "SELECT group_concat(state) FROM (SELECT state FROM outbox ORDER BY id)";
+    assert_eq!((mirror.one(states).as_str(), mirror.count("outbox_events")), ("'dropped,replaced,queued'", 5));
     edit(&mirror, "UPDATE companies_full SET industry = upper(industry), cf_boolean = FALSE").unwrap();
     assert_eq!(queued(&mirror)[3..], [("p".to_string(), json!({"industry": ["Food", "FOOD"], "cf_boolean": [1, 0]}))]);
     // One row that is refused takes the whole statement back.
     let refused = edit(&mirror, "UPDATE contacts_full SET cf_integer = CASE id WHEN 'b' THEN 'x' ELSE 1 END");
     assert!(refused.unwrap_err().contains("cf_integer"), "names the column");
-    assert_eq!((mirror.count("outbox"), mirror.count("outbox_events")), (4, 4));
+    assert_eq!((mirror.count("outbox"), mirror.count("outbox_events")), (4, 6));
 }
 
 #[tokio::test]
@@ -158,7 +160,7 @@ async fn what_changes_nothing_queues_nothing_and_empty_values_clear() {
         ("cf_multi_select = '[]'", json!({"cf_multi_select": ["[\"x\"]", null]})),
         ("cf_multi_select = json_array('y')", json!({"cf_multi_select": ["[\"x\"]", "[\"y\"]"]})),
         ("cf_integer = '5'", json!({"cf_integer": [null, 5]})),
-        ("cf_decimal = 12.5", json!({"cf_decimal": ["1.50", "12.5"]})),
+        ("cf_decimal = 12, position = 7", json!({"cf_decimal": ["1.50", "12"], "position": ["CEO", "7"]})),
     ] {
         edit(&mirror, &format!("UPDATE contacts_full SET {set} WHERE id = 'a'")).unwrap();
         assert_eq!(queued(&mirror).pop(), Some(("a".to_string(), fields)), "{set}");
@@ -319,14 +321,31 @@ async fn hostile_keys_and_ids_are_edited_like_any_other() {
 }
 
 #[tokio::test]
-async fn a_text_that_is_no_text_hides_no_other_edit() {
+async fn a_row_of_the_outbox_that_cannot_be_read_is_rejected_and_stops_nothing() {
     let (crm, mirror) = mirrored(world()).await;
-    edit(&mirror, "UPDATE contacts_full SET notes = CAST(x'61ff62' AS TEXT) WHERE id = 'a'").unwrap();
     edit(&mirror, "UPDATE contacts_full SET position = 'CTO' WHERE id = 'b'").unwrap();
+    for fields in ["'no JSON'", "'{}'", "CAST(x'7b22706f736974696f6e223a5b6e756c6c2c22ff225d7d' AS TEXT)"] {
+        edit(
+            &mirror,
+            &format!(
+                "INSERT INTO outbox (object_type, record_id, source, fields, queued_at)
+                 VALUES ('contact', 'a', 'sql', {fields}, '2026-03-01T12:00:00.000000Z')"
+            ),
+        )
+        .unwrap();
+    }
     mirror.sync(&crm).await;
     let there = crm.sandbox.with_world(|world| world.detail_json(CONTACT, "b")).unwrap();
     assert_eq!(there["position"], json!("CTO"));
-    assert_eq!(mirror.one("SELECT state FROM outbox WHERE record_id = 'b'"), "'applied'");
+    assert_eq!(
+        mirror.one("SELECT group_concat(state) FROM (SELECT state FROM outbox ORDER BY id)"),
+        "'applied,rejected,rejected,rejected'"
+    );
+    let why = mirror.one("SELECT group_concat(why, '; ') FROM outbox_events WHERE to_state = 'rejected'");
+    for part in ["cannot be understood", "changes no field", "not UTF-8"] {
+        assert!(why.contains(part), "{part}: {why}");
+    }
+    assert_eq!(mirror.one("SELECT count(*) FROM pending_edits"), "0");
 }
 
 /// The daemon's way into the outbox: through the writer, in its own transaction.
@@ -347,7 +366,7 @@ async fn an_edit_through_the_writer_is_judged_and_queued_like_any_other() {
     let now = crm.clock.now();
     let (queued, refused) = store
         .write_durably(move |tx| {
-            let queue = |request| outbox::queue(tx, request, Source::Socket, now);
+            let queue = |request| outbox::queue(tx, request, EditSource::Socket, now);
             Ok((queue(&good), queue(&bad)))
         })
         .await
@@ -360,4 +379,48 @@ async fn an_edit_through_the_writer_is_judged_and_queued_like_any_other() {
         mirror.one("SELECT concat_ws('|', source, queued_at, why) FROM outbox, outbox_events"),
         format!("'socket|{now}|changed through the control socket'")
     );
+}
+
+#[tokio::test]
+async fn the_tables_refuse_changes_and_name_the_view_and_a_dump_can_be_restored() {
+    let (crm, mirror) = mirrored(world()).await;
+    for (table, part) in [
+        ("contacts", "change contacts_full instead"),
+        ("contact_details", "change contacts_full instead"),
+        ("companies", "change companies_full instead"),
+        ("company_details", "change companies_full instead"),
+        ("team_members", "contacts_full and companies_full take edits"),
+        ("custom_field_definitions", "contacts_full and companies_full take edits"),
+        ("custom_field_options", "contacts_full and companies_full take edits"),
+        ("custom_multi_values", "contacts_full and companies_full take edits"),
+        ("removed_records", "contacts_full and companies_full take edits"),
+        ("changes", "contacts_full and companies_full take edits"),
+    ] {
+        let column = mirror.one(&format!("SELECT name FROM pragma_table_info('{table}') LIMIT 1"));
+        let column = column.trim_matches('\'');
+        let rows = mirror.count(table);
+        let refuses = |sql: String| {
+            let refused = edit(&mirror, &sql).expect_err(&sql);
+            assert!(refused.contains(&format!("{table} is written by crm-mirror alone: {part}")), "{sql}: {refused}");
+        };
+        refuses(format!("INSERT INTO {table} ({column}) VALUES ('1')"));
+        if rows > 0 {
+            refuses(format!("UPDATE {table} SET {column} = {column}"));
+            refuses(format!("DELETE FROM {table}"));
+        }
+        assert_eq!(mirror.count(table), rows);
+    }
+    // The program itself is not in its own way.
+    crm.sandbox.with_world(|world| world.edit(CONTACT, "a", &json!({"name": "Bea"})));
+    mirror.sync(&crm).await;
+    mirror.assert_exact(&crm);
+    if !shell::is_there() {
+        return;
+    }
+    let dump = std::process::Command::new("sqlite3").arg(&mirror.path).arg(".dump").output().unwrap().stdout;
+    let restored = mirror.dir.path().join("restored.db");
+    let conn = rusqlite::Connection::open(&restored).unwrap();
+    conn.execute_batch(&String::from_utf8(dump).unwrap()).unwrap();
+    let count: i64 = conn.query_row("SELECT count(*) FROM contacts_full", [], |row| row.get(0)).unwrap();
+    assert_eq!(count, 2);
 }

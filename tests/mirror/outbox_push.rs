@@ -161,6 +161,7 @@ async fn each_refusal_has_its_end() {
         (400, "rejected", 1),
         (403, "queued", 1),
         (405, "rejected", 1),
+        (408, "sending", 1),
         (409, "applied", 2),
         (412, "applied", 2),
         (422, "rejected", 1),
@@ -181,7 +182,8 @@ async fn each_refusal_has_its_end() {
         if state == "rejected" {
             assert_eq!(said(&mirror, "answer")["status"], json!(status));
         }
-        // What waits goes with the next run; what is rejected stays so.
+        // What waits is tried again after its delay; what is rejected stays so.
+        crm.wait(60);
         mirror.sync(&crm).await;
         let end = if state == "rejected" { state } else { "applied" };
         assert_eq!(states(&mirror), end, "{status}");
@@ -214,6 +216,8 @@ async fn a_refusal_of_a_retry_does_not_hide_that_the_edit_came_through() {
         set_position(&mirror, "a", "CTO");
         crm.sandbox.faults().add(Rule::new(fault).method("PATCH"));
         crm.sandbox.faults().add(Rule::new(Fault::Status(422)).method("PATCH").times(2));
+        push(&mirror, &crm).await;
+        crm.wait(10);
         push(&mirror, &crm).await;
         assert_eq!((states(&mirror).as_str(), carried_out(&crm).len()), (state, updates));
     }
@@ -257,6 +261,7 @@ async fn a_missing_write_scope_is_named_and_the_rest_goes_on() {
     assert_eq!(refused, 1, "the second contact was not tried");
     assert_eq!(mirror.one("SELECT name FROM contacts WHERE id = 'b'"), "'Bea'");
     assert!(mirror.one("SELECT value FROM state WHERE name = 'missing_scopes'").contains("contacts:write"));
+    // Another key is tried at once.
     mirror.key = None;
     let report = mirror.sync(&crm).await;
     assert_eq!((report.push.applied, states(&mirror).as_str()), (2, "applied applied applied"));
@@ -301,15 +306,25 @@ async fn a_lost_answer_is_found_again_with_the_same_request() {
 }
 
 #[tokio::test]
-async fn the_clients_own_retry_finds_a_lost_answer_too() {
-    let (crm, mut mirror) = mirrored().await;
-    mirror.tries = 5;
-    set_position(&mirror, "a", "CTO");
-    crm.sandbox.faults().add(Rule::new(Fault::ResetAfterApply).method("PATCH").times(2));
-    let report = push(&mirror, &crm).await;
-    assert_eq!((report.push.applied, report.push.sent, carried_out(&crm).len()), (1, 1, 1));
-    assert!(mirror.one("SELECT why FROM outbox_events ORDER BY id DESC LIMIT 1").contains("earlier sending"));
-    mirror.assert_exact(&crm);
+async fn what_may_have_been_carried_out_is_read_back_before_anything_else() {
+    for fault in [Fault::ResetAfterApply, Fault::Truncated, Fault::Status(408), Fault::Status(504)] {
+        let (crm, mut mirror) = mirrored().await;
+        // The client tries nothing by itself: the delay is stored.
+        mirror.tries = 5;
+        set_position(&mirror, "a", "CTO");
+        crm.sandbox.faults().add(Rule::new(fault.clone()).method("PATCH"));
+        push(&mirror, &crm).await;
+        assert_eq!((crm.sandbox.log().len(), states(&mirror).as_str()), (1, "sending"), "{fault:?}");
+        push(&mirror, &crm).await;
+        assert_eq!(crm.sandbox.log().len(), 1, "not before its delay is over: {fault:?}");
+        crm.wait(10);
+        let report = push(&mirror, &crm).await;
+        assert_eq!(crm.sandbox.log().entries()[1].asked.method, "GET", "{fault:?}");
+        let (done, sent) = if matches!(fault, Fault::Status(_)) { (1, 2) } else { (1, 1) };
+        assert_eq!((report.push.applied, carried_out(&crm).len(), patches(&crm).len()), (1, done, sent), "{fault:?}");
+        mirror.sync(&crm).await;
+        mirror.assert_exact(&crm);
+    }
 }
 
 #[tokio::test]
@@ -432,7 +447,12 @@ async fn a_record_that_never_rests_waits_for_the_next_run() {
         }
     });
     let report = push(&mirror, &crm).await;
-    assert_eq!((report.push.sent, report.push.waiting, states(&mirror).as_str()), (5, 1, "queued"));
+    assert_eq!((report.push.sent, report.push.waiting, states(&mirror).as_str()), (3, 1, "sending"));
+    assert_eq!(crm.sandbox.log().len(), 5, "five requests an hour");
+    crm.wait(3_599);
+    push(&mirror, &crm).await;
+    assert_eq!(crm.sandbox.log().len(), 5);
+    crm.wait(1);
     crm.sandbox.clear_hook();
     assert_eq!(push(&mirror, &crm).await.push.applied, 1);
     mirror.sync(&crm).await;
@@ -447,14 +467,15 @@ async fn edits_that_wait_become_one_request_and_go_in_order() {
     set_position(&mirror, "a", "CFO");
     crm.sandbox.faults().add(Rule::new(Fault::Reset).method("PATCH"));
     push(&mirror, &crm).await;
-    assert_eq!(states(&mirror), "sending sending sending");
+    assert_eq!(states(&mirror), "replaced sending sending");
     // Made while the first request is on its way: it waits for that one's end, and is no conflict with it.
     set_position(&mirror, "a", "COO");
+    crm.wait(10);
     let report = push(&mirror, &crm).await;
-    assert_eq!((report.push.sent, report.push.applied), (2, 4));
+    assert_eq!((report.push.sent, report.push.applied), (2, 3));
     let bodies: Vec<Value> = carried_out(&crm).into_iter().map(|(_, body)| body).collect();
     assert_eq!(bodies, [json!({"position": "CFO", "language": "de"}), json!({"position": "COO"})]);
-    assert_eq!(mirror.one("SELECT group_concat(merged_into) FROM outbox"), "'1,1'");
+    assert_eq!(mirror.one("SELECT group_concat(merged_into) FROM outbox"), "'2'");
     mirror.assert_exact(&crm);
 }
 
@@ -527,13 +548,14 @@ async fn units_are_kept_back_for_edits_that_wait() {
     set_position(&mirror, "a", "CTO");
     crm.sandbox.faults().add(Rule::new(Fault::Status(503)).method("PATCH").forever());
     crm.sandbox.with_world(|world| world.edit(CONTACT, "b", &json!({"notes": "theirs"})));
-    // Two for the lists of changes and two kept: nothing is left for the detail.
-    mirror.limits.limit = Ru::new(mirror.ledger_total() + 4);
+    // Two for the lists of changes and three kept, for a reading and an update: nothing is left for the detail.
+    mirror.limits.limit = Ru::new(mirror.ledger_total() + 5);
     let report = mirror.sync(&crm).await;
     assert_eq!((report.outcome, report.tally.details, report.pending_details), (RunOutcome::Suspended, 0, 1));
     crm.sandbox.faults().clear();
+    crm.wait(10);
     let report = push(&mirror, &crm).await;
-    assert_eq!((report.push.applied, report.tally.ru), (1, Ru::PATCH));
+    assert_eq!((report.push.applied, report.tally.ru), (1, Ru::PATCH + Ru::GET));
 }
 
 #[tokio::test]
@@ -570,7 +592,7 @@ async fn a_kill_at_any_commit_neither_loses_nor_repeats_an_edit() {
         set_position(&mirror, "b", "CTO");
         crm.sandbox.with_world(|world| world.edit(CONTACT, "b", &json!({"language": "fr"})));
         let killed = mirror.run_killed_after(&crm, &Job::Push, Some(commits)).await.is_err();
-        crm.wait(60);
+        crm.wait(3_600);
         mirror.sync(&crm).await;
         assert_eq!(states(&mirror), "applied applied applied applied", "after {commits} commits");
         assert_eq!(carried_out(&crm).len(), 3, "after {commits} commits");

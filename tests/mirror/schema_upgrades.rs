@@ -11,7 +11,12 @@ use crm_mirror::sandbox::generate;
 use crm_mirror::store::{Store, migrate};
 use rusqlite::Connection;
 
-const OLD: [(u32, &str); 2] = [(1, include_str!("../schema/v1.sql")), (2, include_str!("../schema/v2.sql"))];
+const OLD: [(u32, &str); 4] = [
+    (1, include_str!("../schema/v1.sql")),
+    (2, include_str!("../schema/v2.sql")),
+    (3, include_str!("../schema/v3.sql")),
+    (4, include_str!("../schema/v4.sql")),
+];
 
 /// Made anew, and not compared: the dictionary, the program's own state, and what search is made of.
 fn is_derived(table: &str) -> bool {

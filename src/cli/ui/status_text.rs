@@ -8,6 +8,7 @@ use crate::daemon::Standing;
 use crate::daemon::told::DaemonStatus;
 use crate::format::{self, count};
 use crate::model::{Instant, Ru};
+use crate::store::outbox_report::EditCounts;
 use crate::store::report::Run;
 use crate::store::wal;
 use crate::sync::status::{ObjectStatus, Status};
@@ -165,6 +166,38 @@ fn objects(objects: &[ObjectStatus], now: Instant) -> String {
 }
 
 /// What is under way, and what waits for somebody.
+/// The edits that are not at their end, and those that were refused; empty where there are none.
+fn edits(edits: &EditCounts, now: Instant) -> String {
+    let mut text = String::new();
+    let open = [
+        (edits.queued, "queued"),
+        (edits.held, "held"),
+        (edits.sending, "being sent"),
+        (edits.conflict, "in conflict"),
+        (edits.rejected, "rejected"),
+    ];
+    let counts: Vec<String> =
+        open.iter().filter(|(n, _)| *n > 0).map(|(n, state)| format!("{} {state}", count(*n))).collect();
+    if counts.is_empty() {
+        return text;
+    }
+    let _ = write!(text, "edits: {}", counts.join(", "));
+    if let Some(oldest) = edits.oldest {
+        let _ = write!(text, "; the oldest was made {}", format::when(oldest, now));
+    }
+    text.push('\n');
+    if edits.held > 0 {
+        text.push_str("held: too many edits were made within an hour; crm-mirror outbox release --all sends them, drop --all gives them up\n");
+    }
+    if edits.conflict > 0 {
+        text.push_str("conflict: somebody else changed the same fields; crm-mirror outbox shows both sides\n");
+    }
+    if edits.rejected > 0 {
+        text.push_str("rejected: the service does not take these edits; crm-mirror outbox --all says why\n");
+    }
+    text
+}
+
 fn attention(status: &Status, now: Instant) -> String {
     let mut text = String::new();
     for object in &status.objects {
@@ -196,6 +229,7 @@ fn attention(status: &Status, now: Instant) -> String {
             );
         }
     }
+    text.push_str(&edits(&status.edits, now));
     for (resource, scope) in &status.missing_scopes.0 {
         let what = match scope.strip_suffix(":write") {
             Some(written) => format!("edits of {} wait", plain(written)),

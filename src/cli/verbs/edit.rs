@@ -13,9 +13,9 @@ use crate::cli::verbs::describe;
 use crate::daemon::client;
 use crate::exit::Exit;
 use crate::model::{Etag, Instant, Object, RecordId};
-use crate::outbox::queue::{self, Changes, Prepared};
+use crate::outbox::queue::{self, EditedFields, Prepared};
 use crate::outbox::typed::Given;
-use crate::outbox::{EditRequest, QueueError, Source};
+use crate::outbox::{EditRequest, EditSource, QueueError};
 use crate::store::{Reader, write_beside};
 
 /// Change fields of one contact or company at the service.
@@ -59,22 +59,22 @@ fn objects() -> impl TypedValueParser<Value = Object> {
 
 /// The JSON document of an edit.
 #[derive(Serialize)]
-struct Queued<'a> {
+struct EditReply<'a> {
     /// Its number; null where the record holds all of it already.
     edit: Option<i64>,
     object: Object,
     id: &'a RecordId,
-    fields: &'a Changes,
+    fields: &'a EditedFields,
 }
 
 /// The JSON document of `--dry-run`.
 #[derive(Serialize)]
-struct Planned<'a> {
+struct PlannedRequest<'a> {
     method: &'static str,
     path: String,
     if_match: Option<&'a Etag>,
     body: &'a Map<String, Value>,
-    fields: &'a Changes,
+    fields: &'a EditedFields,
 }
 
 /// Carries the verb out.
@@ -97,9 +97,9 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
         return Err(off());
     }
     let (id, prepared) =
-        write_beside(&config.database, |tx| queue::queue(tx, &request, Source::Edit, Instant::system_now()))?;
+        write_beside(&config.database, |tx| queue::queue(tx, &request, EditSource::Edit, Instant::system_now()))?;
     if args.json {
-        output::json(&Queued { edit: id, object: request.object, id: &request.record, fields: &prepared.fields })?;
+        output::json(&EditReply { edit: id, object: request.object, id: &request.record, fields: &prepared.fields })?;
         return Ok(Exit::Done);
     }
     match id {
@@ -126,7 +126,7 @@ pub(super) fn off() -> Failure {
 fn planned(request: &EditRequest, prepared: &Prepared, json: bool) -> Result<Exit, Failure> {
     let path = format!("{}/{}", request.object.resource().path(), request.record);
     if json {
-        output::json(&Planned {
+        output::json(&PlannedRequest {
             method: "PATCH",
             path,
             if_match: prepared.base_etag.as_ref(),
@@ -145,7 +145,7 @@ fn planned(request: &EditRequest, prepared: &Prepared, json: bool) -> Result<Exi
 }
 
 /// A line for each field: what it held, and what it is to hold.
-pub(super) fn lines(fields: &Changes) -> String {
+pub(super) fn lines(fields: &EditedFields) -> String {
     fields
         .iter()
         .map(|(column, (before, after))| format!("  {column}: {} -> {}\n", shown(before), shown(after)))

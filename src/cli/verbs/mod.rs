@@ -16,6 +16,7 @@ pub mod hold;
 pub mod init;
 pub mod man;
 pub mod outbox;
+mod outbox_show;
 pub mod publish;
 pub mod push;
 pub mod sandbox;

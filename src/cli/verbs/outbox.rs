@@ -4,41 +4,40 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::cli::Failure;
 use crate::cli::Global;
 use crate::cli::ui::output;
-use crate::cli::ui::output::TableColumn;
-use crate::cli::verbs::edit;
+use crate::cli::verbs::{edit, outbox_show};
 use crate::exit::Exit;
 use crate::format;
-use crate::model::{EditedFields, Instant};
-use crate::outbox::decide::{self, DecideError, Decided, Decision};
-use crate::store::outbox_report::{self, EditLine, TrailLine};
+use crate::model::{EditState, EditedFields, Instant, Object, RecordId};
+use crate::outbox::decide::{self, DecideError, Decided, Decision, UndoEdit};
+use crate::store::outbox_report::{self, EditLine};
 use crate::store::{Reader, write_beside};
 
 /// Show the edits that wait, and decide about those that cannot go on.
 ///
-/// An edit is queued until it is sent, and sending until it is known what became of it. Then the service has it
-/// (applied), does not take it (rejected), or somebody else changed the same field (conflict), which a person decides.
+/// An edit is queued until it is sent, held where too many were made within an hour, and sending until it is known what
+/// became of it. Then the service has it (applied), does not take it (rejected), or somebody else changed the same field
+/// (conflict), which a person decides.
 #[derive(clap::Args, Clone, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
-    after_help = "Example:\n  crm-mirror outbox\n  crm-mirror outbox show 7\n  crm-mirror outbox resolve 7 --mine"
+    after_help = "Example:\n  crm-mirror outbox\n  crm-mirror outbox show 7\n  crm-mirror outbox release --all\n  crm-mirror outbox resolve 7 --mine"
 )]
 pub struct OutboxArgs {
     #[command(subcommand)]
-    what: Option<What>,
+    what: Option<OutboxVerb>,
     #[command(flatten)]
     list: ListArgs,
     #[command(flatten)]
-    common: Common,
+    common: OutboxCommon,
 }
 
 /// What every part takes.
 #[derive(clap::Args, Clone, Debug)]
-struct Common {
+struct OutboxCommon {
     /// The mirror [default: `database.path` of the configuration].
     #[arg(long, value_name = "FILE", global = true)]
     database: Option<PathBuf>,
@@ -49,13 +48,24 @@ struct Common {
 
 #[derive(clap::Args, Clone, Debug)]
 struct ListArgs {
-    /// Also those that are at their end: applied, rejected, dropped.
+    /// Also those that are at their end: applied, rejected, dropped, replaced.
     #[arg(long)]
     all: bool,
 }
 
+#[derive(clap::Args, Clone, Debug)]
+#[group(id = "which_edits", required = true, multiple = false)]
+struct WhichEdits {
+    /// The edits' numbers.
+    #[arg(value_name = "ID", group = "which_edits")]
+    ids: Vec<i64>,
+    /// All of them.
+    #[arg(long, group = "which_edits")]
+    all: bool,
+}
+
 #[derive(clap::Subcommand, Clone, Debug)]
-enum What {
+enum OutboxVerb {
     /// List the edits that wait.
     #[command(after_help = "Example:\n  crm-mirror outbox list --all --json")]
     List(ListArgs),
@@ -65,17 +75,42 @@ enum What {
         /// The edit's number.
         id: i64,
     },
-    /// Try an edit again that was rejected, dropped or in conflict.
+    /// Try an edit again that was rejected, dropped or in conflict, or that waits for its next try.
     #[command(after_help = "Example:\n  crm-mirror outbox retry 7")]
     Retry {
         /// The edit's number.
         id: i64,
     },
-    /// Give an edit up.
-    #[command(after_help = "Example:\n  crm-mirror outbox drop 7 --yes")]
+    /// Let edits go that are held since too many were made within an hour.
+    #[command(after_help = "Example:\n  crm-mirror outbox release 7 8\n  crm-mirror outbox release --all --yes")]
+    Release {
+        #[command(flatten)]
+        which: WhichEdits,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Give edits up. --all means those that wait, are held or are in conflict; one that was sent is named by its number.
+    #[command(after_help = "Example:\n  crm-mirror outbox drop 7 --yes\n  crm-mirror outbox drop --all")]
     Drop {
-        /// The edit's number.
-        id: i64,
+        #[command(flatten)]
+        which: WhichEdits,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Take applied edits back: each field returns to what it held before, if it still holds what the edit wrote.
+    #[command(
+        group = clap::ArgGroup::new("undone").required(true),
+        after_help = "Example:\n  crm-mirror outbox undo 7\n  crm-mirror outbox undo --since 2026-11-21T14:00:00Z"
+    )]
+    Undo {
+        /// The edits' numbers.
+        #[arg(value_name = "ID", group = "undone")]
+        ids: Vec<i64>,
+        /// All edits that were applied at this time or later, and not taken back since.
+        #[arg(long, value_name = "TIME", group = "undone", value_parser = instant)]
+        since: Option<Instant>,
         /// Do not ask.
         #[arg(long)]
         yes: bool,
@@ -100,25 +135,39 @@ enum What {
     },
 }
 
-#[derive(Serialize)]
-struct List<'a> {
-    edits: &'a [EditLine],
-}
-
-#[derive(Serialize)]
-struct Show<'a> {
-    #[serde(flatten)]
-    edit: &'a EditLine,
-    trail: &'a [TrailLine],
+fn instant(text: &str) -> Result<Instant, String> {
+    text.parse().map_err(|_| "not a time with a zone, such as 2026-11-21T14:00:00Z".into())
 }
 
 /// The JSON document of a decision.
 #[derive(Serialize)]
-struct Outcome<'a> {
+struct DecisionReply<'a> {
     edit: i64,
     state: &'static str,
     /// The edit that takes its place, where it was at its end already.
-    anew: Option<i64>,
+    replacement: Option<i64>,
+    fields: &'a EditedFields,
+}
+
+/// The JSON document of several decisions.
+#[derive(Serialize)]
+struct DecisionReplies<'a> {
+    edits: Vec<DecisionReply<'a>>,
+}
+
+/// The JSON document of `undo`.
+#[derive(Serialize)]
+struct UndoReply<'a> {
+    edits: Vec<UndoneRecord<'a>>,
+}
+
+/// What is taken back of a record.
+#[derive(Serialize)]
+struct UndoneRecord<'a> {
+    edit: Option<i64>,
+    undoes: &'a [i64],
+    object: Object,
+    id: &'a RecordId,
     fields: &'a EditedFields,
 }
 
@@ -129,174 +178,180 @@ struct Outcome<'a> {
 pub fn run(global: &Global, args: &OutboxArgs) -> Result<Exit, Failure> {
     let config = global.load_with(args.common.database.as_deref())?;
     let (database, json) = (config.database.as_path(), args.common.json);
-    let (id, decision, yes) = match &args.what {
-        None => return list(database, args.list.all, json),
-        Some(What::List(list_args)) => return list(database, list_args.all || args.list.all, json),
-        Some(What::Show { id }) => return show(database, *id, json),
-        Some(What::Retry { id }) => (*id, Decision::Retry, true),
-        Some(What::Drop { id, yes }) => (*id, Decision::Drop, *yes),
-        Some(What::Resolve { id, mine, yes, .. }) => (*id, if *mine { Decision::Mine } else { Decision::Theirs }, *yes),
+    let one = |id: &i64| WhichEdits { ids: vec![*id], all: false };
+    let (which, decision, yes) = match &args.what {
+        None => return outbox_show::list(database, args.list.all, json),
+        Some(OutboxVerb::List(list_args)) => {
+            return outbox_show::list(database, list_args.all || args.list.all, json);
+        }
+        Some(OutboxVerb::Show { id }) => return outbox_show::show(database, *id, json),
+        Some(OutboxVerb::Undo { .. }) if !config.write_back => return Err(edit::off()),
+        Some(OutboxVerb::Undo { ids, since, yes }) => return undo(database, ids, *since, *yes, json),
+        Some(OutboxVerb::Retry { id }) => (one(id), Decision::Retry, true),
+        Some(OutboxVerb::Release { which, yes }) => (which.clone(), Decision::Release, *yes),
+        Some(OutboxVerb::Drop { which, yes }) => (which.clone(), Decision::Drop, *yes),
+        Some(OutboxVerb::Resolve { id, mine, yes, .. }) => {
+            (one(id), if *mine { Decision::Mine } else { Decision::Theirs }, *yes)
+        }
     };
-    if !config.write_back && matches!(decision, Decision::Retry | Decision::Mine) {
+    if !config.write_back && matches!(decision, Decision::Retry | Decision::Mine | Decision::Release) {
         return Err(edit::off());
     }
-    if !yes && !asked(database, id, decision)? {
+    let edits = named(database, &which, decision)?;
+    if !yes && !edits.is_empty() && !asked(&edits, decision)? {
         output::note("nothing was changed");
         return Ok(Exit::Done);
     }
-    let decided = write_beside(database, |tx| decide::decide(tx, id, decision, Instant::system_now()))?;
-    told(decision, &decided, json)
-}
-
-fn list(database: &Path, all: bool, json: bool) -> Result<Exit, Failure> {
-    let reader = Reader::open(database)?;
-    let edits = outbox_report::edits(&reader.begin()?, all)?;
-    if json {
-        output::json(&List { edits: &edits })?;
-        return Ok(Exit::Done);
-    }
+    let ids: Vec<i64> = edits.iter().map(|edit| edit.id).collect();
     let now = Instant::system_now();
-    let columns = [
-        TableColumn::Right("edit"),
-        TableColumn::Left("object"),
-        TableColumn::Left("record"),
-        TableColumn::Left("name"),
-        TableColumn::Left("state"),
-        TableColumn::Left("made"),
-        TableColumn::Left("changes"),
-    ];
-    let rows = edits.iter().map(|edit| {
-        vec![
-            edit.id.to_string(),
-            edit.object.to_string(),
-            edit.record.clone(),
-            edit.name.clone().unwrap_or_default(),
-            edit.state.as_str().into(),
-            edit.queued_at.parse().map_or_else(|_| edit.queued_at.clone(), |at| format::when(at, now)),
-            changes(edit),
-        ]
-    });
-    if edits.is_empty() {
-        output::text(if all { "there are no edits" } else { "no edits wait" })?;
-    } else {
-        output::table(&columns, rows)?;
+    let decided: Vec<Decided> = write_beside(database, |tx| {
+        ids.iter().map(|id| decide::decide(tx, *id, decision, now)).collect::<Result<_, DecideError>>()
+    })?;
+    match (decided.as_slice(), which.all) {
+        ([decided], false) => report(decision, decided, json),
+        _ => report_all(decision, &decided, json),
     }
-    let rejected = outbox_report::rejected(&reader.begin()?)?;
-    if !all && rejected > 0 {
-        let what = format::counted(rejected, "edit was", "edits were");
-        output::note(&format!("{what} rejected: `crm-mirror outbox --all` shows them"));
-    }
-    Ok(Exit::Done)
 }
 
-/// The columns that an edit changes, and what they are to hold.
-fn changes(edit: &EditLine) -> String {
-    let fields = edit.fields.iter();
-    let changes: Vec<String> =
-        fields.map(|(column, (_, after))| format!("{column} = {}", edit::shown(after))).collect();
-    changes.join(", ")
-}
-
-fn show(database: &Path, id: i64, json: bool) -> Result<Exit, Failure> {
+/// The edits that are decided on. All of them are those that the decision is for.
+fn named(database: &Path, which: &WhichEdits, decision: Decision) -> Result<Vec<EditLine>, Failure> {
     let reader = Reader::open(database)?;
-    let (edit, trail) = outbox_report::edit(&reader.begin()?, id)?.ok_or(DecideError::NoEdit(id))?;
-    if json {
-        output::json(&Show { edit: &edit, trail: &trail })?;
-        return Ok(Exit::Done);
+    let tx = reader.begin()?;
+    if which.all {
+        let for_all = |state| match decision {
+            Decision::Release => state == EditState::Held,
+            _ => matches!(state, EditState::Queued | EditState::Held | EditState::Conflict),
+        };
+        let mut edits = outbox_report::edits(&tx, false)?;
+        edits.retain(|edit| for_all(edit.state));
+        return Ok(edits);
     }
-    output::text(&shown(&edit))?;
-    let columns = ["at", "from", "to", "why"].map(TableColumn::Left);
-    let rows = trail.into_iter().map(|step| vec![step.at, step.from.unwrap_or_default(), step.to, step.why]);
-    output::table(&columns, rows)?;
-    Ok(Exit::Done)
+    let edit = |id: &i64| Ok(outbox_report::edit(&tx, *id)?.ok_or(DecideError::NoEdit(*id))?.0);
+    which.ids.iter().map(edit).collect()
 }
 
-/// An edit for people, its trail aside.
-fn shown(edit: &EditLine) -> String {
-    let name = edit.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
-    let mut text = format!(
-        "edit {} of {} {}{}: {}, made with {}\n",
-        edit.id,
-        edit.object,
-        output::plain(&edit.record),
-        output::plain(&name),
-        edit.state.as_str(),
-        edit.source
-    );
-    if let Some(carrier) = edit.merged_into {
-        text.push_str(&format!("sent together with edit {carrier}\n"));
-    }
-    for (column, (before, after)) in &edit.fields {
-        text.push_str(&format!(
-            "  {column}\n    before  {}\n    after   {}\n",
-            edit::whole(before),
-            edit::whole(after)
-        ));
-        if let Some(there) = edit.theirs.as_ref().and_then(|theirs| theirs.get(column)) {
-            text.push_str(&format!("    theirs  {}\n", edit::whole(there)));
-        }
-    }
-    if let Some(message) = said(edit) {
-        text.push_str(&format!("the service said: {}\n", output::plain(&message)));
-    }
-    text.push('\n');
-    text
-}
+/// Edits that are shown before a question.
+const SHOWN: usize = 5;
 
-/// What the last answer said, in words.
-fn said(edit: &EditLine) -> Option<String> {
-    let answer: Value = serde_json::from_str(edit.answer.as_ref()?.get()).ok()?;
-    let mut said = answer.get("message")?.as_str()?.to_string();
-    let details = answer.get("details").and_then(Value::as_array);
-    for detail in details.into_iter().flatten() {
-        if let (Some(field), Some(message)) = (detail["field"].as_str(), detail["message"].as_str()) {
-            said.push_str(&format!("; {field} {message}"));
-        }
-    }
-    Some(said)
-}
-
-/// Asks a person on the terminal before anything is discarded.
-fn asked(database: &Path, id: i64, decision: Decision) -> Result<bool, Failure> {
-    let reader = Reader::open(database)?;
-    let (edit, _) = outbox_report::edit(&reader.begin()?, id)?.ok_or(DecideError::NoEdit(id))?;
-    drop(reader);
-    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-        return Err(Failure::new(Exit::Usage, "this discards values, and there is nobody to ask")
-            .hint("`--yes` says that it is meant"));
-    }
+/// Asks a person on the terminal before anything is sent or discarded.
+fn asked(edits: &[EditLine], decision: Decision) -> Result<bool, Failure> {
+    let what = format::counted(edits.len() as u64, "edit", "edits");
     let question = match decision {
-        Decision::Mine => "Replace what the service has?",
-        _ => "Give this edit up?",
+        Decision::Mine => "Replace what the service has?".into(),
+        Decision::Release => format!("Send {what}?"),
+        _ => format!("Give {what} up?"),
     };
+    let mut text: String = edits.iter().take(SHOWN).map(outbox_show::text).collect();
+    if edits.len() > SHOWN {
+        text.push_str(&format!("… and {} more\n", format::count((edits.len() - SHOWN) as u64)));
+    }
+    confirmed(&text, &question, decision != Decision::Release)
+}
+
+fn confirmed(text: &str, question: &str, discards: bool) -> Result<bool, Failure> {
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        let what = if discards { "this discards values" } else { "this sends edits to the service" };
+        return Err(
+            Failure::new(Exit::Usage, format!("{what}, and stdin is not a terminal")).hint("pass `--yes` to confirm")
+        );
+    }
     let mut err = io::stderr().lock();
-    let _ = write!(err, "{}{question} [y/N] ", shown(&edit));
+    let _ = write!(err, "{text}{question} [y/N] ");
     let _ = err.flush();
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line)?;
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
-fn told(decision: Decision, decided: &Decided, json: bool) -> Result<Exit, Failure> {
+fn undo(database: &Path, ids: &[i64], since: Option<Instant>, yes: bool, json: bool) -> Result<Exit, Failure> {
+    let ids = match since {
+        Some(since) => outbox_report::applied_since(&Reader::open(database)?.begin()?, since)?,
+        None => ids.to_vec(),
+    };
+    if !yes && !ids.is_empty() {
+        // Planned in a transaction that changes nothing: what is asked about is what would be done.
+        let planned = write_beside(database, |tx| decide::plan_undo(tx, &ids))?;
+        let lines: String = planned.iter().take(SHOWN).map(undone).collect();
+        let question = format!("Take {} back?", format::counted(ids.len() as u64, "edit", "edits"));
+        if !confirmed(&lines, &question, true)? {
+            output::note("nothing was changed");
+            return Ok(Exit::Done);
+        }
+    }
+    let undone_records = write_beside(database, |tx| decide::undo(tx, &ids, Instant::system_now()))?;
     if json {
-        output::json(&Outcome {
-            edit: decided.edit,
-            state: decided.state.as_str(),
-            anew: decided.anew,
-            fields: &decided.fields,
-        })?;
+        let edits = undone_records.iter().map(|of| UndoneRecord {
+            edit: of.edit,
+            undoes: &of.undoes,
+            object: of.object,
+            id: &of.record,
+            fields: &of.fields,
+        });
+        output::json(&UndoReply { edits: edits.collect() })?;
+        return Ok(Exit::Done);
+    }
+    if undone_records.is_empty() {
+        output::text("nothing to do: no edit was applied since then")?;
+    }
+    for of_record in &undone_records {
+        match of_record.edit {
+            Some(edit) => output::text(&format!("edit {edit} is queued: {}", undone(of_record)))?,
+            None => output::text(&format!("nothing to do: {}", undone(of_record)))?,
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// What is taken back, in a line for the record and one for each field.
+fn undone(of: &UndoEdit) -> String {
+    let ids: Vec<String> = of.undoes.iter().map(i64::to_string).collect();
+    let edits = if ids.len() == 1 { "edit" } else { "edits" };
+    format!(
+        "{} {}, {edits} {}\n{}",
+        of.object,
+        output::plain(of.record.as_str()),
+        ids.join(", "),
+        edit::lines(&of.fields)
+    )
+}
+
+fn report(decision: Decision, decided: &Decided, json: bool) -> Result<Exit, Failure> {
+    if json {
+        output::json(&reply(decided))?;
         return Ok(Exit::Done);
     }
     let edit = decided.edit;
-    let text = match (decision, decided.anew) {
-        (Decision::Retry, Some(anew)) => format!("edit {edit} is queued anew as edit {anew}"),
+    let text = match (decision, decided.replacement) {
+        (Decision::Retry, Some(replacement)) => format!("edit {edit} is queued again as edit {replacement}"),
         (Decision::Retry, None) if decided.state.is_final() => "nothing to do: the record holds this already".into(),
-        (Decision::Retry | Decision::Mine, _) => format!("edit {edit} is queued"),
+        (Decision::Retry | Decision::Mine | Decision::Release, _) => format!("edit {edit} is queued"),
         (Decision::Drop | Decision::Theirs, _) => format!("edit {edit} is dropped"),
     };
     output::text(&text)?;
     output::text(&edit::lines(&decided.fields))?;
     Ok(Exit::Done)
+}
+
+fn report_all(decision: Decision, decided: &[Decided], json: bool) -> Result<Exit, Failure> {
+    if json {
+        output::json(&DecisionReplies { edits: decided.iter().map(reply).collect() })?;
+        return Ok(Exit::Done);
+    }
+    let what = format::counted(decided.len() as u64, "edit is", "edits are");
+    output::text(&match decision {
+        Decision::Drop => format!("{what} dropped"),
+        _ => format!("{what} queued"),
+    })?;
+    Ok(Exit::Done)
+}
+
+fn reply(decided: &Decided) -> DecisionReply<'_> {
+    DecisionReply {
+        edit: decided.edit,
+        state: decided.state.as_str(),
+        replacement: decided.replacement,
+        fields: &decided.fields,
+    }
 }
 
 impl From<DecideError> for Failure {

@@ -278,6 +278,16 @@ fn ending(summary: &Summary) -> Exit {
     if summary.outcome == RunOutcome::Suspended {
         output::note(&summary.pause_sentence());
     }
+    let push = &summary.push;
+    if summary.kind == "push" && push.needs_attention() {
+        output::note(
+            "warning: edits wait for you: `crm-mirror outbox` shows those that are held or in conflict, `crm-mirror outbox --all` \
+             those that were rejected",
+        );
+        if summary.outcome == RunOutcome::Done {
+            return Exit::Differences;
+        }
+    }
     Exit::of_outcome(summary.outcome)
 }
 

@@ -66,6 +66,14 @@ export function causes(known) {
     const since = moment(Date.parse(daemon.paused_since));
     found.push(["warn", `The schedule rests since ${since}.`, "What lets it go on:", "crm-mirror resume"]);
   }
+  const edits = status.edits ?? {};
+  for (const [state, kind, what, command] of [
+    ["held", "bad", "too many were made within an hour. To send them:", "crm-mirror outbox release --all"],
+    ["conflict", "warn", "somebody else changed the same fields. To decide:", "crm-mirror outbox"],
+    ["rejected", "warn", "the service does not take them. To see why:", "crm-mirror outbox --all"],
+  ]) {
+    if (edits[state]) found.push([kind, `${count(edits[state])} edits ${state}:`, what, command]);
+  }
   for (const [object, scope] of Object.entries(status.missing_scopes)) {
     found.push(["warn", `The key may not read ${object}.`, `It lacks the scope ${scope}.`]);
   }

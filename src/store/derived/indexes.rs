@@ -4,12 +4,14 @@
 //! their columns, and there are only so many of them, as configured: each is written with every row, and thousands of
 //! fields must not make thousands of indexes. The file remembers how many, so whoever opens it keeps the same ones.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::catalogue::Object;
 use crate::model::column_name::ColumnName;
 use crate::model::custom::DataType;
+use crate::store::derived::views;
 use crate::store::error::{Doing, StoreError};
+use crate::store::outbox::takes;
 use crate::store::reader::ReadTx;
 use crate::store::records::upsert::Phase;
 use crate::store::state::StateKey;
@@ -31,6 +33,11 @@ pub const MOST_INDEXED: u32 = 4;
 /// The index of a column.
 fn name(table: &str, column: &str) -> String {
     format!("ix_{table}_{column}")
+}
+
+/// The index of a column as its `_full` view shows it.
+fn name_in_view(table: &str, column: &str) -> String {
+    format!("ix_full_{table}_{column}")
 }
 
 impl ReadTx<'_> {
@@ -64,23 +71,31 @@ impl MirrorTx<'_> {
         self.conn.execute_batch(standard(object)).doing(DOING)?;
         self.conn.execute_batch(SHARED).doing(DOING)?;
         let table = object.table();
-        let wanted: BTreeSet<String> = self.indexed_columns(object)?.into_iter().collect();
+        let editable = self.editable(object)?;
+        let mut wanted = BTreeMap::new();
+        for column in self.indexed_columns(object)? {
+            // A filter on the view names an expression where its column could hide a rounded number.
+            if editable.get(&column).is_some_and(takes::could_be_rounded) {
+                wanted.insert(name_in_view(table, &column), views::as_written(&column));
+            }
+            wanted.insert(name(table, &column), column);
+        }
         let there = self.custom_indexes(table)?;
-        for index in there.iter().filter(|index| !wanted.iter().any(|c| name(table, c) == **index)) {
+        for index in there.iter().filter(|index| !wanted.contains_key(*index)) {
             self.conn.execute_batch(&format!("DROP INDEX {index}")).doing(DOING)?;
         }
-        for column in &wanted {
-            let index = name(table, column);
-            if !there.contains(&index) {
-                self.conn.execute_batch(&format!("CREATE INDEX {index} ON {table} ({column})")).doing(DOING)?;
-            }
+        for (index, column) in wanted.iter().filter(|(index, _)| !there.contains(*index)) {
+            self.conn.execute_batch(&format!("CREATE INDEX {index} ON {table} ({column})")).doing(DOING)?;
         }
         Ok(())
     }
 
     /// Drops the index of a column that is about to be parked or dropped.
     pub(in crate::store) fn drop_index(&self, table: &str, column: &str) -> Result<(), StoreError> {
-        self.conn.execute_batch(&format!("DROP INDEX IF EXISTS {}", name(table, column))).doing("drop an index")
+        for index in [name(table, column), name_in_view(table, column)] {
+            self.conn.execute_batch(&format!("DROP INDEX IF EXISTS {index}")).doing("drop an index")?;
+        }
+        Ok(())
     }
 
     /// The columns that are to have an index: a decimal's is its companion, whose order is that of numbers. The values

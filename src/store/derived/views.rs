@@ -7,6 +7,7 @@
 
 use crate::model::catalogue::Object;
 use crate::store::error::{Doing, StoreError};
+use crate::store::outbox::takes;
 use crate::store::records::shape::Shape;
 use crate::store::tx::MirrorTx;
 
@@ -60,6 +61,11 @@ const POINTERS: [Pointer; 2] = [
     ),
 ];
 
+/// A text column as an expression without an affinity. An index on the same expression serves filters on it.
+pub(in crate::store) fn as_written(column: &str) -> String {
+    format!("coalesce({column}, NULL)")
+}
+
 /// The columns of an object's `_full` view, in order, but for `details_current`.
 pub(in crate::store) fn columns(list: &Shape, detail: &Shape) -> Vec<Shown> {
     let of_list = |column: &str| Shown { name: column.into(), from: From::List(column.into()) };
@@ -100,9 +106,17 @@ impl MirrorTx<'_> {
         self.drop_views()?;
         for object in Object::ALL {
             let (list, detail) = (self.shapes.list(object), self.shapes.detail(object));
+            // A trigger must see a value as it was written: an expression has no affinity that would turn it into text first.
+            // DuckDB, which parses the views of the files that it reads, knows `coalesce` of a text, but no `+`.
+            let editable = self.editable(object)?;
             let shown: Vec<String> = columns(&list, &detail)
                 .iter()
-                .map(|column| format!("{} AS {}", column.from.sql(), column.name))
+                .map(|column| match editable.get(&column.name) {
+                    Some(field) if takes::could_be_rounded(field) => {
+                        format!("{} AS {}", as_written(&column.from.sql()), column.name)
+                    }
+                    _ => format!("{} AS {}", column.from.sql(), column.name),
+                })
                 .collect();
             let joins: Vec<&str> =
                 POINTERS.iter().filter(|(from, ..)| list.place(from).is_some()).map(|(.., join)| *join).collect();
@@ -120,6 +134,7 @@ impl MirrorTx<'_> {
             );
             self.conn.execute_batch(&sql).doing("remake the views")?;
         }
-        self.make_edit_triggers()
+        self.make_edit_triggers()?;
+        self.make_table_guards()
     }
 }

@@ -10,6 +10,7 @@ const STEPS: &[&str] = &[
     include_str!("../../../schema/migrations/0002_search.sql"),
     include_str!("../../../schema/migrations/0003_outbox.sql"),
     include_str!("../../../schema/migrations/0004_publish.sql"),
+    include_str!("../../../schema/migrations/0005_edits.sql"),
 ];
 
 /// Marks the file as a mirror (`CRMM`).

@@ -110,6 +110,8 @@ fn settings(conn: &Connection) -> rusqlite::Result<()> {
     // A misspelt column must be an error, never a text.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DDL, false)?;
+    // Triggers keep other programs from the tables that this one writes.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
     conn.set_prepared_statement_cache_capacity(64);
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! How the columns of the `_full` views stand to edits: from the catalogue and the definitions.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -10,13 +10,11 @@ use crate::model::catalogue::Object;
 use crate::model::custom::DataType;
 use crate::model::editable::{CustomTarget, EditTarget, Editability, Editable};
 use crate::model::ids::{Etag, FieldKey, RecordId};
-use crate::model::instant::Instant;
 use crate::store::custom::columns as custom_columns;
 use crate::store::derived::views;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
 use crate::store::shapes::Shapes;
-use crate::store::tx::MirrorTx;
 
 const DOING: &str = "read which fields can be edited";
 
@@ -37,10 +35,10 @@ pub(in crate::store) fn columns(
     });
     let mut columns: Vec<(String, Editability)> = Vec::new();
     for (name, pointed) in shown.chain([("details_current".to_string(), false)]) {
-        let standing = if pointed || OWN.contains(&name.as_str()) {
+        let editability = if pointed || OWN.contains(&name.as_str()) {
             Editability::Derived(None)
-        } else if let Some(standing) = custom.remove(&name) {
-            standing
+        } else if let Some(editability) = custom.remove(&name) {
+            editability
         } else if let Some(field) = Editable::standard(object, &name) {
             Editability::Editable(field)
         } else if object.fields().iter().any(|field| field.column == name) {
@@ -49,10 +47,10 @@ pub(in crate::store) fn columns(
             // What is left are the companions of decimals and values.
             Editability::Derived(name.strip_suffix("_num").map(Into::into))
         };
-        columns.push((name, standing));
+        columns.push((name, editability));
     }
     // Archived fields stand in no view, and a person who names one is told so.
-    columns.extend(custom.into_iter().filter(|(_, standing)| matches!(standing, Editability::Archived)));
+    columns.extend(custom.into_iter().filter(|(_, editability)| matches!(editability, Editability::Archived)));
     Ok(columns)
 }
 
@@ -60,7 +58,7 @@ pub(in crate::store) fn columns(
 ///
 /// # Errors
 /// If SQLite refuses.
-pub fn standings(tx: &ReadTx<'_>, object: Object) -> Result<Vec<(String, Editability)>, StoreError> {
+pub fn editability(tx: &ReadTx<'_>, object: Object) -> Result<Vec<(String, Editability)>, StoreError> {
     let shapes = Shapes::new(custom_columns::layout(&tx.conn)?.into());
     columns(&tx.conn, object, &shapes)
 }
@@ -78,7 +76,7 @@ fn custom_fields(conn: &Connection, object: Object) -> Result<HashMap<String, Ed
     let rows = stmt.query_map([object.as_str()], |row| {
         let (id, column): (String, String) = (row.get(0)?, row.get(1)?);
         let data_type: Option<String> = row.get(3)?;
-        let standing = match (row.get(4)?, row.get(5)?) {
+        let editability = match (row.get(4)?, row.get(5)?) {
             (false, _) => Editability::Archived,
             (true, false) => Editability::NotWritable,
             (true, true) => Editability::Editable(Editable {
@@ -92,7 +90,7 @@ fn custom_fields(conn: &Connection, object: Object) -> Result<HashMap<String, Ed
                 }),
             }),
         };
-        Ok((column, standing))
+        Ok((column, editability))
     });
     rows.and_then(Iterator::collect).doing(DOING)
 }
@@ -116,17 +114,9 @@ fn options(conn: &Connection, object: Object) -> Result<HashMap<String, Vec<Stri
     Ok(options)
 }
 
-/// A text of the outbox. SQL can make a text that is no UTF-8; one such edit must not hide the others.
-pub(in crate::store) fn text(row: &rusqlite::Row<'_>, place: usize) -> rusqlite::Result<String> {
-    match row.get_ref(place)? {
-        ValueRef::Text(text) => Ok(String::from_utf8_lossy(text).into_owned()),
-        _ => row.get(place),
-    }
-}
-
-/// A record as whoever edits it sees it.
+/// A record as the person who edits it sees it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Seen {
+pub struct SeenRecord {
     /// The record's version.
     pub etag: Option<Etag>,
     /// The version that its detail is of; `None` where there is no detail.
@@ -144,7 +134,7 @@ pub fn seen<'a>(
     object: Object,
     id: &RecordId,
     fields: impl IntoIterator<Item = &'a Editable>,
-) -> Result<Option<Seen>, StoreError> {
+) -> Result<Option<SeenRecord>, StoreError> {
     let columns: Vec<&str> = fields.into_iter().map(|field| &*field.column).collect();
     let sql = format!(
         "SELECT r.etag, d.etag{} FROM {view} AS r LEFT JOIN {details} AS d ON d.{key} = r.id WHERE r.id = ?1",
@@ -165,49 +155,21 @@ pub fn seen<'a>(
                 };
                 Ok(((*column).to_string(), value))
             });
-            Ok(Seen { etag: etag(0)?, detail_etag: etag(1)?, values: values.collect::<rusqlite::Result<_>>()? })
+            Ok(SeenRecord { etag: etag(0)?, detail_etag: etag(1)?, values: values.collect::<rusqlite::Result<_>>()? })
         })
         .optional()
         .doing("read the record")
 }
 
-/// An edit that is about to be queued.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NewEdit<'a> {
-    /// Whose record it is of.
-    pub object: Object,
-    /// The record.
-    pub record: &'a RecordId,
-    /// Who made it: `edit` or `socket`; what SQL makes, the triggers queue.
-    pub source: &'a str,
-    /// `{column: [before, after]}`.
-    pub fields: &'a BTreeMap<String, (Value, Value)>,
-    /// The version that it was made on.
-    pub base_etag: Option<&'a Etag>,
-}
-
-/// Puts an edit into the outbox, and the first line of its trail with it. Gives its number.
+/// The columns of a record that an edit which waits, or is on its way, is to change.
 ///
 /// # Errors
 /// If SQLite refuses.
-pub fn insert(tx: &MirrorTx<'_>, edit: &NewEdit<'_>, why: &str, now: Instant) -> Result<i64, StoreError> {
-    let doing = "queue an edit";
-    let fields =
-        serde_json::to_string(edit.fields).map_err(|source| StoreError::State { name: "outbox".into(), source })?;
-    let (etag, now) = (edit.base_etag.map(Etag::as_str), now.to_string());
+pub fn pending_columns(tx: &ReadTx<'_>, object: Object, id: &RecordId) -> Result<BTreeSet<String>, StoreError> {
     tx.conn
         .prepare_cached(
-            "INSERT INTO outbox (object_type, record_id, source, fields, base_etag, queued_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            "SELECT column_name FROM pending_edits WHERE object_type = ?1 AND record_id = ?2 AND state <> 'conflict'",
         )
-        .and_then(|mut stmt| {
-            stmt.execute(params![edit.object.as_str(), edit.record.as_str(), edit.source, fields, etag, now])
-        })
-        .doing(doing)?;
-    let id = tx.conn.last_insert_rowid();
-    tx.conn
-        .prepare_cached("INSERT INTO outbox_events (outbox_id, at, to_state, why) VALUES (?1, ?2, 'queued', ?3)")
-        .and_then(|mut stmt| stmt.execute(params![id, now, why]))
-        .doing(doing)?;
-    Ok(id)
+        .and_then(|mut stmt| stmt.query_map([object.as_str(), id.as_str()], |row| row.get(0))?.collect())
+        .doing("read the outbox")
 }

@@ -7,9 +7,9 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::model::{EditState, EditedFields, Object};
+use crate::model::{EditState, EditedFields, Instant, Object};
 use crate::store::error::{Doing, StoreError};
-use crate::store::outbox::editable;
+use crate::store::outbox::edits;
 use crate::store::reader::ReadTx;
 
 const DOING: &str = "read the outbox";
@@ -48,6 +48,30 @@ pub struct EditLine {
     pub last_sent_at: Option<String>,
     /// When it came to its end, UTC.
     pub finished_at: Option<String>,
+    /// No request is made for its record before, UTC.
+    pub not_before: Option<String>,
+    /// The applied edit that it takes back.
+    pub undoes: Option<i64>,
+    /// Why it cannot be read: it was not written by this program.
+    pub unreadable: Option<String>,
+}
+
+/// How many edits are in the states that a person may have to know of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct EditCounts {
+    /// Edits that wait to be sent.
+    pub queued: u64,
+    /// Edits that a person has to release.
+    pub held: u64,
+    /// Edits whose request may have been carried out.
+    pub sending: u64,
+    /// Edits that met another's change of the same field.
+    pub conflict: u64,
+    /// Edits that were refused, and not tried again since.
+    pub rejected: u64,
+    /// When the oldest edit that is not at its end was made, UTC.
+    #[serde(serialize_with = "crate::model::instant::utc")]
+    pub oldest: Option<Instant>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the serializer's form")]
@@ -69,17 +93,20 @@ pub struct TrailLine {
 }
 
 const SELECT: &str = "SELECT o.id, o.object_type, o.record_id, coalesce(c.name, k.name), o.state, o.source, o.fields,
-        o.theirs, o.attempts, o.status, o.answer, o.merged_into, o.queued_at, o.last_sent_at, o.finished_at
+        o.theirs, o.attempts, o.status, o.answer, o.merged_into, o.queued_at, o.last_sent_at, o.finished_at, w.not_before,
+        o.undoes
     FROM outbox AS o
+    LEFT JOIN outbox_delays AS w ON o.state IN ('queued', 'sending') AND w.scope = 'record'
+      AND w.object_type = o.object_type AND w.record_id = o.record_id
     LEFT JOIN contacts AS c ON o.object_type = 'contact' AND c.id = o.record_id
     LEFT JOIN companies AS k ON o.object_type = 'company' AND k.id = o.record_id";
 
-/// The edits in order: those that are open, or all of them.
+/// The edits in order: those that are open, or all of them. A row that is no edit at all is left out.
 ///
 /// # Errors
-/// If SQLite refuses, or an edit was not written by this program.
+/// If SQLite refuses.
 pub fn edits(tx: &ReadTx<'_>, all: bool) -> Result<Vec<EditLine>, StoreError> {
-    let open = if all { "" } else { " WHERE o.state IN ('queued', 'sending', 'conflict')" };
+    let open = if all { "" } else { " WHERE o.state IN ('queued', 'held', 'sending', 'conflict')" };
     let mut stmt = tx.conn.prepare(&format!("{SELECT}{open} ORDER BY o.id")).doing(DOING)?;
     stmt.query_map([], line).and_then(Iterator::collect).doing(DOING)
 }
@@ -101,6 +128,61 @@ pub fn edit(tx: &ReadTx<'_>, id: i64) -> Result<Option<(EditLine, Vec<TrailLine>
     Ok(Some((edit, trail.and_then(Iterator::collect).doing(DOING)?)))
 }
 
+/// Edits by state.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn counts(tx: &ReadTx<'_>) -> Result<EditCounts, StoreError> {
+    let mut counts = EditCounts { rejected: rejected(tx)?, ..EditCounts::default() };
+    let mut stmt = tx
+        .conn
+        .prepare_cached(
+            "SELECT state, count(*), min(queued_at) FROM outbox
+             WHERE state IN ('queued', 'held', 'sending', 'conflict') GROUP BY state",
+        )
+        .doing(DOING)?;
+    let rows = stmt.query_map([], |row| {
+        Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?.unsigned_abs(), row.get::<_, String>(2)?))
+    });
+    for row in rows.doing(DOING)? {
+        let (state, count, oldest) = row.doing(DOING)?;
+        match state.parse() {
+            Ok(EditState::Queued) => counts.queued = count,
+            Ok(EditState::Held) => counts.held = count,
+            Ok(EditState::Sending) => counts.sending = count,
+            _ => counts.conflict = count,
+        }
+        let oldest: Option<Instant> = oldest.parse().ok();
+        counts.oldest = counts.oldest.into_iter().chain(oldest).min();
+    }
+    Ok(counts)
+}
+
+impl ReadTx<'_> {
+    /// Edits by state.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn edit_counts(&self) -> Result<EditCounts, StoreError> {
+        counts(self)
+    }
+}
+
+/// Edits that were applied at an instant or later, and are not taken back by another one.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn applied_since(tx: &ReadTx<'_>, since: Instant) -> Result<Vec<i64>, StoreError> {
+    tx.conn
+        .prepare_cached(
+            "SELECT o.id FROM outbox AS o WHERE o.state = 'applied' AND o.finished_at >= ?1 AND o.undoes IS NULL
+           AND NOT EXISTS (SELECT 1 FROM outbox AS u WHERE u.undoes = o.id AND u.state NOT IN ('rejected', 'dropped'))
+         ORDER BY o.id",
+        )
+        .and_then(|mut stmt| stmt.query_map([since.to_string()], |row| row.get(0))?.collect())
+        .doing(DOING)
+}
+
 /// How many edits were refused, by the service or here, and were not tried again since.
 ///
 /// # Errors
@@ -119,22 +201,24 @@ pub fn rejected(tx: &ReadTx<'_>) -> Result<u64, StoreError> {
 }
 
 fn line(row: &Row<'_>) -> rusqlite::Result<EditLine> {
+    let (object, state, fields) = (edits::text(row, 1)?, edits::text(row, 4)?, edits::text(row, 6)?);
+    let (theirs, answer): (Option<String>, Option<String>) = (row.get(7)?, row.get(10)?);
+    let (fields, unreadable) = match serde_json::from_str(&fields) {
+        Ok(fields) => (fields, None),
+        Err(error) => (EditedFields::new(), Some(format!("its fields cannot be understood: {error}"))),
+    };
     let odd = |place, what: String| {
         rusqlite::Error::FromSqlConversionFailure(place, rusqlite::types::Type::Text, what.into())
     };
-    let (object, state): (String, String) = (row.get(1)?, row.get(4)?);
-    let fields = editable::text(row, 6)?;
-    let (theirs, answer): (Option<String>, Option<String>) = (row.get(7)?, row.get(10)?);
-    let theirs = theirs.map(|text| serde_json::from_str(&text)).transpose();
     Ok(EditLine {
         id: row.get(0)?,
         object: object.parse().map_err(|_| odd(1, format!("no object: {object}")))?,
-        record: row.get(2)?,
+        record: edits::text(row, 2)?,
         name: row.get(3)?,
         state: state.parse().map_err(|_| odd(4, format!("no state: {state}")))?,
         source: row.get(5)?,
-        fields: serde_json::from_str(&fields).map_err(|e| odd(6, e.to_string()))?,
-        theirs: theirs.map_err(|e| odd(7, e.to_string()))?,
+        fields,
+        theirs: theirs.and_then(|text| serde_json::from_str(&text).ok()),
         attempts: row.get::<_, i64>(8)?.unsigned_abs(),
         status: row.get(9)?,
         answer: answer.and_then(|text| RawValue::from_string(text).ok()),
@@ -142,5 +226,8 @@ fn line(row: &Row<'_>) -> rusqlite::Result<EditLine> {
         queued_at: row.get(12)?,
         last_sent_at: row.get(13)?,
         finished_at: row.get(14)?,
+        not_before: row.get(15)?,
+        undoes: row.get(16)?,
+        unreadable,
     })
 }

@@ -7,28 +7,19 @@
 use std::collections::BTreeMap;
 
 use rusqlite::types::Value as Sql;
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{OptionalExtension, params};
 use serde_json::Value;
 
 use crate::model::editable::Editability;
-use crate::model::{Edit, EditState, Editable, EditedFields, Etag, Instant, MirroredRecord, Object, RecordId};
+use crate::model::{EditState, Editable, EditedFields, Etag, Instant, MirroredRecord, Object, RecordId};
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::editable;
-use crate::store::reader::ReadTx;
+use crate::store::outbox::edits::UnreadableEdit;
 use crate::store::records::compare::json;
 use crate::store::tx::MirrorTx;
 
 const READ: &str = "read the outbox";
 const WRITE: &str = "write the outbox";
-
-/// Edits by what is still to become of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OpenEdits {
-    /// On their way: queued or being sent.
-    pub waiting: u64,
-    /// Waiting for a person.
-    pub conflicts: u64,
-}
 
 /// A step of an edit.
 #[derive(Clone, Copy, Debug)]
@@ -69,56 +60,44 @@ impl<'a> EditStep<'a> {
     }
 }
 
-impl ReadTx<'_> {
-    /// Records with edits that can go: those that failed least often first, then in the order of their edits.
+impl MirrorTx<'_> {
+    /// What the mirror has of a record: its version, whether the detail is of that version, and these columns as far as
+    /// they exist. `None` if the record is not here.
     ///
     /// # Errors
     /// If SQLite refuses.
-    pub fn edited_records(&self) -> Result<Vec<(Object, RecordId)>, StoreError> {
-        let mut stmt = self
-            .conn
-            .prepare_cached(
-                "SELECT object_type, record_id FROM outbox WHERE state IN ('queued', 'sending')
-                 GROUP BY object_type, record_id ORDER BY max(attempts), min(id)",
-            )
-            .doing(READ)?;
-        let rows: Vec<(String, String)> =
-            stmt.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).and_then(Iterator::collect).doing(READ)?;
-        let named = rows.into_iter().filter_map(|(object, id)| Some((object.parse().ok()?, RecordId::new(id))));
-        Ok(named.collect())
-    }
-
-    /// How many edits are open.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
-    pub fn open_edits(&self) -> Result<OpenEdits, StoreError> {
-        let sql = "SELECT count(*) FILTER (WHERE state <> 'conflict'), count(*) FILTER (WHERE state = 'conflict')
-                   FROM outbox WHERE state IN ('queued', 'sending', 'conflict')";
-        let (waiting, conflicts): (i64, i64) = self
-            .conn
-            .prepare_cached(sql)
-            .and_then(|mut stmt| stmt.query_row([], |row| Ok((row.get(0)?, row.get(1)?))))
-            .doing(READ)?;
-        Ok(OpenEdits { waiting: waiting.unsigned_abs(), conflicts: conflicts.unsigned_abs() })
-    }
-
-    /// A record's edits that are not at their end, in order.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
-    pub fn edits_of(&self, object: Object, id: &RecordId) -> Result<Vec<Edit>, StoreError> {
-        let mut stmt = self
-            .conn
-            .prepare_cached(
-                "SELECT id, state, fields, body, if_match, idempotency_key, attempts, first_sent_at, status, merged_into
-                 FROM outbox WHERE object_type = ?1 AND record_id = ?2 AND state IN ('queued', 'sending', 'conflict')
-                 ORDER BY id",
-            )
-            .doing(READ)?;
-        stmt.query_map(params![object.as_str(), id.as_str()], |row| edit(object, id, row))
-            .and_then(Iterator::collect)
-            .doing(READ)
+    pub fn mirrored(
+        &self,
+        object: Object,
+        id: &RecordId,
+        columns: &[&str],
+    ) -> Result<Option<MirroredRecord>, StoreError> {
+        let (list, detail) = (self.shapes.list(object), self.shapes.detail(object));
+        let mut values = BTreeMap::new();
+        let mut etags = [None, None];
+        for (shape, etag) in [&list, &detail].into_iter().zip(&mut etags) {
+            let row: Option<Vec<Sql>> = self
+                .conn
+                .prepare_cached(&shape.select)
+                .and_then(|mut stmt| {
+                    stmt.query_row([id.as_str()], |row| (0..shape.columns.len()).map(|place| row.get(place)).collect())
+                        .optional()
+                })
+                .doing("read a record")?;
+            let Some(row) = row else { continue };
+            let own = |column: &str| shape.place(column).and_then(|place| row.get(place));
+            *etag = Some(own("etag").map(json).unwrap_or_default());
+            for column in columns {
+                if let Some(value) = own(column) {
+                    values.insert((*column).to_string(), json(value));
+                }
+            }
+        }
+        let [Some(version), of_detail] = etags else {
+            return Ok(None);
+        };
+        let current = of_detail.is_some_and(|detail| detail == version);
+        Ok(Some(MirroredRecord { etag: version.as_str().map(Etag::from), details_current: current, values }))
     }
 
     /// Whether the mirror's history saw a record take these values since an instant.
@@ -152,42 +131,6 @@ impl ReadTx<'_> {
         }
         Ok(columns > 0 && seen.len() == columns)
     }
-}
-
-impl MirrorTx<'_> {
-    /// What the mirror has of a record: its version, whether the detail is of that version, and these columns as far as
-    /// they exist. `None` if the record is not here.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
-    pub fn held(&self, object: Object, id: &RecordId, columns: &[&str]) -> Result<Option<MirroredRecord>, StoreError> {
-        let (list, detail) = (self.shapes.list(object), self.shapes.detail(object));
-        let mut values = BTreeMap::new();
-        let mut etags = [None, None];
-        for (shape, etag) in [&list, &detail].into_iter().zip(&mut etags) {
-            let row: Option<Vec<Sql>> = self
-                .conn
-                .prepare_cached(&shape.select)
-                .and_then(|mut stmt| {
-                    stmt.query_row([id.as_str()], |row| (0..shape.columns.len()).map(|place| row.get(place)).collect())
-                        .optional()
-                })
-                .doing("read a record")?;
-            let Some(row) = row else { continue };
-            let own = |column: &str| shape.place(column).and_then(|place| row.get(place));
-            *etag = Some(own("etag").map(json).unwrap_or_default());
-            for column in columns {
-                if let Some(value) = own(column) {
-                    values.insert((*column).to_string(), json(value));
-                }
-            }
-        }
-        let [Some(version), of_detail] = etags else {
-            return Ok(None);
-        };
-        let current = of_detail.is_some_and(|detail| detail == version);
-        Ok(Some(MirroredRecord { etag: version.as_str().map(Etag::from), details_current: current, values }))
-    }
 
     /// The fields of an object that can be edited, by column.
     ///
@@ -195,7 +138,7 @@ impl MirrorTx<'_> {
     /// If SQLite refuses.
     pub fn editable(&self, object: Object) -> Result<BTreeMap<String, Editable>, StoreError> {
         let columns = editable::columns(&self.conn, object, &self.shapes)?;
-        let fields = columns.into_iter().filter_map(|(column, standing)| match standing {
+        let fields = columns.into_iter().filter_map(|(column, editability)| match editability {
             Editability::Editable(field) => Some((column, field)),
             _ => None,
         });
@@ -224,7 +167,7 @@ impl MirrorTx<'_> {
             self.conn
                 .prepare_cached(
                     "UPDATE outbox SET attempts = attempts + 1, first_sent_at = ?2, last_sent_at = ?2,
-                            merged_into = CASE WHEN id <> ?3 THEN ?3 END WHERE id = ?1",
+                            tried_at = coalesce(tried_at, ?2), merged_into = CASE WHEN id <> ?3 THEN ?3 END WHERE id = ?1",
                 )
                 .and_then(|mut stmt| stmt.execute(params![edit, now.to_string(), carrier]))
                 .doing(WRITE)?;
@@ -281,7 +224,7 @@ impl MirrorTx<'_> {
         if taken == 0 {
             return Ok(false);
         }
-        if matches!(step.to, EditState::Queued | EditState::Conflict) {
+        if matches!(step.to, EditState::Queued | EditState::Conflict | EditState::Dropped) {
             self.conn
                 .prepare_cached(
                     "UPDATE outbox SET body = NULL, if_match = NULL, idempotency_key = NULL, first_sent_at = NULL,
@@ -299,6 +242,82 @@ impl MirrorTx<'_> {
         Ok(true)
     }
 
+    /// Takes back the note that an edit was sent: the request did not leave this machine.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn unsend(&self, edit: i64) -> Result<(), StoreError> {
+        self.conn
+            .prepare_cached(
+                "UPDATE outbox SET attempts = max(attempts - 1, 0), tried_at = CASE WHEN attempts > 1 THEN tried_at END
+                 WHERE id = ?1",
+            )
+            .and_then(|mut stmt| stmt.execute([edit]))
+            .doing(WRITE)?;
+        Ok(())
+    }
+
+    /// Gives up the request of edits that are on their way: the record is read before anything else. `doubt` says whether it
+    /// may have been carried out. The first of the edits carries the others.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn give_up_request(&self, edits: &[i64], doubt: bool) -> Result<(), StoreError> {
+        let Some(carrier) = edits.first() else { return Ok(()) };
+        for edit in edits {
+            self.conn
+                .prepare_cached(
+                    "UPDATE outbox SET body = NULL, if_match = NULL, idempotency_key = NULL,
+                            first_sent_at = CASE WHEN ?3 THEN first_sent_at END,
+                            merged_into = CASE WHEN id <> ?2 THEN ?2 END WHERE id = ?1",
+                )
+                .and_then(|mut stmt| stmt.execute(params![edit, carrier, doubt]))
+                .doing(WRITE)?;
+        }
+        Ok(())
+    }
+
+    /// Ends an edit that cannot be read, whatever its state says.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn reject_unreadable(&self, edit: &UnreadableEdit, answer: &str, now: Instant) -> Result<(), StoreError> {
+        let (now, from) = (now.to_string(), edit.state.map(EditState::as_str));
+        self.conn
+            .prepare_cached(
+                "UPDATE outbox SET state = 'rejected', finished_at = ?2, answer = ?3, merged_into = NULL WHERE id = ?1",
+            )
+            .and_then(|mut stmt| stmt.execute(params![edit.id, now, answer]))
+            .doing(WRITE)?;
+        self.conn
+            .prepare_cached(
+                "INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why) VALUES (?1, ?2, ?3, 'rejected', ?4)",
+            )
+            .and_then(|mut stmt| stmt.execute(params![edit.id, now, from, edit.why]))
+            .doing(WRITE)?;
+        Ok(())
+    }
+
+    /// Forgets edits that ended before an instant, and their trail.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn forget_edits_before(&self, cutoff: Instant) -> Result<(), StoreError> {
+        let ended = "SELECT o.id FROM outbox AS o WHERE o.state IN ('applied', 'rejected', 'dropped', 'replaced')
+             AND o.finished_at < ?1 AND NOT EXISTS (SELECT 1 FROM outbox AS p WHERE p.merged_into = o.id
+               AND p.state IN ('queued', 'held', 'sending', 'conflict'))";
+        for sql in [
+            format!("DELETE FROM outbox_events WHERE outbox_id IN ({ended})"),
+            format!("DELETE FROM outbox WHERE id IN ({ended})"),
+        ] {
+            self.conn
+                .prepare_cached(&sql)
+                .and_then(|mut stmt| stmt.execute([cutoff.to_string()]))
+                .doing("forget old edits")?;
+        }
+        Ok(())
+    }
+
     /// Replaces what an edit that waits does to its columns: what was there before it has become something else.
     ///
     /// # Errors
@@ -312,27 +331,4 @@ impl MirrorTx<'_> {
             .doing(WRITE)?;
         Ok(())
     }
-}
-
-fn edit(object: Object, id: &RecordId, row: &Row<'_>) -> rusqlite::Result<Edit> {
-    let unreadable = |column, what: String| {
-        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, what.into())
-    };
-    let state: String = row.get(1)?;
-    let fields = editable::text(row, 2)?;
-    let first_sent_at: Option<String> = row.get(7)?;
-    Ok(Edit {
-        id: row.get(0)?,
-        object,
-        record: id.clone(),
-        state: state.parse().map_err(|_| unreadable(1, format!("no state: {state}")))?,
-        fields: serde_json::from_str(&fields).map_err(|e| unreadable(2, e.to_string()))?,
-        body: row.get(3)?,
-        if_match: row.get::<_, Option<String>>(4)?.map(Etag::new),
-        idempotency_key: row.get(5)?,
-        attempts: row.get(6)?,
-        first_sent_at: first_sent_at.and_then(|at| at.parse().ok()),
-        status: row.get(8)?,
-        merged_into: row.get(9)?,
-    })
 }

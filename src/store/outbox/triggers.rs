@@ -1,189 +1,140 @@
 //! `UPDATE contacts_full SET …`: triggers that turn a change of a view's row into an edit in the outbox.
 //!
-//! The triggers are made with the views, from the catalogue and the definitions, in the same transaction; when nothing
-//! is defined anew, nothing is made anew. They are written for the oldest SQLite that must read the file, since whoever
-//! edits brings a shell of their own: `RAISE` takes a constant there, so every column has its message.
+//! The triggers are made with the views, from the catalogue and the definitions, in the same transaction. They are written
+//! for the oldest SQLite that must read the file, since people bring their own shell: `RAISE` takes a constant there.
 //!
 //! # Always true
 //! - An edit and the first line of its trail are one statement: both are there or neither is.
-//! - What is refused raises an error and leaves nothing, in whatever shell it was tried.
-//! - The view goes on showing the service's truth until the edit has been applied there.
+//! - A value arrives exactly as it was written, or is refused with a message that names its column.
+//! - The view shows the service's truth until the edit has been applied there.
+//! - A column that the statement does not name is not part of the edit, whatever else waits for it.
 //!
 //! # How a row's edit is made
-//! The columns that can be edited are laid out as rows (name, before, after), which SQLite allows in any number. Those
-//! that changed are joined with their definitions, brought into the form of the column, and judged; what is refused
-//! becomes `{}`, which no column holds, and raises the message of its column. Two spellings look idle and are not:
-//! `'+0 days'` makes an older SQLite look at its calendar, and `|| ''` makes a JSON function's text a text like any other.
+//! Every column that can be edited has a trigger of its own, `UPDATE OF` that column: it judges the value, brings it into
+//! the column's form and notes it in `outbox_values`. The trigger without a column comes after them and makes the edit
+//! ([`last_word`]). SQLite runs the triggers of a view in the reverse order of their creation, but does not promise it: were
+//! it otherwise, the last trigger would find a change that nothing noted, and refuses it.
+//!
+//! A column whose text could hide a rounded number is an expression in its view, so that it has no affinity and the trigger
+//! sees what was written: see `Editable::shows_what_was_written`.
+//!
+//! Two spellings look idle and are not: `'+0 days'` makes an older SQLite look at its calendar, and `|| ''` makes a JSON
+//! function's text a text like any other.
 
+use super::last_word::{self, EditOrigin};
+use super::takes;
 use crate::model::catalogue::Object;
-use crate::model::custom::DataType;
-use crate::model::editable::{CUSTOM_KEYS, EditTarget, Editability, Editable, LONG_TEXT, MULTI_SELECT, SHORT_TEXT};
+use crate::model::editable::{CUSTOM_KEYS, Editability, Editable};
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::editable;
 use crate::store::state::StateKey;
 use crate::store::tx::MirrorTx;
 
-const DOING: &str = "remake the triggers of the views";
+const DOING: &str = "make the triggers of the views";
 
-/// The most messages in one `CASE`.
+/// The most columns in one expression.
 const ARMS: usize = 200;
 
 /// The time, in the form of the mirror's columns.
 const NOW: &str = "strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z'";
 
-/// What the text of a timestamp `t` is cut into, and what is a real one: `[seconds][fraction][zone]`.
-const TIMESTAMP: &str = "CASE WHEN t.seconds IS strftime('%Y-%m-%dT%H:%M:%S', t.seconds, '+0 days')
-      AND (t.fraction = '' OR t.fraction GLOB '.[0-9]*' AND length(t.fraction) <= 7
-           AND substr(t.fraction, 2) NOT GLOB '*[^0-9]*')
-    THEN coalesce(strftime('%Y-%m-%dT%H:%M:%S', t.seconds || t.zone)
-           || '.' || substr(substr(t.fraction, 2) || '000000', 1, 6) || 'Z', x'00')
-    ELSE x'00' END";
+/// A text of `outbox_values` that is not UTF-8: SQLite reads a damaged character as another one. Only a text with other
+/// characters than ASCII is looked through, in blocks, so that a long one takes no longer than it must.
+const NOT_UTF8: &str =
+    "SELECT 1 FROM outbox_values AS v WHERE v.change GLOB '*[^' || char(1) || '-' || char(127) || ']*' AND EXISTS (
+  WITH RECURSIVE block(i, part) AS (SELECT 0, substr(v.change, 1, 256) UNION ALL
+    SELECT i + 1, substr(v.change, (i + 1) * 256 + 1, 256) FROM block WHERE (i + 1) * 256 < length(v.change)),
+  place(j) AS (SELECT 1 UNION ALL SELECT j + 1 FROM place WHERE j < 256)
+  SELECT 1 FROM block, place WHERE substr(part, j, 1) <> '' AND substr(part, j, 1) <> char(unicode(substr(part, j, 1)))
+    AND hex(substr(part, j, 1)) NOT IN ('EFBFBE', 'EFBFBF'))";
 
-/// The changed columns of one row, in the form of their columns; what can have none is a blob, which no column holds.
-fn changed(object: Object, rows: &str) -> String {
+/// A text as an SQL literal.
+fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// The trigger of one column.
+fn column(field: &Editable) -> String {
+    let (view, column) = (field.object.full_view(), &field.column);
+    let rounded = match takes::could_be_rounded(field) {
+        true => format!(
+            "SELECT RAISE(ABORT, {}) WHERE typeof(NEW.{column}) = 'real';\n",
+            literal(&format!(
+                "{column}: SQLite keeps only 15 digits of this number; write it in quotes, as in {column} = '12.50'"
+            ))
+        ),
+        false => String::new(),
+    };
     format!(
-        "SELECT v.name AS name, v.before AS before, d.id AS definition, d.data_type AS data_type,
-  coalesce(d.required, 0) = 0 AND coalesce(d.nullable, 1) = 1 AS clearable,
-  CASE d.data_type
-    WHEN 'SHORT_TEXT' THEN nullif(v.after, '')
-    WHEN 'LONG_TEXT' THEN nullif(v.after, '')
-    WHEN 'SINGLE_SELECT' THEN nullif(v.after, '')
-    WHEN 'MULTI_SELECT' THEN
-      CASE WHEN v.after IS NULL THEN NULL WHEN json_valid(v.after) = 0 THEN x'00'
-        WHEN json_type(v.after) <> 'array' THEN x'00'
-        ELSE (SELECT nullif(json_group_array(j.value), '[]') FROM json_each(v.after) AS j) END
-    WHEN 'DATETIME' THEN CASE WHEN v.after IS NULL THEN NULL ELSE (SELECT {TIMESTAMP} FROM (
-      SELECT z.seconds AS seconds, z.zone AS zone, substr(z.rest, 1, length(z.rest) - length(z.zone)) AS fraction FROM (
-        SELECT substr(v.after, 1, 19) AS seconds, substr(v.after, 20) AS rest,
-          CASE WHEN v.after GLOB '*Z' THEN 'Z' WHEN v.after GLOB '*[+-][0-9][0-9]:[0-9][0-9]'
-            THEN substr(v.after, -6) ELSE ' none' END AS zone) AS z) AS t) END
-    ELSE v.after END AS after,
-  CASE WHEN substr(v.after, 1, 1) = '-' THEN substr(v.after, 2) ELSE v.after END AS digits
-FROM (SELECT NULL AS name, NULL AS before, NULL AS after UNION ALL VALUES {rows}) AS v
-LEFT JOIN custom_field_definitions AS d ON d.object_type = '{object}' AND d.column_name = v.name
-WHERE v.before IS NOT v.after"
+        "CREATE TRIGGER {view}_set_{column} INSTEAD OF UPDATE OF {column} ON {view} BEGIN
+{rounded}SELECT RAISE(ABORT, {message}) WHERE NEW.{column} IS NOT OLD.{column} AND NOT coalesce({taken}, 0);
+INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('{column}', json_array(OLD.{column},
+  CASE WHEN {same} THEN OLD.{column} ELSE {settled} END));
+END",
+        message = literal(&takes::message(field)),
+        taken = takes::condition(field),
+        same = takes::same(field),
+        settled = takes::settled(field),
     )
 }
 
-/// Whether a changed column `c` takes its new value: what `outbox::check` says, as far as SQL can.
-fn taken(object: Object) -> String {
-    let standard = match object {
-        Object::Contact => "1",
-        // White space as Unicode has it; the service wants one other character in the texts of a company.
-        Object::Company => {
-            "trim(c.after, char(9, 10, 11, 12, 13, 32, 133, 160, 5760, 8192, 8193, 8194, 8195, 8196, 8197, 8198,
-      8199, 8200, 8201, 8202, 8232, 8233, 8239, 8287, 12288)) <> ''"
-        }
-    };
-    format!(
-        "CASE WHEN typeof(c.after) IN ('blob', 'real') THEN 0 WHEN c.after IS NULL THEN c.clearable
-    WHEN c.definition IS NULL THEN typeof(c.after) = 'text' AND {standard}
-    ELSE CASE c.data_type
-    WHEN 'SHORT_TEXT' THEN typeof(c.after) = 'text' AND length(c.after) <= {SHORT_TEXT}
-    WHEN 'LONG_TEXT' THEN typeof(c.after) = 'text' AND length(c.after) <= {LONG_TEXT}
-    WHEN 'INTEGER' THEN typeof(c.after) = 'integer'
-    WHEN 'BOOLEAN' THEN typeof(c.after) = 'integer' AND c.after IN (0, 1)
-    WHEN 'DECIMAL' THEN typeof(c.after) = 'text' AND c.digits NOT GLOB '*[^0-9.]*' AND c.digits GLOB '[0-9]*'
-      AND c.digits GLOB '*[0-9]' AND c.digits NOT GLOB '*.*.*'
-      AND length(ltrim(substr(c.digits, 1, instr(c.digits || '.', '.') - 1), '0')) <= 20
-      AND length(rtrim(substr(c.digits, instr(c.digits || '.', '.') + 1), '0')) <= 10
-    WHEN 'DATE' THEN c.after IS date(c.after, '+0 days')
-    WHEN 'DATETIME' THEN typeof(c.after) = 'text'
-    WHEN 'SINGLE_SELECT' THEN EXISTS (SELECT 1 FROM custom_field_options AS o
-      WHERE o.definition_id = c.definition AND o.value = c.after)
-    WHEN 'MULTI_SELECT' THEN json_array_length(c.after) <= {MULTI_SELECT} AND NOT EXISTS (
-      SELECT 1 FROM json_each(c.after) AS j WHERE j.type <> 'text' OR j.value NOT IN (
-        SELECT o.value FROM custom_field_options AS o WHERE o.definition_id = c.definition))
-    ELSE 0 END END"
-    )
-}
-
-/// What a field takes, as the message of its column says it.
-fn takes(field: &Editable) -> String {
-    let (what, clearable) = match &field.target {
-        EditTarget::Standard(_) if field.object == Object::Company => {
-            ("text with a character that is not white space".into(), true)
-        }
-        EditTarget::Standard(_) => ("text".into(), true),
-        EditTarget::Custom(custom) => {
-            let what = match custom.data_type {
-                DataType::ShortText => format!("text of at most {SHORT_TEXT} characters"),
-                DataType::LongText => format!("text of at most {LONG_TEXT} characters"),
-                DataType::Integer => "a whole number of 64 bits".into(),
-                DataType::Decimal => "a decimal as text, at most 20 digits before the point and 10 behind it".into(),
-                DataType::Boolean => "0 or 1".into(),
-                DataType::Date => "a real date, YYYY-MM-DD".into(),
-                DataType::DateTime => {
-                    "a timestamp with a time zone, YYYY-MM-DDTHH:MM:SSZ, to the microsecond at most".into()
-                }
-                DataType::SingleSelect => "the value of one of its options, see select_labels".into(),
-                DataType::MultiSelect => {
-                    format!("a JSON array of at most {MULTI_SELECT} values of its options, see select_labels")
-                }
-                DataType::Unknown => "nothing that this program knows".into(),
-            };
-            (what, custom.clearable)
-        }
-    };
-    let clears = if clearable { "NULL clears it" } else { "it cannot be cleared" };
-    format!("{} takes {what}; {clears}", field.column)
-}
-
-/// `SELECT CASE … END;` for so many arms at a time.
-fn cases(of: &str, arms: &[String]) -> String {
-    arms.chunks(ARMS).map(|arms| format!("SELECT CASE {of}\n  {} END;\n", arms.join("\n  "))).collect()
-}
-
-/// The trigger that takes an UPDATE of an object's view.
+/// The trigger that makes the edit of a row.
 fn update(object: Object, columns: &[(String, Editability)]) -> String {
-    let (mut fixed, mut rows, mut messages, mut details) = (vec![], vec![], vec![], vec![]);
-    for (name, standing) in columns {
-        match standing {
+    let (view, mut fixed, mut noted, mut details) = (object.full_view(), vec![], vec![], vec![]);
+    for (name, editability) in columns {
+        match editability {
             Editability::Editable(field) => {
-                rows.push(format!("('{name}', OLD.{name}, NEW.{name})"));
-                messages.push(format!("WHEN '{name}' THEN RAISE(ABORT, '{}')", takes(field)));
+                noted.push(format!("NEW.{name} IS NOT OLD.{name}"));
                 if field.detail_only() {
                     details.push(format!("'{name}'"));
                 }
             }
             Editability::Archived => {}
             other => {
-                let why = other.refusal().unwrap_or_default();
-                fixed.push(format!("WHEN NEW.{name} IS NOT OLD.{name} THEN RAISE(ABORT, '{name} {why}')"));
+                let why = literal(&format!("{name} {}", other.refusal().unwrap_or_default()));
+                fixed.push(format!("WHEN NEW.{name} IS NOT OLD.{name} THEN RAISE(ABORT, {why})"));
             }
         }
     }
-    let view = object.full_view();
+    let fixed: String = fixed.chunks(ARMS).map(|arms| format!("SELECT CASE\n  {} END;\n", arms.join("\n  "))).collect();
+    let noted: String = noted
+        .chunks(ARMS)
+        .map(|arms| {
+            format!(
+                "SELECT RAISE(ABORT, 'this SQLite runs the triggers of a view in an order that crm-mirror does not know: use crm-mirror edit')
+WHERE NOT EXISTS (SELECT 1 FROM outbox_values) AND ({});\n",
+                arms.join(" OR ")
+            )
+        })
+        .collect();
+    // What only details carry was seen as of the detail: an edit of it is based on that version, or on none.
+    let base_etag = format!(
+        "CASE WHEN max(column_name IN ({})) AND NOT OLD.details_current THEN (SELECT etag FROM {} WHERE {} = OLD.id) ELSE OLD.etag END",
+        details.join(", "),
+        object.detail_table(),
+        object.detail_key()
+    );
+    let statements = last_word::statements(&EditOrigin {
+        object,
+        record: "OLD.id",
+        base_etag: &base_etag,
+        source: "'sql'",
+        undoes: "NULL",
+        why: "'changed with SQL'",
+        now: NOW,
+    });
     format!(
         "CREATE TRIGGER {view}_update INSTEAD OF UPDATE ON {view} BEGIN
 SELECT RAISE(ABORT, 'writing back is off: set enabled = true below [write_back] in the configuration of crm-mirror, and run crm-mirror sync')
 WHERE NOT EXISTS (SELECT 1 FROM state WHERE name = '{write_back}' AND value = 'true');
-{fixed}INSERT INTO outbox (object_type, record_id, source, fields, base_etag, queued_at)
-SELECT '{object}', OLD.id, 'sql', json_group_object(e.name, json_array(e.before, 
-  CASE WHEN NOT e.taken THEN json('{{}}') WHEN typeof(e.after) = 'text' THEN e.after || '' ELSE e.after END)),
-  -- What only details carry was seen as of the detail: an edit of it is based on that version, or on none.
-  CASE WHEN max(e.name IN ({details})) AND NOT OLD.details_current
-    THEN (SELECT etag FROM {detail_table} WHERE {detail_key} = OLD.id) ELSE OLD.etag END, {NOW}
-FROM (SELECT c.name AS name, c.before AS before, c.after AS after, {taken} AS taken
-FROM ({changed}) AS c WHERE c.before IS NOT c.after) AS e GROUP BY NULL;
-{messages}SELECT RAISE(ABORT, 'an edit changes at most {CUSTOM_KEYS} custom fields of a record at once')
-WHERE changes() > 0 AND (SELECT count(*) FROM outbox AS o JOIN json_each(o.fields) AS f
-  WHERE o.id = last_insert_rowid() AND substr(f.key, 1, 3) = 'cf_') > {CUSTOM_KEYS};
-INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why)
-SELECT id, queued_at, NULL, state, 'changed with SQL' FROM outbox WHERE id = last_insert_rowid() AND changes() > 0;
+{fixed}{noted}SELECT RAISE(ABORT, 'a text of this edit is not UTF-8: write it in the encoding of the database') WHERE EXISTS (
+{NOT_UTF8});
+SELECT RAISE(ABORT, 'an edit changes at most {CUSTOM_KEYS} custom fields of a record at once')
+WHERE (SELECT count(*) FROM outbox_values WHERE substr(column_name, 1, 3) = 'cf_') > {CUSTOM_KEYS};
+{};
 END",
+        statements.join(";\n"),
         write_back = StateKey::WriteBack,
-        fixed = cases("", &fixed),
-        details = details.join(", "),
-        detail_table = object.detail_table(),
-        detail_key = object.detail_key(),
-        taken = taken(object),
-        changed = changed(object, &rows.join(",\n  ")),
-        messages = cases(
-            "(SELECT f.key FROM outbox AS o JOIN json_each(o.fields) AS f
-  WHERE o.id = last_insert_rowid() AND changes() > 0 AND json_type(f.value, '$[1]') = 'object' LIMIT 1)",
-            &messages
-        ),
     )
 }
 
@@ -204,8 +155,14 @@ impl MirrorTx<'_> {
     pub(in crate::store) fn make_edit_triggers(&self) -> Result<(), StoreError> {
         for object in Object::ALL {
             let columns = editable::columns(&self.conn, object, &self.shapes)?;
-            let [insert, delete] = refused(object);
-            for sql in [update(object, &columns), insert, delete] {
+            // The one that makes the edit is made first, and so runs last.
+            let mut triggers = vec![update(object, &columns)];
+            triggers.extend(refused(object));
+            triggers.extend(columns.iter().filter_map(|(_, editability)| match editability {
+                Editability::Editable(field) => Some(column(field)),
+                _ => None,
+            }));
+            for sql in triggers {
                 self.conn.execute_batch(&sql).doing(DOING)?;
             }
         }

@@ -37,12 +37,12 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
-    /// Forgets what is older than an instant: changes, removed records, audits and runs.
+    /// Forgets what is older than an instant: changes, removed records, audits, runs, and edits that ended.
     ///
     /// # Errors
     /// If SQLite refuses.
-    pub fn forget_before(&self, cutoff: Instant) -> Result<(), StoreError> {
-        let cutoff = cutoff.to_string();
+    pub fn forget_before(&self, before: Instant) -> Result<(), StoreError> {
+        let cutoff = before.to_string();
         self.requeue_removed_before(&cutoff)?;
         for (sql, doing) in [
             // By number and not by time: both grow together, so that only what is to go is looked at.
@@ -68,7 +68,7 @@ impl MirrorTx<'_> {
         ] {
             self.conn.prepare_cached(sql).and_then(|mut stmt| stmt.execute([&cutoff])).doing(doing)?;
         }
-        Ok(())
+        self.forget_edits_before(before)
     }
 
     /// Whether the history saw the record come.

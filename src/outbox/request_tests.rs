@@ -50,10 +50,10 @@ fn edit(id: i64, fields: &[(&str, Value, Value)]) -> Edit {
         body: None,
         if_match: None,
         idempotency_key: None,
-        attempts: 0,
         first_sent_at: None,
         status: None,
         merged_into: None,
+        base_etag: Some(Etag::new("\"v1\"")),
     }
 }
 
@@ -61,13 +61,13 @@ fn position(id: i64, before: &str, after: &str) -> Edit {
     edit(id, &[("position", json!(before), json!(after))])
 }
 
-fn step(edits: &[Edit], held: &MirroredRecord) -> Step {
+fn step(edits: &[Edit], held: &MirroredRecord) -> RecordStep {
     next(CONTACT, edits, Some(held), &editable(), true)
 }
 
 #[track_caller]
-fn sends(step: Step, edits: &[i64], body: impl Into<Value>) {
-    let Step::Send(request) = step else { panic!("{step:?}") };
+fn sends(step: RecordStep, edits: &[i64], body: impl Into<Value>) {
+    let RecordStep::Send(request) = step else { panic!("{step:?}") };
     assert_eq!(request.edits, edits);
     assert_eq!(serde_json::from_str::<Value>(&request.body).unwrap(), body.into());
     assert_eq!(request.if_match.as_str(), "\"v1\"");
@@ -116,22 +116,22 @@ fn what_is_being_sent_or_in_conflict_holds_every_later_edit() {
     let later = edit(2, &[("language", json!("en"), json!("de"))]);
     let mut first = position(1, "A", "B");
     first.state = EditState::Sending;
-    assert_eq!(step(&[first.clone(), later.clone()], &now), Step::Resume(1));
+    assert_eq!(step(&[first.clone(), later.clone()], &now), RecordStep::Resume(1));
     first.state = EditState::Conflict;
-    assert_eq!(step(&[first, later], &now), Step::Rest);
-    assert_eq!(step(&[], &now), Step::Rest);
+    assert_eq!(step(&[first, later], &now), RecordStep::Nothing);
+    assert_eq!(step(&[], &now), RecordStep::Nothing);
 }
 
 #[test]
 fn an_edit_is_held_against_what_the_record_has_now() {
     for (name, now, expected) in [
-        ("somebody changed it", json!("X"), Step::Conflict(1)),
-        ("it has the value already", json!("B"), Step::Settled(1)),
+        ("somebody changed it", json!("X"), RecordStep::Conflict(1)),
+        ("it has the value already", json!("B"), RecordStep::Settled(1)),
     ] {
         let now = held(&[("position", now)]);
         assert_eq!(step(&[position(1, "A", "B")], &now), expected, "{name}");
     }
-    assert_eq!(next(CONTACT, &[position(1, "A", "B")], None, &editable(), true), Step::Gone(1));
+    assert_eq!(next(CONTACT, &[position(1, "A", "B")], None, &editable(), true), RecordStep::Gone(1));
 }
 
 #[test]
@@ -172,10 +172,10 @@ fn what_the_service_would_refuse_is_refused_here() {
         vec![("email", json!(null), json!("a@b.c"))],
         vec![("cf_gone", json!(null), json!("x"))],
     ] {
-        let Step::Refuse(1, why) = refuse(&fields) else { panic!("{fields:?}") };
+        let RecordStep::Refuse(1, why) = refuse(&fields) else { panic!("{fields:?}") };
         assert!(why.contains(fields[0].0), "{why}");
     }
-    assert_eq!(refuse(&[]), Step::Refuse(1, "the edit changes nothing".into()));
+    assert_eq!(refuse(&[]), RecordStep::Refuse(1, "the edit changes nothing".into()));
 }
 
 #[test]
@@ -186,13 +186,13 @@ fn a_request_holds_a_hundred_custom_keys() {
         edit(id, &fields)
     };
     let now = held(&[]);
-    let Step::Send(request) = step(&[numbers(1, 0, 60), numbers(2, 60, 100), numbers(3, 100, 101)], &now) else {
+    let RecordStep::Send(request) = step(&[numbers(1, 0, 60), numbers(2, 60, 100), numbers(3, 100, 101)], &now) else {
         panic!()
     };
     assert_eq!(request.edits, [1, 2]);
     let body: Value = serde_json::from_str(&request.body).unwrap();
     assert_eq!(body["customFields"].as_object().unwrap().len(), 100);
-    assert!(matches!(step(&[numbers(1, 0, 101)], &now), Step::Refuse(1, _)));
+    assert!(matches!(step(&[numbers(1, 0, 101)], &now), RecordStep::Refuse(1, _)));
 }
 
 #[test]
@@ -200,13 +200,13 @@ fn what_the_mirror_does_not_know_is_read_first() {
     let mut now = held(&[("position", json!("A")), ("notes", json!("x"))]);
     now.details_current = false;
     let notes = edit(1, &[("notes", json!("x"), json!("y"))]);
-    assert_eq!(step(std::slice::from_ref(&notes), &now), Step::Read);
+    assert_eq!(step(std::slice::from_ref(&notes), &now), RecordStep::Read);
     let mut second = notes;
     second.id = 2;
     sends(step(&[position(1, "A", "B"), second], &now), &[1], json!({"position": "B"}));
     now.details_current = true;
     now.etag = None;
-    assert_eq!(step(&[position(1, "A", "B")], &now), Step::Read);
+    assert_eq!(step(&[position(1, "A", "B")], &now), RecordStep::Read);
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn where_custom_values_may_not_be_written_they_wait_and_hold_what_is_behind() {
     let custom = |id| edit(id, &[("cf_tier", json!(null), json!("gold"))]);
     let plain = |edits: &[Edit]| next(CONTACT, edits, Some(&now), &editable(), false);
     sends(plain(&[position(1, "A", "B"), custom(2)]), &[1], json!({"position": "B"}));
-    assert_eq!(plain(&[custom(1), position(2, "A", "B")]), Step::Rest);
+    assert_eq!(plain(&[custom(1), position(2, "A", "B")]), RecordStep::Nothing);
 }
 
 #[test]

@@ -6,22 +6,23 @@
 //!   and nothing overtakes.
 //! - Edits that wait behind each other become one request, whose value for a column is the last one wanted. An edit that
 //!   the service refused together with others goes alone.
+//! - Edits that a person has to release are passed over: no column of theirs stands in another edit that was not sent.
 //! - A request holds at most 100 custom keys, and nothing that the service would refuse as far as can be known here.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::answer;
 use super::check;
-use super::rebase::{self, Standing, Verdict};
-use super::state;
+use super::rebase::{self, FieldStanding, Verdict};
 use crate::model::{Edit, EditState, Editable, EditedFields, Etag, MirroredRecord, Object};
 
 /// What is to be done next for a record.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub enum RecordStep {
     /// Nothing: no edit waits, or what is in front has to be decided first.
-    Rest,
+    Nothing,
     /// The record has to be read: what the mirror has is not enough to decide.
     Read,
     /// This edit's request is fixed: it is sent again, or what became of it is found out.
@@ -35,12 +36,12 @@ pub enum Step {
     /// The record is not here.
     Gone(i64),
     /// A new request for these edits, the first of which carries the others.
-    Send(Request),
+    Send(PatchRequest),
 }
 
 /// A request to be fixed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Request {
+pub struct PatchRequest {
     /// The edits, in order.
     pub edits: Vec<i64>,
     /// The body.
@@ -57,33 +58,33 @@ pub fn next(
     held: Option<&MirroredRecord>,
     editable: &BTreeMap<String, Editable>,
     custom: bool,
-) -> Step {
-    let mut edits = edits.iter().filter(|edit| edit.merged_into.is_none());
-    let Some(first) = edits.next() else { return Step::Rest };
+) -> RecordStep {
+    let mut edits = edits.iter().filter(|edit| edit.merged_into.is_none() && edit.state != EditState::Held);
+    let Some(first) = edits.next() else { return RecordStep::Nothing };
     match first.state {
-        EditState::Sending => return Step::Resume(first.id),
+        EditState::Sending => return RecordStep::Resume(first.id),
         EditState::Queued => {}
-        _ => return Step::Rest,
+        _ => return RecordStep::Nothing,
     }
-    let Some(held) = held else { return Step::Gone(first.id) };
+    let Some(held) = held else { return RecordStep::Gone(first.id) };
     if held.etag.is_none() || !held.details_current && needs_detail(first, editable) {
-        return Step::Read;
+        return RecordStep::Read;
     }
     if let Err(why) = sendable(object, &first.fields, editable) {
-        return Step::Refuse(first.id, why);
+        return RecordStep::Refuse(first.id, why);
     }
     let standings = rebase::standings(&first.fields, editable, &held.values);
-    match rebase::verdict(&standings, rebase::Evidence::default()) {
-        Verdict::Applied => return Step::Settled(first.id),
-        Verdict::Conflict => return Step::Conflict(first.id),
-        Verdict::Anew => {}
+    match rebase::verdict(&standings, rebase::SendEvidence::default()) {
+        Verdict::Applied => return RecordStep::Settled(first.id),
+        Verdict::Conflict => return RecordStep::Conflict(first.id),
+        Verdict::Send => {}
     }
     if !custom && has_custom(&first.fields, editable) {
-        return Step::Rest;
+        return RecordStep::Nothing;
     }
     let mut group = vec![first.id];
     let mut wanted = first.fields.clone();
-    let alone = |edit: &Edit| edit.status.is_some_and(state::is_refusal_of_content);
+    let alone = |edit: &Edit| edit.status.is_some_and(answer::is_refusal_of_content);
     if !alone(first) {
         for edit in edits {
             let fits = edit.state == EditState::Queued
@@ -103,15 +104,15 @@ pub fn next(
     }
     let submitted = wanted.iter().filter(|(column, (before, after))| {
         let now = held.values.get(*column).unwrap_or(&Value::Null);
-        rebase::standing(editable.get(*column), (before, after), now) != Standing::Ours
+        rebase::standing(editable.get(*column), (before, after), now) != FieldStanding::Ours
     });
     let submitted = submitted.map(|(column, (_, after))| (column.as_str(), after));
     match (body(object, submitted, editable), &held.etag) {
-        (Ok(body), Some(etag)) => Step::Send(Request { edits: group, body, if_match: etag.clone() }),
+        (Ok(body), Some(etag)) => RecordStep::Send(PatchRequest { edits: group, body, if_match: etag.clone() }),
         // Together they undo each other: the first goes alone.
         _ if group.len() > 1 => next(object, std::slice::from_ref(first), Some(held), editable, custom),
-        (Err(why), _) => Step::Refuse(first.id, why),
-        (Ok(_), None) => Step::Read,
+        (Err(why), _) => RecordStep::Refuse(first.id, why),
+        (Ok(_), None) => RecordStep::Read,
     }
 }
 
@@ -133,7 +134,7 @@ fn joined(
             Some(_) => return None,
             None => {
                 let now = held.values.get(column).unwrap_or(&Value::Null);
-                if rebase::standing(field, (before, after), now) == Standing::Theirs {
+                if rebase::standing(field, (before, after), now) == FieldStanding::Theirs {
                     return None;
                 }
                 before.clone()
@@ -192,5 +193,5 @@ pub fn body<'a>(
 }
 
 #[cfg(test)]
-#[path = "body_tests.rs"]
+#[path = "request_tests.rs"]
 mod tests;

@@ -3,13 +3,14 @@
 //! # What makes a second update impossible
 //! - Body, `If-Match` and `Idempotency-Key` are stored before the first byte is sent, and a retry repeats all three. The
 //!   service keeps its answer for 24 hours, so until then a retry finds out what became of the first sending.
-//! - After that the record is read before anything is sent. And a request still names the version that it replaces: an
-//!   update that was carried out moved it, so the same request cannot be carried out twice.
+//! - What may have been carried out is read back first. Where the record does not show it, and the service still remembers
+//!   the key, the same request finds out; after that the record alone decides. A request names the version that it replaces:
+//!   an update that was carried out moved it, so the same request cannot be carried out twice.
 //! - A new key is made only once it is known that the old request was not carried out, or that it no longer can be.
 //!
 //! # Doubt
 //! A request is in doubt where this or an earlier sending of it had no answer, or one that says nothing about what was
-//! done (5xx). No refusal of a retry clears that: when a service looks for a stored answer is not documented, and 401,
+//! done (408, 5xx). No refusal of a retry clears that: when a service looks for a stored answer is not documented, and 401,
 //! 403 and 429 may come before it does. So a request in doubt is sent again, or the record is read.
 
 use std::time::Duration;
@@ -24,7 +25,7 @@ pub const MARGIN: Duration = Duration::from_secs(10 * 60);
 
 /// What a request brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answered {
+pub enum PatchOutcome {
     /// It is done, now or by an earlier sending.
     Done,
     /// An error status.
@@ -37,7 +38,7 @@ pub enum Answered {
 
 /// What is known of the request that was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sent {
+pub struct SentRequest {
     /// Whether an earlier sending of the same request may have been carried out.
     pub doubt: bool,
     /// How many edits it carries.
@@ -48,7 +49,7 @@ pub struct Sent {
 
 /// What becomes of the edits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum AfterAnswer {
     /// The service has them.
     Applied,
     /// The record is read, and what it shows decides.
@@ -66,32 +67,38 @@ pub enum Next {
 }
 
 /// The table.
-pub fn after(answered: Answered, sent: Sent) -> Next {
-    let again_or_back = if sent.doubt { Next::Again } else { Next::Back };
+pub fn after(answered: PatchOutcome, sent: SentRequest) -> AfterAnswer {
+    let again_or_back = if sent.doubt { AfterAnswer::Again } else { AfterAnswer::Back };
     match answered {
-        Answered::Done => Next::Applied,
-        Answered::Silence => Next::Again,
-        Answered::NotSent => again_or_back,
-        Answered::Refused(status) => match status {
-            404 => Next::Gone,
-            412 => Next::Read,
+        PatchOutcome::Done => AfterAnswer::Applied,
+        PatchOutcome::Silence => AfterAnswer::Again,
+        PatchOutcome::NotSent => again_or_back,
+        PatchOutcome::Refused(status) => match status {
+            404 => AfterAnswer::Gone,
+            412 => AfterAnswer::Read,
             // The key was used with another request (reference, *Errors*). With a key of 128 random bits that is no
             // accident of ours, but a request that was altered on its way may have been carried out: look first. A
             // second one under a fresh key says that the service means something else by it.
-            409 if sent.last_status == Some(409) && !sent.doubt => Next::Rejected,
-            409 => Next::Read,
-            300..=399 | 401 | 403 | 429 => again_or_back,
-            500.. => Next::Again,
-            _ if sent.doubt => Next::Read,
-            _ if sent.edits > 1 => Next::Alone,
-            _ => Next::Rejected,
+            409 if sent.last_status == Some(409) && !sent.doubt => AfterAnswer::Rejected,
+            409 => AfterAnswer::Read,
+            300..=399 | 401 | 403 | 425 | 429 => again_or_back,
+            status if may_be_carried_out(status) => AfterAnswer::Again,
+            _ if sent.doubt => AfterAnswer::Read,
+            _ if sent.edits > 1 => AfterAnswer::Alone,
+            _ => AfterAnswer::Rejected,
         },
     }
 }
 
+/// Whether a status says nothing about what was done: a gateway gave up waiting, or the service failed on its way. 501 and
+/// 505 refuse the request itself.
+pub const fn may_be_carried_out(status: u16) -> bool {
+    matches!(status, 408 | 500..) && !matches!(status, 501 | 505)
+}
+
 /// Whether a status says that one edit was refused for what it says, so that others are better sent without it.
 pub const fn is_refusal_of_content(status: u16) -> bool {
-    !matches!(status, 0..=399 | 401 | 403 | 404 | 409 | 412 | 429 | 500..)
+    !matches!(status, 0..=399 | 401 | 403 | 404 | 408 | 409 | 412 | 425 | 429 | 500..)
 }
 
 /// Whether the same request may be sent again, or the record has to be read first.
@@ -103,31 +110,33 @@ pub fn may_repeat(first_sent_at: Option<Instant>, now: Instant) -> bool {
 mod tests {
     use super::*;
 
-    fn sent(doubt: bool, edits: usize, last_status: Option<u16>) -> Sent {
-        Sent { doubt, edits, last_status }
+    fn sent(doubt: bool, edits: usize, last_status: Option<u16>) -> SentRequest {
+        SentRequest { doubt, edits, last_status }
     }
 
     #[test]
     fn the_table_of_answers() {
         let (sure, doubtful) = (sent(false, 1, None), sent(true, 1, None));
         for (answered, when_sure, in_doubt) in [
-            (Answered::Done, Next::Applied, Next::Applied),
-            (Answered::Silence, Next::Again, Next::Again),
-            (Answered::NotSent, Next::Back, Next::Again),
-            (Answered::Refused(400), Next::Rejected, Next::Read),
-            (Answered::Refused(422), Next::Rejected, Next::Read),
-            (Answered::Refused(428), Next::Rejected, Next::Read),
-            (Answered::Refused(405), Next::Rejected, Next::Read),
-            (Answered::Refused(302), Next::Back, Next::Again),
-            (Answered::Refused(401), Next::Back, Next::Again),
-            (Answered::Refused(403), Next::Back, Next::Again),
-            (Answered::Refused(404), Next::Gone, Next::Gone),
-            (Answered::Refused(409), Next::Read, Next::Read),
-            (Answered::Refused(412), Next::Read, Next::Read),
-            (Answered::Refused(429), Next::Back, Next::Again),
-            (Answered::Refused(500), Next::Again, Next::Again),
-            (Answered::Refused(501), Next::Again, Next::Again),
-            (Answered::Refused(503), Next::Again, Next::Again),
+            (PatchOutcome::Done, AfterAnswer::Applied, AfterAnswer::Applied),
+            (PatchOutcome::Silence, AfterAnswer::Again, AfterAnswer::Again),
+            (PatchOutcome::NotSent, AfterAnswer::Back, AfterAnswer::Again),
+            (PatchOutcome::Refused(400), AfterAnswer::Rejected, AfterAnswer::Read),
+            (PatchOutcome::Refused(422), AfterAnswer::Rejected, AfterAnswer::Read),
+            (PatchOutcome::Refused(428), AfterAnswer::Rejected, AfterAnswer::Read),
+            (PatchOutcome::Refused(405), AfterAnswer::Rejected, AfterAnswer::Read),
+            (PatchOutcome::Refused(302), AfterAnswer::Back, AfterAnswer::Again),
+            (PatchOutcome::Refused(401), AfterAnswer::Back, AfterAnswer::Again),
+            (PatchOutcome::Refused(403), AfterAnswer::Back, AfterAnswer::Again),
+            (PatchOutcome::Refused(404), AfterAnswer::Gone, AfterAnswer::Gone),
+            (PatchOutcome::Refused(409), AfterAnswer::Read, AfterAnswer::Read),
+            (PatchOutcome::Refused(412), AfterAnswer::Read, AfterAnswer::Read),
+            (PatchOutcome::Refused(429), AfterAnswer::Back, AfterAnswer::Again),
+            (PatchOutcome::Refused(500), AfterAnswer::Again, AfterAnswer::Again),
+            (PatchOutcome::Refused(408), AfterAnswer::Again, AfterAnswer::Again),
+            (PatchOutcome::Refused(425), AfterAnswer::Back, AfterAnswer::Again),
+            (PatchOutcome::Refused(501), AfterAnswer::Rejected, AfterAnswer::Read),
+            (PatchOutcome::Refused(503), AfterAnswer::Again, AfterAnswer::Again),
         ] {
             assert_eq!(after(answered, sure), when_sure, "{answered:?}");
             assert_eq!(after(answered, doubtful), in_doubt, "{answered:?} in doubt");
@@ -136,18 +145,22 @@ mod tests {
 
     #[test]
     fn a_refusal_of_several_edits_lets_each_go_alone() {
-        for (status, next) in
-            [(400, Next::Alone), (422, Next::Alone), (404, Next::Gone), (412, Next::Read), (403, Next::Back)]
-        {
-            assert_eq!(after(Answered::Refused(status), sent(false, 3, None)), next, "{status}");
-            assert_eq!(is_refusal_of_content(status), next == Next::Alone, "{status}");
+        for (status, next) in [
+            (400, AfterAnswer::Alone),
+            (422, AfterAnswer::Alone),
+            (404, AfterAnswer::Gone),
+            (412, AfterAnswer::Read),
+            (403, AfterAnswer::Back),
+        ] {
+            assert_eq!(after(PatchOutcome::Refused(status), sent(false, 3, None)), next, "{status}");
+            assert_eq!(is_refusal_of_content(status), next == AfterAnswer::Alone, "{status}");
         }
     }
 
     #[test]
     fn a_second_conflict_of_keys_in_a_row_is_no_accident() {
-        assert_eq!(after(Answered::Refused(409), sent(false, 1, Some(409))), Next::Rejected);
-        assert_eq!(after(Answered::Refused(409), sent(true, 1, Some(412))), Next::Read);
+        assert_eq!(after(PatchOutcome::Refused(409), sent(false, 1, Some(409))), AfterAnswer::Rejected);
+        assert_eq!(after(PatchOutcome::Refused(409), sent(true, 1, Some(412))), AfterAnswer::Read);
     }
 
     #[test]

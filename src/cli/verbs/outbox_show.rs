@@ -1,0 +1,155 @@
+//! `crm-mirror outbox list` and `show`: edits as people and programs read them.
+
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::cli::Failure;
+use crate::cli::ui::output;
+use crate::cli::ui::output::TableColumn;
+use crate::cli::verbs::edit;
+use crate::exit::Exit;
+use crate::format;
+use crate::model::{EditState, Instant};
+use crate::outbox::decide::DecideError;
+use crate::store::Reader;
+use crate::store::outbox_report::{self, EditLine, TrailLine};
+
+#[derive(Serialize)]
+struct EditList<'a> {
+    edits: &'a [EditLine],
+}
+
+#[derive(Serialize)]
+struct EditWithTrail<'a> {
+    #[serde(flatten)]
+    edit: &'a EditLine,
+    trail: &'a [TrailLine],
+}
+
+pub(super) fn list(database: &Path, all: bool, json: bool) -> Result<Exit, Failure> {
+    let reader = Reader::open(database)?;
+    let tx = reader.begin()?;
+    let edits = outbox_report::edits(&tx, all)?;
+    if json {
+        output::json(&EditList { edits: &edits })?;
+        return Ok(Exit::Done);
+    }
+    let now = Instant::system_now();
+    let columns = [
+        TableColumn::Right("edit"),
+        TableColumn::Left("object"),
+        TableColumn::Left("record"),
+        TableColumn::Left("name"),
+        TableColumn::Left("state"),
+        TableColumn::Left("made"),
+        TableColumn::Left("changes"),
+    ];
+    let rows = edits.iter().map(|edit| {
+        vec![
+            edit.id.to_string(),
+            edit.object.to_string(),
+            edit.record.clone(),
+            edit.name.clone().unwrap_or_default(),
+            edit.state.as_str().into(),
+            edit.queued_at.parse().map_or_else(|_| edit.queued_at.clone(), |at| format::when(at, now)),
+            changes(edit),
+        ]
+    });
+    if edits.is_empty() {
+        output::text(if all { "there are no edits" } else { "no edits wait" })?;
+    } else {
+        output::table(&columns, rows)?;
+    }
+    let held = edits.iter().filter(|edit| edit.state == EditState::Held).count() as u64;
+    if held > 0 {
+        let what = format::counted(held, "edit is", "edits are");
+        output::note(&format!(
+            "{what} held, since too many were made within an hour: `crm-mirror outbox release --all` sends them, \
+             `crm-mirror outbox drop --all` gives them up"
+        ));
+    }
+    let rejected = outbox_report::rejected(&tx)?;
+    if !all && rejected > 0 {
+        let what = format::counted(rejected, "edit was", "edits were");
+        output::note(&format!("{what} rejected: `crm-mirror outbox --all` shows them"));
+    }
+    Ok(Exit::Done)
+}
+
+/// The columns that an edit changes, and what they are to hold.
+pub(super) fn changes(edit: &EditLine) -> String {
+    let fields = edit.fields.iter();
+    let changes: Vec<String> =
+        fields.map(|(column, (_, after))| format!("{column} = {}", edit::shown(after))).collect();
+    changes.join(", ")
+}
+
+pub(super) fn show(database: &Path, id: i64, json: bool) -> Result<Exit, Failure> {
+    let reader = Reader::open(database)?;
+    let (edit, trail) = outbox_report::edit(&reader.begin()?, id)?.ok_or(DecideError::NoEdit(id))?;
+    if json {
+        output::json(&EditWithTrail { edit: &edit, trail: &trail })?;
+        return Ok(Exit::Done);
+    }
+    output::text(&text(&edit))?;
+    let columns = ["at", "from", "to", "why"].map(TableColumn::Left);
+    let rows = trail.into_iter().map(|step| vec![step.at, step.from.unwrap_or_default(), step.to, step.why]);
+    output::table(&columns, rows)?;
+    Ok(Exit::Done)
+}
+
+/// An edit for people, its trail aside.
+pub(super) fn text(edit: &EditLine) -> String {
+    let name = edit.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+    let mut text = format!(
+        "edit {} of {} {}{}: {}, made with {}\n",
+        edit.id,
+        edit.object,
+        output::plain(&edit.record),
+        output::plain(&name),
+        edit.state.as_str(),
+        edit.source
+    );
+    if let Some(undoes) = edit.undoes {
+        text.push_str(&format!("takes edit {undoes} back\n"));
+    }
+    if let Some(until) = &edit.not_before {
+        text.push_str(&format!("not tried again before {until}\n"));
+    }
+    if let Some(why) = &edit.unreadable {
+        text.push_str(&format!("cannot be read: {}\n", output::plain(why)));
+    }
+    if let Some(carrier) = edit.merged_into {
+        text.push_str(&format!("sent together with edit {carrier}\n"));
+    }
+    for (column, (before, after)) in &edit.fields {
+        text.push_str(&format!(
+            "  {column}\n    before  {}\n    after   {}\n",
+            edit::whole(before),
+            edit::whole(after)
+        ));
+        if let Some(there) = edit.theirs.as_ref().and_then(|theirs| theirs.get(column)) {
+            text.push_str(&format!("    theirs  {}\n", edit::whole(there)));
+        }
+    }
+    if let Some(message) = said(edit) {
+        text.push_str(&format!("the service said: {}\n", output::plain(&message)));
+    }
+    text.push('\n');
+    text
+}
+
+/// What the last answer said, in words.
+fn said(edit: &EditLine) -> Option<String> {
+    let answer: Value = serde_json::from_str(edit.answer.as_ref()?.get()).ok()?;
+    let mut said = answer.get("message")?.as_str()?.to_string();
+    let details = answer.get("details").and_then(Value::as_array);
+    for detail in details.into_iter().flatten() {
+        if let (Some(field), Some(message)) = (detail["field"].as_str(), detail["message"].as_str()) {
+            said.push_str(&format!("; {field} {message}"));
+        }
+    }
+    Some(said)
+}

@@ -1,0 +1,340 @@
+//! A record's edits inside one transaction: what was decided is written where it was read, so nothing can come between.
+//!
+//! A request is claimed here before it is made: its delay is stored in the transaction that decides on it, so that a
+//! process that is killed, or an answer that never comes, costs a request and not a loop of them.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::answer;
+use super::brake;
+use super::delay;
+use super::key::IdempotencyKeys;
+use super::rebase;
+use super::request::{self, PatchRequest, RecordStep};
+use super::trail;
+use crate::model::{
+    DelayScope, Edit, EditState, Editable, Etag, Instant, MirroredRecord, Object, RecordId, RetryDelay,
+};
+use crate::store::{EditStep, MirrorTx, StoreError};
+
+/// An edit that came to an end, or waits for a person now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct EndedEdit {
+    pub id: i64,
+    pub object: Object,
+    pub record: RecordId,
+    pub state: EditState,
+    pub why: String,
+}
+
+/// A request as it is stored, ready to be sent.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct StoredRequest {
+    pub carrier: i64,
+    pub edits: usize,
+    pub body: String,
+    pub if_match: Etag,
+    pub key: String,
+    /// Whether an earlier sending may have been carried out.
+    pub doubt: bool,
+    /// The status of the last answer, to a request before this one.
+    pub last_status: Option<u16>,
+    pub custom: bool,
+}
+
+/// What is to be done outside the transaction.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum NextRequest {
+    /// Nothing now.
+    Nothing,
+    /// Read the record, then decide again.
+    Read,
+    /// Read the record to learn what became of this request.
+    ReadBack(i64),
+    /// Send this request.
+    Send(StoredRequest),
+}
+
+/// How edits are sent, beside what is stored.
+#[derive(Clone, Debug)]
+pub struct PushRules {
+    /// The most new edits within an hour that are sent without a person's word.
+    pub max_edits: u64,
+    /// The fingerprint of the API key: delays that another one caused are over.
+    pub api_key: String,
+}
+
+/// A record's edits, in one transaction.
+pub(super) struct EditTx<'a, 'b> {
+    pub tx: &'a MirrorTx<'b>,
+    pub object: Object,
+    pub record: &'a RecordId,
+    pub editable: BTreeMap<String, Editable>,
+    pub rules: &'a PushRules,
+    pub now: Instant,
+    pub ended: Vec<EndedEdit>,
+    /// How many edits the brake held.
+    pub held: u64,
+}
+
+impl<'a, 'b> EditTx<'a, 'b> {
+    /// Opens the edits of a record. Rows that cannot be read are rejected first: they stop nothing.
+    pub fn open(
+        tx: &'a MirrorTx<'b>,
+        object: Object,
+        record: &'a RecordId,
+        rules: &'a PushRules,
+        now: Instant,
+    ) -> Result<EditTx<'a, 'b>, StoreError> {
+        let editable = tx.editable(object)?;
+        let mut edits = EditTx { tx, object, record, editable, rules, now, ended: Vec::new(), held: 0 };
+        for unreadable in tx.edits_of(object, record)?.1 {
+            tx.reject_unreadable(&unreadable, &trail::of_text(&unreadable.why), now)?;
+            edits.note_end(unreadable.id, EditState::Rejected, &unreadable.why);
+        }
+        Ok(edits)
+    }
+
+    /// The record's open edits, in order.
+    pub fn edits(&self) -> Result<Vec<Edit>, StoreError> {
+        Ok(self.tx.edits_of(self.object, self.record)?.0)
+    }
+
+    /// What the mirror has of the columns of these edits.
+    pub fn mirrored(&self, edits: &[Edit]) -> Result<Option<MirroredRecord>, StoreError> {
+        let columns: Vec<&str> = edits.iter().flat_map(|edit| edit.fields.keys().map(String::as_str)).collect();
+        self.tx.mirrored(self.object, self.record, &columns)
+    }
+
+    /// Takes every step that needs no request, and claims and stores the request that comes next.
+    pub fn next_request(&mut self, keys: &IdempotencyKeys) -> Result<NextRequest, StoreError> {
+        if !self.is_due(DelayScope::Record)? || !self.is_due(DelayScope::Object)? {
+            return Ok(NextRequest::Nothing);
+        }
+        let custom = self.is_due(DelayScope::CustomFields)?;
+        loop {
+            let edits = self.edits()?;
+            let record = self.mirrored(&edits)?;
+            if self.adopt_first_read(&edits, record.as_ref())? {
+                continue;
+            }
+            let queued = |to, why| EditStep::new(EditState::Queued, to, why);
+            match request::next(self.object, &edits, record.as_ref(), &self.editable, custom) {
+                RecordStep::Nothing => return Ok(NextRequest::Nothing),
+                RecordStep::Read => {
+                    self.claim(false)?;
+                    return Ok(NextRequest::Read);
+                }
+                RecordStep::Resume(id) => return self.resume(&edits, id, custom),
+                RecordStep::Settled(id) => {
+                    self.end(id, &queued(EditState::Applied, trail::SHOWN))?;
+                    self.settle_later(&edits, &[id], record.as_ref())?;
+                }
+                RecordStep::Refuse(id, why) => {
+                    let answer = trail::of_text(&why);
+                    self.end(id, &queued(EditState::Rejected, &why).answered(None, Some(&answer)))?;
+                }
+                RecordStep::Conflict(id) => {
+                    let fields = edits.iter().find(|edit| edit.id == id).map(|edit| &edit.fields);
+                    let values = record.map(|record| record.values).unwrap_or_default();
+                    let theirs = fields.map(|fields| rebase::theirs(fields, &values)).unwrap_or_default();
+                    self.end(id, &queued(EditState::Conflict, trail::CONFLICT).theirs(&theirs))?;
+                }
+                RecordStep::Gone(id) => self.end(id, &queued(EditState::Rejected, trail::GONE))?,
+                RecordStep::Send(request) => {
+                    // What the brake holds is decided without it.
+                    if !self.brake(&request.edits)? {
+                        return self.fix(&edits, request, keys);
+                    }
+                }
+            }
+        }
+    }
+
+    /// An edit of what had never been read here was made on nothing: what the first reading shows is what it replaces.
+    fn adopt_first_read(&self, edits: &[Edit], record: Option<&MirroredRecord>) -> Result<bool, StoreError> {
+        let Some(record) = record.filter(|record| record.details_current && record.etag.is_some()) else {
+            return Ok(false);
+        };
+        let mut adopted = false;
+        for edit in edits.iter().filter(|edit| edit.state == EditState::Queued && edit.base_etag.is_none()) {
+            let mut fields = edit.fields.clone();
+            for (column, (before, _)) in &mut fields {
+                if self.editable.get(column).is_some_and(Editable::detail_only) {
+                    before.clone_from(record.values.get(column).unwrap_or(&Value::Null));
+                }
+            }
+            self.tx.set_edited_fields(edit.id, &fields, record.etag.as_ref())?;
+            adopted = true;
+        }
+        Ok(adopted)
+    }
+
+    /// Holds new edits where there are too many of them. Says whether it held any.
+    fn brake(&mut self, edits: &[i64]) -> Result<bool, StoreError> {
+        if !self.tx.any_unreleased(edits)? {
+            return Ok(false);
+        }
+        let held = brake::apply(self.tx, self.rules.max_edits, self.now)?;
+        self.held += held;
+        Ok(held > 0)
+    }
+
+    fn fix(&self, edits: &[Edit], request: PatchRequest, keys: &IdempotencyKeys) -> Result<NextRequest, StoreError> {
+        let key = keys.make();
+        let custom = has_custom(&request.body);
+        self.claim(custom)?;
+        self.tx.fix_request(&request.edits, &request.body, &request.if_match, &key, self.now)?;
+        let carrier = request.edits.first().copied().unwrap_or_default();
+        let last_status = edits.iter().find(|edit| edit.id == carrier).and_then(|edit| edit.status);
+        Ok(NextRequest::Send(StoredRequest {
+            carrier,
+            edits: request.edits.len(),
+            body: request.body,
+            if_match: request.if_match,
+            key,
+            doubt: false,
+            last_status,
+            custom,
+        }))
+    }
+
+    /// What is on its way is read back before anything else.
+    fn resume(&self, edits: &[Edit], id: i64, custom: bool) -> Result<NextRequest, StoreError> {
+        let waits = self.stored_request(edits, id).is_some_and(|request| request.custom) && !custom;
+        if waits {
+            return Ok(NextRequest::Nothing);
+        }
+        self.claim(false)?;
+        Ok(NextRequest::ReadBack(id))
+    }
+
+    /// The request that an edit carries, as it was stored; `None` where it was given up.
+    pub fn stored_request(&self, edits: &[Edit], carrier: i64) -> Option<StoredRequest> {
+        let group = group(edits, carrier);
+        let first = group.first()?;
+        let (body, if_match, key) = (first.body.clone()?, first.if_match.clone()?, first.idempotency_key.clone()?);
+        Some(StoredRequest {
+            carrier,
+            edits: group.len(),
+            custom: has_custom(&body),
+            body,
+            if_match,
+            key,
+            doubt: true,
+            last_status: first.status,
+        })
+    }
+
+    /// The same request once more, while the service remembers its key; `None` where it may not be sent again.
+    pub fn repeat(&self, edits: &[Edit], carrier: i64) -> Result<Option<StoredRequest>, StoreError> {
+        let first_sent_at = edits.iter().find(|edit| edit.id == carrier).and_then(|edit| edit.first_sent_at);
+        let Some(request) = self.stored_request(edits, carrier) else { return Ok(None) };
+        if !answer::may_repeat(first_sent_at, self.now) {
+            return Ok(None);
+        }
+        self.claim(request.custom)?;
+        self.tx.send_again(carrier, self.now)?;
+        Ok(Some(request))
+    }
+
+    fn is_due(&self, scope: DelayScope) -> Result<bool, StoreError> {
+        let delay = self.tx.delay(self.object, scope, self.record)?;
+        Ok(delay.is_none_or(|delay| delay::is_over(delay.not_before, self.now)))
+    }
+
+    /// Stores the delays after one more request, before it is made. Where an object or its custom fields were refused, the
+    /// request is the one that finds out whether they still are.
+    fn claim(&self, custom: bool) -> Result<(), StoreError> {
+        self.lengthen(DelayScope::Record)?;
+        for scope in [DelayScope::Object, DelayScope::CustomFields] {
+            let tried = scope == DelayScope::Object || custom;
+            if tried && self.tx.delay(self.object, scope, self.record)?.is_some() {
+                self.lengthen(scope)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One more request without success.
+    pub fn lengthen(&self, scope: DelayScope) -> Result<(), StoreError> {
+        let known = self.tx.delay(self.object, scope, self.record)?;
+        let delay = delay::after_request(known, scope, self.now);
+        self.tx.set_delay(self.object, scope, self.record, delay, &self.rules.api_key)
+    }
+
+    /// Lets the next request of the record follow at once, as far as the decision on its delay allows.
+    pub fn follow(&self, decide: impl Fn(RetryDelay, Instant) -> RetryDelay) -> Result<(), StoreError> {
+        match self.tx.delay(self.object, DelayScope::Record, self.record)? {
+            Some(delay) => {
+                let delay = decide(delay, self.now);
+                self.tx.set_delay(self.object, DelayScope::Record, self.record, delay, &self.rules.api_key)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The service takes updates of this object again.
+    pub fn end_delay(&self, scope: DelayScope) -> Result<(), StoreError> {
+        self.tx.end_delay(self.object, scope, self.record)
+    }
+
+    /// Lets an edit take a step. Whatever ends an edit ends the record's delay.
+    pub fn end(&mut self, id: i64, step: &EditStep<'_>) -> Result<(), StoreError> {
+        if self.tx.take_step(id, step, self.now)? && (step.to.is_final() || step.to == EditState::Conflict) {
+            self.note_end(id, step.to, step.why);
+            self.end_delay(DelayScope::Record)?;
+        }
+        Ok(())
+    }
+
+    fn note_end(&mut self, id: i64, state: EditState, why: &str) {
+        let (object, record, why) = (self.object, self.record.clone(), why.to_string());
+        self.ended.push(EndedEdit { id, object, record, state, why });
+    }
+
+    /// Later edits of the record were made on what the mirror showed before these: what these put there is no change by
+    /// somebody else.
+    pub fn settle_later(
+        &self,
+        edits: &[Edit],
+        ended: &[i64],
+        record: Option<&MirroredRecord>,
+    ) -> Result<(), StoreError> {
+        let fields = request::union(edits.iter().filter(|edit| ended.contains(&edit.id)));
+        let waits = |edit: &&Edit| matches!(edit.state, EditState::Queued | EditState::Held);
+        for edit in edits.iter().filter(waits).filter(|edit| !ended.contains(&edit.id)) {
+            let mut settled = edit.fields.clone();
+            for (column, (before, _)) in &mut settled {
+                let Some((first, last)) = fields.get(column) else {
+                    continue;
+                };
+                let field = self.editable.get(column);
+                if rebase::same(field, before, first) || rebase::same(field, before, last) {
+                    let now = record.and_then(|record| record.values.get(column));
+                    before.clone_from(now.unwrap_or(last));
+                }
+            }
+            if settled != edit.fields {
+                let etag = record.and_then(|record| record.etag.as_ref());
+                self.tx.set_edited_fields(edit.id, &settled, etag)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The edits of one request, its carrier first.
+pub(super) fn group(edits: &[Edit], carrier: i64) -> Vec<Edit> {
+    edits
+        .iter()
+        .filter(|edit| edit.state == EditState::Sending && (edit.id == carrier || edit.merged_into == Some(carrier)))
+        .cloned()
+        .collect()
+}
+
+fn has_custom(body: &str) -> bool {
+    serde_json::from_str::<Value>(body).is_ok_and(|body| body.get("customFields").is_some())
+}

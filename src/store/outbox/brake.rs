@@ -1,0 +1,79 @@
+//! The brake on new edits, as stored: how many edits are new, and which of them a person has to release.
+
+use rusqlite::params;
+
+use crate::model::{EditState, Instant};
+use crate::store::error::{Doing, StoreError};
+use crate::store::outbox::steps::EditStep;
+use crate::store::tx::MirrorTx;
+
+const DOING: &str = "count new edits";
+
+impl MirrorTx<'_> {
+    /// How many edits were never sent, held ones included, or were first sent since an instant; counted up to `most` + 1.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn new_edits(&self, since: Instant, most: u64) -> Result<u64, StoreError> {
+        let most = i64::try_from(most).unwrap_or(i64::MAX).saturating_add(1);
+        let sql = "SELECT
+            (SELECT count(*) FROM (SELECT 1 FROM outbox WHERE state IN ('queued', 'held') AND tried_at IS NULL LIMIT ?2))
+          + (SELECT count(*) FROM (SELECT 1 FROM outbox WHERE tried_at IS NOT NULL AND tried_at >= ?1 LIMIT ?2))";
+        let count: i64 = self
+            .conn
+            .prepare_cached(sql)
+            .and_then(|mut stmt| stmt.query_row(params![since.to_string(), most], |row| row.get(0)))
+            .doing(DOING)?;
+        Ok(count.unsigned_abs())
+    }
+
+    /// Whether any of these edits is held by nobody's word yet: never sent, and not released.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn any_unreleased(&self, edits: &[i64]) -> Result<bool, StoreError> {
+        for edit in edits {
+            let unreleased: bool = self
+                .conn
+                .prepare_cached(
+                    "SELECT EXISTS (SELECT 1 FROM outbox WHERE id = ?1 AND tried_at IS NULL AND released_at IS NULL)",
+                )
+                .and_then(|mut stmt| stmt.query_row([edit], |row| row.get(0)))
+                .doing(DOING)?;
+            if unreleased {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Holds every edit that was never sent and not released. Says how many.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn hold_new_edits(&self, why: &str, now: Instant) -> Result<u64, StoreError> {
+        let ids: Vec<i64> = self
+            .conn
+            .prepare_cached(
+                "SELECT id FROM outbox WHERE state = 'queued' AND tried_at IS NULL AND released_at IS NULL ORDER BY id",
+            )
+            .and_then(|mut stmt| stmt.query_map([], |row| row.get(0))?.collect())
+            .doing(DOING)?;
+        for id in &ids {
+            self.take_step(*id, &EditStep::new(EditState::Queued, EditState::Held, why), now)?;
+        }
+        Ok(ids.len() as u64)
+    }
+
+    /// Notes that a person let an edit pass.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn note_released(&self, edit: i64, now: Instant) -> Result<(), StoreError> {
+        self.conn
+            .prepare_cached("UPDATE outbox SET released_at = ?2 WHERE id = ?1")
+            .and_then(|mut stmt| stmt.execute(params![edit, now.to_string()]))
+            .doing("release an edit")?;
+        Ok(())
+    }
+}

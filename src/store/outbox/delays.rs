@@ -1,0 +1,188 @@
+//! `outbox_delays`: until when no request is made for edits. What the delays are is decided in `outbox::delay`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::model::{DelayScope, Instant, Object, RecordId, RetryDelay};
+use crate::store::error::{Doing, StoreError};
+use crate::store::file::open;
+use crate::store::tx::MirrorTx;
+
+const DOING: &str = "keep the delays of edits";
+
+/// The record's id where a delay is of one record, else empty.
+fn key(scope: DelayScope, record: &RecordId) -> &str {
+    if scope == DelayScope::Record { record.as_str() } else { "" }
+}
+
+impl MirrorTx<'_> {
+    /// The delay of a record, or of what it belongs to. One that cannot be read is none.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn delay(
+        &self,
+        object: Object,
+        scope: DelayScope,
+        record: &RecordId,
+    ) -> Result<Option<RetryDelay>, StoreError> {
+        let row: Option<(u32, u32, String, String)> = self
+            .conn
+            .prepare_cached(
+                "SELECT requests, recent, last_at, not_before FROM outbox_delays WHERE object_type = ?1 AND scope = ?2 AND record_id = ?3",
+            )
+            .and_then(|mut stmt| {
+                stmt.query_row(params![object.as_str(), scope.as_str(), key(scope, record)], |row| {
+                    Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+                })
+                .optional()
+            })
+            .doing(DOING)?;
+        Ok(row.and_then(|(requests, recent, last_at, not_before)| {
+            Some(RetryDelay { requests, recent, last_at: last_at.parse().ok()?, not_before: not_before.parse().ok()? })
+        }))
+    }
+
+    /// Stores a delay, with the fingerprint of the key that it was made under.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn set_delay(
+        &self,
+        object: Object,
+        scope: DelayScope,
+        record: &RecordId,
+        delay: RetryDelay,
+        api_key: &str,
+    ) -> Result<(), StoreError> {
+        self.conn
+            .prepare_cached("INSERT OR REPLACE INTO outbox_delays VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")
+            .and_then(|mut stmt| {
+                let RetryDelay { requests, recent, last_at, not_before } = delay;
+                let (last_at, not_before) = (last_at.to_string(), not_before.to_string());
+                stmt.execute(params![
+                    object.as_str(),
+                    scope.as_str(),
+                    key(scope, record),
+                    requests,
+                    recent,
+                    last_at,
+                    not_before,
+                    api_key
+                ])
+            })
+            .doing(DOING)?;
+        Ok(())
+    }
+
+    /// Ends a delay.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn end_delay(&self, object: Object, scope: DelayScope, record: &RecordId) -> Result<(), StoreError> {
+        self.conn
+            .prepare_cached("DELETE FROM outbox_delays WHERE object_type = ?1 AND scope = ?2 AND record_id = ?3")
+            .and_then(|mut stmt| stmt.execute(params![object.as_str(), scope.as_str(), key(scope, record)]))
+            .doing(DOING)?;
+        Ok(())
+    }
+
+    /// Ends the delays that stem from another key, and those of records without edits.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn end_obsolete_delays(&self, api_key: &str) -> Result<(), StoreError> {
+        self.conn
+            .execute(
+                "DELETE FROM outbox_delays WHERE api_key IS NOT ?1
+                 OR scope = 'record' AND NOT EXISTS (SELECT 1 FROM outbox AS o
+                    WHERE o.object_type = outbox_delays.object_type AND o.record_id = outbox_delays.record_id
+                      AND o.state IN ('queued', 'held', 'sending', 'conflict'))",
+                [api_key],
+            )
+            .doing(DOING)?;
+        Ok(())
+    }
+}
+
+/// What the outbox says about edits to come, as it was last read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OutboxOutlook {
+    /// For each record with edits to send: the ends of the delays that they wait for.
+    pub waiting: Vec<Vec<Instant>>,
+    /// The number of the newest step of an edit: it grows with every change.
+    pub newest_step: i64,
+}
+
+/// A reader of the outbox that looks again and again, and reads only what changed.
+#[derive(Debug)]
+pub struct OutboxReader {
+    conn: Connection,
+    data_version: Option<i64>,
+    outlook: OutboxOutlook,
+}
+
+impl OutboxReader {
+    /// Opens the mirror for reading.
+    ///
+    /// # Errors
+    /// As [`open::reader`].
+    pub fn open(path: &Path) -> Result<OutboxReader, StoreError> {
+        Ok(OutboxReader { conn: open::reader(path)?, data_version: None, outlook: OutboxOutlook::default() })
+    }
+
+    /// What the outbox says now.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn outlook(&mut self) -> Result<&OutboxOutlook, StoreError> {
+        let version: i64 = self.conn.pragma_query_value(None, "data_version", |row| row.get(0)).doing(DOING)?;
+        if self.data_version != Some(version) {
+            let newest_step = "SELECT coalesce(max(id), 0) FROM outbox_events";
+            self.outlook = OutboxOutlook {
+                newest_step: self.conn.query_row(newest_step, [], |row| row.get(0)).doing(DOING)?,
+                waiting: waiting_for(&self.conn)?,
+            };
+            self.data_version = Some(version);
+        }
+        Ok(&self.outlook)
+    }
+}
+
+/// When each edit that is first of its record may be sent: the ends of the delays that it waits for.
+///
+/// # Errors
+/// If SQLite refuses.
+fn waiting_for(conn: &Connection) -> Result<Vec<Vec<Instant>>, StoreError> {
+    let mut stmt =
+        conn.prepare_cached("SELECT object_type, scope, record_id, not_before FROM outbox_delays").doing(DOING)?;
+    let rows = stmt.query_map([], |row| {
+        Ok(((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?), row.get::<_, String>(3)?))
+    });
+    let delays: BTreeMap<_, String> = rows.and_then(Iterator::collect).doing(DOING)?;
+    let mut stmt = conn
+        .prepare_cached(
+            "SELECT o.object_type, o.record_id, o.fields GLOB '*\"cf_*' FROM outbox AS o
+             WHERE o.state IN ('queued', 'sending') AND o.merged_into IS NULL AND o.id = (
+                SELECT min(p.id) FROM outbox AS p WHERE p.object_type = o.object_type AND p.record_id = o.record_id
+                  AND p.state IN ('queued', 'sending', 'conflict') AND p.merged_into IS NULL)",
+        )
+        .doing(DOING)?;
+    let rows =
+        stmt.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, bool>(2)?)));
+    let mut waiting = Vec::new();
+    for row in rows.doing(DOING)? {
+        let (object, record, custom) = row.doing(DOING)?;
+        let at = |scope: DelayScope, record: &str| {
+            let delay = delays.get(&(object.clone(), scope.as_str().to_string(), record.to_string()));
+            delay.and_then(|at| at.parse().ok())
+        };
+        let custom = custom.then(|| at(DelayScope::CustomFields, "")).flatten();
+        waiting.push(
+            [at(DelayScope::Record, &record), at(DelayScope::Object, ""), custom].into_iter().flatten().collect(),
+        );
+    }
+    Ok(waiting)
+}

@@ -1,0 +1,116 @@
+//! The edits in `outbox` as the program reads them: those of a record, and the records that have some.
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Row, params};
+
+use crate::model::{Edit, EditState, EditedFields, Etag, Object, RecordId};
+use crate::store::error::{Doing, StoreError};
+use crate::store::reader::ReadTx;
+
+const READ: &str = "read the outbox";
+
+/// A row of `outbox` that is no edit of ours: written by hand, or damaged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreadableEdit {
+    /// Its number.
+    pub id: i64,
+    /// Its state; `None` if it has none that is known.
+    pub state: Option<EditState>,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+impl ReadTx<'_> {
+    /// Records with edits that are to be sent, those whose edits failed least often first.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn edited_records(&self) -> Result<Vec<(Object, RecordId)>, StoreError> {
+        let mut stmt = self
+            .conn
+            .prepare_cached(
+                "SELECT object_type, record_id FROM outbox WHERE state IN ('queued', 'sending')
+                 GROUP BY object_type, record_id ORDER BY max(attempts), min(id)",
+            )
+            .doing(READ)?;
+        let rows: Vec<(String, String)> =
+            stmt.query_map([], |row| Ok((text(row, 0)?, text(row, 1)?))).and_then(Iterator::collect).doing(READ)?;
+        let named = rows.into_iter().filter_map(|(object, id)| Some((object.parse().ok()?, RecordId::new(id))));
+        Ok(named.collect())
+    }
+
+    /// A record's edits that are not at their end, in order; and those of them that cannot be read.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn edits_of(&self, object: Object, id: &RecordId) -> Result<(Vec<Edit>, Vec<UnreadableEdit>), StoreError> {
+        let mut stmt = self
+            .conn
+            .prepare_cached(
+                "SELECT id, state, fields, body, if_match, idempotency_key, first_sent_at, status, merged_into,
+                        base_etag
+                 FROM outbox WHERE object_type = ?1 AND record_id = ?2
+                   AND state IN ('queued', 'held', 'sending', 'conflict') ORDER BY id",
+            )
+            .doing(READ)?;
+        let mut rows = stmt.query(params![object.as_str(), id.as_str()]).doing(READ)?;
+        let (mut edits, mut unreadable) = (Vec::new(), Vec::new());
+        while let Some(row) = rows.next().doing(READ)? {
+            match edit(object, id, row) {
+                Ok(edit) => edits.push(edit),
+                Err(why) => unreadable.push(UnreadableEdit {
+                    id: row.get(0).doing(READ)?,
+                    state: text(row, 1).ok().and_then(|state| state.parse().ok()),
+                    why,
+                }),
+            }
+        }
+        Ok((edits, unreadable))
+    }
+}
+
+/// A row as an edit; else what is wrong with it, in a sentence.
+fn edit(object: Object, id: &RecordId, row: &Row<'_>) -> Result<Edit, String> {
+    let column = |place| exact(row, place);
+    let state = column(1)?.unwrap_or_default();
+    let fields: EditedFields = serde_json::from_str(&column(2)?.unwrap_or_default())
+        .map_err(|e| format!("its fields cannot be understood: {e}"))?;
+    if fields.is_empty() {
+        return Err("it changes no field".into());
+    }
+    let status: Option<i64> = row.get(7).map_err(|e| e.to_string())?;
+    Ok(Edit {
+        id: row.get(0).map_err(|e| e.to_string())?,
+        object,
+        record: id.clone(),
+        state: state.parse().ok().ok_or_else(|| format!("it has the unknown state `{state}`"))?,
+        fields,
+        body: column(3)?,
+        if_match: column(4)?.map(Etag::new),
+        idempotency_key: column(5)?,
+        first_sent_at: column(6)?.and_then(|at| at.parse().ok()),
+        status: status.and_then(|status| u16::try_from(status).ok()),
+        merged_into: row.get(8).map_err(|e| e.to_string())?,
+        base_etag: column(9)?.map(Etag::new),
+    })
+}
+
+/// A text, exactly; one that is not UTF-8 is refused, since it could not be sent as it is.
+fn exact(row: &Row<'_>, place: usize) -> Result<Option<String>, String> {
+    match row.get_ref(place).map_err(|e| e.to_string())? {
+        ValueRef::Null => Ok(None),
+        ValueRef::Text(text) => match std::str::from_utf8(text) {
+            Ok(text) => Ok(Some(text.into())),
+            Err(_) => Err("a text of it is not UTF-8".into()),
+        },
+        _ => Err("a text of it is of another type".into()),
+    }
+}
+
+/// A text for people: what is not UTF-8 must not hide the other rows.
+pub(super) fn text(row: &Row<'_>, place: usize) -> rusqlite::Result<String> {
+    match row.get_ref(place)? {
+        ValueRef::Text(text) => Ok(String::from_utf8_lossy(text).into_owned()),
+        _ => row.get(place),
+    }
+}

@@ -1,0 +1,77 @@
+//! Putting an edit into the outbox from the program. What SQL makes, the triggers queue; both run the statements of
+//! [`last_word`](super::last_word).
+
+use rusqlite::ToSql;
+use serde_json::Value;
+
+use super::last_word::{self, EditOrigin};
+use crate::model::{EditedFields, Etag, Instant, Object, RecordId};
+use crate::store::error::{Doing, StoreError};
+use crate::store::tx::MirrorTx;
+
+const DOING: &str = "queue an edit";
+
+/// An edit that is about to be queued.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewEdit<'a> {
+    /// Whose record it is of.
+    pub object: Object,
+    /// The record.
+    pub record: &'a RecordId,
+    /// Who made it: `edit` or `socket`; what SQL makes, the triggers queue.
+    pub source: &'a str,
+    /// `{column: [before, after]}`, also where nothing changes: that takes back an edit that waits.
+    pub fields: &'a EditedFields,
+    /// The version that it was made on.
+    pub base_etag: Option<&'a Etag>,
+    /// The applied edit that it takes back.
+    pub undoes: Option<i64>,
+}
+
+/// Puts an edit into the outbox, and the first line of its trail with it. Gives its number; `None` where nothing is left to
+/// send.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn insert(tx: &MirrorTx<'_>, edit: &NewEdit<'_>, why: &str, now: Instant) -> Result<Option<i64>, StoreError> {
+    let conn = &tx.conn;
+    conn.execute("DELETE FROM outbox_values", []).doing(DOING)?;
+    for (column, (before, after)) in edit.fields {
+        let change = Value::from(vec![before.clone(), after.clone()]).to_string();
+        conn.prepare_cached("INSERT INTO outbox_values (column_name, change) VALUES (?1, ?2)")
+            .and_then(|mut stmt| stmt.execute([column, &change]))
+            .doing(DOING)?;
+    }
+    let origin = EditOrigin {
+        object: edit.object,
+        record: ":record",
+        base_etag: ":base_etag",
+        source: ":source",
+        undoes: ":undoes",
+        why: ":why",
+        now: ":now",
+    };
+    let (record, etag, now) = (edit.record.as_str(), edit.base_etag.map(Etag::as_str), now.to_string());
+    let values: [(&str, &dyn ToSql); 6] = [
+        (":record", &record),
+        (":base_etag", &etag),
+        (":source", &edit.source),
+        (":undoes", &edit.undoes),
+        (":why", &why),
+        (":now", &now),
+    ];
+    let mut queued = None;
+    for (place, sql) in last_word::statements(&origin).iter().enumerate() {
+        let mut stmt = conn.prepare_cached(sql).doing(DOING)?;
+        for (name, value) in values {
+            if let Some(index) = stmt.parameter_index(name).doing(DOING)? {
+                stmt.raw_bind_parameter(index, value).doing(DOING)?;
+            }
+        }
+        let changed = stmt.raw_execute().doing(DOING)?;
+        if place == last_word::INSERT && changed > 0 {
+            queued = Some(conn.last_insert_rowid());
+        }
+    }
+    Ok(queued)
+}

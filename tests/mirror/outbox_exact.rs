@@ -1,0 +1,293 @@
+//! What SQL writes arrives exactly, or is refused; and the last word about a column counts.
+
+use crate::support::{Crm, Mirror, noon};
+use crm_mirror::model::{DataType, Instant, Object, RecordId};
+use crm_mirror::outbox::typed::Given;
+use crm_mirror::outbox::{EditRequest, EditSource, queue};
+use crm_mirror::sandbox::{Fault, NewField, Rule, World};
+use crm_mirror::store::write_beside;
+use crm_mirror::sync::Job;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+const CONTACT: Object = Object::Contact;
+
+fn world() -> World {
+    let mut world = World::new(noon());
+    for data_type in DataType::ALL {
+        let key = data_type.as_str().to_lowercase();
+        world.define(NewField::new(CONTACT, &key, data_type).options(&["x", "1.5"]));
+    }
+    for id in ["a", "b"] {
+        world.create(CONTACT, &json!({"id": id, "name": "Ann", "position": "CEO", "language": "en", "notes": "old"}));
+    }
+    world
+}
+
+async fn mirrored() -> (Crm, Mirror) {
+    let crm = Crm::serve(world()).await;
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.write_back = true;
+    mirror.sync(&crm).await;
+    crm.wait(3_600);
+    crm.sandbox.clear_log();
+    (crm, mirror)
+}
+
+fn sql(mirror: &Mirror, sql: &str) -> Result<(), String> {
+    rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(sql).map_err(|e| e.to_string())
+}
+
+/// What `crm-mirror edit` does.
+fn in_shell(mirror: &Mirror, id: &str, column: &str, value: &str) -> Option<i64> {
+    let request = EditRequest {
+        object: CONTACT,
+        record: RecordId::from(id),
+        changes: vec![(column.into(), Given::Text(value.into()))],
+        if_match: None,
+    };
+    let now = Instant::system_now();
+    write_beside(&mirror.path, |tx| queue(tx, &request, EditSource::Edit, now)).unwrap().0
+}
+
+async fn push(mirror: &Mirror, crm: &Crm) {
+    mirror.run(crm, &Job::Push).await.unwrap();
+}
+
+fn states(mirror: &Mirror) -> String {
+    mirror
+        .one("SELECT coalesce(group_concat(state, ' '), '') FROM (SELECT state FROM outbox ORDER BY id)")
+        .trim_matches('\'')
+        .to_string()
+}
+
+fn there(crm: &Crm, id: &str) -> Value {
+    crm.sandbox.world().detail_json(CONTACT, id).unwrap()
+}
+
+/// The bodies that were sent.
+fn bodies(crm: &Crm) -> Vec<Value> {
+    let log = crm.sandbox.log();
+    let sent = log.entries().iter().filter(|entry| entry.asked.method == "PATCH");
+    sent.map(|entry| serde_json::from_str(entry.body.as_deref().unwrap()).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_number_that_sqlite_has_rounded_is_refused_and_the_message_says_how_to_write_it() {
+    let (crm, mirror) = mirrored().await;
+    for set in [
+        "cf_decimal = 99999999999999.99",
+        "cf_decimal = 1234567890.123456789",
+        "cf_decimal = 1.5",
+        "cf_decimal = 1e3",
+        "position = 12345678901234567890",
+        "notes = 0.1 + 0.2",
+        "cf_short_text = 1.10",
+        "cf_long_text = -1e300",
+        "cf_decimal = cf_decimal_num * 2, cf_short_text = 1.5",
+    ] {
+        let refused = sql(&mirror, &format!("UPDATE contacts_full SET {set} WHERE id = 'a'")).expect_err(set);
+        assert!(refused.contains("write it in quotes, as in"), "{set}: {refused}");
+    }
+    assert_eq!(mirror.count("outbox"), 0);
+    sql(
+        &mirror,
+        "UPDATE contacts_full SET cf_decimal = '12345678901234567890.0123456789', position = '12345678901234567890',
+         notes = 42, cf_short_text = '1.10', cf_integer = 9007199254740993, cf_single_select = 1.5 WHERE id = 'a'",
+    )
+    .unwrap();
+    push(&mirror, &crm).await;
+    assert_eq!(
+        bodies(&crm),
+        [json!({"position": "12345678901234567890", "notes": "42", "customFields": {
+            "decimal": "12345678901234567890.0123456789", "short_text": "1.10", "integer": 9007199254740993_i64,
+            "single_select": "1.5"}})]
+    );
+    assert_eq!(states(&mirror), "applied");
+}
+
+#[tokio::test]
+async fn a_text_that_is_not_utf8_is_refused_and_any_other_arrives() {
+    let (crm, mirror) = mirrored().await;
+    for bytes in ["61ff62", "c3", "6180", "e282", "eda080", "c080", "f8888080", "e0808a", "f4908080"] {
+        for (column, before) in [("notes", ""), ("cf_short_text", ""), ("notes", &"x".repeat(600))] {
+            let set = format!("{column} = '{before}' || CAST(x'{bytes}' AS TEXT)");
+            let refused = sql(&mirror, &format!("UPDATE contacts_full SET {set} WHERE id = 'a'")).expect_err(&set);
+            assert!(refused.contains("not UTF-8") || refused.contains("at most 255"), "{set}: {refused}");
+        }
+    }
+    assert_eq!(mirror.count("outbox"), 0);
+    let text =
+        format!("gr\u{fc}\u{df}e \u{1f600} \u{fffd}\u{ffff}\u{fffe}\u{80}\u{7ff}\u{800}{}", "\u{e9}".repeat(900));
+    sql(&mirror, &format!("UPDATE contacts_full SET notes = '{text}' WHERE id = 'a'")).unwrap();
+    push(&mirror, &crm).await;
+    assert_eq!(there(&crm, "a")["notes"], json!(text));
+}
+
+#[tokio::test]
+async fn filters_on_the_views_use_their_indexes() {
+    let (_crm, mirror) = mirrored().await;
+    let conn = mirror.read();
+    let plan = |question: &str| -> String {
+        let mut stmt = conn.prepare(&format!("EXPLAIN QUERY PLAN {question}")).unwrap();
+        let lines = stmt.query_map([], |row| row.get::<_, String>(3)).unwrap();
+        lines.map(Result::unwrap).collect::<Vec<_>>().join("; ")
+    };
+    for view in ["contacts", "contacts_full"] {
+        for filter in ["cf_short_text = 'x'", "cf_short_text > 'x' ORDER BY cf_short_text"] {
+            let plan = plan(&format!("SELECT id FROM {view} WHERE {filter}"));
+            assert!(
+                plan.contains("USING INDEX ix_") || plan.contains("USING COVERING INDEX ix_"),
+                "{view} {filter}: {plan}"
+            );
+            assert!(!plan.contains("SCAN"), "{view} {filter}: {plan}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_last_word_counts_and_only_that_is_sent() {
+    let (crm, mirror) = mirrored().await;
+    let set =
+        |value: &str| sql(&mirror, &format!("UPDATE contacts_full SET position = '{value}' WHERE id = 'a'")).unwrap();
+    // The old value again: the edit that waits is taken back.
+    set("Wrong");
+    sql(&mirror, "UPDATE contacts_full SET language = 'de' WHERE id = 'a'").unwrap();
+    assert_eq!(mirror.count("pending_edits"), 2, "another column takes nothing back");
+    set("CEO");
+    assert_eq!(states(&mirror), "dropped queued");
+    push(&mirror, &crm).await;
+    assert_eq!(bodies(&crm), [json!({"language": "de"})]);
+    // Two people's edits of one field: the earlier is replaced.
+    set("First");
+    assert_eq!(in_shell(&mirror, "a", "position", "Second"), Some(4));
+    set("Second");
+    assert_eq!(states(&mirror), "dropped applied replaced queued", "what waits already is not queued again");
+    // A part of an edit is replaced, the rest of it stays.
+    sql(&mirror, "UPDATE contacts_full SET position = 'Third', language = 'fr' WHERE id = 'a'").unwrap();
+    set("Fourth");
+    assert_eq!(states(&mirror), "dropped applied replaced replaced queued queued");
+    push(&mirror, &crm).await;
+    assert_eq!(bodies(&crm)[1..], [json!({"language": "fr", "position": "Fourth"})]);
+    assert_eq!(states(&mirror), "dropped applied replaced replaced applied applied");
+    // From the shell too.
+    set("Wrong");
+    assert_eq!(in_shell(&mirror, "a", "position", "Fourth"), None);
+    push(&mirror, &crm).await;
+    assert_eq!(bodies(&crm).len(), 2);
+    assert_eq!(there(&crm, "a")["position"], json!("Fourth"));
+    mirror.sync(&crm).await;
+    mirror.assert_exact(&crm);
+}
+
+#[tokio::test]
+async fn what_is_on_its_way_is_set_back_by_another_edit() {
+    let (crm, mirror) = mirrored().await;
+    let set =
+        |value: &str| sql(&mirror, &format!("UPDATE contacts_full SET position = '{value}' WHERE id = 'a'")).unwrap();
+    set("Wrong");
+    crm.sandbox.faults().add(Rule::new(Fault::ResetAfterApply).method("PATCH"));
+    push(&mirror, &crm).await;
+    set("Wrong");
+    assert_eq!(states(&mirror), "sending", "it is on its way already");
+    set("CEO");
+    assert_eq!(states(&mirror), "sending queued");
+    crm.wait(10);
+    push(&mirror, &crm).await;
+    assert_eq!((states(&mirror).as_str(), there(&crm, "a")["position"].clone()), ("applied applied", json!("CEO")));
+}
+
+#[tokio::test]
+async fn a_row_that_is_matched_several_times_is_one_update_with_the_last_value() {
+    let (crm, mirror) = mirrored().await;
+    sql(
+        &mirror,
+        "UPDATE contacts_full SET position = t.p, language = t.l
+         FROM (VALUES ('a', 'One', 'de'), ('a', 'Two', 'fr'), ('a', 'Three', 'it')) AS v
+         JOIN (SELECT column1 AS id, column2 AS p, column3 AS l FROM
+               (VALUES ('a', 'One', 'de'), ('a', 'Two', 'fr'), ('a', 'Three', 'it'))) AS t ON t.id = v.column1
+         WHERE t.id = contacts_full.id",
+    )
+    .unwrap();
+    assert_eq!(mirror.one("SELECT count(*) FROM outbox WHERE state = 'queued'"), "1");
+    push(&mirror, &crm).await;
+    assert_eq!(
+        (bodies(&crm).len(), mirror.one("SELECT count(*) FROM outbox WHERE state = 'applied'").as_str()),
+        (1, "1")
+    );
+    mirror.sync(&crm).await;
+    mirror.assert_exact(&crm);
+}
+
+#[tokio::test]
+async fn an_empty_text_and_no_text_are_the_same_and_make_no_conflict() {
+    let (crm, mirror) = mirrored().await;
+    crm.sandbox.with_world(|world| world.edit(CONTACT, "a", &json!({"position": null})));
+    mirror.sync(&crm).await;
+    crm.sandbox.clear_log();
+    sql(&mirror, "UPDATE contacts_full SET position = '' WHERE id = 'a'").unwrap();
+    assert_eq!(mirror.count("outbox"), 0);
+    sql(&mirror, "UPDATE contacts_full SET position = 'x' WHERE id = 'a'").unwrap();
+    crm.sandbox.with_world(|world| world.edit(CONTACT, "a", &json!({"position": ""})));
+    push(&mirror, &crm).await;
+    assert_eq!((states(&mirror).as_str(), there(&crm, "a")["position"].clone()), ("applied", json!("x")));
+}
+
+#[tokio::test]
+async fn notes_that_were_never_read_are_read_before_an_edit_of_them() {
+    let crm = Crm::serve(world()).await;
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.write_back = true;
+    mirror.settings.details = false;
+    mirror.sync(&crm).await;
+    crm.sandbox.clear_log();
+    sql(&mirror, "UPDATE contacts_full SET notes = 'ours' WHERE id = 'a'").unwrap();
+    push(&mirror, &crm).await;
+    assert_eq!((states(&mirror).as_str(), there(&crm, "a")["notes"].clone()), ("applied", json!("ours")));
+    assert_eq!(crm.charged(), 3, "a reading and an update");
+    assert_eq!(mirror.one("SELECT json_extract(fields, '$.notes[0]') FROM outbox"), "'old'");
+}
+
+/// A value as SQL may write it, and the text that a reader of the statement expects.
+fn literal() -> impl Strategy<Value = (String, Option<String>)> {
+    prop_oneof![
+        "[1-9][0-9]{0,17}".prop_map(|digits| (digits.clone(), Some(digits))),
+        "[1-9][0-9]{0,19}\\.[0-9]{1,10}".prop_map(|number| (number, None)),
+        "[1-9][0-9]{19,25}".prop_map(|number| (number, None)),
+        "[1-9]e[0-9]{1,2}".prop_map(|number| (number, None)),
+        "[1-9][0-9]{0,19}(\\.[0-9]{1,9}[1-9])?".prop_map(|text| (format!("'{text}'"), Some(text))),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    /// Whatever SQL writes to a decimal or a text: it arrives as it is written, or is refused.
+    #[test]
+    fn any_literal_arrives_as_written_or_is_refused(values in prop::collection::vec((literal(), 0_usize..4), 1..6)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (crm, mirror) = mirrored().await;
+            for ((literal, expected), column) in values {
+                let (column, wire) =
+                    [("cf_decimal", "decimal"), ("position", "position"), ("cf_short_text", "short_text"), ("cf_long_text", "long_text")][column];
+                let set = sql(&mirror, &format!("UPDATE contacts_full SET {column} = {literal} WHERE id = 'a'"));
+                match expected {
+                    None => assert!(set.unwrap_err().contains("in quotes"), "{literal}"),
+                    Some(text) => {
+                        set.unwrap();
+                        push(&mirror, &crm).await;
+                        let body = bodies(&crm).pop();
+                        let held = mirror.one(&format!("SELECT {column} FROM contacts_full WHERE id = 'a'"));
+                        // A value that the record has already is not sent.
+                        let sent = body.is_some_and(|body| {
+                            body[wire] == json!(text) || body["customFields"][wire] == json!(text)
+                        });
+                        assert!(sent || held == format!("'{text}'"), "{literal} to {column}: {held}");
+                    }
+                }
+            }
+            let open = mirror.one("SELECT count(*) FROM outbox WHERE state <> 'applied'");
+            assert_eq!(open, "0");
+        });
+    }
+}

@@ -1,0 +1,291 @@
+//! What bounds edits: the brake on new ones, and the delays between retries, whatever the service answers for ever.
+
+use crate::support::{Crm, Mirror, noon};
+use crm_mirror::model::{Clock, DataType, Instant, Object, Ru};
+use crm_mirror::outbox::decide::{self, Decision};
+use crm_mirror::sandbox::{Fault, NewField, RequestLine, Rule, World};
+use crm_mirror::store::{Store, write_beside};
+use crm_mirror::sync::Job;
+use serde_json::{Value, json};
+
+const CONTACT: Object = Object::Contact;
+const HOUR: u64 = 3_600;
+
+async fn mirrored(contacts: usize) -> (Crm, Mirror) {
+    let mut world = World::new(noon());
+    world.define(NewField::new(CONTACT, "word", DataType::ShortText));
+    for n in 0..contacts {
+        world.create(CONTACT, &json!({"id": format!("c{n:03}"), "name": "Ann", "position": "CEO"}));
+    }
+    let crm = Crm::serve(world).await;
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.write_back = true;
+    mirror.sync(&crm).await;
+    crm.wait(HOUR);
+    crm.sandbox.clear_log();
+    (crm, mirror)
+}
+
+fn sql(mirror: &Mirror, sql: &str) {
+    rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(sql).unwrap();
+}
+
+/// Edits by state, as `queued 3, held 2`.
+fn states(mirror: &Mirror) -> String {
+    mirror
+        .one(
+            "SELECT coalesce(group_concat(state || ' ' || n, ', '), '') FROM
+             (SELECT state, count(*) AS n FROM outbox GROUP BY state ORDER BY state)",
+        )
+        .trim_matches('\'')
+        .to_string()
+}
+
+fn decide(mirror: &Mirror, crm: &Crm, ids: impl IntoIterator<Item = i64>, decision: Decision) {
+    let now = crm.clock.now();
+    write_beside(&mirror.path, |tx| ids.into_iter().try_for_each(|id| decide::decide(tx, id, decision, now).map(drop)))
+        .unwrap();
+}
+
+fn ids(mirror: &Mirror, state: &str) -> Vec<i64> {
+    let conn = mirror.read();
+    let mut stmt = conn.prepare("SELECT id FROM outbox WHERE state = ?1 ORDER BY id").unwrap();
+    let ids = stmt.query_map([state], |row| row.get(0)).unwrap();
+    ids.map(Result::unwrap).collect()
+}
+
+/// Contacts whose position at the service is this.
+fn with_position(crm: &Crm, position: &str) -> usize {
+    let world = crm.sandbox.world();
+    let is = |id: &String| world.detail_json(CONTACT, id).unwrap()["position"] == json!(position);
+    world.ids(Object::Contact.resource()).iter().filter(|id| is(id)).count()
+}
+
+#[tokio::test]
+async fn an_update_without_its_where_is_held_until_a_person_releases_it() {
+    let (crm, mut mirror) = mirrored(12).await;
+    mirror.settings.max_edits = 10;
+    sql(&mirror, "UPDATE contacts_full SET position = 'a'");
+    let report = mirror.run(&crm, &Job::Push).await.unwrap();
+    assert_eq!((states(&mirror).as_str(), report.push.held, report.push.sent), ("held 12", 12, 0));
+    assert!(report.push.needs_attention());
+    assert!(report.warnings.iter().any(|warning| warning.contains("outbox release")), "{:?}", report.warnings);
+    assert!(crm.sandbox.log().is_empty(), "nothing is sent");
+    // Time alone releases nothing, and what comes later is held with it.
+    crm.wait(48 * HOUR);
+    sql(&mirror, "UPDATE contacts_full SET word = 'b' WHERE id = 'c000'".replace("word", "cf_word").as_str());
+    mirror.sync(&crm).await;
+    assert_eq!((states(&mirror).as_str(), with_position(&crm, "a")), ("held 13", 0));
+    // Those that are named go, the others stay; the rest is given up.
+    decide(&mirror, &crm, [3, 4], Decision::Release);
+    mirror.run(&crm, &Job::Push).await.unwrap();
+    assert_eq!((states(&mirror).as_str(), with_position(&crm, "a")), ("applied 2, held 11", 2));
+    let rest: Vec<i64> = ids(&mirror, "held");
+    decide(&mirror, &crm, rest, Decision::Drop);
+    mirror.run(&crm, &Job::Push).await.unwrap();
+    assert_eq!((states(&mirror).as_str(), with_position(&crm, "a")), ("applied 2, dropped 11", 2));
+}
+
+#[tokio::test]
+async fn edits_that_were_sent_within_the_hour_count_and_are_never_held() {
+    let (crm, mut mirror) = mirrored(12).await;
+    mirror.settings.max_edits = 10;
+    // At the limit everything goes.
+    sql(&mirror, "UPDATE contacts_full SET position = 'a' WHERE id < 'c010'");
+    crm.sandbox.faults().add(Rule::new(Fault::Status(503)).record("c000").method("PATCH"));
+    mirror.run(&crm, &Job::Push).await.unwrap();
+    assert_eq!(states(&mirror), "applied 9, sending 1");
+    sql(&mirror, "UPDATE contacts_full SET position = 'b' WHERE id = 'c011'");
+    crm.wait(60);
+    mirror.run(&crm, &Job::Push).await.unwrap();
+    assert_eq!(states(&mirror), "applied 10, held 1", "what was sent already goes on, and what is new is held");
+    // Taking it back, or replacing it, ends it too.
+    sql(&mirror, "UPDATE contacts_full SET position = 'CEO' WHERE id = 'c011'");
+    assert_eq!(states(&mirror), "applied 10, dropped 1");
+    crm.wait(HOUR);
+    sql(&mirror, "UPDATE contacts_full SET position = 'c' WHERE id = 'c011'");
+    mirror.run(&crm, &Job::Push).await.unwrap();
+    assert_eq!(states(&mirror), "applied 11, dropped 1", "an hour later there is room again");
+}
+
+#[tokio::test]
+async fn a_trickle_of_edits_is_held_as_a_flood_is() {
+    let (crm, mut mirror) = mirrored(12).await;
+    mirror.settings.max_edits = 5;
+    for n in 0..12 {
+        sql(&mirror, &format!("UPDATE contacts_full SET position = 'a' WHERE id = 'c{n:03}'"));
+        mirror.run(&crm, &Job::Push).await.unwrap();
+        crm.wait(60);
+    }
+    assert_eq!((states(&mirror).as_str(), with_position(&crm, "a")), ("applied 5, held 7", 5));
+}
+
+#[tokio::test]
+async fn applied_edits_are_taken_back_unless_somebody_changed_the_field_since() {
+    let (crm, mirror) = mirrored(3).await;
+    sql(&mirror, "UPDATE contacts_full SET position = 'a'");
+    mirror.run(&crm, &Job::Push).await.unwrap();
+    sql(&mirror, "UPDATE contacts_full SET position = 'b' WHERE id = 'c001'");
+    mirror.run(&crm, &Job::Push).await.unwrap();
+    crm.sandbox.with_world(|world| world.edit(CONTACT, "c002", &json!({"position": "theirs"})));
+    let edits = ids(&mirror, "applied");
+    let now = crm.clock.now();
+    let undone = write_beside(&mirror.path, |tx| decide::undo(tx, &edits, now)).unwrap();
+    assert_eq!(undone.len(), 3, "one edit a record");
+    mirror.run(&crm, &Job::Push).await.unwrap();
+    assert_eq!(states(&mirror), "applied 6, conflict 1");
+    let position = |id: &str| crm.sandbox.world().detail_json(CONTACT, id).unwrap()["position"].clone();
+    assert_eq!([position("c000"), position("c001"), position("c002")], [json!("CEO"), json!("CEO"), json!("theirs")]);
+    assert_eq!(mirror.one("SELECT theirs FROM outbox WHERE state = 'conflict'"), "'{\"position\":\"theirs\"}'");
+    mirror.sync(&crm).await;
+    mirror.assert_exact(&crm);
+}
+
+#[tokio::test]
+async fn edits_are_kept_here_while_the_schedule_is_paused_and_a_push_sends_them() {
+    let (crm, mirror) = mirrored(1).await;
+    sql(
+        &mirror,
+        "UPDATE contacts_full SET position = 'a'; INSERT INTO state VALUES ('paused_since', '\"2026-03-01T00:00:00Z\"')",
+    );
+    mirror.sync(&crm).await;
+    assert_eq!(states(&mirror), "queued 1");
+    mirror.run(&crm, &Job::Push).await.unwrap();
+    assert_eq!(states(&mirror), "applied 1");
+}
+
+#[tokio::test]
+async fn an_edit_that_always_fails_can_be_given_up_and_frees_its_record() {
+    let (crm, mirror) = mirrored(1).await;
+    sql(&mirror, "UPDATE contacts_full SET position = 'a'");
+    sql(&mirror, "UPDATE contacts_full SET cf_word = 'w'");
+    crm.sandbox.faults().add(Rule::new(Fault::Status(500)).method("PATCH"));
+    mirror.run(&crm, &Job::Push).await.unwrap();
+    assert_eq!(states(&mirror), "sending 2");
+    decide(&mirror, &crm, [1], Decision::Drop);
+    crm.wait(60);
+    mirror.run(&crm, &Job::Push).await.unwrap();
+    // The other edit of the same request is settled by reading the record.
+    assert_eq!(states(&mirror), "applied 1, dropped 1");
+    let there = crm.sandbox.world().detail_json(CONTACT, "c000").unwrap();
+    assert_eq!((&there["position"], &there["customFields"]["word"]), (&json!("CEO"), &json!("w")));
+}
+
+#[tokio::test]
+async fn ended_edits_are_forgotten_with_the_history_and_open_ones_never() {
+    let (crm, mut mirror) = mirrored(2).await;
+    mirror.settings.retention = Some(std::time::Duration::from_secs(30 * 24 * HOUR));
+    sql(&mirror, "UPDATE contacts_full SET position = 'a' WHERE id = 'c000'");
+    mirror.run(&crm, &Job::Push).await.unwrap();
+    sql(&mirror, "UPDATE contacts_full SET position = 'b' WHERE id = 'c001'");
+    crm.sandbox.faults().add(Rule::new(Fault::Status(503)).method("PATCH").forever());
+    crm.wait(40 * 24 * HOUR);
+    mirror.run(&crm, &Job::Push).await.unwrap();
+    assert_eq!(states(&mirror), "sending 1");
+    assert_eq!(mirror.one("SELECT count(*) FROM outbox_events WHERE outbox_id NOT IN (SELECT id FROM outbox)"), "0");
+}
+
+/// What the service does to every request for edits, for ever.
+#[derive(Clone, Debug)]
+enum Always {
+    Answers(Fault),
+    OtherVersion,
+    NoScope,
+    NoCustomValues,
+}
+
+/// Pushes every minute for hours, with the schedule off: how many requests any hour saw, and how the edits ended.
+async fn pushed_for_ever(always: Always, contacts: usize, custom: bool, hours: u64) -> (usize, String) {
+    let (crm, mut mirror) = mirrored(contacts).await;
+    mirror.tries = 5;
+    match &always {
+        Always::Answers(fault) => crm.sandbox.faults().add(Rule::new(fault.clone()).method("PATCH").forever()),
+        Always::OtherVersion => {
+            let mut n = 0;
+            crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
+                if asked.method == "PATCH" {
+                    n += 1;
+                    for id in world.ids(Object::Contact.resource()) {
+                        world.edit(CONTACT, &id, &json!({"name": format!("Name {n}")}));
+                    }
+                }
+            });
+        }
+        Always::NoScope => {
+            let reads = ["contacts:read", "companies:read", "custom-fields:read", "team-members:read"];
+            mirror.key = Some(crm.sandbox.add_key(&reads));
+        }
+        Always::NoCustomValues => crm.sandbox.configure(|settings| settings.custom_fields_editable = false),
+    }
+    mirror.sync(&crm).await;
+    crm.sandbox.clear_log();
+    let column = if custom { "cf_word" } else { "position" };
+    sql(&mirror, &format!("UPDATE contacts_full SET {column} = 'a'"));
+    let store = Store::open(&mirror.path).unwrap();
+    for _ in 0..hours * 60 {
+        // Whatever it says: what counts is what was asked.
+        let _ = mirror.run_on_open(store.clone(), &crm, &Job::Push).await;
+        crm.wait(60);
+    }
+    store.close().await;
+    let times: Vec<Instant> = crm.sandbox.log().entries().iter().map(|entry| entry.at).collect();
+    let within = |from: &Instant| times.iter().filter(|at| **at >= *from && at.since(*from).as_secs() < HOUR).count();
+    (times.iter().map(within).max().unwrap_or(0), states(&mirror))
+}
+
+#[tokio::test]
+async fn no_answer_makes_a_loop_whatever_it_is_and_however_often_it_is_tried() {
+    let faults = [400, 401, 404, 405, 408, 409, 412, 422, 425, 429, 500, 501, 502, 503, 504].map(Fault::Status);
+    let others = [Fault::Reset, Fault::ResetAfterApply, Fault::Truncated, Fault::NotJson];
+    for always in faults.into_iter().chain(others).map(Always::Answers).chain([Always::OtherVersion, Always::NoScope]) {
+        let (most, states) = pushed_for_ever(always.clone(), 1, false, 2).await;
+        assert!(most <= 5, "{always:?}: {most} requests within an hour, {states}");
+        assert!(most > 0, "{always:?}");
+    }
+    let (most, states) = pushed_for_ever(Always::NoCustomValues, 1, true, 2).await;
+    assert!((1..=5).contains(&most), "{most} requests within an hour, {states}");
+    assert_eq!(states, "queued 1");
+}
+
+#[tokio::test]
+async fn many_records_that_fail_cost_no_more_than_an_object_may() {
+    for always in [
+        Always::Answers(Fault::Status(503)),
+        Always::Answers(Fault::Status(500)),
+        Always::Answers(Fault::Reset),
+        Always::NoScope,
+    ] {
+        let (most, states) = pushed_for_ever(always.clone(), 60, false, 2).await;
+        assert!((1..=60).contains(&most), "{always:?}: {most} requests within an hour, {states}");
+    }
+}
+
+#[tokio::test]
+async fn with_one_unit_left_nothing_is_asked_and_nothing_counts_as_a_try() {
+    let (crm, mut mirror) = mirrored(1).await;
+    sql(&mirror, "UPDATE contacts_full SET position = 'a'");
+    mirror.limits.limit = Ru::new(mirror.ledger_total() + 1);
+    for _ in 0..5 {
+        mirror.run(&crm, &Job::Push).await.unwrap();
+    }
+    assert_eq!((crm.sandbox.log().len(), states(&mirror).as_str()), (0, "queued 1"));
+    assert_eq!(mirror.one("SELECT attempts || '|' || coalesce(tried_at, 'never') FROM outbox"), "'0|never'");
+    mirror.limits.limit = Ru::new(1_000_000);
+    mirror.run(&crm, &Job::Push).await.unwrap();
+    assert_eq!(states(&mirror), "applied 1");
+}
+
+#[tokio::test]
+async fn a_service_that_was_away_for_six_seconds_has_the_edit_ten_seconds_later() {
+    let (crm, mirror) = mirrored(1).await;
+    sql(&mirror, "UPDATE contacts_full SET position = 'a'");
+    crm.sandbox.faults().add(Rule::new(Fault::Status(503)).forever());
+    mirror.run(&crm, &Job::Push).await.unwrap();
+    crm.wait(6);
+    crm.sandbox.faults().clear();
+    crm.wait(4);
+    mirror.run(&crm, &Job::Push).await.unwrap();
+    assert_eq!(states(&mirror), "applied 1");
+    let value: Value = crm.sandbox.world().detail_json(CONTACT, "c000").unwrap()["position"].clone();
+    assert_eq!(value, json!("a"));
+}
