@@ -2,13 +2,14 @@
 //! equals the service, and the ledger never says less than the service charged.
 //!
 //! Each case is a random history of a small workspace, served in pages of a few rows so that every walk has many.
-//! `HISTORIES=n` runs more of them.
+//! `HISTORIES=n` runs more of them; `HISTORIES_ALL=1` adds the disturbances that the mirror does not survive yet.
 
 use std::time::Duration;
 
+use crate::support::clock::WrongClock;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{DataType, Object, Ru};
-use crm_mirror::sandbox::{CursorKind, Fault, NewField, RequestLine, Rule, World};
+use crm_mirror::sandbox::{CursorKind, DateHeader, Fault, Hidden, NewField, RequestLine, Rule, World};
 use crm_mirror::sync::Job;
 use proptest::prelude::*;
 use serde_json::json;
@@ -37,10 +38,23 @@ enum Deed {
 struct Run {
     resync: bool,
     faults: Vec<(Fault, u8)>,
+    /// What every matching request of the run suffers.
+    lasting: Option<Lasting>,
+    /// How many seconds the mirror's clock is ahead of the service's during the run, or behind it.
+    clock_ahead: i64,
     killed_after: Option<u64>,
     budget: Option<u64>,
     /// Deeds between the requests of the run: after how many, and what.
     churn: Vec<(u8, Deed)>,
+}
+
+/// How the service misbehaves during a whole run.
+#[derive(Clone, Debug)]
+enum Lasting {
+    /// Every detail is answered like this.
+    Details(Fault),
+    /// Every request is answered like this.
+    Everything(Fault),
 }
 
 #[derive(Clone, Debug)]
@@ -48,6 +62,13 @@ enum Step {
     Deeds(Vec<Deed>),
     Wait(u16),
     Run(Run),
+    /// An entry of the private state becomes unreadable.
+    Junk(u8),
+}
+
+/// Whether disturbances that are known to be open happen too.
+fn all() -> bool {
+    std::env::var_os("HISTORIES_ALL").is_some()
 }
 
 fn deed() -> impl Strategy<Value = Deed> {
@@ -89,17 +110,55 @@ fn fault() -> impl Strategy<Value = Fault> {
     ]
 }
 
+/// One strategy, or the other where open disturbances happen too.
+fn with_open<T: std::fmt::Debug>(
+    landed: impl Strategy<Value = T> + 'static,
+    open: impl Strategy<Value = T> + 'static,
+) -> BoxedStrategy<T> {
+    if all() { prop_oneof![2 => landed, 1 => open].boxed() } else { landed.boxed() }
+}
+
+fn lasting() -> impl Strategy<Value = Lasting> {
+    let everything = |seconds| Lasting::Everything(Fault::Date(DateHeader::Offset(seconds)));
+    with_open(
+        prop_oneof![
+            Just(Lasting::Details(Fault::Status(404))),
+            prop::sample::select(vec![400, 403, 410, 500, 520]).prop_map(|s| Lasting::Details(Fault::Status(s))),
+            (1_u64..5_000).prop_map(|s| Lasting::Details(Fault::Lag(Duration::from_secs(s)))),
+            Just(Lasting::Everything(Fault::Date(DateHeader::Missing))),
+            prop::sample::select(vec![-86_400, -600, 600, 86_400]).prop_map(everything),
+            prop::sample::select(vec![403, 404, 502]).prop_map(|s| Lasting::Everything(Fault::Html(s))),
+            Just(Lasting::Everything(Fault::Redirect { status: 302, location: "/maintenance".into() })),
+            (1_u64..5_000).prop_map(|s| Lasting::Everything(Fault::Lag(Duration::from_secs(s)))),
+        ],
+        prop_oneof![
+            Just(Lasting::Everything(Fault::StatusAfterApply(502))),
+            Just(Lasting::Everything(Fault::EmptyList)),
+            prop::sample::select(vec![10, 50, 90])
+                .prop_map(|share| Lasting::Everything(Fault::Hide(Hidden::Percent(share)))),
+        ],
+    )
+}
+
+fn clock_ahead() -> impl Strategy<Value = i64> {
+    let wrong = prop::sample::select(vec![-100_000_000, -86_400, -30, 30, 5_400, 86_400, 100_000_000]);
+    with_open(Just(0), wrong)
+}
+
 fn run() -> impl Strategy<Value = Run> {
     (
         prop::bool::weighted(0.25),
         prop::collection::vec((fault(), 0_u8..12), 0..3),
+        (prop::option::weighted(0.25, lasting()), clock_ahead()),
         prop::option::weighted(0.4, 0_u64..40),
         prop::option::weighted(0.2, 1_u64..25),
         prop::collection::vec((0_u8..12, deed()), 0..4),
     )
-        .prop_map(|(resync, faults, killed_after, budget, churn)| Run {
+        .prop_map(|(resync, faults, (lasting, clock_ahead), killed_after, budget, churn)| Run {
             resync,
             faults,
+            lasting,
+            clock_ahead,
             killed_after,
             budget,
             churn,
@@ -107,11 +166,13 @@ fn run() -> impl Strategy<Value = Run> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
+    let usual = prop_oneof![
         3 => prop::collection::vec(deed(), 1..6).prop_map(Step::Deeds),
         2 => prop_oneof![0_u16..90, 90_u16..4000].prop_map(Step::Wait),
         3 => run().prop_map(Step::Run),
-    ]
+    ];
+    let spoiled = prop_oneof![4 => run().prop_map(Step::Run), 1 => any::<u8>().prop_map(Step::Junk)];
+    with_open(usual, spoiled)
 }
 
 #[derive(Clone, Debug)]
@@ -285,7 +346,9 @@ async fn live_through(history: &History) -> Result<(), String> {
         settings.page_cap = Some(usize::from(history.page_cap));
         settings.cursors = if history.offsets { CursorKind::Offset } else { CursorKind::Keyset };
     });
+    let clock = WrongClock::new(crm.clock.clone());
     let mut mirror = Mirror::empty();
+    mirror.clock = Some(std::sync::Arc::new(clock.clone()));
     mirror.settings.concurrency = u32::from(history.walkers);
     mirror.tries = 3;
     let needs_sweep = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
@@ -303,6 +366,16 @@ async fn live_through(history: &History) -> Result<(), String> {
                 for (fault, after) in &run.faults {
                     crm.sandbox.faults().add(Rule::new(fault.clone()).after(u32::from(*after)));
                 }
+                if let Some(lasting) = &run.lasting {
+                    let rule = match lasting {
+                        Lasting::Details(fault) => Rule::new(fault.clone()).records(),
+                        Lasting::Everything(fault) => Rule::new(fault.clone()),
+                    };
+                    crm.sandbox.faults().add(rule.forever());
+                    // What vanished for a while, or was read too old, is found by a sweep.
+                    needs_sweep.store(true, std::sync::atomic::Ordering::Relaxed);
+                }
+                clock.set_ahead(run.clock_ahead);
                 let (churn, needs) = (run.churn.clone(), needs_sweep.clone());
                 let mut asked = 0_u8;
                 crm.sandbox.before_request(move |world: &mut World, _: &RequestLine| {
@@ -319,6 +392,11 @@ async fn live_through(history: &History) -> Result<(), String> {
                 let _ = mirror.run_killed_after(&crm, &job, run.killed_after).await;
                 crm.sandbox.clear_hook();
                 crm.sandbox.faults().clear();
+                clock.set_ahead(0);
+            }
+            Step::Junk(which) => {
+                needs_sweep.store(true, std::sync::atomic::Ordering::Relaxed);
+                mirror.spoil_state(u32::from(*which));
             }
         }
     }

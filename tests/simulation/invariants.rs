@@ -19,6 +19,8 @@ const SMALL: usize = 10;
 /// What was seen so far.
 #[derive(Default)]
 pub struct Watch {
+    /// The request units of a day, as long as they are watched.
+    pub budget: Option<u64>,
     rows: BTreeMap<Object, BTreeMap<String, Option<String>>>,
     /// When rows went, and how many.
     gone: BTreeMap<Object, Vec<(Instant, usize)>>,
@@ -46,6 +48,11 @@ fn ledger(mirror: &Mirror) -> u64 {
 }
 
 impl Watch {
+    /// Nothing was seen yet of a mirror with so many request units a day.
+    pub fn of(budget: u64) -> Watch {
+        Watch { budget: Some(budget), ..Watch::default() }
+    }
+
     /// Looks at the mirror and the log after a run. After a kill the ledger lies beside the file until the next run.
     pub fn after_run(&mut self, script: &Script, crm: &Crm, mirror: &Mirror, killed: bool) -> Result<(), String> {
         let now = crm.clock.now();
@@ -111,8 +118,8 @@ impl Watch {
         self.spent.retain(|(at, _)| now.since(*at) < DAY);
         // Two windows touch any period of the length of one.
         let spent: u64 = self.spent.iter().map(|(_, ru)| ru).sum();
-        if spent > 2 * script.budget {
-            return Err(format!("{spent} RU were charged within a day; the budget is {}", script.budget));
+        if let Some(budget) = self.budget.filter(|budget| spent > 2 * budget) {
+            return Err(format!("{spent} RU were charged within a day; the budget is {budget}"));
         }
         let hour = self.spent.iter().filter(|(at, _)| now.since(*at).as_secs() < 3600).count();
         let records = (script.contacts + script.companies) as usize;

@@ -10,10 +10,10 @@ use crm_mirror::store::Store;
 use crm_mirror::sync::{Engine, Job, SyncError};
 use serde_json::{Value, json};
 
-use crate::clock::WrongClock;
 use crate::daemon::{Daemon, repair, resync};
 use crate::invariants::Watch;
 use crate::script::{Script, Trouble, What};
+use crate::support::clock::WrongClock;
 use crate::support::{Crm, Mirror};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -92,7 +92,7 @@ pub async fn live(script: &Script, verbose: bool) -> Result<Tally, String> {
         clock,
         daemon,
         open: None,
-        watch: Watch::default(),
+        watch: Watch::of(script.budget),
         made: BTreeMap::new(),
         kill: None,
         clock_right_at: None,
@@ -273,6 +273,7 @@ impl Life<'_> {
             self.daemon.clock_moved(self.clock.now());
         }
         self.mirror.limits.limit = Ru::new(1_000_000);
+        self.watch.budget = None;
         self.close().await;
         self.until(self.crm.clock.now().plus(UNDISTURBED)).await?;
         if self.mirror.differences(&self.crm).iter().any(|line| line.contains("which the service has not")) {
@@ -301,7 +302,10 @@ impl Life<'_> {
                 self.daemon.clock_moved(self.clock.now());
             }
             What::Kill(commits) => self.kill = Some(u64::from(*commits)),
-            What::Junk(which) => self.junk(*which),
+            What::Junk(which) => {
+                let name = self.mirror.spoil_state(*which);
+                self.say(&format!("  the state entry {name:?}"));
+            }
             What::ScopeLost(resource, minutes) => {
                 let scopes: Vec<&str> = SCOPES.into_iter().filter(|scope| *scope != resource.read_scope()).collect();
                 self.crm.sandbox.set_key(&self.crm.key, &scopes);
@@ -370,19 +374,6 @@ impl Life<'_> {
         if queued.is_ok() && stored == Ok(1) {
             self.made.insert(number, (id.clone(), column));
             self.daemon.edited(self.clock.now());
-        }
-    }
-
-    /// Makes an entry of the private state unreadable; the ledger's loss would be a loss of what was spent.
-    fn junk(&self, which: u32) {
-        let Ok(conn) = rusqlite::Connection::open(&self.mirror.path) else { return };
-        let names: Vec<String> = match conn.prepare("SELECT name FROM state WHERE name <> 'ledger' ORDER BY name") {
-            Ok(mut stmt) => stmt.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect(),
-            Err(_) => return,
-        };
-        if let Some(name) = names.get(which as usize % names.len().max(1)) {
-            self.say(&format!("  the state entry {name}"));
-            conn.execute("UPDATE state SET value = '{\"from\": \"another version\"' WHERE name = ?1", [name]).unwrap();
         }
     }
 }

@@ -19,7 +19,6 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod clock;
 mod daemon;
 mod invariants;
 mod life;

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
 
+pub mod clock;
 pub mod searched;
 pub mod shell;
 pub mod truth;
@@ -184,6 +185,18 @@ impl Mirror {
 
     pub fn count(&self, table: &str) -> i64 {
         self.read().query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
+    }
+
+    /// Makes an entry of the private state unreadable, and gives its name. The ledger stays: what it says was spent
+    /// cannot be known again.
+    pub fn spoil_state(&self, which: u32) -> Option<String> {
+        let conn = rusqlite::Connection::open(&self.path).unwrap();
+        let mut stmt = conn.prepare("SELECT name FROM state WHERE name <> 'ledger' ORDER BY name").ok()?;
+        let names: Vec<String> = stmt.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        let name = names.get(which as usize % names.len().max(1))?;
+        let junk = "UPDATE state SET value = '{\"from\": \"another version\"' WHERE name = ?1";
+        conn.execute(junk, [name]).unwrap();
+        Some(name.clone())
     }
 
     /// What the ledger says was spent, ever.
