@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crm_mirror::model::clock::ClockReading;
 use crm_mirror::model::{Clock, Instant, ManualClock};
 
 /// The true time, plus or minus so many seconds.
@@ -38,6 +39,11 @@ impl WrongClock {
 impl Clock for WrongClock {
     fn now(&self) -> Instant {
         WrongClock::shifted(self.truth.now(), *self.ahead.lock().unwrap())
+    }
+
+    /// Only the wall clock is wrong.
+    fn reading(&self) -> ClockReading {
+        ClockReading { wall: self.now(), ..self.truth.reading() }
     }
 
     fn sleep_until(&self, when: Instant) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
