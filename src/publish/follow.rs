@@ -18,7 +18,7 @@ use crate::model::Object;
 use crate::model::field_value::SqlValue;
 use crate::store::StoreError;
 use crate::store::feed::Span;
-use crate::store::publishing::source::{Moment, SourceRow, UnpublishedRecord};
+use crate::store::publishing::source::{ChangedRecord, Moment, SourceRow};
 
 /// Records, and entries of the feed, in one batch.
 const BATCH: u32 = 1_000;
@@ -26,7 +26,7 @@ const BATCH: u32 = 1_000;
 /// What one batch brings, as it is read in one moment.
 struct Batch {
     span: Span,
-    records: Vec<UnpublishedRecord>,
+    records: Vec<ChangedRecord>,
     /// The rows of those records, by table.
     rows: BTreeMap<&'static str, Vec<SourceRow>>,
     changes: Vec<SourceRow>,
@@ -62,6 +62,9 @@ pub(super) async fn send_batch(
     if let Some((_, seq)) = &mut next.cursor {
         *seq = batch.seq;
     }
+    if let Some(last) = batch.records.last() {
+        next.details.changed = last.seq;
+    }
     for (table, (_, digest)) in &batch.small {
         next.details.digests.insert((*table).into(), digest.clone());
     }
@@ -92,9 +95,6 @@ pub(super) async fn send_batch(
     database.commit().await?;
     next.generation += 1;
     *state = next;
-    if let Some(last) = batch.records.last().map(|record| record.seq) {
-        mirror.note(move |tx| tx.note_published(last)).await?;
-    }
     Ok(Some(BatchOutcome {
         records: batch.records.len() as u64,
         changes: batch.changes.len() as u64,
@@ -107,7 +107,7 @@ fn read(moment: &Moment<'_>, publication: &Publication, state: &TargetState) -> 
         return Ok(None);
     }
     let span = moment.span()?;
-    let records = moment.unpublished(BATCH)?;
+    let records = moment.changed_records(state.details.changed, BATCH)?;
     let mut rows = BTreeMap::new();
     for object in &publication.objects {
         let ids: Vec<&str> =
@@ -213,7 +213,7 @@ async fn send_records(
     batch: &Batch,
     object: Object,
 ) -> Result<(), PublishError> {
-    let records: Vec<&UnpublishedRecord> = batch.records.iter().filter(|record| record.object == object).collect();
+    let records: Vec<&ChangedRecord> = batch.records.iter().filter(|record| record.object == object).collect();
     let Some(table) = publication.table(object.table()).filter(|_| !records.is_empty()) else { return Ok(()) };
     let ids: Vec<String> = records.iter().map(|record| value::key(&record.id).into_owned()).collect();
     let none = Vec::new();

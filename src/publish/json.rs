@@ -56,6 +56,13 @@ pub(super) fn escaped(source: &str) -> String {
     format!("{{\"{ESCAPED}\":{}}}", quoted(source))
 }
 
+/// A document without line breaks; `None` for a text that is not JSON.
+pub(super) fn on_one_line(text: &str) -> Option<String> {
+    serde_json::from_str::<&RawValue>(text).ok()?;
+    // Within strings they are escaped.
+    Some(text.replace(['\n', '\r'], " "))
+}
+
 /// A text as a JSON string.
 pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()

@@ -1,7 +1,7 @@
 //! A whole load: every table by COPY, straight into the tables that are empty, else into shadows that are merged in the
 //! same transaction.
 //!
-//! The pages are read one after the other, each in a snapshot of its own; what changes meanwhile is in `unpublished`, and
+//! The pages are read one after the other, each in a snapshot of its own; what changes meanwhile is in `changed_records`, and
 //! is sent next. The tables keep their identity, so grants, comments and people's views stay, and readers see the old rows
 //! until the new ones are committed. A merge touches only rows that differ.
 

@@ -47,7 +47,7 @@ impl PublishedMirror {
         Ok(blocking(move || write_beside(&path, write)).await??)
     }
 
-    /// Enters records of an object into `unpublished`, in transactions of bounded size.
+    /// Enters records of an object into `changed_records`, in transactions of bounded size.
     pub(super) async fn requeue(&self, object: Object, column: Option<String>) -> Result<(), PublishError> {
         let mut after = String::new();
         loop {

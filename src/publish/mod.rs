@@ -12,13 +12,14 @@
 //! | `state` | what the other database knows about itself: the cursor, and what it was made from (pure) |
 //! | `target`, `database` | the URL, TLS, the connection, and what is sent over it |
 //! | `mirror`, `schema` | the mirror read off the runtime's threads; the planned steps carried out |
+//! | `stream` | the same as JSON lines, for followers of any kind |
 //! | `load`, `follow`, `run` | a whole load, a batch of changes, and the order of both |
 //!
 //! # Always true
 //! - The cursor, a generation number and the rows of a batch are one transaction, so that each entry of the feed arrives
 //!   exactly once, whatever is killed. A publisher that another one overtook is refused by the generation number.
 //! - Columns precede their rows: DDL is idempotent and computed from the columns that are there, and the records whose
-//!   values a new column needs are entered into `unpublished` before it is made.
+//!   values a new column needs are entered into `changed_records` before it is made.
 //! - Only SQL that CockroachDB, YugabyteDB and Citus accept too: no triggers, no extensions, no types of its own.
 //! - The mirror is read in short snapshots, and nothing is awaited while one is open.
 
@@ -35,10 +36,12 @@ mod run;
 mod schema;
 mod sql;
 mod state;
+mod stream;
 mod tables;
 mod target;
 mod value;
 
 pub use error::PublishError;
 pub use run::{PublishReport, PublishSettings, publish};
+pub use stream::{MirrorStream, StreamCursor, StreamError};
 pub use target::PublishUrl;

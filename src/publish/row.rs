@@ -66,6 +66,12 @@ impl<'a> Converter<'a> {
         out
     }
 
+    /// A row without what must not leave.
+    pub(super) fn visible<'v>(&self, row: &'v [SqlValue]) -> Vec<Cow<'v, SqlValue>> {
+        let columns = self.table.columns.iter().zip(row);
+        columns.map(|(column, value)| self.without_hidden(&column.source, value, row)).collect()
+    }
+
     /// The value without what must not leave.
     fn without_hidden<'v>(&self, column: &str, value: &'v SqlValue, row: &[SqlValue]) -> Cow<'v, SqlValue> {
         let SqlValue::Text(text) = value else { return Cow::Borrowed(value) };

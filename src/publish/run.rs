@@ -9,12 +9,12 @@ use serde::Serialize;
 use super::database::Database;
 use super::error::PublishError;
 use super::mirror::PublishedMirror;
+use super::state::FeedEnd;
 use super::tables::{self, Publication};
 use super::target::PublishUrl;
 use super::{follow, load, schema};
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource};
-use crate::store::feed::Span;
 use crate::store::publishing::queue::PublishProgress;
 
 /// How often the columns of the mirror may change while one run sends its rows.
@@ -65,14 +65,21 @@ pub async fn publish(
 ) -> Result<PublishReport, PublishError> {
     let lock = PublishLock::take(settings)?;
     let mirror = PublishedMirror::open(&settings.mirror).await?;
-    mirror.note(|tx| tx.begin_publishing()).await?;
+    if !mirror.moment(|moment| moment.is_recording()).await? {
+        mirror.note(|tx| tx.begin_recording()).await?;
+    }
     let ended = Publisher { url, settings, mirror: &mirror }.run().await;
-    let seq = ended.as_ref().ok().map(|(_, seq)| *seq);
+    let reached = ended.as_ref().ok().map(|(_, reached)| *reached);
     let error = ended.as_ref().err().map(error_chain);
     let noted = mirror.note(move |tx| {
         let before = tx.publish_progress()?;
         tx.set_publish_progress(&match error {
-            None => PublishProgress { seq, published_at: Some(now), ..PublishProgress::default() },
+            None => PublishProgress {
+                seq: reached.map(|(seq, _)| seq),
+                changed: reached.map_or(0, |(_, changed)| changed),
+                published_at: Some(now),
+                ..PublishProgress::default()
+            },
             Some(error) => PublishProgress {
                 last_error: Some(error),
                 failed_at: Some(now),
@@ -125,15 +132,15 @@ struct Publisher<'a> {
 struct Round {
     publication: Publication,
     mirror_id: String,
-    span: Span,
+    feed: FeedEnd,
     copied: Vec<Object>,
     /// Published table and column whose values were all replaced since the cursor.
     refilled: BTreeSet<(String, String)>,
 }
 
 impl Publisher<'_> {
-    /// Gives the report, and the place in the feed.
-    async fn run(&self) -> Result<(PublishReport, i64), PublishError> {
+    /// Gives the report, and how far the feed and the changed records were sent.
+    async fn run(&self) -> Result<(PublishReport, (i64, i64)), PublishError> {
         let mut report = PublishReport::default();
         let mut full = self.settings.full;
         // What cannot be published is found before anything is sent.
@@ -141,7 +148,7 @@ impl Publisher<'_> {
         let database = Database::connect(self.url, &self.settings.schema).await?;
         for _ in 0..LAYOUTS {
             match self.publish_layout(&database, &mut full, &mut report).await {
-                Ok(Some(seq)) => return Ok((report, seq)),
+                Ok(Some(reached)) => return Ok((report, reached)),
                 Ok(None) | Err(PublishError::Unsettled) => {}
                 Err(error) => return Err(error),
             }
@@ -157,7 +164,7 @@ impl Publisher<'_> {
         database: &Database,
         full: &mut bool,
         report: &mut PublishReport,
-    ) -> Result<Option<i64>, PublishError> {
+    ) -> Result<Option<(i64, i64)>, PublishError> {
         let first = self.round(None).await?;
         let names: BTreeSet<&str> = first.publication.tables.iter().map(|table| table.name).collect();
         database.prepare(&names).await?;
@@ -166,7 +173,7 @@ impl Publisher<'_> {
         let why = if *full {
             Some("it was asked for")
         } else {
-            state.why_reload(&round.mirror_id, round.span, &round.publication, &round.copied)
+            state.why_reload(&round.mirror_id, round.feed, &round.publication, &round.copied)
         };
         let outcome =
             schema::reconcile(database, self.mirror, &round.publication, &state, &round.refilled, why.is_some())
@@ -175,7 +182,7 @@ impl Publisher<'_> {
         report.not_copied =
             round.publication.objects.iter().copied().filter(|object| !round.copied.contains(object)).collect();
         if let Some(why) = why.or(outcome.created.then_some("a table was missing")) {
-            state = state.loaded(&round.mirror_id, round.span.newest, &round.publication, &round.copied);
+            state = state.loaded(&round.mirror_id, round.feed, &round.publication, &round.copied);
             report.loaded = load::load(database, self.mirror, &round.publication, &mut state).await?;
             report.reloaded = Some(why.into());
             *full = false;
@@ -188,7 +195,7 @@ impl Publisher<'_> {
             report.records += sent.records;
             report.changes += sent.changes;
             if sent.is_last {
-                return Ok(state.cursor.map(|(_, seq)| seq));
+                return Ok(state.cursor.map(|(_, seq)| (seq, state.details.changed)));
             }
         }
     }
@@ -214,7 +221,7 @@ impl Publisher<'_> {
                 };
                 Ok(Ok(Round {
                     mirror_id: moment.mirror_id()?.unwrap_or_default(),
-                    span: moment.span()?,
+                    feed: FeedEnd { span: moment.span()?, changed: moment.newest_changed()? },
                     refilled: refilled
                         .into_iter()
                         .map(|(object, column)| (object.table().to_string(), column))

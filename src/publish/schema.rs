@@ -23,7 +23,7 @@ pub(super) struct SchemaOutcome {
     pub(super) left_behind: Vec<String>,
 }
 
-/// Brings every table to its columns. The records whose values a column needs are entered into `unpublished` first, unless
+/// Brings every table to its columns. The records whose values a column needs are entered into `changed_records` first, unless
 /// everything is about to be loaded.
 pub(super) async fn reconcile(
     database: &Database,

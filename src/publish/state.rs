@@ -20,12 +20,22 @@ pub(super) struct TargetDetails {
     format: u32,
     /// A digest of what is published and what is excluded.
     settings: String,
+    /// The number of the newest changed record that was sent.
+    pub(super) changed: i64,
     /// The objects whose records were loaded.
     pub(super) loaded: Vec<Object>,
     /// What the values of each column mean, by table and column.
     pub(super) meanings: BTreeMap<String, String>,
     /// Digests of the small tables, and of what comments and indexes were made from.
     pub(super) digests: BTreeMap<String, String>,
+}
+
+/// How far the mirror's feed and its changed records go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FeedEnd {
+    pub(super) span: Span,
+    /// The number of the newest changed record.
+    pub(super) changed: i64,
 }
 
 /// Where a database is in the feed of a mirror.
@@ -58,17 +68,18 @@ impl TargetState {
     pub(super) fn why_reload(
         &self,
         mirror: &str,
-        span: Span,
+        feed: FeedEnd,
         publication: &Publication,
         copied: &[Object],
     ) -> Option<&'static str> {
+        let FeedEnd { span, changed } = feed;
         let Some((published, seq)) = &self.cursor else {
             return Some("nothing was published there yet");
         };
         if published != mirror {
             return Some("what is there came from another mirror");
         }
-        if *seq > span.newest {
+        if *seq > span.newest || self.details.changed > changed {
             return Some("what is there is newer than the mirror, which was restored from a copy");
         }
         if *seq < span.forgotten {
@@ -84,12 +95,19 @@ impl TargetState {
     }
 
     /// The state after a whole load.
-    pub(super) fn loaded(&self, mirror: &str, seq: i64, publication: &Publication, copied: &[Object]) -> TargetState {
+    pub(super) fn loaded(
+        &self,
+        mirror: &str,
+        feed: FeedEnd,
+        publication: &Publication,
+        copied: &[Object],
+    ) -> TargetState {
         TargetState {
-            cursor: Some((mirror.to_string(), seq)),
+            cursor: Some((mirror.to_string(), feed.span.newest)),
             generation: self.generation,
             details: TargetDetails {
                 format: FORMAT,
+                changed: feed.changed,
                 settings: settings(publication),
                 loaded: copied.to_vec(),
                 meanings: meanings(publication),
@@ -141,22 +159,23 @@ mod tests {
     #[test]
     fn the_feed_leads_on_or_everything_is_loaded_again() {
         let (plain, both) = (publication("notes"), Object::ALL);
-        let state = TargetState::default().loaded("m", 7, &plain, &both);
+        let end = |forgotten, newest| FeedEnd { span: Span { newest, forgotten }, changed: 4 };
+        let state = TargetState::default().loaded("m", end(0, 7), &plain, &both);
         let again = TargetState::read(&state.cursor_text(), 3, &state.details_text());
         assert_eq!((again.cursor.clone(), again.details.clone()), (state.cursor, state.details));
-        let span = |forgotten, newest| Span { newest, forgotten };
-        assert_eq!(again.why_reload("m", span(0, 9), &plain, &both), None);
-        assert_eq!(again.why_reload("m", span(7, 9), &plain, &both), None);
-        for (mirror, span, publication) in [
-            ("other", span(0, 9), &plain),
-            ("m", span(8, 9), &plain),
-            ("m", span(0, 6), &plain),
-            ("m", span(0, 9), &publication("mobile")),
+        assert_eq!(again.why_reload("m", end(0, 9), &plain, &both), None);
+        assert_eq!(again.why_reload("m", end(7, 9), &plain, &both), None);
+        for (mirror, feed, publication) in [
+            ("other", end(0, 9), &plain),
+            ("m", end(8, 9), &plain),
+            ("m", end(0, 6), &plain),
+            ("m", end(0, 9), &publication("mobile")),
+            ("m", FeedEnd { changed: 3, ..end(0, 9) }, &plain),
         ] {
-            assert!(again.why_reload(mirror, span, publication, &both).is_some(), "{mirror} {span:?}");
+            assert!(again.why_reload(mirror, feed, publication, &both).is_some(), "{mirror} {feed:?}");
         }
-        let one = TargetState::default().loaded("m", 7, &plain, &[Object::Contact]);
-        assert!(one.why_reload("m", span(0, 9), &plain, &both).is_some());
-        assert!(TargetState::read("", 0, "no JSON").why_reload("m", span(0, 9), &plain, &both).is_some());
+        let one = TargetState::default().loaded("m", end(0, 7), &plain, &[Object::Contact]);
+        assert!(one.why_reload("m", end(0, 9), &plain, &both).is_some());
+        assert!(TargetState::read("", 0, "no JSON").why_reload("m", end(0, 9), &plain, &both).is_some());
     }
 }

@@ -19,8 +19,8 @@ pub(in crate::store) struct Pending {
     pub(in crate::store) unsettled: [Cell<bool>; 2],
     /// Records whose texts changed: their documents are written at the end.
     pub(in crate::store) stale_documents: RefCell<BTreeSet<(Object, String)>>,
-    /// Records that changed: entered into `unpublished` at the end.
-    pub(in crate::store) unpublished: RefCell<BTreeSet<(Object, String)>>,
+    /// Records that changed: entered into `changed_records` at the end.
+    pub(in crate::store) changed: RefCell<BTreeSet<(Object, String)>>,
     /// The records that were written, as they were before.
     pub(in crate::store) before: RefCell<[BTreeMap<String, RecordPresence>; 2]>,
     /// New records that are counted without having been looked up.

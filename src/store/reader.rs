@@ -52,6 +52,14 @@ impl Reader {
         self.conn.unchecked_transaction().doing("read the mirror").map(ReadTx::new)
     }
 
+    /// A number that changes whenever somebody else has committed something.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn data_version(&self) -> Result<i64, StoreError> {
+        self.conn.pragma_query_value(None, "data_version", |row| row.get(0)).doing("read the mirror")
+    }
+
     /// Prepares a person's own statement.
     ///
     /// # Errors

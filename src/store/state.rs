@@ -27,7 +27,8 @@
 //! | `evidence:OBJECT` | until when the mirror is known to be complete | `sync::checks` |
 //! | `check:OBJECT:COLUMN` | counts that a walk of several pages still owes | `sync::checks` |
 //! | `outage:OBJECT` | removals that wait for a person | `sync::walks` |
-//! | `publish` | how far publishing came; it exists while the mirror is published | `store::publishing` |
+//! | `publish` | how far publishing came | `store::publishing` |
+//! | `changed_records` | that changed records are noted; it exists once the mirror is published or followed | `store::publishing` |
 //! | `paused_since` | since when the schedule is suspended | `daemon` |
 //!
 //! # Always true
@@ -85,6 +86,7 @@ pub enum StateKey {
     Outage(Object),
     PausedSince,
     PublishProgress,
+    ChangedRecords,
 }
 
 impl fmt::Display for StateKey {
@@ -121,6 +123,7 @@ impl fmt::Display for StateKey {
             StateKey::Check(object, column) => write!(f, "check:{object}:{column}"),
             StateKey::Outage(object) => write!(f, "outage:{object}"),
             StateKey::PublishProgress => f.write_str("publish"),
+            StateKey::ChangedRecords => f.write_str("changed_records"),
             StateKey::PausedSince => f.write_str("paused_since"),
         }
     }

@@ -39,7 +39,7 @@ impl<'a> MirrorTx<'a> {
     pub(in crate::store) fn commit(self) -> Result<Shapes, StoreError> {
         self.settle_search()?;
         self.settle_counts()?;
-        self.settle_unpublished()?;
+        self.settle_changed()?;
         self.drop_unreadable()?;
         self.read.conn.commit().doing("commit a page")?;
         Ok(self.shapes)

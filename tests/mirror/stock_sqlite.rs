@@ -66,7 +66,7 @@ async fn the_dictionary_covers_every_column_that_people_query() {
     let names = |sql: &str| -> Vec<String> {
         conn.prepare(sql).unwrap().query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
     };
-    let own = ["state", "sweep_missing", "unpublished"];
+    let own = ["state", "sweep_missing", "changed_records"];
     let tables = names(
         "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type <> 'shadow'
          AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name",

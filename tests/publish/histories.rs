@@ -29,7 +29,7 @@ fn value(rng: &mut Rng, data_type: &str) -> serde_json::Value {
 }
 
 /// One thing that happens at the service.
-fn happen(rng: &mut Rng, world: &mut World) {
+pub fn happen(rng: &mut Rng, world: &mut World) {
     let object = Object::ALL[rng.usize(..2)];
     let ids = world.ids(object.resource());
     let id = ids.get(rng.usize(..ids.len().max(1))).cloned().unwrap_or_default();
@@ -148,7 +148,7 @@ async fn live_through(seed: u64) -> Option<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_any_history_one_undisturbed_publish_makes_both_equal() {
-    let cases = std::env::var("HISTORIES").ok().and_then(|n| n.parse().ok()).unwrap_or(12);
+    let cases = std::env::var("PUBLISH_HISTORIES").ok().and_then(|n| n.parse().ok()).unwrap_or(8);
     for seed in 1..=cases {
         if live_through(seed).await.is_none() {
             return;

@@ -15,3 +15,4 @@ mod hostile;
 mod refusals;
 mod reloads;
 mod server;
+mod stream;

@@ -5,6 +5,7 @@
 
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -12,33 +13,40 @@ use serde_json::value::RawValue;
 use crate::cli::Failure;
 use crate::cli::Global;
 use crate::cli::ui::{output, rows};
-use crate::cli::verbs::sql;
+use crate::cli::verbs::{snapshot, sql};
 use crate::exit::Exit;
 use crate::model::Object;
+use crate::publish::StreamCursor;
 use crate::store::feed::{self, Change, Span};
 use crate::store::{Reader, StoreError};
 
 /// Changes that are read at once.
 const SLICE: u32 = 200;
 
-/// Print what changed after a place in the feed, in order, and end.
+/// Print what changed after a place in the feed, in order, and end; with --snapshot, everything there is.
 ///
 /// Each change has a number, `seq`, that only grows. Keep the cursor that stderr names at the end, and hand it to the
 /// next export as --since: no change is missed and none comes twice. Where part of what is asked for is already
 /// forgotten (`history.retention`), nothing is printed and the code is 74.
+///
+/// With --snapshot the stream has whole rows: `schema` lines with the columns of a table, `upsert` lines with a row,
+/// `remove` lines with a key, and a `cursor` line after each consistent group. --follow goes on as changes arrive; --since
+/// goes on after a cursor of the stream.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror export --since 0 > changes.ndjson\n  \
                         crm-mirror export --since 1042 --format csv --object contact\n  \
+                        crm-mirror export --snapshot --follow | load\n  \
                         crm-mirror export --print-cursor")]
 pub struct ExportArgs {
-    /// The last change that is already known; 0 for the beginning.
-    #[arg(
-        long,
-        value_name = "SEQ",
-        required_unless_present = "print_cursor",
-        value_parser = clap::value_parser!(i64).range(0..)
-    )]
-    since: Option<i64>,
+    /// The last change that is already known, 0 for the beginning; with --snapshot, the last cursor of the stream.
+    #[arg(long, value_name = "CURSOR", required_unless_present_any = ["print_cursor", "snapshot"])]
+    since: Option<Since>,
+    /// Print whole rows of every table, as one stream of JSON lines; with --since, of what changed.
+    #[arg(long, conflicts_with_all = ["print_cursor", "object", "limit", "format"])]
+    snapshot: bool,
+    /// Go on with what changes, until it is ended.
+    #[arg(long, requires = "snapshot")]
+    follow: bool,
     /// The form of the lines.
     #[arg(long, value_enum, default_value_t)]
     format: ExportFormat,
@@ -54,6 +62,27 @@ pub struct ExportArgs {
     /// The mirror [default: `database.path` of the configuration].
     #[arg(long, value_name = "FILE")]
     database: Option<PathBuf>,
+}
+
+/// Where to go on from.
+#[derive(Clone, Debug)]
+enum Since {
+    /// The number of a change.
+    Change(i64),
+    /// A cursor of the stream of rows.
+    Stream(StreamCursor),
+}
+
+impl FromStr for Since {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Since, &'static str> {
+        match text.parse() {
+            Ok(seq @ 0..) => Ok(Since::Change(seq)),
+            Ok(_) => Err("is less than 0"),
+            Err(_) => text.parse().map(Since::Stream),
+        }
+    }
 }
 
 /// The form of the lines.
@@ -95,8 +124,22 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<Exit, Failure> {
         Some(path) => path.clone(),
         None => global.load()?.database,
     };
+    let since = match (&args.since, args.snapshot) {
+        (None, true) => return snapshot::run(global, args.database.as_deref(), None, args.follow),
+        (Some(Since::Stream(cursor)), true) => {
+            return snapshot::run(global, args.database.as_deref(), Some(cursor.clone()), args.follow);
+        }
+        (Some(Since::Change(_)), true) => {
+            return Err(Failure::new(Exit::Usage, "--since takes a cursor of the stream with --snapshot"));
+        }
+        (Some(Since::Stream(_)), false) => {
+            return Err(Failure::new(Exit::Usage, "a cursor of the stream needs --snapshot"));
+        }
+        (Some(Since::Change(seq)), false) => Some(*seq),
+        (None, false) => None,
+    };
     let reader = sql::connect(&database)?;
-    let Some(since) = args.since.filter(|_| !args.print_cursor) else {
+    let Some(since) = since.filter(|_| !args.print_cursor) else {
         output::text(&feed::span(&reader.begin()?)?.newest.to_string())?;
         return Ok(Exit::Done);
     };

@@ -1,6 +1,6 @@
 //! The verbs: one file each, with its arguments and a `run` that makes one library call.
 //!
-//! To add a verb: a file with `…Args` and `run`, a line in [`Verb`], and a line in [`Verb::run`].
+//! [`snapshot`] is a part of [`export`]. To add a verb: a file with `…Args` and `run`, a line in [`Verb`], and a line in [`Verb::run`].
 
 pub mod backup;
 pub mod check;
@@ -21,6 +21,7 @@ pub mod publish;
 pub mod push;
 pub mod sandbox;
 pub mod schedule;
+pub mod snapshot;
 pub mod sql;
 pub mod status;
 pub mod sync;

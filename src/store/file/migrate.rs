@@ -9,7 +9,7 @@ const STEPS: &[&str] = &[
     include_str!("../../../schema/migrations/0001_mirror.sql"),
     include_str!("../../../schema/migrations/0002_search.sql"),
     include_str!("../../../schema/migrations/0003_outbox.sql"),
-    include_str!("../../../schema/migrations/0004_publish.sql"),
+    include_str!("../../../schema/migrations/0004_changed_records.sql"),
     include_str!("../../../schema/migrations/0005_edits.sql"),
 ];
 

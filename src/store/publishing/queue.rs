@@ -1,4 +1,4 @@
-//! `unpublished`: the ids of the records that another database does not have yet.
+//! `changed_records`: the ids of the records that changed, each with the number of its last change.
 
 use rusqlite::{OptionalExtension, params};
 use serde::{Deserialize, Serialize};
@@ -12,20 +12,25 @@ use crate::store::tx::MirrorTx;
 
 const DOING: &str = "note which records are to be published";
 
-/// The state entry that exists while the mirror is published.
+/// The state entry that holds how far publishing came.
 pub(in crate::store) const PROGRESS: StateKey = StateKey::PublishProgress;
 
+/// The state entry that exists while changed records are entered.
+const RECORDING: StateKey = StateKey::ChangedRecords;
+
 /// The entry of one record: a higher number than any before it.
-const ENTER: &str = "INSERT OR REPLACE INTO unpublished (object_type, record_id, erase)
+const ENTER: &str = "INSERT OR REPLACE INTO changed_records (object_type, record_id, erase)
     VALUES (?1, ?2, max(?3, coalesce(
-        (SELECT erase FROM unpublished WHERE object_type = ?1 AND record_id = ?2), 0)))";
+        (SELECT erase FROM changed_records WHERE object_type = ?1 AND record_id = ?2), 0)))";
 
 /// How far publishing came, for `status` and metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PublishProgress {
-    /// The newest change that the other database has; `None` before it was first loaded.
+    /// The newest entry of the feed that the other database has; `None` before it was first loaded.
     pub seq: Option<i64>,
+    /// The number of the newest changed record that it has.
+    pub changed: i64,
     /// When publishing last succeeded.
     pub published_at: Option<Instant>,
     /// Why it last failed, where nothing succeeded since.
@@ -47,14 +52,14 @@ pub enum Requeue<'a> {
 
 impl MirrorTx<'_> {
     /// Notes that a record changed.
-    pub(in crate::store) fn note_unpublished(&self, object: Object, id: &str) {
-        self.pending.unpublished.borrow_mut().insert((object, id.to_string()));
+    pub(in crate::store) fn note_changed(&self, object: Object, id: &str) {
+        self.pending.changed.borrow_mut().insert((object, id.to_string()));
     }
 
     /// Enters the records that this transaction changed, where the mirror is published.
-    pub(in crate::store) fn settle_unpublished(&self) -> Result<(), StoreError> {
-        let noted = self.pending.unpublished.take();
-        if noted.is_empty() || !self.is_published()? {
+    pub(in crate::store) fn settle_changed(&self) -> Result<(), StoreError> {
+        let noted = self.pending.changed.take();
+        if noted.is_empty() || !self.is_recording()? {
             return Ok(());
         }
         let mut stmt = self.conn.prepare_cached(ENTER).doing(DOING)?;
@@ -66,9 +71,9 @@ impl MirrorTx<'_> {
 
     /// Enters all records of an object.
     pub(in crate::store) fn requeue_all(&self, object: Object) -> Result<(), StoreError> {
-        if self.is_published()? {
+        if self.is_recording()? {
             let sql = format!(
-                "INSERT OR REPLACE INTO unpublished (object_type, record_id) SELECT ?1, id FROM {}",
+                "INSERT OR REPLACE INTO changed_records (object_type, record_id) SELECT ?1, id FROM {}",
                 object.table()
             );
             self.conn.execute(&sql, [object.as_str()]).doing(DOING)?;
@@ -78,10 +83,10 @@ impl MirrorTx<'_> {
 
     /// Enters the removed records that are about to be forgotten for their age.
     pub(in crate::store) fn requeue_removed_before(&self, cutoff: &str) -> Result<(), StoreError> {
-        if self.is_published()? {
+        if self.is_recording()? {
             self.conn
                 .execute(
-                    "INSERT OR REPLACE INTO unpublished (object_type, record_id)
+                    "INSERT OR REPLACE INTO changed_records (object_type, record_id)
                      SELECT object_type, id FROM removed_records WHERE removed_at < ?1",
                     [cutoff],
                 )
@@ -95,7 +100,7 @@ impl MirrorTx<'_> {
     /// # Errors
     /// If SQLite refuses.
     pub fn publish_erasure(&self, object: Object, id: &str) -> Result<(), StoreError> {
-        if self.is_published()? {
+        if self.is_recording()? {
             let entered =
                 self.conn.prepare_cached(ENTER).and_then(|mut stmt| stmt.execute(params![object.as_str(), id, 1]));
             entered.doing(DOING)?;
@@ -103,38 +108,27 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
-    /// Whether records are entered: an entry that cannot be read counts, so that none is missed.
-    pub(in crate::store) fn is_published(&self) -> Result<bool, StoreError> {
+    /// Whether records are entered.
+    fn is_recording(&self) -> Result<bool, StoreError> {
         self.conn
             .prepare_cached("SELECT EXISTS (SELECT 1 FROM state WHERE name = ?1)")
-            .and_then(|mut stmt| stmt.query_row([PROGRESS.to_string()], |row| row.get(0)))
+            .and_then(|mut stmt| stmt.query_row([RECORDING.to_string()], |row| row.get(0)))
             .doing(DOING)
     }
 
-    /// From this transaction on, every record that changes is entered.
+    /// From this transaction on, every record that changes is entered. The mirror gets an id if it has none.
     ///
     /// # Errors
     /// If SQLite refuses.
-    pub fn begin_publishing(&self) -> Result<(), StoreError> {
+    pub fn begin_recording(&self) -> Result<(), StoreError> {
         self.conn
             .execute(
-                "INSERT INTO state (name, value) VALUES ('mirror_id', json_quote(lower(hex(randomblob(16)))))
+                "INSERT INTO state (name, value)
+                 VALUES ('mirror_id', json_quote(lower(hex(randomblob(16))))), (?1, 'true')
                  ON CONFLICT (name) DO NOTHING",
-                [],
+                [RECORDING.to_string()],
             )
-            .doing("give the mirror an id")?;
-        if self.is_published()? { Ok(()) } else { self.set_publish_progress(&PublishProgress::default()) }
-    }
-
-    /// Forgets that the mirror is published: it no longer costs anything.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
-    pub fn end_publishing(&self) -> Result<(), StoreError> {
-        if self.is_published()? {
-            self.conn.execute("DELETE FROM unpublished", []).doing(DOING)?;
-            self.clear_state(&PROGRESS)?;
-        }
+            .doing("begin to note changed records")?;
         Ok(())
     }
 
@@ -152,18 +146,6 @@ impl MirrorTx<'_> {
     /// If SQLite refuses.
     pub fn set_publish_progress(&self, progress: &PublishProgress) -> Result<(), StoreError> {
         self.set_state(&PROGRESS, progress)
-    }
-
-    /// The records up to this number are published; those that changed again have a higher one by now.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
-    pub fn note_published(&self, up_to: i64) -> Result<(), StoreError> {
-        self.conn
-            .prepare_cached("DELETE FROM unpublished WHERE seq <= ?1")
-            .and_then(|mut stmt| stmt.execute([up_to]))
-            .doing(DOING)?;
-        Ok(())
     }
 
     /// Enters up to `most` records of an object whose ids come after `after`. Gives the last of them while there may be

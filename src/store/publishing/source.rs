@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use rusqlite::params_from_iter;
 use rusqlite::types::ValueRef;
+use rusqlite::{OptionalExtension, params_from_iter};
 
 use crate::model::catalogue::Object;
 use crate::model::field_value::SqlValue;
@@ -46,9 +46,9 @@ pub struct PageQuery {
     pub key: Vec<String>,
 }
 
-/// An entry of `unpublished`.
+/// An entry of `changed_records`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnpublishedRecord {
+pub struct ChangedRecord {
     /// Its number.
     pub seq: i64,
     /// Contact or company.
@@ -77,6 +77,14 @@ impl PublishSource {
             return Err(StoreError::OlderSchema { found });
         }
         Ok(PublishSource { reader })
+    }
+
+    /// A number that changes whenever somebody else has committed something.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn version(&self) -> Result<i64, StoreError> {
+        self.reader.data_version()
     }
 
     /// Reads one moment: everything that `read` asks belongs together. Keep it short; the WAL waits for its end.
@@ -119,7 +127,7 @@ impl Moment<'_> {
         queue::progress(self.tx)
     }
 
-    /// Whether an object's first copy is finished: before that, what is written is not entered into `unpublished`.
+    /// Whether an object's first copy is finished: before that, what is written is not entered into `changed_records`.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -211,25 +219,48 @@ impl Moment<'_> {
         self.rows(&sql, &[ids.into()])
     }
 
-    /// The oldest entries of `unpublished`, at most so many.
+    /// Whether changed records are entered.
     ///
     /// # Errors
     /// If SQLite refuses.
-    pub fn unpublished(&self, most: u32) -> Result<Vec<UnpublishedRecord>, StoreError> {
+    pub fn is_recording(&self) -> Result<bool, StoreError> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM state WHERE name = 'changed_records')";
+        self.tx.conn.query_row(sql, [], |row| row.get(0)).doing(DOING)
+    }
+
+    /// The number of the newest entry of `changed_records`; 0 before the first.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn newest_changed(&self) -> Result<i64, StoreError> {
+        let newest: Option<i64> = self
+            .tx
+            .conn
+            .query_row("SELECT seq FROM sqlite_sequence WHERE name = 'changed_records'", [], |row| row.get(0))
+            .optional()
+            .doing(DOING)?;
+        Ok(newest.unwrap_or(0))
+    }
+
+    /// The entries of `changed_records` after a number, at most so many.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn changed_records(&self, after: i64, most: u32) -> Result<Vec<ChangedRecord>, StoreError> {
         let mut stmt = self
             .tx
             .conn
-            .prepare_cached("SELECT seq, object_type, record_id, erase FROM unpublished ORDER BY seq LIMIT ?1")
+            .prepare_cached(
+                "SELECT seq, object_type, record_id, erase FROM changed_records WHERE seq > ?1 ORDER BY seq LIMIT ?2",
+            )
             .doing(DOING)?;
         let found: Vec<(i64, String, String, bool)> = stmt
-            .query_map([most], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+            .query_map([after, i64::from(most)], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
             .and_then(Iterator::collect)
             .doing(DOING)?;
         Ok(found
             .into_iter()
-            .filter_map(|(seq, object, id, erase)| {
-                Some(UnpublishedRecord { seq, object: object.parse().ok()?, id, erase })
-            })
+            .filter_map(|(seq, object, id, erase)| Some(ChangedRecord { seq, object: object.parse().ok()?, id, erase }))
             .collect())
     }
 

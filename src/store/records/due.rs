@@ -125,7 +125,7 @@ impl MirrorTx<'_> {
         };
         for id in ids {
             self.note_before(object, id.as_str())?;
-            self.note_unpublished(object, id.as_str());
+            self.note_changed(object, id.as_str());
         }
         let ids: Vec<&str> = ids.iter().map(RecordId::as_str).collect();
         let sql = format!(

@@ -91,7 +91,7 @@ impl MirrorTx<'_> {
             return Ok(false);
         };
         self.note_before(object, id.as_str())?;
-        self.note_unpublished(object, id.as_str());
+        self.note_changed(object, id.as_str());
         if let Some(detail) = self.row(object.detail_table(), object.detail_key(), id)? {
             let own = [object.detail_key(), "etag", "extra", "fetched_at"];
             record.extend(detail.into_iter().filter(|(column, _)| !own.contains(&column.as_str())));

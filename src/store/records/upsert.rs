@@ -187,7 +187,7 @@ impl MirrorTx<'_> {
                 }
                 self.note_before(object, id)?;
                 self.execute(&shape.insert, id, &incoming, asked_at)?;
-                self.note_unpublished(object, id);
+                self.note_changed(object, id);
                 self.index_multi_values(object, shape, record, &incoming, None, phase)?;
                 let differences = shape
                     .columns
@@ -206,7 +206,7 @@ impl MirrorTx<'_> {
                 }
                 self.note_before(object, id)?;
                 self.execute(&shape.update(&changed), id, &refs(&merged, &changed), asked_at)?;
-                self.note_unpublished(object, id);
+                self.note_changed(object, id);
                 self.index_multi_values(object, shape, record, &incoming, Some(&changed), phase)?;
                 let differences =
                     changed.iter().map(|&i| (shape.columns[i].name.clone(), old[i].clone(), merged[i].clone()));

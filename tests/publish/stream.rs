@@ -1,0 +1,257 @@
+//! `export --snapshot`: a follower that knows no more than the documentation ends equal to the mirror.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use crm_mirror::model::{Object, Resource};
+use crm_mirror::publish::{MirrorStream, StreamCursor, StreamError};
+use crm_mirror::sandbox::generate;
+use fastrand::Rng;
+use rusqlite::types::Value as Sql;
+use serde_json::{Value, json};
+
+use crate::histories::happen;
+use crate::support::{Crm, Mirror, noon};
+
+/// Columns that a stream need not have newer than their record.
+const LATE: [&str; 4] = ["synced_at", "fetched_at", "owner_name", "company_name"];
+
+#[derive(Clone, Default)]
+struct Table {
+    key: Vec<String>,
+    types: BTreeMap<String, String>,
+    rows: Vec<Value>,
+}
+
+/// What the documentation asks a follower to do.
+#[derive(Clone, Default)]
+struct Follower {
+    tables: BTreeMap<String, Table>,
+    cursor: Option<String>,
+}
+
+impl Follower {
+    /// Says whether a group ends here.
+    fn apply(&mut self, line: &Value) -> bool {
+        if let Some(table) = line["schema"].as_str() {
+            let table = self.tables.entry(table.into()).or_default();
+            table.key = line["key"].as_array().unwrap().iter().map(|key| key.as_str().unwrap().into()).collect();
+            let columns = line["columns"].as_array().unwrap();
+            table.types = columns
+                .iter()
+                .map(|c| (c["name"].as_str().unwrap().into(), c["type"].as_str().unwrap().into()))
+                .collect();
+            if line["complete"] == true {
+                table.rows.clear();
+            }
+        } else if let Some(table) = line["upsert"].as_str() {
+            let table = self.tables.get_mut(table).expect("its schema came first");
+            let row = &line["row"];
+            table.rows.retain(|old| table.key.iter().any(|key| old[key] != row[key]));
+            table.rows.push(row.clone());
+        } else if let Some(table) = line["remove"].as_str() {
+            let table = self.tables.get_mut(table).expect("its schema came first");
+            let key = line["key"].as_object().unwrap();
+            table.rows.retain(|old| key.iter().any(|(name, value)| old[name] != *value));
+        } else {
+            self.cursor = Some(line["cursor"].as_str().unwrap().into());
+        }
+        line.get("cursor").is_some()
+    }
+
+    /// Applies whole groups; what came after the last cursor is thrown away, as after a kill.
+    fn apply_groups(&mut self, text: &[u8]) {
+        let mut group = self.clone();
+        for line in text.lines() {
+            if group.apply(&serde_json::from_str(&line.unwrap()).unwrap()) {
+                *self = group.clone();
+            }
+        }
+    }
+
+    fn differences(&self, mirror: &Mirror) -> Vec<String> {
+        let mut out = Vec::new();
+        for (name, source) in [
+            ("contacts", "contacts_full"),
+            ("companies", "companies_full"),
+            ("team_members", "team_members"),
+            ("custom_field_definitions", "custom_field_definitions"),
+            ("custom_field_options", "custom_field_options"),
+            ("custom_multi_values", "custom_multi_values"),
+            ("removed_records", "removed_records"),
+            ("changes", "changes"),
+        ] {
+            let Some(table) = self.tables.get(name) else {
+                out.push(format!("{name} never came"));
+                continue;
+            };
+            let conn = mirror.read();
+            let mut stmt = conn.prepare(&format!("SELECT * FROM {source}")).unwrap();
+            let names: Vec<String> = stmt.column_names().map(String::from).collect();
+            let mut here: Vec<Value> = stmt
+                .query_map([], |row| {
+                    let members = names.iter().enumerate().map(|(place, name)| {
+                        let text = table.types.get(name).map_or("text", String::as_str);
+                        Ok((name.clone(), as_json(row.get(place)?, text)))
+                    });
+                    members.collect::<rusqlite::Result<serde_json::Map<_, _>>>().map(Value::from)
+                })
+                .unwrap()
+                .map(Result::unwrap)
+                .collect();
+            let mut there = table.rows.clone();
+            for row in here.iter_mut().chain(&mut there) {
+                LATE.iter().for_each(|late| drop(row.as_object_mut().unwrap().remove(*late)));
+            }
+            let order = |row: &Value| table.key.iter().map(|key| row[key].to_string()).collect::<Vec<_>>();
+            here.sort_by_key(order);
+            there.sort_by_key(order);
+            if here.len() != there.len() {
+                out.push(format!("{name}: {} rows here, {} there", here.len(), there.len()));
+            }
+            out.extend(here.iter().zip(&there).filter(|(a, b)| a != b).map(|(a, b)| format!("{name}:\n  {a}\n  {b}")));
+        }
+        out
+    }
+}
+
+fn as_json(value: Sql, pg_type: &str) -> Value {
+    match (pg_type, value) {
+        ("boolean", Sql::Integer(i)) => json!(i == 1),
+        (_, Sql::Integer(i)) => json!(i),
+        (_, Sql::Real(r)) => json!(r),
+        ("jsonb", Sql::Text(text)) => serde_json::from_str(&text).unwrap_or(json!(text)),
+        (_, Sql::Text(text)) => json!(text),
+        _ => Value::Null,
+    }
+}
+
+fn open(mirror: &Mirror) -> MirrorStream {
+    MirrorStream::open(&mirror.path, None, Vec::new()).unwrap()
+}
+
+/// What a stream that goes on after the follower's cursor writes until nothing is left.
+fn next_lines(mirror: &Mirror, follower: &Follower) -> Vec<u8> {
+    let (mut stream, mut out) = (open(mirror), Vec::new());
+    match &follower.cursor {
+        Some(cursor) => stream.resume(cursor.parse::<StreamCursor>().unwrap()).unwrap(),
+        None => stream.snapshot(&mut out).unwrap(),
+    }
+    while stream.step(&mut out).unwrap() {}
+    out
+}
+
+async fn live_through(seed: u64) {
+    let mut rng = Rng::with_seed(seed);
+    let crm = Crm::serve(generate(seed, 40, 6, noon())).await;
+    let mut mirror = Mirror::empty();
+    mirror.settings.concurrency = 1;
+    mirror.sync(&crm).await;
+    let mut follower = Follower::default();
+    for _ in 0..14 {
+        for _ in 0..rng.u8(1..8) {
+            crm.sandbox.with_world(|world| happen(&mut rng, world));
+        }
+        crm.wait(u64::from(rng.u16(600..40_000)));
+        let commits = (rng.u8(..3) == 0).then(|| rng.u64(..6));
+        let job = if rng.bool() { crm_mirror::sync::Job::resync() } else { crm_mirror::sync::Job::sync() };
+        let _ = mirror.run_killed_after(&crm, &job, commits).await;
+        if rng.bool() {
+            let lines = next_lines(&mirror, &follower);
+            // Killed at any line.
+            let kept = rng.usize(..=lines.len());
+            let whole = lines[..kept].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            follower.apply_groups(&lines[..whole]);
+        }
+    }
+    crm.wait(40_000);
+    mirror.sync(&crm).await;
+    let lines = next_lines(&mirror, &follower);
+    follower.apply_groups(&lines);
+    let found = follower.differences(&mirror);
+    assert!(found.is_empty(), "seed {seed}: {} differences\n{}", found.len(), found[..found.len().min(4)].join("\n"));
+    // And again a step brings nothing new but the small tables, which are complete.
+    follower.apply_groups(&next_lines(&mirror, &follower));
+    assert!(follower.differences(&mirror).is_empty());
+}
+
+#[tokio::test]
+async fn a_follower_that_is_killed_anywhere_ends_equal_to_the_mirror() {
+    let cases = std::env::var("PUBLISH_HISTORIES").ok().and_then(|n| n.parse().ok()).unwrap_or(8);
+    for seed in 1..=cases {
+        live_through(seed).await;
+    }
+}
+
+#[tokio::test]
+async fn cursors_that_do_not_lead_on_are_refused() {
+    let crm = Crm::serve(generate(4, 20, 2, noon())).await;
+    let mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    let mut follower = Follower::default();
+    follower.apply_groups(&next_lines(&mirror, &follower));
+    let cursor = follower.cursor.unwrap();
+    let refused = |cursor: &str| matches!(open(&mirror).resume(cursor.parse().unwrap()), Err(StreamError::Cursor(_)));
+    assert!(!refused(&cursor));
+    let parts: Vec<&str> = cursor.split(':').collect();
+    assert!(refused(&format!("another:{}:{}:{}", parts[1], parts[2], parts[3])));
+    assert!(refused(&format!("{}:999:{}:{}", parts[0], parts[2], parts[3])));
+    for wrong in ["", "7", "a:b:c:d", "a:1:2", "a:1:2:3:4"] {
+        assert!(wrong.parse::<StreamCursor>().is_err(), "{wrong}");
+    }
+}
+
+fn export(mirror: &Mirror, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_crm-mirror"));
+    command.arg("export").args(args).env_clear().env("CRM_MIRROR_DATABASE__PATH", &mirror.path);
+    command.current_dir(mirror.dir.path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+#[tokio::test]
+async fn the_verb_follows_until_it_is_ended() {
+    let crm = Crm::serve(generate(4, 20, 2, noon())).await;
+    let mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    let mut child = export(&mirror, &["--snapshot", "--follow"]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(|line| line.unwrap().into_bytes());
+    let mut follower = Follower::default();
+    let mut until = |follower: &mut Follower, is_done: &dyn Fn(&Follower) -> bool| {
+        let mut group = follower.clone();
+        while !is_done(follower) {
+            if group.apply(&serde_json::from_slice(&lines.next().expect("the stream goes on")).unwrap()) {
+                *follower = group.clone();
+            }
+        }
+    };
+    until(&mut follower, &|follower| follower.tables.contains_key("team_members"));
+    assert_eq!(follower.tables["contacts"].rows.len(), 20);
+    let id = crm.sandbox.with_world(|world| {
+        let id = world.ids(Resource::Contacts)[3].clone();
+        world.edit(Object::Contact, &id, &json!({"position": "followed"}));
+        id
+    });
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    let is_there = |follower: &Follower| {
+        follower.tables["contacts"].rows.iter().any(|row| row["id"] == id.as_str() && row["position"] == "followed")
+    };
+    until(&mut follower, &is_there);
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    // From the cursor on there is nothing but complete small tables.
+    let cursor = follower.cursor.clone().unwrap();
+    let output = export(&mirror, &["--snapshot", "--since", &cursor]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(!text.contains("\"upsert\":\"contacts\""), "{text}");
+    for (args, code) in [
+        (&["--snapshot", "--since", "7"][..], 2),
+        (&["--follow"][..], 2),
+        (&["--since", cursor.as_str()][..], 2),
+        (&["--snapshot", "--since", "x:1:2:3"][..], 74),
+    ] {
+        assert_eq!(export(&mirror, args).output().unwrap().status.code(), Some(code), "{args:?}");
+    }
+}
