@@ -165,12 +165,25 @@ impl ApiError {
         }
     }
 
+    /// How many attempts were made.
+    pub fn tries(&self) -> u32 {
+        match self {
+            ApiError::Status(rejection) => rejection.tries,
+            ApiError::Unreachable { tries, .. } | ApiError::Timeout { tries, .. } | ApiError::Broken { tries, .. } => {
+                *tries
+            }
+            _ => 1,
+        }
+    }
+
     /// This error with the number of attempts made, where it carries one.
     pub(crate) fn after_tries(mut self, made: u32) -> ApiError {
-        if let ApiError::Unreachable { tries, .. } | ApiError::Timeout { tries, .. } | ApiError::Broken { tries, .. } =
-            &mut self
-        {
-            *tries = made;
+        match &mut self {
+            ApiError::Status(rejection) => rejection.tries = made,
+            ApiError::Unreachable { tries, .. } | ApiError::Timeout { tries, .. } | ApiError::Broken { tries, .. } => {
+                *tries = made;
+            }
+            _ => {}
         }
         self
     }
@@ -189,6 +202,8 @@ pub struct Rejection {
     pub details: Vec<Detail>,
     /// The identifier to quote to the service's support.
     pub request_id: Option<String>,
+    /// Attempts made.
+    pub tries: u32,
     /// Whether the body is the service's error envelope: `error`, `message`, and no other `code` than the status.
     pub envelope: bool,
 }
@@ -231,6 +246,7 @@ impl Rejection {
         let own_code = body.code.is_null() || body.code.as_u64() == Some(u64::from(status));
         Rejection {
             status,
+            tries: 1,
             envelope: body.error.is_string() && body.message.is_string() && own_code,
             error: text(&body.error),
             message: text(&body.message),

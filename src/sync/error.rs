@@ -79,6 +79,11 @@ impl SyncError {
         }
     }
 
+    /// Whether an answer was larger than allowed: with fewer rows it may not be.
+    pub fn is_too_large(&self) -> bool {
+        matches!(self, SyncError::Api { source: ApiError::TooLarge { .. }, .. })
+    }
+
     /// A next move for a person.
     pub fn hint(&self) -> Option<&'static str> {
         match self {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::{Crm, Mirror, noon};
-use crm_mirror::model::{Object, Resource, Ru};
+use crm_mirror::model::{Clock, Object, Resource, Ru};
 use crm_mirror::sandbox::{Fault, Rule, generate};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::{Job, Suspension};
@@ -46,6 +46,30 @@ async fn a_workspace_that_needs_ten_windows_is_exact_after_ten() {
     let pages = pages.filter(|e| e.asked.param("limit") == Some("100")).count();
     assert_eq!(pages, 5, "no page of the copy was read twice");
     assert_eq!(log.details(Object::Contact), 420, "no detail either");
+}
+
+#[tokio::test]
+async fn a_wall_clock_that_jumps_is_no_new_window() {
+    let crm = Crm::serve(generate(36, 420, 12, noon())).await;
+    let mut mirror = Mirror::empty();
+    mirror.limits.limit = Ru::new(20);
+    mirror.sync(&crm).await;
+    assert_eq!(crm.charged(), 20);
+    for jump in [Duration::from_secs(86_400), 24 * HOUR * 30] {
+        for to in [crm.clock.now().plus(jump), crm.clock.now().minus(jump)] {
+            let true_time = crm.clock.now();
+            crm.clock.jump(to);
+            let report = mirror.sync(&crm).await;
+            assert!(matches!(report.suspension, Some(Suspension::Budget(at)) if at > to && at.since(to) <= 24 * HOUR));
+            assert_eq!(crm.charged(), 20, "the clock shows {to}");
+            crm.clock.jump(true_time);
+        }
+    }
+    // When the window's length has passed, the budget is there, whatever the clock shows.
+    crm.clock.advance(12 * HOUR);
+    crm.clock.jump(crm.clock.now().minus(72 * HOUR));
+    mirror.sync(&crm).await;
+    assert_eq!(crm.charged(), 40);
 }
 
 #[tokio::test]

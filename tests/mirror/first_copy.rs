@@ -4,6 +4,7 @@ use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Object, Resource};
 use crm_mirror::sandbox::{Log, LoggedRequest, generate};
 use crm_mirror::store::RunOutcome;
+use serde_json::json;
 
 fn lists(log: &Log, resource: Resource) -> impl Iterator<Item = &LoggedRequest> {
     log.entries().iter().filter(move |entry| entry.asked.lists(resource))
@@ -11,6 +12,38 @@ fn lists(log: &Log, resource: Resource) -> impl Iterator<Item = &LoggedRequest> 
 
 fn pages(log: &Log, resource: Resource) -> usize {
     lists(log, resource).filter(|entry| entry.asked.param("limit") == Some("100")).count()
+}
+
+/// Pages of a hundred records do not fit into what is read of an answer, at the beginning and in the middle of the list.
+#[tokio::test]
+async fn pages_that_are_too_large_are_asked_for_with_fewer_rows() {
+    let crm = Crm::serve(generate(7, 600, 20, noon())).await;
+    let long = "x".repeat(5_000);
+    crm.sandbox.with_world(|world| {
+        let mut ids = world.ids(Resource::Contacts);
+        ids.truncate(450);
+        for id in ids.iter().take(30).chain(ids.iter().skip(400)) {
+            world.edit_at(Object::Contact, id, &json!({"company": long}), Some(noon()));
+        }
+    });
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.max_body = Some(150_000);
+    crm.wait(600);
+    let report = mirror.sync(&crm).await;
+    assert_eq!(report.outcome, RunOutcome::Done);
+    mirror.assert_exact(&crm);
+    let lists = lists(&crm.sandbox.log(), Resource::Contacts).count();
+    assert!(lists < 60, "{lists} requests for 600 contacts");
+    // A walk of changes meets the same pages.
+    crm.wait(600);
+    crm.sandbox.with_world(|world| {
+        for id in world.ids(Resource::Contacts).iter().take(60) {
+            world.edit(Object::Contact, id, &json!({"company": format!("{long}!")}));
+        }
+    });
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    mirror.assert_exact(&crm);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

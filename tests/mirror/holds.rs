@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::{Crm, Mirror, noon};
-use crm_mirror::model::Clock;
+use crm_mirror::model::{Clock, Instant, Resource};
 use crm_mirror::sandbox::{Fault, Rule, generate};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::{Job, Suspension, SyncError};
@@ -46,6 +46,31 @@ async fn a_long_hold_ends_the_run_and_binds_the_next_process() {
     assert_eq!(mirror.sync(&crm).await.outcome, RunOutcome::Done);
     mirror.assert_exact(&crm);
     assert_eq!(mirror.count("state WHERE name = 'hold'"), 0, "the hold is over");
+}
+
+#[tokio::test]
+async fn a_hold_of_any_status_survives_a_clock_that_is_set() {
+    let day = 86_400;
+    let begin = noon();
+    for (status, to) in [(429, -30_i64), (503, -30), (503, 10 * 86_400), (404, -10 * 86_400), (302, -30)] {
+        let crm = Crm::serve(generate(47, 20, 3, begin)).await;
+        let mut mirror = Mirror::one_at_a_time();
+        mirror.patience = Duration::from_secs(5);
+        mirror.tries = 1;
+        let fault = Fault::StatusWithRetry { status, body: Some(7), header: Some(day) };
+        crm.sandbox.faults().add(Rule::new(fault).on(Resource::Contacts).lists());
+        let _ = mirror.run(&crm, &Job::sync()).await;
+        crm.sandbox.clear_log();
+        let now = crm.clock.now();
+        crm.clock.jump(Instant::from_secs(now.as_secs() + to).unwrap());
+        let report = mirror.sync(&crm).await;
+        assert!(matches!(report.suspension, Some(Suspension::Hold(_))), "{status} {to}: {:?}", report.suspension);
+        assert!(crm.sandbox.log().is_empty(), "{status} {to}: not one request");
+        crm.clock.jump(now);
+        crm.wait(day);
+        mirror.sync(&crm).await;
+        mirror.assert_exact(&crm);
+    }
 }
 
 #[tokio::test]

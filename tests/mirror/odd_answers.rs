@@ -329,7 +329,7 @@ async fn an_answer_that_cannot_be_understood_fails_the_run_and_changes_nothing()
             let job = job.of(&[Resource::Contacts]);
             let failed = mirror.run(&crm, &job).await.unwrap_err();
             crm.sandbox.faults().clear();
-            let understood = matches!(&failed, SyncError::Api { source, .. } if matches!(source.class(), ErrorClass::StopRun | ErrorClass::Retry));
+            let understood = matches!(&failed, SyncError::Api { source, .. } if matches!(source.class(), ErrorClass::Failed | ErrorClass::Retry));
             assert!(understood, "{body}: {failed:?}");
             if job.kind() == "sync" {
                 assert_eq!(everything(&mirror), before, "{body}");
@@ -353,7 +353,10 @@ async fn a_detail_that_cannot_be_understood_stops_no_other_record() {
         assert_eq!(report.pending_details, 1, "{body}");
         assert_eq!(mirror.one("SELECT contact_id FROM contact_details"), "'plain'", "{body}");
         crm.sandbox.faults().clear();
-        crm.wait(600);
+        crm.sandbox.clear_log();
+        mirror.sync(&crm).await;
+        assert_eq!(crm.sandbox.log().details(Object::Contact), 0, "{body}: it waits first");
+        crm.wait(900);
         mirror.sync(&crm).await;
         mirror.assert_exact(&crm);
     }

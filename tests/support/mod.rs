@@ -75,6 +75,8 @@ pub struct Mirror {
     pub limits: Limits,
     pub patience: Duration,
     pub tries: u32,
+    /// The largest body that is read, where it is not the default.
+    pub max_body: Option<usize>,
     pub key: Option<String>,
     pub reserve: Ru,
     pub observer: Arc<dyn RunObserver>,
@@ -92,6 +94,7 @@ impl Mirror {
             limits: Limits { limit: Ru::new(1_000_000), window: Duration::from_secs(86_400), charge_failed: false },
             patience: Duration::from_secs(60),
             tries: 5,
+            max_body: None,
             key: None,
             reserve: Ru::ZERO,
             observer: Arc::new(Silent),
@@ -167,6 +170,7 @@ impl Mirror {
         let mut settings = ClientSettings::new(crm.base_url().parse().unwrap());
         settings.concurrency = self.settings.concurrency;
         settings.tries = self.tries;
+        settings.max_body = self.max_body.unwrap_or(settings.max_body);
         let key = ApiKey::new(self.key.as_ref().unwrap_or(&crm.key)).unwrap();
         let client = Client::new(settings, key, clock.clone(), meter.clone()).unwrap();
         Ok(Engine::new(client, store, meter, clock, self.observer.clone(), self.settings))

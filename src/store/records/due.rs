@@ -1,9 +1,11 @@
 //! Which details are due: derived from the file, never kept in memory.
 
+use std::collections::HashMap;
+
 use rusqlite::params;
 
 use crate::model::catalogue::Object;
-use crate::model::ids::RecordId;
+use crate::model::ids::{Etag, RecordId};
 use crate::model::instant::Instant;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
@@ -59,6 +61,21 @@ impl ReadTx<'_> {
         stmt.query_map([most as i64], |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
             .and_then(Iterator::collect)
             .doing(doing)
+    }
+
+    /// The versions of those of the records that are here.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn versions(&self, object: Object, ids: &[RecordId]) -> Result<HashMap<RecordId, Option<Etag>>, StoreError> {
+        let doing = "read the versions of records";
+        let sql = format!("SELECT id, etag FROM {} WHERE id IN (SELECT value FROM json_each(?1))", object.table());
+        let ids: Vec<&str> = ids.iter().map(RecordId::as_str).collect();
+        let mut stmt = self.conn.prepare_cached(&sql).doing(doing)?;
+        let version = |row: &rusqlite::Row<'_>| {
+            Ok((RecordId::new(row.get::<_, String>(0)?), row.get::<_, Option<String>>(1)?.map(Etag::from)))
+        };
+        stmt.query_map([serde_json::Value::from(ids).to_string()], version).and_then(Iterator::collect).doing(doing)
     }
 
     fn count_due(&self, object: Object) -> Result<u64, StoreError> {

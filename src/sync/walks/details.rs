@@ -1,19 +1,20 @@
 //! Details: what only `GET /…/{id}` carries, at 1 RU each, for records that are new or have changed; newest first, with
 //! what the budget has left after the lists.
 //!
-//! Several requests are under way at once, as the client's pace allows. Each answer is one transaction.
+//! Several requests are under way at once, as the client's pace allows. Each answer is one transaction. A detail that
+//! cannot be read costs its record only: [`DetailFailures`] remembers it and says when it is asked for again.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::join_all;
 
+use super::detail_failures::DetailFailures;
 use crate::api::error::ApiError;
 use crate::api::{DetailAnswer, ErrorClass, decode};
 use crate::model::field_value::{FieldValue, SqlValue};
 use crate::model::{FieldKind, Object, Purpose, Record, RecordId};
-use crate::store::{Applied, StoreError, Tally};
+use crate::store::{Applied, StateKey, StoreError, Tally};
 use crate::sync::checks::removals::MANY_NOT_FOUND;
 use crate::sync::error::{Asking, Suspension, SyncError};
 use crate::sync::events::RunEvent;
@@ -26,34 +27,54 @@ const BATCH: usize = 500;
 /// Old details that one run reads again at most.
 const REFRESHED_AT_ONCE: usize = 50;
 
-/// Records in a row whose detail the service failed to give, after which it counts as unavailable: one record that
-/// always fails must not keep the others waiting.
-const MOST_FAILURES: u32 = 3;
+/// Records in a row whose detail fails, after which a run reads no more details of the object.
+const MOST_FAILURES: u32 = 20;
+
+/// Requests in a row without any answer, after which the service counts as unavailable.
+const MOST_UNANSWERED: u32 = 3;
+
+const DOING: &str = "read a detail of";
 
 /// What reading a batch left behind.
-struct Passed {
+struct BatchResult {
     /// Records whose detail could not be read.
     skipped: HashSet<RecordId>,
     /// Whether so many were not found that it looks like an outage.
     outage: bool,
+    /// Whether too many failed for more to be asked for in this run.
+    given_up: bool,
+}
+
+/// Failures since the last success.
+#[derive(Default)]
+struct FailureStreak {
+    failed: u32,
+    unanswered: u32,
+    given_up: bool,
 }
 
 /// What the workers of one batch share.
-struct Queue {
+struct DetailQueue {
+    purpose: Purpose,
     ids: Mutex<VecDeque<RecordId>>,
     skipped: Mutex<HashSet<RecordId>>,
-    failures: Mutex<u32>,
+    streak: Mutex<FailureStreak>,
+    failures: Arc<Mutex<DetailFailures>>,
     gone: Mutex<Vec<RecordId>>,
 }
 
-impl Queue {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl DetailQueue {
     fn pop(&self) -> Option<RecordId> {
-        self.ids.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+        lock(&self.ids).pop_front()
     }
 
     /// Notes a record whose detail is not found. After many, the rest waits until it is known what that means.
     fn is_gone(&self, id: RecordId) {
-        let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut gone = lock(&self.gone);
         gone.push(id);
         if gone.len() >= MANY_NOT_FOUND {
             self.close();
@@ -62,24 +83,29 @@ impl Queue {
 
     /// Leaves the rest to another run.
     fn close(&self) {
-        self.ids.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        lock(&self.ids).clear();
+    }
+
+    fn give_up(&self) {
+        lock(&self.streak).given_up = true;
+        self.close();
     }
 
     fn skip(&self, id: RecordId) {
-        self.skipped.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+        lock(&self.skipped).insert(id);
     }
 }
 
 impl Run<'_> {
     /// Reads the details that are due, as far as the budget goes.
     pub(in crate::sync) async fn read_details(&self, object: Object) -> Result<(), SyncError> {
-        let mut skipped: HashSet<RecordId> = HashSet::new();
         let total = self.engine.store.write(move |tx| tx.count_due_details(object)).await?;
         if total == 0 {
             return Ok(());
         }
+        let (failures, waiting) = self.detail_failures(object).await?;
         self.begins(object.resource(), "details", Some(total));
-        let mut read = 0;
+        let (mut read, mut skipped) = (0, waiting.clone());
         loop {
             let most = BATCH + skipped.len();
             let due = self.engine.store.read(move |tx| tx.due_details(object, most)).await?;
@@ -87,18 +113,37 @@ impl Run<'_> {
             if ids.is_empty() {
                 break;
             }
-            let passed = self.read_batch(object, ids, Purpose::Details, &mut read).await?;
-            skipped.extend(passed.skipped);
-            if passed.outage {
+            let batch = self.read_batch(object, ids, Purpose::Details, &failures, &mut read).await?;
+            skipped.extend(batch.skipped);
+            if batch.outage || batch.given_up {
                 // Asking on would only find more of the same.
                 break;
             }
         }
         self.ends(object.resource());
-        if !skipped.is_empty() {
-            self.warn(format!("{} details of {} could not be read in this run", skipped.len(), object.resource()));
+        let failed = skipped.len() - waiting.len();
+        if failed > 0 {
+            self.warn(format!("{failed} details of {} could not be read in this run", object.resource()));
         }
         Ok(())
+    }
+
+    /// What is remembered of failed details, and the records that wait because of it.
+    async fn detail_failures(
+        &self,
+        object: Object,
+    ) -> Result<(Arc<Mutex<DetailFailures>>, HashSet<RecordId>), SyncError> {
+        let (mut failures, versions) = self
+            .engine
+            .store
+            .read(move |tx| {
+                let failures: DetailFailures = tx.state(&StateKey::DetailFailures(object))?.unwrap_or_default();
+                let versions = tx.versions(object, &failures.ids())?;
+                Ok((failures, versions))
+            })
+            .await?;
+        let waiting = failures.waiting(&versions, self.engine.clock.now());
+        Ok((Arc::new(Mutex::new(failures)), waiting))
     }
 
     /// Reads old details again, a few in a run, with request units to spare: whether a change of what only a detail
@@ -107,12 +152,15 @@ impl Run<'_> {
         let Some(age) = self.engine.settings.detail_max_age else {
             return Ok(());
         };
-        let before = self.engine.clock.now().minus(age);
-        let aged = self.engine.store.read(move |tx| tx.aged_details(object, before, REFRESHED_AT_ONCE)).await?;
+        let (failures, waiting) = self.detail_failures(object).await?;
+        let (before, most) = (self.engine.clock.now().minus(age), REFRESHED_AT_ONCE + waiting.len());
+        let aged = self.engine.store.read(move |tx| tx.aged_details(object, before, most)).await?;
+        let aged: VecDeque<RecordId> =
+            aged.into_iter().filter(|id| !waiting.contains(id)).take(REFRESHED_AT_ONCE).collect();
         if aged.is_empty() {
             return Ok(());
         }
-        match self.read_batch(object, aged.into(), Purpose::Refresh, &mut 0).await {
+        match self.read_batch(object, aged, Purpose::Refresh, &failures, &mut 0).await {
             // Nothing to spare: no reason to call the run unfinished.
             Err(error) if matches!(error.suspension(), Some(Suspension::Budget(_))) => Ok(()),
             other => other.map(|_| ()),
@@ -125,38 +173,44 @@ impl Run<'_> {
         object: Object,
         ids: VecDeque<RecordId>,
         purpose: Purpose,
+        failures: &Arc<Mutex<DetailFailures>>,
         read: &mut u64,
-    ) -> Result<Passed, SyncError> {
+    ) -> Result<BatchResult, SyncError> {
         let before = *read;
         let workers = self.engine.workers().min(ids.len());
-        let queue =
-            Queue { ids: Mutex::new(ids), skipped: Mutex::default(), failures: Mutex::new(0), gone: Mutex::default() };
+        let queue = DetailQueue {
+            purpose,
+            ids: Mutex::new(ids),
+            skipped: Mutex::default(),
+            streak: Mutex::default(),
+            failures: failures.clone(),
+            gone: Mutex::default(),
+        };
         let done = Mutex::new(*read);
-        let work = (0..workers).map(|_| self.detail_worker(object, purpose, &queue, &done));
+        let work = (0..workers).map(|_| self.detail_worker(object, &queue, &done));
         // Each finishes what it has asked for, whatever became of another: an answer that is paid for is stored.
         let worked: Result<Vec<()>, SyncError> = join_all(work).await.into_iter().collect();
-        *read = *done.lock().unwrap_or_else(PoisonError::into_inner);
+        *read = *lock(&done);
         let skipped = queue.skipped.into_inner().unwrap_or_else(PoisonError::into_inner);
         let gone = queue.gone.into_inner().unwrap_or_else(PoisonError::into_inner);
         let outage = !self.remove_not_found(object, gone, *read - before).await?;
         worked?;
-        Ok(Passed { skipped, outage })
+        Ok(BatchResult { skipped, outage, given_up: lock(&queue.streak).given_up })
     }
 
-    async fn detail_worker(
-        &self,
-        object: Object,
-        purpose: Purpose,
-        queue: &Queue,
-        done: &Mutex<u64>,
-    ) -> Result<(), SyncError> {
+    async fn detail_worker(&self, object: Object, queue: &DetailQueue, done: &Mutex<u64>) -> Result<(), SyncError> {
         while let Some(id) = queue.pop() {
-            if let Err(error) = self.read_detail(object, &id, purpose, queue).await {
+            let (window, limit) = (self.engine.meter.ledger().window, self.engine.meter.limits().limit.get());
+            if lock(&queue.failures).exhausted(self.engine.clock.now(), window, limit) {
+                queue.give_up();
+                return Ok(());
+            }
+            if let Err(error) = self.read_detail(object, &id, queue).await {
                 queue.close();
                 return Err(error);
             }
             let rows = {
-                let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut done = lock(done);
                 *done += 1;
                 *done
             };
@@ -165,55 +219,82 @@ impl Run<'_> {
         Ok(())
     }
 
-    async fn read_detail(
-        &self,
-        object: Object,
-        id: &RecordId,
-        purpose: Purpose,
-        queue: &Queue,
-    ) -> Result<(), SyncError> {
+    async fn read_detail(&self, object: Object, id: &RecordId, queue: &DetailQueue) -> Result<(), SyncError> {
         let resource = object.resource();
-        let doing = "read a detail of";
-        match self.engine.client.detail(object, id, purpose).await {
-            Ok(answer) => {
-                *queue.failures.lock().unwrap_or_else(PoisonError::into_inner) = 0;
-                match self.store_detail(object, id, &answer, queue).await {
-                    Err(error @ SyncError::Store(_)) => return Err(error),
-                    // An answer that is no record of this id: the others may be.
-                    Err(_) => queue.skip(id.clone()),
-                    Ok(()) => {}
+        match self.engine.client.detail(object, id, queue.purpose).await {
+            Ok(answer) => match self.store_detail(object, id, &answer, queue).await {
+                Err(error @ SyncError::Store(_)) => Err(error),
+                // An answer that is no record of this id: the others may be.
+                Err(_) => self.detail_failed(object, id, queue, 1).await,
+                Ok(()) => {
+                    *lock(&queue.streak) = FailureStreak::default();
+                    Ok(())
                 }
-                Ok(())
-            }
-            // One record too large to be read must not keep the others waiting.
-            Err(ApiError::TooLarge { .. }) => {
-                queue.skip(id.clone());
-                Ok(())
-            }
+            },
             Err(error) => match error.class() {
                 ErrorClass::Gone => {
                     queue.is_gone(id.clone());
                     Ok(())
                 }
-                ErrorClass::SkipRecord | ErrorClass::BadRequest => {
-                    queue.skip(id.clone());
-                    Ok(())
+                // The list of the same scope was answered, so a 403 is about this record.
+                ErrorClass::SkipObject | ErrorClass::SkipRecord | ErrorClass::BadRequest | ErrorClass::Failed => {
+                    self.detail_failed(object, id, queue, 1).await
                 }
+                ErrorClass::Rebase => self.detail_failed(object, id, queue, 1).await,
                 ErrorClass::Retry => {
-                    let failures = {
-                        let mut failures = queue.failures.lock().unwrap_or_else(PoisonError::into_inner);
-                        *failures += 1;
-                        *failures
+                    let unanswered = matches!(error, ApiError::Unreachable { .. } | ApiError::Timeout { .. });
+                    let in_a_row = {
+                        let mut streak = lock(&queue.streak);
+                        streak.unanswered = if unanswered { streak.unanswered + 1 } else { 0 };
+                        streak.unanswered
                     };
-                    if failures >= MOST_FAILURES {
-                        return Err(error).asking(doing, resource);
-                    }
-                    queue.skip(id.clone());
-                    Ok(())
+                    self.detail_failed(object, id, queue, error.tries()).await?;
+                    if in_a_row >= MOST_UNANSWERED { Err(error).asking(DOING, resource) } else { Ok(()) }
                 }
-                _ => Err(error).asking(doing, resource),
+                _ => Err(error).asking(DOING, resource),
             },
         }
+    }
+
+    /// Remembers a detail that could not be read, so that it waits. After many, the rest is left to another run.
+    async fn detail_failed(
+        &self,
+        object: Object,
+        id: &RecordId,
+        queue: &DetailQueue,
+        requests: u32,
+    ) -> Result<(), SyncError> {
+        queue.skip(id.clone());
+        self.remember_failure(object, id, queue, requests).await?;
+        let failed = {
+            let mut streak = lock(&queue.streak);
+            streak.failed += 1;
+            streak.failed
+        };
+        if failed >= MOST_FAILURES {
+            queue.give_up();
+        }
+        Ok(())
+    }
+
+    async fn remember_failure(
+        &self,
+        object: Object,
+        id: &RecordId,
+        queue: &DetailQueue,
+        requests: u32,
+    ) -> Result<(), SyncError> {
+        let (id, failures, now) = (id.clone(), queue.failures.clone(), self.engine.clock.now());
+        let stored = self.engine.store.write(move |tx| {
+            // A record that has been removed meanwhile is not remembered.
+            if let Some(etag) = tx.versions(object, std::slice::from_ref(&id))?.remove(&id) {
+                let mut failures = lock(&failures);
+                failures.failed(&id, etag, requests, now);
+                tx.set_state(&StateKey::DetailFailures(object), &*failures)?;
+            }
+            Ok(())
+        });
+        Ok(stored.await?)
     }
 
     async fn store_detail(
@@ -221,7 +302,7 @@ impl Run<'_> {
         object: Object,
         id: &RecordId,
         answer: &DetailAnswer,
-        queue: &Queue,
+        queue: &DetailQueue,
     ) -> Result<(), SyncError> {
         let resource = object.resource();
         loop {
@@ -236,6 +317,7 @@ impl Run<'_> {
                 take_header_etag(object, &mut record, etag.as_str());
             }
             let (asked_at, meter, version) = (answer.asked_at, self.engine.meter.clone(), layout.version);
+            let (failures, its_id) = (queue.failures.clone(), id.clone());
             let unknown_keys = record.unknown_keys;
             let stored = self
                 .engine
@@ -249,6 +331,10 @@ impl Run<'_> {
                     noted.tally.warnings = kept;
                     noted.tally.details = u64::from(list != Applied::Older);
                     meter.enter(tx)?;
+                    let mut failures = lock(&failures);
+                    if list != Applied::Older && failures.succeeded(&its_id) {
+                        tx.set_state(&StateKey::DetailFailures(object), &*failures)?;
+                    }
                     Ok(noted.tally)
                 })
                 .await;
@@ -258,8 +344,9 @@ impl Run<'_> {
                     let tally: Tally = other?;
                     self.count(&tally);
                     if tally.details == 0 {
-                        // A newer answer is here already; the next run reads the newer detail.
+                        // A newer answer is here already: the detail comes from a replica or a cache that is behind.
                         queue.skip(id.clone());
+                        self.remember_failure(object, id, queue, 1).await?;
                     }
                     if unknown_keys {
                         self.refresh_definitions_for_unknown_keys().await?;
@@ -273,9 +360,9 @@ impl Run<'_> {
 
 /// A detail whose body lacks the etag gets it from the header, which holds the same value (*GET /contacts/{id}*).
 fn take_header_etag(object: Object, record: &mut Record, etag: &str) {
-    for (field, told) in object.fields().iter().zip(&mut record.fields) {
-        if field.kind == FieldKind::Etag && *told == FieldValue::Absent {
-            *told = FieldValue::Exact(SqlValue::from(etag));
+    for (field, value) in object.fields().iter().zip(&mut record.fields) {
+        if field.kind == FieldKind::Etag && *value == FieldValue::Absent {
+            *value = FieldValue::Exact(SqlValue::from(etag));
         }
     }
 }

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::progress::Progress;
-use crate::api::{ErrorClass, ListQuery, SortBy, decode};
+use crate::api::{ApiError, ErrorClass, ListQuery, PageSize, SortBy, decode};
 use crate::model::{FieldKey, Object, Purpose, RecordId};
 use crate::store::{MirrorTx, Phase, StateKey, StoreError};
 use crate::sync::error::{Asking, SyncError};
@@ -120,11 +120,20 @@ impl Run<'_> {
     async fn fill_from(&self, object: Object, query: ListQuery, long: bool) -> Result<(), SyncError> {
         let resource = object.resource();
         let doing = "list the values of a new field of";
-        let mut at = query.clone();
+        let (mut at, mut size) = (query.clone(), PageSize::MAX);
         let mut progress = Progress::default();
         self.engine.store.write(|tx| tx.begin_refill()).await?;
         loop {
-            let answer = self.engine.client.list(&at, Purpose::Definitions).await.asking(doing, resource)?;
+            let answer = match self.engine.client.list(&at, Purpose::Definitions).await {
+                Err(ApiError::TooLarge { .. }) if size.get() > 1 => {
+                    // A cursor is bound to its conditions: from the beginning, with fewer rows on a page.
+                    size = PageSize::new(size.get() / 2).unwrap_or(PageSize::ONE);
+                    at = query.clone().limit(size);
+                    progress = Progress::default();
+                    continue;
+                }
+                answer => answer.asking(doing, resource)?,
+            };
             let mut version = self.engine.store.layout();
             let noted = loop {
                 let page = decode::page(resource, &answer.body, &version).asking(doing, resource)?;
@@ -156,7 +165,7 @@ impl Run<'_> {
             if progress.is_stuck() {
                 return Err(SyncError::NotAdvancing { resource });
             }
-            at = query.clone().after(next);
+            at = query.clone().limit(size).after(next);
         }
     }
 }

@@ -7,6 +7,7 @@
 mod anomaly;
 pub mod changes;
 pub(super) mod definitions;
+mod detail_failures;
 mod details;
 pub(super) mod fill;
 pub(super) mod lookup;

@@ -192,7 +192,15 @@ impl Run<'_> {
                     *unsaved = Unsaved::default();
                     continue;
                 }
-                Err(error) => return Err(error),
+                Err(error) => match walk.with_smaller_pages().filter(|_| error.is_too_large()) {
+                    Some(smaller) => {
+                        let restarts = smaller.cursor.is_some();
+                        *walk = if restarts { self.restart(job, &smaller, turns, None).await? } else { smaller };
+                        *unsaved = Unsaved::default();
+                        continue;
+                    }
+                    None => return Err(error),
+                },
             };
             if let Some(total) = arrived.page.total {
                 self.engine.observer.on(RunEvent::Total { resource, total });

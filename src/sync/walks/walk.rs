@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 
 pub use super::anomaly::Oddity;
 pub use super::range::Range;
-use crate::api::ListQuery;
 use crate::api::query::QueryError;
+use crate::api::{ListQuery, PageSize};
 use crate::model::{Cursor, Instant, Resource};
 
 /// How often a walk may restart without getting further.
@@ -105,6 +105,9 @@ pub struct Walk {
     /// Pages without rows since the last one with rows.
     #[serde(default)]
     empty: u32,
+    /// How many rows a page has, where full pages are too large to be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    page_size: Option<u8>,
     /// The cursors followed since the frontier last moved.
     #[serde(skip)]
     followed: HashSet<u64>,
@@ -132,8 +135,18 @@ impl Walk {
             orderly: true,
             beyond: 0,
             empty: 0,
+            page_size: None,
             followed: HashSet::new(),
         }
+    }
+
+    /// This walk with pages of half as many rows; `None` where a page has one row already. A cursor is bound to the
+    /// conditions that it came with, and whether the page size is one of them is not documented: the walk that is
+    /// returned has to restart where it has a cursor.
+    #[must_use]
+    pub fn with_smaller_pages(&self) -> Option<Walk> {
+        let size = self.page_size.unwrap_or(PageSize::MAX.get());
+        (size > 1).then(|| Walk { page_size: Some(size / 2), ..self.clone() })
     }
 
     /// The query of the next page.
@@ -142,6 +155,7 @@ impl Walk {
     /// [`QueryError`] if the resource cannot be asked so.
     pub fn query(&self, resource: Resource) -> Result<ListQuery, QueryError> {
         let query = self.range.query(resource)?;
+        let query = query.limit(self.page_size.and_then(PageSize::new).unwrap_or(PageSize::MAX));
         Ok(match &self.cursor {
             Some(cursor) => query.after(cursor.clone()),
             None => query,
@@ -244,6 +258,7 @@ impl Walk {
                     reached: self.reached,
                     restarts: self.restarts + 1,
                     orderly: self.orderly,
+                    page_size: self.page_size,
                     ..Walk::new(range, &self.key)
                 })
                 .collect(),
