@@ -11,7 +11,7 @@ pub use crate::model::Purpose;
 use crate::model::{Instant, Ru};
 
 /// A boxed future, so that the meter can be a trait object.
-pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type MeterFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// An attempt that is about to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,9 +89,9 @@ pub struct Admission {
 /// The RU ledger and the hold, as the client sees them.
 pub trait Meter: Send + Sync {
     /// Waits out a short hold, then enters the attempt in the ledger.
-    fn admit(&self, attempt: Attempt) -> Pending<'_, Result<Admission, AdmissionError>>;
+    fn admit(&self, attempt: Attempt) -> MeterFuture<'_, Result<Admission, AdmissionError>>;
     /// Enters what became of an admitted attempt.
-    fn settle(&self, admission: Admission, outcome: AttemptOutcome) -> Pending<'_, ()>;
+    fn settle(&self, admission: Admission, outcome: AttemptOutcome) -> MeterFuture<'_, ()>;
     /// Holds every further request.
-    fn hold(&self, requested: RequestedHold) -> Pending<'_, ()>;
+    fn hold(&self, requested: RequestedHold) -> MeterFuture<'_, ()>;
 }

@@ -53,8 +53,11 @@ impl Hold {
         let now = now.into();
         let left = match self.from {
             Some(from) => {
-                let began = ClockReading { wall: from, monotonic: self.monotonic };
-                self.until.since(from).saturating_sub(now.since(&began))
+                let passed = now.since(&ClockReading { wall: from, monotonic: self.monotonic });
+                let expected = from.plus(passed);
+                let agree = expected.since(now.wall).max(now.wall.since(expected)) < Duration::from_millis(1);
+                // The wall clock is the finer one where both agree.
+                if agree { self.until.since(now.wall) } else { self.until.since(from).saturating_sub(passed) }
             }
             None => self.until.since(now.wall),
         };

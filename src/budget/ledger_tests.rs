@@ -1,3 +1,5 @@
+//! The ledger: windows, refunds, clocks that are set, restarts of the machine.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -116,13 +116,16 @@ pub struct ManualClock(Arc<Mutex<ManualTime>>);
 #[derive(Debug)]
 struct ManualTime {
     wall: Instant,
-    monotonic: MonotonicReading,
+    /// Which machine it is the clock of.
+    machine: u32,
+    /// The time that has passed.
+    passed: Duration,
 }
 
 impl ManualTime {
     /// Lets time pass until the wall clock shows `to`; a wall clock that is set back takes no time.
     fn pass_until(&mut self, to: Instant) {
-        self.monotonic.micros += u64::try_from(to.since(self.wall).as_micros()).unwrap_or(0);
+        self.passed = self.passed.saturating_add(to.since(self.wall));
         self.wall = to;
     }
 }
@@ -131,8 +134,8 @@ impl ManualClock {
     /// A clock that shows `now`. Each such clock is a machine of its own.
     pub fn at(now: Instant) -> ManualClock {
         static MACHINES: AtomicU32 = AtomicU32::new(0);
-        let monotonic = MonotonicReading { boot: MACHINES.fetch_add(1, Ordering::Relaxed), micros: 0 };
-        ManualClock(Arc::new(Mutex::new(ManualTime { wall: now, monotonic })))
+        let machine = MACHINES.fetch_add(1, Ordering::Relaxed);
+        ManualClock(Arc::new(Mutex::new(ManualTime { wall: now, machine, passed: Duration::ZERO })))
     }
 
     fn time(&self) -> std::sync::MutexGuard<'_, ManualTime> {
@@ -164,7 +167,8 @@ impl Clock for ManualClock {
 
     fn reading(&self) -> ClockReading {
         let time = self.time();
-        ClockReading { wall: time.wall, monotonic: Some(time.monotonic) }
+        let micros = u64::try_from(time.passed.as_micros()).unwrap_or(u64::MAX);
+        ClockReading { wall: time.wall, monotonic: Some(MonotonicReading { boot: time.machine, micros }) }
     }
 
     fn sleep_until(&self, when: Instant) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {

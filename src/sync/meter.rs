@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::events::{RunEvent, RunObserver};
-use crate::api::meter::{Admission, AdmissionError, Attempt, AttemptOutcome, Meter, Pending, RequestedHold};
+use crate::api::meter::{Admission, AdmissionError, Attempt, AttemptOutcome, Meter, MeterFuture, RequestedHold};
 use crate::budget::{Charge, Hold, Ledger, Limits};
 use crate::model::{Clock, Ru};
 use crate::store::{MirrorTx, ReadTx, StateKey, Store, StoreError};
@@ -210,14 +210,14 @@ fn stored_ledger(tx: &ReadTx<'_>) -> Result<Ledger, StoreError> {
 }
 
 impl Meter for BudgetMeter {
-    fn admit(&self, attempt: Attempt) -> Pending<'_, Result<Admission, AdmissionError>> {
+    fn admit(&self, attempt: Attempt) -> MeterFuture<'_, Result<Admission, AdmissionError>> {
         Box::pin(async move {
             self.wait_out_hold().await?;
             self.charge(attempt)
         })
     }
 
-    fn settle(&self, admission: Admission, outcome: AttemptOutcome) -> Pending<'_, ()> {
+    fn settle(&self, admission: Admission, outcome: AttemptOutcome) -> MeterFuture<'_, ()> {
         Box::pin(async move {
             match outcome {
                 AttemptOutcome::Unknown => {}
@@ -237,7 +237,7 @@ impl Meter for BudgetMeter {
         })
     }
 
-    fn hold(&self, requested: RequestedHold) -> Pending<'_, ()> {
+    fn hold(&self, requested: RequestedHold) -> MeterFuture<'_, ()> {
         Box::pin(async move {
             let hold = {
                 let mut known = self.hold.lock().unwrap_or_else(PoisonError::into_inner);

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::api::meter::{Admission, AdmissionError, Attempt, AttemptOutcome, Meter, Pending, RequestedHold};
+use crate::api::meter::{Admission, AdmissionError, Attempt, AttemptOutcome, Meter, MeterFuture, RequestedHold};
 use crate::budget::Hold;
 use crate::model::Clock;
 
@@ -28,7 +28,7 @@ impl UnrecordedMeter {
 }
 
 impl Meter for UnrecordedMeter {
-    fn admit(&self, attempt: Attempt) -> Pending<'_, Result<Admission, AdmissionError>> {
+    fn admit(&self, attempt: Attempt) -> MeterFuture<'_, Result<Admission, AdmissionError>> {
         let hold = *self.hold.lock().unwrap_or_else(PoisonError::into_inner);
         let result = match hold {
             Some(hold) => Err(AdmissionError::Hold { until: hold.until }),
@@ -40,7 +40,7 @@ impl Meter for UnrecordedMeter {
         Box::pin(std::future::ready(result))
     }
 
-    fn settle(&self, admission: Admission, outcome: AttemptOutcome) -> Pending<'_, ()> {
+    fn settle(&self, admission: Admission, outcome: AttemptOutcome) -> MeterFuture<'_, ()> {
         match outcome {
             AttemptOutcome::NotSent => {
                 self.spent.fetch_sub(admission.attempt.cost.get(), Ordering::Relaxed);
@@ -50,7 +50,7 @@ impl Meter for UnrecordedMeter {
         Box::pin(std::future::ready(()))
     }
 
-    fn hold(&self, requested: RequestedHold) -> Pending<'_, ()> {
+    fn hold(&self, requested: RequestedHold) -> MeterFuture<'_, ()> {
         let hold = Hold::after(None, self.clock.reading(), requested.wait());
         *self.hold.lock().unwrap_or_else(PoisonError::into_inner) = Some(hold);
         Box::pin(std::future::ready(()))

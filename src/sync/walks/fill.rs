@@ -23,12 +23,12 @@ pub(in crate::sync) fn wanted_sweep(object: Object) -> StateKey {
 
 /// Columns that wait for their values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Wanted(Vec<(Object, FieldKey)>);
+struct UnfilledColumns(Vec<(Object, FieldKey)>);
 
 /// Notes columns to fill. An object whose first copy has not begun gets their values with it; one whose first copy is
 /// under way has pages behind it that were read without them.
 pub(in crate::sync) fn want(tx: &MirrorTx<'_>, columns: &[(Object, FieldKey)]) -> Result<(), StoreError> {
-    let mut wanted: Wanted = tx.state(&ENTRY)?.unwrap_or_default();
+    let mut wanted: UnfilledColumns = tx.state(&ENTRY)?.unwrap_or_default();
     for (object, key) in columns {
         let empty = tx.is_empty(*object)?;
         if !empty && !wanted.0.iter().any(|(o, k)| o == object && k == key) {
@@ -41,7 +41,7 @@ pub(in crate::sync) fn want(tx: &MirrorTx<'_>, columns: &[(Object, FieldKey)]) -
 impl Run<'_> {
     /// Fills the columns of an object that wait for their values, as far as filters can tell who has one.
     pub(in crate::sync) async fn fill_columns(&self, object: Object) -> Result<(), SyncError> {
-        let wanted: Wanted = self.engine.store.read(|tx| tx.state(&ENTRY)).await?.unwrap_or_default();
+        let wanted: UnfilledColumns = self.engine.store.read(|tx| tx.state(&ENTRY)).await?.unwrap_or_default();
         for (_, key) in wanted.0.into_iter().filter(|(of, _)| *of == object) {
             let mut needs_sweep = false;
             let definitions = self.engine.store.read(move |tx| tx.definitions(object)).await?;
@@ -171,7 +171,7 @@ impl Run<'_> {
 }
 
 fn filled(tx: &MirrorTx<'_>, object: Object, key: &FieldKey) -> Result<(), StoreError> {
-    let mut wanted: Wanted = tx.state(&ENTRY)?.unwrap_or_default();
+    let mut wanted: UnfilledColumns = tx.state(&ENTRY)?.unwrap_or_default();
     wanted.0.retain(|(o, k)| !(*o == object && k == key));
     if wanted.0.is_empty() { tx.clear_state(&ENTRY) } else { tx.set_state(&ENTRY, &wanted) }
 }

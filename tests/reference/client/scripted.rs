@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crm_mirror::api::meter::{Admission, AdmissionError, Attempt, AttemptOutcome, Meter, Pending, RequestedHold};
+use crm_mirror::api::meter::{Admission, AdmissionError, Attempt, AttemptOutcome, Meter, MeterFuture, RequestedHold};
 use crm_mirror::api::{ApiKey, Client, ClientSettings};
 use crm_mirror::model::{Clock, Instant, ManualClock};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -53,7 +53,7 @@ pub struct Book {
 }
 
 impl Meter for Book {
-    fn admit(&self, attempt: Attempt) -> Pending<'_, Result<Admission, AdmissionError>> {
+    fn admit(&self, attempt: Attempt) -> MeterFuture<'_, Result<Admission, AdmissionError>> {
         let mut admitted = self.admitted.lock().unwrap();
         let spent = self.allowance.lock().unwrap().is_some_and(|most| admitted.len() >= most);
         if !spent {
@@ -63,12 +63,12 @@ impl Meter for Book {
         Box::pin(std::future::ready(if spent { Err(refused) } else { Ok(Admission { attempt, window: 0 }) }))
     }
 
-    fn settle(&self, _: Admission, outcome: AttemptOutcome) -> Pending<'_, ()> {
+    fn settle(&self, _: Admission, outcome: AttemptOutcome) -> MeterFuture<'_, ()> {
         self.settled.lock().unwrap().push(outcome);
         Box::pin(std::future::ready(()))
     }
 
-    fn hold(&self, requested: RequestedHold) -> Pending<'_, ()> {
+    fn hold(&self, requested: RequestedHold) -> MeterFuture<'_, ()> {
         self.holds.lock().unwrap().push(requested);
         Box::pin(std::future::ready(()))
     }
