@@ -1,5 +1,6 @@
 //! What people see: tables and documents on stdout, progress and notes on stderr, and the texts of status and forecasts.
 
+pub mod confirm;
 pub mod cost;
 pub mod output;
 pub mod progress;

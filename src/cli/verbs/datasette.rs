@@ -17,34 +17,17 @@ use crate::store::{ReadTx, Reader, StoreError};
 
 /// Print the metadata that Datasette needs to show the mirror well, as JSON.
 ///
-/// It holds what tables and columns mean, facets, columns that can be sorted by, and ready queries. Custom fields are part
+/// It holds what tables and columns mean, columns that can be sorted by, and ready queries. It names no facets: each would
+/// count the whole table whenever the table is shown; `suggest_facets off` keeps Datasette from looking for some. Custom fields are part
 /// of it: print it again when they change.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror datasette --database mirror.db > metadata.json\n  \
-                        datasette mirror.db --metadata metadata.json")]
+                        datasette mirror.db --metadata metadata.json --setting suggest_facets off")]
 pub struct DatasetteArgs {
     /// The mirror [default: `database.path` of the configuration].
     #[arg(long, value_name = "FILE")]
     database: Option<PathBuf>,
 }
-
-/// Columns with few values that people narrow a list by.
-const FACETS: [&str; 11] = [
-    "owner_name",
-    "owner_id",
-    "enrichment_status",
-    "intent_level",
-    "qualification",
-    "object_type",
-    "kind",
-    "status",
-    "data_type",
-    "outcome",
-    "source",
-];
-
-/// The most facets of a table: each costs a query whenever the table is shown.
-const MOST_FACETS: usize = 8;
 
 /// Carries the verb out.
 ///
@@ -80,7 +63,6 @@ fn tables(tx: &ReadTx<'_>) -> Result<Map<String, Value>, StoreError> {
             columns.iter().filter_map(|column| Some((column.name.clone(), meaning(column)?.into()))).collect();
         if !columns.is_empty() {
             about.insert("columns".into(), meanings.into());
-            about.insert("facets".into(), facets(&table.name, &columns).into());
             let sortable: Vec<&str> =
                 columns.iter().filter(|column| can_sort(column)).map(|column| column.name.as_str()).collect();
             about.insert("sortable_columns".into(), json!(sortable));
@@ -111,25 +93,6 @@ fn meaning(column: &ColumnLine) -> Option<String> {
             .flatten()
             .collect();
     (!parts.is_empty()).then(|| parts.join(": "))
-}
-
-fn facets(table: &str, columns: &[ColumnLine]) -> Vec<Value> {
-    // A dictionary is read from top to bottom, and its kinds are many.
-    if table == "mirror_columns" {
-        return vec![json!("table_name"), json!("source")];
-    }
-    let named = FACETS
-        .iter()
-        .filter(|name| columns.iter().any(|column| column.name == **name))
-        // The name says more than the identifier.
-        .filter(|name| **name != "owner_id" || columns.iter().all(|column| column.name != "owner_name"))
-        .map(|name| json!(name));
-    let choices = columns.iter().filter_map(|column| match column.data_type.as_str() {
-        "SINGLE_SELECT" => Some(json!(column.name)),
-        "MULTI_SELECT" => Some(json!({"array": column.name})),
-        _ => None,
-    });
-    named.chain(choices).take(MOST_FACETS).collect()
 }
 
 /// Whether text order, or a number's, is the order that people mean. Exact decimals are text: `_num` stands beside them.

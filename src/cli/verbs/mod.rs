@@ -12,6 +12,7 @@ pub mod demo_questions;
 pub mod describe;
 pub mod edit;
 pub mod export;
+pub mod forget;
 pub mod hold;
 pub mod init;
 pub mod man;
@@ -21,6 +22,7 @@ pub mod publish;
 pub mod push;
 pub mod sandbox;
 pub mod schedule;
+pub mod show;
 pub mod snapshot;
 pub mod sql;
 pub mod status;
@@ -70,6 +72,10 @@ pub enum Verb {
     Resume(schedule::ResumeArgs),
     /// Copy the mirror into one file, also while it is written.
     Backup(backup::BackupArgs),
+    /// Show one record, as it is or as it was.
+    Show(show::ShowArgs),
+    /// Erase a removed record from everything that remembers it.
+    Forget(forget::ForgetArgs),
     /// End the wait that a rate limit began.
     Hold(hold::HoldArgs),
     /// Show what the mirror holds, how fresh it is and what it cost.
@@ -117,6 +123,8 @@ impl Verb {
             Verb::Pause(args) => schedule::pause(global, args),
             Verb::Resume(args) => schedule::resume(global, args),
             Verb::Backup(args) => backup::run(global, args),
+            Verb::Show(args) => show::run(global, args),
+            Verb::Forget(args) => forget::run(global, args),
             Verb::Hold(args) => hold::run(global, args),
             Verb::Status(args) => status::run(global, args),
             Verb::Verify(args) => verify::run(global, args),

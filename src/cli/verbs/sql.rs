@@ -49,7 +49,7 @@ pub fn run(global: &Global, args: &SqlArgs) -> Result<Exit, Failure> {
     if statement.trim().is_empty() {
         return Err(Failure::new(Exit::Usage, "there is no statement"));
     }
-    let mut stmt = conn.prepare(&statement).map_err(refused)?;
+    let mut stmt = conn.prepare(&statement).map_err(|error| refused(error, &statement))?;
     if stmt.column_count() == 0 {
         let told = if stmt.readonly() {
             "this statement asks for nothing"
@@ -72,7 +72,7 @@ pub fn run(global: &Global, args: &SqlArgs) -> Result<Exit, Failure> {
     }
     match written {
         Ok(()) => Ok(Exit::Done),
-        Err(Stopped::Sql(error)) => Err(refused(error)),
+        Err(Stopped::Sql(error)) => Err(refused(error, &statement)),
         Err(Stopped::Out(error)) => Err(error.into()),
     }
 }
@@ -85,12 +85,25 @@ pub fn connect(database: &Path) -> Result<Reader, StoreError> {
     Reader::open_for_queries(database)
 }
 
+/// How to search for a text as it stands.
+const QUOTING: &str = "in MATCH, quote words with punctuation twice over: MATCH '\"ada@example.com\"'; a double quote inside \
+                       is doubled";
+
+/// Whether SQLite refused the text of a full-text search: only quotes make a text of words with punctuation.
+fn is_of_match(message: &str, statement: &str) -> bool {
+    let searches = statement.to_ascii_uppercase().contains("MATCH");
+    searches && ["fts5: ", "unterminated string", "no such column: "].iter().any(|part| message.starts_with(part))
+}
+
 /// What SQLite said, without the words around it: whoever wrote the statement knows the rest.
-fn refused(error: rusqlite::Error) -> Failure {
+fn refused(error: rusqlite::Error, statement: &str) -> Failure {
     match error {
         rusqlite::Error::SqliteFailure(code, message) => {
             let text = message.unwrap_or_else(|| code.to_string());
-            Failure::new(Exit::Usage, text)
+            match is_of_match(&text, statement) {
+                true => Failure::new(Exit::Usage, text).hint(QUOTING),
+                false => Failure::new(Exit::Usage, text),
+            }
         }
         rusqlite::Error::SqlInputError { msg, .. } => Failure::new(Exit::Usage, msg),
         rusqlite::Error::MultipleStatement => Failure::new(Exit::Usage, "there is more than one statement"),

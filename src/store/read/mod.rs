@@ -4,4 +4,5 @@ pub mod feed;
 pub mod functions;
 pub mod guide;
 pub mod history;
+pub mod record;
 pub mod report;

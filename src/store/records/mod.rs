@@ -4,6 +4,7 @@ pub mod compare;
 mod confirm;
 pub mod counts;
 mod due;
+pub mod erase;
 pub mod history;
 mod nominations;
 pub mod ranges;

@@ -1,0 +1,103 @@
+//! `crm-mirror forget`: erases a removed record from everything that remembers it.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::cli::ui::confirm::confirm;
+use crate::cli::ui::output;
+use crate::cli::ui::progress::ProgressView;
+use crate::cli::{Failure, Global, logging};
+use crate::exit::Exit;
+use crate::format;
+use crate::model::Object;
+use crate::store::{ErasedCounts, Erasure, Reader, write_beside};
+
+/// Erase a removed record from the history, the removed records and the edits.
+///
+/// Only a record that the service no longer has can be erased. What is published to PostgreSQL follows at the next publish.
+/// Backups are not touched. Asks first.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "Example:\n  crm-mirror forget contact ct_01h8x --yes")]
+pub struct ForgetArgs {
+    /// The kind of record.
+    #[arg(value_name = "OBJECT")]
+    object: RecordKind,
+    /// The id.
+    #[arg(value_name = "ID")]
+    id: String,
+    /// Do not ask.
+    #[arg(long)]
+    yes: bool,
+    /// The mirror [default: `database.path` of the configuration].
+    #[arg(long, value_name = "FILE")]
+    database: Option<PathBuf>,
+    /// Print the result as one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A kind of record, as a word of the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum RecordKind {
+    /// A contact.
+    Contact,
+    /// A company.
+    Company,
+}
+
+impl From<RecordKind> for Object {
+    fn from(kind: RecordKind) -> Object {
+        match kind {
+            RecordKind::Contact => Object::Contact,
+            RecordKind::Company => Object::Company,
+        }
+    }
+}
+
+/// The JSON document.
+#[derive(Serialize)]
+struct ForgetDocument<'a> {
+    object: Object,
+    id: &'a str,
+    #[serde(flatten)]
+    erased: ErasedCounts,
+}
+
+/// Carries the verb out.
+///
+/// # Errors
+/// [`Exit::Usage`] for a record that still exists or is not known, [`Exit::Storage`] where there is no mirror.
+pub fn run(global: &Global, args: &ForgetArgs) -> Result<Exit, Failure> {
+    let config = global.load_with(args.database.as_deref())?;
+    logging::start(&config.log, &ProgressView::nothing());
+    let object = Object::from(args.object);
+    let shown = output::plain(&args.id);
+    // A mirror that cannot be read is named before anything is asked.
+    drop(Reader::open(&config.database)?);
+    if !args.yes && !confirm(&format!("erase everything that is known of {object} {shown}?"))? {
+        output::note("nothing was erased");
+        return Ok(Exit::Done);
+    }
+    let erased = erase(&config.database, object, &args.id)?;
+    if args.json {
+        output::json(&ForgetDocument { object, id: &args.id, erased })?;
+    } else {
+        output::text(&format!(
+            "erased {object} {shown}: {}, {}",
+            format::counted(erased.changes, "history entry", "history entries"),
+            format::counted(erased.edits, "edit", "edits"),
+        ))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn erase(database: &Path, object: Object, id: &str) -> Result<ErasedCounts, Failure> {
+    let shown = output::plain(id);
+    match write_beside(database, |tx| tx.erase_removed(object, id))? {
+        Erasure::Erased(counts) => Ok(counts),
+        Erasure::StillHere => Err(Failure::new(Exit::Usage, format!("{object} {shown} exists at the service"))
+            .hint("delete it there first; `crm-mirror resync` then confirms the removal")),
+        Erasure::Unknown => Err(Failure::new(Exit::Usage, format!("nothing is known of {object} {shown}"))),
+    }
+}

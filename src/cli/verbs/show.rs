@@ -1,0 +1,196 @@
+//! `crm-mirror show`: one record, as it is or as it was.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::forget::RecordKind;
+use crate::cli::ui::output::{self, TableColumn, plain};
+use crate::cli::{Failure, Global};
+use crate::exit::Exit;
+use crate::format;
+use crate::model::{Instant, Object};
+use crate::store::Reader;
+use crate::store::guide::{self, ColumnLine};
+use crate::store::record::{self, RecordChange, RecordError, RecordView};
+
+/// Show one record with labels, names, pending edits and its last changes; now, or as it was.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "Example:\n  crm-mirror show contact ct_01h8x\n  \
+                        crm-mirror show company co_01h8x --at 2026-03-01T00:00:00Z --json")]
+pub struct ShowArgs {
+    /// The kind of record.
+    #[arg(value_name = "OBJECT")]
+    object: RecordKind,
+    /// The id.
+    #[arg(value_name = "ID")]
+    id: String,
+    /// The time to show it at, as the mirror saw it: 2026-03-01T12:00:00Z, or a day, which means its beginning in UTC.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    at: Option<Instant>,
+    /// The mirror [default: `database.path` of the configuration].
+    #[arg(long, value_name = "FILE")]
+    database: Option<PathBuf>,
+    /// Print it as one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+fn time(text: &str) -> Result<Instant, &'static str> {
+    let whole_day = format!("{text}T00:00:00Z");
+    text.parse()
+        .or_else(|_| whole_day.parse())
+        .map_err(|_| "must be a time such as 2026-03-01T12:00:00Z, or a day such as 2026-03-01")
+}
+
+/// The JSON document.
+#[derive(Serialize)]
+struct ShowDocument<'a> {
+    object: Object,
+    id: &'a str,
+    at: Option<&'a str>,
+    removed_at: Option<&'a str>,
+    values: Map<String, Value>,
+    /// Display texts of custom fields and of their options, by column.
+    labels: BTreeMap<&'a str, ColumnLabels>,
+    pending_edits: &'a [record::PendingEditLine],
+    changes: &'a [RecordChange],
+}
+
+/// The display texts of a column and its value.
+#[derive(Serialize)]
+struct ColumnLabels {
+    field: Option<String>,
+    value: Option<String>,
+}
+
+/// Carries the verb out.
+///
+/// # Errors
+/// [`Exit::Usage`] for a record that is not known, or was not here then; [`Exit::Storage`] where there is no mirror.
+pub fn run(global: &Global, args: &ShowArgs) -> Result<Exit, Failure> {
+    let database = match &args.database {
+        Some(path) => path.clone(),
+        None => global.load()?.database,
+    };
+    let reader = Reader::open(&database)?;
+    let moment = reader.begin()?;
+    let object = Object::from(args.object);
+    let view = record::record(&moment, object, &args.id, args.at)?;
+    let table = match object {
+        Object::Contact => "contacts_full",
+        Object::Company => "companies_full",
+    };
+    let columns = guide::columns(&moment, table)?;
+    let labels = labels(&view, &columns);
+    if args.json {
+        output::json(&ShowDocument {
+            object,
+            id: &view.id,
+            at: view.at.as_deref(),
+            removed_at: view.removed_at.as_deref(),
+            values: view.values.iter().cloned().collect(),
+            labels,
+            pending_edits: &view.pending_edits,
+            changes: &view.changes,
+        })?;
+    } else {
+        output::text(&text(&view, &labels))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn labels<'a>(view: &RecordView, columns: &'a [ColumnLine]) -> BTreeMap<&'a str, ColumnLabels> {
+    let with_labels = columns.iter().filter(|column| column.label.is_some());
+    with_labels
+        .filter_map(|column| {
+            let (_, value) = view.values.iter().find(|(name, _)| *name == column.name)?;
+            let value = option_labels(column, value);
+            Some((column.name.as_str(), ColumnLabels { field: column.label.clone(), value }))
+        })
+        .collect()
+}
+
+/// The labels of the options that a value names: of one, or of each in a list.
+fn option_labels(column: &ColumnLine, value: &Value) -> Option<String> {
+    let text = value.as_str()?;
+    let chosen: Vec<String> = match serde_json::from_str::<Vec<String>>(text) {
+        Ok(several) if column.data_type == "MULTI_SELECT" => several,
+        _ => vec![text.into()],
+    };
+    if column.options.is_empty() {
+        return None;
+    }
+    let label = |value: &String| {
+        let option = column.options.iter().find(|option| option.value == *value);
+        option.and_then(|option| option.label.clone()).unwrap_or_else(|| value.clone())
+    };
+    Some(chosen.iter().map(label).collect::<Vec<String>>().join(", "))
+}
+
+fn text(view: &RecordView, labels: &BTreeMap<&str, ColumnLabels>) -> String {
+    let mut text = format!("{} {}", view.object, plain(&view.id));
+    match (&view.at, &view.removed_at) {
+        (Some(at), _) => text.push_str(&format!(" as of {at}")),
+        (None, Some(at)) => text.push_str(&format!(", removed {at}")),
+        (None, None) => {}
+    }
+    text.push_str("\n\n");
+    let columns = [TableColumn::Left("column"), TableColumn::Left("label"), TableColumn::Left("value")];
+    let rows = view.values.iter().map(|(name, value)| {
+        let labels = labels.get(name.as_str());
+        let shown = labels.and_then(|labels| labels.value.clone()).unwrap_or_else(|| value_text(value));
+        vec![name.clone(), labels.and_then(|labels| labels.field.clone()).unwrap_or_default(), shown]
+    });
+    text.push_str(&output::render(&columns, rows, false));
+    if !view.pending_edits.is_empty() {
+        text.push_str("\npending edits\n");
+        for edit in &view.pending_edits {
+            let after = plain(&value_text(&edit.after));
+            let _ = writeln!(text, "  edit {} ({}): {} = {after}", edit.edit, edit.state, plain(&edit.column));
+        }
+    }
+    if !view.changes.is_empty() {
+        text.push_str("\nlast changes\n");
+        for change in &view.changes {
+            let _ = writeln!(text, "  {}  {}{}", change.seen_at, change.kind, change_text(change));
+        }
+    }
+    text
+}
+
+/// What an update changed; whole records that came or went name every column they have.
+fn change_text(change: &RecordChange) -> String {
+    if change.kind != "update" {
+        return format!(", {}", format::counted(change.fields.len() as u64, "column", "columns"));
+    }
+    let fields = change.fields.iter().filter(|(column, _)| !["etag", "updated_at"].contains(&column.as_str()));
+    let fields: Vec<String> = fields
+        .map(|(column, (before, after))| {
+            format!("{} {} -> {}", plain(column), plain(&value_text(before)), plain(&value_text(after)))
+        })
+        .collect();
+    if fields.is_empty() { String::new() } else { format!(": {}", fields.join("; ")) }
+}
+
+fn value_text(value: &Value) -> String {
+    match value {
+        Value::Null => "NULL".into(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+impl From<RecordError> for Failure {
+    fn from(error: RecordError) -> Failure {
+        match error {
+            RecordError::Store(error) => error.into(),
+            error @ RecordError::Unknown { .. } => Failure::new(Exit::Usage, error)
+                .hint("`crm-mirror sql \"SELECT id, name FROM contacts WHERE name LIKE 'Ada%'\"` finds an id"),
+            error => Failure::new(Exit::Usage, error),
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! One record as it is, or as it was: its values by column, undone change by change from what is here now.
+//!
+//! # Always true
+//! - What the history cannot tell is an error and never a guess: a time before it begins, or one at which the record was not
+//!   here.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{OptionalExtension, params};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::model::catalogue::Object;
+use crate::model::instant::Instant;
+use crate::store::error::{Doing, StoreError};
+use crate::store::reader::ReadTx;
+use crate::store::records::compare::json;
+use crate::store::records::shape::owned;
+
+const DOING: &str = "read a record";
+
+/// Entries of the history that are shown with a record.
+const CHANGES: u32 = 5;
+
+/// A record at one moment.
+#[derive(Clone, Debug, Serialize)]
+pub struct RecordView {
+    /// Its kind.
+    pub object: Object,
+    /// Its id.
+    pub id: String,
+    /// The time that was asked for, UTC; `None` for now.
+    pub at: Option<String>,
+    /// When it was removed, UTC, where it was.
+    pub removed_at: Option<String>,
+    /// Its values by column, in the order of the view; none that is NULL.
+    pub values: Vec<(String, Value)>,
+    /// Edits that wait to reach the service.
+    pub pending_edits: Vec<PendingEditLine>,
+    /// The last entries of its history up to that time, the newest first.
+    pub changes: Vec<RecordChange>,
+}
+
+/// A column that an edit changes.
+#[derive(Clone, Debug, Serialize)]
+pub struct PendingEditLine {
+    /// The edit's number.
+    pub edit: i64,
+    /// The column.
+    pub column: String,
+    /// What it is to hold.
+    pub after: Value,
+    /// `queued`, `held`, `sending` or `conflict`.
+    pub state: String,
+}
+
+/// An entry of a record's history.
+#[derive(Clone, Debug, Serialize)]
+pub struct RecordChange {
+    /// Its number.
+    pub seq: i64,
+    /// When the mirror saw it, UTC.
+    pub seen_at: String,
+    /// `insert`, `update` or `remove`.
+    pub kind: String,
+    /// Before and after, by column.
+    pub fields: BTreeMap<String, (Value, Value)>,
+}
+
+/// Why a record cannot be shown.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The mirror cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// No such record is known.
+    #[error("there is no {object} {id}")]
+    Unknown {
+        /// The kind.
+        object: Object,
+        /// The id.
+        id: String,
+    },
+    /// It was not mirrored at that time.
+    #[error("{object} {id} was not here at {at}")]
+    NotThen {
+        /// The kind.
+        object: Object,
+        /// The id.
+        id: String,
+        /// The time.
+        at: Instant,
+    },
+    /// The history begins later.
+    #[error("the history begins at {begins}, after {at}")]
+    BeforeHistory {
+        /// The time that was asked for.
+        at: Instant,
+        /// When the history begins.
+        begins: String,
+    },
+}
+
+/// Reads a record as it is now, or as it was seen at a time.
+///
+/// # Errors
+/// [`RecordError`].
+pub fn record(tx: &ReadTx<'_>, object: Object, id: &str, at: Option<Instant>) -> Result<RecordView, RecordError> {
+    let columns = columns(tx, object)?;
+    let now = row(tx, object, &columns, id)?;
+    let removed: Option<(String, String)> = tx
+        .conn
+        .query_row(
+            "SELECT removed_at, record FROM removed_records WHERE object_type = ?1 AND id = ?2",
+            params![object.as_str(), id],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
+        .optional()
+        .doing(DOING)?;
+    if now.is_none() && removed.is_none() {
+        let known = changes(tx, object, id, None, 1)?;
+        // Forgotten for its age, or never here.
+        if known.is_empty() || at.is_none() {
+            return Err(RecordError::Unknown { object, id: id.into() });
+        }
+    }
+    let state = match at {
+        None => now.or_else(|| removed.as_ref().and_then(|(_, record)| serde_json::from_str(record).ok())),
+        Some(at) => as_of(tx, object, id, now, at)?,
+    };
+    let Some(mut state) = state else {
+        let at = at.unwrap_or(Instant::EPOCH);
+        return Err(RecordError::NotThen { object, id: id.into(), at });
+    };
+    if at.is_some() {
+        names(tx, &mut state)?;
+    }
+    let values = columns.iter().filter_map(|column| Some((column.clone(), state.remove(column)?)));
+    Ok(RecordView {
+        object,
+        id: id.into(),
+        at: at.map(|at| at.to_string()),
+        removed_at: removed.map(|(removed_at, _)| removed_at).filter(|_| at.is_none()),
+        values: values.filter(|(_, value)| !value.is_null()).collect(),
+        pending_edits: if at.is_none() { pending(tx, object, id)? } else { Vec::new() },
+        changes: changes(tx, object, id, at, CHANGES)?,
+    })
+}
+
+fn view(object: Object) -> &'static str {
+    match object {
+        Object::Contact => "contacts_full",
+        Object::Company => "companies_full",
+    }
+}
+
+fn columns(tx: &ReadTx<'_>, object: Object) -> Result<Vec<String>, StoreError> {
+    let stmt = tx.conn.prepare(&format!("SELECT * FROM {}", view(object))).doing(DOING)?;
+    Ok(stmt.column_names().into_iter().map(String::from).collect())
+}
+
+fn row(
+    tx: &ReadTx<'_>,
+    object: Object,
+    columns: &[String],
+    id: &str,
+) -> Result<Option<Map<String, Value>>, StoreError> {
+    tx.conn
+        .query_row(&format!("SELECT * FROM {} WHERE id = ?1", view(object)), [id], |row| {
+            let value = |place| row.get_ref(place).map(|value| json(&owned(value)));
+            columns.iter().enumerate().map(|(place, name)| Ok((name.clone(), value(place)?))).collect()
+        })
+        .optional()
+        .doing(DOING)
+}
+
+/// Undoes what was seen after a time, the newest entry first.
+fn as_of(
+    tx: &ReadTx<'_>,
+    object: Object,
+    id: &str,
+    now: Option<Map<String, Value>>,
+    at: Instant,
+) -> Result<Option<Map<String, Value>>, RecordError> {
+    if let Some(begins) = horizon(tx)?
+        && begins.as_str() > at.to_string().as_str()
+    {
+        return Err(RecordError::BeforeHistory { at, begins });
+    }
+    let mut state = now;
+    for change in changes(tx, object, id, None, u32::MAX)? {
+        if change.seen_at <= at.to_string() {
+            break;
+        }
+        let before = change.fields.into_iter().map(|(column, (before, _))| (column, before));
+        match (change.kind.as_str(), &mut state) {
+            ("insert", _) => state = None,
+            ("remove", _) => state = Some(before.chain([("id".to_string(), Value::from(id))]).collect()),
+            (_, Some(state)) => state.extend(before),
+            (_, None) => {}
+        }
+    }
+    Ok(state)
+}
+
+/// When the history begins: with the oldest entry where older ones were forgotten, else with the first run.
+fn horizon(tx: &ReadTx<'_>) -> Result<Option<String>, StoreError> {
+    let sql = "SELECT CASE WHEN coalesce((SELECT min(seq) FROM changes), 1) > 1
+                   THEN (SELECT seen_at FROM changes ORDER BY seq LIMIT 1)
+                   ELSE (SELECT started_at FROM sync_runs ORDER BY id LIMIT 1) END";
+    tx.conn.query_row(sql, [], |row| row.get(0)).doing(DOING)
+}
+
+/// Names that the view takes from other tables: those that belong to the ids of that time.
+fn names(tx: &ReadTx<'_>, state: &mut Map<String, Value>) -> Result<(), StoreError> {
+    for (key, name, sql) in [
+        (
+            "owner_id",
+            "owner_name",
+            "SELECT trim(coalesce(first_name, '') || ' ' || coalesce(last_name, '')) FROM team_members WHERE id = ?1",
+        ),
+        ("company_id", "company_name", "SELECT name FROM companies WHERE id = ?1"),
+    ] {
+        if !state.contains_key(name) {
+            continue;
+        }
+        let found: Option<Option<String>> = match state.get(key).and_then(Value::as_str) {
+            Some(id) => tx.conn.query_row(sql, [id], |row| row.get(0)).optional().doing(DOING)?,
+            None => None,
+        };
+        state.insert(name.into(), found.flatten().into());
+    }
+    Ok(())
+}
+
+fn pending(tx: &ReadTx<'_>, object: Object, id: &str) -> Result<Vec<PendingEditLine>, StoreError> {
+    let mut stmt = tx
+        .conn
+        .prepare(
+            "SELECT edit_id, column_name, after, state FROM pending_edits
+             WHERE object_type = ?1 AND record_id = ?2 ORDER BY edit_id, column_name",
+        )
+        .doing(DOING)?;
+    stmt.query_map(params![object.as_str(), id], |row| {
+        let after = json(&owned(row.get_ref(2)?));
+        Ok(PendingEditLine { edit: row.get(0)?, column: row.get(1)?, after, state: row.get(3)? })
+    })
+    .and_then(Iterator::collect)
+    .doing(DOING)
+}
+
+/// The entries of a record up to a time, the newest first.
+fn changes(
+    tx: &ReadTx<'_>,
+    object: Object,
+    id: &str,
+    until: Option<Instant>,
+    most: u32,
+) -> Result<Vec<RecordChange>, StoreError> {
+    let mut stmt = tx
+        .conn
+        .prepare(
+            "SELECT seq, seen_at, kind, fields FROM changes
+             WHERE object_type = ?1 AND record_id = ?2 AND (?3 IS NULL OR seen_at <= ?3) ORDER BY seq DESC LIMIT ?4",
+        )
+        .doing(DOING)?;
+    let until = until.map(|at| at.to_string());
+    stmt.query_map(params![object.as_str(), id, until, most], |row| {
+        let fields: String = row.get(3)?;
+        Ok(RecordChange {
+            seq: row.get(0)?,
+            seen_at: row.get(1)?,
+            kind: row.get(2)?,
+            fields: serde_json::from_str(&fields).unwrap_or_default(),
+        })
+    })
+    .and_then(Iterator::collect)
+    .doing(DOING)
+}

@@ -1,0 +1,66 @@
+//! Erasing what is still known of a record that the service no longer has: history, edits and their trail.
+
+use rusqlite::params;
+use serde::Serialize;
+
+use crate::model::catalogue::Object;
+use crate::store::error::{Doing, StoreError};
+use crate::store::tx::MirrorTx;
+
+const DOING: &str = "erase a removed record";
+
+/// What came of erasing a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Erasure {
+    /// The service has the record, as far as is known.
+    StillHere,
+    /// Nothing is known of such a record.
+    Unknown,
+    /// It is erased.
+    Erased(ErasedCounts),
+}
+
+/// What was erased.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ErasedCounts {
+    /// Whether its last known contents were here.
+    pub record: bool,
+    /// Entries of the history.
+    pub changes: u64,
+    /// Edits, each with its trail.
+    pub edits: u64,
+}
+
+impl MirrorTx<'_> {
+    /// Erases a record that is not mirrored any more from everything that remembers it, and overwrites the place where it
+    /// was. What is published follows.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn erase_removed(&self, object: Object, id: &str) -> Result<Erasure, StoreError> {
+        let exists: bool = self
+            .conn
+            .query_row(&format!("SELECT EXISTS (SELECT 1 FROM {} WHERE id = ?1)", object.table()), [id], |row| {
+                row.get(0)
+            })
+            .doing(DOING)?;
+        if exists {
+            return Ok(Erasure::StillHere);
+        }
+        // Deleted contents are zeroed and not only given back for later use.
+        self.conn.pragma_update(None, "secure_delete", true).doing(DOING)?;
+        let erase = |sql: &str| self.conn.execute(sql, params![object.as_str(), id]).doing(DOING);
+        let record = erase("DELETE FROM removed_records WHERE object_type = ?1 AND id = ?2")? > 0;
+        let changes = erase("DELETE FROM changes WHERE object_type = ?1 AND record_id = ?2")? as u64;
+        erase(
+            "DELETE FROM outbox_events WHERE outbox_id IN
+                 (SELECT id FROM outbox WHERE object_type = ?1 AND record_id = ?2)",
+        )?;
+        let edits = erase("DELETE FROM outbox WHERE object_type = ?1 AND record_id = ?2")? as u64;
+        if !record && changes == 0 && edits == 0 {
+            return Ok(Erasure::Unknown);
+        }
+        self.publish_erasure(object, id)?;
+        Ok(Erasure::Erased(ErasedCounts { record, changes, edits }))
+    }
+}

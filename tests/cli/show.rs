@@ -1,0 +1,119 @@
+//! `show`: one record now and then, against what the service had at that time.
+
+use crm_mirror::model::{Instant, Object, Resource};
+use serde_json::{Value, json};
+
+use crate::binary::{Ended, Place, Service};
+
+struct Shown {
+    service: Service,
+    place: Place,
+    contact: String,
+}
+
+impl Shown {
+    fn new() -> Shown {
+        let service = Service::with(12, 3);
+        let place = Place::of(&service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
+        place.run("sync").done();
+        let contact = place.ask("SELECT id FROM contacts ORDER BY id LIMIT 1");
+        Shown { service, place, contact }
+    }
+
+    fn change(&self, fields: &Value) {
+        self.service.sandbox.with_world(|world| world.edit(Object::Contact, &self.contact, fields));
+        self.place.run("sync").done();
+    }
+
+    fn show(&self, more: &str) -> Ended {
+        self.place.run(&format!("show contact {} {more}", self.contact))
+    }
+}
+
+#[test]
+fn a_record_is_shown_as_the_view_has_it_with_edits_and_changes() {
+    let shown = Shown::new();
+    shown.change(&json!({"position": "CTO"}));
+    let change = ["edit", "contact", &shown.contact, "position=CEO"];
+    Ended::from(shown.place.command(&change).output().unwrap()).done();
+    let document = shown.show("--json").done().json();
+    assert_eq!(document["values"]["position"], "CTO");
+    assert_eq!(document["values"]["id"], json!(shown.contact));
+    assert_eq!(document["pending_edits"][0]["after"], "CEO");
+    assert_eq!(document["pending_edits"][0]["state"], "queued");
+    assert_eq!(document["changes"][0]["fields"]["position"][1], "CTO");
+    let columns = shown.place.ask(&format!(
+        "SELECT json_object('n', name, 'o', owner_name, 'c', company_name) FROM contacts_full WHERE id = '{}'",
+        shown.contact
+    ));
+    let row: Value = serde_json::from_str(&columns.trim_matches('"').replace("\"\"", "\"")).unwrap();
+    for (short, long) in [("n", "name"), ("o", "owner_name"), ("c", "company_name")] {
+        assert_eq!(row[short], document["values"].get(long).cloned().unwrap_or_default(), "{long}");
+    }
+    let text = shown.show("").done().out;
+    for part in ["position", "CTO", "pending edits", "position = CEO", "last changes", " -> CTO"] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+}
+
+#[test]
+fn a_record_is_shown_as_it_was() {
+    let shown = Shown::new();
+    let all = || shown.show("--json").done().json()["values"].clone();
+    let (first, between) = (all(), Instant::system_now().to_string());
+    shown.change(&json!({"position": "Now something else", "firstName": "Another"}));
+    let (second, later) = (all(), Instant::system_now().to_string());
+    assert_ne!(first["position"], second["position"]);
+    let then = |at: &str| {
+        let mut values = shown.show(&format!("--at {at} --json")).done().json()["values"].clone();
+        // When a row was last written is no part of the history.
+        for own in ["synced_at", "fetched_at"] {
+            values.as_object_mut().unwrap().remove(own);
+        }
+        values
+    };
+    let comparable = |values: &Value| {
+        let mut values = values.clone();
+        for own in ["synced_at", "fetched_at"] {
+            values.as_object_mut().unwrap().remove(own);
+        }
+        values
+    };
+    assert_eq!(then(&between)["position"], first["position"]);
+    assert_eq!(then(&between)["first_name"], first["first_name"]);
+    assert_eq!(then(&later), comparable(&second));
+    // Removed: nothing now, everything before.
+    shown.service.sandbox.with_world(|world| world.remove(Object::Contact, &shown.contact));
+    shown.place.run("resync").done();
+    assert_eq!(then(&later)["position"], second["position"]);
+    let gone = shown.show("--json").done().json();
+    assert!(gone["removed_at"].is_string() && gone["values"]["position"] == second["position"], "{gone}");
+    let now = Instant::system_now().to_string();
+    assert!(shown.show(&format!("--at {now}")).code(2).err.contains("was not here at"));
+}
+
+#[test]
+fn what_cannot_be_known_is_an_error() {
+    let shown = Shown::new();
+    for (line, part) in [
+        ("show contact ct_none", "there is no contact ct_none"),
+        ("show company ct_none --at 2099-01-01", "there is no company ct_none"),
+        ("show deal x", "invalid value"),
+        ("show contact", "ID"),
+    ] {
+        assert!(shown.place.run(line).code(2).err.contains(part), "{line}");
+    }
+    assert!(shown.show("--at 2001-01-01").code(2).err.contains("the history begins at"));
+    assert!(shown.show("--at yesterday").code(2).err.contains("must be a time such as"));
+    // One that came after the first copy was not here before.
+    let before = Instant::system_now().to_string();
+    let new = shown.service.sandbox.with_world(|world| {
+        let id = world.ids(Resource::Contacts)[5].clone();
+        world.remove(Object::Contact, &id);
+        id
+    });
+    assert!(!before.is_empty() && !new.is_empty());
+    let place = Place::empty();
+    assert!(place.run("show contact x").code(74).err.contains("there is no mirror"));
+    assert!(place.files().is_empty());
+}
