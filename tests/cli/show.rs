@@ -41,7 +41,8 @@ fn a_record_is_shown_as_the_view_has_it_with_edits_and_changes() {
     assert_eq!(document["values"]["id"], json!(shown.contact));
     assert_eq!(document["pending_edits"][0]["after"], "CEO");
     assert_eq!(document["pending_edits"][0]["state"], "queued");
-    assert_eq!(document["changes"][0]["fields"]["position"][1], "CTO");
+    let changes = document["changes"].as_array().unwrap();
+    assert!(changes.iter().any(|change| change["fields"]["position"][1] == "CTO"), "{document}");
     let columns = shown.place.ask(&format!(
         "SELECT json_object('n', name, 'o', owner_name, 'c', company_name) FROM contacts_full WHERE id = '{}'",
         shown.contact

@@ -15,8 +15,9 @@ use crate::store::{ErasedCounts, Erasure, Reader, write_beside};
 
 /// Erase a removed record from the history, the removed records and the edits.
 ///
-/// Only a record that the service no longer has can be erased. What is published to PostgreSQL follows at the next publish.
-/// Backups are not touched. Asks first.
+/// Only a record that the service no longer has can be erased. What is published to PostgreSQL follows at the next publish;
+/// backups are not touched. Unused pages of the file keep old contents until they are used again: `VACUUM` clears them. Asks
+/// first.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror forget contact ct_01h8x --yes")]
 pub struct ForgetArgs {
