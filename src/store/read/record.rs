@@ -156,7 +156,7 @@ fn view(object: Object) -> &'static str {
 
 fn columns(tx: &ReadTx<'_>, object: Object) -> Result<Vec<String>, StoreError> {
     let stmt = tx.conn.prepare(&format!("SELECT * FROM {}", view(object))).doing(DOING)?;
-    Ok(stmt.column_names().into_iter().map(String::from).collect())
+    Ok(stmt.column_names().map(String::from).collect())
 }
 
 fn row(
