@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crm_mirror::config::{Config, Environment, Sources};
 use crm_mirror::model::{Clock, Instant, Object};
 use crm_mirror::sandbox::LoggedRequest;
+use crm_mirror::sync::status;
 use rusqlite::Connection;
 
 use crate::script::Script;
@@ -17,7 +19,6 @@ const GUARD: f64 = 0.2;
 const SMALL: usize = 10;
 
 /// What was seen so far.
-#[derive(Default)]
 pub struct Watch {
     /// The request units of a day, as long as they are watched.
     pub budget: Option<u64>,
@@ -28,6 +29,7 @@ pub struct Watch {
     /// How often each value of an edit was carried out.
     carried_out: BTreeMap<u32, u32>,
     spent: Vec<(Instant, u64)>,
+    last_run: Instant,
 }
 
 fn rows(conn: &Connection, object: Object) -> BTreeMap<String, Option<String>> {
@@ -50,23 +52,83 @@ fn ledger(mirror: &Mirror) -> u64 {
 impl Watch {
     /// Nothing was seen yet of a mirror with so many request units a day.
     pub fn of(budget: u64) -> Watch {
-        Watch { budget: Some(budget), ..Watch::default() }
+        Watch {
+            budget: Some(budget),
+            rows: BTreeMap::new(),
+            gone: BTreeMap::new(),
+            checked: 0,
+            carried_out: BTreeMap::new(),
+            spent: Vec::new(),
+            last_run: Instant::EPOCH,
+        }
     }
 
     /// Looks at the mirror and the log after a run. After a kill the ledger lies beside the file until the next run.
-    pub fn after_run(&mut self, script: &Script, crm: &Crm, mirror: &Mirror, killed: bool) -> Result<(), String> {
+    /// `doubt_until` says until when lists, or the mirror's clock, gave a picture that was wrong in itself.
+    pub fn after_run(
+        &mut self,
+        script: &Script,
+        crm: &Crm,
+        mirror: &Mirror,
+        killed: bool,
+        doubt_until: Instant,
+    ) -> Result<(), String> {
         let now = crm.clock.now();
         if mirror.path.exists() {
             let conn = mirror.read();
             for object in Object::ALL {
-                self.table(object, rows(&conn, object), now)?;
+                let there = rows(&conn, object);
+                let before = self.rows.get(&object);
+                let removed = before.into_iter().flat_map(|rows| rows.keys()).filter(|id| !there.contains_key(*id));
+                let world = crm.sandbox.world();
+                let wrong = removed.into_iter().find(|id| world.etag(object, id).is_some());
+                if let Some(id) = wrong.filter(|_| self.last_run >= doubt_until) {
+                    return Err(format!("{object} {id} was removed, and the service has it"));
+                }
+                drop(world);
+                self.table(object, there, now)?;
             }
+            self.claims(crm, mirror, doubt_until)?;
         }
+        self.last_run = now;
         let log = crm.sandbox.log();
         self.requests(script, log.entries(), now)?;
         let (ledger, charged) = (ledger(mirror), log.ru().get());
         if !killed && ledger < charged {
             return Err(format!("the ledger says {ledger} RU, the service charged {charged}"));
+        }
+        Ok(())
+    }
+
+    /// What `status` says is complete was complete: no record that the service had then, and still has, is missing.
+    fn claims(&self, crm: &Crm, mirror: &Mirror, doubt_until: Instant) -> Result<(), String> {
+        let now = crm.clock.now();
+        let flags = vec![("database.path", mirror.path.display().to_string())];
+        let sources =
+            Sources { file: None, default_file: "/nowhere".into(), environment: Environment::default(), flags };
+        let config = Config::load(&sources).map_err(|error| error.to_string())?;
+        let status = status::read(&config, now).map_err(|error| format!("no status: {error}"))?;
+        for object in Object::ALL {
+            let said = status.objects.iter().find(|said| said.object == object.resource());
+            let Some(as_of) = said.and_then(|said| said.complete_as_of.filter(|_| said.differences == 0)) else {
+                continue;
+            };
+            // A claim about the future is one of a wrong clock, which is not over yet.
+            if as_of < doubt_until || as_of > now {
+                continue;
+            }
+            let there = rows(&mirror.read(), object);
+            let world = crm.sandbox.world();
+            let missing = world
+                .as_of(as_of)
+                .ids(object.resource())
+                .into_iter()
+                .find(|id| !there.contains_key(id) && world.etag(object, id).is_some());
+            if let Some(id) = missing {
+                return Err(format!(
+                    "status says that {object} records are complete as of {as_of}, and {id} is missing"
+                ));
+            }
         }
         Ok(())
     }

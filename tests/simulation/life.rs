@@ -64,6 +64,8 @@ struct Life<'a> {
     /// When the clock is set right, and when the key gets its scopes back.
     clock_right_at: Option<Instant>,
     scopes_back_at: Option<Instant>,
+    /// Until when lists or clocks give a picture that is wrong in itself.
+    doubt_until: Instant,
     tally: Tally,
     verbose: bool,
 }
@@ -97,6 +99,7 @@ pub async fn live(script: &Script, verbose: bool) -> Result<Tally, String> {
         kill: None,
         clock_right_at: None,
         scopes_back_at: None,
+        doubt_until: start,
         tally: Tally { days: u64::from(script.days) + 2, ..Tally::default() },
         verbose,
     };
@@ -232,7 +235,7 @@ impl Life<'_> {
             };
             self.say(&format!("  {} ({} requests so far): {ended}", job.kind(), self.crm.sandbox.log().len()));
         }
-        let watched = self.watch.after_run(self.script, &self.crm, &self.mirror, kill.is_some());
+        let watched = self.watch.after_run(self.script, &self.crm, &self.mirror, kill.is_some(), self.doubt_until);
         watched.map_err(|why| self.failed(&why))?;
         let now = self.clock.now();
         if kill.is_some() {
@@ -299,6 +302,7 @@ impl Life<'_> {
             What::ClockJump(seconds, minutes) => {
                 self.clock.set_ahead(*seconds);
                 self.clock_right_at = Some(now.plus(*minutes * MINUTE));
+                self.doubt_until = self.doubt_until.max(now.plus(*minutes * MINUTE));
                 self.daemon.clock_moved(self.clock.now());
             }
             What::Kill(commits) => self.kill = Some(u64::from(*commits)),
@@ -317,8 +321,12 @@ impl Life<'_> {
         }
     }
 
-    fn trouble(&self, trouble: &Trouble, minutes: u32) {
+    fn trouble(&mut self, trouble: &Trouble, minutes: u32) {
         let now = self.crm.clock.now();
+        // Nobody can tell a record that is hidden everywhere from one that is gone.
+        if matches!(trouble, Trouble::Hidden(_) | Trouble::Lag(..) | Trouble::RepeatedPages(_)) {
+            self.doubt_until = self.doubt_until.max(now.plus(minutes * MINUTE));
+        }
         let (fault, share) = match trouble {
             Trouble::FalseNotFound(share) => (Fault::Status(404), *share),
             Trouble::Html(status, share) => (Fault::Html(*status), *share),
