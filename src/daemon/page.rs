@@ -226,14 +226,14 @@ mod tests {
     use crate::model::{Object, RecordId};
     use crate::store::FieldDifference;
     use crate::sync::Findings;
-    use crate::sync::findings::{Difference, Kind};
+    use crate::sync::findings::{Difference, DifferenceKind};
 
     #[test]
     fn what_a_verification_found_is_not_for_everybody() {
         let difference = Difference {
             object: Object::Contact,
             id: RecordId::new("ct_1"),
-            kind: Kind::Stale,
+            kind: DifferenceKind::Stale,
             fields: vec![FieldDifference { column: "name".into(), here: "Ada".into(), there: "Eve".into() }],
         };
         let findings = Findings { differences: vec![difference], ..Findings::default() };

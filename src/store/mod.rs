@@ -38,6 +38,7 @@ pub use reader::{ReadTx, Reader};
 pub use records::compare::{Compared, FieldDifference};
 pub use records::erase::{ErasedCounts, Erasure};
 pub use records::ranges::{Part, Stretch};
+pub use records::removals::{ConfirmedRemovals, RemovalDecision, RemovalGuard, RemovalShare};
 pub use records::upsert::{Applied, Phase};
 pub use runs::entry::{RunOutcome, Tally};
 pub use state::StateKey;

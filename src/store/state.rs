@@ -28,6 +28,7 @@
 //! | `evidence:OBJECT` | until when the mirror is known to be complete | `sync::checks` |
 //! | `check:OBJECT:COLUMN` | counts that a walk of several pages still owes | `sync::checks` |
 //! | `outage:OBJECT` | removals that wait for a person | `sync::walks` |
+//! | `removals:OBJECT` | removals of the last day that nobody accepted | `store::records` |
 //! | `publish` | how far publishing came | `store::publishing` |
 //! | `changed_records` | that changed records are noted; it exists once the mirror is published or followed | `store::publishing` |
 //! | `paused_since` | since when the schedule is suspended | `daemon` |
@@ -86,6 +87,7 @@ pub enum StateKey {
     Evidence(Object),
     Check(Object, &'static str),
     Outage(Object),
+    RecentRemovals(Object),
     PausedSince,
     PublishProgress,
     ChangedRecords,
@@ -125,6 +127,7 @@ impl fmt::Display for StateKey {
             StateKey::Evidence(object) => write!(f, "evidence:{object}"),
             StateKey::Check(object, column) => write!(f, "check:{object}:{column}"),
             StateKey::Outage(object) => write!(f, "outage:{object}"),
+            StateKey::RecentRemovals(object) => write!(f, "removals:{object}"),
             StateKey::PublishProgress => f.write_str("publish"),
             StateKey::ChangedRecords => f.write_str("changed_records"),
             StateKey::PausedSince => f.write_str("paused_since"),

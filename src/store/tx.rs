@@ -1,5 +1,6 @@
 //! One transaction on the mirror: a page's rows, its checkpoint and the ledger, all or nothing.
 
+use std::cell::Cell;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -19,6 +20,8 @@ pub struct MirrorTx<'a> {
     read: ReadTx<'a>,
     pub(in crate::store) shapes: Shapes,
     changes_before: u64,
+    /// Whether this transaction writes versions that are older than the rows.
+    pub(in crate::store) accepts_older: Cell<bool>,
     /// What is settled at its end.
     pub(in crate::store) pending: Pending,
 }
@@ -33,7 +36,13 @@ impl<'a> Deref for MirrorTx<'a> {
 
 impl<'a> MirrorTx<'a> {
     pub(in crate::store) fn new(conn: Transaction<'a>, shapes: Shapes) -> MirrorTx<'a> {
-        MirrorTx { changes_before: conn.total_changes(), pending: Pending::default(), read: ReadTx::new(conn), shapes }
+        MirrorTx {
+            changes_before: conn.total_changes(),
+            accepts_older: Cell::default(),
+            pending: Pending::default(),
+            read: ReadTx::new(conn),
+            shapes,
+        }
     }
 
     pub(in crate::store) fn commit(self) -> Result<Shapes, StoreError> {
@@ -43,6 +52,11 @@ impl<'a> MirrorTx<'a> {
         self.drop_unreadable()?;
         self.read.conn.commit().doing("commit a page")?;
         Ok(self.shapes)
+    }
+
+    /// Lets this transaction write versions that are older than the rows: they came so twice, and are the truth.
+    pub fn accept_older_versions(&self) {
+        self.accepts_older.set(true);
     }
 
     /// Whether this transaction has written anything.

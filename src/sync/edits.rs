@@ -1,7 +1,6 @@
 //! Local edits inside a run: they go first, before anything is read.
 
 use super::error::SyncError;
-use crate::api::ListQuery;
 use crate::model::{Object, RecordId};
 use crate::outbox::error::OutboxError;
 use crate::outbox::{Pushed, Pusher};
@@ -44,22 +43,11 @@ impl Run<'_> {
         for object in Object::ALL {
             let of_object = gone.iter().filter(|(of, _)| *of == object);
             let ids: Vec<RecordId> = of_object.map(|(_, id)| id.clone()).collect();
-            self.guard(object.resource(), self.confirm_gone(object, &ids).await)?;
+            // An address that takes no updates is not a removal: this only nominates.
+            self.nominate(object, ids).await?;
         }
         if unknown_keys {
             self.refresh_definitions_for_unknown_keys().await?;
-        }
-        Ok(())
-    }
-
-    /// Removes the records that the service does not list either: an address that takes no updates is not a removal.
-    async fn confirm_gone(&self, object: Object, ids: &[RecordId]) -> Result<(), SyncError> {
-        let mut rest = ids;
-        while !rest.is_empty() {
-            let (some, others) = rest.split_at(ListQuery::ids_that_fit(rest).max(1));
-            let absent = self.absent(object, some).await?;
-            self.remove(object, absent).await?;
-            rest = others;
         }
         Ok(())
     }

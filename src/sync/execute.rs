@@ -11,9 +11,10 @@ use super::run_line::EndedRun;
 use super::state::{Fresh, MissingScopes, Outage, Sweep};
 use super::walks::definitions::is_due;
 use super::walks::fill::wanted_sweep;
+use super::walks::walk::Walk;
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource};
-use crate::store::{MirrorTx, Phase, RunOutcome, StateKey, StoreError};
+use crate::store::{Phase, ReadTx, RunOutcome, StateKey, StoreError};
 
 /// A run that has begun.
 #[derive(Clone, Copy)]
@@ -30,7 +31,7 @@ impl Engine {
     /// [`SyncError`] for what ended the run and does not pass by waiting. A suspended run is a report.
     pub async fn run(&self, job: &Job, trigger: &'static str) -> Result<RunReport, SyncError> {
         let begun = self.begin(job, trigger).await?;
-        let run = Run::new(self, job);
+        let run = Run::new(self, job, trigger);
         let result = run.carry_out().await;
         let results = run.into_results();
         self.end(job, begun, result, results).await
@@ -159,9 +160,14 @@ impl Run<'_> {
     async fn learn(&self, known: &mut Knowledge) -> Result<(), SyncError> {
         known.skipped = self.results().skipped.keys().copied().collect();
         let (now, first) = (self.engine.clock.now(), known.done.is_empty());
-        let learnt = self.engine.store.write(move |tx| {
+        let window = self.window();
+        let asks_again = self.asks_again();
+        let learnt = self.engine.store.read(move |tx| {
             let due = |entry| Ok::<_, StoreError>(is_due(tx.state(&entry)?, now));
-            let objects = [of_object(tx, Object::Contact)?, of_object(tx, Object::Company)?];
+            let objects = [
+                of_object(tx, Object::Contact, window, asks_again)?,
+                of_object(tx, Object::Company, window, asks_again)?,
+            ];
             let paused = tx.state::<Instant>(&StateKey::PausedSince)?.is_some();
             Ok((due(Fresh::DEFINITIONS)?, due(Fresh::TEAM)?, paused, objects))
         });
@@ -197,18 +203,32 @@ impl Run<'_> {
             Step::Audit(object) => _ = self.guard(object.resource(), self.verify_object(object).await)?,
             Step::Details(object) => _ = self.guard(object.resource(), self.read_details(object).await)?,
             Step::OldDetails(object) => _ = self.guard(object.resource(), self.refresh_details(object).await)?,
+            Step::Removals(object) | Step::LateRemovals(object) => {
+                self.guard(object.resource(), self.settle_nominations(object).await)?;
+            }
             Step::End => {}
         }
         Ok(())
     }
 }
 
-fn of_object(tx: &MirrorTx<'_>, object: Object) -> Result<ObjectKnowledge, StoreError> {
-    let outage: Option<Outage> = tx.state(&Outage::entry(object))?;
+fn of_object(
+    tx: &ReadTx<'_>,
+    object: Object,
+    window: Instant,
+    asks_again: bool,
+) -> Result<ObjectKnowledge, StoreError> {
+    let refusal: Option<Outage> = tx.state(&Outage::entry(object))?;
     let is_set = |entry: StateKey| Ok::<_, StoreError>(tx.state(&entry)? == Some(true));
+    let under_way = Sweep::load(tx, object)?.is_some();
+    // Where a slice cannot be read, nobody knows what is left: all of it is read again.
+    let reading = under_way && tx.slices::<Walk>(object)?.is_none_or(|slices| !slices.is_empty());
+    let decide = refusal.is_none_or(|refusal| asks_again || refusal.is_sample_due(window));
     Ok(ObjectKnowledge {
         copied: tx.phase(object)? == Phase::Kept,
-        sweeping: Sweep::load(tx, object)?.is_some() && outage.is_none(),
+        sweeping: under_way && (reading || refusal.is_none()),
         sweep_wanted: is_set(wanted_sweep(object))? || is_set(Sweep::asked(object))?,
+        sweep_reading: reading,
+        nominated: decide && tx.has_nominations(object)?,
     })
 }

@@ -49,7 +49,7 @@ impl Engine {
     /// # Errors
     /// [`SyncError`] if the service does not answer.
     pub async fn forecast(&self, job: &Job) -> Result<Forecast, SyncError> {
-        let run = Run::new(self, job);
+        let run = Run::new(self, job, "manual");
         run.check_identity().await?;
         let mut forecast = Forecast::default();
         let resync = matches!(job, Job::Resync { .. });

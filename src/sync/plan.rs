@@ -32,10 +32,14 @@ pub enum Step {
     Sweep(Object),
     /// Compare the mirror with the service.
     Audit(Object),
+    /// Decide about the records that were nominated for removal so far.
+    Removals(Object),
     /// Read the details that are due.
     Details(Object),
     /// Read old details again, with request units to spare.
     OldDetails(Object),
+    /// Decide about the records whose details were not found.
+    LateRemovals(Object),
     /// Nothing is left to do.
     End,
 }
@@ -70,6 +74,10 @@ pub struct ObjectKnowledge {
     pub sweeping: bool,
     /// Whether a person, the schedule or a column to fill asks for a sweep.
     pub sweep_wanted: bool,
+    /// Whether a sweep is still being read: what it passed over so far may come later.
+    pub sweep_reading: bool,
+    /// Whether records are nominated for removal, and it is time to decide about them.
+    pub nominated: bool,
 }
 
 /// The next step of a run.
@@ -86,8 +94,10 @@ fn order() -> impl Iterator<Item = Step> {
         .into_iter()
         .chain(of_each(&[Step::Changes, Step::Fill, Step::Counts, Step::Audit]))
         .chain(of_each(&[Step::Sweep]))
+        .chain(of_each(&[Step::Removals]))
         .chain(of_each(&[Step::Details]))
         .chain(of_each(&[Step::OldDetails]))
+        .chain(of_each(&[Step::LateRemovals]))
 }
 
 fn is_needed(step: Step, known: &Knowledge, job: &Job) -> bool {
@@ -120,6 +130,11 @@ fn is_needed(step: Step, known: &Knowledge, job: &Job) -> bool {
             syncs && reads(object) && (resync || !known.copied || known.sweeping || known.sweep_wanted)
         }
         Step::Details(object) | Step::OldDetails(object) => syncs && known.details && reads(object),
+        // Edits that were answered with 404 nominate too.
+        Step::Removals(object) | Step::LateRemovals(object) => {
+            let known = of(object);
+            (reads(object) || *job == Job::Push) && !verify && known.nominated && !known.sweep_reading
+        }
         Step::End => false,
     }
 }
@@ -129,10 +144,12 @@ mod tests {
     use super::*;
     use Object::{Company, Contact};
     use Step::{
-        Audit, Changes, Counts, Definitions, Details, Edits, Fill, Identity, NoteSweeps, OldDetails, Sweep, Team,
+        Audit, Changes, Counts, Definitions, Details, Edits, Fill, Identity, LateRemovals, NoteSweeps, OldDetails,
+        Removals, Sweep, Team,
     };
 
-    const COPIED: ObjectKnowledge = ObjectKnowledge { copied: true, sweeping: false, sweep_wanted: false };
+    const COPIED: ObjectKnowledge =
+        ObjectKnowledge { copied: true, sweeping: false, sweep_wanted: false, sweep_reading: false, nominated: false };
 
     /// A mirror that was copied, of a workspace where nothing is due.
     fn settled() -> Knowledge {
@@ -218,6 +235,16 @@ mod tests {
                 Knowledge { write_back: true, details: true, ..settled() },
                 Job::Push,
                 vec![Identity, Edits],
+            ),
+            (
+                "records that were nominated for removal, before and after the details",
+                Knowledge {
+                    objects: [ObjectKnowledge { nominated: true, ..COPIED }, COPIED],
+                    details: true,
+                    ..settled()
+                },
+                Job::sync(),
+                [&[Identity][..], &both, &[Removals(Contact)], &details, &[LateRemovals(Contact)]].concat(),
             ),
             ("edits only, and they are off", settled(), Job::Push, [&[Identity][..], nothing].concat()),
         ] {

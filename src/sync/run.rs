@@ -13,7 +13,7 @@ use super::events::RunEvent;
 use super::job::Job;
 use super::state::Outage;
 use crate::api::ErrorClass;
-use crate::model::{Object, Resource, Ru};
+use crate::model::{Instant, Object, RecordId, Resource, Ru};
 use crate::outbox::PushTally;
 use crate::store::Tally;
 
@@ -21,6 +21,8 @@ use crate::store::Tally;
 pub(super) struct Run<'a> {
     pub(super) engine: &'a Engine,
     pub(super) job: &'a Job,
+    /// Whether a person asked for it, or a schedule.
+    pub(super) by_person: bool,
     /// What was ever spent when the run began.
     spent_before: Ru,
     results: Mutex<RunResults>,
@@ -49,16 +51,23 @@ pub(super) struct RunResults {
     pub(super) findings: Vec<(Object, Findings)>,
     /// What a person should know.
     pub(super) warnings: Vec<String>,
+    /// A record of each object that answers by id are asked together with; `Some(None)` where the service lists none.
+    pub(super) witnesses: [Option<Option<RecordId>>; 2],
+    /// Whether an answer lacked the witness that the mirror named.
+    pub(super) withdrawn_witness: [bool; 2],
+    /// Records of each object that came in an older version than the mirror has, with that version.
+    pub(super) older: [BTreeMap<RecordId, Option<Instant>>; 2],
     /// Rows of the sweep under way.
     swept: u64,
 }
 
 impl<'a> Run<'a> {
     /// A run that has done nothing.
-    pub(super) fn new(engine: &'a Engine, job: &'a Job) -> Run<'a> {
+    pub(super) fn new(engine: &'a Engine, job: &'a Job, trigger: &str) -> Run<'a> {
         Run {
             engine,
             job,
+            by_person: trigger != "schedule",
             spent_before: engine.meter.ledger().total,
             results: Mutex::default(),
             definitions_read: tokio::sync::Mutex::new(false),

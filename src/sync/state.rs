@@ -207,9 +207,18 @@ pub struct Outage {
     pub of: u64,
     /// When that was seen.
     pub seen_at: Instant,
+    /// The budget window in which the service was last asked whether they are back.
+    #[serde(default)]
+    pub sampled_in: Option<Instant>,
 }
 
 impl Outage {
+    /// Whether it is time to ask whether the records are back: once a day, counted by the budget's windows.
+    pub fn is_sample_due(&self, window: Instant) -> bool {
+        let day = std::time::Duration::from_secs(86_400);
+        self.sampled_in.is_none_or(|sampled| window.since(sampled) >= day)
+    }
+
     /// The state entry.
     pub fn entry(object: Object) -> StateKey {
         StateKey::Outage(object)
@@ -225,9 +234,33 @@ pub struct Evidence {
     pub by_record: bool,
     /// Differences that were found and not repaired.
     pub open: u64,
+    /// The last comparison that left nothing open; it may be this one.
+    #[serde(default)]
+    pub complete: Option<Completeness>,
+}
+
+/// A comparison that left no difference open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Completeness {
+    /// Our clock when it began.
+    pub as_of: Instant,
+    /// Whether every record was compared, or ranges were counted.
+    pub by_record: bool,
 }
 
 impl Evidence {
+    /// The evidence after a comparison, with what an earlier one showed.
+    pub fn after(before: Option<Evidence>, as_of: Instant, by_record: bool, open: u64) -> Evidence {
+        let now = (open == 0).then_some(Completeness { as_of, by_record });
+        Evidence { as_of, by_record, open, complete: now.or(before.and_then(|before| before.last_complete())) }
+    }
+
+    /// The last comparison that left nothing open.
+    pub fn last_complete(&self) -> Option<Completeness> {
+        let own = Completeness { as_of: self.as_of, by_record: self.by_record };
+        if self.open == 0 { Some(own) } else { self.complete }
+    }
+
     /// The state entry.
     pub fn entry(object: Object) -> StateKey {
         StateKey::Evidence(object)

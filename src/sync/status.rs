@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::meter::{self, HOLD, LEDGER};
 use super::setup::{RUNS_OF_FORECAST, limits};
-use super::state::{Evidence, Fresh, Identity, MissingScopes, Outage, Sweep};
+use super::state::{Completeness, Evidence, Fresh, Identity, MissingScopes, Outage, Sweep};
 use crate::budget::{Hold, Ledger, forecast};
 use crate::config::Config;
 use crate::model::instant::{self, Instant};
@@ -217,11 +217,17 @@ fn records(tx: &ReadTx<'_>, object: Object) -> Result<ObjectStatus, StoreError> 
     let outage: Option<Outage> = tx.state(&Outage::entry(object))?;
     let evidence: Option<Evidence> = tx.state(&Evidence::entry(object))?;
     // The newest of what is known: a sweep compares every record too.
-    let evidence = evidence
-        .map(|known| (known.as_of, known.by_record, known.open))
+    let complete = evidence
+        .and_then(|evidence| evidence.last_complete())
         .into_iter()
-        .chain(swept.map(|fresh| (fresh.began, true, 0)))
-        .max_by_key(|(as_of, _, _)| *as_of);
+        .chain(
+            evidence
+                .is_none()
+                .then_some(swept)
+                .flatten()
+                .map(|fresh| Completeness { as_of: fresh.began, by_record: true }),
+        )
+        .max_by_key(|known| known.as_of);
     let (swept, caught_up) = (swept.map(|f| f.began), caught_up.map(|f| f.began));
     Ok(ObjectStatus {
         object: object.resource(),
@@ -231,9 +237,9 @@ fn records(tx: &ReadTx<'_>, object: Object) -> Result<ObjectStatus, StoreError> 
         details_pending: Some(holds.rows - holds.details_current),
         custom_fields: Some(holds.custom_fields),
         changes_as_of: caught_up.max(swept),
-        complete_as_of: evidence.map(|(as_of, _, _)| as_of),
-        complete_by: evidence.map(|(_, by_record, _)| if by_record { "records" } else { "count" }),
-        differences: evidence.map_or(0, |(_, _, open)| open),
+        complete_as_of: complete.map(|known| known.as_of),
+        complete_by: complete.map(|known| if known.by_record { "records" } else { "count" }),
+        differences: evidence.map_or(0, |known| known.open),
         sweep: sweep.map(|sweep| SweepStatus { began: sweep.began, rows: sweep.rows, first_copy: swept.is_none() }),
         outage: outage.map(|outage| OutageStatus { going: outage.going, of: outage.of, seen_at: outage.seen_at }),
     })

@@ -1,11 +1,12 @@
 //! Applies decoded records to the mirror and counts what that did.
 
 use crate::api::decode::Page;
-use crate::model::{Instant, Object, Record};
+use crate::model::field_value::{FieldValue, SqlValue};
+use crate::model::{Instant, Object, Record, RecordId, Resource};
 use crate::store::{Applied, MirrorTx, Phase, StoreError, Tally};
 
 /// What applying records did, and what was noticed about them.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Noted {
     /// Rows and changes.
     pub tally: Tally,
@@ -13,6 +14,8 @@ pub(super) struct Noted {
     pub oddities: u64,
     /// Whether a record had a custom key that no definition explains.
     pub unknown_keys: bool,
+    /// Records that came in an older version than the mirror has, with that version.
+    pub older: Vec<(RecordId, Option<Instant>)>,
 }
 
 impl Noted {
@@ -50,6 +53,9 @@ pub(super) fn apply_page(
         }
         let applied = tx.apply_list(object, record, asked_at, phase)?;
         noted.record(record, applied);
+        if applied == Applied::Older {
+            noted.older.push((record.id.clone(), instant(object.resource(), record, "updatedAt")));
+        }
     }
     if page.unusable > 0 {
         noted.oddities += u64::from(page.unusable);
@@ -57,4 +63,17 @@ pub(super) fn apply_page(
         tx.note_oddity("unusable_item", object.resource(), what, now)?;
     }
     Ok(noted)
+}
+
+/// A record's timestamp with all its digits: a column may hold it cut, `extra` has it whole.
+pub(super) fn instant(resource: Resource, record: &Record, wire: &str) -> Option<Instant> {
+    let index = resource.fields().iter().position(|field| field.wire == wire)?;
+    match &record.fields[index] {
+        FieldValue::Truncated(_) => {
+            let source = record.extra.fields.get(wire)?;
+            serde_json::from_str::<String>(source).ok()?.parse().ok()
+        }
+        FieldValue::Exact(SqlValue::Text(text)) => text.parse().ok(),
+        _ => None,
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Object, Resource};
 use crm_mirror::sandbox::{CursorKind, RequestLine, World, generate};
-use crm_mirror::sync::findings::Kind;
+use crm_mirror::sync::findings::DifferenceKind;
 use crm_mirror::sync::{Findings, Job};
 use rusqlite::Connection;
 use serde_json::json;
@@ -60,7 +60,7 @@ fn only(findings: Vec<(Object, Findings)>) -> Findings {
     findings.into_iter().next().unwrap().1
 }
 
-fn found(findings: &Findings) -> Vec<(String, Kind)> {
+fn found(findings: &Findings) -> Vec<(String, DifferenceKind)> {
     let mut found: Vec<_> = findings.differences.iter().map(|d| (d.id.to_string(), d.kind)).collect();
     found.sort_by(|a, b| a.0.cmp(&b.0));
     found
@@ -78,7 +78,7 @@ async fn one_removed_record_among_a_hundred_thousand_costs_at_most_sixty_request
     crm.wait(600);
     crm.sandbox.clear_log();
     let (report, findings) = mirror.verify(&crm, &contacts(Job::audit())).await;
-    assert_eq!(found(&only(findings)), [("c054321".to_string(), Kind::Lingering)]);
+    assert_eq!(found(&only(findings)), [("c054321".to_string(), DifferenceKind::Lingering)]);
     let cost = crm.charged();
     assert!(cost <= 60, "{cost} RU");
     assert_eq!(report.tally.ru.get(), cost);
@@ -94,7 +94,10 @@ async fn one_lost_and_one_lingering_are_found_although_the_totals_agree() {
     assert_eq!(mirror.count("contacts"), 4_999);
     assert_eq!(crm.sandbox.world().count(Resource::Contacts), 4_999);
     let findings = only(mirror.verify(&crm, &contacts(Job::verify())).await.1);
-    assert_eq!(found(&findings), [("c000700".to_string(), Kind::Lingering), ("c004100".to_string(), Kind::Missing)]);
+    assert_eq!(
+        found(&findings),
+        [("c000700".to_string(), DifferenceKind::Lingering), ("c004100".to_string(), DifferenceKind::Missing)]
+    );
     assert_eq!(mirror.count("contacts"), 4_999, "told, not mended");
     mirror.verify(&crm, &contacts(Job::audit())).await;
     mirror.assert_exact_lists(&crm);
@@ -108,7 +111,7 @@ async fn a_stale_row_is_found_by_its_updated_at() {
         world.edit_at(Object::Contact, "c003000", &json!({ "name": "Moved back" }), Some(early));
     });
     let findings = only(mirror.verify(&crm, &contacts(Job::audit())).await.1);
-    assert_eq!(found(&findings), [("c003000".to_string(), Kind::Stale)]);
+    assert_eq!(found(&findings), [("c003000".to_string(), DifferenceKind::Stale)]);
     mirror.assert_exact_lists(&crm);
 }
 
@@ -120,7 +123,10 @@ async fn records_without_a_date_are_a_range_of_their_own() {
         world.create(Object::Contact, &json!({ "id": "dateless", "createdAt": null, "updatedAt": null }));
     });
     let findings = only(mirror.verify(&crm, &contacts(Job::audit())).await.1);
-    assert_eq!(found(&findings), [("c003000".to_string(), Kind::Stale), ("dateless".to_string(), Kind::Missing)]);
+    assert_eq!(
+        found(&findings),
+        [("c003000".to_string(), DifferenceKind::Stale), ("dateless".to_string(), DifferenceKind::Missing)]
+    );
     mirror.assert_exact_lists(&crm);
 }
 

@@ -106,7 +106,7 @@ async fn a_workspace_where_much_was_removed_since_is_still_recognised() {
     mirror.key = Some(ours.sandbox.full_key());
     ours.wait(600);
     mirror.sync(&ours).await;
-    mirror.resync(&ours).await;
+    mirror.run(&ours, &Job::resync().accepting_removals()).await.unwrap();
     mirror.assert_exact(&ours);
 }
 

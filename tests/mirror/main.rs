@@ -13,6 +13,7 @@ mod broken_rules;
 mod budget;
 mod changes;
 mod definitions_over_time;
+mod evidence;
 mod first_copy;
 mod histories;
 mod holds;

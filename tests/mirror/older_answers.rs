@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crm_mirror::api::decode;
 use crm_mirror::model::{Instant, Layout, Object, RecordId, Resource};
-use crm_mirror::store::{Applied, MirrorTx, Phase, Store};
+use crm_mirror::store::{Applied, ConfirmedRemovals, MirrorTx, Phase, RemovalDecision, RemovalGuard, Store};
 
 fn at(second: u64) -> Instant {
     Instant::EPOCH.plus(Duration::from_secs(1_000_000 + second))
@@ -34,14 +34,19 @@ async fn an_older_answer_never_overwrites_a_newer_one() {
                 apply(tx, "first", 10, 150),
                 // As old, but with a newer version: the service answered it later than it was asked for.
                 apply(tx, "third", 30, 150),
-                // A restored backup: asked for later, an older `updatedAt` is the truth.
-                apply(tx, "restored", 5, 300),
+                // However late it was asked for: a replica that lags, or an old body from a cache.
+                apply(tx, "lagging", 5, 300),
+                // Seen twice, by id: a service that was restored from a backup.
+                {
+                    tx.accept_older_versions();
+                    apply(tx, "restored", 5, 301)
+                },
             ])
         })
         .await
         .unwrap();
     use Applied::{Inserted, Older, Updated};
-    assert_eq!(applied, [Inserted, Updated, Older, Updated, Updated]);
+    assert_eq!(applied, [Inserted, Updated, Older, Updated, Older, Updated]);
     store.close().await;
     let conn = rusqlite::Connection::open(&path).unwrap();
     let name: String = conn.query_row("SELECT name FROM contacts", [], |row| row.get(0)).unwrap();
@@ -55,7 +60,12 @@ async fn an_older_page_brings_no_removed_record_back() {
     let applied = store
         .write(|tx| {
             let first = apply(tx, "here", 10, 100);
-            assert!(tx.remove(Object::Contact, &RecordId::new("a"), at(200), Phase::Kept)?);
+            let mut gone = ConfirmedRemovals::none(Object::Contact);
+            let witness = RecordId::new("w");
+            assert!(gone.take(&[RecordId::new("a")], Some(&witness), &[witness.clone()].into()));
+            let guard = RemovalGuard { most: 0.2, accepted: false };
+            let removed = tx.remove_confirmed(&gone, &guard, Instant::EPOCH, at(200))?;
+            assert_eq!(removed, RemovalDecision::Removed(1));
             Ok([first, apply(tx, "here", 10, 150), apply(tx, "back", 40, 400)])
         })
         .await

@@ -121,6 +121,16 @@ impl Mirror {
         self.run(crm, &Job::resync()).await.unwrap()
     }
 
+    /// A run that a schedule asked for.
+    pub async fn scheduled(&self, crm: &Crm, job: &Job) -> RunReport {
+        let store = Store::open(&self.path).unwrap();
+        let engine = self.engine(store.clone(), Arc::new(crm.clock.clone()), crm).await.unwrap();
+        let report = engine.run(job, "schedule").await.unwrap();
+        drop(engine);
+        store.close().await;
+        report
+    }
+
     /// A run whose writer dies before commit number `commits + 1`, as a kill would end it.
     pub async fn run_killed_after(&self, crm: &Crm, job: &Job, commits: Option<u64>) -> Result<RunReport, SyncError> {
         let (store, engine) = self.open(crm, commits).await?;

@@ -17,7 +17,8 @@ use crate::cli::{Global, logging};
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{Object, Resource, Ru};
-use crate::sync::findings::{Difference, Findings, Kind};
+use crate::store::RunOutcome;
+use crate::sync::findings::{Difference, DifferenceKind, Findings};
 use crate::sync::{Acceptance, Job, Selection, Summary};
 
 /// Differences that are printed for people; JSON has them all, up to a thousand an object.
@@ -170,9 +171,9 @@ fn print(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Res
 /// A difference as lines of the table: one for each field.
 fn lines(difference: &Difference) -> Vec<Vec<String>> {
     let kind = match difference.kind {
-        Kind::Missing => "missing",
-        Kind::Lingering => "lingering",
-        Kind::Stale => "stale",
+        DifferenceKind::Missing => "missing",
+        DifferenceKind::Lingering => "lingering",
+        DifferenceKind::Stale => "stale",
     };
     let line = |column: &str, here: String, there: String| {
         vec![
@@ -202,10 +203,25 @@ fn ending(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Ex
         output::note("stopped before the end, for budget or a hold\nhint: run it again later");
         return Exit::Paused;
     }
-    let clean = found.iter().all(|(_, findings)| findings.is_clean());
-    if clean || repaired {
+    for outage in &summary.outages {
+        let object = &outage.object;
+        output::note(&format!(
+            "error: {} of {} {object} would be removed, which looks like an outage: none was removed\n\
+             hint: if they are really gone, `crm-mirror verify {object} --repair --accept-removals` removes them",
+            format::count(outage.going),
+            format::count(outage.of),
+        ));
+    }
+    if summary.outcome == RunOutcome::Refused {
+        return Exit::of_outcome(summary.outcome);
+    }
+    if found.iter().all(|(_, findings)| findings.open == 0) {
         return Exit::Done;
     }
-    output::note("hint: `crm-mirror verify --repair` repairs what differs");
+    output::note(if repaired {
+        "hint: what is left could not be repaired in this run; run it again later"
+    } else {
+        "hint: `crm-mirror verify --repair` repairs what differs"
+    });
     Exit::Differences
 }

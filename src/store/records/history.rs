@@ -81,11 +81,15 @@ impl MirrorTx<'_> {
             .doing("look up a change")
     }
 
-    /// Moves a record that the service no longer has to `removed_records`. Says whether it was here.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
-    pub fn remove(&self, object: Object, id: &RecordId, removed_at: Instant, phase: Phase) -> Result<bool, StoreError> {
+    /// Moves a record that the service no longer has to `removed_records`. Says whether it was here. Only the gate for
+    /// removals calls it.
+    pub(super) fn remove(
+        &self,
+        object: Object,
+        id: &RecordId,
+        removed_at: Instant,
+        phase: Phase,
+    ) -> Result<bool, StoreError> {
         let doing = "move a removed record";
         let Some(mut record) = self.row(object.table(), "id", id)? else {
             return Ok(false);

@@ -8,6 +8,7 @@ pub mod erase;
 pub mod history;
 mod nominations;
 pub mod ranges;
+pub mod removals;
 pub mod shape;
 mod team;
 pub mod upsert;

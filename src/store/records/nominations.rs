@@ -13,22 +13,18 @@ use crate::store::tx::MirrorTx;
 const DOING: &str = "compare a page with the mirror";
 
 impl ReadTx<'_> {
-    /// The nominated records, those that fit a list first, and how many rows the table has.
+    /// The nominated records, those that fit a list first.
     ///
     /// # Errors
     /// If SQLite refuses.
-    pub fn nominated(&self, object: Object) -> Result<(Vec<RecordId>, u64), StoreError> {
+    pub fn nominated(&self, object: Object) -> Result<Vec<RecordId>, StoreError> {
         let mut stmt = self
             .conn
             .prepare_cached("SELECT id FROM sweep_missing WHERE object_type = ?1 ORDER BY instr(id, ',') > 0, id")
             .doing(DOING)?;
-        let ids = stmt
-            .query_map([object.as_str()], |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
+        stmt.query_map([object.as_str()], |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
             .and_then(Iterator::collect)
-            .doing(DOING)?;
-        let sql = format!("SELECT count(*) FROM {}", object.table());
-        let rows: i64 = self.conn.query_row(&sql, [], |row| row.get(0)).doing(DOING)?;
-        Ok((ids, rows.unsigned_abs()))
+            .doing(DOING)
     }
 }
 

@@ -69,6 +69,27 @@ impl ReadTx<'_> {
         Ok(count.unsigned_abs())
     }
 
+    /// How many records a range has here that are not nominated for removal.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn count_unnominated(&self, object: Object, stretch: Stretch) -> Result<u64, StoreError> {
+        let (condition, mut values) = stretch.condition();
+        values.push(object.as_str().to_string().into());
+        let sql = format!(
+            "SELECT count(*) FROM {} WHERE {condition}
+             AND id NOT IN (SELECT id FROM sweep_missing WHERE object_type = ?{})",
+            object.table(),
+            values.len()
+        );
+        let count: i64 = self
+            .conn
+            .prepare_cached(&sql)
+            .and_then(|mut stmt| stmt.query_row(params_from_iter(values), |row| row.get(0)))
+            .doing("count a range")?;
+        Ok(count.unsigned_abs())
+    }
+
     /// The records of a range.
     ///
     /// # Errors

@@ -12,6 +12,9 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::records::shape::{Shape, Source, owned, told};
 use crate::store::tx::MirrorTx;
 
+/// How far ahead of our clock a version may be dated and still count.
+const PLAUSIBLY_AHEAD: std::time::Duration = std::time::Duration::from_secs(86_400);
+
 /// What became of one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applied {
@@ -200,8 +203,8 @@ impl MirrorTx<'_> {
                     .collect();
                 Ok(Written::Inserted(differences))
             }
-            Standing::Differs { merged, changed, old, stamp } => {
-                if asked_at.to_string() < stamp && is_behind(shape, &incoming, &old) {
+            Standing::Differs { merged, changed, old } => {
+                if !self.accepts_older.get() && is_behind(shape, &incoming, &old, asked_at) {
                     return Ok(Written::Older);
                 }
                 self.note_before(object, id)?;
@@ -236,14 +239,13 @@ impl MirrorTx<'_> {
         }
         let count = shape.columns.len();
         let old = (0..count).map(|i| row.get::<_, Value>(i)).collect::<Result<Vec<_>, _>>().doing(doing)?;
-        let stamp = row.get(count).doing(doing)?;
         let mut merged = old.clone();
         for &index in &changed {
             if let Some(new) = incoming[index] {
                 merged[index] = owned(new);
             }
         }
-        Ok(Standing::Differs { merged, changed, old, stamp })
+        Ok(Standing::Differs { merged, changed, old })
     }
 
     fn execute(
@@ -373,7 +375,7 @@ const GROUPS: [&str; 2] = ["customFields", "location"];
 enum Standing {
     Missing,
     Same,
-    Differs { merged: Vec<Value>, changed: Vec<usize>, old: Vec<Value>, stamp: String },
+    Differs { merged: Vec<Value>, changed: Vec<usize>, old: Vec<Value> },
 }
 
 /// The values at these places.
@@ -394,16 +396,19 @@ fn bind(
     stmt.raw_bind_parameter(values.len() + 2, asked_at.to_string())
 }
 
-/// Whether an answer is of an older version of the record than the row, by `updatedAt`: the one thing that orders two
-/// answers whose requests overlapped.
-fn is_behind(shape: &Shape, incoming: &[Option<ValueRef<'_>>], old: &[Value]) -> bool {
+/// Whether an answer is of an older version of the record than the row, by the service's own `updatedAt`. However late it
+/// was asked for: replicas lag, and caches return old bodies. A row that is dated in the future by more than any clock is
+/// wrong holds nothing up.
+fn is_behind(shape: &Shape, incoming: &[Option<ValueRef<'_>>], old: &[Value], asked_at: Instant) -> bool {
     let Some(place) = shape.columns.iter().position(|c| c.name == "updated_at" && matches!(c.source, Source::Field(_)))
     else {
         // A detail table: its list part was judged already.
         return false;
     };
     match (incoming[place], &old[place]) {
-        (Some(ValueRef::Text(new)), Value::Text(old)) => new < old.as_bytes(),
+        (Some(ValueRef::Text(new)), Value::Text(old)) => {
+            new < old.as_bytes() && *old <= asked_at.plus(PLAUSIBLY_AHEAD).to_string()
+        }
         _ => false,
     }
 }

@@ -7,16 +7,16 @@
 
 use std::collections::HashSet;
 
-use super::findings::{Difference, Findings, Kind};
-use super::removals::Removals;
+use super::compare::Audit;
+use super::findings::Findings;
 use crate::api::{ListAnswer, ListQuery, decode};
-use crate::model::{Instant, Object, Purpose, Record, RecordId};
-use crate::store::{Compared, StoreError};
+use crate::model::{Instant, Object, Purpose, RecordId};
+use crate::store::StoreError;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::run::Run;
 use crate::sync::span::{Dimension, Extent, Span};
-use crate::sync::tally::Noted;
-use crate::sync::walks::pages::instant;
+use crate::sync::state::Outage;
+use crate::sync::walks::lookup::FoundRecords;
 
 /// Ranges of a full audit by each timestamp: 15 dated ones and the one without a date. A clean audit costs as many RU.
 const PARTS: u64 = 15;
@@ -26,24 +26,6 @@ const LEAF: u64 = 100;
 
 /// Pages of one listing: a cursor that never ends must not be followed for ever.
 const MOST_PAGES: u64 = 100_000;
-
-/// Whether what is found is only told, or mended too.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::sync) enum Mode {
-    /// FieldValue.
-    Report,
-    /// Mended; so much may go at once.
-    Mend(Removals),
-}
-
-/// An audit under way.
-pub(in crate::sync) struct Audit {
-    pub(in crate::sync) object: Object,
-    pub(in crate::sync) mode: Mode,
-    /// The service's clock when it began: what the service changed after that is news, not a difference.
-    pub(in crate::sync) since: Option<Instant>,
-    pub(in crate::sync) findings: Findings,
-}
 
 impl Run<'_> {
     /// Counts an object by both timestamps and follows what disagrees.
@@ -122,7 +104,15 @@ impl Run<'_> {
     }
 
     async fn count_here(&self, object: Object, span: Span) -> Result<u64, SyncError> {
-        Ok(self.engine.store.read(move |tx| tx.count_stretch(object, span.stretch())).await?)
+        let counted = self.engine.store.read(move |tx| {
+            // Records whose removal is refused are known to differ: a range is not followed for their sake again.
+            let refusal: Option<Outage> = tx.state(&Outage::entry(object))?;
+            match refusal {
+                Some(_) => tx.count_unnominated(object, span.stretch()),
+                None => tx.count_stretch(object, span.stretch()),
+            }
+        });
+        Ok(counted.await?)
     }
 
     async fn count_there(&self, object: Object, span: Span) -> Result<u64, SyncError> {
@@ -183,7 +173,7 @@ impl Run<'_> {
             there += self.compare_page(audit, &answer, &mut unseen).await?;
             match answer.next {
                 None => {
-                    self.confirm_lingering(audit, unseen).await?;
+                    audit.unseen.extend(unseen);
                     return Ok(there);
                 }
                 Some(next) if at.cursor() == Some(&next) => break,
@@ -206,7 +196,8 @@ impl Run<'_> {
             let page = decode::page(resource, &answer.body, &layout).asking("audit", resource)?;
             let rows = page.records.len() as u64;
             let ids: Vec<RecordId> = page.records.iter().map(|record| record.id.clone()).collect();
-            match self.compare_records(audit, page.records, answer.asked_at, layout.version).await {
+            let found = FoundRecords { records: page.records, asked_at: answer.asked_at, layout: layout.version };
+            match self.compare_records(audit, found).await {
                 Err(SyncError::Store(StoreError::StaleLayout)) => continue,
                 other => other?,
             }
@@ -215,86 +206,5 @@ impl Run<'_> {
             }
             return Ok(rows);
         }
-    }
-
-    /// Compares records with their rows, and applies them if that is asked for.
-    async fn compare_records(
-        &self,
-        audit: &mut Audit,
-        records: Vec<Record>,
-        asked_at: Instant,
-        layout: u64,
-    ) -> Result<(), SyncError> {
-        let object = audit.object;
-        let mend = matches!(audit.mode, Mode::Mend(_));
-        let rows = records.len() as u64;
-        let (compared, tally) = self
-            .engine
-            .store
-            .write(move |tx| {
-                tx.expect_layout(layout)?;
-                let phase = tx.phase(object)?;
-                let mut noted = Noted::default();
-                let mut compared = Vec::with_capacity(records.len());
-                for record in records {
-                    let how = tx.compare_list(object, &record)?;
-                    if mend && how != Compared::Same {
-                        let applied = tx.apply_list(object, &record, asked_at, phase)?;
-                        noted.record(&record, applied);
-                    }
-                    compared.push((instant(object.resource(), &record, "updatedAt"), record.id, how));
-                }
-                Ok((compared, noted.tally))
-            })
-            .await?;
-        self.count(&tally);
-        audit.findings.compared += rows;
-        for (updated_at, id, how) in compared {
-            let news = matches!((updated_at, audit.since), (Some(updated), Some(since)) if updated >= since);
-            let (kind, fields) = match how {
-                Compared::Missing => (Kind::Missing, Vec::new()),
-                Compared::Differs(fields) => (Kind::Stale, fields),
-                Compared::Same => continue,
-            };
-            if !news {
-                audit.findings.add(Difference { object, id, kind, fields });
-            }
-        }
-        Ok(())
-    }
-
-    /// Asks by id for what is here and was not listed there: it may have moved out of the range, or be gone.
-    async fn confirm_lingering(&self, audit: &mut Audit, unseen: HashSet<RecordId>) -> Result<(), SyncError> {
-        let object = audit.object;
-        let mut unseen: Vec<RecordId> = unseen.into_iter().collect();
-        unseen.sort_unstable_by_key(|id| (!id.fits_a_list(), id.clone()));
-        let mut gone = Vec::new();
-        let mut rest: &[RecordId] = &unseen;
-        while !rest.is_empty() {
-            let (some, others) = rest.split_at(ListQuery::ids_that_fit(rest).max(1));
-            let looked = self.look_up(object, some).await?;
-            match self.compare_records(audit, looked.here, looked.asked_at, looked.layout).await {
-                // Another run tells what these are like; here they are, which is what was asked.
-                Err(SyncError::Store(StoreError::StaleLayout)) => {}
-                other => other?,
-            }
-            gone.extend(looked.gone);
-            rest = others;
-        }
-        for id in &gone {
-            audit.findings.add(Difference { object, id: id.clone(), kind: Kind::Lingering, fields: Vec::new() });
-        }
-        if let Mode::Mend(removals) = audit.mode {
-            let of = self.engine.store.read(move |tx| tx.count_rows(object)).await?;
-            if removals.allows(gone.len() as u64, of) {
-                self.remove(object, gone).await?;
-            } else {
-                let gone = gone.len();
-                self.warn(format!(
-                    "{gone} of {of} {object} records seem to be gone: this looks like an outage, nothing was removed"
-                ));
-            }
-        }
-        Ok(())
     }
 }

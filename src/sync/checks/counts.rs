@@ -1,15 +1,36 @@
 //! Carries out the counts that walks of more than one page owe, and repairs what they find.
 
-use super::audit::{Audit, Mode};
-use super::findings::Findings;
-use super::removals::Removals;
+use super::compare::Audit;
 use crate::model::Object;
 use crate::sync::error::SyncError;
 use crate::sync::run::Run;
 use crate::sync::span::{Dimension, Extent, Span};
 use crate::sync::walks::owed::OwedCounts;
+use crate::sync::walks::sweep::end_sweep;
 
 impl Run<'_> {
+    /// Ends a sweep that is read to its end: decides what became of the records that it passed over, and counts what it
+    /// read. While removals are refused, it does not end.
+    pub(in crate::sync) async fn settle_sweep(&self, object: Object) -> Result<(), SyncError> {
+        let open = self.accept_older(object).await?;
+        if !self.settle_nominations(object).await? {
+            return Ok(());
+        }
+        let finished = self.engine.clock.now();
+        self.engine.store.write(move |tx| end_sweep(tx, object, finished, open)).await?;
+        self.carry_out_counts(object).await?;
+        self.settle_nominations(object).await?;
+        Ok(())
+    }
+
+    /// Decides about an object's nominations outside a verification. Says whether none is left.
+    pub(in crate::sync) async fn settle_nominations(&self, object: Object) -> Result<bool, SyncError> {
+        let mut audit = Audit::new(object, true, None);
+        let settled = self.settle_removals(&mut audit).await?;
+        self.accept_older(object).await?;
+        Ok(settled.is_settled())
+    }
+
     /// Carries out the counts that are owed, of what changed first.
     pub(in crate::sync) async fn carry_out_counts(&self, object: Object) -> Result<(), SyncError> {
         self.carry_out_count(object, Dimension::UpdatedAt).await?;
@@ -38,9 +59,11 @@ impl Run<'_> {
         if check.by == Dimension::CreatedAt {
             spans.push(Span { by: check.by, extent: Extent::Dateless });
         }
-        let removals = Removals { most: self.engine.settings.most_removals, accepted: false };
-        let mut audit = Audit { object, mode: Mode::Mend(removals), since: None, findings: Findings::default() };
+        let mut audit = Audit::new(object, true, None);
         self.compare(&mut audit, spans).await?;
+        let unseen: Vec<_> = std::mem::take(&mut audit.unseen).into_iter().collect();
+        self.nominate(object, unseen).await?;
+        self.accept_older(object).await?;
         if !audit.findings.is_clean() {
             let found = audit.findings.count();
             tracing::warn!(%object, found, "A count after a walk of {object} records found {found} that had slipped");

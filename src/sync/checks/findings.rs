@@ -8,7 +8,7 @@ use crate::store::FieldDifference;
 /// How a record differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum DifferenceKind {
     /// The service has it, the mirror has not.
     Missing,
     /// The mirror has it, the service has not.
@@ -25,7 +25,7 @@ pub struct Difference {
     /// The record.
     pub id: RecordId,
     /// How it differs.
-    pub kind: Kind,
+    pub kind: DifferenceKind,
     /// Which columns differ, where both have the record.
     pub fields: Vec<FieldDifference>,
 }
@@ -48,6 +48,9 @@ pub struct Findings {
     pub ranges: u64,
     /// Records that were compared one by one.
     pub compared: u64,
+    /// Differences that are still there: all of them where nothing was repaired.
+    #[serde(default)]
+    pub open: u64,
 }
 
 impl Findings {
@@ -68,9 +71,9 @@ impl Findings {
             return;
         }
         match difference.kind {
-            Kind::Missing => self.missing += 1,
-            Kind::Lingering => self.lingering += 1,
-            Kind::Stale => self.stale += 1,
+            DifferenceKind::Missing => self.missing += 1,
+            DifferenceKind::Lingering => self.lingering += 1,
+            DifferenceKind::Stale => self.stale += 1,
         }
         if self.differences.len() < MOST_KEPT {
             self.differences.push(difference);

@@ -8,8 +8,8 @@ use crate::sync::engine::Engine;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::run::Run;
 use crate::sync::state::Identity;
-use crate::sync::walks::pages::instant;
-use crate::sync::walks::progress::Progress;
+use crate::sync::tally::instant;
+use crate::sync::walks::progress::ListProgress;
 
 /// Known records that are asked for: as many as fit one list.
 const SAMPLE: usize = 50;
@@ -55,7 +55,7 @@ impl Engine {
             let doing = "recognise the workspace by";
             let ids: Vec<RecordId> = sample.iter().map(|(id, _)| id.clone()).collect();
             let query = ListQuery::new(resource).ids(&ids).asking(doing, resource)?;
-            let (mut met, mut at, mut progress) = (HashSet::new(), query.clone(), Progress::default());
+            let (mut met, mut at, mut progress) = (HashSet::new(), query.clone(), ListProgress::default());
             loop {
                 let answer = match self.client.list(&at, Purpose::Changes).await {
                     Err(error) if error.class() == ErrorClass::SkipObject => break,

@@ -2,8 +2,9 @@
 //! removed.
 
 mod audit;
+mod compare;
 mod counts;
 pub mod findings;
 mod identity;
-pub mod removals;
+pub(super) mod removals;
 mod verify;

@@ -1,15 +1,15 @@
 //! `verify`: the mirror compared with the service now, by counts or record by record.
 
-use super::audit::{Audit, Mode};
-use super::findings::Findings;
-use super::removals::Removals;
-use crate::model::Object;
+use super::compare::Audit;
+use super::findings::{Difference, DifferenceKind};
+use crate::model::{Object, RecordId};
 use crate::store::Phase;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
 use crate::sync::run::Run;
 use crate::sync::span::{Dimension, Span};
-use crate::sync::state::{Changes, Evidence};
+use crate::sync::state::{Changes, Evidence, Outage};
+use crate::sync::walks::lookup::Confirmation;
 
 /// Records that a full verification lists at once: their ids are kept meanwhile, and the last page is part empty.
 const STRIDE: u64 = 10_000;
@@ -17,16 +17,14 @@ const STRIDE: u64 = 10_000;
 impl Run<'_> {
     /// Compares an object with the service, and repairs what differs where the job says so.
     pub(in crate::sync) async fn verify_object(&self, object: Object) -> Result<(), SyncError> {
-        let Job::Verify { full, repair, accept, .. } = *self.job else { return Ok(()) };
+        let Job::Verify { full, repair, .. } = *self.job else { return Ok(()) };
         if self.engine.store.read(move |tx| tx.phase(object)).await? == Phase::FirstCopy {
             self.warn(format!("{} have not been copied yet: `crm-mirror sync` goes on", object.resource()));
             return Ok(());
         }
         let as_of = self.engine.clock.now();
         let since = self.engine.store.read(move |tx| Changes::load(tx, object)).await?.served_at;
-        let removals = Removals { most: self.engine.settings.most_removals, accepted: accept.removals };
-        let mode = if repair { Mode::Mend(removals) } else { Mode::Report };
-        let mut audit = Audit { object, mode, since, findings: Findings::default() };
+        let mut audit = Audit::new(object, repair, since);
         if full {
             let rows = self.engine.store.read(move |tx| tx.count_rows(object)).await?;
             let parts = rows / STRIDE;
@@ -39,18 +37,56 @@ impl Run<'_> {
         } else {
             self.audit(&mut audit).await?;
         }
-        let open = if repair { 0 } else { audit.findings.count() };
+        self.decide_about_unseen(&mut audit).await?;
         let by_record = audit.findings.compared >= audit.findings.ranges && full;
-        let evidence = Evidence { as_of, by_record, open };
+        let open = audit.findings.open;
         self.engine
             .store
             .write(move |tx| {
                 // Somebody may have edited the mirror by hand, which is what a verification is for.
                 tx.recount(object)?;
-                tx.set_state(&Evidence::entry(object), &evidence)
+                let before: Option<Evidence> = tx.state(&Evidence::entry(object))?;
+                tx.set_state(&Evidence::entry(object), &Evidence::after(before, as_of, by_record, open))
             })
             .await?;
         self.results().findings.push((object, audit.findings));
         Ok(())
+    }
+
+    /// Asks by id for what is here and was not listed there: it may have moved out of the range, or be gone. Then it is
+    /// known how many differences stay.
+    async fn decide_about_unseen(&self, audit: &mut Audit) -> Result<(), SyncError> {
+        let object = audit.object;
+        let mut unseen: Vec<RecordId> = std::mem::take(&mut audit.unseen).into_iter().collect();
+        unseen.sort_unstable_by_key(|id| (!id.fits_a_list(), id.clone()));
+        let (gone, mut open) = if audit.repair {
+            self.nominate(object, unseen).await?;
+            let older = self.accept_older(object).await?;
+            let settled = self.settle_removals(audit).await?;
+            let refused = if settled.refused { self.refused_removals(object).await? } else { 0 };
+            (settled.gone, older + refused + settled.unproven)
+        } else {
+            let mut confirmation = Confirmation::of(object);
+            self.confirm(object, &unseen, &mut confirmation).await?;
+            for found in confirmation.found {
+                self.compare_found(audit, found).await?;
+            }
+            (confirmation.gone.ids().to_vec(), 0)
+        };
+        for id in gone {
+            let kind = DifferenceKind::Lingering;
+            audit.findings.add(Difference { object, id, kind, fields: Vec::new() });
+        }
+        if !audit.repair {
+            open = audit.findings.count();
+        }
+        audit.findings.open = open;
+        Ok(())
+    }
+
+    /// How many removals of an object are refused.
+    async fn refused_removals(&self, object: Object) -> Result<u64, SyncError> {
+        let outage: Option<Outage> = self.engine.store.read(move |tx| tx.state(&Outage::entry(object))).await?;
+        Ok(outage.map_or(0, |outage| outage.going))
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::progress::Progress;
+use super::progress::ListProgress;
 use crate::api::decode::{self, Page};
 use crate::api::{ListQuery, SortBy};
 use crate::model::{Instant, Object, Purpose, Record, Resource, Ru};
@@ -32,7 +32,7 @@ impl Run<'_> {
         let asked_at = self.engine.clock.now();
         let mut records = Vec::new();
         let mut at = query.clone();
-        let mut progress = Progress::default();
+        let mut progress = ListProgress::default();
         loop {
             let answer = self.engine.client.list(&at, Purpose::Definitions).await.asking(doing, resource)?;
             let page: Page =

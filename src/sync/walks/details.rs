@@ -39,6 +39,8 @@ const DOING: &str = "read a detail of";
 struct BatchResult {
     /// Records whose detail could not be read.
     skipped: HashSet<RecordId>,
+    /// Records whose detail was not found.
+    gone: Vec<RecordId>,
     /// Whether so many were not found that it looks like an outage.
     outage: bool,
     /// Whether too many failed for more to be asked for in this run.
@@ -105,16 +107,18 @@ impl Run<'_> {
         }
         let (failures, waiting) = self.detail_failures(object).await?;
         self.begins(object.resource(), "details", Some(total));
-        let (mut read, mut skipped) = (0, waiting.clone());
+        let (mut read, mut skipped, mut not_found) = (0, waiting.clone(), HashSet::new());
         loop {
-            let most = BATCH + skipped.len();
+            let most = BATCH + skipped.len() + not_found.len();
             let due = self.engine.store.read(move |tx| tx.due_details(object, most)).await?;
-            let ids: VecDeque<RecordId> = due.into_iter().filter(|id| !skipped.contains(id)).collect();
+            let ids: VecDeque<RecordId> =
+                due.into_iter().filter(|id| !skipped.contains(id) && !not_found.contains(id)).collect();
             if ids.is_empty() {
                 break;
             }
             let batch = self.read_batch(object, ids, Purpose::Details, &failures, &mut read).await?;
             skipped.extend(batch.skipped);
+            not_found.extend(batch.gone);
             if batch.outage || batch.given_up {
                 // Asking on would only find more of the same.
                 break;
@@ -176,7 +180,6 @@ impl Run<'_> {
         failures: &Arc<Mutex<DetailFailures>>,
         read: &mut u64,
     ) -> Result<BatchResult, SyncError> {
-        let before = *read;
         let workers = self.engine.workers().min(ids.len());
         let queue = DetailQueue {
             purpose,
@@ -193,9 +196,9 @@ impl Run<'_> {
         *read = *lock(&done);
         let skipped = queue.skipped.into_inner().unwrap_or_else(PoisonError::into_inner);
         let gone = queue.gone.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let outage = !self.remove_not_found(object, gone, *read - before).await?;
+        let outage = !self.nominate_not_found(object, gone.clone()).await?;
         worked?;
-        Ok(BatchResult { skipped, outage, given_up: lock(&queue.streak).given_up })
+        Ok(BatchResult { skipped, gone, outage, given_up: lock(&queue.streak).given_up })
     }
 
     async fn detail_worker(&self, object: Object, queue: &DetailQueue, done: &Mutex<u64>) -> Result<(), SyncError> {

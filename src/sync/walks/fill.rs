@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::progress::Progress;
+use super::progress::ListProgress;
 use crate::api::{ApiError, ErrorClass, ListQuery, PageSize, SortBy, decode};
 use crate::model::{FieldKey, Object, Purpose, RecordId};
 use crate::store::{MirrorTx, Phase, StateKey, StoreError};
@@ -100,13 +100,7 @@ impl Run<'_> {
                 Ok(ids)
             })
             .await?;
-        let mut rest: &[RecordId] = &passed_over;
-        while !rest.is_empty() {
-            let (some, others) = rest.split_at(ListQuery::ids_that_fit(rest).max(1));
-            self.absent(object, some).await?;
-            rest = others;
-        }
-        Ok(())
+        self.read_by_id(object, &passed_over).await
     }
 
     async fn without_filter(&self, object: Object, long: bool) -> Result<bool, SyncError> {
@@ -121,7 +115,7 @@ impl Run<'_> {
         let resource = object.resource();
         let doing = "list the values of a new field of";
         let (mut at, mut size) = (query.clone(), PageSize::MAX);
-        let mut progress = Progress::default();
+        let mut progress = ListProgress::default();
         self.engine.store.write(|tx| tx.begin_refill()).await?;
         loop {
             let answer = match self.engine.client.list(&at, Purpose::Definitions).await {
@@ -129,7 +123,7 @@ impl Run<'_> {
                     // A cursor is bound to its conditions: from the beginning, with fewer rows on a page.
                     size = PageSize::new(size.get() / 2).unwrap_or(PageSize::ONE);
                     at = query.clone().limit(size);
-                    progress = Progress::default();
+                    progress = ListProgress::default();
                     continue;
                 }
                 answer => answer.asking(doing, resource)?,

@@ -6,8 +6,7 @@
 
 use crate::api::decode::{self, Page};
 use crate::api::{ErrorClass, ListAnswer};
-use crate::model::field_value::{FieldValue, SqlValue};
-use crate::model::{Instant, Layout, Object, Purpose, Record, Resource};
+use crate::model::{Layout, Object, Purpose, Resource};
 use crate::store::{MirrorTx, Phase, StateKey, StoreError, Tally};
 
 use super::nominate;
@@ -17,7 +16,7 @@ use crate::sync::error::{Asking, SyncError};
 use crate::sync::events::RunEvent;
 use crate::sync::run::Run;
 use crate::sync::state::{Changes, Sweep};
-use crate::sync::tally::{self, Noted};
+use crate::sync::tally::{self, Noted, instant};
 
 /// What a walk is for, which says where its checkpoint is stored.
 #[derive(Clone, Debug)]
@@ -228,6 +227,9 @@ impl Run<'_> {
                 WalkPurpose::Changes(_) => walk.rows,
                 WalkPurpose::Slice(..) => self.swept(facts.keys.len() as u64),
             };
+            if let WalkPurpose::Slice(object, _) = job {
+                self.results().older[*object as usize].extend(stored.noted.older.iter().cloned());
+            }
             self.tell(resource, rows, &stored.noted);
             if stored.noted.unknown_keys {
                 self.refresh_definitions_for_unknown_keys().await?;
@@ -346,19 +348,6 @@ fn facts(resource: Resource, range: &Range, arrived: &Arrived) -> Facts {
     let keys = arrived.page.records.iter().map(|record| instant(resource, record, by)).collect();
     let high = arrived.page.records.iter().filter_map(|record| instant(resource, record, "updatedAt")).max();
     Facts { keys, high, next: arrived.page.next.clone(), date: arrived.answer.date }
-}
-
-/// A record's timestamp with all its digits: a column may hold it cut, `extra` has it whole.
-pub(in crate::sync) fn instant(resource: Resource, record: &Record, wire: &str) -> Option<Instant> {
-    let index = resource.fields().iter().position(|field| field.wire == wire)?;
-    match &record.fields[index] {
-        FieldValue::Truncated(_) => {
-            let source = record.extra.fields.get(wire)?;
-            serde_json::from_str::<String>(source).ok()?.parse().ok()
-        }
-        FieldValue::Exact(SqlValue::Text(text)) => text.parse().ok(),
-        _ => None,
-    }
 }
 
 impl Run<'_> {

@@ -11,12 +11,12 @@ const PATIENCE: u32 = 5;
 
 /// The cursors of one list so far.
 #[derive(Debug, Default)]
-pub(in crate::sync) struct Progress {
+pub(in crate::sync) struct ListProgress {
     followed: HashSet<Cursor>,
     idle: u32,
 }
 
-impl Progress {
+impl ListProgress {
     /// Takes a page's next cursor and how many rows it had. Says what was odd about them.
     pub(in crate::sync) fn take(&mut self, next: &Cursor, rows: usize) -> Option<Oddity> {
         let odd = if !self.followed.insert(next.clone()) {
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn what_does_not_advance_is_given_up() {
-        let mut progress = Progress::default();
+        let mut progress = ListProgress::default();
         assert_eq!(progress.take(&Cursor::from("a"), 9), None);
         assert_eq!(progress.take(&Cursor::from("a"), 9), Some(Oddity::RepeatedCursor));
         assert_eq!(progress.take(&Cursor::from("b"), 9), None);

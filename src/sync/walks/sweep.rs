@@ -15,6 +15,7 @@ use crate::model::{Instant, Object};
 use crate::store::{MirrorTx, Phase, StateKey, StoreError};
 use crate::sync::engine::Engine;
 use crate::sync::error::SyncError;
+use crate::sync::job::Job;
 use crate::sync::run::Run;
 use crate::sync::span::{Dimension, Extent, Span};
 use crate::sync::state::{Changes, Evidence, Fresh, Outage, Sweep};
@@ -84,32 +85,29 @@ impl Run<'_> {
         let phase = self.engine.store.read(move |tx| tx.phase(object)).await?;
         let work = if phase == Phase::FirstCopy { "full copy" } else { "sweep" };
         self.begins(object.resource(), work, None);
-        self.begin_sweep(object, self.job.accept().removals).await?;
+        let again = matches!(self.job, Job::Resync { .. }) && !self.job.accept().removals;
+        self.begin_sweep(object, again).await?;
         self.walk_slices(object).await?;
         self.ends(object.resource());
         Ok(())
     }
 
-    async fn begin_sweep(&self, object: Object, accepted: bool) -> Result<(), SyncError> {
+    async fn begin_sweep(&self, object: Object, again: bool) -> Result<(), SyncError> {
         let (now, key) = (self.engine.clock.now(), self.engine.client.key_fingerprint().to_string());
         let workers = self.engine.workers() as u64;
         self.engine
             .store
             .write(move |tx| {
-                if tx.slices::<Walk>(object)?.is_none() {
-                    // Nobody knows what is still to be read: all of it.
-                    Sweep::clear(tx, object)?;
-                }
-                let outage: Option<Outage> = tx.state(&Outage::entry(object))?;
-                match (Sweep::load(tx, object)?, outage) {
-                    // Under way, or read to its end and now accepted.
-                    (Some(_), None) => return Ok(()),
-                    (Some(_), Some(_)) if accepted => return tx.clear_state(&Outage::entry(object)),
-                    _ => {}
+                let known = tx.slices::<Walk>(object)?;
+                // Where a slice cannot be read, nobody knows what is still to be read: all of it.
+                if let (Some(left), Some(_)) = (known, Sweep::load(tx, object)?) {
+                    let refused: Option<Outage> = tx.state(&Outage::entry(object))?;
+                    // Under way; or read to its end, and what it passed over is to be decided.
+                    if !left.is_empty() || refused.is_none() || !again {
+                        return Ok(());
+                    }
                 }
                 tx.clear_slices(object)?;
-                tx.clear_state(&Outage::entry(object))?;
-                tx.clear_nominations(object)?;
                 let needed: Option<bool> = tx.state(&wanted_sweep(object))?;
                 tx.clear_state(&wanted_sweep(object))?;
                 tx.clear_state(&Sweep::asked(object))?;
@@ -177,7 +175,14 @@ fn slices(tx: &MirrorTx<'_>, object: Object, workers: u64) -> Result<Vec<Range>,
 }
 
 /// Stores that a sweep is finished, once it is decided what became of the records that it passed over.
-pub(in crate::sync) fn end_sweep(tx: &MirrorTx<'_>, object: Object, finished: Instant) -> Result<(), StoreError> {
+///
+/// `open` differences were seen and left.
+pub(in crate::sync) fn end_sweep(
+    tx: &MirrorTx<'_>,
+    object: Object,
+    finished: Instant,
+    open: u64,
+) -> Result<(), StoreError> {
     let Some(sweep) = Sweep::load(tx, object)? else {
         return Ok(());
     };
@@ -192,8 +197,7 @@ pub(in crate::sync) fn end_sweep(tx: &MirrorTx<'_>, object: Object, finished: In
         OwedCounts::of_sweep(tx, object, sweep.pages)?;
     }
     tx.set_state(&Fresh::sweep(object), &Fresh { began: sweep.began, finished })?;
-    let evidence = Evidence { as_of: sweep.began, by_record: true, open: 0 };
-    tx.set_state(&Evidence::entry(object), &evidence)?;
-    tx.clear_state(&Outage::entry(object))?;
+    let before: Option<Evidence> = tx.state(&Evidence::entry(object))?;
+    tx.set_state(&Evidence::entry(object), &Evidence::after(before, sweep.began, true, open))?;
     Sweep::clear(tx, object)
 }

@@ -1,0 +1,193 @@
+//! What may change the mirror: a single answer proves little. False 404s, empty lists and replicas that lag remove nothing
+//! and overwrite nothing newer, whichever job meets them.
+
+use std::time::Duration;
+
+use crate::support::{Crm, Mirror, noon};
+use crm_mirror::model::{Object, Resource};
+use crm_mirror::sandbox::{Fault, Hidden, Rule, World};
+use crm_mirror::store::RunOutcome;
+use crm_mirror::sync::Job;
+use serde_json::json;
+
+fn world(contacts: usize) -> World {
+    let mut world = World::new(noon().minus(Duration::from_secs(10_000_000)));
+    for n in 0..contacts {
+        let at = noon().minus(Duration::from_secs(9_000_000 - 60 * n as u64)).to_wire();
+        let contact = json!({"id": format!("c{n:05}"), "name": format!("Name {n}"), "createdAt": at, "updatedAt": at});
+        world.create(Object::Contact, &contact);
+    }
+    world
+}
+
+/// A copied and settled mirror, and an empty log.
+async fn settled(contacts: usize, details: bool) -> (Crm, Mirror) {
+    let crm = Crm::serve(world(contacts)).await;
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.details = details;
+    for _ in 0..2 {
+        mirror.sync(&crm).await;
+        crm.wait(600);
+    }
+    crm.sandbox.clear_log();
+    (crm, mirror)
+}
+
+fn contacts(job: Job) -> Job {
+    job.of(&[Resource::Contacts])
+}
+
+fn hide(hidden: Hidden) -> Rule {
+    Rule::new(Fault::Hide(hidden)).on(Resource::Contacts).forever()
+}
+
+fn ids(numbers: std::ops::Range<usize>) -> Hidden {
+    Hidden::ids(numbers.map(|n| format!("c{n:05}")))
+}
+
+#[tokio::test]
+async fn no_job_mirrors_an_outage_however_the_records_vanish() {
+    for hidden in [Hidden::Percent(100), Hidden::Percent(50), ids(0..160), ids(300..450)] {
+        for job in [
+            Job::audit(),
+            Job::resync(),
+            Job::Verify { objects: Default::default(), full: true, repair: true, accept: Default::default() },
+        ] {
+            let (crm, mirror) = settled(600, false).await;
+            crm.sandbox.faults().add(hide(hidden.clone()));
+            let report = mirror.run(&crm, &contacts(job.clone())).await.unwrap();
+            assert_eq!(report.outcome, RunOutcome::Refused, "{hidden:?} {job:?}");
+            assert_eq!((mirror.count("contacts"), report.tally.removed), (600, 0), "{hidden:?} {job:?}");
+            let complete = mirror
+                .one("SELECT coalesce(json_extract(value, '$.open'), 0) FROM state WHERE name = 'evidence:contact'");
+            if job.kind() == "verify" {
+                assert_ne!(complete, "0", "{hidden:?} {job:?}: what was refused is still open");
+            }
+            // Once they are back, everything is as before, and nobody had to do anything.
+            crm.sandbox.faults().clear();
+            crm.wait(600);
+            let report = mirror.run(&crm, &contacts(Job::audit())).await.unwrap();
+            assert_eq!((report.outcome, report.tally.removed), (RunOutcome::Done, 0), "{hidden:?} {job:?}");
+            mirror.assert_exact_lists(&crm);
+        }
+    }
+}
+
+#[tokio::test]
+async fn removals_in_small_portions_count_together_for_a_day() {
+    let (crm, mirror) = settled(600, false).await;
+    let mut removed = 0;
+    for portion in 0..8 {
+        crm.sandbox.with_world(|world| {
+            for n in portion * 40..(portion + 1) * 40 {
+                world.remove(Object::Contact, &format!("c{n:05}"));
+            }
+        });
+        crm.wait(60);
+        let report = mirror.run(&crm, &contacts(Job::audit())).await.unwrap();
+        removed += report.tally.removed;
+    }
+    assert_eq!(removed, 120, "a fifth of 600, and no more on one day");
+    assert_eq!(mirror.count("contacts"), 480);
+    crm.wait(60);
+    let report = mirror.run(&crm, &contacts(Job::audit()).accepting_removals()).await.unwrap();
+    assert_eq!((report.outcome, report.tally.removed), (RunOutcome::Done, 200));
+    mirror.assert_exact_lists(&crm);
+}
+
+#[tokio::test]
+async fn a_refusal_costs_scheduled_jobs_one_request_a_day_and_is_withdrawn_when_the_records_are_back() {
+    let (crm, mirror) = settled(600, false).await;
+    crm.sandbox.faults().add(hide(ids(0..300)));
+    assert_eq!(mirror.scheduled(&crm, &contacts(Job::audit())).await.outcome, RunOutcome::Refused);
+    // The same day: nothing but what an audit costs that finds everything equal.
+    crm.wait(60);
+    crm.sandbox.clear_log();
+    mirror.scheduled(&crm, &contacts(Job::audit())).await;
+    let (lists, audit) = (crm.sandbox.log().lists(Resource::Contacts), crm.charged());
+    assert!(audit <= 7, "{audit} RU, {lists} lists");
+    for _ in 0..3 {
+        crm.wait(86_400);
+        crm.sandbox.clear_log();
+        mirror.scheduled(&crm, &contacts(Job::sync())).await;
+        let asked: usize =
+            crm.sandbox.log().entries().iter().filter(|e| e.asked.param("filter[id][in]").is_some()).count();
+        assert_eq!(asked, 1, "one request a day");
+        mirror.scheduled(&crm, &contacts(Job::sync())).await;
+        let asked: usize =
+            crm.sandbox.log().entries().iter().filter(|e| e.asked.param("filter[id][in]").is_some()).count();
+        assert_eq!(asked, 1, "and no more on the same day");
+    }
+    crm.sandbox.faults().clear();
+    crm.wait(86_400);
+    mirror.scheduled(&crm, &contacts(Job::sync())).await;
+    mirror.scheduled(&crm, &contacts(Job::sync())).await;
+    assert_eq!(mirror.count("state WHERE name = 'outage:contact'"), 0);
+    assert_eq!((mirror.count("contacts"), mirror.count("sweep_missing")), (600, 0));
+    mirror.assert_exact_lists(&crm);
+}
+
+#[tokio::test]
+async fn a_false_404_of_a_detail_removes_nothing() {
+    for missing in [1, 3, 17] {
+        let (crm, mirror) = settled(50, true).await;
+        crm.sandbox.with_world(|world| {
+            for n in 0..50 {
+                world.edit(Object::Contact, &format!("c{n:05}"), &json!({"name": format!("Edited {n}")}));
+            }
+            world.create(Object::Contact, &json!({"id": "new", "name": "New"}));
+        });
+        for n in 0..missing {
+            crm.sandbox.faults().add(Rule::new(Fault::Status(404)).record(&format!("c{n:05}")).forever());
+        }
+        crm.sandbox.faults().add(Rule::new(Fault::Status(404)).record("new").forever());
+        crm.wait(600);
+        let report = mirror.sync(&crm).await;
+        assert_eq!(report.tally.removed, 0, "{missing}");
+        assert_eq!((mirror.count("contacts"), mirror.count("removed_records")), (51, 0), "{missing}");
+        crm.sandbox.faults().clear();
+        crm.wait(90_000);
+        mirror.sync(&crm).await;
+        mirror.assert_exact(&crm);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_of_an_older_version_overwrites_nothing() {
+    let (crm, mirror) = settled(150, true).await;
+    crm.wait(600);
+    crm.sandbox.with_world(|world| world.edit(Object::Contact, "c00007", &json!({"name": "Newer"})));
+    // The list is of now, the detail of a replica that is ten minutes behind.
+    let lag = || Fault::Lag(Duration::from_secs(1_000));
+    crm.sandbox.faults().add(Rule::new(lag()).on(Resource::Contacts).records().forever());
+    crm.wait(60);
+    mirror.sync(&crm).await;
+    let current = "SELECT name || ' ' || details_current FROM contacts_full WHERE id = 'c00007'";
+    assert_eq!(mirror.one(current), "'Newer 0'", "the detail stays due");
+    // A sweep and an audit that meet the replica in their lists leave the newer row alone too.
+    crm.sandbox.faults().clear();
+    let now = Fault::Lag(Duration::ZERO);
+    crm.sandbox.faults().add(Rule::new(now).on(Resource::Contacts).with_param("filter[id][in]").forever());
+    crm.sandbox.faults().add(Rule::new(lag()).on(Resource::Contacts).lists().forever());
+    mirror.run(&crm, &contacts(Job::resync())).await.unwrap();
+    mirror.run(&crm, &contacts(Job::audit())).await.unwrap();
+    assert_eq!(mirror.one("SELECT name FROM contacts WHERE id = 'c00007'"), "'Newer'");
+    crm.sandbox.faults().clear();
+    crm.wait(90_000);
+    mirror.sync(&crm).await;
+    mirror.assert_exact(&crm);
+}
+
+#[tokio::test]
+async fn a_service_that_was_restored_from_a_backup_is_followed_by_a_resync() {
+    let (crm, mirror) = settled(150, false).await;
+    crm.sandbox.with_world(|world| {
+        let earlier = noon().minus(Duration::from_secs(9_500_000));
+        for n in 0..60 {
+            world.edit_at(Object::Contact, &format!("c{n:05}"), &json!({"name": "Restored"}), Some(earlier));
+        }
+    });
+    crm.sandbox.clear_log();
+    mirror.run(&crm, &contacts(Job::resync())).await.unwrap();
+    mirror.assert_exact_lists(&crm);
+}
