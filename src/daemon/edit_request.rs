@@ -5,8 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::model::{Etag, Instant, Object, RecordId};
-use crate::outbox::queue::EditedFields;
+use crate::model::{EditedFields, Etag, Instant, Object, RecordId};
 use crate::outbox::typed::Given;
 use crate::outbox::{EditRequest, EditSource, QueueError, queue};
 use crate::store::write_beside;

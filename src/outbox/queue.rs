@@ -3,14 +3,12 @@
 //!
 //! An edit is judged in the transaction that queues it, against the record and the definitions as they are there.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Map, Value};
 
 use super::check::{self, EditRefusal};
 use super::typed::Given;
 use crate::model::editable::{Editability, Editable};
-use crate::model::{Etag, Instant, Object, RecordId};
+use crate::model::{EditedFields, Etag, Instant, Object, RecordId};
 use crate::store::queue::{self as stored, NewEdit};
 use crate::store::{MirrorTx, ReadTx, StoreError, editable};
 
@@ -52,9 +50,6 @@ impl EditSource {
         }
     }
 }
-
-/// What an edit changes: the value before and the value after, by column.
-pub type EditedFields = BTreeMap<String, (Value, Value)>;
 
 /// An edit that may be queued.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,19 +5,19 @@ use serde_json::{Value, json};
 
 use crate::binary::{Ended, Place, Service};
 
-struct Desk {
+struct EditingMirror {
     service: Service,
     place: Place,
     contact: String,
 }
 
-impl Desk {
-    fn new() -> Desk {
+impl EditingMirror {
+    fn new() -> EditingMirror {
         let service = Service::with(12, 3);
         let place = Place::of(&service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
         place.run("sync").done();
         let contact = place.ask("SELECT id FROM contacts ORDER BY id LIMIT 1");
-        Desk { service, place, contact }
+        EditingMirror { service, place, contact }
     }
 
     fn edit(&self, change: &str) {
@@ -39,7 +39,7 @@ impl Desk {
     fn conflict(&self) {
         self.edit("position=mine");
         self.elsewhere(&json!({"position": "theirs"}));
-        self.place.run("push").done();
+        self.place.run("push").code(1);
         assert_eq!(self.states(), "conflict");
     }
 
@@ -50,7 +50,7 @@ impl Desk {
 
 #[test]
 fn what_waits_is_listed_and_push_sends_it() {
-    let desk = Desk::new();
+    let desk = EditingMirror::new();
     let nothing = desk.place.run("outbox").done();
     assert_eq!(nothing.out, "no edits wait\n");
     desk.edit("position=Chief Data Officer");
@@ -90,7 +90,7 @@ fn what_waits_is_listed_and_push_sends_it() {
 
 #[test]
 fn a_conflict_shows_all_three_and_is_decided_for_mine() {
-    let desk = Desk::new();
+    let desk = EditingMirror::new();
     desk.conflict();
     let shown = desk.place.run("outbox show 1").done().out;
     for part in ["    after   \"mine\"", "    theirs  \"theirs\"", "somebody else changed what this edit changes"] {
@@ -99,15 +99,15 @@ fn a_conflict_shows_all_three_and_is_decided_for_mine() {
     assert_eq!(desk.place.ask("SELECT after, theirs, state FROM pending_edits"), "mine,theirs,conflict");
     // Tried again as it is, it is a conflict again: nobody's change is overwritten unseen.
     desk.place.run("outbox retry 1").done();
-    desk.place.run("push").done();
+    desk.place.run("push").code(1);
     assert_eq!((desk.states().as_str(), desk.there("position")), ("conflict", json!("theirs")));
 
     let refused = desk.place.run("outbox resolve 1 --mine").code(2);
-    assert!(refused.err.contains("hint: `--yes`"), "{}", refused.err);
+    assert!(refused.err.contains("hint: pass `--yes`"), "{}", refused.err);
     let document = desk.place.run("outbox resolve 1 --mine --yes --json").done().json();
     assert_eq!(
         document,
-        json!({"edit": 1, "state": "queued", "anew": null, "fields": {"position": ["theirs", "mine"]}})
+        json!({"edit": 1, "state": "queued", "replacement": null, "fields": {"position": ["theirs", "mine"]}})
     );
     desk.place.run("push").done();
     assert_eq!((desk.states().as_str(), desk.there("position")), ("applied", json!("mine")));
@@ -119,17 +119,17 @@ fn a_conflict_shows_all_three_and_is_decided_for_mine() {
 
 #[test]
 fn a_decision_for_mine_holds_only_against_what_was_seen() {
-    let desk = Desk::new();
+    let desk = EditingMirror::new();
     desk.conflict();
     desk.place.run("outbox resolve 1 --mine --yes").done();
     desk.elsewhere(&json!({"position": "a third"}));
-    desk.place.run("push").done();
+    desk.place.run("push").code(1);
     assert_eq!((desk.states().as_str(), desk.there("position")), ("conflict", json!("a third")));
 }
 
 #[test]
 fn a_conflict_is_decided_for_theirs_and_nothing_is_sent() {
-    let desk = Desk::new();
+    let desk = EditingMirror::new();
     desk.conflict();
     desk.place.run("outbox resolve 1 --theirs").code(2);
     let told = desk.place.run("outbox resolve 1 --theirs --yes").done();
@@ -142,7 +142,7 @@ fn a_conflict_is_decided_for_theirs_and_nothing_is_sent() {
 
 #[test]
 fn an_edit_that_is_given_up_is_never_sent_and_can_be_queued_anew() {
-    let desk = Desk::new();
+    let desk = EditingMirror::new();
     desk.edit("position=never");
     desk.place.run("outbox drop 1").code(2);
     assert_eq!(desk.states(), "queued");
@@ -150,7 +150,7 @@ fn an_edit_that_is_given_up_is_never_sent_and_can_be_queued_anew() {
     desk.place.run("push").done();
     assert_ne!(desk.there("position"), json!("never"));
     let told = desk.place.run("outbox retry 1").done();
-    assert!(told.out.starts_with("edit 1 is queued anew as edit 2\n"), "{}", told.out);
+    assert!(told.out.starts_with("edit 1 is queued again as edit 2\n"), "{}", told.out);
     assert_eq!(desk.states(), "dropped,queued");
     desk.place.run("push").done();
     assert_eq!((desk.states().as_str(), desk.there("position")), ("dropped,applied", json!("never")));
@@ -160,7 +160,7 @@ fn an_edit_that_is_given_up_is_never_sent_and_can_be_queued_anew() {
 
 #[test]
 fn while_writing_back_is_off_edits_can_be_seen_and_given_up_but_not_sent() {
-    let desk = Desk::new();
+    let desk = EditingMirror::new();
     desk.edit("position=CTO");
     let place = desk.place.unset("CRM_MIRROR_WRITE_BACK__ENABLED");
     let off = place.run("push").code(78);
@@ -173,7 +173,7 @@ fn while_writing_back_is_off_edits_can_be_seen_and_given_up_but_not_sent() {
 
 #[test]
 fn an_edit_that_was_rejected_says_why_and_can_be_queued_anew() {
-    let desk = Desk::new();
+    let desk = EditingMirror::new();
     let tier = desk.place.ask(&format!("SELECT coalesce(cf_tier, '') FROM contacts WHERE id = '{}'", desk.contact));
     let wanted = if tier == "gold" { "silver" } else { "gold" };
     desk.edit(&format!("cf_tier={wanted}"));
@@ -182,7 +182,7 @@ fn an_edit_that_was_rejected_says_why_and_can_be_queued_anew() {
     };
     // The mirror does not know yet that the field was closed.
     writable(false);
-    desk.place.run("push").done();
+    desk.place.run("push").code(1);
     assert_eq!(desk.states(), "rejected");
     let list = desk.place.run("outbox").done();
     assert_eq!(list.out, "no edits wait\n");
@@ -191,9 +191,87 @@ fn an_edit_that_was_rejected_says_why_and_can_be_queued_anew() {
     assert!(shown.contains("the service said: ") && shown.contains("customFields.tier is not writable"), "{shown}");
     writable(true);
     let told = desk.place.run("outbox retry 1").done();
-    assert!(told.out.starts_with("edit 1 is queued anew as edit 2\n"), "{}", told.out);
+    assert!(told.out.starts_with("edit 1 is queued again as edit 2\n"), "{}", told.out);
     desk.place.run("push").done();
     assert_eq!(desk.states(), "rejected,applied");
     assert_eq!(desk.there("customFields")["tier"], json!(wanted));
     assert_eq!(desk.place.run("outbox").done().err, "");
+}
+
+#[test]
+fn a_flood_of_edits_is_held_released_and_taken_back() {
+    let mirror = EditingMirror::new();
+    let place = &mirror.place;
+    let limit = |place: &Place| place.run("push --json").code(1).json()["push"]["held"].clone();
+    let edits = |sql: &str| {
+        rusqlite::Connection::open(place.path("mirror.db")).unwrap().execute_batch(sql).unwrap();
+    };
+    edits("UPDATE contacts_full SET position = 'everybody'");
+    let small = Place::of(&mirror.service)
+        .set("CRM_MIRROR_WRITE_BACK__ENABLED", "true")
+        .set("CRM_MIRROR_WRITE_BACK__MAX_EDITS", "5")
+        .set("CRM_MIRROR_DATABASE__PATH", place.path("mirror.db").to_str().unwrap());
+    assert_eq!(limit(&small), json!(12));
+    assert_eq!(mirror.service.sandbox.log().patches(Object::Contact), 0);
+    let status = small.run("status --json").done().json();
+    assert_eq!((&status["edits"]["held"], &status["edits"]["queued"]), (&json!(12), &json!(0)));
+    assert!(small.run("status").done().out.contains("edits: 12 held; the oldest was made"));
+    let list = small.run("outbox").done();
+    assert!(list.err.contains("12 edits are held"), "{}", list.err);
+
+    let refused = small.run("outbox release --all").code(2);
+    assert!(
+        refused.err.contains("stdin is not a terminal") && refused.err.contains("hint: pass `--yes`"),
+        "{}",
+        refused.err
+    );
+    small.run("outbox release").code(2);
+    small.run("outbox drop 1 --all --yes").code(2);
+    small.run("outbox drop 1 2 --yes").done();
+    assert_eq!(small.run("outbox release 3 --yes").done().out.lines().next(), Some("edit 3 is queued"));
+    assert_eq!(small.run("outbox release --all --yes").done().out, "9 edits are queued\n");
+    small.run("push").done();
+    assert_eq!(mirror.service.sandbox.log().patches(Object::Contact), 10);
+
+    let refused = small.run("outbox undo --since 2026-01-01T00:00:00Z").code(2);
+    assert!(refused.err.contains("stdin is not a terminal"), "{}", refused.err);
+    small.run("outbox undo --since yesterday --yes").code(2);
+    small.run("outbox undo 1 --yes").code(2);
+    let undone = small.run("outbox undo --since 2026-01-01T00:00:00Z --yes --json").done().json();
+    assert_eq!(undone["edits"].as_array().unwrap().len(), 10);
+    small.run("push").done();
+    let still = place.ask("SELECT count(*) FROM contacts WHERE position = 'everybody'");
+    assert_eq!(still, "0");
+    assert_eq!(small.run("outbox undo --since 2026-01-01T00:00:00Z --yes").done().out.lines().count(), 1);
+}
+
+#[test]
+fn the_rows_of_a_file_are_queued_together_or_not_at_all() {
+    let mirror = EditingMirror::new();
+    let place = &mirror.place;
+    let other = place.ask("SELECT id FROM contacts ORDER BY id LIMIT 1 OFFSET 1");
+    let file = |name: &str, text: &str| std::fs::write(place.path(name), text).unwrap();
+    let edit = |name: &str, more: &str| {
+        let path = place.path(name).to_str().unwrap().to_string();
+        place.run(&format!("edit contact --from {path} {more}"))
+    };
+    file("bad.csv", &format!("id,position\n{},CTO\nnobody,CFO\n", mirror.contact));
+    let refused = edit("bad.csv", "").code(2);
+    assert!(refused.err.contains("1 of 2 rows cannot be queued, and none was"), "{}", refused.err);
+    assert!(refused.err.contains("line 3: there is no contact `nobody`"), "{}", refused.err);
+    assert_eq!(place.run("outbox").done().out, "no edits wait\n");
+
+    file("good.csv", &format!("id,position,language\n{},\"Chief, Data\",de\n{other},CFO,\n", mirror.contact));
+    assert!(edit("good.csv", "--dry-run").done().out.starts_with("2 edits would be queued"));
+    assert_eq!(place.run("outbox").done().out, "no edits wait\n");
+    assert!(edit("good.csv", "").done().out.starts_with("2 edits queued"));
+    file("more.ndjson", &format!("{{\"id\": \"{other}\", \"notes\": \"hello\"}}\n"));
+    let document = edit("more.ndjson", "--json").done().json();
+    assert_eq!(document["edits"][0]["fields"]["notes"][1], json!("hello"));
+    place.run("push").done();
+    assert_eq!((mirror.there("position"), mirror.there("language")), (json!("Chief, Data"), json!("de")));
+    for (name, text) in [("rows.txt", ""), ("rows.csv", "position\nx\n"), ("rows.ndjson", "{\"position\": \"x\"}\n")] {
+        file(name, text);
+        edit(name, "").code(2);
+    }
 }

@@ -10,10 +10,11 @@ use crate::cli::Failure;
 use crate::cli::Global;
 use crate::cli::ui::output;
 use crate::cli::verbs::describe;
+use crate::cli::verbs::edit_rows::{self, EditReply};
 use crate::daemon::client;
 use crate::exit::Exit;
-use crate::model::{Etag, Instant, Object, RecordId};
-use crate::outbox::queue::{self, EditedFields, Prepared};
+use crate::model::{EditedFields, Etag, Instant, Object, RecordId};
+use crate::outbox::queue::{self, Prepared};
 use crate::outbox::typed::Given;
 use crate::outbox::{EditRequest, EditSource, QueueError};
 use crate::store::{Reader, write_beside};
@@ -25,19 +26,24 @@ use crate::store::{Reader, write_beside};
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror edit contact ct_1 position='Chief Data Officer' cf_tier=gold\n  \
                   crm-mirror edit contact ct_1 notes=@notes.txt cf_topics=api,pricing cf_region=\n  \
-                  crm-mirror edit company co_1 industry=Media cf_public:=true --dry-run")]
+                  crm-mirror edit company co_1 industry=Media cf_public:=true --dry-run\n  \
+                  crm-mirror edit contact --from rows.csv")]
 pub struct EditArgs {
     /// contact or company.
     #[arg(value_parser = objects())]
     object: Object,
     /// The record's id.
-    #[arg(allow_hyphen_values = true)]
-    id: String,
+    #[arg(allow_hyphen_values = true, required_unless_present = "from")]
+    id: Option<String>,
     /// field=value takes the text as it is, and nothing after the sign clears the field; field=@FILE reads a file, whose
     /// last line break does not count; field:=JSON takes a value as the service writes it. Several options of a
     /// multi-select stand apart with commas.
-    #[arg(value_name = "FIELD=VALUE", required = true)]
+    #[arg(value_name = "FIELD=VALUE", required_unless_present = "from")]
     changes: Vec<String>,
+    /// Queue an edit for each row of a .csv or .ndjson file, all or none. The column `id` names the record; every other column
+    /// is set to what the row holds, and an empty cell of a .csv file clears the field.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["id", "changes", "if_match"])]
+    from: Option<PathBuf>,
     /// Queue it only if the record has this version here.
     #[arg(long, value_name = "ETAG")]
     if_match: Option<String>,
@@ -57,16 +63,6 @@ fn objects() -> impl TypedValueParser<Value = Object> {
         .try_map(|word| word.parse::<Object>().map_err(|_| "no such object"))
 }
 
-/// The JSON document of an edit.
-#[derive(Serialize)]
-struct EditReply<'a> {
-    /// Its number; null where the record holds all of it already.
-    edit: Option<i64>,
-    object: Object,
-    id: &'a RecordId,
-    fields: &'a EditedFields,
-}
-
 /// The JSON document of `--dry-run`.
 #[derive(Serialize)]
 struct PlannedRequest<'a> {
@@ -83,9 +79,16 @@ struct PlannedRequest<'a> {
 /// [`Exit::Config`] while writing back is off, [`Exit::Usage`] for what cannot be sent; nothing is queued then.
 pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
     let config = global.load_with(args.database.as_deref())?;
+    if let Some(file) = &args.from {
+        if !config.write_back && !args.dry_run {
+            return Err(off());
+        }
+        return edit_rows::run(&config.database, args.object, file, args.dry_run, args.json);
+    }
+    let id = args.id.as_deref().unwrap_or_default();
     let request = EditRequest {
         object: args.object,
-        record: RecordId::new(args.id.as_str()),
+        record: RecordId::new(id),
         changes: args.changes.iter().map(|change| given(change)).collect::<Result<_, _>>()?,
         if_match: args.if_match.as_deref().map(Etag::from),
     };
@@ -96,21 +99,25 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
     if !config.write_back {
         return Err(off());
     }
-    let (id, prepared) =
+    let (edit, prepared) =
         write_beside(&config.database, |tx| queue::queue(tx, &request, EditSource::Edit, Instant::system_now()))?;
     if args.json {
-        output::json(&EditReply { edit: id, object: request.object, id: &request.record, fields: &prepared.fields })?;
+        output::json(&EditReply { edit, object: request.object, id: &request.record, fields: &prepared.fields })?;
         return Ok(Exit::Done);
     }
-    match id {
-        Some(id) => {
-            output::text(&format!("edit {id} of {} {} is queued", request.object, args.id))?;
+    match edit {
+        Some(edit) => {
+            output::text(&format!("edit {edit} of {} {id} is queued", request.object))?;
             output::text(&lines(&prepared.fields))?;
             output::note(if client::listens(&config.socket) {
                 "the daemon sends it within seconds"
             } else {
                 "the next `crm-mirror sync` sends it, and `crm-mirror push` at once"
             });
+        }
+        None if !prepared.taken_back.is_empty() => {
+            let columns: Vec<&str> = prepared.taken_back.keys().map(String::as_str).collect();
+            output::text(&format!("taken back: the edits of {} that were waiting", columns.join(", ")))?;
         }
         None => output::text("nothing to do: the record holds this already")?,
     }

@@ -11,6 +11,7 @@ pub mod demo;
 pub mod demo_questions;
 pub mod describe;
 pub mod edit;
+mod edit_rows;
 pub mod export;
 pub mod forget;
 pub mod hold;

@@ -1,0 +1,165 @@
+//! `crm-mirror edit OBJECT --from FILE`: many edits from the rows of a file, all or none.
+//!
+//! A CSV file has a header with `id` and the columns to set; every cell is taken as `field=value` is, so an empty one clears
+//! the field. In NDJSON every line is an object with `id` and the columns to set, as the service writes values.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::cli::Failure;
+use crate::cli::ui::output;
+use crate::exit::Exit;
+use crate::format;
+use crate::model::{EditedFields, Instant, Object, RecordId};
+use crate::outbox::typed::Given;
+use crate::outbox::{EditRequest, EditSource, QueueError, queue};
+use crate::store::{StoreError, write_beside};
+
+/// Rows that are named in an error.
+const NAMED: usize = 10;
+
+/// The JSON document of an edit.
+#[derive(Serialize)]
+pub(super) struct EditReply<'a> {
+    /// Its number; null where the record holds all of it already.
+    pub edit: Option<i64>,
+    pub object: Object,
+    pub id: &'a RecordId,
+    pub fields: &'a EditedFields,
+}
+
+/// The JSON document of edits from a file.
+#[derive(Serialize)]
+struct EditReplies<'a> {
+    edits: Vec<EditReply<'a>>,
+}
+
+/// An edit, and the line of the file that it comes from.
+struct EditRow {
+    line: u64,
+    request: EditRequest,
+}
+
+/// What became of the rows; nothing is queued where one of them is refused.
+#[derive(Debug, thiserror::Error)]
+enum RowsError {
+    #[error("{refused} of {of} rows cannot be queued, and none was:\n{lines}")]
+    Refused { refused: usize, of: usize, lines: String },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Queues the edits of a file.
+pub(super) fn run(database: &Path, object: Object, file: &Path, dry_run: bool, json: bool) -> Result<Exit, Failure> {
+    let rows = read(object, file)?;
+    let now = Instant::system_now();
+    let mut queued: Vec<(Option<i64>, RecordId, EditedFields)> = Vec::new();
+    let result = write_beside(database, |tx| {
+        let mut refused = Vec::new();
+        for row in &rows {
+            match queue(tx, &row.request, EditSource::Edit, now) {
+                Ok((id, prepared)) => queued.push((id, row.request.record.clone(), prepared.fields)),
+                Err(QueueError::Store(error)) => return Err(RowsError::Store(error)),
+                Err(error) => refused.push(output::plain(&format!("  line {}: {error}", row.line))),
+            }
+        }
+        if refused.is_empty() && !dry_run {
+            return Ok(());
+        }
+        // An error takes everything back.
+        let count = refused.len();
+        refused.truncate(NAMED);
+        Err(RowsError::Refused { refused: count, of: rows.len(), lines: refused.join("\n") })
+    });
+    match result {
+        Ok(()) => {}
+        Err(RowsError::Store(error)) => return Err(error.into()),
+        Err(RowsError::Refused { refused: 0, .. }) => {}
+        Err(error) => return Err(Failure::new(Exit::Usage, error.to_string())),
+    }
+    if json {
+        let edits = queued.iter().map(|(edit, id, fields)| EditReply { edit: *edit, object, id, fields }).collect();
+        output::json(&EditReplies { edits })?;
+        return Ok(Exit::Done);
+    }
+    let edits = queued.iter().filter(|(edit, ..)| edit.is_some()).count() as u64;
+    let nothing = queued.len() as u64 - edits;
+    let what = format::counted(edits, "edit", "edits");
+    let done = if dry_run { "would be queued" } else { "queued" };
+    output::text(&format!("{what} {done}; {} without a change", format::counted(nothing, "row", "rows")))?;
+    Ok(Exit::Done)
+}
+
+fn read(object: Object, file: &Path) -> Result<Vec<EditRow>, Failure> {
+    let usage = |what: String| Failure::new(Exit::Usage, format!("{}: {what}", file.display()));
+    let extension = file.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    let open = || std::fs::File::open(file).map_err(|e| usage(format!("could not be read: {e}")));
+    match extension {
+        "csv" => csv_rows(object, open()?).map_err(usage),
+        "ndjson" | "jsonl" => json_rows(object, BufReader::new(open()?)).map_err(usage),
+        _ => Err(usage("is neither .csv nor .ndjson".into())),
+    }
+}
+
+fn csv_rows(object: Object, file: impl std::io::Read) -> Result<Vec<EditRow>, String> {
+    let mut reader = csv::Reader::from_reader(file);
+    let header = reader.headers().map_err(|e| e.to_string())?.clone();
+    let id = header.iter().position(|name| name == "id").ok_or("the header has no column `id`")?;
+    let mut rows = Vec::new();
+    for record in reader.records() {
+        let record = record.map_err(|e| e.to_string())?;
+        let line = record.position().map_or(0, csv::Position::line);
+        let changes = header.iter().zip(&record).enumerate().filter(|(place, _)| *place != id);
+        let changes = changes.map(|(_, (name, value))| (name.to_string(), Given::Text(value.into()))).collect();
+        let record = RecordId::new(&record[id]);
+        rows.push(EditRow { line, request: EditRequest { object, record, changes, if_match: None } });
+    }
+    Ok(rows)
+}
+
+fn json_rows(object: Object, file: impl BufRead) -> Result<Vec<EditRow>, String> {
+    let mut rows = Vec::new();
+    for (line, text) in (1..).zip(file.lines()) {
+        let text = text.map_err(|e| format!("line {line}: {e}"))?;
+        if text.trim().is_empty() {
+            continue;
+        }
+        let mut members: Map<String, Value> = serde_json::from_str(&text).map_err(|e| format!("line {line}: {e}"))?;
+        let Some(Value::String(id)) = members.remove("id") else {
+            return Err(format!("line {line}: `id` is not there, or is not text"));
+        };
+        let changes = members.into_iter().map(|(name, value)| (name, Given::Json(value))).collect();
+        let request = EditRequest { object, record: RecordId::new(id), changes, if_match: None };
+        rows.push(EditRow { line, request });
+    }
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn rows_are_read_with_their_lines() {
+        let text = "position,id,cf_word\nCTO,a,\n\"two\nlines\",b,x\n";
+        let rows = csv_rows(Object::Contact, text.as_bytes()).unwrap_or_default();
+        let lines: Vec<u64> = rows.iter().map(|row| row.line).collect();
+        assert_eq!(lines, [2, 3]);
+        assert_eq!(rows[1].request.record.as_str(), "b");
+        let text = |value: &str| Given::Text(value.into());
+        assert_eq!(rows[1].request.changes, [("position".into(), text("two\nlines")), ("cf_word".into(), text("x"))]);
+
+        let lines = "{\"id\": \"a\", \"cf_vip\": true}\n\n{\"id\": \"b\", \"position\": null}\n";
+        let rows = json_rows(Object::Contact, lines.as_bytes()).unwrap_or_default();
+        assert_eq!((rows[0].line, rows[1].line), (1, 3));
+        assert_eq!(rows[0].request.changes, [("cf_vip".into(), Given::Json(json!(true)))]);
+        for wrong in ["{\"cf_vip\": true}", "{\"id\": 7}", "[1]", "{"] {
+            assert!(json_rows(Object::Contact, wrong.as_bytes()).is_err(), "{wrong}");
+        }
+        assert!(csv_rows(Object::Contact, "position\nCTO\n".as_bytes()).is_err());
+    }
+}

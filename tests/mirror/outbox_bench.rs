@@ -1,0 +1,91 @@
+//! What the tests of edits on their way share: a world, a mirror of it, and what was sent.
+
+use crate::support::{Crm, Mirror, noon};
+use crm_mirror::model::{DataType, Object};
+use crm_mirror::sandbox::{LoggedRequest, NewField, World};
+use crm_mirror::sync::{Job, RunReport};
+use serde_json::{Value, json};
+
+pub const CONTACT: Object = Object::Contact;
+pub const DAY: u64 = 24 * 60 * 60;
+
+fn world() -> World {
+    let mut world = World::new(noon());
+    for object in Object::ALL {
+        for data_type in DataType::ALL {
+            let key = data_type.as_str().to_lowercase();
+            world.define(NewField::new(object, &key, data_type).options(&["x", "y"]));
+        }
+    }
+    for id in ["a", "b"] {
+        world.create(
+            CONTACT,
+            &json!({"id": id, "name": "Ann", "position": "CEO", "language": "en", "notes": "old", "email": "a@x.com",
+                    "customFields": {"decimal": "1.50", "long_text": "long"}}),
+        );
+    }
+    world.create(Object::Company, &json!({"id": "p", "name": "Acme", "industry": "Food"}));
+    world
+}
+
+/// A mirror that is up to date; every request is sent once, so that what happens to it is seen by itself.
+pub async fn mirrored() -> (Crm, Mirror) {
+    let crm = Crm::serve(world()).await;
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.write_back = true;
+    mirror.sync(&crm).await;
+    mirror.assert_exact(&crm);
+    mirror.tries = 1;
+    crm.wait(3_600);
+    crm.sandbox.clear_log();
+    (crm, mirror)
+}
+
+pub fn sql(mirror: &Mirror, sql: &str) {
+    rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(sql).unwrap();
+}
+
+pub fn set_position(mirror: &Mirror, id: &str, position: &str) {
+    sql(mirror, &format!("UPDATE contacts_full SET position = '{position}' WHERE id = '{id}'"));
+}
+
+pub async fn push(mirror: &Mirror, crm: &Crm) -> RunReport {
+    mirror.run(crm, &Job::Push).await.unwrap()
+}
+
+/// The states of all edits, in order.
+pub fn states(mirror: &Mirror) -> String {
+    mirror
+        .one("SELECT group_concat(state, ' ') FROM (SELECT state FROM outbox ORDER BY id)")
+        .trim_matches('\'')
+        .to_string()
+}
+
+pub fn said(mirror: &Mirror, column: &str) -> Value {
+    serde_json::from_str(mirror.one(&format!("SELECT {column} FROM outbox")).trim_matches('\'')).unwrap_or_default()
+}
+
+/// The updates that were carried out: record and body.
+pub fn carried_out(crm: &Crm) -> Vec<(String, Value)> {
+    let log = crm.sandbox.log();
+    log.carried_out()
+        .map(|entry| {
+            let body = serde_json::from_str(entry.body.as_deref().unwrap()).unwrap();
+            (entry.asked.path.clone(), body)
+        })
+        .collect()
+}
+
+pub fn patches(crm: &Crm) -> Vec<LoggedRequest> {
+    let log = crm.sandbox.log();
+    log.entries().iter().filter(|e| e.asked.method == "PATCH").cloned().collect()
+}
+
+pub fn there(crm: &Crm, id: &str, field: &str) -> Value {
+    crm.sandbox.world().detail_json(CONTACT, id).unwrap()[field].clone()
+}
+
+/// What a request must repeat.
+pub fn same_request(a: &LoggedRequest, b: &LoggedRequest) -> bool {
+    (&a.body, &a.if_match, &a.idempotency_key) == (&b.body, &b.if_match, &b.idempotency_key)
+}

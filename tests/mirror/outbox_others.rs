@@ -1,0 +1,232 @@
+//! Edits among others: records that change meanwhile, edits behind each other, budgets and kills.
+
+use crate::outbox_bench::{CONTACT, carried_out, mirrored, patches, push, said, set_position, sql, states, there};
+use crm_mirror::model::{Object, Ru};
+use crm_mirror::sandbox::{Fault, RequestLine, Rule, World};
+use crm_mirror::store::RunOutcome;
+use crm_mirror::sync::Job;
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn an_edit_is_rebased_where_others_left_its_fields_alone() {
+    for (theirs, end) in [
+        (json!({"name": "Bea"}), "applied"),
+        (json!({"notes": "theirs"}), "applied"),
+        (json!({"position": "Chair"}), "conflict"),
+        (json!({"position": "CTO"}), "applied"),
+    ] {
+        let (crm, mirror) = mirrored().await;
+        set_position(&mirror, "a", "CTO");
+        let etag = mirror.one("SELECT etag FROM contacts WHERE id = 'a'");
+        crm.sandbox.with_world(|world| world.edit(CONTACT, "a", &theirs));
+        let report = push(&mirror, &crm).await;
+        assert_eq!(states(&mirror), end, "{theirs}");
+        let sent = patches(&crm);
+        let ours = !theirs.get("position").is_some_and(|_| true);
+        assert_eq!((sent.len(), carried_out(&crm).len()), (1 + usize::from(ours), usize::from(ours)), "{theirs}");
+        assert_eq!(sent[0].if_match.as_deref(), Some(etag.trim_matches('\'')), "{theirs}");
+        if ours {
+            assert_ne!(sent[0].idempotency_key, sent[1].idempotency_key, "{theirs}");
+            assert_eq!(sent[0].body, sent[1].body, "{theirs}");
+            assert_eq!(crm.charged(), 3, "a detail and an update: {theirs}");
+        }
+        assert_eq!(report.push.conflicts, u64::from(end == "conflict"), "{theirs}");
+        mirror.sync(&crm).await;
+        mirror.assert_exact(&crm);
+        for (field, value) in theirs.as_object().unwrap() {
+            assert_eq!(&there(&crm, "a", field), value, "theirs stays: {theirs}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_sync_brought_needs_no_refusal_to_be_known() {
+    let (crm, mut mirror) = mirrored().await;
+    set_position(&mirror, "a", "CTO");
+    set_position(&mirror, "b", "CTO");
+    mirror.settings.write_back = false;
+    crm.sandbox.with_world(|world| {
+        world.edit(CONTACT, "a", &json!({"name": "Bea"}));
+        world.edit(CONTACT, "b", &json!({"position": "Chair"}));
+    });
+    mirror.sync(&crm).await;
+    mirror.settings.write_back = true;
+    crm.sandbox.clear_log();
+    let report = push(&mirror, &crm).await;
+    assert_eq!((states(&mirror).as_str(), patches(&crm).len(), crm.charged()), ("applied conflict", 1, 2));
+    assert_eq!((report.push.applied, report.push.conflicts), (1, 1));
+    assert_eq!(mirror.one("SELECT theirs FROM outbox WHERE id = 2"), "'{\"position\":\"Chair\"}'");
+}
+
+#[tokio::test]
+async fn a_record_that_never_rests_waits_for_the_next_run() {
+    let (crm, mirror) = mirrored().await;
+    set_position(&mirror, "a", "CTO");
+    let mut n = 0;
+    crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
+        if asked.method == "PATCH" {
+            n += 1;
+            world.edit(CONTACT, "a", &json!({"name": format!("Name {n}")}));
+        }
+    });
+    let report = push(&mirror, &crm).await;
+    assert_eq!((report.push.sent, report.push.waiting, states(&mirror).as_str()), (3, 1, "sending"));
+    assert_eq!(crm.sandbox.log().len(), 5, "five requests an hour");
+    crm.wait(3_599);
+    push(&mirror, &crm).await;
+    assert_eq!(crm.sandbox.log().len(), 5);
+    crm.wait(1);
+    crm.sandbox.clear_hook();
+    assert_eq!(push(&mirror, &crm).await.push.applied, 1);
+    mirror.sync(&crm).await;
+    mirror.assert_exact(&crm);
+}
+
+#[tokio::test]
+async fn edits_that_wait_become_one_request_and_go_in_order() {
+    let (crm, mirror) = mirrored().await;
+    set_position(&mirror, "a", "CTO");
+    sql(&mirror, "UPDATE contacts_full SET language = 'de' WHERE id = 'a'");
+    set_position(&mirror, "a", "CFO");
+    crm.sandbox.faults().add(Rule::new(Fault::Reset).method("PATCH"));
+    push(&mirror, &crm).await;
+    assert_eq!(states(&mirror), "replaced sending sending");
+    // Made while the first request is on its way: it waits for that one's end, and is no conflict with it.
+    set_position(&mirror, "a", "COO");
+    crm.wait(10);
+    let report = push(&mirror, &crm).await;
+    assert_eq!((report.push.sent, report.push.applied), (2, 3));
+    let bodies: Vec<Value> = carried_out(&crm).into_iter().map(|(_, body)| body).collect();
+    assert_eq!(bodies, [json!({"position": "CFO", "language": "de"}), json!({"position": "COO"})]);
+    assert_eq!(mirror.one("SELECT group_concat(merged_into) FROM outbox"), "'2'");
+    mirror.assert_exact(&crm);
+}
+
+#[tokio::test]
+async fn what_is_refused_together_is_sent_one_by_one() {
+    let (crm, mirror) = mirrored().await;
+    sql(&mirror, "UPDATE contacts_full SET language = 'de' WHERE id = 'a'");
+    sql(&mirror, "UPDATE contacts_full SET cf_short_text = 's' WHERE id = 'a'");
+    set_position(&mirror, "a", "CTO");
+    // The mirror does not know it yet: the field has become read-only.
+    crm.sandbox.with_world(|world| world.redefine(CONTACT, "short_text", |field| field.writable = false));
+    let report = push(&mirror, &crm).await;
+    assert_eq!(states(&mirror), "applied rejected applied");
+    assert_eq!((report.push.sent, report.push.applied, report.push.rejected), (4, 2, 1));
+    let why = "SELECT json_extract(answer, '$.details[0].field') FROM outbox WHERE id = 2";
+    assert_eq!(mirror.one(why), "'customFields.short_text'");
+    assert_eq!(crm.charged(), 4);
+}
+
+#[tokio::test]
+async fn a_conflict_holds_what_is_behind_it() {
+    let (crm, mirror) = mirrored().await;
+    set_position(&mirror, "a", "CTO");
+    crm.sandbox.with_world(|world| world.edit(CONTACT, "a", &json!({"position": "Chair"})));
+    push(&mirror, &crm).await;
+    sql(&mirror, "UPDATE contacts_full SET language = 'de' WHERE id = 'a'");
+    let report = push(&mirror, &crm).await;
+    assert_eq!((states(&mirror).as_str(), report.push.waiting), ("conflict queued", 1));
+    assert!(carried_out(&crm).is_empty());
+    sql(&mirror, "UPDATE outbox SET state = 'dropped' WHERE id = 1");
+    push(&mirror, &crm).await;
+    assert_eq!(states(&mirror), "dropped applied");
+    assert_eq!(carried_out(&crm).len(), 1);
+}
+
+#[tokio::test]
+async fn an_edit_of_a_record_that_is_gone_is_rejected_and_the_record_removed() {
+    let (crm, mirror) = mirrored().await;
+    set_position(&mirror, "a", "CTO");
+    crm.sandbox.with_world(|world| world.remove(CONTACT, "a"));
+    let report = push(&mirror, &crm).await;
+    assert_eq!((states(&mirror).as_str(), report.tally.removed), ("rejected", 1));
+    assert_eq!(crm.charged(), 1, "one list confirms it");
+    mirror.assert_exact(&crm);
+    // Where lists still have it, it stays.
+    set_position(&mirror, "b", "CTO");
+    crm.sandbox.faults().add(Rule::new(Fault::Status(404)).method("PATCH"));
+    assert_eq!(push(&mirror, &crm).await.tally.removed, 0);
+    assert_eq!(states(&mirror), "rejected rejected");
+    mirror.assert_exact(&crm);
+}
+
+#[tokio::test]
+async fn a_detail_that_is_not_current_is_read_before_an_edit_of_it() {
+    let (crm, mut mirror) = mirrored().await;
+    mirror.settings.details = false;
+    crm.sandbox.with_world(|world| world.edit(CONTACT, "a", &json!({"notes": "theirs"})));
+    mirror.sync(&crm).await;
+    crm.sandbox.clear_log();
+    sql(&mirror, "UPDATE contacts_full SET notes = 'ours' WHERE id = 'a'");
+    let report = push(&mirror, &crm).await;
+    assert_eq!((states(&mirror).as_str(), report.push.conflicts, crm.charged()), ("conflict", 1, 1));
+    assert_eq!(there(&crm, "a", "notes"), "theirs");
+    assert_eq!(said(&mirror, "theirs"), json!({"notes": "theirs"}));
+}
+
+#[tokio::test]
+async fn units_are_kept_back_for_edits_that_wait() {
+    let (crm, mut mirror) = mirrored().await;
+    set_position(&mirror, "a", "CTO");
+    crm.sandbox.faults().add(Rule::new(Fault::Status(503)).method("PATCH").forever());
+    crm.sandbox.with_world(|world| world.edit(CONTACT, "b", &json!({"notes": "theirs"})));
+    // Two for the lists of changes and three kept, for a reading and an update: nothing is left for the detail.
+    mirror.limits.limit = Ru::new(mirror.ledger_total() + 5);
+    let report = mirror.sync(&crm).await;
+    assert_eq!((report.outcome, report.tally.details, report.pending_details), (RunOutcome::Suspended, 0, 1));
+    crm.sandbox.faults().clear();
+    crm.wait(10);
+    let report = push(&mirror, &crm).await;
+    assert_eq!((report.push.applied, report.tally.ru), (1, Ru::PATCH + Ru::GET));
+}
+
+#[tokio::test]
+async fn without_units_nothing_is_sent_and_nothing_is_in_doubt() {
+    let (crm, mut mirror) = mirrored().await;
+    set_position(&mirror, "a", "CTO");
+    mirror.limits.limit = Ru::new(mirror.ledger_total() + 1);
+    let report = push(&mirror, &crm).await;
+    assert_eq!((report.outcome, states(&mirror).as_str()), (RunOutcome::Suspended, "queued"));
+    assert!(crm.sandbox.log().is_empty());
+    assert_eq!(mirror.one("SELECT count(*) FROM outbox WHERE body IS NOT NULL"), "0");
+}
+
+#[tokio::test]
+async fn a_service_that_fails_does_not_hold_up_the_rest_of_the_run() {
+    let (crm, mirror) = mirrored().await;
+    set_position(&mirror, "a", "CTO");
+    set_position(&mirror, "b", "CTO");
+    crm.sandbox.faults().add(Rule::new(Fault::Status(503)).record("a").method("PATCH").forever());
+    crm.sandbox.with_world(|world| world.edit(Object::Company, "p", &json!({"name": "New"})));
+    let report = mirror.sync(&crm).await;
+    assert_eq!((states(&mirror).as_str(), report.outcome), ("sending applied", RunOutcome::Done));
+    assert_eq!(mirror.one("SELECT name FROM companies"), "'New'");
+}
+
+#[tokio::test]
+async fn a_kill_at_any_commit_neither_loses_nor_repeats_an_edit() {
+    let mut commits = 0;
+    loop {
+        let (crm, mirror) = mirrored().await;
+        set_position(&mirror, "a", "CTO");
+        sql(&mirror, "UPDATE contacts_full SET notes = 'n' WHERE id = 'a'");
+        sql(&mirror, "UPDATE companies_full SET industry = 'Tools' WHERE id = 'p'");
+        set_position(&mirror, "b", "CTO");
+        crm.sandbox.with_world(|world| world.edit(CONTACT, "b", &json!({"language": "fr"})));
+        let killed = mirror.run_killed_after(&crm, &Job::Push, Some(commits)).await.is_err();
+        crm.wait(3_600);
+        mirror.sync(&crm).await;
+        assert_eq!(states(&mirror), "applied applied applied applied", "after {commits} commits");
+        assert_eq!(carried_out(&crm).len(), 3, "after {commits} commits");
+        mirror.sync(&crm).await;
+        mirror.assert_exact(&crm);
+        assert_eq!(there(&crm, "b", "position"), "CTO");
+        assert!(mirror.ledger_total() >= crm.charged());
+        if !killed {
+            break;
+        }
+        commits += 1;
+    }
+    assert!(commits >= 9, "only {commits} commits");
+}
