@@ -2,6 +2,7 @@
 //!
 //! - [`verbs`]: one thin file per verb.
 //! - [`check`]: the probes of `crm-mirror check`.
+//! - [`mcp`]: the mirror for assistants.
 //! - [`ui`]: tables, progress and texts.
 //! - `program` parses the command line and reports how it ended.
 //! - [`args`]: what every verb takes; [`failure`]: errors as text with a hint; [`logging`], [`signals`], [`session`] and
@@ -15,6 +16,7 @@ pub mod args;
 pub mod check;
 pub mod failure;
 pub mod logging;
+pub mod mcp;
 mod program;
 pub mod recipes;
 pub mod remote;

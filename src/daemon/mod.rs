@@ -23,6 +23,7 @@ mod message;
 mod metrics;
 mod notify;
 mod page;
+mod publisher;
 mod reply;
 mod run;
 mod schedule;
@@ -36,6 +37,6 @@ mod workshop;
 
 pub use control::Standing;
 pub use error::DaemonError;
-pub use run::run;
+pub use publisher::run;
 pub use timetable::Timetable;
 pub use told::{DaemonStatus, Told};

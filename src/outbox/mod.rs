@@ -23,6 +23,7 @@ pub mod error;
 pub mod key;
 mod outcome;
 mod pass;
+pub mod propose;
 mod push;
 pub mod pusher;
 pub mod queue;

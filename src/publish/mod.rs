@@ -13,6 +13,7 @@
 //! | `target`, `database` | the URL, TLS, the connection, and what is sent over it |
 //! | `mirror`, `schema` | the mirror read off the runtime's threads; the planned steps carried out |
 //! | `stream` | the same as JSON lines, for followers of any kind |
+//! | `keeper` | the daemon's task that publishes what the runs change |
 //! | `load`, `follow`, `run` | a whole load, a batch of changes, and the order of both |
 //!
 //! # Always true
@@ -29,6 +30,7 @@ mod error;
 mod exclude;
 mod follow;
 mod json;
+mod keeper;
 mod load;
 mod mirror;
 mod row;
@@ -42,6 +44,7 @@ mod target;
 mod value;
 
 pub use error::PublishError;
+pub use keeper::{PublishKeeper, PublishPlan};
 pub use run::{PublishReport, PublishSettings, publish};
 pub use stream::{MirrorStream, StreamCursor, StreamError};
 pub use target::PublishUrl;

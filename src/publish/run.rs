@@ -13,6 +13,7 @@ use super::state::FeedEnd;
 use super::tables::{self, Publication};
 use super::target::PublishUrl;
 use super::{follow, load, schema};
+use crate::config::PublishConfig;
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource};
 use crate::store::publishing::queue::PublishProgress;
@@ -33,6 +34,19 @@ pub struct PublishSettings {
     pub exclude: Vec<String>,
     /// Whether everything is loaded again.
     pub full: bool,
+}
+
+impl PublishSettings {
+    /// What a configuration says.
+    pub fn of(mirror: &Path, config: &PublishConfig) -> PublishSettings {
+        PublishSettings {
+            mirror: mirror.to_path_buf(),
+            schema: config.schema.clone(),
+            objects: config.objects.clone(),
+            exclude: config.exclude.clone(),
+            full: false,
+        }
+    }
 }
 
 /// What a run did.

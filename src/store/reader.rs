@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Statement, Transaction};
@@ -42,6 +43,18 @@ impl Reader {
             .and_then(|_| functions::register(&conn))
             .map_err(|source| StoreError::Open { path: path.to_path_buf(), source })?;
         Ok(Reader { conn })
+    }
+
+    /// As [`Reader::open_for_queries`], and what takes longer than this, counted from now, is interrupted.
+    ///
+    /// # Errors
+    /// As [`Reader::open`].
+    pub fn open_for_queries_within(path: &Path, limit: Duration) -> Result<Reader, StoreError> {
+        let mut reader = Reader::open_for_queries(path)?;
+        let begun = Instant::now();
+        let is_over = move || begun.elapsed() > limit;
+        reader.conn.progress_handler(10_000, Some(is_over)).doing("limit the time of a query")?;
+        Ok(reader)
     }
 
     /// Begins to read at one moment, which lasts as long as the transaction.

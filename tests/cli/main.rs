@@ -18,9 +18,9 @@ mod export;
 mod forget;
 mod hold;
 mod log;
+mod mcp;
 mod outbox;
 mod page;
-
 mod recipes;
 mod runs;
 mod sandbox;

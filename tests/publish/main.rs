@@ -12,6 +12,7 @@ mod changes;
 mod equal;
 mod histories;
 mod hostile;
+mod keeper;
 mod refusals;
 mod reloads;
 mod server;

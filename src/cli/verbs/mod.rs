@@ -17,6 +17,7 @@ pub mod forget;
 pub mod hold;
 pub mod init;
 pub mod man;
+pub mod mcp;
 pub mod outbox;
 mod outbox_show;
 pub mod publish;
@@ -97,6 +98,8 @@ pub enum Verb {
     Export(export::ExportArgs),
     /// Send what changed to a PostgreSQL database.
     Publish(publish::PublishArgs),
+    /// Serve the mirror to an assistant (Model Context Protocol).
+    Mcp(mcp::McpArgs),
     /// Print what Datasette needs to show the mirror well.
     Datasette(datasette::DatasetteArgs),
     /// Show everything at once on a local sandbox: no key, no configuration.
@@ -136,6 +139,7 @@ impl Verb {
             Verb::Describe(args) => describe::run(global, args),
             Verb::Export(args) => export::run(global, args),
             Verb::Publish(args) => publish::run(global, args),
+            Verb::Mcp(args) => mcp::run(global, args),
             Verb::Datasette(args) => datasette::run(global, args),
             Verb::Demo(args) => demo::run(global, args),
             Verb::Sandbox(args) => sandbox::run(global, args),

@@ -3,7 +3,6 @@
 use crate::cli::signals::StopSignals;
 use crate::cli::ui::output;
 use crate::cli::{Failure, Global, session};
-use crate::config::Config;
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{Clock, SystemClock};
@@ -24,17 +23,6 @@ pub struct PublishArgs {
     json: bool,
 }
 
-/// What a configuration says is published.
-pub fn settings(config: &Config, full: bool) -> PublishSettings {
-    PublishSettings {
-        mirror: config.database.clone(),
-        schema: config.publish.schema.clone(),
-        objects: config.publish.objects.clone(),
-        exclude: config.publish.exclude.clone(),
-        full,
-    }
-}
-
 /// Carries the verb out.
 ///
 /// # Errors
@@ -45,7 +33,7 @@ pub fn run(global: &Global, args: &PublishArgs) -> Result<Exit, Failure> {
     let runtime = session::runtime()?;
     let report = runtime.block_on(async {
         let mut signals = StopSignals::listen()?;
-        let settings = settings(&config, args.full);
+        let settings = PublishSettings { full: args.full, ..PublishSettings::of(&config.database, &config.publish) };
         tokio::select! {
             report = publish::publish(&url, &settings, SystemClock.now()) => report.map_err(Failure::from),
             () = signals.next() => Err(Failure::new(Exit::Paused, "publishing was interrupted")

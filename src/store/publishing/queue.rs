@@ -4,7 +4,7 @@ use rusqlite::{OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
 use crate::model::catalogue::Object;
-use crate::model::instant::Instant;
+use crate::model::instant::{self, Instant};
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
 use crate::store::state::StateKey;
@@ -190,4 +190,47 @@ pub fn progress(tx: &ReadTx<'_>) -> Result<Option<PublishProgress>, StoreError> 
         .optional()
         .doing("read how far publishing came")?;
     Ok(text.map(|text| serde_json::from_str(&text).unwrap_or_default()))
+}
+
+/// What the other database does not have yet, for `status` and metrics.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PublishLag {
+    /// Entries of the feed, or records where only more than the feed says has changed.
+    pub entries: u64,
+    /// The age of the oldest of them, in seconds.
+    pub seconds: u64,
+    /// When publishing last succeeded, UTC.
+    #[serde(serialize_with = "instant::utc")]
+    pub published_at: Option<Instant>,
+    /// Why it last failed, where nothing succeeded since.
+    pub last_error: Option<String>,
+    /// Failures since it last succeeded.
+    pub failures: u32,
+}
+
+/// How far publishing is behind; `None` where the mirror was never published.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn lag(tx: &ReadTx<'_>, now: Instant) -> Result<Option<PublishLag>, StoreError> {
+    let doing = "read how far publishing came";
+    let Some(progress) = progress(tx)? else { return Ok(None) };
+    let seq = progress.seq.unwrap_or(0);
+    let count = |sql: &str, after: i64| tx.conn.query_row(sql, [after], |row| row.get::<_, i64>(0)).doing(doing);
+    let entries = count("SELECT count(*) FROM changes WHERE seq > ?1", seq)?;
+    let records = count("SELECT count(*) FROM changed_records WHERE seq > ?1", progress.changed)?;
+    let oldest: Option<String> = tx
+        .conn
+        .query_row("SELECT seen_at FROM changes WHERE seq > ?1 ORDER BY seq LIMIT 1", [seq], |row| row.get(0))
+        .optional()
+        .doing(doing)?;
+    let since = oldest.and_then(|text| text.parse().ok()).or(progress.published_at).or(progress.failed_at);
+    let entries = entries.max(records).unsigned_abs();
+    Ok(Some(PublishLag {
+        entries,
+        seconds: if entries == 0 { 0 } else { since.map_or(0, |since| now.since(since).as_secs()) },
+        published_at: progress.published_at,
+        last_error: progress.last_error,
+        failures: progress.failures,
+    }))
 }
