@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use crate::model::catalogue::{FieldProjection, Resource};
 use crate::model::custom::{Choice, Layout};
 use crate::model::field_value::{self, FieldValue};
-use crate::model::ids::{Cursor, RecordId};
+use crate::model::ids::{Cursor, FieldKey, RecordId};
 use crate::model::record::{Extra, Record};
 
 /// Which fields an answer carries.
@@ -212,7 +212,7 @@ fn record(resource: Resource, projection: AnswerProjection, item: JsonMembers<'_
         detail_extra: Extra::default(),
         options: None,
         odd: 0,
-        unknown_keys: false,
+        unknown_keys: Vec::new(),
     };
     let mut id = None;
     for (name, value) in item.0 {
@@ -330,7 +330,9 @@ fn custom_values(
     for (key, value) in members.0 {
         let Some((slot, field)) = fields.by_key(&key) else {
             // A null says nothing that has to be kept: the key alone is known to the definitions.
-            out.unknown_keys |= !fields.is_unplaced(&key);
+            if !fields.is_unplaced(&key) {
+                out.unknown_keys.push(FieldKey::new(&*key));
+            }
             if value.get() != "null" {
                 out.odd += 1;
                 unknown(out, projection).keep_nested(WIRE, &key, value);

@@ -128,15 +128,16 @@ impl ApiError {
         }
     }
 
-    /// Whether the service may have carried out the request all the same: there was no answer, or one that a gateway gave.
+    /// Whether a gateway answered in the service's place, so that the service may have carried out and charged the request.
+    /// A gateway that limits the rate, or sends elsewhere, has not passed it on.
+    pub(crate) fn is_of_gateway(&self) -> bool {
+        let ApiError::Status(rejection) = self else { return false };
+        rejection.status != 429 && (!rejection.envelope || matches!(rejection.status, 408 | 502 | 504))
+    }
+
+    /// Whether the service may have carried out the request all the same.
     pub(crate) fn leaves_doubt(&self) -> bool {
-        match self {
-            ApiError::Status(rejection) => {
-                let by_gateway = !rejection.envelope && rejection.status != 429;
-                rejection.status >= 500 || matches!(rejection.status, 408 | 425) || by_gateway
-            }
-            _ => false,
-        }
+        self.is_of_gateway() || self.status().is_some_and(|status| status >= 500 || status == 425)
     }
 
     /// A next move for a person, where there is one.

@@ -50,7 +50,7 @@ pub enum AdmissionError {
 pub enum AttemptOutcome {
     /// A success status, whatever came of the body: the service charged it.
     Charged,
-    /// No answer, or none that tells: the service may have charged it.
+    /// No answer, or a gateway's: the service may have charged it.
     Unknown,
     /// No connection came about, so the service never saw it.
     NotSent,

@@ -128,7 +128,8 @@ impl HttpTransport {
         } else {
             ApiError::Status(Box::new(Rejection::read(status, &body, &self.key)))
         };
-        HttpAttempt { outcome: AttemptOutcome::Failed, hold, result: Err(error) }
+        let outcome = if error.is_of_gateway() { AttemptOutcome::Unknown } else { AttemptOutcome::Failed };
+        HttpAttempt { outcome, hold, result: Err(error) }
     }
 
     async fn read(&self, response: &mut reqwest::Response, limit: usize) -> Result<Bytes, ApiError> {

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::custom::Choice;
 use super::field_value::{FieldValue, SqlValue};
-use super::ids::RecordId;
+use super::ids::{FieldKey, RecordId};
 
 /// A decoded item of a list, or a decoded detail.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,8 +25,8 @@ pub struct Record {
     pub options: Option<Vec<Choice>>,
     /// How many values did not fit their column exactly.
     pub odd: u32,
-    /// Whether `customFields` had a key that the layout does not know.
-    pub unknown_keys: bool,
+    /// The keys in `customFields` that the layout does not know.
+    pub unknown_keys: Vec<FieldKey>,
 }
 
 /// What the columns cannot hold, verbatim, by wire name: `{"xNew": …, "customFields": {KEY: …}, "location": {…}}`.

@@ -65,7 +65,7 @@ impl Pusher {
             if let Some(etag) = &answer.etag {
                 take_header_etag(object, &mut record, etag.as_str());
             }
-            let (unknown_keys, version, asked_at) = (record.unknown_keys, layout.version, answer.asked_at);
+            let (unknown_keys, version, asked_at) = (!record.unknown_keys.is_empty(), layout.version, answer.asked_at);
             let done = self
                 .edit(pass, object, id, move |edits| {
                     edits.tx.expect_layout(version)?;

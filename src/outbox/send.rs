@@ -103,7 +103,7 @@ impl Pusher {
                 // It was carried out all the same; the next changes walk shows what it did to the record.
                 pass.warn(format!("the answer to an update of a {object} could not be understood"));
             }
-            let unknown_keys = record.as_ref().is_some_and(|record| record.unknown_keys);
+            let unknown_keys = record.as_ref().is_some_and(|record| !record.unknown_keys.is_empty());
             let (version, request) = (layout.version, request.clone());
             let (replayed, asked_at) = (answer.replayed, answer.asked_at);
             let done = self

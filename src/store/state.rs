@@ -24,6 +24,7 @@
 //! | `wanted_sweep:OBJECT` | that only a sweep can fill a custom column | `sync::walks` |
 //! | `fill` | custom columns that wait for their values | `sync::walks` |
 //! | `detail_failures:OBJECT` | records whose detail could not be read, and when each is asked for again | `sync::walks` |
+//! | `unknown_keys:OBJECT` | custom keys that no definition explains, and whether they were asked for | `sync::walks` |
 //! | `swept:OBJECT`, `caught_up:OBJECT`, `read:…` | when something was last read whole | `sync::walks` |
 //! | `evidence:OBJECT` | until when the mirror is known to be complete | `sync::checks` |
 //! | `check:OBJECT:COLUMN` | counts that a walk of several pages still owes | `sync::checks` |
@@ -80,6 +81,7 @@ pub enum StateKey {
     WantedSweep(Object),
     Fill,
     DetailFailures(Object),
+    UnknownKeys(Object),
     Swept(Object),
     CaughtUp(Object),
     DefinitionsRead,
@@ -119,6 +121,7 @@ impl fmt::Display for StateKey {
             StateKey::AskedSweep(object) => write!(f, "asked_sweep:{object}"),
             StateKey::WantedSweep(object) => write!(f, "wanted_sweep:{object}"),
             StateKey::Fill => f.write_str("fill"),
+            StateKey::UnknownKeys(object) => write!(f, "unknown_keys:{object}"),
             StateKey::DetailFailures(object) => write!(f, "detail_failures:{object}"),
             StateKey::Swept(object) => write!(f, "swept:{object}"),
             StateKey::CaughtUp(object) => write!(f, "caught_up:{object}"),

@@ -1,5 +1,6 @@
 //! Applies decoded records to the mirror and counts what that did.
 
+use super::walks::unknown_keys;
 use crate::api::decode::Page;
 use crate::model::field_value::{FieldValue, SqlValue};
 use crate::model::{Instant, Object, Record, RecordId, Resource};
@@ -12,7 +13,7 @@ pub(super) struct Noted {
     pub tally: Tally,
     /// What the service did against its own document.
     pub oddities: u64,
-    /// Whether a record had a custom key that no definition explains.
+    /// Whether a record had a custom key for which the definitions have to be read.
     pub unknown_keys: bool,
     /// Records that came in an older version than the mirror has, with that version.
     pub older: Vec<(RecordId, Option<Instant>)>,
@@ -31,7 +32,6 @@ impl Noted {
         if matches!(applied, Applied::Inserted | Applied::Updated) {
             self.tally.warnings += u64::from(record.odd);
         }
-        self.unknown_keys |= record.unknown_keys;
     }
 }
 
@@ -62,6 +62,7 @@ pub(super) fn apply_page(
         let what = "an item that is no record with an `id` cannot be mirrored";
         tx.note_oddity("unusable_item", object.resource(), what, now)?;
     }
+    noted.unknown_keys = unknown_keys::note(tx, object, &page.records)?;
     Ok(noted)
 }
 

@@ -303,7 +303,7 @@ async fn an_unknown_key_has_the_definitions_read_once_and_its_values_land_in_the
     assert_eq!(crm.sandbox.log().lists(Resource::CustomFields), 4, "once, both objects, active and archived");
     assert_eq!(mirror.one("SELECT count(*) FROM contacts WHERE cf_tier = 'gold' AND extra IS NULL"), "20");
 
-    // A key that no definition explains asks once a run and no more.
+    // A key that no definition explains asks once, and not in every run that reads a record with it.
     crm.sandbox.with_world(|world| {
         for n in 0..20 {
             let id = format!("ct{n:03}");
@@ -322,6 +322,12 @@ async fn an_unknown_key_has_the_definitions_read_once_and_its_values_land_in_the
     crm.sandbox.clear_log();
     mirror.sync(&crm).await;
     assert_eq!(crm.charged(), 2);
+    crm.sandbox.with_world(|world| world.edit(Object::Contact, "ct000", &json!({"name": "And again"})));
+    crm.wait(600);
+    crm.sandbox.clear_log();
+    mirror.sync(&crm).await;
+    assert_eq!(mirror.one("SELECT name FROM contacts WHERE id = 'ct000'"), "'And again'");
+    assert_eq!(crm.sandbox.log().lists(Resource::CustomFields), 0, "the key was asked for already");
 }
 
 #[tokio::test]

@@ -49,7 +49,7 @@ fn assert_complete(resource: Resource, detail: bool, record: &Record) {
     let carried = |projection| projection == FieldProjection::List || detail && projection == FieldProjection::Detail;
     assert_eq!(record.extra.to_json(), None, "{resource}: fields that the catalogue does not know");
     assert_eq!(record.detail_extra.to_json(), None, "{resource}: fields that the catalogue does not know");
-    assert_eq!((record.odd, record.unknown_keys), (0, false), "{resource}");
+    assert_eq!((record.odd, record.unknown_keys.len()), (0, 0), "{resource}");
     for (field, value) in resource.fields().iter().zip(&record.fields) {
         let filled = matches!(value, FieldValue::Exact(_));
         assert_eq!(filled, carried(field.projection), "{resource} (detail: {detail}): {} is {value:?}", field.wire);

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::progress::ListProgress;
+use super::unknown_keys;
 use crate::api::decode::{self, Page};
 use crate::api::{ListQuery, SortBy};
 use crate::model::{Instant, Object, Purpose, Record, Resource, Ru};
@@ -76,7 +77,13 @@ impl Run<'_> {
             self.refresh_definitions_of(object).await?;
         }
         let fresh = Fresh { began, finished: self.engine.clock.now() };
-        self.engine.store.write(move |tx| tx.set_state(&Fresh::DEFINITIONS, &fresh)).await?;
+        self.engine
+            .store
+            .write(move |tx| {
+                unknown_keys::definitions_were_read(tx)?;
+                tx.set_state(&Fresh::DEFINITIONS, &fresh)
+            })
+            .await?;
         Ok(())
     }
 

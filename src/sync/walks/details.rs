@@ -10,11 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_util::future::join_all;
 
 use super::detail_failures::DetailFailures;
+use super::unknown_keys;
 use crate::api::error::ApiError;
 use crate::api::{DetailAnswer, ErrorClass, decode};
 use crate::model::field_value::{FieldValue, SqlValue};
 use crate::model::{FieldKind, Object, Purpose, Record, RecordId};
-use crate::store::{Applied, StateKey, StoreError, Tally};
+use crate::store::{Applied, StateKey, StoreError};
 use crate::sync::checks::removals::MANY_NOT_FOUND;
 use crate::sync::error::{Asking, Suspension, SyncError};
 use crate::sync::events::RunEvent;
@@ -321,7 +322,6 @@ impl Run<'_> {
             }
             let (asked_at, meter, version) = (answer.asked_at, self.engine.meter.clone(), layout.version);
             let (failures, its_id) = (queue.failures.clone(), id.clone());
-            let unknown_keys = record.unknown_keys;
             let stored = self
                 .engine
                 .store
@@ -333,25 +333,26 @@ impl Run<'_> {
                     noted.record(&record, list);
                     noted.tally.warnings = kept;
                     noted.tally.details = u64::from(list != Applied::Older);
+                    noted.unknown_keys = unknown_keys::note(tx, object, std::slice::from_ref(&record))?;
                     meter.enter(tx)?;
                     let mut failures = lock(&failures);
                     if list != Applied::Older && failures.succeeded(&its_id) {
                         tx.set_state(&StateKey::DetailFailures(object), &*failures)?;
                     }
-                    Ok(noted.tally)
+                    Ok(noted)
                 })
                 .await;
             match stored {
                 Err(StoreError::StaleLayout) => {}
                 other => {
-                    let tally: Tally = other?;
-                    self.count(&tally);
-                    if tally.details == 0 {
+                    let noted = other?;
+                    self.count(&noted.tally);
+                    if noted.tally.details == 0 {
                         // A newer answer is here already: the detail comes from a replica or a cache that is behind.
                         queue.skip(id.clone());
                         self.remember_failure(object, id, queue, 1).await?;
                     }
-                    if unknown_keys {
+                    if noted.unknown_keys {
                         self.refresh_definitions_for_unknown_keys().await?;
                     }
                     return Ok(());

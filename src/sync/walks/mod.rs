@@ -17,4 +17,5 @@ pub(super) mod pages;
 pub(super) mod progress;
 mod range;
 pub mod sweep;
+pub(super) mod unknown_keys;
 pub mod walk;

@@ -1,0 +1,48 @@
+//! Custom keys that no definition explains: the definitions are read once for each key, and not in every run that meets
+//! it. What is defined later comes with the regular reading of the definitions.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{FieldKey, Object, Record};
+use crate::store::{MirrorTx, StateKey, StoreError};
+
+/// Keys that are remembered for each object; beyond that, keys are not asked for.
+const MOST_KEYS: usize = 1_000;
+
+/// The keys of one object, and whether the definitions were read since each was seen first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct UnknownKeys(BTreeMap<FieldKey, bool>);
+
+/// Notes the unknown keys of records in the transaction that stores them. Whether one of them makes it worth reading the
+/// definitions.
+pub(in crate::sync) fn note(tx: &MirrorTx<'_>, object: Object, records: &[Record]) -> Result<bool, StoreError> {
+    if records.iter().all(|record| record.unknown_keys.is_empty()) {
+        return Ok(false);
+    }
+    let entry = StateKey::UnknownKeys(object);
+    let mut known: UnknownKeys = tx.state(&entry)?.unwrap_or_default();
+    let (before, mut asks) = (known.0.len(), false);
+    for key in records.iter().flat_map(|record| &record.unknown_keys) {
+        if known.0.contains_key(key) || known.0.len() < MOST_KEYS {
+            asks |= !*known.0.entry(key.clone()).or_default();
+        }
+    }
+    if known.0.len() > before {
+        tx.set_state(&entry, &known)?;
+    }
+    Ok(asks)
+}
+
+/// Notes that the definitions were read: for the keys that were seen so far, reading them again would say nothing new.
+pub(in crate::sync) fn definitions_were_read(tx: &MirrorTx<'_>) -> Result<(), StoreError> {
+    for object in Object::ALL {
+        let entry = StateKey::UnknownKeys(object);
+        let Some(UnknownKeys(keys)) = tx.state(&entry)? else { continue };
+        if keys.values().any(|asked| !asked) {
+            tx.set_state(&entry, &UnknownKeys(keys.into_keys().map(|key| (key, true)).collect()))?;
+        }
+    }
+    Ok(())
+}
