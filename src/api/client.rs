@@ -176,10 +176,10 @@ impl Client {
     }
 
     /// Updates a record, for 2 RU (*PATCH /contacts/{id}*, *PATCH /companies/{id}*). The body, `If-Match` and the
-    /// idempotency key are sent as they are, and again the same in every retry.
+    /// idempotency key are sent as they are, once: when to send an update again is the caller's to decide and to store.
     ///
     /// # Errors
-    /// [`PatchError`], after the retries that its kind deserves. Where it may have been carried out, sending it again with
+    /// [`PatchError`]. Where it may have been carried out, sending it again with
     /// the same key within 24 hours finds out.
     pub async fn patch(
         &self,
