@@ -22,7 +22,7 @@ pub enum Exit {
     Outage = 65,
     /// The service cannot be reached, or does not answer as it should.
     Unavailable = 69,
-    /// A mistake of this program.
+    /// An internal error.
     Internal = 70,
     /// The database or the disk.
     Storage = 74,

@@ -24,7 +24,7 @@ impl Global {
     /// Reads the configuration, with these flags over it.
     ///
     /// # Errors
-    /// [`ConfigError`] names the key and where it stands.
+    /// [`ConfigError`] names the key, and the file or the variable it is in.
     pub fn load(&self) -> Result<Config, ConfigError> {
         self.load_with(None)
     }
@@ -32,7 +32,7 @@ impl Global {
     /// As [`Global::load`], with another mirror than the configured one.
     ///
     /// # Errors
-    /// [`ConfigError`] names the key and where it stands.
+    /// [`ConfigError`] names the key, and the file or the variable it is in.
     pub fn load_with(&self, database: Option<&Path>) -> Result<Config, ConfigError> {
         let mut flags = self.flags();
         if let Some(path) = database {
@@ -41,7 +41,7 @@ impl Global {
         Config::load(&Sources::of_process(self.config.clone(), flags))
     }
 
-    /// Where the configuration comes from, for whoever reads it more than once.
+    /// Where the configuration comes from, for callers that read it more than once.
     pub fn sources(&self) -> Sources {
         Sources::of_process(self.config.clone(), self.flags())
     }

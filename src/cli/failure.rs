@@ -39,7 +39,7 @@ impl Failure {
         self.exit
     }
 
-    /// What stands on stderr: the whole chain of causes on one line, the hint on the next.
+    /// The text for stderr: the whole chain of causes on one line, the hint on the next.
     pub fn text(&self) -> String {
         let mut text = String::new();
         if let Some(error) = &self.error {

@@ -23,9 +23,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
             };
         }
     };
-    // The hook has told what happened; a panic must still end with the contract's code.
+    // The hook has reported what happened; a panic must still end with the contract's code.
     let done = catch_unwind(AssertUnwindSafe(|| cli.verb.run(&cli.global)));
-    match done.unwrap_or_else(|_| Err(Failure::new(Exit::Internal, "this is a mistake of crm-mirror"))) {
+    match done.unwrap_or_else(|_| Err(Failure::new(Exit::Internal, "internal error; please report it as a bug"))) {
         Ok(exit) => exit,
         Err(failure) => {
             // Where stderr is gone, there is nobody to tell that it is.

@@ -43,11 +43,11 @@ pub struct Finished {
 pub enum Watched {
     /// Its end.
     Finished(Box<Finished>),
-    /// The person went away, or it waits for longer than a person does; the job goes on.
+    /// The person stopped watching, or the job waits for long; the daemon continues with it.
     Left,
 }
 
-/// The daemon that keeps the configured mirror, and how it stands; `None` where none does.
+/// The daemon that keeps the configured mirror, and its status; `None` where none does.
 ///
 /// # Errors
 /// If something listens and does not answer as it should.
@@ -109,12 +109,12 @@ pub async fn job(
     // Listened to before it is asked for: nothing of it is missed.
     let mut events = client.listen().await?;
     let accepted: Accepted = client.post(path, body).await?;
-    output::note(&format!("the daemon does it (job {})", accepted.job));
+    output::note(&format!("the daemon runs it (job {})", accepted.job));
     if let Some(until) = accepted.waits_until.as_deref().and_then(|until| until.parse().ok()) {
         // As in the foreground: a spent budget and a long hold are not waited for.
         let until: Instant = until;
         output::note(&format!(
-            "it begins at {}, when the hold is over or the budget refills; {how_to_stop}",
+            "it starts at {}, when the hold ends or the budget refills; {how_to_stop}",
             format::moment(until)
         ));
         return Ok(Watched::Left);
@@ -122,7 +122,7 @@ pub async fn job(
     tokio::select! {
         ended = watch(client, &mut events, accepted.job, progress) => Ok(Watched::Finished(Box::new(ended?))),
         () = signals.next() => {
-            output::note(&format!("the daemon goes on with it; {how_to_stop}"));
+            output::note(&format!("the daemon continues; {how_to_stop}"));
             Ok(Watched::Left)
         }
     }
@@ -135,7 +135,7 @@ async fn watch(client: &Client, events: &mut Events, job: u64, progress: &Progre
         let told = if gone {
             // Its end is among the next lines, or was missed.
             tokio::time::timeout(LAST_LINES, events.next()).await.map_err(|_| {
-                Failure::new(Exit::Paused, "how the job ended was not heard")
+                Failure::new(Exit::Paused, "the end of the job was missed")
                     .hint("`crm-mirror status` shows the last runs")
             })??
         } else {

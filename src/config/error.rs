@@ -29,7 +29,7 @@ pub enum ConfigError {
     Unknown {
         /// The key, section included.
         key: String,
-        /// Where it stands.
+        /// The file or the variable.
         place: String,
         /// The key that looks most like it.
         meant: Option<String>,
@@ -47,7 +47,7 @@ pub enum ConfigError {
     Value {
         /// The key, section included.
         key: String,
-        /// Where it stands.
+        /// The file or the variable.
         place: String,
         /// What it must be.
         reason: String,

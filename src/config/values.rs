@@ -1,6 +1,6 @@
 //! One value into one type, for the fields of [`super::sections`].
 //!
-//! A text of the environment is read like the value of a file: `"4"` is a count too. A reason is what stands behind the
+//! A text of the environment is read like the value of a file: `"4"` is a count too. A reason is what follows the
 //! key and its place in an error, and never shows the value.
 
 use std::fmt::{self, Display};

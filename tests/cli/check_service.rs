@@ -105,7 +105,7 @@ fn during_a_hold_nothing_is_asked() {
     service.sandbox.clear_log();
     let document = place.run("check --json").code(75).json();
     assert!(service.sandbox.log().is_empty());
-    is(&document, "mirror.hold", "fail", &["quiet until 20", "(in "]);
+    is(&document, "mirror.hold", "fail", &["no request before 20", "(in "]);
     is(&document, "service.scopes", "skip", &["a rate limit is in force"]);
     place.run("sync").code(75);
     assert!(service.sandbox.log().is_empty());

@@ -16,6 +16,7 @@ mod documentation;
 mod edit;
 mod export;
 mod forget;
+mod golden;
 mod hold;
 mod log;
 mod mcp;

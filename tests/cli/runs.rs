@@ -91,7 +91,7 @@ fn what_looks_like_an_outage_is_65_until_a_person_accepts_it() {
         }
     });
     let ended = place.run("resync").code(65);
-    assert!(ended.err.contains("error: 90 of 200 contacts would go at once"), "{}", ended.err);
+    assert!(ended.err.contains("error: 90 of 200 contacts would be removed at once"), "{}", ended.err);
     assert!(ended.err.contains("`crm-mirror resync contacts --accept-removals`"), "{}", ended.err);
     assert_eq!(place.ask("SELECT count(*) FROM contacts"), "200");
     let status = place.run("status").done();

@@ -59,7 +59,7 @@ fn a_kill_in_a_first_copy_repeats_one_page_at_most() {
     drop(open);
     // Whoever looks now sees whole pages, and an unfinished run.
     assert_eq!(place.ask("SELECT count(*) % 100 FROM contacts"), "0");
-    assert!(place.run("status").done().out.contains("under way: first copy of contacts"));
+    assert!(place.run("status").done().out.contains("in progress: first copy of contacts"));
     // What was sent is counted, also by a process that had no time to say so.
     let asked = service.sandbox.log().len() as u64;
     let used = place.run("status --json").json()["ru"]["used"].as_u64().unwrap();

@@ -46,7 +46,7 @@ fn a_verb_says_the_same_with_a_daemon_and_without_one() {
     for (line, alone) in lines.iter().zip(&alone) {
         let through = verb(&scene, line).done();
         assert_eq!(shape(&through.json()), shape(&alone.json()), "{line}");
-        assert!(through.err.contains("the daemon does it (job "), "{}", through.err);
+        assert!(through.err.contains("the daemon runs it (job "), "{}", through.err);
     }
     for (line, alone) in texts.iter().zip(&alone_texts) {
         assert_eq!(words(&verb(&scene, line).done().out), words(&alone.out), "{line}");
@@ -79,7 +79,7 @@ fn a_failed_job_ends_with_the_code_and_the_hint_that_it_has_alone() {
     let faults = scene.service.sandbox.faults();
     let told = |code: i32| {
         let ended = verb(&scene, "sync --log-level off").code(code);
-        let said = ended.err.lines().filter(|line| !line.starts_with("the daemon does it"));
+        let said = ended.err.lines().filter(|line| !line.starts_with("the daemon runs it"));
         said.map(String::from).collect::<Vec<_>>()
     };
     // The same three failures, alone and through the daemon.
@@ -148,17 +148,17 @@ fn ctrl_c_leaves_the_job_to_the_daemon_and_stop_ends_it_without_a_trace() {
     scene.service.sandbox.configure(|settings| settings.latency = Duration::from_millis(250));
     let mut events = daemon.events();
     let mut going = Going::start(scene.place.command(&["resync"]));
-    going.until_told("the daemon does it");
+    going.until_told("the daemon runs it");
     events.until(|event| event["event"] == "begins" && event["work"] == "sweep");
     events.until(|event| event["event"] == "stored");
     going.signal("-INT");
     let (code, rest) = going.end();
     assert_eq!(code, Some(75), "{rest}");
-    assert!(rest.contains("the daemon goes on with it; `crm-mirror resync --stop` stops it"), "{rest}");
+    assert!(rest.contains("the daemon continues; `crm-mirror resync --stop` stops it"), "{rest}");
     assert_eq!(daemon.status()["daemon"]["running"]["work"], "resync");
 
     let stopped = verb(&scene, "resync --stop").done();
-    assert!(stopped.err.contains("nothing of it was removed"), "{}", stopped.err);
+    assert!(stopped.err.contains("no record was removed"), "{}", stopped.err);
     let (ended, _) = events.until(|event| event["event"] == "finished");
     assert_eq!((&ended["exit"], &ended["summary"]["outcome"]), (&json!(75), &json!("suspended")));
     scene.service.sandbox.configure(|settings| settings.latency = Duration::ZERO);
@@ -196,7 +196,7 @@ fn a_resync_that_waits_is_taken_back_and_whoever_waits_for_it_is_told() {
     daemon.post("/verify", &json!({"full": true})).with(202);
     events.until(|event| event["event"] == "started");
     let mut going = Going::start(scene.place.command(&["resync"]));
-    going.until_told("the daemon does it");
+    going.until_told("the daemon runs it");
     verb(&scene, "resync --stop").done();
     let (code, rest) = going.end();
     assert_eq!(code, Some(75), "{rest}");
@@ -213,7 +213,7 @@ fn pause_and_resume_need_a_daemon_and_outlive_it() {
     let mut events = daemon.events();
     events.until(|event| event["event"] == "finished");
     let said = verb(&scene, "pause").done();
-    assert!(said.err.contains("the schedule rests"), "{}", said.err);
+    assert!(said.err.contains("the schedule is paused"), "{}", said.err);
     let since = daemon.status()["daemon"]["paused_since"].clone();
     assert!(since.is_string());
     daemon.stop();
@@ -221,7 +221,7 @@ fn pause_and_resume_need_a_daemon_and_outlive_it() {
     let daemon = scene.start();
     assert_eq!(daemon.status()["daemon"]["paused_since"], since);
     let text = verb(&scene, "status").done().out;
-    assert!(text.contains("the schedule rests since "), "{text}");
+    assert!(text.contains("next     paused since "), "{text}");
     scene.service.sandbox.clear_log();
     let mut events = daemon.events();
     // Whoever asks by hand is served all the same: so the ticks of this second have been looked at, too.
@@ -229,7 +229,7 @@ fn pause_and_resume_need_a_daemon_and_outlive_it() {
     assert_eq!(ended["exit"], 0);
     std::thread::sleep(Duration::from_millis(1_600));
     let said = verb(&scene, "resume").done();
-    assert!(said.err.contains("the schedule goes on"), "{}", said.err);
+    assert!(said.err.contains("the schedule is resumed"), "{}", said.err);
     let (_, before) = events.until(|event| event["event"] == "resumed");
     let started: Vec<&Value> = before.iter().filter(|event| event["event"] == "started").collect();
     assert_eq!(started.len(), 1, "{started:?}");

@@ -144,7 +144,7 @@ impl CheckReport {
 
     fn sentence(&self) -> String {
         let count = |state| self.checks.iter().filter(|line| line.state == state).count();
-        let told = |number: usize, one: &str| match number {
+        let counted = |number: usize, one: &str| match number {
             1 => format!("1 {one}"),
             number => format!("{number} {one}s"),
         };
@@ -154,10 +154,10 @@ impl CheckReport {
         };
         match (count(FindingState::Fail), count(FindingState::Warn)) {
             (0, 0) => format!("verdict: ok{skipped}"),
-            (0, warnings) => format!("verdict: it works, with {}{skipped}", told(warnings, "warning")),
-            (failures, 0) => format!("verdict: FAIL, {}{skipped}", told(failures, "failure")),
+            (0, warnings) => format!("verdict: it works, with {}{skipped}", counted(warnings, "warning")),
+            (failures, 0) => format!("verdict: FAIL, {}{skipped}", counted(failures, "failure")),
             (failures, warnings) => {
-                format!("verdict: FAIL, {}, {}{skipped}", told(failures, "failure"), told(warnings, "warning"))
+                format!("verdict: FAIL, {}, {}{skipped}", counted(failures, "failure"), counted(warnings, "warning"))
             }
         }
     }

@@ -23,7 +23,7 @@ pub struct MirrorFacts {
     pub wal_bytes: u64,
     /// Whose it is; `None` before the first run.
     pub identity: Option<Identity>,
-    /// Until when the service asked for quiet, where that is still to come.
+    /// Until when no request is sent, because of a rate limit.
     pub hold: Option<Instant>,
     /// What was spent.
     pub ledger: Ledger,
@@ -144,8 +144,8 @@ pub fn check(
         lines.push(Finding::fail(
             "mirror.hold",
             Exit::Paused,
-            format!("the service asked for quiet until {} ({})", format::moment(until), format::when(until, now)),
-            "wait; the next run after that goes on by itself",
+            format!("rate limit: no request before {} ({})", format::moment(until), format::when(until, now)),
+            "wait, and the next run resumes; or `crm-mirror hold clear` if you know that it is over",
         ));
     }
     lines
@@ -164,7 +164,7 @@ fn last_run(run: &Run, written: bool, now: Instant) -> Finding {
         (Some("failed"), error) => Finding::warn(
             name,
             format!("{what}, failed: {}", error.unwrap_or("it does not say why")),
-            "fix what is told below or above, and run `crm-mirror sync`",
+            "fix what is reported here, and run `crm-mirror sync`",
         ),
         (Some("refused"), _) => Finding::warn(
             name,
@@ -172,11 +172,11 @@ fn last_run(run: &Run, written: bool, now: Instant) -> Finding {
             "`crm-mirror status` shows what would be removed; if it is really gone: `crm-mirror resync --accept-removals`",
         ),
         (Some(outcome), _) => Finding::ok(name, format!("{what}: {outcome}")),
-        (None, _) if written => Finding::ok(name, format!("{what}, is under way")),
+        (None, _) if written => Finding::ok(name, format!("{what}, is running")),
         (None, _) => Finding::warn(
             name,
             format!("{what}, did not come to its end: its process was killed"),
-            "nothing is lost; `crm-mirror sync` goes on from there",
+            "nothing is lost; `crm-mirror sync` resumes from there",
         ),
     }
 }
@@ -230,7 +230,7 @@ mod tests {
             (Some("done"), None, false, FindingState::Ok, "run 7, a sync begun 4 min ago: done"),
             (Some("failed"), Some("no route"), false, FindingState::Warn, "failed: no route"),
             (Some("refused"), None, false, FindingState::Warn, "looks like an outage"),
-            (None, None, true, FindingState::Ok, "under way"),
+            (None, None, true, FindingState::Ok, "running"),
             (None, None, false, FindingState::Warn, "killed"),
         ] {
             let line = last_run(&run(outcome, error), written, now);

@@ -32,7 +32,7 @@ pub fn check(database: &Path) -> Vec<Finding> {
     lines
 }
 
-/// The folder that a file is in, from the root: "." says little to whoever reads the output elsewhere.
+/// The folder that a file is in, from the root: "." says little where the output is read elsewhere.
 pub fn folder_of(file: &Path) -> PathBuf {
     let parent = match file.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -93,15 +93,15 @@ fn owners(owner: u32, beside: impl Iterator<Item = (PathBuf, u32)>) -> Option<Fi
 
 fn shell(version: &str) -> Finding {
     let name = "readers.sqlite3";
-    let told = version.split_whitespace().next().unwrap_or_default();
-    let mut parts = told.split('.').map(str::parse::<u32>);
+    let version_number = version.split_whitespace().next().unwrap_or_default();
+    let mut parts = version_number.split('.').map(str::parse::<u32>);
     let mut part = || parts.next().and_then(Result::ok);
     let number = part().zip(part()).map(|(major, minor)| (major, minor, part().unwrap_or(0)));
     match number {
-        Some(number) if number >= SOUND => Finding::ok(name, format!("sqlite3 {told} is on the PATH")),
+        Some(number) if number >= SOUND => Finding::ok(name, format!("sqlite3 {version_number} is on the PATH")),
         Some(_) => Finding::warn(
             name,
-            format!("sqlite3 {told} is on the PATH: before 3.51.3 it can damage a mirror that it may write"),
+            format!("sqlite3 {version_number} is on the PATH: before 3.51.3 it can damage a mirror that it may write"),
             "open the mirror with `sqlite3 -readonly` or `mode=ro`, or use `crm-mirror sql`",
         ),
         None => Finding::skip(name, "the sqlite3 on the PATH does not say its version"),

@@ -265,7 +265,7 @@ fn refused(resource: Resource, error: &ApiError, anything: bool) -> Finding {
             name,
             Exit::of_api(error),
             crate::error_chain::error_chain(error),
-            "wait; the next run after that goes on by itself",
+            "wait; the next run after that resumes",
         ),
         _ => {
             let fix = error.hint().unwrap_or("if it lasts, ask the people who run the service");

@@ -210,7 +210,7 @@ fn attention(status: &Status, now: Instant) -> String {
                 format::counted(sweep.rows, "row", "rows")
             };
             let began = format::when(sweep.began, now);
-            let _ = writeln!(text, "running: {work} of {resource}, started {began}, {so_far} so far");
+            let _ = writeln!(text, "in progress: {work} of {resource}, started {began}, {so_far} so far");
         }
         if object.differences > 0 {
             let found = format::counted(object.differences, "difference", "differences");

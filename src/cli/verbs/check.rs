@@ -6,7 +6,7 @@ use crate::cli::{Failure, Global, check, logging};
 use crate::config::Config;
 use crate::exit::Exit;
 
-/// Say what is wrong with configuration, key, service, mirror, disk and budget, and how to fix it: 1 RU per resource.
+/// Check configuration, key, service, mirror, disk and budget, and show how to fix what is wrong: 1 RU per resource.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror check\n  crm-mirror check --offline\n  \
                         crm-mirror check --json | jq '.checks[] | select(.state != \"ok\")'")]

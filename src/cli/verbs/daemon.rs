@@ -9,10 +9,10 @@ use crate::daemon;
 use crate::exit::Exit;
 use crate::model::SystemClock;
 
-/// Keep the mirror up to date by the schedule, until asked to end.
+/// Keep the mirror up to date on a schedule, until stopped.
 ///
-/// It answers on its control socket (`daemon.socket`); sync, resync, verify, push and status use it when it runs. SIGHUP
-/// reads the configuration again; SIGTERM and Ctrl-C end it at a page's boundary.
+/// It answers on its control socket (`daemon.socket`), which sync, resync, verify, push and status use while it runs. SIGHUP
+/// reloads the configuration; SIGTERM and Ctrl-C stop it after the page in progress.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror daemon\n  curl --unix-socket mirror.db.sock http://localhost/status")]
 pub struct DaemonArgs {}

@@ -66,11 +66,11 @@ pub enum Verb {
     Sync(sync::SyncArgs),
     /// Read every record again, and find removed ones.
     Resync(sync::ResyncArgs),
-    /// Keep the mirror up to date by the schedule, until asked to end.
+    /// Keep the mirror up to date on a schedule, until stopped.
     Daemon(daemon::DaemonArgs),
-    /// Let the daemon's schedule rest.
+    /// Suspend the daemon's schedule.
     Pause(schedule::PauseArgs),
-    /// Let the daemon's schedule go on.
+    /// Resume the daemon's schedule.
     Resume(schedule::ResumeArgs),
     /// Copy the mirror into one file, also while it is written.
     Backup(backup::BackupArgs),
@@ -82,7 +82,7 @@ pub enum Verb {
     Hold(hold::HoldArgs),
     /// Show what the mirror holds, how fresh it is and what it cost.
     Status(status::StatusArgs),
-    /// Hold the mirror against the service, and say what differs.
+    /// Compare the mirror with the service, and report differences.
     Verify(verify::VerifyArgs),
     /// Run SQL on the mirror with the built-in SQLite.
     Sql(sql::SqlArgs),

@@ -1,4 +1,4 @@
-//! `crm-mirror pause` and `crm-mirror resume`: the daemon's schedule rests, and goes on.
+//! `crm-mirror pause` and `crm-mirror resume`: suspends the daemon's schedule, and resumes it.
 
 use serde_json::{Value, json};
 
@@ -7,14 +7,14 @@ use crate::cli::ui::output;
 use crate::cli::{Global, remote, session};
 use crate::exit::Exit;
 
-/// Let the daemon's schedule rest, also over a restart, until it is resumed.
+/// Suspend the daemon's schedule; it stays suspended across restarts.
 ///
-/// What a person asks for is still done.
+/// Jobs that you ask for still run.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror pause")]
 pub struct PauseArgs {}
 
-/// Let the daemon's schedule go on, beginning with a run for changes.
+/// Resume the daemon's schedule, starting with a run for changes.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror resume")]
 pub struct ResumeArgs {}
@@ -25,7 +25,7 @@ pub struct ResumeArgs {}
 /// If no daemon keeps the mirror.
 pub fn pause(global: &Global, _: &PauseArgs) -> Result<Exit, Failure> {
     tell(global, "/pause")?;
-    output::note("the schedule rests; `crm-mirror resume` lets it go on");
+    output::note("the schedule is paused; `crm-mirror resume` resumes it");
     Ok(Exit::Done)
 }
 
@@ -35,7 +35,7 @@ pub fn pause(global: &Global, _: &PauseArgs) -> Result<Exit, Failure> {
 /// If no daemon keeps the mirror.
 pub fn resume(global: &Global, _: &ResumeArgs) -> Result<Exit, Failure> {
     tell(global, "/resume")?;
-    output::note("the schedule goes on");
+    output::note("the schedule is resumed");
     Ok(Exit::Done)
 }
 
@@ -43,9 +43,9 @@ fn tell(global: &Global, path: &str) -> Result<(), Failure> {
     let config = global.load()?;
     session::runtime()?.block_on(async {
         let Some((client, _)) = remote::daemon(&config).await? else {
-            let told = format!("no daemon of this mirror listens on {}", config.socket.display());
-            return Err(Failure::new(Exit::Unavailable, told)
-                .hint("without a daemon nothing runs by the schedule; `systemctl start crm-mirror` starts it"));
+            let message = format!("no daemon of this mirror listens on {}", config.socket.display());
+            return Err(Failure::new(Exit::Unavailable, message)
+                .hint("without a daemon nothing is scheduled; `systemctl start crm-mirror` starts it"));
         };
         client.post::<Value>(path, &json!({})).await?;
         Ok(())

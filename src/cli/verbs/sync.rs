@@ -37,10 +37,10 @@ pub struct SyncArgs {
 pub struct ResyncArgs {
     #[command(flatten)]
     common: RunArgs,
-    /// Remove whatever the service no longer has, even if it is so much that it looks like an outage.
+    /// Remove what the service no longer has, even if there is so much of it that it looks like an outage.
     #[arg(long)]
     accept_removals: bool,
-    /// End the resync that is under way, or was interrupted, and forget how far it came.
+    /// Stop the resync that is running or was interrupted, and discard its progress.
     #[arg(long, conflicts_with_all = ["objects", "accept_removals", "dry_run", "accept_workspace"])]
     stop: bool,
 }
@@ -51,10 +51,10 @@ struct RunArgs {
     /// What to bring up to date [default: everything].
     #[arg(value_name = "OBJECT", value_parser = resources())]
     objects: Vec<Resource>,
-    /// Go on although the key sees another workspace than the one that is mirrored here.
+    /// Continue although the key belongs to a different workspace than the mirror.
     #[arg(long)]
     accept_workspace: bool,
-    /// Only say what the run would cost. Counting spends 1 RU an object.
+    /// Only show what the run would cost. Counting spends 1 RU per object.
     #[arg(long)]
     dry_run: bool,
     /// Print the result as one JSON document.
@@ -209,7 +209,7 @@ fn stop(global: &Global) -> Result<Exit, Failure> {
     let runtime = session::runtime()?;
     if let Some((client, _)) = runtime.block_on(remote::daemon(&config))? {
         runtime.block_on(client.post::<Value>("/resync/stop", &json!({})))?;
-        output::note("the daemon ends the resync at the page in hand; nothing of it was removed");
+        output::note("the daemon stops the resync after the page in progress; no record was removed");
         return Ok(Exit::Done);
     }
     let setup = Setup::from_config(&config)?;
@@ -220,9 +220,9 @@ fn stop(global: &Global) -> Result<Exit, Failure> {
         forgotten
     })?;
     output::note(if forgotten == 0 {
-        "no resync is under way"
+        "no resync is running"
     } else {
-        "the resync is forgotten; nothing of it was removed"
+        "the progress of the resync is discarded; no record was removed"
     });
     Ok(Exit::Done)
 }
@@ -269,7 +269,7 @@ fn ending(summary: &Summary) -> Exit {
     for outage in &summary.outages {
         let object = &outage.object;
         output::note(&format!(
-            "error: {} of {} {object} would go at once, which looks like an outage: none was removed\n\
+            "error: {} of {} {object} would be removed at once, which looks like an outage: none was removed\n\
              hint: if they are really gone, `crm-mirror resync {object} --accept-removals` removes them",
             crate::format::count(outage.going),
             crate::format::count(outage.of),

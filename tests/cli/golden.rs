@@ -1,0 +1,102 @@
+//! What the verbs print, word for word: `tests/golden/*.txt`. `UPDATE_GOLDEN=1 cargo test --test cli golden` writes the files
+//! again; a reviewer reads the difference.
+
+use std::path::PathBuf;
+
+use crate::binary::{Place, Service};
+
+/// The verbs whose help is compared.
+const VERBS: [&str; 19] = [
+    "backup",
+    "check",
+    "completions",
+    "daemon",
+    "datasette",
+    "demo",
+    "describe",
+    "forget",
+    "hold",
+    "init",
+    "man",
+    "pause",
+    "resume",
+    "resync",
+    "show",
+    "sql",
+    "status",
+    "sync",
+    "verify",
+];
+
+#[track_caller]
+fn golden(name: &str, text: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{name}.txt"));
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, text).unwrap();
+        return;
+    }
+    let known = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(text, known, "{} differs; UPDATE_GOLDEN=1 writes it again", path.display());
+}
+
+/// Replaces what differs from run to run: times, ages, sizes, ports, folders and processes.
+fn steady(text: &str, place: &Place) -> String {
+    let folder = std::fs::canonicalize(place.path("")).unwrap();
+    let text = text.replace(&folder.display().to_string(), "FOLDER");
+    let lines = text.lines().map(|line| {
+        let words: Vec<String> = line.split(' ').map(steady_word).collect();
+        let line = words.join(" ").trim_end().to_string();
+        ["just now", "now", "1 s ago", "2 s ago", "3 s ago", "in 23 h", "in 1 d"]
+            .iter()
+            .fold(line, |line, age| line.replace(&format!("({age})"), "(AGE)"))
+    });
+    lines.collect::<Vec<String>>().join("\n") + "\n"
+}
+
+fn steady_word(word: &str) -> String {
+    let is = |shape: &str, c: char| shape.contains(c);
+    let core = word.trim_end_matches([',', ';', ':', ')', '.']);
+    let rest = &word[core.len()..];
+    let dated = core.len() == 10 && core.chars().all(|c| c.is_ascii_digit() || is("-", c)) && core.contains('-');
+    let timed = core.len() == 8 && core.chars().all(|c| c.is_ascii_digit() || is(":", c)) && core.contains(':');
+    match core {
+        _ if dated => format!("DATE{rest}"),
+        _ if timed => format!("TIME{rest}"),
+        _ if core.starts_with("http://127.0.0.1:") => format!("http://127.0.0.1:PORT/v1{rest}"),
+        _ => word.into(),
+    }
+}
+
+#[test]
+fn the_help_of_each_verb_is_as_reviewed() {
+    let place = Place::empty();
+    for verb in VERBS {
+        golden(&format!("help-{verb}"), &place.run(&format!("{verb} --help")).done().out);
+    }
+}
+
+#[test]
+fn the_answers_are_as_reviewed() {
+    let service = Service::with(30, 4);
+    let place = Place::of(&service);
+    let synced = place.run("sync").done();
+    // How long it took and what the window has left differ from run to run.
+    let synced = synced.out.lines().filter(|line| !line.starts_with("  RU"));
+    let synced: Vec<&str> = synced.map(|line| line.split(" in ").next().unwrap_or_default()).collect();
+    golden("sync", &steady(&synced.join("\n"), &place));
+    golden("describe-table", &place.run("describe custom_multi_values").done().out);
+    let status = place.run("status").done().out;
+    let head: Vec<&str> =
+        status.lines().filter(|line| line.starts_with("daemon") || line.starts_with("service")).collect();
+    golden("status-head", &steady(&head.join("\n"), &place));
+    let check = place.run("check --offline").done().out;
+    let stable = ["config", "key", "service", "schedule", "daemon"];
+    let mut group = "";
+    let kept = check.lines().filter(|line| {
+        if !line.starts_with(' ') {
+            group = line;
+        }
+        stable.contains(&group) && !line.contains("next at")
+    });
+    golden("check", &steady(&kept.collect::<Vec<&str>>().join("\n"), &place));
+}
