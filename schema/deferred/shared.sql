@@ -2,3 +2,4 @@
 CREATE INDEX IF NOT EXISTS changes_by_record ON changes (object_type, record_id, seq);
 CREATE INDEX IF NOT EXISTS custom_multi_values_by_value ON custom_multi_values (object_type, field_key, value);
 CREATE UNIQUE INDEX IF NOT EXISTS search_documents_by_record ON search_documents (object_type, record_id);
+CREATE INDEX IF NOT EXISTS changes_by_time ON changes (object_type, seen_at);

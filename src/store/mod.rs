@@ -33,7 +33,7 @@ pub use file::{backup, lock, migrate, open, wal};
 pub use outbox::beside::write_beside;
 pub use outbox::steps::EditStep;
 pub use outbox::{delays, editable, queue, report as outbox_report};
-pub use read::{feed, functions, guide, history as history_report, record, report};
+pub use read::{cursor, feed, functions, guide, history as history_report, record, report};
 pub use reader::{ReadTx, Reader};
 pub use records::compare::{Compared, FieldDifference};
 pub use records::erase::{ErasedCounts, Erasure};

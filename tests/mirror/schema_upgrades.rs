@@ -11,11 +11,12 @@ use crm_mirror::sandbox::generate;
 use crm_mirror::store::{Store, migrate};
 use rusqlite::Connection;
 
-const OLD: [(u32, &str); 4] = [
+const OLD: [(u32, &str); 5] = [
     (1, include_str!("../schema/v1.sql")),
     (2, include_str!("../schema/v2.sql")),
     (3, include_str!("../schema/v3.sql")),
     (4, include_str!("../schema/v4.sql")),
+    (5, include_str!("../schema/v5.sql")),
 ];
 
 /// Made anew, and not compared: the dictionary, the program's own state, and what search is made of.

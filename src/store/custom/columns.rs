@@ -18,6 +18,7 @@ use crate::model::instant::Instant;
 use crate::model::record::Record;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
+use crate::store::records::feed_entries::ColumnChange;
 use crate::store::records::upsert::{Applied, Phase};
 use crate::store::shapes::Shapes;
 use crate::store::state::{StateKey, read_state};
@@ -96,6 +97,14 @@ impl Names {
         self.take(&column, *data_type);
         Some(column)
     }
+}
+
+/// Where what becomes of an object's columns is announced.
+struct ColumnFeed {
+    object: Object,
+    seen_at: Instant,
+    /// Whether there is a feed: it begins at the end of the first copy.
+    is_kept: bool,
 }
 
 /// What refreshing the definitions did.
@@ -200,7 +209,7 @@ impl MirrorTx<'_> {
         if !out.changed {
             return Ok(out);
         }
-        self.reconcile(object, &before, &mut out)?;
+        self.reconcile(object, &before, asked_at, &mut out)?;
         self.relayout()?;
         Ok(out)
     }
@@ -256,9 +265,11 @@ impl MirrorTx<'_> {
         &mut self,
         object: Object,
         before: &[(RecordId, DataType)],
+        seen_at: Instant,
         out: &mut Redefined,
     ) -> Result<(), StoreError> {
         let rows = rows(&self.conn, object)?;
+        let feed = ColumnFeed { object, seen_at, is_kept: self.phase(object)? == Phase::Kept };
         let mut names = Names::of(&rows);
         // Statements on tables that are about to change must not outlive the change.
         self.conn.flush_prepared_statement_cache();
@@ -269,7 +280,7 @@ impl MirrorTx<'_> {
             if let (Some(known), Some(column)) = (known, &row.column)
                 && known != definition.data_type
             {
-                self.drop_columns(object, column, known.has_num())?;
+                self.retype(&feed, column, known, &row)?;
             }
             let Some(column) = names.give(&row, squeezed) else {
                 if row.is_shown() {
@@ -278,12 +289,12 @@ impl MirrorTx<'_> {
                 continue;
             };
             if !row.is_shown() {
-                self.park(object, definition, &column)?;
+                self.park(&feed, definition, &column)?;
             } else if definition.data_type == DataType::Unknown {
                 self.name_column(definition, None)?;
                 out.without_column.push(definition.key.clone());
                 continue;
-            } else if self.place(object, &column, definition.data_type)? {
+            } else if self.place(&feed, &column, definition.data_type, known)? {
                 out.to_fill.push((object, definition.key.clone()));
             }
             if row.column.as_ref() != Some(&column) {
@@ -308,8 +319,15 @@ impl MirrorTx<'_> {
     }
 
     /// Sees to it that an active field has its column. Says whether that is new, or back from the archive.
-    fn place(&self, object: Object, column: &ColumnName, data_type: DataType) -> Result<bool, StoreError> {
-        let table = Self::tables(object)[usize::from(data_type.detail_only())];
+    fn place(
+        &self,
+        feed: &ColumnFeed,
+        column: &ColumnName,
+        data_type: DataType,
+        known: Option<DataType>,
+    ) -> Result<bool, StoreError> {
+        let detail = usize::from(data_type.detail_only());
+        let table = Self::tables(feed.object)[detail];
         let there = physical(&self.conn, table)?;
         if there.contains(column.as_str()) {
             return Ok(false);
@@ -320,17 +338,29 @@ impl MirrorTx<'_> {
             if data_type.has_num() {
                 self.rename(table, &format!("{}_num", column.archived()), &column.num())?;
             }
+            self.announce(feed, column, ColumnChange::Restored, (None, Some(data_type)))?;
+            if feed.is_kept {
+                let mut columns = vec![column.as_str().to_string()];
+                columns.extend(data_type.has_num().then(|| column.num()));
+                let key = ["id", feed.object.detail_key()][detail];
+                self.emit_restored(feed.object, table, key, &columns, feed.seen_at)?;
+            }
             return Ok(true);
         }
         self.alter(&format!("ALTER TABLE {table} ADD COLUMN {column} {}", data_type.sql_type()))?;
         if data_type.has_num() {
             self.alter(&format!("ALTER TABLE {table} ADD COLUMN {} REAL", column.num()))?;
         }
+        // A column whose type changed was announced when the old one went.
+        if known.is_none_or(|known| known == data_type) {
+            self.announce(feed, column, ColumnChange::Added, (None, Some(data_type)))?;
+        }
         Ok(true)
     }
 
     /// Parks the column of an archived field: its last values stay in the file, out of the views.
-    fn park(&self, object: Object, definition: &Definition, column: &ColumnName) -> Result<(), StoreError> {
+    fn park(&self, feed: &ColumnFeed, definition: &Definition, column: &ColumnName) -> Result<(), StoreError> {
+        let object = feed.object;
         self.conn
             .execute(
                 "DELETE FROM custom_multi_values WHERE object_type = ?1 AND field_key = ?2",
@@ -343,6 +373,7 @@ impl MirrorTx<'_> {
                 self.drop_views()?;
                 self.drop_index(table, column.as_str())?;
                 self.rename(table, column.as_str(), &column.archived())?;
+                self.announce(feed, column, ColumnChange::Archived, (Some(definition.data_type), None))?;
             }
             if there.contains(column.as_str()) && definition.data_type.has_num() && there.contains(&column.num()) {
                 self.drop_index(table, &column.num())?;
@@ -350,6 +381,51 @@ impl MirrorTx<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Drops the columns of a field whose type changed, and says so in the feed.
+    fn retype(&self, feed: &ColumnFeed, column: &ColumnName, known: DataType, row: &Row) -> Result<(), StoreError> {
+        let detail = usize::from(known.detail_only());
+        let table = Self::tables(feed.object)[detail];
+        let data_type = row.definition.data_type;
+        if feed.is_kept && physical(&self.conn, table)?.contains(column.as_str()) {
+            let change = match (row.is_shown(), data_type) {
+                (false, _) => ColumnChange::Archived,
+                (true, DataType::Unknown) => ColumnChange::Removed,
+                (true, _) => ColumnChange::Retyped,
+            };
+            if change == ColumnChange::Retyped {
+                let key = ["id", feed.object.detail_key()][detail];
+                self.keep_retyped_values(feed.object, table, key, column.as_str())?;
+                self.announce(feed, column, change, (Some(known), Some(data_type)))?;
+            } else {
+                self.announce(feed, column, change, (Some(known), None))?;
+            }
+        }
+        self.drop_columns(feed.object, column, known.has_num())
+    }
+
+    /// Enters what became of a column, and of its companion, into the feed.
+    fn announce(
+        &self,
+        feed: &ColumnFeed,
+        column: &ColumnName,
+        change: ColumnChange,
+        (from, to): (Option<DataType>, Option<DataType>),
+    ) -> Result<(), StoreError> {
+        if !feed.is_kept {
+            return Ok(());
+        }
+        let types = (from.map(DataType::as_str), to.map(DataType::as_str));
+        self.remember_column(feed.object, column.as_str(), change, types, feed.seen_at)?;
+        let num = |data_type: Option<DataType>| data_type.is_some_and(DataType::has_num).then_some("number");
+        let change = match (num(from), num(to), change) {
+            (None, None, _) => return Ok(()),
+            (Some(_), None, ColumnChange::Retyped) => ColumnChange::Removed,
+            (None, Some(_), ColumnChange::Retyped) => ColumnChange::Added,
+            (_, _, change) => change,
+        };
+        self.remember_column(feed.object, &column.num(), change, (num(from), num(to)), feed.seen_at)
     }
 
     /// Drops the columns of a field whose type changed: the old values mean nothing under the new type.

@@ -4,7 +4,7 @@ use rusqlite::{Connection, params};
 
 use crate::model::catalogue::{FieldProjection, Object, Resource};
 use crate::model::custom::CustomFields;
-use crate::store::derived::views;
+use crate::store::derived::view_columns as views;
 use crate::store::error::{Doing, StoreError};
 use crate::store::records::shape::{DEFINITIONS, Shape, Source};
 use crate::store::tx::MirrorTx;
@@ -93,6 +93,9 @@ fn plain(conn: &Connection, table: &str) -> Result<Vec<Entry>, StoreError> {
     let columns: Vec<(String, String)> =
         stmt.query_map([table], |row| Ok((row.get(0)?, row.get(1)?))).and_then(Iterator::collect).doing(doing)?;
     let about = |column: &str| {
+        if let Some((.., about)) = ABOUT.iter().find(|(of, name, _)| (*of, *name) == (table, column)) {
+            return Some((*about).to_string());
+        }
         sql.lines()
             .map(str::trim)
             .find(|line| line.trim_start_matches('"').starts_with(column))
@@ -109,8 +112,19 @@ fn plain(conn: &Connection, table: &str) -> Result<Vec<Entry>, StoreError> {
         .collect())
 }
 
+/// Columns that mean more than when their table was made.
+const ABOUT: [(&str, &str, &str); 3] = [
+    ("changes", "record_id", "the record's id; empty where a column changed"),
+    ("changes", "kind", "insert, update or remove of a record; schema where a custom column changed"),
+    (
+        "changes",
+        "fields",
+        "JSON: {column: [old, new]}; of a schema entry {column, op, from, to}, op being added, archived, restored, retyped or removed",
+    ),
+];
+
 /// Tables that people query and no shape describes.
-const PLAIN: [&str; 15] = [
+const PLAIN: [&str; 18] = [
     "custom_field_options",
     "custom_multi_values",
     "select_labels",
@@ -119,6 +133,9 @@ const PLAIN: [&str; 15] = [
     "company_search",
     "removed_records",
     "changes",
+    "change_fields",
+    "contact_history",
+    "company_history",
     "pending_edits",
     "outbox",
     "outbox_events",

@@ -3,6 +3,8 @@
 pub mod build;
 mod dictionary;
 pub mod document;
+mod history_views;
 pub mod indexes;
 pub mod search;
+pub mod view_columns;
 pub mod views;

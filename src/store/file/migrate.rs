@@ -11,6 +11,7 @@ const STEPS: &[&str] = &[
     include_str!("../../../schema/migrations/0003_outbox.sql"),
     include_str!("../../../schema/migrations/0004_changed_records.sql"),
     include_str!("../../../schema/migrations/0005_edits.sql"),
+    include_str!("../../../schema/migrations/0006_history.sql"),
 ];
 
 /// Marks the file as a mirror (`CRMM`).

@@ -11,7 +11,7 @@ use crate::model::custom::DataType;
 use crate::model::editable::{CustomTarget, EditTarget, Editability, Editable};
 use crate::model::ids::{Etag, FieldKey, RecordId};
 use crate::store::custom::columns as custom_columns;
-use crate::store::derived::views;
+use crate::store::derived::view_columns as views;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
 use crate::store::shapes::Shapes;

@@ -12,7 +12,7 @@ use crate::store::reader::ReadTx;
 const DOING: &str = "read the data dictionary";
 
 /// What each table and view is for, in the order in which people meet them.
-const TABLES: [(&str, &str); 23] = [
+const TABLES: [(&str, &str); 26] = [
     ("contacts_full", "a row per contact with every field: list, detail and active custom fields"),
     ("companies_full", "a row per company with every field: list, detail and active custom fields"),
     ("contacts", "contacts as the service's lists return them, custom fields included"),
@@ -25,6 +25,9 @@ const TABLES: [(&str, &str); 23] = [
     ("select_labels", "what the values of select fields are called, by column"),
     ("custom_multi_values", "multi-select values, one row each"),
     ("changes", "what changed since the first copy, field by field"),
+    ("change_fields", "what changed, a row per field"),
+    ("contact_history", "every value that a contact's fields had, with the time it was valid"),
+    ("company_history", "every value that a company's fields had, with the time it was valid"),
     ("removed_records", "records that the service no longer has, as they last were"),
     ("pending_edits", "edits that wait to reach the service, a row per edited column"),
     ("outbox", "edits made here, and what became of each"),

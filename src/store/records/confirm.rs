@@ -16,6 +16,7 @@ use crate::model::field_value::FieldValue;
 use crate::model::record::Extra;
 use crate::model::{Etag, FieldKind, FieldProjection, Instant, Object, Record};
 use crate::store::error::{Doing, StoreError};
+use crate::store::records::feed_entries;
 use crate::store::records::shape::Source;
 use crate::store::records::upsert::{Applied, Phase, Written};
 use crate::store::tx::MirrorTx;
@@ -66,11 +67,11 @@ impl MirrorTx<'_> {
         let extra = self.detail_extra(object, record, &old_list, old_detail).to_json();
         // The detail was not read anew: its age stays.
         let read_at = fetched_at.parse().unwrap_or(asked_at);
-        if let Written::Updated(mut differences) =
+        if let Written::Updated(differences) =
             self.write(object, &detail, &of_detail, extra.as_deref(), read_at, phase)?
         {
             self.unsearch_changed(object, record.id.as_str(), true, &differences, phase);
-            differences.retain(|(column, ..)| column != "etag");
+            let differences = feed_entries::of_detail(differences);
             if phase == Phase::Kept && !differences.is_empty() {
                 self.remember(object, record.id.as_str(), "update", &differences, asked_at)?;
             }

@@ -14,29 +14,6 @@ use crate::store::records::upsert::Phase;
 use crate::store::tx::MirrorTx;
 
 impl MirrorTx<'_> {
-    /// Enters a change. The stamps and the detail's copy of the etag are the mirror's own and no change of the record.
-    pub(in crate::store) fn remember(
-        &self,
-        object: Object,
-        id: &str,
-        kind: &str,
-        differences: &[(String, Value, Value)],
-        seen_at: Instant,
-    ) -> Result<(), StoreError> {
-        let fields: Map<String, serde_json::Value> =
-            differences.iter().map(|(column, old, new)| (column.clone(), vec![json(old), json(new)].into())).collect();
-        self.conn
-            .prepare_cached(
-                "INSERT INTO changes (object_type, record_id, kind, fields, seen_at) VALUES (?1, ?2, ?3, ?4, ?5)",
-            )
-            .and_then(|mut stmt| {
-                let fields = serde_json::Value::from(fields).to_string();
-                stmt.execute(params![object.as_str(), id, kind, fields, seen_at.to_string()])
-            })
-            .doing("remember a change")?;
-        Ok(())
-    }
-
     /// Forgets what is older than an instant: changes, removed records, audits, runs, and edits that ended.
     ///
     /// # Errors
@@ -97,8 +74,12 @@ impl MirrorTx<'_> {
         self.note_before(object, id.as_str())?;
         self.note_changed(object, id.as_str());
         if let Some(detail) = self.row(object.detail_table(), object.detail_key(), id)? {
-            let own = [object.detail_key(), "etag", "extra", "fetched_at"];
-            record.extend(detail.into_iter().filter(|(column, _)| !own.contains(&column.as_str())));
+            let own = [object.detail_key(), "etag", "fetched_at"];
+            let detail = detail.into_iter().filter(|(column, _)| !own.contains(&column.as_str()));
+            record.extend(detail.map(|(column, value)| match column.as_str() {
+                "extra" => ("detail_extra".into(), value),
+                _ => (column, value),
+            }));
         }
         let differences: Vec<_> = record
             .iter()

@@ -5,6 +5,7 @@ mod confirm;
 pub mod counts;
 mod due;
 pub mod erase;
+pub mod feed_entries;
 pub mod history;
 mod nominations;
 pub mod ranges;

@@ -9,6 +9,7 @@ use crate::model::field_value::multi_values;
 use crate::model::instant::Instant;
 use crate::model::record::{Extra, Record};
 use crate::store::error::{Doing, StoreError};
+use crate::store::records::feed_entries::of_detail;
 use crate::store::records::shape::{Shape, Source, owned, told};
 use crate::store::tx::MirrorTx;
 
@@ -103,10 +104,10 @@ impl MirrorTx<'_> {
         match written {
             // The first reading of a detail is no change of it, unless the record itself came after the first copy.
             Written::Inserted(differences) if phase == Phase::Kept && self.was_inserted(object, &record.id)? => {
-                self.remember(object, record.id.as_str(), "update", &differences, asked_at)?;
+                self.remember(object, record.id.as_str(), "update", &of_detail(differences), asked_at)?;
             }
             Written::Updated(differences) if phase == Phase::Kept => {
-                self.remember(object, record.id.as_str(), "update", &differences, asked_at)?;
+                self.remember(object, record.id.as_str(), "update", &of_detail(differences), asked_at)?;
             }
             _ => {}
         }

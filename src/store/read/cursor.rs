@@ -1,0 +1,170 @@
+//! Cursors of the change feed: which mirror, and how far.
+//!
+//! A cursor is a text that begins with `<mirror id>:<seq>` and carries a check of the entry that it stands behind. So a
+//! cursor of another mirror, of one that was made again, or of a copy that went another way is refused, and a follower
+//! never continues on a feed that is not its own.
+
+use std::fmt;
+use std::str::FromStr;
+
+use rusqlite::OptionalExtension;
+use sha2::{Digest, Sha256};
+
+use crate::store::error::{Doing, StoreError};
+use crate::store::read::feed;
+use crate::store::reader::ReadTx;
+use crate::store::state::StateKey;
+
+const DOING: &str = "read the change feed";
+
+/// A place in the change feed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FeedCursor {
+    /// Before the first change.
+    Start,
+    /// Behind a change of a mirror.
+    Behind {
+        /// The mirror's id.
+        mirror: String,
+        /// The number of the change.
+        seq: i64,
+        /// A check of the entry, where it was there.
+        check: Option<String>,
+    },
+}
+
+impl fmt::Display for FeedCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FeedCursor::Start => f.write_str("0"),
+            FeedCursor::Behind { mirror, seq, check: None } => write!(f, "{mirror}:{seq}"),
+            FeedCursor::Behind { mirror, seq, check: Some(check) } => write!(f, "{mirror}:{seq}:{check}"),
+        }
+    }
+}
+
+/// A text that is no cursor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a cursor is 0 or MIRROR:SEQ, as `crm-mirror export` prints it")]
+pub struct NotACursor;
+
+impl FromStr for FeedCursor {
+    type Err = NotACursor;
+
+    fn from_str(text: &str) -> Result<FeedCursor, NotACursor> {
+        if text == "0" {
+            return Ok(FeedCursor::Start);
+        }
+        let mut parts = text.splitn(3, ':');
+        let mirror = parts.next().filter(|mirror| !mirror.is_empty()).ok_or(NotACursor)?;
+        let seq: i64 = parts.next().and_then(|seq| seq.parse().ok()).filter(|seq| *seq >= 0).ok_or(NotACursor)?;
+        Ok(FeedCursor::Behind { mirror: mirror.into(), seq, check: parts.next().map(String::from) })
+    }
+}
+
+impl FeedCursor {
+    /// The number of the last change that is known.
+    pub const fn seq(&self) -> i64 {
+        match self {
+            FeedCursor::Start => 0,
+            FeedCursor::Behind { seq, .. } => *seq,
+        }
+    }
+}
+
+/// Why the feed cannot continue behind a cursor.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CursorRefused {
+    /// Another mirror's.
+    #[error("the cursor is of the mirror {cursor}, and this is {here}")]
+    OtherMirror {
+        /// The mirror that it is of.
+        cursor: String,
+        /// The mirror that is here.
+        here: String,
+    },
+    /// Of a copy of this mirror that has entries that this one has not.
+    #[error("change {seq} is not the one that the cursor is of: this mirror is a copy that went another way")]
+    Diverged {
+        /// The number.
+        seq: i64,
+    },
+    /// The changes behind it are gone.
+    #[error("the changes {from} to {to} are already forgotten (`history.retention`)")]
+    Forgotten {
+        /// The first of them.
+        from: i64,
+        /// The last of them.
+        to: i64,
+    },
+}
+
+/// The id of the mirror, which cursors begin with; empty in a file that no current program has opened for writing.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn mirror_id(tx: &ReadTx<'_>) -> Result<String, StoreError> {
+    Ok(tx.state(&StateKey::MirrorId)?.unwrap_or_default())
+}
+
+/// The cursor behind a change.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn behind(tx: &ReadTx<'_>, seq: i64) -> Result<FeedCursor, StoreError> {
+    Ok(FeedCursor::Behind { mirror: mirror_id(tx)?, seq, check: check_of(tx, seq)? })
+}
+
+/// A short digest of an entry, the same in every copy of the mirror; `None` where it is not there.
+fn check_of(tx: &ReadTx<'_>, seq: i64) -> Result<Option<String>, StoreError> {
+    let entry: Option<(String, String, String, String)> = tx
+        .conn
+        .prepare_cached("SELECT object_type, record_id, kind, seen_at FROM changes WHERE seq = ?1")
+        .and_then(|mut stmt| {
+            stmt.query_row([seq], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))).optional()
+        })
+        .doing(DOING)?;
+    let digest = |(object, record, kind, seen_at): (String, String, String, String)| {
+        let digest = Sha256::digest(format!("{object}\n{record}\n{kind}\n{seen_at}").as_bytes());
+        digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+    };
+    Ok(entry.map(digest))
+}
+
+/// Whether the feed continues behind a cursor.
+///
+/// # Errors
+/// If SQLite refuses; the inner result says why it does not.
+pub fn verify(tx: &ReadTx<'_>, cursor: &FeedCursor) -> Result<Result<(), CursorRefused>, StoreError> {
+    let span = feed::span(tx)?;
+    if let FeedCursor::Behind { mirror, seq, check } = cursor {
+        let here = mirror_id(tx)?;
+        if *mirror != here {
+            return Ok(Err(CursorRefused::OtherMirror { cursor: mirror.clone(), here }));
+        }
+        let found = check_of(tx, *seq)?;
+        let differs = matches!((check, &found), (Some(check), Some(found)) if check != found);
+        if *seq > span.newest || differs {
+            return Ok(Err(CursorRefused::Diverged { seq: *seq }));
+        }
+    }
+    if cursor.seq() < span.forgotten {
+        return Ok(Err(CursorRefused::Forgotten { from: cursor.seq() + 1, to: span.forgotten }));
+    }
+    Ok(Ok(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_survives_its_text() {
+        for text in ["0", "m-1:0", "m-1:17", "m-1:17:9f00"] {
+            assert_eq!(text.parse::<FeedCursor>().unwrap().to_string(), text);
+        }
+        for text in ["", "7", ":7", "m:", "m:-1", "m:x"] {
+            assert_eq!(text.parse::<FeedCursor>(), Err(NotACursor), "{text}");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Writing the change feed: entries of records, and of columns that came, went or changed their type.
+//!
+//! # Always true
+//! - An entry names columns of the `_full` views: what only the detail holds of unknown fields is `detail_extra`.
+//! - An update of nothing but etags is no entry.
+//! - A `schema` entry stands before the values that it announces. After `restored` and `retyped` every value is emitted
+//!   again as an update, whose old value is the last known one.
+
+use rusqlite::types::Value;
+use rusqlite::{OptionalExtension, params};
+use serde_json::{Map, json};
+
+use crate::model::catalogue::Object;
+use crate::model::instant::Instant;
+use crate::store::error::{Doing, StoreError};
+use crate::store::records::compare::json;
+use crate::store::tx::MirrorTx;
+
+const DOING: &str = "remember a change";
+
+/// What became of a custom column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum ColumnChange {
+    Added,
+    Archived,
+    Restored,
+    Retyped,
+    Removed,
+}
+
+impl ColumnChange {
+    const fn as_str(self) -> &'static str {
+        match self {
+            ColumnChange::Added => "added",
+            ColumnChange::Archived => "archived",
+            ColumnChange::Restored => "restored",
+            ColumnChange::Retyped => "retyped",
+            ColumnChange::Removed => "removed",
+        }
+    }
+}
+
+/// A difference of a detail's row as the feed has it: its etag is not of the record, and its `extra` has a name of its
+/// own in the `_full` views.
+pub(in crate::store) fn of_detail(differences: Vec<(String, Value, Value)>) -> Vec<(String, Value, Value)> {
+    differences
+        .into_iter()
+        .filter(|(column, ..)| column != "etag")
+        .map(
+            |(column, old, new)| if column == "extra" { ("detail_extra".into(), old, new) } else { (column, old, new) },
+        )
+        .collect()
+}
+
+impl MirrorTx<'_> {
+    /// Enters a change of a record.
+    pub(in crate::store) fn remember(
+        &self,
+        object: Object,
+        id: &str,
+        kind: &str,
+        differences: &[(String, Value, Value)],
+        seen_at: Instant,
+    ) -> Result<(), StoreError> {
+        if kind == "update" && differences.iter().all(|(column, ..)| column == "etag") {
+            return Ok(());
+        }
+        let retyped = self.has_retyped_values()?;
+        let mut fields = Map::new();
+        for (column, old, new) in differences {
+            let mut old = json(old);
+            if retyped && old.is_null() {
+                old = self.take_retyped_value(object, id, column)?.unwrap_or(old);
+            }
+            fields.insert(column.clone(), vec![old, json(new)].into());
+        }
+        self.enter_change(object, id, kind, fields, seen_at)
+    }
+
+    fn enter_change(
+        &self,
+        object: Object,
+        id: &str,
+        kind: &str,
+        fields: Map<String, serde_json::Value>,
+        seen_at: Instant,
+    ) -> Result<(), StoreError> {
+        self.conn
+            .prepare_cached(
+                "INSERT INTO changes (object_type, record_id, kind, fields, seen_at) VALUES (?1, ?2, ?3, ?4, ?5)",
+            )
+            .and_then(|mut stmt| {
+                let fields = serde_json::Value::from(fields).to_string();
+                stmt.execute(params![object.as_str(), id, kind, fields, seen_at.to_string()])
+            })
+            .doing(DOING)?;
+        Ok(())
+    }
+
+    /// Enters that a column came, went or changed its type; `from` and `to` are the types of its values.
+    pub(in crate::store) fn remember_column(
+        &self,
+        object: Object,
+        column: &str,
+        change: ColumnChange,
+        types: (Option<&str>, Option<&str>),
+        seen_at: Instant,
+    ) -> Result<(), StoreError> {
+        let mut fields = Map::new();
+        fields.insert("column".into(), column.into());
+        fields.insert("op".into(), change.as_str().into());
+        fields.insert("from".into(), json!(types.0));
+        fields.insert("to".into(), json!(types.1));
+        self.enter_change(object, "", "schema", fields, seen_at)
+    }
+
+    /// Emits the values of columns that are back from the archive, as they were when they went.
+    pub(in crate::store) fn emit_restored(
+        &self,
+        object: Object,
+        table: &str,
+        key: &str,
+        columns: &[String],
+        seen_at: Instant,
+    ) -> Result<(), StoreError> {
+        let pairs: Vec<String> =
+            columns.iter().map(|column| format!("'{column}', json_array({column}, {column})")).collect();
+        let sql = format!(
+            "INSERT INTO changes (object_type, record_id, kind, fields, seen_at)
+             SELECT ?1, {key}, 'update', json_object({pairs}), ?2 FROM {table} WHERE {first} IS NOT NULL ORDER BY {key}",
+            pairs = pairs.join(", "),
+            first = columns.first().map_or("NULL", String::as_str),
+        );
+        self.conn.execute(&sql, params![object.as_str(), seen_at.to_string()]).doing(DOING)?;
+        Ok(())
+    }
+
+    /// Keeps the values of a column whose type changed, for the changes that bring the new ones.
+    pub(in crate::store) fn keep_retyped_values(
+        &self,
+        object: Object,
+        table: &str,
+        key: &str,
+        column: &str,
+    ) -> Result<(), StoreError> {
+        let sql = format!(
+            "INSERT OR IGNORE INTO retyped_values (object_type, record_id, column_name, value)
+             SELECT ?1, {key}, ?2, json_quote({column}) FROM {table} WHERE {column} IS NOT NULL"
+        );
+        self.conn.execute(&sql, [object.as_str(), column]).doing(DOING)?;
+        Ok(())
+    }
+
+    fn has_retyped_values(&self) -> Result<bool, StoreError> {
+        self.conn
+            .prepare_cached("SELECT EXISTS (SELECT 1 FROM retyped_values)")
+            .and_then(|mut stmt| stmt.query_row([], |row| row.get(0)))
+            .doing(DOING)
+    }
+
+    fn take_retyped_value(
+        &self,
+        object: Object,
+        id: &str,
+        column: &str,
+    ) -> Result<Option<serde_json::Value>, StoreError> {
+        let text: Option<String> = self
+            .conn
+            .prepare_cached(
+                "DELETE FROM retyped_values WHERE object_type = ?1 AND record_id = ?2 AND column_name = ?3
+                 RETURNING value",
+            )
+            .and_then(|mut stmt| stmt.query_row([object.as_str(), id, column], |row| row.get(0)).optional())
+            .doing(DOING)?;
+        Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+    }
+
+    /// Ends the filling of a column whose type had changed: records without a value of the new type lost the old one.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn settle_retyped(&self, object: Object, column: &str, seen_at: Instant) -> Result<(), StoreError> {
+        self.conn
+            .execute(
+                "INSERT INTO changes (object_type, record_id, kind, fields, seen_at)
+                 SELECT ?1, record_id, 'update', json_object(?2, json_array(json(value), NULL)), ?3
+                 FROM retyped_values WHERE object_type = ?1 AND column_name = ?2 ORDER BY record_id",
+                params![object.as_str(), column, seen_at.to_string()],
+            )
+            .doing(DOING)?;
+        self.forget_retyped(object, column)
+    }
+
+    /// Forgets what a column held before its type changed.
+    pub(in crate::store) fn forget_retyped(&self, object: Object, column: &str) -> Result<(), StoreError> {
+        self.conn
+            .execute(
+                "DELETE FROM retyped_values WHERE object_type = ?1 AND column_name = ?2",
+                [object.as_str(), column],
+            )
+            .doing(DOING)?;
+        Ok(())
+    }
+}
