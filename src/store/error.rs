@@ -73,6 +73,9 @@ pub enum StoreError {
         /// Why.
         source: serde_json::Error,
     },
+    /// The system has no random numbers.
+    #[error("the system gives no random numbers: {0}")]
+    Random(String),
     /// A page was decoded with columns that have changed since: decode it again.
     #[error("the custom columns changed while a page was on its way")]
     StaleLayout,

@@ -76,6 +76,7 @@ impl Store {
         let wal = wal::Keeper::of(path);
         let mut writer = Writer { conn, shapes, wal, before_commit: None, killed: false };
         writer.tx(|tx| {
+            tx.name_mirror()?;
             tx.catch_up()?;
             tx.count_once()?;
             options.indexed.map_or(Ok(()), |most| tx.index_at_most(most))

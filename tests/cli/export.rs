@@ -34,7 +34,13 @@ fn lines(ended: &Ended) -> Vec<Value> {
 
 fn cursor(ended: &Ended) -> i64 {
     let line = ended.err.lines().last().unwrap();
-    line.strip_prefix("cursor: ").unwrap().parse().unwrap()
+    line.strip_prefix("cursor: ").unwrap().split(':').nth(1).unwrap().parse().unwrap()
+}
+
+/// The cursor behind a change of this mirror.
+fn at(place: &Place, seq: i64) -> String {
+    let id = place.ask("SELECT json_extract(value, '$') FROM state WHERE name = 'mirror_id'");
+    format!("{}:{seq}", id.trim())
 }
 
 #[test]
@@ -50,7 +56,7 @@ fn the_feed_is_whole_and_in_order() {
     assert_eq!(found[0]["kind"], "update");
     assert_eq!(found[0]["fields"]["position"][1], "say \"hi\",\nthen leave");
     assert_eq!(cursor(&ended), 451);
-    assert_eq!(place.run("export --print-cursor").done().out, "451\n");
+    assert!(place.run("export --print-cursor").done().out.starts_with(&at(&place, 451)));
     let stored = place.ask("SELECT fields FROM changes WHERE seq = 7");
     let raw: Value = serde_json::from_str(&stored.trim_matches('"').replace("\"\"", "\"")).unwrap();
     assert_eq!(found[6]["fields"], raw);
@@ -62,7 +68,7 @@ fn a_reader_that_keeps_the_cursor_misses_nothing_and_sees_nothing_twice() {
     let mut seen = Vec::new();
     let mut since = 0;
     for round in 0..12 {
-        let ended = place.run(&format!("export --since {since} --limit 7")).done();
+        let ended = place.run(&format!("export --since {} --limit 7", at(&place, since))).done();
         seen.extend(lines(&ended).iter().map(|line| line["seq"].as_i64().unwrap()));
         since = cursor(&ended);
         if round == 2 {
@@ -77,18 +83,18 @@ fn a_reader_that_keeps_the_cursor_misses_nothing_and_sees_nothing_twice() {
     assert_eq!(lines(&companies).len(), 2);
     assert!(lines(&companies).iter().all(|line| line["object_type"] == "company"));
     assert_eq!(cursor(&companies), 37);
-    let nothing = place.run("export --since 37").done();
+    let nothing = place.run(&format!("export --since {}", at(&place, 37))).done();
     assert_eq!((nothing.out.as_str(), cursor(&nothing)), ("", 37));
 }
 
 #[test]
 fn csv_is_quoted() {
     let (_service, place) = changed(2);
-    let ended = place.run("export --since 1 --format csv --limit 1").done();
+    let ended = place.run(&format!("export --since {} --format csv --limit 1", at(&place, 1))).done();
     let stored = place.ask("SELECT seq, object_type, record_id, kind, fields, seen_at FROM changes WHERE seq = 2");
     assert_eq!(ended.out.replace("\r\n", "\n"), format!("seq,object_type,record_id,kind,fields,seen_at\n{stored}\n"));
     assert!(ended.out.contains("\"\"position\"\""), "{}", ended.out);
-    let nothing = place.run("export --since 3 --format csv").done();
+    let nothing = place.run(&format!("export --since {} --format csv", at(&place, 3))).done();
     assert_eq!(nothing.out, "seq,object_type,record_id,kind,fields,seen_at\r\n");
 }
 
@@ -100,18 +106,25 @@ fn what_is_forgotten_is_said_and_never_passed_over() {
     conn.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
     conn.execute("DELETE FROM changes WHERE seq <= 4", []).unwrap();
     for since in [0, 3] {
-        let ended = place.run(&format!("export --since {since} --format csv")).code(74);
+        let ended = place.run(&format!("export --since {} --format csv", at(&place, since))).code(74);
         assert!(ended.out.is_empty(), "{}", ended.out);
         let told = format!("the changes {} to 4 are already forgotten", since + 1);
         assert!(ended.err.contains(&told) && ended.err.contains("hint: "), "{}", ended.err);
     }
-    assert_eq!(lines(&place.run("export --since 4").done()).len(), 6);
+    assert_eq!(lines(&place.run(&format!("export --since {}", at(&place, 4))).done()).len(), 6);
     conn.execute("DELETE FROM changes", []).unwrap();
-    place.run("export --since 9").code(74);
-    assert_eq!(cursor(&place.run("export --since 10").done()), 10);
+    place.run(&format!("export --since {}", at(&place, 9))).code(74);
+    assert_eq!(cursor(&place.run(&format!("export --since {}", at(&place, 10))).done()), 10);
     // A cursor of another mirror.
-    let ended = place.run("export --since 11").code(74);
-    assert!(ended.err.contains("not of this mirror"), "{}", ended.err);
+    let ended = place.run("export --since another:10").code(74);
+    assert!(ended.err.contains("of the mirror another"), "{}", ended.err);
+    // Of a copy of this mirror that went another way.
+    for diverged in [at(&place, 11), format!("{}:00000000", at(&place, 10))] {
+        conn.execute("INSERT OR IGNORE INTO changes VALUES (10, 'contact', 'x', 'remove', '{}', '')", []).unwrap();
+        let ended = place.run(&format!("export --since {diverged}")).code(74);
+        assert!(ended.err.contains("went another way"), "{}", ended.err);
+    }
+    place.run("export --since 7").code(2);
 }
 
 #[test]
@@ -121,7 +134,7 @@ fn a_fresh_mirror_has_an_empty_feed() {
     place.run("sync").done();
     let ended = place.run("export --since 0").done();
     assert_eq!((ended.out.as_str(), cursor(&ended)), ("", 0));
-    assert_eq!(place.run("export --print-cursor").done().out, "0\n");
+    assert_eq!(place.run("export --print-cursor").done().out, format!("{}\n", at(&place, 0)));
     place.run("export").code(2);
     place.run("export --since -1").code(2);
 }
@@ -138,7 +151,7 @@ fn it_reads_while_somebody_writes_and_ends_silently_without_a_reader() {
     // What is not committed is not there yet.
     assert_eq!(cursor(&place.run("export --since 0").done()), 451);
     tx.commit().unwrap();
-    assert_eq!(lines(&place.run("export --since 451").done())[0]["record_id"], "x");
+    assert_eq!(lines(&place.run(&format!("export --since {}", at(&place, 451))).done())[0]["record_id"], "x");
     for format in ["ndjson", "csv"] {
         let mut child = place
             .command(&["export", "--since", "0", "--format", format])

@@ -14,6 +14,7 @@ mod budget;
 mod changes;
 mod definitions_over_time;
 mod evidence;
+mod feed;
 mod first_copy;
 mod histories;
 mod holds;

@@ -17,6 +17,7 @@ use crate::cli::verbs::{snapshot, sql};
 use crate::exit::Exit;
 use crate::model::Object;
 use crate::publish::StreamCursor;
+use crate::store::cursor::{self, CursorRefused, FeedCursor};
 use crate::store::feed::{self, Change, Span};
 use crate::store::{Reader, StoreError};
 
@@ -34,7 +35,7 @@ const SLICE: u32 = 200;
 /// goes on after a cursor of the stream.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror export --since 0 > changes.ndjson\n  \
-                        crm-mirror export --since 1042 --format csv --object contact\n  \
+                        crm-mirror export --since 4f1c9e:1042 --format csv --object contact\n  \
                         crm-mirror export --snapshot --follow | load\n  \
                         crm-mirror export --print-cursor")]
 pub struct ExportArgs {
@@ -56,7 +57,7 @@ pub struct ExportArgs {
     /// The most changes to print.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Print the newest change's number and nothing else: where a copy of the tables that begins now will go on from.
+    /// Print the cursor behind the newest change and nothing else: where a copy of the tables that begins now will go on from.
     #[arg(long, conflicts_with_all = ["since", "object", "limit"])]
     print_cursor: bool,
     /// The mirror [default: `database.path` of the configuration].
@@ -67,8 +68,8 @@ pub struct ExportArgs {
 /// Where to go on from.
 #[derive(Clone, Debug)]
 enum Since {
-    /// The number of a change.
-    Change(i64),
+    /// A cursor of the feed of changes.
+    Change(FeedCursor),
     /// A cursor of the stream of rows.
     Stream(StreamCursor),
 }
@@ -77,11 +78,9 @@ impl FromStr for Since {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Since, &'static str> {
-        match text.parse() {
-            Ok(seq @ 0..) => Ok(Since::Change(seq)),
-            Ok(_) => Err("is less than 0"),
-            Err(_) => text.parse().map(Since::Stream),
-        }
+        text.parse()
+            .map(Since::Stream)
+            .or_else(|_| text.parse().map(Since::Change).map_err(|_| "is neither 0 nor a cursor as `export` prints it"))
     }
 }
 
@@ -135,12 +134,13 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<Exit, Failure> {
         (Some(Since::Stream(_)), false) => {
             return Err(Failure::new(Exit::Usage, "a cursor of the stream needs --snapshot"));
         }
-        (Some(Since::Change(seq)), false) => Some(*seq),
+        (Some(Since::Change(cursor)), false) => Some(cursor),
         (None, false) => None,
     };
     let reader = sql::connect(&database)?;
     let Some(since) = since.filter(|_| !args.print_cursor) else {
-        output::text(&feed::span(&reader.begin()?)?.newest.to_string())?;
+        let moment = reader.begin()?;
+        output::text(&cursor::behind(&moment, feed::span(&moment)?.newest)?.to_string())?;
         return Ok(Exit::Done);
     };
     let mut out = BufWriter::new(io::stdout().lock());
@@ -148,14 +148,14 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<Exit, Failure> {
     match ended {
         Ok(cursor) => {
             out.flush()?;
-            output::note(&format!("cursor: {cursor}"));
+            output::note(&format!("cursor: {}", cursor::behind(&reader.begin()?, cursor)?));
             Ok(Exit::Done)
         }
         Err(ExportEnd::Torn { cursor, failure }) => {
             // What came before the gap is whole, and can be kept.
             out.flush()?;
-            if cursor > since {
-                output::note(&format!("cursor: {cursor}"));
+            if cursor > since.seq() {
+                output::note(&format!("cursor: {}", cursor::behind(&reader.begin()?, cursor)?));
             }
             Err(failure)
         }
@@ -181,19 +181,22 @@ impl From<io::Error> for ExportEnd {
 }
 
 /// Writes everything after `since` that was there at the beginning. Gives the place to go on from.
-fn stream(reader: &Reader, args: &ExportArgs, since: i64, out: &mut impl Write) -> Result<i64, ExportEnd> {
+fn stream(reader: &Reader, args: &ExportArgs, since: &FeedCursor, out: &mut impl Write) -> Result<i64, ExportEnd> {
     let object = args.object.map(|only| match only {
         Only::Contact => Object::Contact,
         Only::Company => Object::Company,
     });
-    let (mut cursor, mut left) = (since, args.limit.unwrap_or(u64::MAX));
+    let (mut at, mut left) = (since.clone(), args.limit.unwrap_or(u64::MAX));
+    let mirror = reader.begin().and_then(|moment| cursor::mirror_id(&moment));
+    let mirror = mirror.map_err(|error| ExportEnd::Torn { cursor: since.seq(), failure: error.into() })?;
     let mut until = None;
     loop {
         let most = u32::try_from(left).map_or(SLICE, |left| left.min(SLICE));
-        let (span, slice) = slice(reader, cursor, until, object, most)
-            .map_err(|error| ExportEnd::Torn { cursor, failure: error.into() })?;
-        if let Some(failure) = gap(span, cursor) {
-            return Err(ExportEnd::Torn { cursor, failure });
+        let FeedSlice { checked, span, changes: slice } = slice(reader, &at, until, object, most)
+            .map_err(|error| ExportEnd::Torn { cursor: at.seq(), failure: error.into() })?;
+        if let Err(refused) = checked {
+            let failure = Failure::new(Exit::Storage, refused).hint(BEGIN_AGAIN);
+            return Err(ExportEnd::Torn { cursor: at.seq(), failure });
         }
         if until.is_none() && args.format == ExportFormat::Csv {
             out.write_all(b"seq,object_type,record_id,kind,fields,seen_at\r\n")?;
@@ -202,7 +205,10 @@ fn stream(reader: &Reader, args: &ExportArgs, since: i64, out: &mut impl Write) 
         let end = *until.get_or_insert(span.newest);
         for change in &slice {
             line(out, args.format, change)?;
-            cursor = change.seq;
+        }
+        let cursor = slice.last().map_or(at.seq(), |change| change.seq);
+        if cursor > at.seq() {
+            at = FeedCursor::Behind { mirror: mirror.clone(), seq: cursor, check: None };
         }
         left -= slice.len() as u64;
         if left == 0 {
@@ -215,36 +221,31 @@ fn stream(reader: &Reader, args: &ExportArgs, since: i64, out: &mut impl Write) 
     }
 }
 
+/// A part of the feed at one moment.
+struct FeedSlice {
+    /// Whether the feed continues behind the place that was asked for.
+    checked: Result<(), CursorRefused>,
+    span: Span,
+    changes: Vec<Change>,
+}
+
 /// The next changes and the span of the feed, at one moment.
 fn slice(
     reader: &Reader,
-    cursor: i64,
+    at: &FeedCursor,
     until: Option<i64>,
     object: Option<Object>,
     most: u32,
-) -> Result<(Span, Vec<Change>), StoreError> {
+) -> Result<FeedSlice, StoreError> {
     let moment = reader.begin()?;
     let span = feed::span(&moment)?;
-    let changes = feed::after(&moment, cursor, until.unwrap_or(span.newest), object, most)?;
-    Ok((span, changes))
+    let changes = feed::after(&moment, at.seq(), until.unwrap_or(span.newest), object, most)?;
+    Ok(FeedSlice { checked: cursor::verify(&moment, at)?, span, changes })
 }
 
-/// What is wrong with going on from `cursor`.
-fn gap(span: Span, cursor: i64) -> Option<Failure> {
-    let told = if cursor > span.newest {
-        format!(
-            "change {cursor} is not of this mirror, whose newest is {}: it was made anew, or is another one",
-            span.newest
-        )
-    } else if cursor < span.forgotten {
-        format!("the changes {} to {} are already forgotten (`history.retention`)", cursor + 1, span.forgotten)
-    } else {
-        return None;
-    };
-    Some(Failure::new(Exit::Storage, told).hint(
-        "begin again: `crm-mirror export --print-cursor`, then a copy of the tables, then --since with that cursor",
-    ))
-}
+/// What to do where the feed does not continue behind a cursor.
+const BEGIN_AGAIN: &str =
+    "begin again: `crm-mirror export --print-cursor`, then a copy of the tables, then --since with that cursor";
 
 fn line(out: &mut impl Write, format: ExportFormat, change: &Change) -> io::Result<()> {
     match format {

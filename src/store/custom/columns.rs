@@ -361,6 +361,7 @@ impl MirrorTx<'_> {
     /// Parks the column of an archived field: its last values stay in the file, out of the views.
     fn park(&self, feed: &ColumnFeed, definition: &Definition, column: &ColumnName) -> Result<(), StoreError> {
         let object = feed.object;
+        self.forget_retyped(object, column.as_str())?;
         self.conn
             .execute(
                 "DELETE FROM custom_multi_values WHERE object_type = ?1 AND field_key = ?2",
@@ -396,6 +397,7 @@ impl MirrorTx<'_> {
             };
             if change == ColumnChange::Retyped {
                 let key = ["id", feed.object.detail_key()][detail];
+                self.forget_retyped(feed.object, column.as_str())?;
                 self.keep_retyped_values(feed.object, table, key, column.as_str())?;
                 self.announce(feed, column, change, (Some(known), Some(data_type)))?;
             } else {

@@ -19,7 +19,7 @@ pub(in crate::store) enum From {
 }
 
 impl From {
-    fn sql(&self) -> String {
+    pub(in crate::store) fn sql(&self) -> String {
         match self {
             From::List(column) => format!("r.{column}"),
             From::Detail(column) => format!("d.{column}"),

@@ -3,5 +3,6 @@
 pub mod backup;
 pub mod lock;
 pub mod migrate;
+mod mirror_id;
 pub mod open;
 pub mod wal;

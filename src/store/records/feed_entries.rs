@@ -175,22 +175,6 @@ impl MirrorTx<'_> {
         Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
     }
 
-    /// Ends the filling of a column whose type had changed: records without a value of the new type lost the old one.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
-    pub fn settle_retyped(&self, object: Object, column: &str, seen_at: Instant) -> Result<(), StoreError> {
-        self.conn
-            .execute(
-                "INSERT INTO changes (object_type, record_id, kind, fields, seen_at)
-                 SELECT ?1, record_id, 'update', json_object(?2, json_array(json(value), NULL)), ?3
-                 FROM retyped_values WHERE object_type = ?1 AND column_name = ?2 ORDER BY record_id",
-                params![object.as_str(), column, seen_at.to_string()],
-            )
-            .doing(DOING)?;
-        self.forget_retyped(object, column)
-    }
-
     /// Forgets what a column held before its type changed.
     pub(in crate::store) fn forget_retyped(&self, object: Object, column: &str) -> Result<(), StoreError> {
         self.conn

@@ -1,0 +1,268 @@
+//! The change feed as a follower reads it, and the history that follows from it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::support::{Crm, Mirror, noon};
+use crm_mirror::model::{DataType, Instant, Object};
+use crm_mirror::sandbox::{NewField, World};
+use crm_mirror::store::{Reader, cursor};
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+/// Definitions are read again after this long.
+const INTERVAL: u64 = 6 * 3600;
+
+/// Columns that the feed says nothing of: stamps, etags, names of other records, and what follows from them.
+const NOT_IN_THE_FEED: [&str; 6] = ["synced_at", "fetched_at", "etag", "details_current", "owner_name", "company_name"];
+
+type Row = BTreeMap<String, Value>;
+
+/// The contacts of a mirror, as `contacts_full` has them.
+fn contacts(path: &Path) -> BTreeMap<String, Row> {
+    let conn = Connection::open(path).unwrap();
+    let mut stmt = conn.prepare("SELECT * FROM contacts_full").unwrap();
+    let names: Vec<String> = stmt.column_names().map(String::from).collect();
+    let rows = stmt.query_map([], |row| {
+        let mut columns = Row::new();
+        for (place, name) in names.iter().enumerate() {
+            let value = match row.get(place)? {
+                rusqlite::types::Value::Null => Value::Null,
+                rusqlite::types::Value::Integer(integer) => integer.into(),
+                rusqlite::types::Value::Real(real) => real.into(),
+                rusqlite::types::Value::Text(text) => text.into(),
+                rusqlite::types::Value::Blob(_) => panic!("a blob"),
+            };
+            if !NOT_IN_THE_FEED.contains(&name.as_str()) {
+                columns.insert(name.clone(), value);
+            }
+        }
+        Ok(columns)
+    });
+    rows.unwrap().map(Result::unwrap).map(|row| (row["id"].as_str().unwrap().to_string(), row)).collect()
+}
+
+/// A copy that follows the feed and asks the mirror nothing else.
+struct Follower {
+    rows: BTreeMap<String, Row>,
+    columns: Vec<String>,
+    seq: i64,
+}
+
+impl Follower {
+    fn copy(path: &Path) -> Follower {
+        let conn = Connection::open(path).unwrap();
+        let seq = conn.query_row("SELECT coalesce(max(seq), 0) FROM changes", [], |row| row.get(0)).unwrap();
+        let mut stmt = conn.prepare("SELECT name FROM pragma_table_info('contacts_full')").unwrap();
+        let columns = stmt.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap);
+        let columns = columns.filter(|name: &String| !NOT_IN_THE_FEED.contains(&name.as_str())).collect();
+        Follower { rows: contacts(path), columns, seq }
+    }
+
+    fn follow(&mut self, path: &Path) {
+        let conn = Connection::open(path).unwrap();
+        let mut stmt = conn
+            .prepare(
+                "SELECT seq, record_id, kind, fields FROM changes
+                 WHERE object_type = 'contact' AND seq > ?1 ORDER BY seq",
+            )
+            .unwrap();
+        let entries = stmt.query_map([self.seq], |row| {
+            Ok((row.get(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?, row.get::<_, String>(3)?))
+        });
+        for (seq, id, kind, fields) in entries.unwrap().map(Result::unwrap) {
+            self.seq = seq;
+            let fields: serde_json::Map<String, Value> = serde_json::from_str(&fields).unwrap();
+            match kind.as_str() {
+                "schema" => self.reshape(&fields),
+                "remove" => _ = self.rows.remove(&id),
+                _ => self.write(&id, &kind, fields),
+            }
+        }
+    }
+
+    fn reshape(&mut self, fields: &serde_json::Map<String, Value>) {
+        let column = fields["column"].as_str().unwrap().to_string();
+        match fields["op"].as_str().unwrap() {
+            "added" | "restored" => {
+                assert!(!self.columns.contains(&column), "{column} twice");
+                self.columns.push(column.clone());
+                self.rows.values_mut().for_each(|row| _ = row.insert(column.clone(), Value::Null));
+            }
+            "retyped" => self.rows.values_mut().for_each(|row| _ = row.insert(column.clone(), Value::Null)),
+            "archived" | "removed" => {
+                self.columns.retain(|name| *name != column);
+                self.rows.values_mut().for_each(|row| _ = row.remove(&column));
+            }
+            other => panic!("{other}"),
+        }
+    }
+
+    fn write(&mut self, id: &str, kind: &str, fields: serde_json::Map<String, Value>) {
+        if kind == "insert" {
+            let mut row: Row = self.columns.iter().map(|name| (name.clone(), Value::Null)).collect();
+            row.insert("id".into(), id.into());
+            self.rows.insert(id.into(), row);
+        }
+        let row = self.rows.get_mut(id).unwrap_or_else(|| panic!("{kind} of {id}"));
+        for (column, values) in fields {
+            if !NOT_IN_THE_FEED.contains(&column.as_str()) {
+                assert!(self.columns.contains(&column), "a value of {column}, which was not announced");
+                row.insert(column, values[1].clone());
+            }
+        }
+    }
+}
+
+async fn mirrored() -> (Crm, Mirror) {
+    let mut world = World::new(noon());
+    world.define(NewField::new(Object::Contact, "tier", DataType::ShortText));
+    world.define(NewField::new(Object::Contact, "amount", DataType::Decimal));
+    for n in 0..8 {
+        let fields = json!({"tier": format!("t{n}"), "amount": format!("{n}.50")});
+        world.create(
+            Object::Contact,
+            &json!({"id": format!("ct{n}"), "name": format!("N {n}"), "customFields": fields}),
+        );
+    }
+    let crm = Crm::serve(world).await;
+    let mirror = Mirror::one_at_a_time();
+    mirror.sync(&crm).await;
+    crm.wait(INTERVAL);
+    mirror.sync(&crm).await;
+    (crm, mirror)
+}
+
+#[tokio::test]
+async fn a_follower_of_the_feed_ends_equal_whatever_becomes_of_the_fields() {
+    let (crm, mirror) = mirrored().await;
+    let mut follower = Follower::copy(&mirror.path);
+    for step in 0..9 {
+        crm.wait(INTERVAL);
+        crm.sandbox.with_world(|world| {
+            let of = |key: &str, value: Value| json!({"customFields": {key: value}});
+            match step {
+                0 => _ = world.archive(Object::Contact, "tier"),
+                1 => _ = world.reactivate(Object::Contact, "tier"),
+                2 => {
+                    world.redefine(Object::Contact, "tier", |definition| {
+                        definition.data_type = "INTEGER".into();
+                        definition.allowed_operators = vec!["isNull".into()];
+                    });
+                    for n in 0..8 {
+                        let value = if n < 6 { json!(n) } else { Value::Null };
+                        world.edit_silently(Object::Contact, &format!("ct{n}"), &of("tier", value));
+                    }
+                }
+                3 => {
+                    world.edit(Object::Contact, "ct1", &json!({"notes": "new", "firstName": "Eve"}));
+                    world.remove(Object::Contact, "ct2");
+                    world.create(Object::Contact, &json!({"id": "ct9", "name": "Nine"}));
+                }
+                4 => _ = world.archive(Object::Contact, "amount"),
+                5 => _ = world.edit_silently(Object::Contact, "ct3", &of("amount", json!("9.99"))),
+                6 => _ = world.reactivate(Object::Contact, "amount"),
+                7 => _ = world.define(NewField::new(Object::Contact, "colour", DataType::ShortText)),
+                _ => _ = world.edit(Object::Contact, "ct4", &of("colour", json!("red"))),
+            }
+        });
+        if step == 3 {
+            mirror.resync(&crm).await;
+        }
+        mirror.sync(&crm).await;
+        follower.follow(&mirror.path);
+        let here = contacts(&mirror.path);
+        assert_eq!(follower.rows, here, "step {step}");
+    }
+    mirror.assert_exact(&crm);
+    // What the type was before a value came back is its old value.
+    let emitted = mirror.one(
+        "SELECT fields FROM changes WHERE record_id = 'ct1' AND json_type(fields, '$.cf_tier') IS NOT NULL
+         ORDER BY seq DESC LIMIT 1",
+    );
+    assert!(emitted.contains(r#""cf_tier":["t1",1]"#), "{emitted}");
+    assert_eq!(
+        mirror.one("SELECT count(*) FROM change_fields WHERE column_name = 'extra' AND new_value LIKE '%notes%'"),
+        "0"
+    );
+}
+
+#[tokio::test]
+async fn a_change_of_nothing_but_etags_is_no_entry() {
+    let (crm, mirror) = mirrored().await;
+    let before = mirror.one("SELECT count(*) FROM changes");
+    let conn = Connection::open(&mirror.path).unwrap();
+    conn.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
+    conn.execute("UPDATE contacts SET etag = 'old' WHERE id = 'ct1'", []).unwrap();
+    crm.wait(600);
+    mirror.resync(&crm).await;
+    mirror.assert_exact(&crm);
+    assert_ne!(mirror.one("SELECT etag FROM contacts WHERE id = 'ct1'"), "'old'");
+    assert_eq!(mirror.one("SELECT count(*) FROM changes"), before);
+}
+
+#[tokio::test]
+async fn the_history_gives_every_value_with_its_time() {
+    let (crm, mirror) = mirrored().await;
+    let mut times: Vec<(Instant, BTreeMap<String, Row>)> = Vec::new();
+    for step in 0..6 {
+        crm.wait(3600);
+        crm.sandbox.with_world(|world| match step {
+            0 => _ = world.edit(Object::Contact, "ct1", &json!({"customFields": {"tier": "gold"}, "firstName": "Ada"})),
+            1 => _ = world.edit(Object::Contact, "ct1", &json!({"customFields": {"tier": null}})),
+            2 => _ = world.create(Object::Contact, &json!({"id": "new", "name": "New"})),
+            3 => _ = world.remove(Object::Contact, "ct2"),
+            4 => _ = world.edit(Object::Contact, "ct1", &json!({"customFields": {"tier": "tin"}, "notes": "n"})),
+            _ => _ = world.remove(Object::Contact, "ct1"),
+        });
+        mirror.resync(&crm).await;
+        let conn = Connection::open(&mirror.path).unwrap();
+        let now: String = conn.query_row("SELECT max(seen_at) FROM changes", [], |row| row.get(0)).unwrap();
+        times.push((now.parse().unwrap(), contacts(&mirror.path)));
+    }
+    let conn = Connection::open(&mirror.path).unwrap();
+    for (time, rows) in &times {
+        // One column of every record at a time, in SQL.
+        let mut stmt = conn
+            .prepare(
+                "SELECT id, value FROM contact_history WHERE column_name = 'cf_tier' AND value IS NOT NULL
+                 AND (valid_from IS NULL OR valid_from <= ?1) AND (valid_to IS NULL OR valid_to > ?1)",
+            )
+            .unwrap();
+        let tiers: BTreeMap<String, Value> = stmt
+            .query_map([time.to_string()], |row| Ok((row.get(0)?, row.get::<_, String>(1)?.into())))
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
+        let expected: BTreeMap<String, Value> = rows
+            .iter()
+            .filter(|(_, row)| !row["cf_tier"].is_null())
+            .map(|(id, row)| (id.clone(), row["cf_tier"].clone()))
+            .collect();
+        assert_eq!(tiers, expected, "at {time}");
+    }
+    let plan = |sql: &str| {
+        let mut stmt = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+        let lines = stmt.query_map([], |row| row.get::<_, String>(3)).unwrap();
+        lines.map(Result::unwrap).collect::<Vec<_>>().join("\n")
+    };
+    let one = plan("SELECT * FROM contact_history WHERE id = 'ct1'");
+    assert!(!one.contains("SCAN c\n") && !one.contains("SCAN r\n"), "{one}");
+    let range = plan("SELECT * FROM changes WHERE object_type = 'contact' AND seen_at >= '2026' AND seen_at < '2027'");
+    assert!(range.contains("changes_by_time"), "{range}");
+}
+
+#[tokio::test]
+async fn a_cursor_names_its_mirror_for_ever() {
+    let (crm, mirror) = mirrored().await;
+    let id = mirror.one("SELECT value FROM state WHERE name = 'mirror_id'");
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    assert_eq!(mirror.one("SELECT value FROM state WHERE name = 'mirror_id'"), id);
+    let reader = Reader::open(&mirror.path).unwrap();
+    let here = cursor::behind(&reader.begin().unwrap(), 0).unwrap();
+    assert_eq!(cursor::verify(&reader.begin().unwrap(), &here).unwrap(), Ok(()));
+    let (_, other) = mirrored().await;
+    let other = Reader::open(&other.path).unwrap();
+    assert!(cursor::verify(&other.begin().unwrap(), &here).unwrap().is_err());
+}
