@@ -258,7 +258,7 @@ CREATE TABLE sync_runs (
 ) STRICT;
 INSERT INTO sync_runs VALUES(1,'sync','manual','2026-11-21T02:58:37.507375Z','2026-11-21T02:58:37.632348Z','done',49,16,17,0,0,9,0,NULL);
 INSERT INTO sync_runs VALUES(2,'sync','manual','2026-11-21T02:58:37.868100Z','2026-11-21T02:58:37.924066Z','done',2,3,0,1,0,1,0,NULL);
-INSERT INTO sync_runs VALUES(3,'sync','manual','2026-11-21T17:48:13.348874Z','2026-11-21T17:48:19.334378Z','failed',0,0,0,0,0,0,0,'could not recognise the workspace by contacts: could not reach the service (Connection refused (os error 111)), tried 5 times');
+INSERT INTO sync_runs VALUES(3,'sync','manual','2026-11-21T17:48:04.621605Z','2026-11-21T17:48:12.811788Z','failed',0,0,0,0,0,0,0,'could not recognise the workspace by contacts: could not reach the service (Connection refused (os error 111)), tried 5 times');
 CREATE TABLE audits (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     object_type TEXT NOT NULL, -- contact or company
@@ -692,7 +692,7 @@ INSERT INTO state VALUES('changes:contact','{"watermark":"2026-11-21T02:58:37.73
 INSERT INTO state VALUES('copied:company','true');
 INSERT INTO state VALUES('copied:contact','true');
 INSERT INTO state VALUES('custom_indexes','4');
-INSERT INTO state VALUES('derived','4');
+INSERT INTO state VALUES('derived','3');
 INSERT INTO state VALUES('evidence:company','{"as_of":"2026-11-21T02:58:37.588654245Z","by_record":true,"open":0}');
 INSERT INTO state VALUES('evidence:contact','{"as_of":"2026-11-21T02:58:37.582033776Z","by_record":true,"open":0}');
 INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
@@ -825,7 +825,7 @@ CREATE TABLE outbox_events (
     to_state TEXT NOT NULL,
     why TEXT NOT NULL -- a sentence
 ) STRICT;
-CREATE TABLE unpublished (
+CREATE TABLE changed_records (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, -- grows with every change of a record
     object_type TEXT NOT NULL, -- contact or company
     record_id TEXT NOT NULL,
