@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use super::check;
 use super::queue::{self, EditRequest, QueueError};
 use super::typed::Given;
-use crate::model::{DelayScope, EditState, EditedFields, Instant, Object, RecordId};
+use crate::model::{EditState, EditedFields, Instant, Object, RecordId};
 use crate::store::outbox_report::{self, EditLine};
 use crate::store::queue::{self as stored, NewEdit};
 use crate::store::{EditStep, MirrorTx, StoreError};
@@ -85,7 +85,7 @@ pub fn decide(tx: &MirrorTx<'_>, edit: i64, decision: Decision, now: Instant) ->
         (Decision::Retry, Rejected | Dropped | Replaced) => again(tx, &line, now),
         (Decision::Retry, Conflict) => step(tx, &line, Queued, "tried again by hand", line.fields.clone(), now),
         (Decision::Retry, Queued | Sending) => {
-            tx.end_delay(line.object, DelayScope::Record, &RecordId::new(line.record.as_str()))?;
+            tx.shorten_delay(line.object, &RecordId::new(line.record.as_str()), now)?;
             Ok(Decided { edit, state: line.state, replacement: None, fields: line.fields })
         }
         (Decision::Drop, Queued | Held | Conflict) => {

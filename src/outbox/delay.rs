@@ -61,13 +61,14 @@ pub fn after_read(delay: RetryDelay, now: Instant) -> RetryDelay {
     RetryDelay { not_before: now, ..delay }
 }
 
-/// The delay without the request that was claimed last: it was not made.
+/// The delay without the request that was claimed last: it was not made. What kept it back says when there is a next one, so
+/// the delay ended some time ago and wakes nobody.
 #[must_use]
 pub fn without_request(delay: RetryDelay, now: Instant) -> RetryDelay {
     RetryDelay {
         requests: delay.requests.saturating_sub(1),
         recent: delay.recent.saturating_sub(1),
-        not_before: now,
+        not_before: now.minus(Duration::from_secs(60)),
         ..delay
     }
 }

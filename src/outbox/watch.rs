@@ -76,7 +76,7 @@ impl EditWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Store;
+    use crate::store::{Reader, Store, report};
 
     fn at(seconds: u64) -> Instant {
         Instant::EPOCH.plus(Duration::from_secs(1_000_000 + seconds))
@@ -102,15 +102,42 @@ mod tests {
              INSERT INTO outbox_events (outbox_id, at, to_state, why) VALUES (1, '2026-03-01T12:00:00.000000Z', 'queued', 'x')",
         );
         assert!(watch.is_due(at(1)).unwrap());
-        assert!(!watch.is_due(at(2)).unwrap(), "the same state of the outbox is not due twice");
-        assert!(watch.is_due(at(61)).unwrap(), "but tried again after a while");
+        let reader = Reader::open(&path).unwrap();
+        let after = |last| report::edits_after(&reader.begin().unwrap(), last).unwrap();
+        assert_eq!((after(0), after(1)), ((1, true), (1, false)));
+        sql(&path, "INSERT INTO state VALUES ('paused_since', '\"2026-03-01T00:00:00Z\"')");
+        assert_eq!(after(0), (0, false), "a pause keeps edits, and passes over none");
+        sql(&path, "DELETE FROM state WHERE name = 'paused_since'");
+        // An edit that returned to the queue is not new; one that was released is.
+        sql(
+            &path,
+            "INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why) VALUES (1, '', 'sending', 'queued', 'x')",
+        );
+        assert_eq!(after(1), (2, false));
+        sql(
+            &path,
+            "INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why) VALUES (1, '', 'held', 'queued', 'x')",
+        );
+        assert_eq!(after(2), (3, true));
+        for (seconds, just_ended) in [(60, false), (2, true)] {
+            let end = Instant::system_now().minus(Duration::from_secs(seconds));
+            let delay = format!(
+                "INSERT OR REPLACE INTO outbox_delays VALUES ('contact', 'record', 'a', 1, 1, '{end}', '{end}', 'k')"
+            );
+            sql(&path, &delay);
+            assert_eq!(after(3), (3, just_ended), "{seconds} s ago");
+        }
+        sql(&path, "DELETE FROM outbox_delays");
+        assert!(watch.is_due(at(2)).unwrap(), "somebody wrote to the outbox");
+        assert!(!watch.is_due(at(3)).unwrap(), "the same state of the outbox is not due twice");
+        assert!(watch.is_due(at(62)).unwrap(), "but tried again after a while");
 
         let until = at(100);
         sql(
             &path,
             &format!("INSERT INTO outbox_delays VALUES ('contact', 'record', 'a', 1, 1, '{until}', '{until}', 'k')"),
         );
-        assert_eq!(watch.next_due(at(62)).unwrap(), Some(until));
+        assert_eq!(watch.next_due(at(63)).unwrap(), Some(until));
         assert!(!watch.is_due(at(99)).unwrap());
         assert!(watch.is_due(at(122)).unwrap());
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -89,6 +90,21 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
+    /// Lets a record's delay end at once, as a person asks for.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn shorten_delay(&self, object: Object, record: &RecordId, now: Instant) -> Result<(), StoreError> {
+        self.conn
+            .prepare_cached(
+                "UPDATE outbox_delays SET not_before = ?3, recent = 0
+                 WHERE object_type = ?1 AND scope = 'record' AND record_id = ?2",
+            )
+            .and_then(|mut stmt| stmt.execute(params![object.as_str(), record.as_str(), now.to_string()]))
+            .doing(DOING)?;
+        Ok(())
+    }
+
     /// Ends the delays that stem from another key, and those of records without edits.
     ///
     /// # Errors
@@ -149,6 +165,22 @@ impl OutboxReader {
         }
         Ok(&self.outlook)
     }
+}
+
+/// How long a delay counts as just ended. Longer than the time between two looks; and an edit that a push passes over all
+/// the same is not pushed again and again.
+const JUST_ENDED: Duration = Duration::from_secs(10);
+
+/// Whether the delays of an edit ended: just now, or at any time where nobody looked before.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn ended(conn: &Connection, now: Instant, just_now: bool) -> Result<bool, StoreError> {
+    let ended = |ends: &Vec<Instant>| match ends.iter().max() {
+        Some(end) => *end <= now && (!just_now || now.since(*end) < JUST_ENDED),
+        None => !just_now,
+    };
+    Ok(waiting_for(conn)?.iter().any(ended))
 }
 
 /// When each edit that is first of its record may be sent: the ends of the delays that it waits for.

@@ -9,8 +9,10 @@ use serde::Serialize;
 use crate::model::{Instant, Object, Ru};
 use crate::store::error::{Doing, StoreError};
 use crate::store::file::wal;
+use crate::store::outbox::delays;
 use crate::store::reader::ReadTx;
 use crate::store::records::counts as held;
+use crate::store::state::StateKey;
 
 const DOING: &str = "read the mirror";
 
@@ -225,17 +227,28 @@ pub fn failing(tx: &ReadTx<'_>) -> Result<Option<Failing>, StoreError> {
         .doing(DOING)
 }
 
-/// The newest entry of the trail of edits, and whether any after `last` is of an edit that waits to be sent.
+/// The newest entry of the trail of edits, and whether edits are to be pushed now: one that is new, released or tried again
+/// by hand after `last`, or one whose delay has just ended, whatever the schedule says. An edit that returned to the queue is
+/// not new. While the schedule is paused nothing is to be pushed, and nothing is passed over.
 ///
 /// # Errors
 /// If SQLite refuses.
 pub fn edits_after(tx: &ReadTx<'_>, last: i64) -> Result<(i64, bool), StoreError> {
-    let sql = "SELECT coalesce(max(e.id), ?1), coalesce(max(e.to_state = 'queued' AND o.state = 'queued'), 0)
+    if tx.state::<Instant>(&StateKey::PausedSince)?.is_some() {
+        return Ok((last, false));
+    }
+    let sql = "SELECT coalesce(max(e.id), ?1),
+                      coalesce(max(e.to_state = 'queued' AND o.state = 'queued'
+                                   AND coalesce(e.from_state, 'held') IN ('held', 'conflict')), 0)
                FROM outbox_events AS e JOIN outbox AS o ON o.id = e.outbox_id WHERE e.id > ?1";
-    tx.conn
+    let (newest, queued): (i64, bool) = tx
+        .conn
         .prepare_cached(sql)
         .and_then(|mut stmt| stmt.query_row([last], |row| Ok((row.get(0)?, row.get(1)?))))
-        .doing(DOING)
+        .doing(DOING)?;
+    // The first look finds what came due while nobody looked.
+    let looked_before = last > 0;
+    Ok((newest, queued || delays::ended(&tx.conn, Instant::system_now(), looked_before)?))
 }
 
 /// Whether every run was started by `trigger`.
