@@ -9,7 +9,8 @@
 //! - [`sync`]: the decisions (pure) and the runs that carry them out: changes, sweeps, removals, details, audits.
 //! - [`outbox`]: local edits on their way to the service.
 //! - [`publish`]: the mirror's contents on their way to PostgreSQL.
-//! - [`daemon`]: runs by the clock and on request, the control socket, systemd.
+//! - [`app`]: an assembled mirror that can run jobs, and what it says of itself, as data.
+//! - [`daemon`]: runs on a schedule and on request, the control socket, the status page, systemd.
 //! - [`sandbox`]: the whole service as a local server, for demos, tests and trying things out.
 //! - [`config`] and [`cli`]: settings checked once, and a file per verb. [`exit`] is the table of exit codes, [`format`] writes
 //!   numbers and times as people read them.
@@ -20,6 +21,7 @@
 //! that with the walk's checkpoint. Meanwhile the next page is on its way. Memory is bounded by two pages a walker.
 
 pub mod api;
+pub mod app;
 pub mod budget;
 pub mod cli;
 pub mod config;

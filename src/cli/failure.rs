@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use std::io;
 
 use crate::api::ApiError;
+use crate::app::MirrorError;
 use crate::config::ConfigError;
 use crate::daemon::DaemonError;
 use crate::exit::Exit;
 use crate::store::StoreError;
 use crate::sync::SyncError;
-use crate::sync::setup::SetupError;
 
 /// Why a verb ended early.
 #[derive(Debug)]
@@ -86,11 +86,11 @@ impl From<StoreError> for Failure {
     }
 }
 
-impl From<SetupError> for Failure {
-    fn from(error: SetupError) -> Failure {
+impl From<MirrorError> for Failure {
+    fn from(error: MirrorError) -> Failure {
         match error {
-            SetupError::Store(error) => error.into(),
-            SetupError::Api(error) => error.into(),
+            MirrorError::Store(error) => error.into(),
+            MirrorError::Api(error) => error.into(),
         }
     }
 }

@@ -16,8 +16,8 @@ use crate::cli::signals::StopSignals;
 use crate::cli::ui::output;
 use crate::cli::ui::progress::ProgressView;
 use crate::config::Config;
-use crate::daemon::client::{Accepted, Client, ClientError, Events};
-use crate::daemon::told::{DaemonStatus, Told};
+use crate::daemon::client::{AcceptedJob, ClientError, DaemonClient, EventStream};
+use crate::daemon::{DaemonStatus, Event};
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{Instant, Object};
@@ -51,8 +51,8 @@ pub enum Watched {
 ///
 /// # Errors
 /// If something listens and does not answer as it should.
-pub async fn daemon(config: &Config) -> Result<Option<(Client, DaemonStatus)>, Failure> {
-    let Some(client) = Client::connect(&config.socket) else {
+pub async fn daemon(config: &Config) -> Result<Option<(DaemonClient, DaemonStatus)>, Failure> {
+    let Some(client) = DaemonClient::connect(&config.socket) else {
         return Ok(None);
     };
     let status = client.status_of(&config.database).await?;
@@ -99,7 +99,7 @@ fn socket_state(socket: &Path) -> DaemonState {
 /// # Errors
 /// What the job ended with, or that the daemon is not to be reached.
 pub async fn job(
-    client: &Client,
+    client: &DaemonClient,
     path: &str,
     body: &Value,
     progress: &ProgressView,
@@ -107,8 +107,8 @@ pub async fn job(
 ) -> Result<Watched, Failure> {
     let mut signals = StopSignals::listen()?;
     // Listened to before it is asked for: nothing of it is missed.
-    let mut events = client.listen().await?;
-    let accepted: Accepted = client.post(path, body).await?;
+    let mut events = client.subscribe().await?;
+    let accepted: AcceptedJob = client.post(path, body).await?;
     output::note(&format!("the daemon runs it (job {})", accepted.job));
     if let Some(until) = accepted.waits_until.as_deref().and_then(|until| until.parse().ok()) {
         // As in the foreground: a spent budget and a long hold are not waited for.
@@ -128,11 +128,16 @@ pub async fn job(
     }
 }
 
-async fn watch(client: &Client, events: &mut Events, job: u64, progress: &ProgressView) -> Result<Finished, Failure> {
+async fn watch(
+    client: &DaemonClient,
+    events: &mut EventStream,
+    job: u64,
+    progress: &ProgressView,
+) -> Result<Finished, Failure> {
     let mut ours = false;
     let mut gone = false;
     loop {
-        let told = if gone {
+        let event = if gone {
             // Its end is among the next lines, or was missed.
             tokio::time::timeout(LAST_LINES, events.next()).await.map_err(|_| {
                 Failure::new(Exit::Paused, "the end of the job was missed")
@@ -141,11 +146,11 @@ async fn watch(client: &Client, events: &mut Events, job: u64, progress: &Progre
         } else {
             events.next().await?
         };
-        match told {
-            Told::Started { job: started, .. } => ours = started == job,
-            Told::Missed { .. } => gone = !client.has(job).await?,
-            Told::Yielded { job: yielded } if yielded == job => ours = false,
-            Told::Finished { job: ended, exit, summary, found, error, hint } if ended == job => {
+        match event {
+            Event::Started { job: started, .. } => ours = started == job,
+            Event::Missed { .. } => gone = !client.has(job).await?,
+            Event::Preempted { job: preempted } if preempted == job => ours = false,
+            Event::Finished { job: ended, exit, summary, found, error, hint } if ended == job => {
                 let exit = Exit::of_code(exit);
                 let Some(summary) = summary else {
                     let failure = Failure::new(exit, error.unwrap_or_else(|| "the run failed".into()));
@@ -156,8 +161,8 @@ async fn watch(client: &Client, events: &mut Events, job: u64, progress: &Progre
                 };
                 return Ok(Finished { exit, summary: *summary, found });
             }
-            told if ours => {
-                if let Some(event) = told.of_run() {
+            event if ours => {
+                if let Some(event) = event.of_run() {
                     progress.on(event);
                 }
             }

@@ -10,61 +10,50 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::api::ApiError;
-use crate::budget::Limits;
+use crate::app::{Mirror, MirrorSettings, RunResult};
+use crate::budget::{Ledger, Limits};
 use crate::cli::Failure;
 use crate::cli::signals::StopSignals;
 use crate::cli::ui::output;
 use crate::exit::Exit;
 use crate::model::SystemClock;
 use crate::sync::events::RunObserver;
-pub use crate::sync::setup::Setup;
-use crate::sync::{BudgetMeter, Engine, Forecast, Job, Ran, SyncError};
-
-/// The longest hold that is waited for while a person watches; a longer one ends the run.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+use crate::sync::{Forecast, Job, SyncError};
 
 /// How long the requests under way may take to end once a stop was asked for.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// A mirror open for runs.
-pub struct Session {
-    engine: Engine,
-    meter: Arc<BudgetMeter>,
-}
+pub struct Session(Mirror);
 
 impl Session {
     /// Opens the mirror, makes it if there is none.
     ///
     /// # Errors
     /// When the file is not to be had, or no client can be made.
-    pub async fn open(setup: Setup, observer: Arc<dyn RunObserver>) -> Result<Session, Failure> {
-        let store = setup.store()?;
-        let (engine, meter) = setup.engine(store, Arc::new(SystemClock), PATIENCE, observer).await?;
-        Ok(Session { engine, meter })
+    pub async fn open(settings: MirrorSettings, observer: Arc<dyn RunObserver>) -> Result<Session, Failure> {
+        Ok(Session(Mirror::open(settings, Arc::new(SystemClock), observer).await?))
     }
 
     /// What may be spent.
-    pub fn limits(&self) -> &Limits {
-        self.meter.limits()
+    pub fn limits(&self) -> Limits {
+        self.0.limits()
     }
 
     /// Carries out a run, as far as nobody asks to stop.
     ///
     /// # Errors
     /// What ended the run and waiting does not fix; [`Exit::Paused`] where it was cut off.
-    pub async fn run(&self, job: &Job, trigger: &'static str, signals: &mut StopSignals) -> Result<Ran, Failure> {
-        let began = std::time::Instant::now();
-        let report = self.until_stopped(self.engine.run(job, trigger), signals).await?;
-        Ok(Ran { report, took: began.elapsed(), ledger: self.meter.ledger() })
+    pub async fn run(&self, job: &Job, trigger: &'static str, signals: &mut StopSignals) -> Result<RunResult, Failure> {
+        self.until_stopped(self.0.run(job, trigger), signals).await
     }
 
     /// Says what a run would cost, and how the budget stands.
     ///
     /// # Errors
     /// When the service does not answer.
-    pub async fn forecast(&self, job: &Job) -> Result<(Forecast, crate::budget::Ledger), Failure> {
-        let forecast = self.engine.forecast(job).await?;
-        Ok((forecast, self.meter.ledger()))
+    pub async fn forecast(&self, job: &Job) -> Result<(Forecast, Ledger), Failure> {
+        Ok(self.0.forecast(job).await?)
     }
 
     /// Does the work; asked to stop, lets it end after what is in hand, and asked again, ends at once.
@@ -77,7 +66,7 @@ impl Session {
         tokio::select! {
             done = &mut running => Ok(done?),
             () = signals.next() => {
-                self.meter.stop();
+                self.0.stop();
                 output::note("stopping after the page in hand; Ctrl-C again ends at once");
                 tokio::select! {
                     done = &mut running => Ok(done?),
@@ -93,15 +82,12 @@ impl Session {
     /// # Errors
     /// When the file refuses.
     pub async fn forget_sweeps(&self) -> Result<usize, Failure> {
-        Ok(self.engine.forget_sweeps().await?.len())
+        Ok(self.0.forget_sweeps().await?.len())
     }
 
     /// Closes the mirror.
     pub async fn close(self) {
-        let store = self.engine.store().clone();
-        // Each holds the store too, and the writer ends with the last of them.
-        drop(self);
-        store.close().await;
+        self.0.close().await;
     }
 }
 

@@ -52,6 +52,12 @@ pub enum ConfigError {
         /// What it must be.
         reason: String,
     },
+    /// A status page that others can reach, and nobody said who may look.
+    #[error("`daemon.http` is {address}, which other machines could reach, and the page asks nobody for a password")]
+    NotLoopback {
+        /// The address.
+        address: std::net::SocketAddr,
+    },
     /// No address.
     #[error("`api.base_url` is not set")]
     NoBaseUrl,
@@ -96,6 +102,9 @@ impl ConfigError {
             ConfigError::SecretInFile { .. } => {
                 Some("put it in a file of its own, and name that file with the key in `_file`")
             }
+            ConfigError::NotLoopback { .. } => Some(
+                "name the networks that may look in `daemon.http_allow`; or listen on 127.0.0.1 and use `ssh -L` from elsewhere",
+            ),
             ConfigError::NoBaseUrl => Some(
                 "set it in the configuration file that `--config` names, or CRM_MIRROR_API__BASE_URL in the environment",
             ),

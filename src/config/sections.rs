@@ -10,6 +10,7 @@ use jiff::tz::TimeZone;
 use serde::Deserialize;
 
 use super::cron::Cron;
+use super::network::Network;
 use super::values;
 use crate::api::BaseUrl;
 use crate::model::{Resource, Ru};
@@ -124,8 +125,10 @@ pub(super) struct HistorySection {
 pub(super) struct DaemonSection {
     #[serde(default, deserialize_with = "values::path")]
     pub socket: Option<PathBuf>,
-    #[serde(default, deserialize_with = "values::loopback")]
+    #[serde(default, deserialize_with = "values::address")]
     pub http: Option<SocketAddr>,
+    #[serde(default, deserialize_with = "values::networks")]
+    pub http_allow: Vec<Network>,
 }
 
 /// `[check]`.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::api_key::{KeyPlace, KeySource};
 use super::error::ConfigError;
 use super::layers;
+use super::network::Network;
 use super::publish_target::PublishConfig;
 use super::sections::{BudgetConfig, LogConfig, SyncConfig};
 use super::sources::Sources;
@@ -27,8 +28,11 @@ pub struct Config {
     pub history: Option<Duration>,
     /// `[daemon] socket`: the control socket.
     pub socket: PathBuf,
-    /// `[daemon] http`: where the status page is served, always on loopback; `None` for nowhere.
+    /// `[daemon] http`: where the status page is served; `None` for nowhere. On loopback, unless `http_allow` names
+    /// networks.
     pub http: Option<SocketAddr>,
+    /// `[daemon] http_allow`: the networks that may look, beside this machine itself.
+    pub http_allow: Vec<Network>,
     /// `[write_back] enabled`.
     pub write_back: bool,
     /// `[check] acknowledged`: findings of `check` that are known and count as good.
@@ -80,6 +84,12 @@ impl Config {
                 beside.push(".sock");
                 PathBuf::from(beside)
             });
+        if let Some(address) = sections.daemon.http
+            && !address.ip().is_loopback()
+            && sections.daemon.http_allow.is_empty()
+        {
+            return Err(ConfigError::NotLoopback { address });
+        }
         Ok(Config {
             database,
             custom_indexes: sections.database.custom_indexes,
@@ -88,6 +98,7 @@ impl Config {
             history: sections.history.retention,
             socket,
             http: sections.daemon.http,
+            http_allow: sections.daemon.http_allow,
             write_back: sections.write_back.enabled,
             acknowledged: sections.check.acknowledged,
             max_edits: sections.write_back.max_edits,

@@ -4,7 +4,7 @@
 //! key and its place in an error, and never shows the value.
 
 use std::fmt::{self, Display};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use jiff::tz::TimeZone;
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 
 use super::cron::{self, Cron};
+use super::network::Network;
 use crate::api::BaseUrl;
 use crate::model::duration::{duration, spell};
 use crate::model::{Instant, Resource, Ru};
@@ -250,30 +251,28 @@ fn is_plain_name(text: &str) -> bool {
         && text.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
 }
 
-/// An address that only this machine can reach. `None` for "off".
-pub(super) fn loopback<'de, D: Deserializer<'de>>(value: D) -> Result<Option<SocketAddr>, D::Error> {
+/// An address to listen on. `None` for "off".
+pub(super) fn address<'de, D: Deserializer<'de>>(value: D) -> Result<Option<SocketAddr>, D::Error> {
     read(value, "an address and a port, or \"off\"", |text| match text {
         "off" => Ok(None),
-        text => loopback_address(text).map(Some),
+        text => socket_address(text).map(Some),
     })
 }
 
-fn loopback_address(text: &str) -> Result<SocketAddr, String> {
-    const FORM: &str = "must be an address of this machine itself and a port, such as \"127.0.0.1:8787\" or \
-                        \"[::1]:8787\", or \"off\"";
-    let address: SocketAddr = text.parse().map_err(|_| match text.rsplit_once(':') {
+fn socket_address(text: &str) -> Result<SocketAddr, String> {
+    const FORM: &str = "must be an address and a port, such as \"127.0.0.1:8787\" or \"[::1]:8787\", or \"off\"";
+    text.parse().map_err(|_| match text.rsplit_once(':') {
         Some((name, _)) if name.eq_ignore_ascii_case("localhost") => {
             format!("{FORM}: a name is looked up and may lead elsewhere, a number does not")
         }
         _ => FORM.to_string(),
-    })?;
-    match address.ip() {
-        IpAddr::V4(ip) if ip.is_loopback() => Ok(address),
-        IpAddr::V6(ip) if ip.is_loopback() => Ok(address),
-        ip => Err(format!(
-            "{FORM}: other machines could reach {ip}, and the page asks nobody for a password; from elsewhere use `ssh -L`"
-        )),
-    }
+    })
+}
+
+/// Networks. A list in a file, or a text with commas.
+pub(super) fn networks<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<Network>, D::Error> {
+    let words = words(value, "a list of networks")?;
+    words.iter().filter(|word| !word.is_empty()).map(|word| word.parse().map_err(Error::custom)).collect()
 }
 
 fn concat_must(expected: &str) -> String {

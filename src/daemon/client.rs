@@ -1,4 +1,4 @@
-//! The other end of the control socket: how a verb asks the daemon, and listens to what becomes of it.
+//! The other end of the control socket: how a verb asks the daemon, and follows what becomes of it.
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -9,14 +9,15 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::told::{DaemonStatus, Told};
+use super::events::Event;
+use super::status_reply::DaemonStatus;
 
 /// How long an answer is waited for. The daemon answers at once.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A daemon that listens.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct DaemonClient {
     http: reqwest::Client,
 }
 
@@ -34,7 +35,7 @@ pub enum ClientError {
     Refused {
         /// What it said.
         error: String,
-        /// A next move for a person.
+        /// The command or setting that fixes it.
         hint: Option<String>,
     },
     /// Its stream ended before the job did.
@@ -44,7 +45,7 @@ pub enum ClientError {
 
 /// The answer to a job that was asked for.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Accepted {
+pub struct AcceptedJob {
     /// The job.
     pub job: u64,
     /// Until when it waits, UTC, where it does.
@@ -52,13 +53,13 @@ pub struct Accepted {
 }
 
 #[derive(Deserialize)]
-struct Problem {
+struct ProblemReply {
     error: String,
     hint: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Standing {
+struct StatusOfDaemon {
     database: String,
     daemon: Option<DaemonStatus>,
 }
@@ -68,9 +69,9 @@ pub fn listens(socket: &Path) -> bool {
     UnixStream::connect(socket).is_ok()
 }
 
-impl Client {
+impl DaemonClient {
     /// A client of the daemon that listens on `socket`; `None` where none does.
-    pub fn connect(socket: &Path) -> Option<Client> {
+    pub fn connect(socket: &Path) -> Option<DaemonClient> {
         if !listens(socket) {
             return None;
         }
@@ -82,21 +83,21 @@ impl Client {
             .no_proxy()
             .build()
             .ok()?;
-        Some(Client { http })
+        Some(DaemonClient { http })
     }
 
-    /// How the daemon stands, if it keeps the mirror at `database`.
+    /// What the daemon says of itself, if it keeps the mirror at `database`.
     ///
     /// # Errors
     /// [`ClientError`].
     pub async fn status_of(&self, database: &Path) -> Result<Option<DaemonStatus>, ClientError> {
         let answer = self.http.get(url("/status")).timeout(PATIENCE).send().await;
-        let standing: Standing = read(answer).await?;
+        let status = read_status(answer).await?;
         let same = |a: &Path, b: &Path| match (a.canonicalize(), b.canonicalize()) {
             (Ok(a), Ok(b)) => a == b,
             _ => false,
         };
-        Ok(standing.daemon.filter(|_| same(Path::new(&standing.database), database)))
+        Ok(status.daemon.filter(|_| same(Path::new(&status.database), database)))
     }
 
     /// Whether a job is under way or waits for its turn.
@@ -105,8 +106,8 @@ impl Client {
     /// [`ClientError`].
     pub async fn has(&self, job: u64) -> Result<bool, ClientError> {
         let answer = self.http.get(url("/status")).timeout(PATIENCE).send().await;
-        let standing: Standing = read(answer).await?;
-        let jobs = standing.daemon.into_iter();
+        let status = read_status(answer).await?;
+        let jobs = status.daemon.into_iter();
         Ok(jobs.flat_map(|daemon| daemon.running.into_iter().chain(daemon.waiting)).any(|known| known.job == job))
     }
 
@@ -119,13 +120,26 @@ impl Client {
         read(request.timeout(PATIENCE).send().await).await
     }
 
-    /// Listens to what happens from now on.
+    /// Every event from now on.
     ///
     /// # Errors
     /// [`ClientError`].
-    pub async fn listen(&self) -> Result<Events, ClientError> {
+    pub async fn subscribe(&self) -> Result<EventStream, ClientError> {
         let response = self.http.get(url("/events")).send().await.map_err(ClientError::Silent)?;
-        Ok(Events { response, read: BytesMut::new() })
+        Ok(EventStream { response, read: BytesMut::new() })
+    }
+}
+
+/// An answer that says what the daemon says of itself counts, whatever its status: it may wait for its mirror.
+async fn read_status(answer: reqwest::Result<reqwest::Response>) -> Result<StatusOfDaemon, ClientError> {
+    let answer = answer.map_err(ClientError::Silent)?;
+    let body = answer.bytes().await.map_err(ClientError::Silent)?;
+    match serde_json::from_slice(&body) {
+        Ok(status) => Ok(status),
+        Err(error) => match serde_json::from_slice::<ProblemReply>(&body) {
+            Ok(problem) => Err(ClientError::Refused { error: problem.error, hint: problem.hint }),
+            Err(_) => Err(ClientError::NotUnderstood(error.to_string())),
+        },
     }
 }
 
@@ -141,30 +155,30 @@ async fn read<T: DeserializeOwned>(answer: reqwest::Result<reqwest::Response>) -
     if good {
         return serde_json::from_slice(&body).map_err(not_understood);
     }
-    let problem: Problem = serde_json::from_slice(&body).map_err(not_understood)?;
+    let problem: ProblemReply = serde_json::from_slice(&body).map_err(not_understood)?;
     Err(ClientError::Refused { error: problem.error, hint: problem.hint })
 }
 
-/// What happens, line by line.
+/// What happens, event by event.
 #[derive(Debug)]
-pub struct Events {
+pub struct EventStream {
     response: reqwest::Response,
     read: BytesMut,
 }
 
-impl Events {
-    /// The next line.
+impl EventStream {
+    /// The next event.
     ///
     /// # Errors
     /// [`ClientError::Ended`] when the daemon ends.
-    pub async fn next(&mut self) -> Result<Told, ClientError> {
+    pub async fn next(&mut self) -> Result<Event, ClientError> {
         loop {
             if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
                 let line = self.read.split_to(end);
                 self.read.advance(1);
-                // A newer daemon may tell of what this program does not know.
+                // A newer daemon may publish what this program does not know.
                 match serde_json::from_slice(&line) {
-                    Ok(told) => return Ok(told),
+                    Ok(event) => return Ok(event),
                     Err(_) => continue,
                 }
             }

@@ -1,18 +1,18 @@
-//! How the daemon stands, for `status` and in one line for systemd.
+//! What the daemon says of itself, for `status` and in one line for systemd.
 
-use super::job::Job;
-use super::state::State;
-use super::timetable::Kind;
-use super::told::{DaemonStatus, JobStatus, NextStatus, QuietStatus, TroubleStatus};
-use super::voice::Voice;
+use super::bus::CurrentWork;
+use super::job::QueuedJob;
+use super::state::{HoldReason, StateMachine};
+use super::status_reply::{DaemonStatus, HoldStatus, JobStatus, NextStatus, TroubleStatus};
+use super::timetable::ScheduleKind;
 use crate::format;
 use crate::model::Instant;
 
-/// Everything that `status` tells of the daemon.
-pub fn status(state: &State, since: Instant, now: Instant) -> DaemonStatus {
-    let job = |job: &Job, since| JobStatus {
+/// Everything that `status` says of the daemon.
+pub fn status(state: &StateMachine, since: Instant, now: Instant) -> DaemonStatus {
+    let job = |job: &QueuedJob, since| JobStatus {
         job: job.id,
-        work: job.work.as_str().into(),
+        work: job.job.kind().into(),
         trigger: job.trigger.as_str().into(),
         since,
     };
@@ -20,49 +20,53 @@ pub fn status(state: &State, since: Instant, now: Instant) -> DaemonStatus {
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION").into(),
         since,
+        waiting_for: None,
         running: state.running().map(|(running, since)| job(running, Some(since))),
         waiting: state.waiting().iter().map(|waiting| job(waiting, None)).collect(),
         paused_since: state.paused_since(),
-        quiet: state.quiet(now).map(|quiet| QuietStatus { why: quiet.why.into(), until: quiet.until }),
+        hold: state.hold(now).map(|hold| HoldStatus { reason: hold.reason.as_str().into(), until: hold.until }),
         trouble: state.trouble().map(|trouble| TroubleStatus {
             since: trouble.since,
-            why: trouble.why.clone(),
+            why: trouble.reason.clone(),
+            exit: trouble.exit,
             runs: trouble.runs,
             next_try: trouble.next_try,
         }),
-        next: Kind::ALL
+        next: ScheduleKind::ALL
             .into_iter()
             .map(|kind| NextStatus { kind: kind.as_str().into(), at: state.next_due(kind, now) })
             .collect(),
         time_zone: state.timetable().zone().iana_name().unwrap_or("UTC").to_string(),
+        page: None,
+        reload_failed: false,
     }
 }
 
-/// One line that a person likes.
-pub fn line(state: &State, voice: &Voice, now: Instant) -> String {
+/// The current state in one line.
+pub fn line(state: &StateMachine, work: Option<CurrentWork>, now: Instant) -> String {
     if let Some((job, _)) = state.running() {
-        let Some(work) = voice.under_way() else {
-            return format!("{} under way", job.work.as_str());
+        let Some(work) = work else {
+            return format!("{} under way", job.job.kind());
         };
         // Rounded down, so that the line does not change with every page.
         let rows = format::count(work.rows - work.rows % 1_000);
         return match (work.rows, work.total) {
-            (0..1_000, _) => format!("{}: {} of {}", job.work.as_str(), work.work, work.resource),
+            (0..1_000, _) => format!("{}: {} of {}", job.job.kind(), work.work, work.resource),
             (_, Some(total)) => format!(
                 "{}: {} of {}, {rows} of {} rows",
-                job.work.as_str(),
+                job.job.kind(),
                 work.work,
                 work.resource,
                 format::count(total)
             ),
-            (_, None) => format!("{}: {} of {}, {rows} rows", job.work.as_str(), work.work, work.resource),
+            (_, None) => format!("{}: {} of {}, {rows} rows", job.job.kind(), work.work, work.resource),
         };
     }
-    if let Some(quiet) = state.quiet(now) {
-        let until = format::moment(quiet.until);
-        return match quiet.why {
-            "budget" => format!("The budget of this window is spent; going on at {until}"),
-            _ => format!("The service asked for quiet until {until}"),
+    if let Some(hold) = state.hold(now) {
+        let until = format::moment(hold.until);
+        return match hold.reason {
+            HoldReason::Budget => format!("The budget of this window is spent; it refills at {until}"),
+            HoldReason::RateLimit => format!("Rate limit: no request is sent until {until}"),
         };
     }
     if let Some(trouble) = state.trouble() {
@@ -70,15 +74,15 @@ pub fn line(state: &State, voice: &Voice, now: Instant) -> String {
             "Runs have failed since {}, {} in a row ({}); next try at {}",
             format::moment(trouble.since),
             trouble.runs,
-            trouble.why,
+            trouble.reason,
             format::moment(trouble.next_try)
         );
     }
     if let Some(since) = state.paused_since() {
-        return format!("The schedule rests since {}; `crm-mirror resume` lets it go on", format::moment(since));
+        return format!("The schedule is paused since {}; `crm-mirror resume` resumes it", format::moment(since));
     }
-    match state.next_due(Kind::Changes, now) {
+    match state.next_due(ScheduleKind::Changes, now) {
         Some(at) => format!("Up to date; next run at {}", format::moment(at)),
-        None => "Up to date; no schedule, waiting to be asked".into(),
+        None => "Up to date; no schedule; runs on request".into(),
     }
 }

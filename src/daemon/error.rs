@@ -1,15 +1,14 @@
-//! Why the daemon cannot begin, or ends by itself.
+//! Why the daemon cannot begin, or cannot take over a new configuration.
 
 use std::io;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::app::MirrorError;
 use crate::config::ConfigError;
 use crate::exit::Exit;
 use crate::store::StoreError;
-use crate::sync::setup::SetupError;
 
-/// Why the daemon cannot begin, or ends by itself.
+/// Why the daemon cannot begin, or cannot take over a new configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
     /// The configuration.
@@ -17,7 +16,7 @@ pub enum DaemonError {
     Config(#[from] ConfigError),
     /// The mirror's file, or the client of the service.
     #[error(transparent)]
-    Setup(#[from] SetupError),
+    Mirror(#[from] MirrorError),
     /// The control socket.
     #[error("could not open the control socket {path}")]
     Socket {
@@ -26,19 +25,13 @@ pub enum DaemonError {
         /// Why.
         source: io::Error,
     },
-    /// Another program listens there.
-    #[error("another program listens on the control socket {path}")]
+    /// Another process listens there.
+    #[error("another process{} listens on the control socket {path}", pid.map(|pid| format!(" ({pid})")).unwrap_or_default())]
     SocketTaken {
         /// The socket.
         path: PathBuf,
-    },
-    /// The status page.
-    #[error("could not listen on {at} for the status page")]
-    Page {
-        /// Where it was to be.
-        at: SocketAddr,
-        /// Why.
-        source: io::Error,
+        /// The process that writes the mirror, if one does.
+        pid: Option<u32>,
     },
     /// The scheduler.
     #[error("could not set the scheduler: {why}")]
@@ -46,20 +39,14 @@ pub enum DaemonError {
         /// Why.
         why: String,
     },
-    /// Signals cannot be listened to.
-    #[error("could not listen to signals")]
+    /// Signals cannot be received.
+    #[error("could not receive signals")]
     Signals(#[source] io::Error),
-    /// A run found that going on would be wrong.
-    #[error("{why}")]
-    WrongWorkspace {
-        /// What the run ended with.
-        why: String,
-    },
 }
 
 impl From<StoreError> for DaemonError {
     fn from(error: StoreError) -> DaemonError {
-        DaemonError::Setup(error.into())
+        DaemonError::Mirror(error.into())
     }
 }
 
@@ -67,31 +54,25 @@ impl DaemonError {
     /// The code that the process ends with.
     pub fn exit(&self) -> Exit {
         match self {
-            DaemonError::Config(_) | DaemonError::WrongWorkspace { .. } | DaemonError::SocketTaken { .. } => {
-                Exit::Config
-            }
-            DaemonError::Setup(SetupError::Store(error)) => Exit::of_store(error),
-            DaemonError::Setup(SetupError::Api(error)) => Exit::of_api(error),
-            DaemonError::Socket { .. } | DaemonError::Page { .. } => Exit::Storage,
+            DaemonError::Config(_) => Exit::Config,
+            DaemonError::Mirror(MirrorError::Store(error)) => Exit::of_store(error),
+            DaemonError::Mirror(MirrorError::Api(error)) => Exit::of_api(error),
+            // A process that still ends holds it for a moment: another try may do.
+            DaemonError::Socket { .. } | DaemonError::SocketTaken { .. } => Exit::Storage,
             DaemonError::Scheduler { .. } | DaemonError::Signals(_) => Exit::Internal,
         }
     }
 
-    /// A next move for a person.
+    /// The command or setting that fixes it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             DaemonError::Config(error) => error.hint(),
-            DaemonError::Setup(SetupError::Store(error)) => error.hint(),
-            DaemonError::Setup(SetupError::Api(error)) => error.hint(),
+            DaemonError::Mirror(MirrorError::Store(error)) => error.hint(),
+            DaemonError::Mirror(MirrorError::Api(error)) => error.hint(),
             DaemonError::Socket { .. } => Some("its folder must exist and be writable (`daemon.socket`)"),
-            DaemonError::SocketTaken { .. } => Some("give each mirror a socket of its own (`daemon.socket`)"),
-            DaemonError::Page { .. } => {
-                Some("another program may listen there: name another port in `daemon.http`, or `off`")
+            DaemonError::SocketTaken { .. } => {
+                Some("one daemon serves a mirror; give each mirror a socket of its own (`daemon.socket`)")
             }
-            DaemonError::WrongWorkspace { .. } => Some(
-                "use the workspace's own key, or another `database.path`; `crm-mirror sync --accept-workspace` lets this \
-                 one take its place",
-            ),
             DaemonError::Scheduler { .. } | DaemonError::Signals(_) => None,
         }
     }

@@ -1,35 +1,48 @@
-//! What reaches the daemon's loop.
+//! What reaches the daemon's loop from elsewhere in the process.
+
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
 use super::error::DaemonError;
-use super::event::{Answer, Request};
-use super::job::{End, Failing, Outcome};
-use super::told::DaemonStatus;
+use super::input::{DaemonAnswer, DaemonRequest};
+use super::job::{FailureKind, RunEnd, RunEnding};
+use super::status_reply::{DaemonStatus, PageStatus};
+use crate::config::Config;
 use crate::exit::Exit;
 use crate::model::Object;
 use crate::sync::{Findings, Summary};
 
-/// What reaches the daemon's loop from elsewhere in the process.
+/// A message to the daemon's loop.
 #[derive(Debug)]
-pub enum Message {
+pub enum LoopMessage {
     /// Look at the timetable.
     Tick,
     /// A person asks.
-    Ask(Request, oneshot::Sender<Answer>),
-    /// Somebody wants to know how it stands.
+    Ask(DaemonRequest, oneshot::Sender<DaemonAnswer>),
+    /// Somebody asks for the daemon's status.
     Status(oneshot::Sender<DaemonStatus>),
     /// Edits wait in the mirror.
     Edited,
     /// The run under way ended.
-    Ended(Box<RunEnded>),
+    Ended(Box<EndedRun>),
+    /// Whether the schedule is paused was stored, or could not be; the number is for the answer.
+    PauseStored(u64, DaemonAnswer),
+    /// The sweeps were forgotten, or the hold was cleared.
+    Maintained,
+    /// The configuration was read again, or is invalid.
+    Reloaded(Box<Result<Arc<Config>, DaemonError>>),
+    /// A changed key is active.
+    KeyChanged,
+    /// Where the status page is, or why it is not served.
+    Page(PageStatus),
 }
 
 /// How a run ended.
 #[derive(Debug)]
-pub struct RunEnded {
+pub struct EndedRun {
     /// As far as the daemon has to decide by it.
-    pub outcome: Outcome,
+    pub ending: RunEnding,
     /// What it did; `None` where it failed.
     pub summary: Option<Summary>,
     /// What a verification found.
@@ -38,28 +51,28 @@ pub struct RunEnded {
     pub exit: u8,
     /// Why it failed.
     pub error: Option<String>,
-    /// A next move for a person.
+    /// The command or setting that fixes it.
     pub hint: Option<String>,
 }
 
-impl RunEnded {
-    /// The end of a run that could not even begin.
-    pub fn could_not_begin(error: &DaemonError) -> RunEnded {
-        RunEnded::failed(error.to_string(), error.exit(), error.hint())
+impl EndedRun {
+    /// The end of a run that panicked. The panic's own words are in the log already.
+    pub fn panicked() -> EndedRun {
+        let reason = "internal error: the run panicked; please report it as a bug".into();
+        EndedRun::failed(FailureKind::Passing, reason, Exit::Internal, Some("the log shows where"))
     }
 
-    /// The end of a run that broke down. The panic's own words are in the log already.
-    pub fn broke_down() -> RunEnded {
-        RunEnded::failed("the run broke down".into(), Exit::Internal, Some("the log tells where"))
-    }
-
-    fn failed(why: String, exit: Exit, hint: Option<&'static str>) -> RunEnded {
-        RunEnded {
-            outcome: Outcome { end: End::Failed { failing: Failing::Passing, why: why.clone() }, empty_until: None },
+    /// The end of a run that failed, or could not begin.
+    pub fn failed(kind: FailureKind, reason: String, exit: Exit, hint: Option<&str>) -> EndedRun {
+        EndedRun {
+            ending: RunEnding {
+                end: RunEnd::Failed { kind, reason: reason.clone(), exit: exit.code() },
+                empty_until: None,
+            },
             summary: None,
             found: Vec::new(),
             exit: exit.code(),
-            error: Some(why),
+            error: Some(reason),
             hint: hint.map(String::from),
         }
     }

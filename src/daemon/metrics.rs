@@ -1,14 +1,39 @@
-//! `GET /metrics`: numbers for monitoring, in Prometheus's text form.
+//! The numbers for monitoring, in Prometheus's text form. The names are a contract.
 
 use std::fmt::Write as _;
 
-use super::control::Standing;
-use crate::model::Instant;
+use super::bus::CurrentWork;
+use super::status_reply::{DaemonStatus, StatusReply};
+use crate::app::status::{MirrorStatus, ObjectStatus};
+use crate::model::{Instant, Resource};
 
-/// The numbers as text. `ended` is how jobs ended since the daemon began: by work and exit code.
-pub fn text(standing: &Standing, ended: &[((&'static str, u8), u64)]) -> String {
-    let mut page = Page::default();
-    let (status, ru) = (&standing.status, &standing.status.ru);
+/// The numbers as text. `ended` is how jobs ended since the daemon began, by kind and exit code; `work` is what the run
+/// under way does.
+pub fn text(
+    reply: &StatusReply,
+    ended: &[((&'static str, u8), u64)],
+    work: Option<CurrentWork>,
+    now: Instant,
+) -> String {
+    let mut page = MetricsText::default();
+    objects(&mut page, &reply.status);
+    ages(&mut page, reply, now);
+    first_copy(&mut page, &reply.status, work);
+    mirror(&mut page, &reply.status);
+    if let Some(daemon) = &reply.daemon {
+        of_daemon(&mut page, daemon, ended);
+    }
+    page.family("crm_mirror_build_info", "gauge", "The version that runs.");
+    page.line("crm_mirror_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
+    page.0
+}
+
+/// Contacts and companies, which are read by changes and sweeps.
+fn records(status: &MirrorStatus) -> impl Iterator<Item = &ObjectStatus> {
+    status.objects.iter().filter(|object| object.removed.is_some())
+}
+
+fn objects(page: &mut MetricsText, status: &MirrorStatus) {
     page.family("crm_mirror_rows", "gauge", "Records in the mirror.");
     for object in &status.objects {
         page.line("crm_mirror_rows", &[("object", object.object.as_str())], object.rows as f64);
@@ -20,16 +45,25 @@ pub fn text(standing: &Standing, ended: &[((&'static str, u8), u64)]) -> String 
             page.line("crm_mirror_details_pending", &labels, pending as f64);
         }
     }
-    for (name, help, of) in [
-        (
-            "crm_mirror_changes_as_of_timestamp_seconds",
-            "Every change up to here is in the mirror.",
-            (|object| object.changes_as_of) as fn(&crate::sync::status::ObjectStatus) -> Option<Instant>,
-        ),
+    page.family("crm_mirror_refused_removals", "gauge", "Records whose removal looks like an outage and was refused.");
+    for object in records(status) {
+        let refused = object.outage.map_or(0, |outage| outage.going);
+        page.line("crm_mirror_refused_removals", &[("object", object.object.as_str())], refused as f64);
+    }
+}
+
+fn ages(page: &mut MetricsText, reply: &StatusReply, now: Instant) {
+    let status = &reply.status;
+    type Of = fn(&ObjectStatus) -> Option<Instant>;
+    let stamps: [(&str, &str, Of); 2] = [
+        ("crm_mirror_changes_as_of_timestamp_seconds", "Every change up to here is in the mirror.", |object| {
+            object.changes_as_of
+        }),
         ("crm_mirror_complete_as_of_timestamp_seconds", "Nothing was missing and nothing lingered then.", |object| {
             object.complete_as_of
         }),
-    ] {
+    ];
+    for (name, help, of) in stamps {
         page.family(name, "gauge", help);
         for object in &status.objects {
             if let Some(at) = of(object) {
@@ -37,6 +71,36 @@ pub fn text(standing: &Standing, ended: &[((&'static str, u8), u64)]) -> String 
             }
         }
     }
+    page.family(
+        "crm_mirror_changes_age_seconds",
+        "gauge",
+        "Time since changes were read to their end; before the first success, since the daemon began.",
+    );
+    let begun = reply.daemon.as_ref().map_or(now, |daemon| daemon.since);
+    for object in &status.objects {
+        let age = now.since(object.changes_as_of.unwrap_or(begun)).as_secs_f64();
+        page.line("crm_mirror_changes_age_seconds", &[("object", object.object.as_str())], age);
+    }
+}
+
+fn first_copy(page: &mut MetricsText, status: &MirrorStatus, work: Option<CurrentWork>) {
+    let copied: Vec<(Resource, u64)> = records(status)
+        .filter_map(|object| Some((object.object, object.sweep.filter(|sweep| sweep.first_copy)?.rows)))
+        .collect();
+    page.family("crm_mirror_first_copy_rows", "gauge", "Rows read so far by a first copy under way.");
+    for (object, rows) in &copied {
+        page.line("crm_mirror_first_copy_rows", &[("object", object.as_str())], *rows as f64);
+    }
+    page.family("crm_mirror_first_copy_expected_rows", "gauge", "Rows that a first copy under way will read.");
+    for (object, _) in &copied {
+        if let Some(total) = work.filter(|work| work.resource == *object).and_then(|work| work.total) {
+            page.line("crm_mirror_first_copy_expected_rows", &[("object", object.as_str())], total as f64);
+        }
+    }
+}
+
+fn mirror(page: &mut MetricsText, status: &MirrorStatus) {
+    let ru = &status.ru;
     page.one("crm_mirror_ru_used", "gauge", "Request units spent in this window.", ru.used as f64);
     page.one("crm_mirror_ru_left", "gauge", "Request units left in this window.", ru.left as f64);
     page.one("crm_mirror_ru_limit", "gauge", "Request units allowed per window.", ru.limit as f64);
@@ -60,7 +124,7 @@ pub fn text(standing: &Standing, ended: &[((&'static str, u8), u64)]) -> String 
     page.one(
         "crm_mirror_hold_until_timestamp_seconds",
         "gauge",
-        "Until when the service asked for quiet; 0 where it did not.",
+        "Until when the service's rate limit holds; 0 for none.",
         status.hold_until.map_or(0.0, seconds),
     );
     page.one("crm_mirror_file_bytes", "gauge", "Size of the mirror's file.", status.bytes as f64);
@@ -71,27 +135,30 @@ pub fn text(standing: &Standing, ended: &[((&'static str, u8), u64)]) -> String 
         "When a run last did all it was to do; 0 for never.",
         status.last_success.map_or(0.0, seconds),
     );
+    let failing = status.trouble.as_ref().map_or(0.0, |trouble| f64::from(trouble.runs));
+    page.one("crm_mirror_failing_runs", "gauge", "Runs that failed in a row.", failing);
+    let missing = status.missing_scopes.0.len() as f64;
+    page.one("crm_mirror_missing_scopes", "gauge", "Scopes that the key lacks.", missing);
+}
+
+fn of_daemon(page: &mut MetricsText, daemon: &DaemonStatus, ended: &[((&'static str, u8), u64)]) {
+    page.one("crm_mirror_start_timestamp_seconds", "gauge", "When the daemon began.", seconds(daemon.since));
+    page.one("crm_mirror_paused", "gauge", "Whether the schedule is paused.", flag(daemon.paused_since.is_some()));
     page.one(
-        "crm_mirror_failing_runs",
+        "crm_mirror_reload_failed",
         "gauge",
-        "Runs that failed in a row.",
-        status.trouble.as_ref().map_or(0.0, |trouble| f64::from(trouble.runs)),
+        "Whether the configuration on the disk is invalid and the one before it is active.",
+        flag(daemon.reload_failed),
     );
-    if let Some(daemon) = &standing.daemon {
-        page.one("crm_mirror_start_timestamp_seconds", "gauge", "When the daemon began.", seconds(daemon.since));
-        page.one(
-            "crm_mirror_paused",
-            "gauge",
-            "Whether the schedule rests.",
-            f64::from(u8::from(daemon.paused_since.is_some())),
-        );
-        page.family("crm_mirror_jobs_total", "counter", "Jobs that ended, by work and exit code.");
-        for ((work, exit), count) in ended {
-            let exit = exit.to_string();
-            page.line("crm_mirror_jobs_total", &[("work", work), ("exit", &exit)], *count as f64);
-        }
+    page.family("crm_mirror_jobs_total", "counter", "Jobs that ended, by work and exit code.");
+    for ((work, exit), count) in ended {
+        let exit = exit.to_string();
+        page.line("crm_mirror_jobs_total", &[("work", work), ("exit", &exit)], *count as f64);
     }
-    page.0
+}
+
+fn flag(is: bool) -> f64 {
+    f64::from(u8::from(is))
 }
 
 fn seconds(at: Instant) -> f64 {
@@ -99,14 +166,14 @@ fn seconds(at: Instant) -> f64 {
 }
 
 #[derive(Default)]
-struct Page(String);
+struct MetricsText(String);
 
-impl Page {
+impl MetricsText {
     fn family(&mut self, name: &str, kind: &str, help: &str) {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
-    /// A line. Labels here are words of ours: nothing in them needs escaping.
+    /// A line. Labels are names of this program: nothing in them needs escaping.
     fn line(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
         let labels: Vec<String> = labels.iter().map(|(key, value)| format!("{key}=\"{value}\"")).collect();
         let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };

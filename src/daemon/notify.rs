@@ -1,4 +1,4 @@
-//! What systemd is told: ready, how it stands, alive, reloading, ending. Without systemd nothing is said to nobody.
+//! Notifications to systemd: ready, status, alive, reloading, ending. Without systemd they go nowhere.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use sd_notify::NotifyState;
 
 fn tell(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        // Whoever started us does not listen: nothing else depends on it.
-        tracing::debug!(%error, "systemd was not told: {error}");
+        // Nothing else depends on it.
+        tracing::debug!(%error, "systemd was not notified: {error}");
     }
 }
 
-/// The mirror is open and the schedule is set.
+/// The daemon answers on its socket, and has opened the mirror or waits for it.
 pub fn ready() {
     tell(&[NotifyState::Ready]);
 }
@@ -21,7 +21,7 @@ pub fn status(line: &str) {
     tell(&[NotifyState::Status(line)]);
 }
 
-/// The loop goes.
+/// The loop runs.
 pub fn alive() {
     tell(&[NotifyState::Watchdog]);
 }
@@ -33,6 +33,11 @@ pub fn reloading() {
         Ok(at) => tell(&[NotifyState::Reloading, at]),
         Err(_) => tell(&[NotifyState::Reloading]),
     }
+}
+
+/// A migration takes longer than usual: systemd is asked for so much more time from now on.
+pub fn extend_start(by: Duration) {
+    tell(&[NotifyState::ExtendTimeoutUsec(u32::try_from(by.as_micros()).unwrap_or(u32::MAX))]);
 }
 
 /// The daemon ends.

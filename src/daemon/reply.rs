@@ -19,7 +19,7 @@ pub fn answer(status: StatusCode, value: &impl Serialize) -> Response {
     }
 }
 
-/// What is wrong, and a next move for whoever asked, as JSON.
+/// What is wrong, and the command or setting that fixes it, as JSON.
 pub fn problem(status: StatusCode, error: &str, hint: Option<&str>) -> Response {
     let body = format!("{}\n", json!({"error": error, "hint": hint}));
     let mut response = with_type("application/json", Body::from(body));

@@ -13,14 +13,14 @@ use tokio_cron_scheduler::{Job, JobScheduler, JobSchedulerError};
 use uuid::Uuid;
 
 use super::error::DaemonError;
-use super::message::Message;
-use super::timetable::{Kind, Timetable};
+use super::message::LoopMessage;
+use super::timetable::{ScheduleKind, Timetable};
 use crate::model::Instant;
 
 /// The scheduler and the jobs that are set.
 pub struct Scheduler {
     scheduler: JobScheduler,
-    inbox: mpsc::Sender<Message>,
+    inbox: mpsc::Sender<LoopMessage>,
     jobs: Vec<Uuid>,
     offset: Option<i32>,
 }
@@ -30,7 +30,7 @@ impl Scheduler {
     ///
     /// # Errors
     /// If it cannot be started.
-    pub async fn start(inbox: mpsc::Sender<Message>) -> Result<Scheduler, DaemonError> {
+    pub async fn start(inbox: mpsc::Sender<LoopMessage>) -> Result<Scheduler, DaemonError> {
         let scheduler = JobScheduler::new().await.map_err(|error| failed(&error))?;
         scheduler.start().await.map_err(|error| failed(&error))?;
         Ok(Scheduler { scheduler, inbox, jobs: Vec::new(), offset: None })
@@ -45,7 +45,7 @@ impl Scheduler {
             self.scheduler.remove(&job).await.map_err(|error| failed(&error))?;
         }
         let zone = timetable.zone().iana_name().and_then(|name| Tz::from_str(name).ok());
-        for kind in Kind::ALL {
+        for kind in ScheduleKind::ALL {
             let Some(line) = timetable.line(kind) else { continue };
             let job = self.job(line.as_str(), zone.unwrap_or(Tz::UTC), timetable.delay)?;
             self.jobs.push(self.scheduler.add(job).await.map_err(|error| failed(&error))?);
@@ -66,7 +66,7 @@ impl Scheduler {
             Box::pin(async move {
                 tokio::time::sleep(delay).await;
                 // A full inbox is looked at soon anyway; a closed one belongs to a daemon that has ended.
-                let _ = inbox.try_send(Message::Tick);
+                let _ = inbox.try_send(LoopMessage::Tick);
             })
         })
         .map_err(|error| failed(&error))

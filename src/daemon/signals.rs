@@ -1,21 +1,21 @@
-//! Signals: SIGTERM and Ctrl-C end the daemon, SIGHUP lets it read its configuration again.
+//! Signals: SIGTERM and Ctrl-C end the daemon, SIGHUP makes it read its configuration again.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// What asks the daemon to end or to read its configuration again.
-pub struct Signals {
+pub struct DaemonSignals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
 }
 
-impl Signals {
+impl DaemonSignals {
     /// Begins to listen; from now on none of them ends the program by itself.
     ///
     /// # Errors
     /// Whatever the system says.
-    pub fn listen() -> std::io::Result<Signals> {
-        Ok(Signals {
+    pub fn listen() -> std::io::Result<DaemonSignals> {
+        Ok(DaemonSignals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             hangup: signal(SignalKind::hangup())?,

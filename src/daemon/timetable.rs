@@ -1,8 +1,8 @@
 //! The timetable: what is due, judged by the clock and the cron lines alone.
 //!
-//! Whoever wakes the daemon, and however often, late or early: a tick is due when its time lies between the last look
-//! and now. So a tick that was missed in a suspend or a downtime counts once, however many there were, and one that is
-//! told twice counts once too.
+//! A tick is due when its time lies between the last look and now, whatever woke the daemon, however often, late or
+//! early. So a tick that was missed in a suspend or a downtime counts once, however many there were, and one that is
+//! announced twice counts once too.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::model::Instant;
 
 /// What runs by the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum ScheduleKind {
     /// `sync.schedule`: changes and details.
     Changes,
     /// `sync.audit_schedule`: counts.
@@ -22,16 +22,16 @@ pub enum Kind {
     Sweep,
 }
 
-impl Kind {
+impl ScheduleKind {
     /// All of them.
-    pub const ALL: [Kind; 3] = [Kind::Changes, Kind::Audit, Kind::Sweep];
+    pub const ALL: [ScheduleKind; 3] = [ScheduleKind::Changes, ScheduleKind::Audit, ScheduleKind::Sweep];
 
     /// The word for people and JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Kind::Changes => "changes",
-            Kind::Audit => "audit",
-            Kind::Sweep => "sweep",
+            ScheduleKind::Changes => "changes",
+            ScheduleKind::Audit => "audit",
+            ScheduleKind::Sweep => "sweep",
         }
     }
 }
@@ -60,11 +60,11 @@ impl Timetable {
     }
 
     /// The cron line of a kind; `None` for never.
-    pub fn line(&self, kind: Kind) -> Option<&Cron> {
+    pub fn line(&self, kind: ScheduleKind) -> Option<&Cron> {
         match kind {
-            Kind::Changes => self.changes.as_ref(),
-            Kind::Audit => self.audit.as_ref(),
-            Kind::Sweep => self.sweep.as_ref(),
+            ScheduleKind::Changes => self.changes.as_ref(),
+            ScheduleKind::Audit => self.audit.as_ref(),
+            ScheduleKind::Sweep => self.sweep.as_ref(),
         }
     }
 
@@ -79,8 +79,8 @@ impl Timetable {
     }
 
     /// When a kind is next due after an instant.
-    pub fn next(&self, kind: Kind, after: Instant) -> Option<Instant> {
-        let due = self.line(kind)?.due_after(after.minus(self.delay), &self.zone).next()?;
+    pub fn next(&self, kind: ScheduleKind, after: Instant) -> Option<Instant> {
+        let due = self.line(kind)?.next_after(after.minus(self.delay), &self.zone)?;
         Some(due.plus(self.delay))
     }
 }
@@ -101,7 +101,7 @@ mod tests {
         Timetable::new(&Config::load(&sources).unwrap().sync, part)
     }
 
-    fn is_due(table: &Timetable, kind: Kind, after: Instant, now: Instant) -> bool {
+    fn is_due(table: &Timetable, kind: ScheduleKind, after: Instant, now: Instant) -> bool {
         table.next(kind, after).is_some_and(|due| due <= now)
     }
 
@@ -113,30 +113,30 @@ mod tests {
     fn a_tick_counts_once_however_long_nobody_looked() {
         let table = timetable("UTC", 0.0);
         let seen = at("2026-03-04T12:00:00Z");
-        assert!(!is_due(&table, Kind::Changes, seen, at("2026-03-04T12:04:59Z")));
-        assert!(is_due(&table, Kind::Changes, seen, at("2026-03-04T12:05:00Z")));
-        assert!(is_due(&table, Kind::Changes, seen, at("2026-03-07T12:01:00Z")));
+        assert!(!is_due(&table, ScheduleKind::Changes, seen, at("2026-03-04T12:04:59Z")));
+        assert!(is_due(&table, ScheduleKind::Changes, seen, at("2026-03-04T12:05:00Z")));
+        assert!(is_due(&table, ScheduleKind::Changes, seen, at("2026-03-07T12:01:00Z")));
         // The look itself is the new beginning.
-        assert!(!is_due(&table, Kind::Changes, at("2026-03-07T12:01:00Z"), at("2026-03-07T12:04:00Z")));
+        assert!(!is_due(&table, ScheduleKind::Changes, at("2026-03-07T12:01:00Z"), at("2026-03-07T12:04:00Z")));
     }
 
     #[test]
     fn the_delay_moves_every_tick() {
         let table = timetable("UTC", 0.5);
         assert_eq!(table.delay, Duration::from_secs(5));
-        let next = table.next(Kind::Changes, at("2026-03-04T12:00:00Z"));
+        let next = table.next(ScheduleKind::Changes, at("2026-03-04T12:00:00Z"));
         assert_eq!(next, Some(at("2026-03-04T12:00:05Z")), "the tick of 12:00:00 is still to come");
-        assert!(!is_due(&table, Kind::Changes, at("2026-03-04T11:59:00Z"), at("2026-03-04T12:00:04Z")));
-        assert!(is_due(&table, Kind::Changes, at("2026-03-04T11:59:00Z"), at("2026-03-04T12:00:05Z")));
+        assert!(!is_due(&table, ScheduleKind::Changes, at("2026-03-04T11:59:00Z"), at("2026-03-04T12:00:04Z")));
+        assert!(is_due(&table, ScheduleKind::Changes, at("2026-03-04T11:59:00Z"), at("2026-03-04T12:00:05Z")));
     }
 
     #[test]
     fn a_tick_in_the_hour_that_does_not_exist_is_not_lost() {
         let table = timetable("Europe/Berlin", 0.0);
         // On 29 March 2026 clocks go from 02:00 to 03:00: 02:30 is not on them.
-        assert!(is_due(&table, Kind::Sweep, at("2026-03-28T12:00:00Z"), at("2026-03-29T01:30:00Z")));
-        let autumn = table.next(Kind::Sweep, at("2026-10-24T12:00:00Z")).unwrap();
-        let again = table.next(Kind::Sweep, autumn).unwrap();
+        assert!(is_due(&table, ScheduleKind::Sweep, at("2026-03-28T12:00:00Z"), at("2026-03-29T01:30:00Z")));
+        let autumn = table.next(ScheduleKind::Sweep, at("2026-10-24T12:00:00Z")).unwrap();
+        let again = table.next(ScheduleKind::Sweep, autumn).unwrap();
         assert!(again.since(autumn) > Duration::from_secs(20 * 3600), "{autumn} and again {again}");
         assert_ne!(table.offset(at("2026-01-01T00:00:00Z")), table.offset(at("2026-07-01T00:00:00Z")));
     }

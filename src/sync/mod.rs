@@ -23,10 +23,8 @@ pub mod plan;
 pub mod report;
 mod run;
 mod run_line;
-pub mod setup;
 pub mod span;
 pub mod state;
-pub mod status;
 pub mod summary;
 mod tally;
 pub mod walks;
@@ -39,7 +37,6 @@ pub use job::{Acceptance, Job, Selection};
 pub use meter::BudgetMeter;
 pub use report::RunReport;
 pub use run_line::RUN_LINE;
-pub use setup::Setup;
 pub use summary::{Ran, Summary};
 
 pub use crate::outbox::PushTally;

@@ -335,15 +335,22 @@ fn streams_end_with_the_daemon() {
 }
 
 #[test]
-fn an_address_that_is_taken_ends_it_with_74() {
+fn an_address_that_is_taken_never_stops_mirroring_and_is_served_once_it_is_free() {
     let service = Service::with(3, 1);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let at = taken.local_addr().unwrap().to_string();
-    let place = quiet(&service).set("CRM_MIRROR_DAEMON__HTTP", &at);
-    let ended = place.run("daemon").code(74);
-    assert!(ended.err.contains(&format!("could not listen on {at} for the status page")), "{}", ended.err);
-    assert!(ended.err.contains("hint: ") && ended.err.contains("`daemon.http`"), "{}", ended.err);
-    assert!(!place.path("mirror.db.sock").exists(), "the control socket is not left behind");
+    let at = taken.local_addr().unwrap();
+    let place = quiet(&service).set("CRM_MIRROR_DAEMON__HTTP", &at.to_string());
+    let mut daemon = Daemon::start(&place, &[]);
+    assert_eq!(daemon.page, None);
+    place.run("sync").done();
+    let status = place.run("status --json").done().json();
+    let page = &status["daemon"]["page"];
+    assert_eq!(page["at"], at.to_string());
+    assert!(page["error"].as_str().unwrap().contains("in use"), "{page}");
+    drop(taken);
+    assert_eq!(page_before(&mut daemon.going, "The status page is at"), Some(at));
+    assert_eq!(get(at, "/").status, 200);
+    daemon.ends_well();
 }
 
 #[test]
@@ -361,19 +368,31 @@ fn a_reload_moves_it_opens_it_and_closes_it() {
     configure("[daemon]\nhttp = \"127.0.0.1:0\"\n");
     let mut daemon = Daemon::start(&place, &["--config", "config.toml"]);
     let first = daemon.page();
-    let mut reload = |text: &str| {
+    let mut reload = |text: &str, until: &str| {
         configure(text);
         daemon.going.signal("-HUP");
-        page_before(&mut daemon.going, "The configuration was read again")
+        page_before(&mut daemon.going, until)
     };
-    assert_eq!(reload("[daemon]\nhttp = \"127.0.0.1:0\"\n[log]\nlevel = \"info\"\n"), None);
-    assert_eq!(get(first, "/").status, 200, "what did not change goes on");
-    assert_eq!(reload("[daemon]\nhttp = \"off\"\n"), None);
-    assert!(TcpStream::connect(first).is_err());
-    let second = reload("[daemon]\nhttp = \"127.0.0.2:0\"\n").unwrap();
+    let (read, moved) = ("The configuration was read again", "The status page is at");
+    assert_eq!(reload("[daemon]\nhttp = \"127.0.0.1:0\"\n[log]\nlevel = \"info\"\n", read), None);
+    assert_eq!(get(first, "/").status, 200, "what did not change stays");
+    assert_eq!(reload("[daemon]\nhttp = \"off\"\n", read), None);
+    until_closed(first);
+    let second = reload("[daemon]\nhttp = \"127.0.0.2:0\"\n", moved).unwrap();
     assert_eq!(get(second, "/").status, 200);
-    let third = reload("[daemon]\nhttp = \"127.0.0.1:0\"\n").unwrap();
+    let third = reload("[daemon]\nhttp = \"127.0.0.1:0\"\n", moved).unwrap();
     assert_eq!(get(third, "/").status, 200);
-    assert!(TcpStream::connect(second).is_err());
+    until_closed(second);
     daemon.ends_well();
+}
+
+/// Waits until nobody listens there any more.
+fn until_closed(at: SocketAddr) {
+    for _ in 0..3_000 {
+        if TcpStream::connect(at).is_err() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("{at} is still served");
 }

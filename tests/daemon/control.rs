@@ -41,7 +41,7 @@ fn what_is_not_there_is_answered_in_json() {
         ("POST", "/sync", b"{".to_vec(), 400, "the body is not understood"),
         ("POST", "/sync", b"\xff\xfe".to_vec(), 400, "the body is not understood"),
         ("POST", "/sync", not_an_object, 400, "the body is not understood"),
-        ("POST", "/sync", huge, 413, "the body is not taken"),
+        ("POST", "/sync", huge, 413, "the body was refused"),
         ("POST", "/push", vec![], 409, "write-back is off"),
         ("POST", "/resync/stop", vec![], 409, "no resync is under way"),
     ] {
@@ -135,7 +135,7 @@ fn jobs_asked_at_once_are_one_job_and_run_one_after_the_other() {
     while ended < 3 {
         match events.next().unwrap()["event"].as_str().unwrap() {
             "started" => open += 1,
-            "finished" | "yielded" => {
+            "finished" | "preempted" => {
                 open -= 1;
                 ended += 1;
             }

@@ -95,8 +95,8 @@ fn an_empty_budget_is_waited_for_and_what_is_left_goes_on_at_its_end() {
     );
     inside.settle();
     assert_eq!(inside.crm.charged(), 40);
-    let quiet = inside.status()["daemon"]["quiet"].clone();
-    assert_eq!(quiet, json!({"why": "budget", "until": "2026-03-04T13:00:00.000000Z"}));
+    let hold = inside.status()["daemon"]["hold"].clone();
+    assert_eq!(hold, json!({"reason": "budget", "until": "2026-03-04T13:00:00.000000Z"}));
     // What is asked by hand waits too, and is told until when.
     let waits = inside.post("/sync", &json!({})).with(202).json();
     assert_eq!(
@@ -115,7 +115,7 @@ fn an_empty_budget_is_waited_for_and_what_is_left_goes_on_at_its_end() {
             inside.pass(600);
         }
     }
-    assert_eq!(inside.status()["daemon"]["quiet"], Value::Null);
+    assert_eq!(inside.status()["daemon"]["hold"], Value::Null);
     inside.mirror.assert_exact(&inside.crm);
     assert_eq!(inside.status()["ru"]["total"], json!(inside.crm.charged()));
 }

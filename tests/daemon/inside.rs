@@ -52,7 +52,11 @@ impl Inside {
         let clock = std::sync::Arc::new(crm.clock.clone());
         runtime.spawn(async move { daemon::run(sources, clock).await.unwrap() });
         let inside = Inside { crm, mirror, socket, daemon: Some(runtime), _service: service };
-        socket::until("the daemon answers", || inside.socket.exists().then_some(()));
+        socket::until("the daemon works", || {
+            let works = |socket| socket::ask(socket, "GET", "/status", b"").status == 200;
+            (inside.socket.exists() && works(&inside.socket)).then_some(())
+        });
+        socket::until("the mirror is open", || inside.status()["daemon"]["waiting_for"].is_null().then_some(()));
         inside
     }
 

@@ -13,6 +13,7 @@ mod control;
 mod days;
 mod edits;
 mod inside;
+mod locked;
 mod metrics;
 mod quiet;
 mod reload;

@@ -54,9 +54,9 @@ fn a_changed_file_is_in_force_and_a_broken_one_is_not() {
     events.until(|event| event["event"] == "reloaded");
     assert_eq!((at(&daemon).as_str(), daemon.status()["ru"]["limit"].clone()), ("-07-02T06:30:00", json!(900)));
 
-    std::fs::write(scene.place.path("c.toml"), "[sync]\nschedule = \"0 0 0 30 2 *\"\nshedule = 1\n").unwrap();
+    std::fs::write(scene.place.path("c.toml"), "[sync]\nschedule = \"0 0 0 29 2 *\"\nshedule = 1\n").unwrap();
     reload(&daemon);
-    daemon.until_logged("The configuration was not taken");
+    daemon.until_logged("The new configuration is invalid");
     assert!(daemon.log().contains("shedule"), "it says why: {}", daemon.log());
     assert_eq!((at(&daemon).as_str(), daemon.status()["ru"]["limit"].clone()), ("-07-02T06:30:00", json!(900)));
     daemon.sync();
@@ -73,7 +73,7 @@ fn in_the_middle_of_a_run_it_waits_for_the_page_and_the_run_goes_on() {
     events.until(|event| event["event"] == "begins" && event["work"] == "details");
     write_config(&scene, "off", 90_000);
     daemon.signal("-HUP");
-    events.until(|event| event["event"] == "yielded");
+    events.until(|event| event["event"] == "preempted");
     events.until(|event| event["event"] == "reloaded");
     let (ended, _) = events.finished(&job);
     assert_eq!((&ended["exit"], &ended["summary"]["details_read"]), (&json!(0), &json!(253)));
@@ -87,13 +87,13 @@ fn a_larger_budget_ends_the_wait_for_the_window() {
     let (scene, daemon) = with_file(60, "off", 30);
     let ended = daemon.job("/sync", &json!({}));
     assert_eq!((&ended["exit"], &ended["summary"]["pause"]["reason"]), (&json!(75), &json!("budget")));
-    assert_eq!(daemon.status()["daemon"]["quiet"]["why"], "budget");
+    assert_eq!(daemon.status()["daemon"]["hold"]["reason"], "budget");
     let mut events = daemon.events();
     write_config(&scene, "off", 1_000);
     reload(&daemon);
     let (ended, _) = events.until(|event| event["event"] == "finished");
     assert_eq!(ended["exit"], 0, "{ended}");
-    assert_eq!(daemon.status()["daemon"]["quiet"], Value::Null);
+    assert_eq!(daemon.status()["daemon"]["hold"], Value::Null);
     daemon.stop();
     scene.assert_exact();
 }
@@ -120,26 +120,33 @@ fn a_refused_key_is_not_tried_again_and_its_successor_at_once() {
     assert_eq!(ended["exit"], 0, "{ended}");
     socket::until("the trouble is over", || daemon.status()["trouble"].is_null().then_some(()));
     let log = daemon.stop();
-    assert!(log.contains("The API key is another now; it is in force"), "{log}");
+    assert!(log.contains("API key changed; using the new key"), "{log}");
     assert!(!log.contains(NEW_KEY) && !log.contains(SECRET));
     assert_eq!(sandbox.log().with_status(401), 1);
 }
 
 #[test]
-fn another_workspaces_key_ends_the_daemon_before_anything_is_written() {
-    let (scene, mut daemon) = with_file(30, "off", 100_000);
+fn another_workspaces_key_writes_nothing_and_the_right_one_is_taken_up() {
+    let (scene, daemon) = with_file(30, "off", 100_000);
     daemon.sync();
     scene.service.sandbox.revoke_key(SECRET);
     let refused = daemon.job("/sync", &json!({}));
     assert_eq!(refused["exit"], 77);
     // After a first failure of another kind, too.
-    scene.service.sandbox.with_world(|world| {
-        *world = crm_mirror::sandbox::generate(99, 30, 3, world.now());
+    let ours = scene.service.sandbox.with_world(|world| {
+        let other = crm_mirror::sandbox::generate(99, 30, 3, world.now());
+        std::mem::replace(world, other)
     });
     scene.service.sandbox.set_key(NEW_KEY, &SCOPES);
     write_key(&scene, NEW_KEY);
     let before = scene.column("SELECT name FROM contacts ORDER BY id");
-    daemon.post("/sync", &json!({})).with(202);
-    assert_eq!(daemon.end(), Some(78), "{}", daemon.log());
+    let refused = daemon.job("/sync", &json!({}));
+    assert_eq!(refused["exit"], 78, "{refused}");
     assert_eq!(scene.column("SELECT name FROM contacts ORDER BY id"), before);
+    assert!(daemon.status()["daemon"]["trouble"]["why"].as_str().unwrap().contains("workspace"));
+    scene.service.sandbox.with_world(|world| *world = ours);
+    daemon.sync();
+    assert_eq!(daemon.status()["daemon"]["trouble"], Value::Null);
+    daemon.stop();
+    scene.assert_exact();
 }

@@ -75,7 +75,7 @@ fn a_long_sweep_gives_way_to_the_changes_and_goes_on_in_the_same_job() {
     inside.crm.wait(180);
     inside.nudge();
     drop(open);
-    let (_, before) = events.until(|event| event["event"] == "yielded");
+    let (_, before) = events.until(|event| event["event"] == "preempted");
     assert!(before.iter().all(|event| event["event"] != "finished"));
     let (again, _) = events.until(|event| event["event"] == "started");
     assert_eq!(again["job"], job, "the same job goes on");

@@ -70,10 +70,10 @@ fn it_tells_how_it_stands_while_it_works_and_after() {
     let (line, _) = daemon.until_told("STATUS=sync: ");
     assert!(line.contains(" of "), "{line}");
     let (line, _) = daemon.until_told("STATUS=Up to date");
-    assert_eq!(line, "STATUS=Up to date; no schedule, waiting to be asked");
+    assert_eq!(line, "STATUS=Up to date; no schedule; runs on request");
     daemon.post("/pause", &json!({})).with(200);
-    let (line, _) = daemon.until_told("STATUS=The schedule rests");
-    assert!(line.ends_with("`crm-mirror resume` lets it go on"), "{line}");
+    let (line, _) = daemon.until_told("STATUS=The schedule is paused");
+    assert!(line.ends_with("`crm-mirror resume` resumes it"), "{line}");
 
     daemon.signal("-HUP");
     let (line, _) = daemon.until_told("RELOADING=1");

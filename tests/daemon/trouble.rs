@@ -28,7 +28,7 @@ fn since_when_and_why_runs_fail_is_told_and_that_they_succeed_again() {
     }
     let text = verb(&scene, "status").done().out;
     assert!(text.contains("\nfailing  since ") && text.contains("2 runs in a row: could not"), "{text}");
-    assert!(text.contains("\n         next try "), "{text}");
+    assert!(text.contains("\nnext     next try "), "{text}");
     assert!(daemon.get("/metrics").body.contains("\ncrm_mirror_failing_runs 2\n"));
     assert!(daemon.get("/metrics").body.contains("crm_mirror_jobs_total{work=\"sync\",exit=\"70\"} 2\n"));
     // It is read as ever.

@@ -103,8 +103,8 @@ fn a_failed_job_ends_with_the_code_and_the_hint_that_it_has_alone() {
     assert!(waits.err.contains("when the hold is over"), "{}", waits.err);
     assert_eq!(scene.requests(), 0);
     let status = daemon.status();
-    assert_eq!(status["daemon"]["quiet"]["why"], "hold");
-    assert_eq!(status["daemon"]["quiet"]["until"], status["hold_until"]);
+    assert_eq!(status["daemon"]["hold"]["reason"], "rate-limit");
+    assert_eq!(status["daemon"]["hold"]["until"], status["hold_until"]);
     assert_eq!(status["daemon"]["waiting"][0]["work"], "sync");
     daemon.stop();
     // A new mirror: the hold of the old one binds.
@@ -163,7 +163,7 @@ fn ctrl_c_leaves_the_job_to_the_daemon_and_stop_ends_it_without_a_trace() {
     assert_eq!((&ended["exit"], &ended["summary"]["outcome"]), (&json!(75), &json!("suspended")));
     scene.service.sandbox.configure(|settings| settings.latency = Duration::ZERO);
     // Nothing is under way, nothing was removed, and changes go on as ever.
-    assert!(daemon.log().contains("The sweep of contacts was stopped"), "{}", daemon.log());
+    daemon.until_logged("The sweep of contacts was stopped");
     scene.service.sandbox.with_world(|world| {
         let ids = world.ids(Resource::Contacts);
         world.edit(Object::Contact, &ids[9], &json!({ "name": "Later" }));
@@ -200,7 +200,7 @@ fn a_resync_that_waits_is_taken_back_and_whoever_waits_for_it_is_told() {
     verb(&scene, "resync --stop").done();
     let (code, rest) = going.end();
     assert_eq!(code, Some(75), "{rest}");
-    assert!(rest.contains("the job was taken back before it began"), "{rest}");
+    assert!(rest.contains("the job was withdrawn before it began"), "{rest}");
     daemon.stop();
 }
 

@@ -2,22 +2,22 @@
 
 use crm_mirror::config::{Config, Environment, Sources};
 use crm_mirror::daemon::Timetable;
-use crm_mirror::daemon::event::{Effect, Event, Request};
-use crm_mirror::daemon::job::{End, Failing, Job, Outcome, Work};
-use crm_mirror::daemon::state::State;
-use crm_mirror::daemon::timetable::Kind;
+use crm_mirror::daemon::input::{DaemonRequest, Effect, Input};
+use crm_mirror::daemon::job::{FailureKind, QueuedJob, RunEnd, RunEnding, scheduled};
+use crm_mirror::daemon::state::{PastRuns, StateMachine};
+use crm_mirror::daemon::timetable::ScheduleKind;
 use crm_mirror::exit::Exit;
 use crm_mirror::model::Instant;
-use crm_mirror::sync::{Job as SyncJob, RunReport, SyncError};
+use crm_mirror::sync::{Job, RunReport, SyncError};
 
 use crate::script::Script;
 
 /// A daemon between two runs.
 pub struct Daemon {
-    state: State,
+    state: StateMachine,
     timetable: Timetable,
     looked: Instant,
-    start: Option<Job>,
+    start: Option<QueuedJob>,
 }
 
 /// The timetable of a script: changes by its schedule, an audit and a sweep each night.
@@ -33,22 +33,27 @@ fn timetable(script: &Script) -> Timetable {
     Timetable::new(&Config::load(&sources).unwrap().sync, 0.0)
 }
 
+/// Every kind has run up to then.
+fn past(until: Instant) -> PastRuns {
+    PastRuns { covered: [until; 3], paused_since: None, is_empty: false }
+}
+
 impl Daemon {
     pub fn new(script: &Script, now: Instant) -> Daemon {
         let timetable = timetable(script);
-        let state = State::new(timetable.clone(), [now; 3], None, now);
+        let state = StateMachine::new(timetable.clone(), past(now), now);
         let mut daemon = Daemon { state, timetable, looked: now, start: None };
-        daemon.ask(Work::SYNC, now);
+        daemon.ask(Job::sync(), now);
         daemon
     }
 
     /// The process ended and another begins; what came due in between is due now.
     pub fn restart(&mut self, now: Instant) {
-        self.state = State::new(self.timetable.clone(), [self.looked.min(now); 3], None, now);
+        self.state = StateMachine::new(self.timetable.clone(), past(self.looked.min(now)), now);
         self.start = None;
     }
 
-    fn on(&mut self, event: Event, now: Instant) {
+    fn on(&mut self, event: Input, now: Instant) {
         self.looked = now;
         for effect in self.state.on(event, now) {
             if let Effect::Start(job) = effect {
@@ -59,59 +64,55 @@ impl Daemon {
 
     /// Time has passed.
     pub fn tick(&mut self, now: Instant) {
-        self.on(Event::Tick, now);
+        self.on(Input::Tick, now);
     }
 
     /// The clock was set.
     pub fn clock_moved(&mut self, now: Instant) {
-        self.on(Event::ClockMoved, now);
+        self.on(Input::ClockMoved, now);
     }
 
     /// A person asks for a job.
-    pub fn ask(&mut self, work: Work, now: Instant) {
-        self.on(Event::Asked(0, Request::Run(work)), now);
+    pub fn ask(&mut self, job: Job, now: Instant) {
+        self.on(Input::Asked(0, DaemonRequest::Run(job)), now);
     }
 
     /// Edits wait in the mirror.
     pub fn edited(&mut self, now: Instant) {
-        self.on(Event::Edited, now);
+        self.on(Input::Edited, now);
     }
 
     /// The job to begin now.
-    pub fn next_job(&mut self) -> Option<SyncJob> {
-        Some(match self.start.take()?.work {
-            Work::Sync { .. } => SyncJob::sync(),
-            Work::Resync { .. } => SyncJob::resync(),
-            Work::Verify { .. } => SyncJob::audit(),
-            Work::Push => SyncJob::Push,
-        })
+    pub fn next_job(&mut self) -> Option<Job> {
+        Some(self.start.take()?.job)
     }
 
     /// When time alone changes something next.
     pub fn wakes_at(&self, now: Instant) -> Option<Instant> {
-        let due = Kind::ALL.into_iter().filter_map(|kind| self.state.next_due(kind, now));
+        let due = ScheduleKind::ALL.into_iter().filter_map(|kind| self.state.next_due(kind, now));
         due.chain(self.state.wakes_at(now)).min()
     }
 
     /// The run under way ended.
     pub fn ended(&mut self, result: &Result<RunReport, SyncError>, now: Instant) {
         let end = match result {
-            Ok(report) => report.suspension.map_or(End::Done, End::Paused),
+            Ok(report) => report.suspension.map_or(RunEnd::Done, RunEnd::Suspended),
             Err(error) => {
-                let failing = if Exit::of_sync(error) == Exit::KeyRefused { Failing::Key } else { Failing::Passing };
-                End::Failed { failing, why: error.to_string() }
+                let exit = Exit::of_sync(error);
+                let kind = if exit == Exit::KeyRefused { FailureKind::Key } else { FailureKind::Passing };
+                RunEnd::Failed { kind, reason: error.to_string(), exit: exit.code() }
             }
         };
-        self.on(Event::Ended(Outcome { end, empty_until: None }), now);
+        self.on(Input::Ended(RunEnding { end, empty_until: None }), now);
     }
 }
 
 /// A verification with repair, as a person asks for it.
-pub fn repair() -> Work {
-    Work::of(Kind::Audit)
+pub fn repair() -> Job {
+    scheduled(ScheduleKind::Audit)
 }
 
 /// A whole copy, as a person asks for it.
-pub fn resync() -> Work {
-    Work::of(Kind::Sweep)
+pub fn resync() -> Job {
+    scheduled(ScheduleKind::Sweep)
 }

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crm_mirror::app::status;
 use crm_mirror::config::{Config, Environment, Sources};
 use crm_mirror::model::{Clock, Instant, Object};
 use crm_mirror::sandbox::LoggedRequest;
-use crm_mirror::sync::status;
 use rusqlite::Connection;
 
 use crate::script::Script;

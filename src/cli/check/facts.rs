@@ -2,9 +2,10 @@
 
 use super::mirror::{self, MirrorFacts};
 use super::service::{self, ServiceReport};
+use crate::app::MirrorSettings;
 use crate::budget::Limits;
 use crate::cli::Failure;
-use crate::cli::session::{self, Setup};
+use crate::cli::session;
 use crate::config::Config;
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource};
@@ -36,7 +37,7 @@ impl<'a> CheckFacts<'a> {
     /// When the system gives no threads.
     pub fn collect(config: &'a Config, offline: bool) -> Result<CheckFacts<'a>, Failure> {
         let now = Instant::system_now();
-        let limits = crate::sync::setup::limits(&config.budget);
+        let limits = crate::app::limits(&config.budget);
         let writer = lock::who_writes(&config.database);
         let mut mirror = MirrorFacts::read(&config.database, &limits, now);
         let wanted = service::wanted(config.sync.objects.as_deref());
@@ -67,7 +68,7 @@ fn ask(
     found: &Result<MirrorFacts, StoreError>,
     wanted: &[Resource],
 ) -> Result<Result<ServiceReport, String>, Failure> {
-    let Ok(setup) = Setup::from_config(config) else {
+    let Ok(setup) = MirrorSettings::from_config(config) else {
         return Ok(Err("not asked: it takes an address and a key".into()));
     };
     if offline {

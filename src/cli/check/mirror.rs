@@ -67,7 +67,7 @@ impl MirrorFacts {
             identity: moment.state(&Identity::ENTRY)?,
             hold: hold.filter(|hold| hold.left(now).is_some()).map(|hold| hold.until),
             ledger: meter::later(stored.unwrap_or_default(), note.as_deref()).at(now, limits),
-            costs: report::cost_of_runs(&moment, crate::sync::setup::RUNS_OF_FORECAST, now)?.0,
+            costs: report::cost_of_runs(&moment, crate::app::RUNS_OF_FORECAST, now)?.0,
             objects: [held(&moment, contact)?, held(&moment, company)?],
             last_run: report::last_runs(&moment, 1)?.into_iter().next(),
         })

@@ -11,7 +11,7 @@ use super::meter::UnrecordedMeter;
 use crate::api::ClientSettings;
 use crate::api::meter::{AdmissionError, Meter};
 use crate::api::{ApiError, Client, ErrorClass, ListAnswer, ListQuery, PageSize, decode};
-use crate::cli::session::Setup;
+use crate::app::MirrorSettings;
 use crate::model::{Clock, Instant, Layout, Object, Purpose, Resource, SystemClock};
 use crate::store::{Store, StoreError};
 use crate::sync::events::Silent;
@@ -71,7 +71,7 @@ pub fn wanted(configured: Option<&[Resource]>) -> Vec<Resource> {
 /// When the mirror cannot be written: then nothing was asked.
 pub async fn ask_for(
     database: &Path,
-    setup: &Setup,
+    setup: &MirrorSettings,
     wanted: &[Resource],
     new: bool,
 ) -> Result<ServiceReport, StoreError> {
@@ -86,7 +86,7 @@ pub async fn ask_for(
             let mut asked = ask(&client, wanted).await;
             if new && Object::ALL.into_iter().any(|object| asked.served(object.resource())) {
                 let (store, meter) = (store.clone(), meter.clone());
-                let engine = Engine::new(client, store, meter, clock, Arc::new(Silent), setup.settings);
+                let engine = Engine::new(client, store, meter, clock, Arc::new(Silent), setup.sync);
                 asked.recognised = Some(engine.recognise().await);
             }
             asked
@@ -101,7 +101,7 @@ pub async fn ask_for(
 }
 
 /// Asks where there is no mirror, and so no ledger. Nothing is made.
-pub async fn ask_alone(setup: &Setup, wanted: &[Resource]) -> ServiceReport {
+pub async fn ask_alone(setup: &MirrorSettings, wanted: &[Resource]) -> ServiceReport {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let meter = Arc::new(UnrecordedMeter::new(clock.clone()));
     match client(setup, clock, meter.clone()) {
@@ -120,7 +120,7 @@ impl ServiceReport {
     }
 }
 
-fn client(setup: &Setup, clock: Arc<dyn Clock>, meter: Arc<dyn Meter>) -> Result<Client, ApiError> {
+fn client(setup: &MirrorSettings, clock: Arc<dyn Clock>, meter: Arc<dyn Meter>) -> Result<Client, ApiError> {
     let settings = ClientSettings {
         timeout: setup.api.timeout,
         concurrency: 1,

@@ -2,22 +2,21 @@
 
 use std::fmt::Write as _;
 
+use crate::app::status::{MirrorStatus, ObjectStatus};
 use crate::cli::remote::DaemonState;
 use crate::cli::ui::output::{self, TableColumn, plain};
-use crate::daemon::Standing;
-use crate::daemon::told::DaemonStatus;
+use crate::daemon::{DaemonStatus, StatusReply};
 use crate::format::{self, count};
 use crate::model::{Instant, Ru};
 use crate::store::outbox_report::EditCounts;
 use crate::store::report::Run;
 use crate::store::wal;
-use crate::sync::status::{ObjectStatus, Status};
 
 /// The whole text. `writer` is the process that writes the mirror now.
-pub fn text(standing: &Standing, daemon_state: DaemonState, writer: Option<u32>, now: Instant) -> String {
-    let status = &standing.status;
+pub fn text(reply: &StatusReply, daemon_state: DaemonState, writer: Option<u32>, now: Instant) -> String {
+    let status = &reply.status;
     let mut text = head(status, now);
-    text.push_str(&daemon(standing, daemon_state, writer, now));
+    text.push_str(&daemon(reply, daemon_state, writer, now));
     text.push('\n');
     text.push_str(&objects(&status.objects, now));
     let waiting = attention(status, now);
@@ -30,7 +29,7 @@ pub fn text(standing: &Standing, daemon_state: DaemonState, writer: Option<u32>,
     text
 }
 
-fn head(status: &Status, now: Instant) -> String {
+fn head(status: &MirrorStatus, now: Instant) -> String {
     let mut text = format!("mirror   {} ({}", status.database, format::bytes(status.bytes));
     if status.wal_bytes > 0 {
         let _ = write!(text, ", WAL {}", format::bytes(status.wal_bytes));
@@ -61,9 +60,9 @@ fn head(status: &Status, now: Instant) -> String {
 }
 
 /// What the daemon does, when it runs next or why it does not, and since when runs fail.
-fn daemon(standing: &Standing, daemon_state: DaemonState, writer: Option<u32>, now: Instant) -> String {
+fn daemon(reply: &StatusReply, daemon_state: DaemonState, writer: Option<u32>, now: Instant) -> String {
     let mut text = String::new();
-    match &standing.daemon {
+    match &reply.daemon {
         None => {
             let none = match daemon_state {
                 DaemonState::Unresponsive => "does not answer; `systemctl status crm-mirror` may show why",
@@ -71,7 +70,7 @@ fn daemon(standing: &Standing, daemon_state: DaemonState, writer: Option<u32>, n
                 _ => "not running; nothing is scheduled without it",
             };
             let _ = writeln!(text, "daemon   {none}");
-            if let (Some(pid), Some(run)) = (writer, under_way(&standing.status)) {
+            if let (Some(pid), Some(run)) = (writer, under_way(&reply.status)) {
                 let started =
                     run.started_at.parse().map_or_else(|_| run.started_at.clone(), |at| format::when(at, now));
                 let _ = writeln!(text, "running  process {pid}: {}, started {started}", run.kind);
@@ -86,10 +85,10 @@ fn daemon(standing: &Standing, daemon_state: DaemonState, writer: Option<u32>, n
                 None => "idle".into(),
             };
             let _ = writeln!(text, "daemon   process {}, since {}: {doing}", daemon.pid, format::moment(daemon.since));
-            let _ = writeln!(text, "next     {}", next(standing, daemon, now));
+            let _ = writeln!(text, "next     {}", next(reply, daemon, now));
         }
     }
-    if let Some(trouble) = &standing.status.trouble {
+    if let Some(trouble) = &reply.status.trouble {
         let since = trouble.since.parse().map_or_else(|_| trouble.since.clone(), |at| moment(at, now));
         let _ = writeln!(
             text,
@@ -102,20 +101,23 @@ fn daemon(standing: &Standing, daemon_state: DaemonState, writer: Option<u32>, n
 }
 
 /// The run that has not ended, if it is the last one.
-fn under_way(status: &Status) -> Option<&Run> {
+fn under_way(status: &MirrorStatus) -> Option<&Run> {
     status.runs.first().filter(|run| run.outcome.is_none())
 }
 
 /// What runs next, or why nothing does.
-fn next(standing: &Standing, daemon: &DaemonStatus, now: Instant) -> String {
+fn next(reply: &StatusReply, daemon: &DaemonStatus, now: Instant) -> String {
+    if let Some(reason) = &daemon.waiting_for {
+        return format!("waiting: {}", plain(reason));
+    }
     if let Some(since) = daemon.paused_since {
         return format!("paused since {}; `crm-mirror resume` resumes the schedule", format::moment(since));
     }
-    if let Some(until) = standing.status.hold_until {
+    if let Some(until) = reply.status.hold_until {
         return format!("nothing before {}: rate limit; `crm-mirror hold clear` ends the wait", moment(until, now));
     }
-    if let Some(quiet) = daemon.quiet.as_ref().filter(|quiet| quiet.why == "budget") {
-        return format!("nothing before {}: the budget of this window is spent", moment(quiet.until, now));
+    if let Some(hold) = daemon.hold.as_ref().filter(|hold| hold.reason == "budget") {
+        return format!("nothing before {}: the budget of this window is spent", moment(hold.until, now));
     }
     if let Some(trouble) = &daemon.trouble {
         return format!(
@@ -198,7 +200,7 @@ fn edits(edits: &EditCounts, now: Instant) -> String {
     text
 }
 
-fn attention(status: &Status, now: Instant) -> String {
+fn attention(status: &MirrorStatus, now: Instant) -> String {
     let mut text = String::new();
     for object in &status.objects {
         let resource = object.object;

@@ -27,7 +27,9 @@ pub fn run(global: &Global, _: &DaemonArgs) -> Result<Exit, Failure> {
     // Nobody watches, so the log tells how each run ended.
     logging::start(&config.log, &ProgressView::lines());
     let runtime = session::runtime()?;
-    runtime.block_on(daemon::run(sources, Arc::new(SystemClock)))?;
+    let ended = runtime.block_on(daemon::run(sources, Arc::new(SystemClock)));
+    // Whatever another process holds up is left, as after a kill.
     runtime.shutdown_background();
+    ended?;
     Ok(Exit::Done)
 }

@@ -9,9 +9,10 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::api::{ApiKey, BaseUrl};
+use crate::app::MirrorSettings;
 use crate::budget::Limits;
 use crate::cli::Failure;
-use crate::cli::session::{self, Session, Setup};
+use crate::cli::session::{self, Session};
 use crate::cli::signals::StopSignals;
 use crate::cli::ui::output;
 use crate::cli::ui::progress::ProgressView;
@@ -25,7 +26,7 @@ use crate::model::{Instant, Object, Resource, Ru, SystemClock};
 use crate::sandbox::{Sandbox, SandboxServer, World, generate};
 use crate::store::{MOST_INDEXED, ReadTx, Reader, RunOutcome, StoreError, open, report};
 use crate::sync::state::Identity;
-use crate::sync::{Job, Ran, SyncSettings};
+use crate::sync::{Job, Summary, SyncSettings};
 
 const CONTACTS: usize = 600;
 const COMPANIES: usize = 80;
@@ -129,8 +130,8 @@ async fn steps(path: &Path, progress: ProgressView) -> Result<Exit, Failure> {
             sandbox.with_world(change);
         }
         let ran = session.run(&job, "demo", &mut signals).await?;
-        output::text(&step(title, &ran))?;
-        if ran.report.outcome != RunOutcome::Done {
+        output::text(&step(title, &ran.summary))?;
+        if ran.summary.outcome != RunOutcome::Done {
             ended = Exit::Paused;
             break;
         }
@@ -139,18 +140,17 @@ async fn steps(path: &Path, progress: ProgressView) -> Result<Exit, Failure> {
     Ok(ended)
 }
 
-fn step(title: &str, ran: &Ran) -> String {
-    let tally = &ran.report.tally;
+fn step(title: &str, summary: &Summary) -> String {
     let n = format::count;
     format!(
         "\n{title}.\n  read {}: {} new, {} changed, {} removed; {}; {} in {}\n",
-        format::counted(tally.rows, "row", "rows"),
-        n(tally.inserted),
-        n(tally.updated),
-        n(tally.removed),
-        format::counted(tally.details, "detail", "details"),
-        format::ru(tally.ru),
-        format::duration(ran.took),
+        format::counted(summary.rows_read, "row", "rows"),
+        n(summary.inserted),
+        n(summary.updated),
+        n(summary.removed),
+        format::counted(summary.details_read, "detail", "details"),
+        format::ru(Ru::new(summary.ru.spent)),
+        format::duration(Duration::from_secs_f64(summary.seconds.max(0.0))),
     )
 }
 
@@ -183,10 +183,10 @@ fn delete(world: &mut World) {
     }
 }
 
-fn setup(path: &Path, running: &SandboxServer) -> Result<Setup, Failure> {
+fn setup(path: &Path, running: &SandboxServer) -> Result<MirrorSettings, Failure> {
     let base_url: Result<BaseUrl, _> = running.base_url.parse();
     let key = ApiKey::new(&running.sandbox().full_key());
-    Ok(Setup {
+    Ok(MirrorSettings {
         schedule: None,
         api: ApiConfig {
             base_url: base_url.map_err(|error| Failure::new(Exit::Internal, error))?,
@@ -197,7 +197,7 @@ fn setup(path: &Path, running: &SandboxServer) -> Result<Setup, Failure> {
         database: path.to_path_buf(),
         custom_indexes: MOST_INDEXED,
         limits: Limits { limit: Ru::new(10_000), window: Duration::from_secs(86_400), charge_failed: true },
-        settings: SyncSettings::default(),
+        sync: SyncSettings::default(),
     })
 }
 

@@ -47,7 +47,7 @@ pub fn run(global: &Global, args: &HoldArgs) -> Result<Exit, Failure> {
 /// Ends the hold, through the daemon or alone; gives its end where one was in force.
 async fn clear(config: &Config) -> Result<Option<Instant>, Failure> {
     let now = Instant::system_now();
-    let status = crate::sync::status::read(config, now)?;
+    let status = crate::app::status::read(config, now)?;
     if let Some((client, _)) = remote::daemon(config).await? {
         client.post::<Value>("/hold/clear", &json!({})).await?;
         return Ok(status.hold_until);

@@ -24,7 +24,7 @@ pub struct ResumeArgs {}
 /// # Errors
 /// If no daemon keeps the mirror.
 pub fn pause(global: &Global, _: &PauseArgs) -> Result<Exit, Failure> {
-    tell(global, "/pause")?;
+    ask(global, "/pause")?;
     output::note("the schedule is paused; `crm-mirror resume` resumes it");
     Ok(Exit::Done)
 }
@@ -34,12 +34,12 @@ pub fn pause(global: &Global, _: &PauseArgs) -> Result<Exit, Failure> {
 /// # Errors
 /// If no daemon keeps the mirror.
 pub fn resume(global: &Global, _: &ResumeArgs) -> Result<Exit, Failure> {
-    tell(global, "/resume")?;
+    ask(global, "/resume")?;
     output::note("the schedule is resumed");
     Ok(Exit::Done)
 }
 
-fn tell(global: &Global, path: &str) -> Result<(), Failure> {
+fn ask(global: &Global, path: &str) -> Result<(), Failure> {
     let config = global.load()?;
     session::runtime()?.block_on(async {
         let Some((client, _)) = remote::daemon(&config).await? else {
@@ -47,7 +47,13 @@ fn tell(global: &Global, path: &str) -> Result<(), Failure> {
             return Err(Failure::new(Exit::Unavailable, message)
                 .hint("without a daemon nothing is scheduled; `systemctl start crm-mirror` starts it"));
         };
-        client.post::<Value>(path, &json!({})).await?;
+        let answer: Value = client.post(path, &json!({})).await?;
+        if answer["stored"] == false {
+            let reason = answer["reason"].as_str().unwrap_or("unknown");
+            output::note(&format!(
+                "warning: this is in force, and not stored yet: {reason}; a restart may not know it"
+            ));
+        }
         Ok(())
     })
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::cli::signals::StopSignals;
 use crate::cli::{Failure, Global, session};
 use crate::config::Config;
-use crate::daemon::client::{Client, Events};
+use crate::daemon::client::{DaemonClient, EventStream};
 use crate::exit::Exit;
 use crate::publish::{MirrorStream, StreamCursor, StreamError};
 
@@ -81,14 +81,14 @@ fn write(
 }
 
 /// What the daemon that keeps the mirror says, where there is one.
-async fn events(config: &Config) -> Option<Events> {
-    let client = Client::connect(&config.socket)?;
+async fn events(config: &Config) -> Option<EventStream> {
+    let client = DaemonClient::connect(&config.socket)?;
     client.status_of(&config.database).await.ok()??;
-    client.listen().await.ok()
+    client.subscribe().await.ok()
 }
 
 /// Waits for an event; for ever where nobody tells any. Says whether the daemon is still there.
-async fn next(events: &mut Option<Events>) -> bool {
+async fn next(events: &mut Option<EventStream>) -> bool {
     match events {
         Some(events) => events.next().await.is_ok(),
         None => std::future::pending().await,

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::app::status::{self, MirrorStatus};
 use crate::cli::remote::{self, DaemonState};
 use crate::cli::ui::{output, status_text};
 use crate::cli::{Failure, Global, session};
 use crate::config::Config;
-use crate::daemon::Standing;
+use crate::daemon::StatusReply;
 use crate::exit::Exit;
 use crate::model::{Instant, Resource};
 use crate::store::{RunOutcome, StoreError, lock};
-use crate::sync::status::{self, Status};
 
 /// Show what the mirror holds, how fresh it is, what it cost and what is still missing.
 #[derive(clap::Args, Clone, Debug)]
@@ -36,7 +36,7 @@ pub struct StatusArgs {
 #[derive(Serialize)]
 struct StatusDocument<'a> {
     #[serde(flatten)]
-    standing: &'a Standing,
+    reply: &'a StatusReply,
     daemon_state: DaemonState,
     /// The process that writes the mirror at this moment.
     writer: Option<u32>,
@@ -60,14 +60,14 @@ pub fn run(global: &Global, args: &StatusArgs) -> Result<Exit, Failure> {
         read => read?,
     };
     let (daemon, daemon_state) = session::runtime()?.block_on(remote::daemon_state(&config));
-    let standing = Standing { status, daemon };
+    let reply = StatusReply { status, daemon };
     let writer = lock::who_writes(&config.database).flatten();
-    let freshness = args.max_age.map(|max_age| Freshness::of(&standing.status, wanted(&config), max_age, now));
+    let freshness = args.max_age.map(|max_age| Freshness::of(&reply.status, wanted(&config), max_age, now));
     if args.json {
         let fresh = freshness.map(|freshness| freshness == Freshness::Fresh);
-        output::json(&StatusDocument { standing: &standing, daemon_state, writer, fresh })?;
+        output::json(&StatusDocument { reply: &reply, daemon_state, writer, fresh })?;
     } else {
-        output::text(&status_text::text(&standing, daemon_state, writer, now))?;
+        output::text(&status_text::text(&reply, daemon_state, writer, now))?;
     }
     if let (Some(freshness), Some(max_age)) = (freshness, args.max_age) {
         freshness.explain(max_age);
@@ -96,7 +96,7 @@ enum Freshness {
 }
 
 impl Freshness {
-    fn of(status: &Status, wanted: impl Fn(Resource) -> bool, max_age: Duration, now: Instant) -> Freshness {
+    fn of(status: &MirrorStatus, wanted: impl Fn(Resource) -> bool, max_age: Duration, now: Instant) -> Freshness {
         let missing = &status.missing_scopes.0;
         let mut ages = status
             .objects

@@ -8,16 +8,17 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
+use crate::app::MirrorSettings;
 use crate::cli::Failure;
 use crate::cli::remote::{self, Watched};
-use crate::cli::session::{self, Session, Setup};
+use crate::cli::session::{self, Session};
 use crate::cli::signals::StopSignals;
 use crate::cli::ui::cost::Cost;
 use crate::cli::ui::output;
 use crate::cli::ui::progress::ProgressView;
 use crate::cli::{Global, logging};
 use crate::config::Config;
-use crate::daemon::client::Client;
+use crate::daemon::client::DaemonClient;
 use crate::exit::Exit;
 use crate::model::Resource;
 use crate::store::RunOutcome;
@@ -104,7 +105,7 @@ fn forecast(config: &Config, job: &Job, args: &RunArgs) -> Result<Exit, Failure>
     if runtime.block_on(remote::daemon(config))?.is_some() {
         return Err(needs_it_alone());
     }
-    let mut setup = Setup::from_config(config)?;
+    let mut setup = MirrorSettings::from_config(config)?;
     // Where there is no mirror yet, none is made: an empty one in a temporary folder stands in for it.
     let scratch = if config.database.exists() { None } else { Some(ScratchFolder::make()?) };
     if let Some(scratch) = &scratch {
@@ -112,7 +113,7 @@ fn forecast(config: &Config, job: &Job, args: &RunArgs) -> Result<Exit, Failure>
     }
     let (forecast, ledger, limits) = runtime.block_on(async {
         let session = Session::open(setup, Arc::new(progress)).await?;
-        let limits = *session.limits();
+        let limits = session.limits();
         let said = session.forecast(job).await;
         session.close().await;
         said.map(|(forecast, ledger)| (forecast, ledger, limits))
@@ -164,26 +165,25 @@ pub(super) fn run_now(config: &Config, job: &Job, objects: &[Resource], json: bo
         }
         return through_daemon(&runtime, &client, objects, job, json, &progress);
     }
-    let setup = Setup::from_config(config)?;
-    let (ran, limits) = runtime.block_on(async {
+    let setup = MirrorSettings::from_config(config)?;
+    let ran = runtime.block_on(async {
         let mut signals = StopSignals::listen()?;
         let session = Session::open(setup, Arc::new(progress)).await?;
         let ran = session.run(job, "manual", &mut signals).await;
-        let limits = *session.limits();
         if !matches!(&ran, Err(failure) if failure.exit() == Exit::Paused) {
             session.close().await;
         }
-        Ok::<_, Failure>((ran?, limits))
+        ran
     })?;
     // Whoever stopped the program twice waits for nothing.
     runtime.shutdown_background();
-    told(json, &Summary::new(job.kind(), &ran, &limits))
+    told(json, &ran.summary)
 }
 
 /// Lets the daemon do it.
 fn through_daemon(
     runtime: &Runtime,
-    client: &Client,
+    client: &DaemonClient,
     objects: &[Resource],
     job: &Job,
     as_json: bool,
@@ -212,7 +212,7 @@ fn stop(global: &Global) -> Result<Exit, Failure> {
         output::note("the daemon stops the resync after the page in progress; no record was removed");
         return Ok(Exit::Done);
     }
-    let setup = Setup::from_config(&config)?;
+    let setup = MirrorSettings::from_config(&config)?;
     let forgotten = runtime.block_on(async {
         let session = Session::open(setup, Arc::new(ProgressView::nothing())).await?;
         let forgotten = session.forget_sweeps().await;

@@ -6,9 +6,10 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 use serde_json::json;
 
+use crate::app::MirrorSettings;
 use crate::cli::Failure;
 use crate::cli::remote::{self, Watched};
-use crate::cli::session::{self, Session, Setup};
+use crate::cli::session::{self, Session};
 use crate::cli::signals::StopSignals;
 use crate::cli::ui::output;
 use crate::cli::ui::output::TableColumn;
@@ -90,25 +91,24 @@ pub fn run(global: &Global, args: &VerifyArgs) -> Result<Exit, Failure> {
             Watched::Left => Ok(Exit::Paused),
         };
     }
-    let setup = Setup::from_config(&config)?;
+    let setup = MirrorSettings::from_config(&config)?;
     let job = Job::Verify {
         objects: Selection::named(&args.objects),
         full: args.full,
         repair: args.repair,
         accept: Acceptance { removals: args.accept_removals, workspace: false },
     };
-    let (ran, limits) = runtime.block_on(async {
+    let ran = runtime.block_on(async {
         let mut signals = StopSignals::listen()?;
         let session = Session::open(setup, Arc::new(progress)).await?;
         let ran = session.run(&job, "manual", &mut signals).await;
-        let limits = *session.limits();
         if !matches!(&ran, Err(failure) if failure.exit() == Exit::Paused) {
             session.close().await;
         }
-        ran.map(|ran| (ran, limits))
+        ran
     })?;
     runtime.shutdown_background();
-    told(args, &Summary::new(job.kind(), &ran, &limits), &ran.report.findings)
+    told(args, &ran.summary, &ran.findings)
 }
 
 /// Says what was found, and gives the code for it.

@@ -1,7 +1,7 @@
 //! Watches the outbox: an edit that anybody queues in the mirror's file is sent within seconds.
 //!
 //! A look costs one small query by primary key on the trail of edits, once a second and only where write-back is on. It
-//! needs no notice from whoever wrote: a stock SQLite shell gives none.
+//! needs no notice from the process that wrote: a stock SQLite shell gives none.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,20 +10,20 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
-use super::message::Message;
+use super::message::LoopMessage;
 use crate::store::{Reader, report};
 
 /// Between two looks.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// A watch that goes on until it is ended.
+/// A watch that runs until it is ended.
 #[derive(Debug)]
-pub struct Watch(JoinHandle<()>);
+pub struct OutboxWatch(JoinHandle<()>);
 
-impl Watch {
+impl OutboxWatch {
     /// Begins to watch the mirror at `path`.
-    pub fn start(path: PathBuf, inbox: mpsc::Sender<Message>) -> Watch {
-        Watch(tokio::spawn(async move {
+    pub fn start(path: PathBuf, inbox: mpsc::Sender<LoopMessage>) -> OutboxWatch {
+        OutboxWatch(tokio::spawn(async move {
             let mut every = tokio::time::interval(EVERY);
             every.set_missed_tick_behavior(MissedTickBehavior::Delay);
             let mut looked: Option<(Reader, i64)> = None;
@@ -34,7 +34,7 @@ impl Watch {
                 let Ok(Some((conn, last, queued))) = look else { continue };
                 looked = Some((conn, last));
                 // A full inbox is emptied soon; the next look comes in a second.
-                if queued && inbox.send(Message::Edited).await.is_err() {
+                if queued && inbox.send(LoopMessage::Edited).await.is_err() {
                     return;
                 }
             }

@@ -13,7 +13,7 @@ use crate::store::write_beside;
 /// The body of the request.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Wanted {
+pub struct EditBody {
     /// `contact` or `company`.
     object: Object,
     /// The record.
@@ -26,24 +26,24 @@ pub struct Wanted {
 
 /// The answer: what was queued.
 #[derive(Debug, Serialize)]
-pub struct Queued {
+pub struct QueuedEdit {
     /// The edit's number in `outbox`; `None` where the record holds all of it already.
     pub edit: Option<i64>,
     /// What it changes: the value before and the value after, by column.
     pub fields: EditedFields,
 }
 
-/// Judges the edit and queues it, in a transaction that outlives a power cut.
+/// Checks the edit and queues it, in a transaction that outlives a power cut.
 ///
 /// # Errors
 /// What is wrong with it; then nothing is queued.
-pub fn take(mirror: &Path, wanted: Wanted, now: Instant) -> Result<Queued, QueueError> {
+pub fn queue_edit(mirror: &Path, body: EditBody, now: Instant) -> Result<QueuedEdit, QueueError> {
     let request = EditRequest {
-        object: wanted.object,
-        record: wanted.id,
-        changes: wanted.fields.into_iter().map(|(column, value)| (column, Given::Json(value))).collect(),
-        if_match: wanted.if_match,
+        object: body.object,
+        record: body.id,
+        changes: body.fields.into_iter().map(|(column, value)| (column, Given::Json(value))).collect(),
+        if_match: body.if_match,
     };
     let (edit, prepared) = write_beside(mirror, |tx| queue(tx, &request, EditSource::Socket, now))?;
-    Ok(Queued { edit, fields: prepared.fields })
+    Ok(QueuedEdit { edit, fields: prepared.fields })
 }

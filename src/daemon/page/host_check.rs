@@ -1,58 +1,61 @@
-//! The page's door: whose request is answered, and how many may stand in it at once.
+//! Which requests the status page answers.
 //!
 //! Everything on loopback can be reached by every user of the machine, and by every web page that a browser on it shows.
-//! Three things keep web pages out: the Host must be a name of ours (else a foreign name that was made to lead here
-//! could read the answers), the browser must not say that another site asks, and nothing here can change anything.
+//! Three things keep web pages out: the Host must be a name of this machine or an address (else a foreign name that was
+//! made to lead here could read the answers), the browser must not say that another site asks, and nothing here can
+//! change anything.
 
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use axum::http::{HeaderMap, HeaderName, Uri, header};
-use axum::serve::Listener;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Connections at once: a page takes two or three. More would take files from the daemon, whoever it is that asks.
-const MOST: usize = 64;
+/// What monitoring reads: numbers only, so it is not kept from names that lead here.
+const MONITORING: [&str; 3] = ["/metrics", "/healthz", "/readyz"];
 
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
+/// Where the page is served, and to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServedAt {
+    /// The address.
+    pub at: SocketAddr,
+    /// Whether other machines may look: then any address is a name of this one, and monitoring may use any name.
+    pub beyond_loopback: bool,
+}
+
 /// Why a request is not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// It was sent to a name that is not ours.
+pub enum HostRefusal {
+    /// It was sent to a name that is not this machine's.
     Host,
     /// Another site's page asks.
     Site,
 }
 
-/// Looks at a request's headers. `at` is where the page is served.
-pub fn refuses(uri: &Uri, headers: &HeaderMap, at: SocketAddr) -> Option<Refused> {
+/// Checks a request's headers.
+pub fn host_check(uri: &Uri, headers: &HeaderMap, served: ServedAt) -> Option<HostRefusal> {
     let mut hosts = headers.get_all(header::HOST).iter();
     let host = match (hosts.next(), hosts.next()) {
         (Some(host), None) => host.to_str().unwrap_or_default(),
-        _ => return Some(Refused::Host),
+        _ => return Some(HostRefusal::Host),
     };
-    let addressed = uri.authority().is_none_or(|authority| is_ours(authority.as_str(), at));
-    if !addressed || !is_ours(host, at) {
-        return Some(Refused::Host);
+    let addressed = uri.authority().is_none_or(|authority| is_ours(authority.as_str(), served));
+    let is_monitoring = served.beyond_loopback && MONITORING.contains(&uri.path());
+    if !is_monitoring && (!addressed || !is_ours(host, served)) {
+        return Some(HostRefusal::Host);
     }
     let said = |name| headers.get(name).and_then(|value| value.to_str().ok());
     match said(SITE) {
         None | Some("same-origin" | "none") => None,
         // A link may lead to the page itself.
         Some(_) if uri.path() == "/" && said(MODE) == Some("navigate") => None,
-        Some(_) => Some(Refused::Site),
+        Some(_) => Some(HostRefusal::Site),
     }
 }
 
 /// Whether a Host names this machine itself and the page's port.
-fn is_ours(host: &str, at: SocketAddr) -> bool {
+fn is_ours(host: &str, ServedAt { at, beyond_loopback }: ServedAt) -> bool {
     let (name, port) = match host.rsplit_once(':') {
         Some((name, port)) if !host.ends_with(']') => (name, port.parse().ok()),
         // A browser leaves the port out where it is the usual one.
@@ -64,77 +67,21 @@ fn is_ours(host: &str, at: SocketAddr) -> bool {
         None => name.parse().ok().map(IpAddr::V4),
     };
     let ours = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into(), at.ip()];
-    port == Some(at.port()) && (name.eq_ignore_ascii_case("localhost") || ip.is_some_and(|ip| ours.contains(&ip)))
-}
-
-/// A listener that lets a bounded number in; the others wait outside.
-#[derive(Debug)]
-pub struct Door {
-    listener: TcpListener,
-    places: Arc<Semaphore>,
-}
-
-impl Door {
-    /// A door for everybody who connects to `listener`.
-    pub fn of(listener: TcpListener) -> Door {
-        Door { listener, places: Arc::new(Semaphore::new(MOST)) }
-    }
-}
-
-impl Listener for Door {
-    type Io = Visit;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Visit, SocketAddr) {
-        // The semaphore is never closed.
-        let place = self.places.clone().acquire_owned().await.ok();
-        let (stream, from) = Listener::accept(&mut self.listener).await;
-        (Visit { stream, _place: place }, from)
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
-    }
-}
-
-/// A connection, and its place.
-#[derive(Debug)]
-pub struct Visit {
-    stream: TcpStream,
-    _place: Option<OwnedSemaphorePermit>,
-}
-
-impl AsyncRead for Visit {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for Visit {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
+    port == Some(at.port())
+        && (name.eq_ignore_ascii_case("localhost") || ip.is_some_and(|ip| beyond_loopback || ours.contains(&ip)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn at(port: u16) -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, port).into()
+    fn at(port: u16) -> ServedAt {
+        ServedAt { at: (Ipv4Addr::LOCALHOST, port).into(), beyond_loopback: false }
     }
 
-    fn asked(uri: &str, headers: &[(HeaderName, &'static str)]) -> Option<Refused> {
+    fn asked(uri: &str, headers: &[(HeaderName, &'static str)]) -> Option<HostRefusal> {
         let headers = headers.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect();
-        refuses(&uri.parse().unwrap(), &headers, at(8787))
+        host_check(&uri.parse().unwrap(), &headers, at(8787))
     }
 
     #[test]
@@ -169,12 +116,12 @@ mod tests {
     fn one_host_is_needed_and_the_address_line_counts_too() {
         let ours = (header::HOST, "localhost:8787");
         assert_eq!(asked("/", std::slice::from_ref(&ours)), None);
-        assert_eq!(asked("/", &[]), Some(Refused::Host));
-        assert_eq!(asked("http://evil.example/", &[ours]), Some(Refused::Host));
+        assert_eq!(asked("/", &[]), Some(HostRefusal::Host));
+        assert_eq!(asked("http://evil.example/", &[ours]), Some(HostRefusal::Host));
         let mut twice = HeaderMap::new();
         twice.append(header::HOST, "localhost:8787".parse().unwrap());
         twice.append(header::HOST, "evil.example".parse().unwrap());
-        assert_eq!(refuses(&"/".parse().unwrap(), &twice, at(8787)), Some(Refused::Host));
+        assert_eq!(host_check(&"/".parse().unwrap(), &twice, at(8787)), Some(HostRefusal::Host));
     }
 
     #[test]
@@ -189,7 +136,24 @@ mod tests {
             ("/status", "same-site", "no-cors"),
             ("/events", "cross-site", "cors"),
         ] {
-            assert_eq!(ask(path, site, mode), Some(Refused::Site), "{path} {site} {mode}");
+            assert_eq!(ask(path, site, mode), Some(HostRefusal::Site), "{path} {site} {mode}");
+        }
+    }
+
+    #[test]
+    fn beyond_loopback_addresses_are_ours_and_names_serve_monitoring_only() {
+        let served = ServedAt { at: "0.0.0.0:8787".parse().unwrap(), beyond_loopback: true };
+        let ask = |path: &str, host: &'static str| {
+            let headers = [(header::HOST, host.parse().unwrap())].into_iter().collect();
+            host_check(&path.parse().unwrap(), &headers, served)
+        };
+        for host in ["10.1.2.3:8787", "[fd00::7]:8787", "localhost:8787"] {
+            assert_eq!(ask("/status", host), None, "{host}");
+        }
+        assert_eq!(ask("/status", "crm-mirror:8787"), Some(HostRefusal::Host));
+        assert_eq!(ask("/", "evil.example:8787"), Some(HostRefusal::Host));
+        for path in ["/metrics", "/healthz", "/readyz"] {
+            assert_eq!(ask(path, "crm-mirror.example:80"), None, "{path}");
         }
     }
 }

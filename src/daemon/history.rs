@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::app::{RUNS_OF_FORECAST, limits};
 use crate::budget::{self, Ledger};
 use crate::config::Config;
-use crate::daemon::voice::UnderWay;
+use crate::daemon::bus::CurrentWork;
 use crate::model::Instant;
 use crate::model::instant;
 use crate::store::report::{self, Run};
 use crate::store::{Reader, StoreError, history_report};
-use crate::sync::setup::{RUNS_OF_FORECAST, limits};
 
 /// Windows that are shown, the one under way included.
 const WINDOWS: u32 = 7;
@@ -25,27 +25,27 @@ const RUNS: u32 = 50;
 /// Changes that are shown.
 const CHANGES: u32 = 50;
 
-/// `GET /history`. Its JSON form is documented in the README and only ever grows.
+/// `GET /history`. Its JSON form is documented in `docs/interfaces.md` and only ever grows.
 #[derive(Clone, Debug, Serialize)]
-pub struct History {
+pub struct PageHistory {
     /// The daemon's time, UTC: a browser's clock may be another.
     #[serde(serialize_with = "instant::utc_always")]
     pub now: Instant,
     /// The window under way.
-    pub window: Window,
+    pub window: BudgetWindow,
     /// What each of the last windows spent, the oldest first; the last is the one under way.
-    pub windows: Vec<Spent>,
+    pub windows: Vec<WindowSpent>,
     /// The last runs, the newest first.
     pub runs: Vec<Run>,
     /// The last changes, the newest first.
     pub changes: Vec<history_report::Change>,
     /// The piece of work under way.
-    pub under_way: Option<UnderWay>,
+    pub under_way: Option<CurrentWork>,
 }
 
 /// The window under way.
 #[derive(Clone, Debug, Serialize)]
-pub struct Window {
+pub struct BudgetWindow {
     /// Since when, UTC.
     #[serde(serialize_with = "instant::utc_always")]
     pub since: Instant,
@@ -60,7 +60,7 @@ pub struct Window {
 
 /// What a window spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Spent {
+pub struct WindowSpent {
     /// Since when, UTC.
     #[serde(serialize_with = "instant::utc_always")]
     pub since: Instant,
@@ -72,22 +72,22 @@ pub struct Spent {
 ///
 /// # Errors
 /// If there is no mirror, or it cannot be read.
-pub fn read(config: &Config, under_way: Option<UnderWay>, now: Instant) -> Result<History, StoreError> {
+pub fn read(config: &Config, under_way: Option<CurrentWork>, now: Instant) -> Result<PageHistory, StoreError> {
     let reader = Reader::open(&config.database)?;
     let moment = reader.begin()?;
     let limits = limits(&config.budget);
     let window = Ledger::default().at(now, &limits);
     let until = window.refills_at(&limits);
-    let mut counted = Counted::new(window.since, limits.window, now);
+    let mut counted = SpentCounter::new(window.since, limits.window, now);
     history_report::spent_since(&moment, counted.from, |at, ru| counted.add(at, ru))?;
     let (costs, _) = report::cost_of_runs(&moment, RUNS_OF_FORECAST, now)?;
     let reserve = config.sync.schedule.as_ref().map(|cron| {
         let due = cron.due_after(now, &config.sync.time_zone);
         budget::reserve(due, until, budget::forecast(&costs), limits.limit).get()
     });
-    Ok(History {
+    Ok(PageHistory {
         now,
-        window: Window { since: window.since, until, reserve: reserve.unwrap_or(0), parts: counted.parts },
+        window: BudgetWindow { since: window.since, until, reserve: reserve.unwrap_or(0), parts: counted.parts },
         windows: counted.windows,
         runs: report::last_runs(&moment, RUNS)?,
         changes: history_report::last_changes(&moment, CHANGES)?,
@@ -97,19 +97,19 @@ pub fn read(config: &Config, under_way: Option<UnderWay>, now: Instant) -> Resul
 
 /// Adds up what was spent by window, and in the window under way by its parts.
 #[derive(Debug)]
-struct Counted {
+struct SpentCounter {
     from: Instant,
     length: Duration,
-    windows: Vec<Spent>,
+    windows: Vec<WindowSpent>,
     parts: Vec<u64>,
 }
 
-impl Counted {
+impl SpentCounter {
     /// Nothing counted yet in the window that began at `since`, and in those before it.
-    fn new(since: Instant, length: Duration, now: Instant) -> Counted {
-        let windows: Vec<Spent> =
-            (0..WINDOWS).rev().map(|before| Spent { since: since.minus(length * before), ru: 0 }).collect();
-        Counted {
+    fn new(since: Instant, length: Duration, now: Instant) -> SpentCounter {
+        let windows: Vec<WindowSpent> =
+            (0..WINDOWS).rev().map(|before| WindowSpent { since: since.minus(length * before), ru: 0 }).collect();
+        SpentCounter {
             from: since.minus(length * (WINDOWS - 1)),
             parts: vec![0; part(now.since(since), length) + 1],
             length,
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn what_runs_spent_is_counted_by_window_and_by_part() {
         let (since, now) = (at("2026-03-04T00:00:00Z"), at("2026-03-04T01:05:00Z"));
-        let mut counted = Counted::new(since, DAY, now);
+        let mut counted = SpentCounter::new(since, DAY, now);
         assert_eq!(counted.from, at("2026-02-26T00:00:00Z"));
         for (ended, ru) in [
             ("2026-03-04T01:02:00Z", 5),

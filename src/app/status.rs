@@ -1,28 +1,31 @@
-//! What the mirror holds, how fresh it is, what it cost and what is still missing: what `status` shows, and the daemon
-//! tells.
+//! What the mirror holds, how fresh it is, what it cost and what is still missing: what `status` shows.
 //!
 //! It asks nothing of the service, opens the file for reading only, and sees one moment of it, also while another
 //! process writes.
 
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use super::meter::{self, HOLD, LEDGER};
-use super::setup::{RUNS_OF_FORECAST, limits};
-use super::state::{Completeness, Evidence, Fresh, Identity, MissingScopes, Outage, Sweep};
+use super::reserve::RUNS_OF_FORECAST;
+use super::settings::limits;
 use crate::budget::{Hold, Ledger, forecast};
-use crate::config::Config;
+use crate::config::{Config, Cron};
 use crate::model::instant::{self, Instant};
 use crate::model::{Object, Resource};
 use crate::store::outbox_report::{self, EditCounts};
 use crate::store::report::{self, Failing, OddityLine, Run};
 use crate::store::{ReadTx, Reader, StoreError, lock};
+use crate::sync::meter::{self, HOLD, LEDGER};
+use crate::sync::state::{Completeness, Evidence, Fresh, Identity, MissingScopes, Outage, Sweep};
 
 /// Runs that are shown.
 const RUNS: u32 = 5;
 
-/// Everything that `status` tells. Its JSON form is documented in the README and only ever grows.
+/// Everything that `status` says of the mirror. Its JSON form is documented in `docs/interfaces.md` and only ever grows.
 #[derive(Clone, Debug, Serialize)]
-pub struct Status {
+pub struct MirrorStatus {
     /// The file.
     pub database: String,
     /// Its size in bytes.
@@ -35,7 +38,7 @@ pub struct Status {
     pub objects: Vec<ObjectStatus>,
     /// Request units.
     pub ru: RuStatus,
-    /// Until when the service asked for quiet, UTC.
+    /// Until when the service set a rate limit, UTC.
     #[serde(serialize_with = "instant::utc")]
     pub hold_until: Option<Instant>,
     /// Edits by state.
@@ -76,7 +79,7 @@ pub struct ObjectStatus {
     pub complete_as_of: Option<Instant>,
     /// How that is known: `records` where every one was compared, `count` where ranges were counted.
     pub complete_by: Option<&'static str>,
-    /// Differences to the service that were found then and not mended.
+    /// Differences to the service that were found then and not repaired.
     pub differences: u64,
     /// The sweep or first copy under way.
     pub sweep: Option<SweepStatus>,
@@ -129,11 +132,11 @@ pub struct RuStatus {
     pub windows_for_details: Option<u64>,
 }
 
-/// Reads everything that the mirror's file tells, at one moment of it.
+/// Reads everything that the mirror's file says, at one moment of it.
 ///
 /// # Errors
 /// If there is no mirror, or it cannot be read.
-pub fn read(config: &Config, now: Instant) -> Result<Status, StoreError> {
+pub fn read(config: &Config, now: Instant) -> Result<MirrorStatus, StoreError> {
     let reader = Reader::open(&config.database)?;
     let moment = reader.begin()?;
     let (bytes, wal_bytes) = report::sizes(&config.database);
@@ -141,7 +144,7 @@ pub fn read(config: &Config, now: Instant) -> Result<Status, StoreError> {
     let identity: Option<Identity> = moment.state(&Identity::ENTRY)?;
     let objects = objects(&moment)?;
     let pending = objects.iter().filter_map(|object| object.details_pending).sum();
-    Ok(Status {
+    Ok(MirrorStatus {
         database: config.database.display().to_string(),
         bytes,
         wal_bytes,
@@ -156,6 +159,53 @@ pub fn read(config: &Config, now: Instant) -> Result<Status, StoreError> {
         runs: report::last_runs(&moment, RUNS)?,
         oddities: report::oddities(&moment)?,
     })
+}
+
+/// Whether the mirror can be relied on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Readiness {
+    /// Its lists were copied, and are as fresh as the schedule makes them.
+    Ready,
+    /// Some list was never copied to its end.
+    NeverCopied,
+    /// The schedule should have brought changes since.
+    Stale,
+    /// The mirror cannot be read.
+    Unreadable,
+}
+
+/// Scheduled runs that may be missed before a mirror counts as stale.
+const MISSED: usize = 3;
+
+/// The age up to which a mirror is never stale, however often the schedule runs.
+const FRESH: Duration = Duration::from_secs(300);
+
+impl MirrorStatus {
+    /// Whether the mirror can be relied on. Details are not required, and neither is what the key may not read.
+    pub fn readiness(&self, config: &Config, now: Instant) -> Readiness {
+        let wanted = |object: &&ObjectStatus| {
+            let configured = config.sync.objects.as_deref().is_none_or(|named| named.contains(&object.object));
+            object.removed.is_some() && configured && !self.missing_scopes.0.contains_key(object.object.as_str())
+        };
+        let objects: Vec<&ObjectStatus> = self.objects.iter().filter(wanted).collect();
+        let as_of: Option<Vec<Instant>> = objects.iter().map(|object| object.changes_as_of).collect();
+        let schedule = config.sync.schedule.as_ref().map(|cron| (cron, &config.sync.time_zone));
+        match as_of {
+            Some(as_of) if !as_of.is_empty() => {
+                let stale = as_of.into_iter().any(|as_of| is_stale(as_of, schedule, now));
+                if stale { Readiness::Stale } else { Readiness::Ready }
+            }
+            _ => Readiness::NeverCopied,
+        }
+    }
+}
+
+/// Whether the schedule should have brought changes since an instant. Without a schedule nothing is late.
+fn is_stale(as_of: Instant, schedule: Option<(&Cron, &TimeZone)>, now: Instant) -> bool {
+    let Some((cron, zone)) = schedule else { return false };
+    let due = cron.due_after(as_of, zone).nth(MISSED - 1);
+    now > as_of.plus(FRESH) && due.is_some_and(|due| due < now)
 }
 
 fn ru(tx: &ReadTx<'_>, config: &Config, pending: u64, now: Instant) -> Result<RuStatus, StoreError> {
@@ -243,4 +293,24 @@ fn records(tx: &ReadTx<'_>, object: Object) -> Result<ObjectStatus, StoreError> 
         sweep: sweep.map(|sweep| SweepStatus { began: sweep.began, rows: sweep.rows, first_copy: swept.is_none() }),
         outage: outage.map(|outage| OutageStatus { going: outage.going, of: outage.of, seen_at: outage.seen_at }),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Instant {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_mirror_is_stale_after_three_missed_runs_and_never_within_minutes() {
+        let (often, nightly) = (Cron::parse("*/10 * * * * *").unwrap(), Cron::parse("0 0 3 * * *").unwrap());
+        let stale = |cron, as_of, now| is_stale(at(as_of), Some((cron, &TimeZone::UTC)), at(now));
+        assert!(!stale(&often, "2026-03-04T12:00:00Z", "2026-03-04T12:05:00Z"));
+        assert!(stale(&often, "2026-03-04T12:00:00Z", "2026-03-04T12:05:01Z"));
+        assert!(!stale(&nightly, "2026-03-04T03:00:01Z", "2026-03-07T03:00:00Z"));
+        assert!(stale(&nightly, "2026-03-04T03:00:01Z", "2026-03-07T03:00:01Z"));
+        assert!(!is_stale(at("2026-03-04T03:00:01Z"), None, at("2027-03-04T03:00:01Z")));
+    }
 }

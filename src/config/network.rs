@@ -1,0 +1,82 @@
+//! Networks: an address and how many of its leading bits count.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+/// A network such as `10.0.0.0/8`; an address alone is a network of one machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    address: IpAddr,
+    prefix: u8,
+}
+
+impl Network {
+    /// Whether an address belongs to it. An IPv4 address in IPv6 form is to be made plain before.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        match (self.address, address) {
+            (IpAddr::V4(own), IpAddr::V4(other)) => {
+                let mask = u32::MAX.checked_shl(32 - u32::from(self.prefix)).unwrap_or(0);
+                own.to_bits() & mask == other.to_bits() & mask
+            }
+            (IpAddr::V6(own), IpAddr::V6(other)) => {
+                let mask = u128::MAX.checked_shl(128 - u32::from(self.prefix)).unwrap_or(0);
+                own.to_bits() & mask == other.to_bits() & mask
+            }
+            _ => false,
+        }
+    }
+}
+
+impl FromStr for Network {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Network, String> {
+        const FORM: &str = "must be networks such as \"10.0.0.0/8\" or \"fd00::/8\"";
+        let (address, prefix) = match text.trim().split_once('/') {
+            Some((address, prefix)) => (address, Some(prefix)),
+            None => (text.trim(), None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| FORM.to_string())?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let prefix = match prefix {
+            Some(prefix) => prefix.parse().ok().filter(|prefix| *prefix <= most).ok_or(FORM)?,
+            None => most,
+        };
+        Ok(Network { address, prefix })
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.prefix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_belongs_to_a_network_by_its_leading_bits() {
+        for (network, inside, outside) in [
+            ("10.0.0.0/8", "10.255.0.1", "11.0.0.0"),
+            ("192.168.4.0/22", "192.168.7.255", "192.168.8.0"),
+            ("0.0.0.0/0", "8.8.8.8", "::1"),
+            ("10.1.2.3", "10.1.2.3", "10.1.2.4"),
+            ("fd00::/8", "fd12:3456::1", "fe80::1"),
+            ("::/0", "2001:db8::1", "10.0.0.1"),
+        ] {
+            let parsed: Network = network.parse().unwrap();
+            assert!(parsed.contains(inside.parse().unwrap()), "{network} {inside}");
+            assert!(!parsed.contains(outside.parse().unwrap()), "{network} {outside}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_network_is_refused() {
+        for text in ["", "all", "10.0.0.0/33", "fd00::/129", "10.0.0/8", "10.0.0.0/-1", "10.0.0.0/", "localhost"] {
+            assert!(text.parse::<Network>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The table of paths of the control socket, and what each answers.
+
+use std::convert::Infallible;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use futures_util::stream::StreamExt as _;
+use serde_json::json;
+
+use super::bodies::{self, SentBody, SyncBody, VerifyBody};
+use super::edits;
+use crate::daemon::handle::Control;
+use crate::daemon::input::{DaemonAnswer, DaemonRequest};
+use crate::daemon::monitoring;
+use crate::daemon::reply::{answer, problem, with_type};
+use crate::daemon::status_reply::StatusReply;
+use crate::outbox::QueueError;
+use crate::sync::Job;
+
+const PATHS: &str = "GET /status, /metrics, /events; POST /sync, /resync, /resync/stop, /verify, /push, /edits, /pause, /resume, /hold/clear";
+
+/// The table of paths.
+pub fn router(control: Control) -> Router {
+    Router::new()
+        .route("/status", get(status))
+        .route("/metrics", get(numbers))
+        .route("/events", get(events))
+        .route("/sync", post(sync))
+        .route("/resync", post(resync))
+        .route("/resync/stop", post(stop_resync))
+        .route("/verify", post(verify))
+        .route("/push", post(push))
+        .route("/edits", post(edit))
+        .route("/pause", post(pause))
+        .route("/resume", post(resume))
+        .route("/hold/clear", post(clear_hold))
+        .fallback(|| async { problem(StatusCode::NOT_FOUND, "there is nothing here", Some(PATHS)) })
+        .method_not_allowed_fallback(|| async {
+            problem(StatusCode::METHOD_NOT_ALLOWED, "not with this method", Some(PATHS))
+        })
+        .with_state(control)
+}
+
+async fn status(State(control): State<Control>) -> Response {
+    match control.status().await {
+        Ok(status) => answer(StatusCode::OK, &status),
+        // The daemon may wait for the mirror: what it says of itself is worth knowing all the same.
+        Err((error, Some(daemon))) => {
+            let database = std::path::absolute(&control.config().database).unwrap_or_default();
+            let body = json!({"error": error, "hint": null, "database": database, "daemon": daemon});
+            answer(StatusCode::SERVICE_UNAVAILABLE, &body)
+        }
+        Err((error, None)) => problem(StatusCode::INTERNAL_SERVER_ERROR, &error, None),
+    }
+}
+
+async fn numbers(State(control): State<Control>) -> Response {
+    monitoring::metrics(&control).await
+}
+
+async fn sync(State(control): State<Control>, body: SentBody) -> Response {
+    match bodies::read::<SyncBody>(&body) {
+        Err(response) => *response,
+        Ok(body) => accept(&control, body.of(Job::sync())).await,
+    }
+}
+
+async fn resync(State(control): State<Control>, body: SentBody) -> Response {
+    match bodies::read::<SyncBody>(&body) {
+        Err(response) => *response,
+        Ok(body) => accept(&control, body.of(Job::resync())).await,
+    }
+}
+
+async fn verify(State(control): State<Control>, body: SentBody) -> Response {
+    match bodies::read::<VerifyBody>(&body) {
+        Err(response) => *response,
+        Ok(body) => accept(&control, body.job()).await,
+    }
+}
+
+async fn push(State(control): State<Control>) -> Response {
+    if !control.config().write_back {
+        return write_back_is_off();
+    }
+    accept(&control, Job::Push).await
+}
+
+async fn edit(State(control): State<Control>, body: SentBody) -> Response {
+    if !control.config().write_back {
+        return write_back_is_off();
+    }
+    let body = match bodies::bytes(&body) {
+        Ok(body) => body,
+        Err(refused) => return *refused,
+    };
+    let edit: edits::EditBody = match serde_json::from_slice(body) {
+        Ok(edit) => edit,
+        Err(error) => {
+            let reason = format!("the body is not understood: {error}");
+            let hint = r#"it is like {"object": "contact", "id": "…", "fields": {"position": "CTO"}}"#;
+            return problem(StatusCode::BAD_REQUEST, &reason, Some(hint));
+        }
+    };
+    let (mirror, now) = (control.config().database.clone(), control.now());
+    match tokio::task::spawn_blocking(move || edits::queue_edit(&mirror, edit, now)).await {
+        Ok(Ok(queued)) => {
+            control.edited().await;
+            answer(StatusCode::ACCEPTED, &queued)
+        }
+        Ok(Err(error @ QueueError::NoRecord { .. })) => problem(StatusCode::NOT_FOUND, &error.to_string(), None),
+        Ok(Err(error @ QueueError::OtherVersion { .. })) => problem(StatusCode::CONFLICT, &error.to_string(), None),
+        Ok(Err(QueueError::Store(error))) => {
+            problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string(), error.hint())
+        }
+        Ok(Err(error)) => problem(StatusCode::UNPROCESSABLE_ENTITY, &error.to_string(), None),
+        Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string(), None),
+    }
+}
+
+fn write_back_is_off() -> Response {
+    problem(StatusCode::CONFLICT, "write-back is off", Some("set `write_back.enabled = true` and reload"))
+}
+
+async fn stop_resync(State(control): State<Control>) -> Response {
+    match control.status().await {
+        Ok(status) if !has_resync(&status) => {
+            return problem(StatusCode::CONFLICT, "no resync is under way", None);
+        }
+        // Whatever cannot be read now is no reason against stopping.
+        _ => {}
+    }
+    match control.ask(DaemonRequest::StopSweeps).await {
+        Some(DaemonAnswer::Done) => answer(StatusCode::OK, &json!({"stopped": true})),
+        other => unavailable(other),
+    }
+}
+
+/// Whether a resync is under way, was interrupted, or waits for its turn. A first copy is none: it is never forgotten.
+fn has_resync(status: &StatusReply) -> bool {
+    let swept = status.status.objects.iter().filter_map(|object| object.sweep.as_ref());
+    let jobs = status.daemon.iter().flat_map(|daemon| daemon.running.iter().chain(&daemon.waiting));
+    swept.into_iter().any(|sweep| !sweep.first_copy) || jobs.into_iter().any(|job| job.work == "resync")
+}
+
+async fn pause(State(control): State<Control>) -> Response {
+    stored(control.ask(DaemonRequest::Pause).await, true)
+}
+
+async fn resume(State(control): State<Control>) -> Response {
+    stored(control.ask(DaemonRequest::Resume).await, false)
+}
+
+async fn clear_hold(State(control): State<Control>) -> Response {
+    match control.ask(DaemonRequest::ClearHold).await {
+        Some(DaemonAnswer::Done) => answer(StatusCode::OK, &json!({"hold": null})),
+        other => unavailable(other),
+    }
+}
+
+/// The answer to a pause: 200 once it is stored; 202 where it is in force, and a restart may not know it.
+fn stored(given: Option<DaemonAnswer>, paused: bool) -> Response {
+    match given {
+        Some(DaemonAnswer::Done) => answer(StatusCode::OK, &json!({"paused": paused, "stored": true})),
+        Some(DaemonAnswer::NotStored { reason }) => {
+            answer(StatusCode::ACCEPTED, &json!({"paused": paused, "stored": false, "reason": reason}))
+        }
+        other => unavailable(other),
+    }
+}
+
+/// Puts a job into the queue.
+async fn accept(control: &Control, job: Job) -> Response {
+    if let Err(other) = job.clone().within(control.config().sync.objects.as_deref()) {
+        let reason = format!("`{other}` is not among `sync.objects`");
+        return problem(StatusCode::BAD_REQUEST, &reason, Some("add it there, or name others"));
+    }
+    match control.ask(DaemonRequest::Run(job)).await {
+        Some(DaemonAnswer::Accepted { job, waits_until }) => {
+            let waits_until = waits_until.map(|until| until.to_string());
+            answer(StatusCode::ACCEPTED, &json!({"job": job, "waits_until": waits_until}))
+        }
+        other => unavailable(other),
+    }
+}
+
+fn unavailable(given: Option<DaemonAnswer>) -> Response {
+    let reason = match given {
+        Some(DaemonAnswer::Unavailable { reason }) => reason,
+        _ => "the daemon is ending".into(),
+    };
+    problem(StatusCode::SERVICE_UNAVAILABLE, &reason, None)
+}
+
+/// A stream of what happens from now on: a JSON document a line, or server-sent events for whoever accepts these.
+async fn events(State(control): State<Control>, headers: HeaderMap) -> Response {
+    let accepts = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    let lines = control.events();
+    let mut response = if accepts.is_some_and(|accept| accept.contains("text/event-stream")) {
+        let events = lines.map(|line| Ok::<_, Infallible>(SseEvent::default().data(&*line)));
+        Sse::new(events).keep_alive(KeepAlive::default()).into_response()
+    } else {
+        let framed = lines.map(|line| Ok::<_, Infallible>(Bytes::from(format!("{line}\n"))));
+        with_type("application/x-ndjson", Body::from_stream(framed))
+    };
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}

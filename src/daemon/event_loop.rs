@@ -1,0 +1,394 @@
+//! The daemon's loop: it gathers what happens, asks [`super::state`] what that means, and has it done.
+//!
+//! The loop itself never waits for the mirror, a request or the disk: what takes time is a task that sends a message when
+//! it is done. So status, pauses and signals are answered at once, and systemd's watchdog sees a loop that is stuck. It
+//! looks at the clock at least every ten seconds: a clock that was set, and a machine that slept, show in that.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant as Monotonic};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use super::bus::EventBus;
+use super::error::DaemonError;
+use super::events::Event;
+use super::handle::Control;
+use super::input::{DaemonAnswer, Effect, Input};
+use super::job::{QueuedJob, RunEnd};
+use super::message::{EndedRun, LoopMessage};
+use super::outbox_watch::OutboxWatch;
+use super::page::PageKeeper;
+use super::results::JobResults;
+use super::runner::Runner;
+use super::schedule::Scheduler;
+use super::signals::DaemonSignals;
+use super::state::{DaemonHold, HoldReason, PastRuns, StateMachine};
+use super::status_reply::PageStatus;
+use super::timetable::Timetable;
+use super::{describe, notify};
+use crate::config::Config;
+use crate::error_chain::error_chain;
+use crate::format;
+use crate::model::{Clock, Instant};
+
+/// The longest between two looks at the clock.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// What the clock may differ from the time that has passed before it counts as moved.
+const MOVED: Duration = Duration::from_secs(5);
+
+/// How long a request under way may take to end once the daemon is asked to. What it brings is read again.
+const GRACE: Duration = Duration::from_millis(3300);
+
+/// The loop and everything that it alone touches.
+pub struct EventLoop {
+    state: StateMachine,
+    clock: Arc<dyn Clock>,
+    since: Instant,
+    /// This mirror's part of `sync.jitter`.
+    part: f64,
+    bus: EventBus,
+    scheduler: Scheduler,
+    sender: mpsc::Sender<LoopMessage>,
+    control: Control,
+    runner: Runner,
+    edits: Option<OutboxWatch>,
+    waiting: HashMap<u64, oneshot::Sender<DaemonAnswer>>,
+    next_reply: u64,
+    running: Option<JoinHandle<()>>,
+    results: JobResults,
+    page: Option<PageStatus>,
+    status: String,
+    hold: Option<DaemonHold>,
+    last_look: (Instant, Monotonic),
+}
+
+impl EventLoop {
+    /// A loop that has not begun.
+    ///
+    /// # Errors
+    /// If the scheduler cannot be started; gives the runner back.
+    pub async fn begin(
+        runner: Runner,
+        past: PastRuns,
+        clock: Arc<dyn Clock>,
+        bus: EventBus,
+        control: Control,
+        sender: mpsc::Sender<LoopMessage>,
+    ) -> Result<EventLoop, (DaemonError, Runner)> {
+        let (config, now, part) = (runner.config(), clock.now(), fastrand::f64());
+        let timetable = Timetable::new(&config.sync, part);
+        let scheduler = async {
+            let mut scheduler = Scheduler::start(sender.clone()).await?;
+            scheduler.set(&timetable, now).await?;
+            Ok(scheduler)
+        };
+        let scheduler = match scheduler.await {
+            Ok(scheduler) => scheduler,
+            Err(error) => return Err((error, runner)),
+        };
+        let mut event_loop = EventLoop {
+            state: StateMachine::new(timetable, past, now),
+            since: now,
+            part,
+            clock,
+            results: JobResults::new(bus.clone()),
+            bus,
+            scheduler,
+            sender,
+            control,
+            runner,
+            edits: None,
+            waiting: HashMap::new(),
+            next_reply: 0,
+            running: None,
+            page: None,
+            status: String::new(),
+            hold: None,
+            last_look: (now, Monotonic::now()),
+        };
+        event_loop.watch_edits(&config).await;
+        Ok(event_loop)
+    }
+
+    /// Runs until the daemon is asked to end. Gives the runner, and when it was asked.
+    pub async fn live(
+        mut self,
+        inbox: &mut mpsc::Receiver<LoopMessage>,
+        signals: &mut DaemonSignals,
+        page: &mut PageKeeper,
+    ) -> (Result<(), DaemonError>, Runner, Monotonic) {
+        let config = self.runner.config();
+        tracing::info!(
+            pid = std::process::id(),
+            "The daemon is ready: mirror {}, control socket {}",
+            config.database.display(),
+            config.socket.display()
+        );
+        let watchdog = notify::heartbeat();
+        let heartbeat = watchdog.unwrap_or(LOOK).min(LOOK);
+        let mut alive_at: Option<Monotonic> = None;
+        let mut stopped_at = Monotonic::now();
+        // What is due at once begins before systemd hears that the daemon is ready: its first line says what runs.
+        let mut continues = self.on(Input::Tick).await;
+        notify::ready();
+        while continues {
+            self.say_status();
+            // Not with every event: a notification waits where systemd is busy and does not read.
+            if let Some(every) = watchdog
+                && alive_at.is_none_or(|at| at.elapsed() >= every / 2)
+            {
+                notify::alive();
+                alive_at = Some(Monotonic::now());
+            }
+            let now = self.clock.now();
+            let wake = self.state.wakes_at(now).map_or(heartbeat, |at| at.since(now).min(heartbeat));
+            let input = tokio::select! {
+                biased;
+                ends = signals.ends() => Some(if ends { Input::Stop } else { Input::Reload }),
+                message = inbox.recv() => match message {
+                    Some(message) => self.receive(message, page).await,
+                    None => Some(Input::Stop),
+                },
+                () = tokio::time::sleep(wake) => Some(Input::Tick),
+            };
+            if let Some(moved) = self.look_at_the_clock() {
+                continues &= self.on(moved).await;
+            }
+            if self.state.key_is_refused() && self.state.running().is_none() && self.runner.key_changed() {
+                continues &= self.on(Input::NewKey).await;
+            }
+            match input {
+                Some(Input::Stop) => {
+                    stopped_at = Monotonic::now();
+                    tracing::info!("Asked to end");
+                    notify::stopping();
+                    self.bus.publish(&Event::Stopping);
+                    continues &= self.on(Input::Stop).await && self.end_the_run(inbox, page).await;
+                }
+                Some(input) if continues => continues = self.on(input).await,
+                _ => {}
+            }
+        }
+        let EventLoop { scheduler, edits, running, runner, .. } = self;
+        if let Some(running) = running {
+            // Asked to end and not ended: what is in hand is left, as after a kill.
+            running.abort();
+            let _ = running.await;
+        }
+        if let Some(edits) = edits {
+            edits.end().await;
+        }
+        scheduler.end().await;
+        (Ok(()), runner, stopped_at)
+    }
+
+    /// Waits for the run under way to end at a page's boundary, for as long as that may take. Gives whether to continue.
+    async fn end_the_run(&mut self, inbox: &mut mpsc::Receiver<LoopMessage>, page: &mut PageKeeper) -> bool {
+        let until = tokio::time::Instant::now() + GRACE;
+        loop {
+            match tokio::time::timeout_at(until, inbox.recv()).await {
+                Ok(Some(message)) => {
+                    if let Some(input) = self.receive(message, page).await
+                        && !self.on(input).await
+                    {
+                        return false;
+                    }
+                }
+                Ok(None) => return false,
+                Err(_) => {
+                    tracing::warn!(
+                        "A request is still under way; what it would have brought is read after the restart"
+                    );
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// Turns a message into an input, where it is one for the state.
+    async fn receive(&mut self, message: LoopMessage, page: &mut PageKeeper) -> Option<Input> {
+        match message {
+            LoopMessage::Tick => Some(Input::Tick),
+            LoopMessage::Edited => Some(Input::Edited),
+            LoopMessage::Ask(request, answer) => {
+                self.next_reply += 1;
+                self.waiting.insert(self.next_reply, answer);
+                Some(Input::Asked(self.next_reply, request))
+            }
+            LoopMessage::Status(answer) => {
+                let mut status = describe::status(&self.state, self.since, self.clock.now());
+                status.page = self.page.clone();
+                status.reload_failed = self.bus.has_invalid_configuration();
+                // Whoever asked may have gone.
+                let _ = answer.send(status);
+                None
+            }
+            LoopMessage::Ended(ended) => {
+                self.running = None;
+                let input = Input::Ended(ended.ending.clone());
+                self.log_end(&ended);
+                self.results.take(*ended);
+                Some(input)
+            }
+            LoopMessage::PauseStored(reply, answer) => {
+                self.answer(reply, answer);
+                None
+            }
+            LoopMessage::Maintained => Some(Input::Maintained),
+            LoopMessage::KeyChanged => {
+                tracing::info!("API key changed; using the new key");
+                Some(Input::NewKey)
+            }
+            LoopMessage::Reloaded(reloaded) => Some(self.reloaded(*reloaded, page).await),
+            LoopMessage::Page(known) => {
+                self.page = Some(known);
+                None
+            }
+        }
+    }
+
+    async fn reloaded(&mut self, reloaded: Result<Arc<Config>, DaemonError>, page: &mut PageKeeper) -> Input {
+        let timetable = match reloaded {
+            Ok(config) => {
+                self.control.take(config.clone());
+                self.page = None;
+                page.follow(&config);
+                self.watch_edits(&config).await;
+                self.bus.publish(&Event::Reloaded);
+                tracing::info!("The configuration was read again and is active");
+                Some(Timetable::new(&config.sync, self.part))
+            }
+            Err(error) => {
+                self.bus.reload_failed();
+                let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
+                let error = error_chain(&error);
+                tracing::error!("The new configuration is invalid and the old one stays active: {error}{hint}");
+                None
+            }
+        };
+        notify::ready();
+        Input::Reloaded(timetable)
+    }
+
+    /// Whether the clock was moved, or the zone's offset, since the last look.
+    fn look_at_the_clock(&mut self) -> Option<Input> {
+        let (now, passed) = (self.clock.now(), Monotonic::now());
+        let (then, before) = std::mem::replace(&mut self.last_look, (now, passed));
+        let should = then.plus(passed.duration_since(before));
+        let off = now.since(should).max(should.since(now));
+        if off > MOVED {
+            let by = format::duration(off);
+            tracing::info!(off_s = off.as_secs(), "The clock was moved, or the machine slept: off by {by}");
+        }
+        (off > MOVED || self.scheduler.is_stale(self.state.timetable(), now)).then_some(Input::ClockMoved)
+    }
+
+    /// Lets the state take an input, and has done what follows. Gives whether the daemon continues.
+    async fn on(&mut self, input: Input) -> bool {
+        let mut continues = true;
+        for effect in self.state.on(input, self.clock.now()) {
+            match effect {
+                Effect::Start(job) => self.start(&job),
+                Effect::Preempt => self.runner.stop(),
+                Effect::ForgetSweeps => self.runner.forget_sweeps(),
+                Effect::ClearHold => self.runner.clear_hold(),
+                Effect::Queued(job) => self.bus.publish(&Event::queued(&job)),
+                Effect::Preempted(job) => self.results.preempted(&job),
+                Effect::Finished(job) => self.results.finished(&job),
+                Effect::Withdrawn(job) => self.results.withdrawn(&job),
+                Effect::Answer(reply, answer) => self.answer(reply, answer),
+                Effect::StorePause(reply, since) => {
+                    self.bus.publish(if since.is_some() { &Event::Paused } else { &Event::Resumed });
+                    self.runner.store_pause(reply, since);
+                }
+                Effect::Reload => {
+                    notify::reloading();
+                    self.runner.reload();
+                }
+                Effect::Reschedule => {
+                    let now = self.clock.now();
+                    if let Err(error) = self.scheduler.set(self.state.timetable(), now).await {
+                        tracing::error!("The scheduler was not set: {error}; the timetable is checked all the same");
+                    }
+                }
+                Effect::Exit => continues = false,
+            }
+        }
+        self.log_hold();
+        continues
+    }
+
+    fn start(&mut self, job: &QueuedJob) {
+        self.bus.publish(&Event::started(job));
+        self.running = Some(self.runner.start(job));
+    }
+
+    async fn watch_edits(&mut self, config: &Config) {
+        match (config.write_back, self.edits.take()) {
+            (true, None) => self.edits = Some(OutboxWatch::start(config.database.clone(), self.sender.clone())),
+            (false, Some(watch)) => watch.end().await,
+            (_, watch) => self.edits = watch,
+        }
+    }
+
+    fn answer(&mut self, reply: u64, answer: DaemonAnswer) {
+        if let Some(person) = self.waiting.remove(&reply) {
+            // Whoever asked may have gone.
+            let _ = person.send(answer);
+        }
+    }
+
+    /// Logs that a run failed, since when runs fail, and that they succeed again. The delays grow, so a service that is
+    /// down for a day is some thirty lines.
+    fn log_end(&mut self, ended: &EndedRun) {
+        let trouble = self.state.trouble().map(|trouble| (trouble.since, trouble.runs));
+        match (&ended.ending.end, trouble) {
+            (RunEnd::Failed { reason, .. }, None) => {
+                let hint = ended.hint.as_ref().map(|hint| format!(" ({hint})"));
+                tracing::error!("A run failed: {reason}{}", hint.unwrap_or_default());
+            }
+            (RunEnd::Failed { reason, .. }, Some((since, runs))) => {
+                let since = format::moment(since);
+                tracing::warn!(runs = runs + 1, "Runs have failed since {since}, {} in a row: {reason}", runs + 1);
+            }
+            (_, Some((since, runs))) => {
+                let since = format::moment(since);
+                tracing::info!(runs, "Runs succeed again; they had failed since {since}");
+            }
+            _ => {}
+        }
+    }
+
+    /// Logs that the schedule waits, why, and that it is over.
+    fn log_hold(&mut self) {
+        let now = self.state.hold(self.clock.now());
+        let before = std::mem::replace(&mut self.hold, now);
+        match (before, now) {
+            (before, Some(hold)) if before != Some(hold) => {
+                let until = format::moment(hold.until);
+                match hold.reason {
+                    HoldReason::RateLimit => tracing::info!(
+                        "The service set a rate limit (429 or Retry-After): no request is sent until {until}"
+                    ),
+                    HoldReason::Budget => {
+                        tracing::info!("The budget of this window is spent; no request is sent until {until}");
+                    }
+                }
+            }
+            (Some(_), None) => tracing::info!("The hold is over; requests are sent again"),
+            _ => {}
+        }
+    }
+
+    /// Shows the current state to systemd, where it changed.
+    fn say_status(&mut self) {
+        let line = describe::line(&self.state, self.bus.current_work(), self.clock.now());
+        if line != self.status {
+            notify::status(&line);
+            self.status = line;
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! A small HTTP/1.1 server for the control socket and the status page.
+//!
+//! # Always true
+//! - It speaks HTTP/1.1 and nothing else: a connection cannot be upgraded.
+//! - A connection that sends no request for a while is closed: idle ones never keep others out.
+//! - Asked to end, streams end and requests under way are answered; what takes longer is aborted.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::serve::Listener;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+/// How long a connection may take to send a request's head, the time between two requests included.
+pub const IDLE: Duration = Duration::from_secs(10);
+
+/// How long requests under way may take to end with the daemon.
+const GRACE: Duration = Duration::from_millis(200);
+
+/// Serves until `ends` holds true.
+pub fn spawn<L: Listener>(
+    mut listener: L,
+    router: Router,
+    ends: watch::Receiver<bool>,
+    idle: Duration,
+) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        let mut ended = ends.clone();
+        let mut connections = JoinSet::new();
+        loop {
+            tokio::select! {
+                // An error means that the daemon is gone, which ends it too.
+                _ = ended.wait_for(|ends| *ends) => break,
+                (io, _) = listener.accept() => {
+                    connections.spawn(serve(io, router.clone(), ends.clone(), idle));
+                }
+                Some(_) = connections.join_next() => {}
+            }
+        }
+        // The address is free at once, whatever connections still do.
+        drop(listener);
+        let all = async { while connections.join_next().await.is_some() {} };
+        if tokio::time::timeout(GRACE, all).await.is_err() {
+            connections.abort_all();
+        }
+    })
+}
+
+async fn serve<Io>(io: Io, router: Router, mut ends: watch::Receiver<bool>, idle: Duration)
+where
+    Io: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+{
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(idle)
+        .serve_connection(TokioIo::new(io), TowerToHyperService::new(router));
+    let mut connection = std::pin::pin!(connection);
+    let ended = async {
+        // An error means that the daemon is gone, which ends it too.
+        let _ = ends.wait_for(|ends| *ends).await;
+    };
+    // What goes wrong with a connection concerns nobody but its other end.
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        () = ended => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    let _ = connection.await;
+}
+
+/// Waits for a server that was asked to end.
+pub async fn finish(mut serving: JoinHandle<()>) {
+    if tokio::time::timeout(2 * GRACE, &mut serving).await.is_err() {
+        serving.abort();
+    }
+}

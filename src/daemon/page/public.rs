@@ -1,0 +1,71 @@
+//! What of events, status and history every user of the machine may see.
+
+use crate::daemon::events::Event;
+use crate::daemon::history::PageHistory;
+use crate::daemon::status_reply::{HIDDEN, public_reason};
+
+/// A line of the control socket's stream for everybody; `None` where it is for nobody here.
+pub fn event(line: &str) -> Option<String> {
+    let event = match serde_json::from_str(line).ok()? {
+        // What a verification found names values, and an error may quote the service.
+        Event::Finished { job, exit, summary, error, .. } => {
+            let summary = summary.map(|mut summary| {
+                summary.notes.clear();
+                summary
+            });
+            let error = error.map(|_| public_reason(exit).into());
+            Event::Finished { job, exit, summary, found: Vec::new(), error, hint: None }
+        }
+        Event::Warning { .. } => Event::Warning { text: format!("a run warns; {HIDDEN}") },
+        event => event,
+    };
+    serde_json::to_string(&event).ok()
+}
+
+/// The history without the service's words.
+#[must_use]
+pub fn history(mut history: PageHistory) -> PageHistory {
+    for run in &mut history.runs {
+        run.error = run.error.as_ref().map(|_| HIDDEN.into());
+    }
+    history
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Object, RecordId};
+    use crate::store::FieldDifference;
+    use crate::sync::Findings;
+    use crate::sync::findings::{Difference, DifferenceKind};
+
+    #[test]
+    fn what_a_verification_found_and_what_the_service_said_is_not_for_everybody() {
+        let difference = Difference {
+            object: Object::Contact,
+            id: RecordId::new("ct_1"),
+            kind: DifferenceKind::Stale,
+            fields: vec![FieldDifference { column: "name".into(), here: "Ada".into(), there: "Eve".into() }],
+        };
+        let findings = Findings { differences: vec![difference], ..Findings::default() };
+        let finished = Event::Finished {
+            job: 4,
+            exit: 69,
+            summary: None,
+            found: vec![(Object::Contact, findings)],
+            error: Some("400: Ada's position is too long".into()),
+            hint: None,
+        };
+        let line = serde_json::to_string(&finished).unwrap();
+        assert!(line.contains("Eve") && line.contains("Ada's position"));
+        assert_eq!(
+            event(&line).unwrap(),
+            "{\"event\":\"finished\",\"job\":4,\"exit\":69,\"summary\":null,\"found\":[],\
+             \"error\":\"the service is unavailable\",\"hint\":null}"
+        );
+        assert_eq!(event("{\"event\":\"paused\"}").unwrap(), "{\"event\":\"paused\"}");
+        let warning = serde_json::to_string(&Event::Warning { text: "Ada".into() }).unwrap();
+        assert!(!event(&warning).unwrap().contains("Ada"));
+        assert_eq!(event("Eve"), None);
+    }
+}

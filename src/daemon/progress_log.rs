@@ -1,0 +1,114 @@
+//! What the log says of a run while it goes: one line a minute of long work, and each rate limit with its end.
+
+use std::time::Duration;
+
+use crate::format;
+use crate::model::{Instant, Resource};
+use crate::sync::events::RunEvent;
+
+/// Between two lines of one piece of work.
+const EVERY: Duration = Duration::from_secs(60);
+
+/// Decides which events are worth a line.
+#[derive(Debug, Default)]
+pub struct ProgressLog {
+    work: Option<LoggedWork>,
+    holding: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct LoggedWork {
+    resource: Resource,
+    work: &'static str,
+    total: Option<u64>,
+    began: Instant,
+    next: Instant,
+}
+
+impl ProgressLog {
+    /// The line for an event at `now`, if it is worth one.
+    pub fn line(&mut self, event: &RunEvent, now: Instant) -> Option<String> {
+        match event {
+            RunEvent::Begins { resource, work, total } => {
+                let next = now.plus(EVERY);
+                self.work = Some(LoggedWork { resource: *resource, work, total: *total, began: now, next });
+                None
+            }
+            RunEvent::Total { total, .. } => {
+                if let Some(work) = &mut self.work {
+                    work.total = Some(*total);
+                }
+                None
+            }
+            RunEvent::Stored { rows, ru, .. } => {
+                if let Some(until) = self.holding.take_if(|until| *until <= now) {
+                    return Some(format!(
+                        "The rate limit until {} is over; requests are sent again",
+                        format::moment(until)
+                    ));
+                }
+                let work = self.work.as_mut().filter(|work| work.next <= now)?;
+                work.next = now.plus(EVERY);
+                let of = work.total.map(|total| format!(" of {}", format::count(total))).unwrap_or_default();
+                Some(format!(
+                    "{} of {}: {}{of} rows after {}, {} RU in this run",
+                    work.work,
+                    work.resource,
+                    format::count(*rows),
+                    format::duration(now.since(work.began)),
+                    format::count(ru.get())
+                ))
+            }
+            RunEvent::Ends { .. } => {
+                self.work = None;
+                None
+            }
+            RunEvent::Holding { until } => {
+                let known = self.holding.replace(*until);
+                (known != Some(*until)).then(|| {
+                    let until = format::moment(*until);
+                    format!("The service set a rate limit (429 or Retry-After): no request is sent until {until}")
+                })
+            }
+            RunEvent::Warning(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Ru;
+
+    fn at(seconds: u64) -> Instant {
+        let noon: Instant = "2026-03-04T12:00:00Z".parse().unwrap();
+        noon.plus(Duration::from_secs(seconds))
+    }
+
+    fn stored(rows: u64) -> RunEvent {
+        RunEvent::Stored { resource: Resource::Contacts, rows, ru: Ru::new(rows / 100) }
+    }
+
+    #[test]
+    fn long_work_has_a_line_a_minute_and_short_work_none() {
+        let mut log = ProgressLog::default();
+        let begins = RunEvent::Begins { resource: Resource::Contacts, work: "full copy", total: Some(90_000) };
+        assert_eq!(log.line(&begins, at(0)), None);
+        let lines: Vec<String> = (1..=150).filter_map(|second| log.line(&stored(second * 100), at(second))).collect();
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(lines[0].starts_with("full copy of contacts: 6,000 of 90,000 rows after 1 min"), "{}", lines[0]);
+        log.line(&RunEvent::Ends { resource: Resource::Contacts }, at(151));
+        assert_eq!(log.line(&stored(1), at(900)), None);
+    }
+
+    #[test]
+    fn a_rate_limit_is_named_once_and_so_is_its_end() {
+        let mut log = ProgressLog::default();
+        let holding = RunEvent::Holding { until: at(30) };
+        assert!(log.line(&holding, at(0)).unwrap().contains("until"));
+        assert_eq!(log.line(&holding, at(1)), None, "every waiting request says so");
+        assert_eq!(log.line(&stored(1), at(2)), None, "what was on its way when it came");
+        assert!(log.line(&stored(2), at(31)).unwrap().contains("is over"));
+        assert_eq!(log.line(&stored(3), at(32)), None);
+    }
+}
