@@ -99,14 +99,22 @@ impl Database {
         if there.is_empty() {
             self.run(doing, &format!("CREATE SCHEMA IF NOT EXISTS {}", sql::ident(&self.schema))).await?;
         }
-        let columns = self.columns().await?;
-        if columns.contains_key(STATE_TABLE) {
+        if self.is_ours(tables).await? {
             return Ok(());
         }
-        if let Some(table) = columns.keys().find(|name| tables.contains(name.as_str())) {
-            return Err(PublishError::ForeignTable { schema: self.schema.clone(), table: table.clone() });
-        }
         self.run(doing, &sql::create_state(&self.schema)).await
+    }
+
+    /// Whether the private table is there. Tables of these names without it belong to somebody else.
+    pub(super) async fn is_ours(&self, tables: &BTreeSet<&str>) -> Result<bool, PublishError> {
+        let columns = self.columns().await?;
+        if columns.contains_key(STATE_TABLE) {
+            return Ok(true);
+        }
+        match columns.keys().find(|name| tables.contains(name.as_str())) {
+            Some(table) => Err(PublishError::ForeignTable { schema: self.schema.clone(), table: table.clone() }),
+            None => Ok(false),
+        }
     }
 
     /// The tables and views of the schema with their columns.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use tokio_postgres::types::Type;
 
-use super::database::Database;
+use super::database::{Database, Param};
 use super::error::PublishError;
 use super::load::{RowFilter, converted};
 use super::mirror::PublishedMirror;
@@ -18,7 +18,7 @@ use crate::model::Object;
 use crate::model::field_value::SqlValue;
 use crate::store::StoreError;
 use crate::store::feed::Span;
-use crate::store::publishing::source::{ChangedRecord, Moment, SourceRow};
+use crate::store::publishing::source::{ChangedRecord, Moment, PageQuery, SourceRow};
 
 /// Records, and entries of the feed, in one batch.
 const BATCH: u32 = 1_000;
@@ -35,6 +35,8 @@ struct Batch {
     /// Small tables that are not there as they are here: rows and digest.
     small: BTreeMap<&'static str, (Vec<SourceRow>, String)>,
     owners: Option<(Vec<SourceRow>, String)>,
+    /// What the companies that changed are called: id, and name where they are still there.
+    company_names: BTreeMap<String, Option<String>>,
     is_last: bool,
 }
 
@@ -88,6 +90,7 @@ pub(super) async fn send_batch(
             drop_other_multi_values(database, publication, *object).await?;
         }
     }
+    send_company_names(database, publication, &batch.company_names).await?;
     send_changes(database, publication, state, &batch).await?;
     if let Some((owners, _)) = &batch.owners {
         send_owner_names(database, publication, owners).await?;
@@ -126,6 +129,7 @@ fn read(moment: &Moment<'_>, publication: &Publication, state: &TargetState) -> 
             }
         }
     }
+    let company_names = read_company_names(moment, &records)?;
     let since = state.cursor.as_ref().map_or(0, |(_, seq)| *seq);
     let (changes, seq) = read_changes(moment, publication, state, since, span)?;
     let is_last = (records.len() as u32) < BATCH && seq >= span.newest;
@@ -137,6 +141,7 @@ fn read(moment: &Moment<'_>, publication: &Publication, state: &TargetState) -> 
         seq,
         small: read_small(moment, publication, state)?,
         owners: read_owners(moment, state)?,
+        company_names,
         is_last,
     }))
 }
@@ -157,6 +162,25 @@ fn read_changes(
     let seq = if (page.len() as u32) < BATCH { span.newest } else { last.unwrap_or(span.newest) };
     let filter = RowFilter::new(table, publication, state);
     Ok((page.into_iter().filter(|row| filter.is_chosen(row)).collect(), seq))
+}
+
+fn read_company_names(
+    moment: &Moment<'_>,
+    records: &[ChangedRecord],
+) -> Result<BTreeMap<String, Option<String>>, StoreError> {
+    let changed = records.iter().filter(|record| record.object == Object::Company);
+    let mut names: BTreeMap<String, Option<String>> = changed.map(|record| (record.id.clone(), None)).collect();
+    let query = PageQuery {
+        table: Object::Company.table().into(),
+        columns: vec!["id".into(), "name".into()],
+        key: vec!["id".into()],
+    };
+    let ids: Vec<&str> = names.keys().map(String::as_str).collect();
+    for row in moment.of_records(&query, "id", None, &ids)? {
+        let (Some(id), name) = (row[0].as_text(), row[1].as_text()) else { continue };
+        names.insert(id.into(), name.filter(|name| !name.contains('\0')).map(String::from));
+    }
+    Ok(names)
 }
 
 type SmallTables = BTreeMap<&'static str, (Vec<SourceRow>, String)>;
@@ -240,14 +264,17 @@ async fn send_records(
         let rows = converted(publication, table, &of_object(name).unwrap_or_default());
         database.upsert(table, &rows).await?;
     }
-    let erased: Vec<String> = records.iter().filter(|r| r.erase).map(|r| value::key(&r.id).into_owned()).collect();
-    if !erased.is_empty() {
-        let statement = sql::delete_records(schema, "changes", "record_id", true);
-        let params = [(&erased as _, Type::TEXT_ARRAY), (&object.as_str() as _, Type::TEXT)];
+    for record in records.iter().filter(|record| record.erase > 0) {
+        let statement = format!(
+            "DELETE FROM {} WHERE object_type = $1 AND record_id = $2 AND seq <= $3",
+            sql::qualified(schema, "changes")
+        );
+        let params: [Param<'_>; 3] = [
+            (&object.as_str(), Type::TEXT),
+            (&value::key(&record.id).into_owned(), Type::TEXT),
+            (&record.erase, Type::INT8),
+        ];
         database.execute("erase history", &statement, &params).await?;
-    }
-    if object == Object::Company {
-        send_company_names(database, publication, table, &ids, &rows).await?;
     }
     Ok(())
 }
@@ -289,18 +316,14 @@ async fn send_changes(
 async fn send_company_names(
     database: &Database,
     publication: &Publication,
-    companies: &PublishedTable,
-    ids: &[String],
-    rows: &[PgRow],
+    names: &BTreeMap<String, Option<String>>,
 ) -> Result<(), PublishError> {
-    let Some(contacts) = publication.table("contacts") else { return Ok(()) };
-    let (Some(id), Some(name)) = (companies.place("id"), companies.place("name")) else { return Ok(()) };
+    let Some(contacts) = publication.table("contacts").filter(|_| !names.is_empty()) else { return Ok(()) };
     if contacts.place("company_name").is_none() || contacts.place("company_id").is_none() {
         return Ok(());
     }
-    let of_id: BTreeMap<&str, Option<&str>> =
-        rows.iter().filter_map(|row| Some((row[id].as_deref()?, row[name].as_deref()))).collect();
-    let names: Vec<Option<&str>> = ids.iter().map(|id| of_id.get(id.as_str()).copied().flatten()).collect();
+    let ids: Vec<String> = names.keys().map(|id| value::key(id).into_owned()).collect();
+    let names: Vec<Option<&str>> = names.values().map(Option::as_deref).collect();
     let statement = sql::set_names(&database.schema, contacts.name, "company_id", "company_name");
     database.execute("update names", &statement, &[(&ids, Type::TEXT_ARRAY), (&names, Type::TEXT_ARRAY)]).await?;
     Ok(())

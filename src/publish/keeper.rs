@@ -99,7 +99,7 @@ fn report(ended: Result<super::PublishReport, PublishError>, url: &PublishUrl, f
 }
 
 /// When a failed publish is tried again.
-fn next_try(found: &Found) -> Instant {
+fn next_try(found: &PublishDue) -> Instant {
     let (first, longest) = DELAYS;
     let doubled = first.saturating_mul(1 << (found.failures - 1).min(16)).min(longest);
     found.failed_at.map_or(Instant::EPOCH, |at| at.plus(doubled))
@@ -107,7 +107,7 @@ fn next_try(found: &Found) -> Instant {
 
 /// What a look found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Found {
+struct PublishDue {
     failures: u32,
     failed_at: Option<Instant>,
     /// Changes whenever there is something new to publish.
@@ -116,15 +116,15 @@ struct Found {
 
 /// An open mirror, the file it is, and what was found in it.
 #[derive(Debug)]
-struct Watch {
+struct WatchedMirror {
     source: PublishSource,
     file: (u64, u64),
     version: i64,
-    found: Found,
+    found: PublishDue,
 }
 
 /// Looks whether anything was committed. A mirror that cannot be read now is looked at again.
-fn look(path: &Path, before: Option<Watch>) -> Option<(Watch, Found)> {
+fn look(path: &Path, before: Option<WatchedMirror>) -> Option<(WatchedMirror, PublishDue)> {
     let meta = std::fs::metadata(path).ok()?;
     let file = (meta.dev(), meta.ino());
     if let Some(mut watch) = before.filter(|watch| watch.file == file) {
@@ -138,16 +138,16 @@ fn look(path: &Path, before: Option<Watch>) -> Option<(Watch, Found)> {
     }
     let source = PublishSource::open(path).ok()?;
     let (version, found) = (source.version().ok()?, find(&source).ok()?);
-    Some((Watch { source, file, version, found: found.clone() }, found))
+    Some((WatchedMirror { source, file, version, found: found.clone() }, found))
 }
 
-fn find(source: &PublishSource) -> Result<Found, StoreError> {
+fn find(source: &PublishSource) -> Result<PublishDue, StoreError> {
     source.moment(|moment| {
         let progress: PublishProgress = moment.progress()?.unwrap_or_default();
         let copied = (moment.is_copied(Object::Contact)?, moment.is_copied(Object::Company)?);
         let newest = (moment.span()?.newest, moment.newest_changed()?, moment.layout()?);
         let contents = format!("{copied:?} {newest:?} {:?}", moment.page(&team(), None, u32::MAX)?);
-        Ok(Found { failures: progress.failures, failed_at: progress.failed_at, contents })
+        Ok(PublishDue { failures: progress.failures, failed_at: progress.failed_at, contents })
     })
 }
 
@@ -165,7 +165,7 @@ mod tests {
     fn the_delay_grows_up_to_ten_minutes() {
         let at = Instant::EPOCH.plus(Duration::from_secs(1_000));
         let wait = |failures| {
-            let found = Found { failures, failed_at: Some(at), contents: String::new() };
+            let found = PublishDue { failures, failed_at: Some(at), contents: String::new() };
             next_try(&found).since(at).as_secs()
         };
         assert_eq!([1, 2, 3, 8, 60].map(wait), [5, 10, 20, 600, 600]);

@@ -13,7 +13,7 @@ use super::mirror::PublishedMirror;
 use super::row::{Converter, PgRow, copy_line};
 use super::sql;
 use super::state::TargetState;
-use super::tables::{Publication, PublishedTable};
+use super::tables::{self, Publication, PublishedTable};
 use crate::model::Object;
 use crate::model::field_value::SqlValue;
 use crate::store::publishing::source::SourceRow;
@@ -43,7 +43,15 @@ pub(super) async fn load(
         }
         shadows.push((table, shadow));
     }
+    let existing = database.columns().await?;
     database.begin(state).await?;
+    // What is not published any more must not stay there.
+    for name in tables::names().into_iter().filter(|name| publication.table(name).is_none()) {
+        if existing.contains_key(name) {
+            let statement = format!("DELETE FROM {}", sql::qualified(&database.schema, name));
+            database.run("empty a table", &statement).await?;
+        }
+    }
     let mut loaded = LoadedRows::new();
     for (table, shadow) in &shadows {
         let name = shadow.as_deref().unwrap_or(table.name);

@@ -45,6 +45,6 @@ mod value;
 
 pub use error::PublishError;
 pub use keeper::{PublishKeeper, PublishPlan};
-pub use run::{PublishReport, PublishSettings, publish};
+pub use run::{PublishReport, PublishSettings, probe, publish};
 pub use stream::{MirrorStream, StreamCursor, StreamError};
 pub use target::PublishUrl;

@@ -109,6 +109,15 @@ pub async fn publish(
     Ok(report)
 }
 
+/// Whether the database answers and can hold this mirror. Nothing is changed in it.
+///
+/// # Errors
+/// [`PublishError`] says what is wrong.
+pub async fn probe(url: &PublishUrl, settings: &PublishSettings) -> Result<(), PublishError> {
+    let database = Database::connect(url, &settings.schema).await?;
+    database.is_ours(&tables::names()).await.map(drop)
+}
+
 /// Held while a mirror is published, beside it.
 struct PublishLock {
     _file: File,
@@ -179,9 +188,7 @@ impl Publisher<'_> {
         full: &mut bool,
         report: &mut PublishReport,
     ) -> Result<Option<(i64, i64)>, PublishError> {
-        let first = self.round(None).await?;
-        let names: BTreeSet<&str> = first.publication.tables.iter().map(|table| table.name).collect();
-        database.prepare(&names).await?;
+        database.prepare(&tables::names()).await?;
         let mut state = database.state().await?;
         let round = self.round(state.cursor.as_ref().map(|(_, seq)| *seq)).await?;
         let why = if *full {

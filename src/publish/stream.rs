@@ -395,6 +395,10 @@ fn record_lines(
     out: &mut impl Write,
 ) -> Result<(), StreamError> {
     let id = json::quoted(&record.id);
+    if record.erase > 0 && publication.table("changes").is_some() {
+        let object = record.object;
+        writeln!(out, "{{\"remove\":\"changes\",\"key\":{{\"object_type\":\"{object}\",\"record_id\":{id}}}}}")?;
+    }
     for (name, key, of_object) in tables_of_record(record.object) {
         let Some(table) = publication.table(name) else { continue };
         let (Some(id_place), object_place) = (table.place(key), table.place("object_type")) else { continue };

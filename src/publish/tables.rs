@@ -223,6 +223,11 @@ const SPECS: [Spec; 8] = [
     },
 ];
 
+/// The names of all tables.
+pub(super) fn names() -> BTreeSet<&'static str> {
+    SPECS.iter().map(|spec| spec.name).collect()
+}
+
 /// The types of columns that the dictionary only knows as texts.
 fn known_type(table: &str, column: &str) -> Option<PgType> {
     Some(match (table, column) {

@@ -2,6 +2,7 @@
 
 use crm_mirror::model::{DataType, Object, Resource};
 use crm_mirror::sandbox::{NewField, World, generate};
+use crm_mirror::store::{Erasure, StoreError, write_beside};
 use serde_json::json;
 
 use crate::equal::assert_equal;
@@ -194,4 +195,34 @@ async fn a_field_of_another_type_has_a_new_column_and_views_keep_the_old_values(
         world.edit(Object::Contact, "c2", &json!({"customFields": {"tier": "b"}}));
     });
     follow(&crm, &mirror, &postgres).await;
+}
+
+#[tokio::test]
+async fn what_is_forgotten_here_is_erased_there_and_a_return_keeps_its_new_history() {
+    let Some((crm, mirror, postgres)) = published(20, 2).await else { return };
+    let id = crm.sandbox.with_world(|world| {
+        let id = world.ids(Resource::Contacts)[0].clone();
+        world.edit(Object::Contact, &id, &json!({"position": "s3cret"}));
+        id
+    });
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    crm.sandbox.with_world(|world| world.remove(Object::Contact, &id));
+    crm.wait(7 * 3600);
+    mirror.resync(&crm).await;
+    postgres.publish(&mirror).await;
+    let about = format!("SELECT count(*) FROM crm.changes WHERE record_id = '{id}'");
+    assert_ne!(postgres.one(&about).await, "0");
+    let erased = write_beside(&mirror.path, |tx| tx.erase_removed(Object::Contact, &id));
+    assert!(matches!(erased, Ok::<_, StoreError>(Erasure::Erased(_))), "{erased:?}");
+    postgres.publish(&mirror).await;
+    assert_eq!(postgres.one(&about).await, "0");
+    assert_eq!(postgres.one("SELECT count(*) FROM crm.removed_records").await, "0");
+    let back = json!({"id": id, "name": "Back again"});
+    crm.sandbox.with_world(|world| world.create(Object::Contact, &back));
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    postgres.publish(&mirror).await;
+    assert_ne!(postgres.one(&about).await, "0");
+    assert_equal(&mirror, &postgres).await;
 }

@@ -99,3 +99,26 @@ async fn records_are_published_once_their_first_copy_is_finished() {
     assert!(report.not_copied.is_empty() && report.loaded["contacts"] == 900, "{report:?}");
     assert_equal(&mirror, &postgres).await;
 }
+
+#[tokio::test]
+async fn what_is_not_published_any_more_does_not_stay_and_company_names_follow_without_companies() {
+    let Some((crm, mirror, postgres)) = published().await else { return };
+    let mut settings = Postgres::settings(&mirror);
+    settings.objects = Some(vec![Resource::Contacts]);
+    let report = postgres.try_publish(&settings).await.unwrap();
+    assert!(report.reloaded.is_some(), "{report:?}");
+    assert_eq!(postgres.one("SELECT count(*) FROM crm.companies").await, "0");
+    assert_eq!(postgres.one("SELECT count(*) FROM crm.team_members").await, "0");
+    assert_eq!(postgres.one("SELECT count(*) FROM crm.custom_multi_values WHERE object_type = 'company'").await, "0");
+    crm.sandbox.with_world(|world| {
+        for id in world.ids(Resource::Companies) {
+            world.edit(Object::Company, &id, &json!({"name": "Renamed"}));
+        }
+    });
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    postgres.try_publish(&settings).await.unwrap();
+    let named = mirror.one("SELECT count(*) FROM contacts_full WHERE company_name = 'Renamed'");
+    assert_ne!(named, "0");
+    assert_eq!(postgres.one("SELECT count(*) FROM crm.contacts WHERE company_name = 'Renamed'").await, named);
+}

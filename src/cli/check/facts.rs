@@ -16,6 +16,8 @@ use crate::store::{StoreError, lock};
 pub struct CheckFacts<'a> {
     /// The configuration, which can be used.
     pub(super) config: &'a Config,
+    /// Whether nothing beyond this machine may be asked.
+    pub(super) offline: bool,
     /// The time of the check.
     pub(super) now: Instant,
     /// What may be spent.
@@ -46,7 +48,7 @@ impl<'a> CheckFacts<'a> {
             // Its ledger has what the answers cost.
             mirror = MirrorFacts::read(&config.database, &limits, now);
         }
-        Ok(CheckFacts { config, now, limits, writer, mirror, wanted, service })
+        Ok(CheckFacts { config, offline, now, limits, writer, mirror, wanted, service })
     }
 
     /// The mirror, where there is one that can be read.

@@ -6,6 +6,7 @@ use super::finding::Finding;
 use crate::budget::{Hold, Ledger, Limits};
 use crate::config::Config;
 use crate::model::{Instant, Object, Ru};
+use crate::store::publishing::queue::{self, PublishLag};
 use crate::store::report::{self, Run};
 use crate::store::{ReadTx, Reader, StoreError, lock, migrate, wal};
 use crate::sync::meter::{self, HOLD, LEDGER};
@@ -33,6 +34,8 @@ pub struct MirrorFacts {
     pub objects: [CopiedObject; 2],
     /// The last run.
     pub last_run: Option<Run>,
+    /// How far publishing is behind.
+    pub publish: Option<PublishLag>,
 }
 
 /// What is here of an object.
@@ -70,6 +73,7 @@ impl MirrorFacts {
             costs: report::cost_of_runs(&moment, crate::app::RUNS_OF_FORECAST, now)?.0,
             objects: [held(&moment, contact)?, held(&moment, company)?],
             last_run: report::last_runs(&moment, 1)?.into_iter().next(),
+            publish: queue::lag(&moment, now)?,
         })
     }
 

@@ -17,6 +17,7 @@ mod key;
 mod meter;
 mod mirror;
 pub mod probes;
+mod publish;
 mod readers;
 mod schedule;
 mod service;

@@ -2,7 +2,7 @@
 
 use super::facts::CheckFacts;
 use super::finding::{CheckReport, Finding};
-use super::{budget, configuration, key, mirror, readers, schedule, service, space, workspace};
+use super::{budget, configuration, key, mirror, publish, readers, schedule, service, space, workspace};
 use crate::cli::Failure;
 use crate::config::{Config, ConfigError, Sources};
 
@@ -61,6 +61,7 @@ pub const PROBES: &[Probe] = &[
         needs: ProbeNeeds::Configuration,
         run: |facts| schedule::check(&facts.config.sync, facts.now),
     },
+    Probe { name: "publish", needs: ProbeNeeds::Configuration, run: publish::check },
     Probe {
         name: "daemon.socket",
         needs: ProbeNeeds::Configuration,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::catalogue::Object;
 use crate::model::instant::{self, Instant};
 use crate::store::error::{Doing, StoreError};
+use crate::store::read::feed;
 use crate::store::reader::ReadTx;
 use crate::store::state::StateKey;
 use crate::store::tx::MirrorTx;
@@ -101,9 +102,11 @@ impl MirrorTx<'_> {
     /// If SQLite refuses.
     pub fn publish_erasure(&self, object: Object, id: &str) -> Result<(), StoreError> {
         if self.is_recording()? {
-            let entered =
-                self.conn.prepare_cached(ENTER).and_then(|mut stmt| stmt.execute(params![object.as_str(), id, 1]));
-            entered.doing(DOING)?;
+            let erased = feed::span(self)?.newest;
+            self.conn
+                .prepare_cached(ENTER)
+                .and_then(|mut stmt| stmt.execute(params![object.as_str(), id, erased]))
+                .doing(DOING)?;
         }
         Ok(())
     }

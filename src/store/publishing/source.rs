@@ -55,8 +55,8 @@ pub struct ChangedRecord {
     pub object: Object,
     /// The record.
     pub id: String,
-    /// Whether its history is to be erased as well.
-    pub erase: bool,
+    /// Its entries of the feed up to this one were erased; 0 for none.
+    pub erase: i64,
 }
 
 /// The mirror, open for reading.
@@ -254,7 +254,7 @@ impl Moment<'_> {
                 "SELECT seq, object_type, record_id, erase FROM changed_records WHERE seq > ?1 ORDER BY seq LIMIT ?2",
             )
             .doing(DOING)?;
-        let found: Vec<(i64, String, String, bool)> = stmt
+        let found: Vec<(i64, String, String, i64)> = stmt
             .query_map([after, i64::from(most)], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
             .and_then(Iterator::collect)
             .doing(DOING)?;
