@@ -209,6 +209,10 @@ const FIELDS: [(&str, DataType); 6] = [
     ("rank", DataType::Integer),
 ];
 
+fn field(which: u8) -> &'static str {
+    FIELDS[usize::from(which) % FIELDS.len()].0
+}
+
 /// What the world tells a deed about itself.
 struct Doing<'a> {
     world: &'a mut World,
@@ -286,10 +290,8 @@ impl Doing<'_> {
                 return true;
             }
             Deed::Tie(which) => {
-                for r in which {
-                    if let Some(id) = self.pick(Object::Contact, *r) {
-                        self.world.set_updated_at(Object::Contact, &id, Some(now));
-                    }
+                for id in which.iter().filter_map(|r| self.pick(Object::Contact, *r)).collect::<Vec<_>>() {
+                    self.world.set_updated_at(Object::Contact, &id, Some(now));
                 }
             }
             Deed::Remove(r) => {
@@ -299,10 +301,10 @@ impl Doing<'_> {
                 return true;
             }
             Deed::Archive(f) => {
-                self.world.archive(Object::Contact, FIELDS[usize::from(*f) % FIELDS.len()].0);
+                self.world.archive(Object::Contact, field(*f));
             }
             Deed::Reactivate(f) => {
-                self.world.reactivate(Object::Contact, FIELDS[usize::from(*f) % FIELDS.len()].0);
+                self.world.reactivate(Object::Contact, field(*f));
             }
             Deed::Define(n) => {
                 let key = format!("New {}", n % 3);
@@ -315,7 +317,7 @@ impl Doing<'_> {
                 }
             }
             Deed::Relabel(f) => {
-                self.world.relabel(Object::Contact, FIELDS[usize::from(*f) % FIELDS.len()].0, "Another label");
+                self.world.relabel(Object::Contact, field(*f), "Another label");
             }
         }
         false
@@ -340,6 +342,46 @@ fn world(history: &History) -> World {
     world
 }
 
+/// One run with everything that disturbs it.
+async fn run_disturbed(
+    run: &Run,
+    crm: &Crm,
+    mirror: &mut Mirror,
+    clock: &WrongClock,
+    needs_sweep: &std::sync::Arc<std::sync::atomic::AtomicBool>,
+) {
+    for (fault, after) in &run.faults {
+        crm.sandbox.faults().add(Rule::new(fault.clone()).after(u32::from(*after)));
+    }
+    if let Some(lasting) = &run.lasting {
+        let rule = match lasting {
+            Lasting::Details(fault) => Rule::new(fault.clone()).records(),
+            Lasting::Everything(fault) => Rule::new(fault.clone()),
+        };
+        crm.sandbox.faults().add(rule.forever());
+        // What vanished for a while, or was read too old, is found by a sweep.
+        needs_sweep.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+    clock.set_ahead(run.clock_ahead);
+    let (churn, needs) = (run.churn.clone(), needs_sweep.clone());
+    let mut asked = 0_u8;
+    crm.sandbox.before_request(move |world: &mut World, _: &RequestLine| {
+        for (_, deed) in churn.iter().filter(|(at, _)| *at == asked) {
+            if (Doing { world }).carry_out(deed) {
+                needs.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+        asked = asked.saturating_add(1);
+    });
+    mirror.limits.limit = Ru::new(run.budget.unwrap_or(1_000_000));
+    let job = if run.resync { Job::resync() } else { Job::sync() };
+    // Whatever it says: what counts is what the undisturbed runs make of it.
+    let _ = mirror.run_killed_after(crm, &job, run.killed_after).await;
+    crm.sandbox.clear_hook();
+    crm.sandbox.faults().clear();
+    clock.set_ahead(0);
+}
+
 async fn live_through(history: &History) -> Result<(), String> {
     let crm = Crm::serve(world(history)).await;
     crm.sandbox.configure(|settings| {
@@ -362,38 +404,7 @@ async fn live_through(history: &History) -> Result<(), String> {
                 }
             }),
             Step::Wait(seconds) => crm.wait(u64::from(*seconds)),
-            Step::Run(run) => {
-                for (fault, after) in &run.faults {
-                    crm.sandbox.faults().add(Rule::new(fault.clone()).after(u32::from(*after)));
-                }
-                if let Some(lasting) = &run.lasting {
-                    let rule = match lasting {
-                        Lasting::Details(fault) => Rule::new(fault.clone()).records(),
-                        Lasting::Everything(fault) => Rule::new(fault.clone()),
-                    };
-                    crm.sandbox.faults().add(rule.forever());
-                    // What vanished for a while, or was read too old, is found by a sweep.
-                    needs_sweep.store(true, std::sync::atomic::Ordering::Relaxed);
-                }
-                clock.set_ahead(run.clock_ahead);
-                let (churn, needs) = (run.churn.clone(), needs_sweep.clone());
-                let mut asked = 0_u8;
-                crm.sandbox.before_request(move |world: &mut World, _: &RequestLine| {
-                    for (_, deed) in churn.iter().filter(|(at, _)| *at == asked) {
-                        if (Doing { world }).carry_out(deed) {
-                            needs.store(true, std::sync::atomic::Ordering::Relaxed);
-                        }
-                    }
-                    asked = asked.saturating_add(1);
-                });
-                mirror.limits.limit = Ru::new(run.budget.unwrap_or(1_000_000));
-                let job = if run.resync { Job::resync() } else { Job::sync() };
-                // Whatever it says: what counts is what the undisturbed runs make of it.
-                let _ = mirror.run_killed_after(&crm, &job, run.killed_after).await;
-                crm.sandbox.clear_hook();
-                crm.sandbox.faults().clear();
-                clock.set_ahead(0);
-            }
+            Step::Run(run) => run_disturbed(run, &crm, &mut mirror, &clock, &needs_sweep).await,
             Step::Junk(which) => {
                 needs_sweep.store(true, std::sync::atomic::Ordering::Relaxed);
                 mirror.spoil_state(u32::from(*which));

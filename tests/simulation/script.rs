@@ -158,13 +158,13 @@ impl What {
             52..54 => What::Reactivate(a),
             54..56 => What::Define(a),
             56..57 => What::Relabel(a),
-            57..67 => What::Sql(a, b),
-            67..87 => What::Trouble(Trouble::drawn(rng), rng.u32(1..400)),
+            57..70 => What::Sql(a, b),
+            70..87 => What::Trouble(Trouble::drawn(rng), rng.u32(1..400)),
             87..90 => {
                 let jump = one(rng, &[-86_400 * 40, -86_400, -7_200, -30, 30, 5_400, 86_400, 86_400 * 400]);
                 What::ClockJump(jump, rng.u32(1..600))
             }
-            90..95 => What::Kill(b % 40),
+            90..95 => What::Kill(b % 14),
             95..96 => What::Junk(b),
             96..97 => What::ScopeLost(one(rng, &[Resource::Contacts, Resource::Companies]), rng.u32(1..400)),
             97..98 => What::Resync,
