@@ -179,7 +179,7 @@ impl Trouble {
         match rng.u32(..18) {
             0 => Trouble::FalseNotFound(share),
             1 => Trouble::Html(one(rng, &[403, 404, 502, 503]), share),
-            2 => Trouble::Status(one(rng, &[400, 403, 404, 408, 410, 425, 500, 503, 504, 520]), share),
+            2 => Trouble::Status(one(rng, &[400, 403, 502, 408, 503, 425, 500, 503, 504, 520]), share),
             3 => Trouble::RateLimit(one(rng, &[1, 30, 600, 7_200]), share),
             4 => Trouble::Gateway(one(rng, &[408, 502, 504]), share),
             5 => Trouble::Reset(share),
@@ -199,7 +199,7 @@ impl Trouble {
                     Trouble::RepeatedPages(share.min(20))
                 }
             }
-            _ => Trouble::BadRecord(rng.u32(..1000), one(rng, &[400, 403, 410, 500, 520])),
+            _ => Trouble::BadRecord(rng.u32(..1000), one(rng, &[400, 403, 503, 500, 520])),
         }
     }
 }
