@@ -58,7 +58,7 @@ impl Arguments {
         let by_hand = number("--seed").is_some() || number("--runs").is_some();
         Arguments {
             seed: number("--seed").unwrap_or(1),
-            runs: number("--runs").unwrap_or(if number("--seed").is_some() { 1 } else { 1000 }),
+            runs: number("--runs").unwrap_or(if number("--seed").is_some() { 1 } else { 8 }),
             days: number("--days").unwrap_or(3) as u32,
             within: Duration::from_secs(number("--seconds").unwrap_or(if by_hand { u64::MAX / 4 } else { 40 })),
             only: text("--only"),
