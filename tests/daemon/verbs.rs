@@ -100,7 +100,7 @@ fn a_failed_job_ends_with_the_code_and_the_hint_that_it_has_alone() {
     // A hold binds whoever asks by hand, too: nothing is sent, and the job is done when it is over.
     scene.service.sandbox.clear_log();
     let waits = verb(&scene, "sync").code(75);
-    assert!(waits.err.contains("when the hold is over"), "{}", waits.err);
+    assert!(waits.err.contains("when the hold ends"), "{}", waits.err);
     assert_eq!(scene.requests(), 0);
     let status = daemon.status();
     assert_eq!(status["daemon"]["hold"]["reason"], "rate-limit");

@@ -31,7 +31,14 @@ pub struct Probe {
 /// Every probe that depends on a configuration that can be used.
 pub const PROBES: &[Probe] = &[
     Probe { name: "key", needs: ProbeNeeds::Configuration, run: |facts| key::check(facts.config) },
-    Probe { name: "service.scopes", needs: ProbeNeeds::Service, run: service::check },
+    Probe {
+        name: "service.scopes",
+        needs: ProbeNeeds::Service,
+        run: |facts| {
+            let asked = facts.service.as_ref().ok();
+            asked.map_or_else(Vec::new, |asked| service::check(asked, &facts.wanted, facts.config.write_back))
+        },
+    },
     Probe {
         name: "mirror",
         needs: ProbeNeeds::Configuration,

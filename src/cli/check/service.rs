@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::facts::CheckFacts;
 use super::finding::Finding;
 use super::meter::UnrecordedMeter;
 use crate::api::ClientSettings;
@@ -170,11 +169,7 @@ fn ends_it(error: &ApiError) -> bool {
 }
 
 /// The answers in lines.
-pub fn check(facts: &CheckFacts<'_>) -> Vec<Finding> {
-    let Ok(asked) = &facts.service else {
-        return Vec::new();
-    };
-    let (wanted, write_back) = (&facts.wanted, facts.config.write_back);
+pub fn check(asked: &ServiceReport, wanted: &[Resource], write_back: bool) -> Vec<Finding> {
     let anything = wanted.iter().any(|resource| asked.served(*resource));
     let mut lines: Vec<Finding> = wanted
         .iter()
