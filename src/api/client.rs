@@ -15,7 +15,7 @@ use reqwest::header::{ETAG, HeaderMap, HeaderName, HeaderValue, IF_MATCH};
 use serde_json::value::RawValue;
 
 use super::base_url::BaseUrl;
-use super::decode::{self, NotUnderstood, Page};
+use super::decode::{self, ListPage, NotUnderstood};
 use super::error::ApiError;
 use super::error_class::ErrorClass;
 use super::key::ApiKey;
@@ -152,7 +152,7 @@ impl Client {
         query: &ListQuery,
         purpose: Purpose,
         layout: &Layout,
-    ) -> Result<(ListAnswer, Result<Page, NotUnderstood>), ApiError> {
+    ) -> Result<(ListAnswer, Result<ListPage, NotUnderstood>), ApiError> {
         let request = self.request(Method::GET, &query.to_address(), HeaderMap::new(), None)?;
         let resource = query.resource();
         let check = |body: &[u8]| match decode::page(resource, body, layout) {

@@ -28,7 +28,7 @@ pub enum AnswerProjection {
 
 /// A decoded page of a list.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Page {
+pub struct ListPage {
     /// The items that have an identifier, in the order of the page.
     pub records: Vec<Record>,
     /// Where the next page begins; `None` on the last.
@@ -96,7 +96,7 @@ fn not_json(e: &serde_json::Error) -> NotUnderstood {
 ///
 /// # Errors
 /// [`NotUnderstood`] if the body is not JSON, has no `data` array or no `nextCursor`.
-pub fn page(resource: Resource, body: &[u8], layout: &Layout) -> Result<Page, NotUnderstood> {
+pub fn page(resource: Resource, body: &[u8], layout: &Layout) -> Result<ListPage, NotUnderstood> {
     // All in one pass, as nearly every page can be read; one odd item must not cost the others, so a page that cannot
     // is read again item by item.
     let (items, mut unusable, next, total) = match envelope::<Vec<JsonMembers<'_>>>(body) {
@@ -119,7 +119,7 @@ pub fn page(resource: Resource, body: &[u8], layout: &Layout) -> Result<Page, No
         }
     }
     let total = total.and_then(|raw| raw.get().parse().ok());
-    Ok(Page { records, next, total, unusable })
+    Ok(ListPage { records, next, total, unusable })
 }
 
 /// Decodes a single-record answer (`{data: …}`).

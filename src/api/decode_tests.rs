@@ -17,7 +17,7 @@ fn layout() -> Layout {
     Layout { version: 1, contact: Arc::new(CustomFields::new(fields, Default::default())), company: Arc::default() }
 }
 
-fn list(items: &str) -> Page {
+fn list(items: &str) -> ListPage {
     let body = format!(r#"{{"data":[{items}],"nextCursor":null}}"#);
     page(Resource::Contacts, body.as_bytes(), &layout()).unwrap()
 }

@@ -1,7 +1,7 @@
 //! Applies decoded records to the mirror and counts what that did.
 
 use super::walks::unknown_keys;
-use crate::api::decode::Page;
+use crate::api::decode::ListPage;
 use crate::model::field_value::{FieldValue, SqlValue};
 use crate::model::{Instant, Object, Record, RecordId, Resource};
 use crate::store::{Applied, MirrorTx, Phase, StoreError, Tally};
@@ -39,7 +39,7 @@ impl Noted {
 pub(super) fn apply_page(
     tx: &MirrorTx<'_>,
     object: Object,
-    page: &Page,
+    page: &ListPage,
     asked_at: Instant,
     phase: Phase,
     now: Instant,

@@ -365,7 +365,7 @@ async fn a_service_whose_details_all_fail_is_not_asked_for_each_of_them() {
 
 #[tokio::test]
 async fn details_that_fail_for_ever_cost_a_bounded_number_of_requests() {
-    for status in [400, 403, 408, 410, 418, 500, 501, 520] {
+    for status in [403, 410, 500] {
         let (crm, mirror) = edited(30).await;
         crm.sandbox.faults().add(Rule::new(Fault::Status(status)).on(Resource::Contacts).records().forever());
         crm.sandbox.clear_log();

@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crm_mirror::api::decode::{self, Page};
+use crm_mirror::api::decode::{self, ListPage};
 use crm_mirror::model::{
     ColumnName, CustomField, CustomFields, DataType, FieldKey, FieldProjection, FieldValue, Layout, Record, RecordId,
     Resource, SqlValue,
@@ -39,7 +39,7 @@ fn layout() -> Layout {
     Layout { version: 1, contact: Arc::new(contact), company: Arc::new(company) }
 }
 
-fn only_item(page: Page) -> Record {
+fn only_item(page: ListPage) -> Record {
     assert_eq!((page.records.len(), page.unusable), (1, 0));
     page.records.into_iter().next().unwrap()
 }

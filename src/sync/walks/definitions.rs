@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::progress::ListProgress;
 use super::unknown_keys;
-use crate::api::decode::{self, Page};
+use crate::api::decode::{self, ListPage};
 use crate::api::{ListQuery, SortBy};
 use crate::model::{Instant, Object, Purpose, Record, Resource, Ru};
 use crate::store::{Redefined, StoreError, Tally};
@@ -36,7 +36,7 @@ impl Run<'_> {
         let mut progress = ListProgress::default();
         loop {
             let answer = self.engine.client.list(&at, Purpose::Definitions).await.asking(doing, resource)?;
-            let page: Page =
+            let page: ListPage =
                 decode::page(resource, &answer.body, &self.engine.store.layout()).asking(doing, resource)?;
             let rows = page.records.len();
             records.extend(page.records);

@@ -4,7 +4,7 @@
 //! The decisions are [`super::walk`]'s. Here one thing is added: a page is stored (on the writer's thread) while the
 //! next is fetched and decoded.
 
-use crate::api::decode::{self, Page};
+use crate::api::decode::{self, ListPage};
 use crate::api::{ErrorClass, ListAnswer};
 use crate::model::{Layout, Object, Purpose, Resource};
 use crate::store::{MirrorTx, Phase, StateKey, StoreError, Tally};
@@ -39,7 +39,7 @@ pub(in crate::sync) enum WalkEnd {
 /// A page that has arrived.
 struct Arrived {
     answer: ListAnswer,
-    page: Page,
+    page: ListPage,
     layout: u64,
 }
 
@@ -339,7 +339,12 @@ impl Run<'_> {
     }
 }
 
-fn decoded(resource: Resource, answer: &ListAnswer, layout: &Layout, doing: &'static str) -> Result<Page, SyncError> {
+fn decoded(
+    resource: Resource,
+    answer: &ListAnswer,
+    layout: &Layout,
+    doing: &'static str,
+) -> Result<ListPage, SyncError> {
     decode::page(resource, &answer.body, layout).asking(doing, resource)
 }
 
