@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use crate::support::{Crm, Mirror, noon};
-use crm_mirror::model::{Object, Resource};
+use crm_mirror::model::{Object, Resource, Ru};
 use crm_mirror::sandbox::{Fault, Log, LoggedRequest, RequestLine, Rule, World, generate};
+use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::Job;
 use serde_json::json;
 
@@ -222,6 +223,25 @@ async fn a_walk_under_constant_churn_ends_and_the_next_one_takes_the_rest() {
     crm.wait(120);
     mirror.sync(&crm).await;
     mirror.assert_exact(&crm);
+}
+
+#[tokio::test]
+async fn a_bulk_change_behind_a_suspended_walk_is_finished_in_one_run() {
+    let (crm, mut mirror) = settled(plain_world(130)).await;
+    crm.sandbox.configure(|settings| settings.page_cap = Some(2));
+    mirror.settings.details = false;
+    edit_all(&crm, Object::Contact, 20, "First");
+    crm.wait(60);
+    // Two pages of the walk, and the budget is spent.
+    mirror.limits.limit = Ru::new(mirror.ledger_total() + 3);
+    assert!(mirror.sync(&crm).await.suspension.is_some());
+    crm.wait(600);
+    edit_all(&crm, Object::Contact, 130, "Bulk");
+    crm.wait(60);
+    mirror.limits.limit = Ru::new(1_000_000);
+    let report = mirror.sync(&crm).await;
+    assert_eq!(report.outcome, RunOutcome::Done);
+    mirror.assert_exact_lists(&crm);
 }
 
 #[tokio::test]

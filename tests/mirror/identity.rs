@@ -111,6 +111,21 @@ async fn a_workspace_where_much_was_removed_since_is_still_recognised() {
 }
 
 #[tokio::test]
+async fn a_few_records_that_are_left_tell_the_workspace() {
+    let (ours, _theirs, mut mirror) = two(50).await;
+    ours.sandbox.with_world(|world| {
+        for n in 0..40 {
+            world.remove(Object::Contact, &format!("ct{n}"));
+        }
+    });
+    mirror.key = Some(ours.sandbox.full_key());
+    ours.wait(600);
+    mirror.sync(&ours).await;
+    mirror.run(&ours, &Job::resync().accepting_removals()).await.unwrap();
+    mirror.assert_exact(&ours);
+}
+
+#[tokio::test]
 async fn a_rotated_key_of_the_same_workspace_just_works() {
     let (ours, _theirs, mut mirror) = two(5).await;
     ours.wait(600);

@@ -55,17 +55,22 @@ impl Engine {
             let doing = "recognise the workspace by";
             let ids: Vec<RecordId> = sample.iter().map(|(id, _)| id.clone()).collect();
             let query = ListQuery::new(resource).ids(&ids).asking(doing, resource)?;
-            let (mut met, mut at, mut progress) = (HashSet::new(), query.clone(), ListProgress::default());
+            let (mut met, mut others) = (HashSet::new(), HashSet::new());
+            let (mut at, mut progress) = (query.clone(), ListProgress::default());
             loop {
                 let answer = match self.client.list(&at, Purpose::Changes).await {
                     Err(error) if error.class() == ErrorClass::SkipObject => break,
                     other => other.asking(doing, resource)?,
                 };
                 let page = decode::page(resource, &answer.body, &self.store.layout()).asking(doing, resource)?;
-                met.extend(page.records.iter().filter_map(|record| {
-                    let created = instant(resource, record, "createdAt")?.to_string();
-                    sample.iter().any(|(id, known)| *id == record.id && *known == created).then(|| record.id.clone())
-                }));
+                for record in &page.records {
+                    let created = instant(resource, record, "createdAt").map(|created| created.to_string());
+                    match sample.iter().find(|(id, _)| *id == record.id) {
+                        Some((_, known)) if created.as_ref() == Some(known) => met.insert(record.id.clone()),
+                        Some(_) => others.insert(record.id.clone()),
+                        None => false,
+                    };
+                }
                 // One page, unless the service makes its pages smaller than they may be.
                 if let Some(next) = page.next {
                     progress.take(&next, page.records.len());
@@ -74,7 +79,7 @@ impl Engine {
                         continue;
                     }
                 }
-                return judged(sample.len(), met.len());
+                return judged(sample.len(), met.len(), others.len());
             }
             unseen.push(resource.read_scope());
         }
@@ -87,7 +92,8 @@ impl Engine {
     }
 }
 
-/// Records may have been removed since; that most of a sample are gone or others is another workspace.
-fn judged(asked: usize, met: usize) -> Result<(), SyncError> {
-    if met * 2 < asked { Err(SyncError::OtherWorkspace { asked, met }) } else { Ok(()) }
+/// Concludes another workspace only from records that say so: more of them were created at another moment than at the
+/// known one, or not one of the sample is there. However many were removed since, those that are left tell.
+fn judged(asked: usize, met: usize, others: usize) -> Result<(), SyncError> {
+    if met == 0 || others > met { Err(SyncError::OtherWorkspace { asked, met }) } else { Ok(()) }
 }

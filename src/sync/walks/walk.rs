@@ -108,6 +108,9 @@ pub struct Walk {
     /// How many rows a page has, where full pages are too large to be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     page_size: Option<u8>,
+    /// The service's clock at the first page of this run: what changed later is churn.
+    #[serde(skip)]
+    run_began: Option<Instant>,
     /// The cursors followed since the frontier last moved.
     #[serde(skip)]
     followed: HashSet<u64>,
@@ -136,6 +139,7 @@ impl Walk {
             beyond: 0,
             empty: 0,
             page_size: None,
+            run_began: None,
             followed: HashSet::new(),
         }
     }
@@ -169,6 +173,7 @@ impl Walk {
         if self.served_at.is_none() {
             self.served_at = facts.date;
         }
+        self.run_began = self.run_began.or(facts.date);
         self.rows += facts.keys.len() as u64;
         self.pages += 1;
         self.high = self.high.max(facts.high);
@@ -219,8 +224,7 @@ impl Walk {
             return self.restart();
         }
         self.cursor = Some(next.clone());
-        let is_beyond =
-            |key: &Option<Instant>| self.served_at.is_some_and(|served| key.is_some_and(|key| key > served));
+        let is_beyond = |key: &Option<Instant>| self.run_began.is_some_and(|began| key.is_some_and(|key| key > began));
         if matches!(self.range, Range::Changes { .. }) && facts.keys.first().is_some_and(is_beyond) {
             self.beyond += 1;
             if self.beyond >= MOST_PAGES_BEYOND {
@@ -265,13 +269,16 @@ impl Walk {
         )
     }
 
-    /// This walk under another key: cursors are bound to the key's scopes, so it goes on without one.
+    /// This walk in a run that resumes it, under the key of that run: cursors are bound to the key's scopes, so under
+    /// another one it continues without. What earlier runs tried counts no longer, or a walk that was given up once would
+    /// be given up for ever.
     #[must_use]
     pub fn under_key(self, key: &str) -> Vec<Walk> {
-        if self.key == key || self.cursor.is_none() {
-            return vec![Walk { key: key.to_string(), ..self }];
+        let same = self.key == key || self.cursor.is_none();
+        let renamed = Walk { key: key.to_string(), restarts: 0, beyond: 0, empty: 0, ..self };
+        if same {
+            return vec![renamed];
         }
-        let renamed = Walk { key: key.to_string(), restarts: 0, ..self };
         match renamed.restart() {
             Next::Restart(walks) => walks,
             _ => vec![Walk::new(renamed.range, key)],

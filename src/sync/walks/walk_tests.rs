@@ -73,6 +73,22 @@ fn a_service_that_goes_in_circles_ends_the_walk() {
 }
 
 #[test]
+fn a_walk_that_was_given_up_in_one_run_is_tried_again_in_the_next() {
+    let mut walk = changes(0);
+    walk.take(&page(&[1, 5], Some("dead")));
+    while let Next::Restart(walks) = walk.restart() {
+        walk =
+            Walk { cursor: Some(Cursor::from("dead")), frontier: walk.frontier, ..walks.into_iter().next().unwrap() };
+    }
+    let stored = serde_json::to_string(&walk).unwrap();
+    let walk: Walk = serde_json::from_str(&stored).unwrap();
+    assert_eq!(walk.restart(), Next::Stuck);
+    let resumed = walk.under_key("k").remove(0);
+    let Next::Restart(walks) = resumed.restart() else { panic!("stuck for ever") };
+    assert_eq!(walks[0].range, Range::Changes { after: Some(at(5)), inclusive: true });
+}
+
+#[test]
 fn ten_thousand_rows_of_one_timestamp_are_no_circle() {
     let mut walk = changes(0);
     for n in 0..100 {
