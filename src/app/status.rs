@@ -15,6 +15,7 @@ use crate::config::{Config, Cron};
 use crate::model::instant::{self, Instant};
 use crate::model::{Object, Resource};
 use crate::store::outbox_report::{self, EditCounts};
+use crate::store::publishing::queue::{self, PublishLag};
 use crate::store::report::{self, Failing, OddityLine, Run};
 use crate::store::{ReadTx, Reader, StoreError, lock};
 use crate::sync::meter::{self, HOLD, LEDGER};
@@ -43,6 +44,9 @@ pub struct MirrorStatus {
     pub hold_until: Option<Instant>,
     /// Edits by state.
     pub edits: EditCounts,
+    /// How far publishing is behind; absent where the mirror was never published.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub publish: Option<PublishLag>,
     /// The scopes that the key lacks, by what could not be read.
     pub missing_scopes: MissingScopes,
     /// When a run last did all that it was to do, UTC.
@@ -154,6 +158,7 @@ pub fn read(config: &Config, now: Instant) -> Result<MirrorStatus, StoreError> {
         hold_until: hold.and_then(|hold| hold.ends_at(now)),
         missing_scopes: moment.state(&MissingScopes::ENTRY)?.unwrap_or_default(),
         edits: outbox_report::counts(&moment)?,
+        publish: queue::lag(&moment, now)?,
         last_success: report::last_success(&moment)?,
         trouble: report::failing(&moment)?,
         runs: report::last_runs(&moment, RUNS)?,

@@ -135,6 +135,11 @@ fn mirror(page: &mut MetricsText, status: &MirrorStatus) {
         "When a run last did all it was to do; 0 for never.",
         status.last_success.map_or(0.0, seconds),
     );
+    if let Some(lag) = &status.publish {
+        page.one("crm_mirror_publish_lag_entries", "gauge", "Changes not published yet.", lag.entries as f64);
+        let about = "Age of the oldest change not published yet.";
+        page.one("crm_mirror_publish_lag_seconds", "gauge", about, lag.seconds as f64);
+    }
     let failing = status.trouble.as_ref().map_or(0.0, |trouble| f64::from(trouble.runs));
     page.one("crm_mirror_failing_runs", "gauge", "Runs that failed in a row.", failing);
     let missing = status.missing_scopes.0.len() as f64;

@@ -29,6 +29,9 @@ impl StatusReply {
         if let Some(trouble) = &mut self.status.trouble {
             trouble.error = trouble.error.as_ref().map(|_| HIDDEN.into());
         }
+        if let Some(lag) = &mut self.status.publish {
+            lag.last_error = lag.last_error.as_ref().map(|_| HIDDEN.into());
+        }
         for run in &mut self.status.runs {
             run.error = run.error.as_ref().map(|_| HIDDEN.into());
         }

@@ -56,6 +56,14 @@ fn head(status: &MirrorStatus, now: Instant) -> String {
     if let Some(until) = status.hold_until {
         let _ = writeln!(text, "hold     rate limit: no request before {}", moment(until, now));
     }
+    if let Some(lag) = &status.publish {
+        let behind = match lag.entries {
+            0 => "up to date".to_string(),
+            entries => format!("{} behind", format::counted(entries, "change", "changes")),
+        };
+        let error = lag.last_error.as_deref().map(|error| format!("; {}", plain(error))).unwrap_or_default();
+        let _ = writeln!(text, "publish  {behind}{error}");
+    }
     text
 }
 

@@ -301,6 +301,11 @@ impl Moment<'_> {
             .into_iter()
             .filter_map(|(object, fields)| {
                 let fields: serde_json::Value = serde_json::from_str(&fields).ok()?;
+                // A column that was added is noticed by itself, and one that is gone needs no values.
+                let op = fields.get("op")?.as_str()?;
+                if !["restored", "retyped"].contains(&op) {
+                    return None;
+                }
                 Some((object.parse().ok()?, fields.get("column")?.as_str()?.to_string()))
             })
             .collect())
