@@ -176,8 +176,6 @@ mod tests {
         let details = [Details(Contact), Details(Company), OldDetails(Contact), OldDetails(Company)];
         let sweeping = ObjectKnowledge { sweeping: true, ..COPIED };
         let wanted = ObjectKnowledge { sweep_wanted: true, ..COPIED };
-        let empty = ObjectKnowledge::default();
-        let nothing: &[Step] = &[];
         for (name, known, job, expected) in [
             ("an idle run", settled(), Job::sync(), [&[Identity][..], &both].concat()),
             (
@@ -188,7 +186,7 @@ mod tests {
             ),
             (
                 "a first copy",
-                Knowledge { objects: [empty; 2], details: true, ..settled() },
+                Knowledge { objects: [ObjectKnowledge::default(); 2], details: true, ..settled() },
                 Job::sync(),
                 [&[Identity, Fill(Contact), Fill(Company), Sweep(Contact), Sweep(Company)][..], &details].concat(),
             ),
@@ -226,7 +224,7 @@ mod tests {
             ),
             (
                 "a verification before the first copy",
-                Knowledge { objects: [empty, COPIED], ..settled() },
+                Knowledge { objects: [ObjectKnowledge::default(), COPIED], ..settled() },
                 Job::verify(),
                 vec![Identity, Audit(Contact), Changes(Company), Audit(Company)],
             ),
@@ -246,7 +244,7 @@ mod tests {
                 Job::sync(),
                 [&[Identity][..], &both, &[Removals(Contact)], &details, &[LateRemovals(Contact)]].concat(),
             ),
-            ("edits only, and they are off", settled(), Job::Push, [&[Identity][..], nothing].concat()),
+            ("edits only, and they are off", settled(), Job::Push, vec![Identity]),
         ] {
             assert_eq!(steps(known, &job), expected, "{name}");
         }

@@ -14,8 +14,8 @@ use crate::model::{Instant, Object, Purpose, RecordId};
 use crate::store::StoreError;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::run::Run;
-use crate::sync::span::{Dimension, Extent, Span};
 use crate::sync::state::Outage;
+use crate::sync::time_range::{TimeBounds, TimeField, TimeRange};
 use crate::sync::walks::lookup::FoundRecords;
 
 /// Ranges of a full audit by each timestamp: 15 dated ones and the one without a date. A clean audit costs as many RU.
@@ -33,11 +33,11 @@ impl Run<'_> {
         let object = audit.object;
         let rows = self.engine.store.read(move |tx| tx.count_rows(object)).await?;
         if rows.div_ceil(LEAF) <= 2 * (PARTS + 1) {
-            return self.compare(audit, vec![Span::WHOLE]).await;
+            return self.compare(audit, vec![TimeRange::WHOLE]).await;
         }
         // Whatever the time is now: the edges only have to be others than last time.
         let shift = (self.engine.clock.now().as_secs().rem_euclid(97)) as f64 / 97.0;
-        for by in [Dimension::CreatedAt, Dimension::UpdatedAt] {
+        for by in [TimeField::CreatedAt, TimeField::UpdatedAt] {
             let spans = self.spans(object, by, PARTS, shift).await?;
             self.compare(audit, spans).await?;
         }
@@ -48,26 +48,26 @@ impl Run<'_> {
     pub(in crate::sync) async fn spans(
         &self,
         object: Object,
-        by: Dimension,
+        by: TimeField,
         parts: u64,
         shift: f64,
-    ) -> Result<Vec<Span>, SyncError> {
-        let all = Span::dated(by, None, None).stretch();
+    ) -> Result<Vec<TimeRange>, SyncError> {
+        let all = TimeRange::dated(by, None, None).stretch();
         let edges = self.engine.store.read(move |tx| tx.edges(object, all, parts, shift)).await?;
-        Ok(Span::between(by, &edges))
+        Ok(TimeRange::between(by, &edges))
     }
 
     /// Counts these ranges here and there, and follows those that disagree.
-    pub(in crate::sync) async fn compare(&self, audit: &mut Audit, spans: Vec<Span>) -> Result<(), SyncError> {
+    pub(in crate::sync) async fn compare(&self, audit: &mut Audit, spans: Vec<TimeRange>) -> Result<(), SyncError> {
         for span in spans {
             let before = audit.findings.clone();
             let object = audit.object;
             let here = self.count_here(object, span).await?;
-            let there = match span.extent {
-                Extent::Whole => self.list(audit, span).await?,
-                Extent::Dated { .. } | Extent::Dateless => self.count_there(object, span).await?,
+            let there = match span.bounds {
+                TimeBounds::Whole => self.list(audit, span).await?,
+                TimeBounds::Dated { .. } | TimeBounds::Dateless => self.count_there(object, span).await?,
             };
-            if here != there && span.extent != Extent::Whole {
+            if here != there && span.bounds != TimeBounds::Whole {
                 self.follow(audit, span, there).await?;
             }
             self.enter(audit, span, (here, there), &before).await?;
@@ -78,7 +78,7 @@ impl Run<'_> {
     async fn enter(
         &self,
         audit: &mut Audit,
-        span: Span,
+        span: TimeRange,
         counts: (u64, u64),
         before: &Findings,
     ) -> Result<(), SyncError> {
@@ -92,7 +92,11 @@ impl Run<'_> {
     }
 
     /// Lists these ranges and compares them record by record, whatever their counts.
-    pub(in crate::sync) async fn compare_listed(&self, audit: &mut Audit, spans: Vec<Span>) -> Result<(), SyncError> {
+    pub(in crate::sync) async fn compare_listed(
+        &self,
+        audit: &mut Audit,
+        spans: Vec<TimeRange>,
+    ) -> Result<(), SyncError> {
         for span in spans {
             let before = audit.findings.clone();
             let object = audit.object;
@@ -103,7 +107,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    async fn count_here(&self, object: Object, span: Span) -> Result<u64, SyncError> {
+    async fn count_here(&self, object: Object, span: TimeRange) -> Result<u64, SyncError> {
         let counted = self.engine.store.read(move |tx| {
             // Records whose removal is refused are known to differ: a range is not followed for their sake again.
             let refusal: Option<Outage> = tx.state(&Outage::entry(object))?;
@@ -115,7 +119,7 @@ impl Run<'_> {
         Ok(counted.await?)
     }
 
-    async fn count_there(&self, object: Object, span: Span) -> Result<u64, SyncError> {
+    async fn count_there(&self, object: Object, span: TimeRange) -> Result<u64, SyncError> {
         let resource = object.resource();
         let query = span.count(resource).asking("count", resource)?;
         let answer = self.ask(&query).await?;
@@ -130,7 +134,7 @@ impl Run<'_> {
     }
 
     /// Halves a range that disagrees until what disagrees fits a page, and lists that.
-    async fn follow(&self, audit: &mut Audit, span: Span, there: u64) -> Result<(), SyncError> {
+    async fn follow(&self, audit: &mut Audit, span: TimeRange, there: u64) -> Result<(), SyncError> {
         let object = audit.object;
         let mut open = vec![(span, there)];
         while let Some((span, there)) = open.pop() {
@@ -150,7 +154,12 @@ impl Run<'_> {
         Ok(())
     }
 
-    async fn halves(&self, object: Object, span: Span, here: u64) -> Result<Option<(Span, Span)>, SyncError> {
+    async fn halves(
+        &self,
+        object: Object,
+        span: TimeRange,
+        here: u64,
+    ) -> Result<Option<(TimeRange, TimeRange)>, SyncError> {
         let stretch = span.stretch();
         let middle = self.engine.store.read(move |tx| tx.nth_of_stretch(object, stretch, here / 2)).await?;
         let Some(middle) = middle.map(Instant::whole_second) else {
@@ -161,7 +170,7 @@ impl Run<'_> {
     }
 
     /// Lists a range and compares it record by record. Gives how many records it has there.
-    async fn list(&self, audit: &mut Audit, span: Span) -> Result<u64, SyncError> {
+    async fn list(&self, audit: &mut Audit, span: TimeRange) -> Result<u64, SyncError> {
         let object = audit.object;
         let resource = object.resource();
         let query = span.list(resource).asking("audit", resource)?;

@@ -4,7 +4,7 @@ use super::compare::Audit;
 use crate::model::Object;
 use crate::sync::error::SyncError;
 use crate::sync::run::Run;
-use crate::sync::span::{Dimension, Extent, Span};
+use crate::sync::time_range::{TimeBounds, TimeField, TimeRange};
 use crate::sync::walks::owed::OwedCounts;
 use crate::sync::walks::sweep::end_sweep;
 
@@ -33,18 +33,18 @@ impl Run<'_> {
 
     /// Carries out the counts that are owed, of what changed first.
     pub(in crate::sync) async fn carry_out_counts(&self, object: Object) -> Result<(), SyncError> {
-        self.carry_out_count(object, Dimension::UpdatedAt).await?;
-        self.carry_out_count(object, Dimension::CreatedAt).await
+        self.carry_out_count(object, TimeField::UpdatedAt).await?;
+        self.carry_out_count(object, TimeField::CreatedAt).await
     }
 
     /// Carries out the count that is owed by one timestamp.
-    pub(in crate::sync) async fn carry_out_count(&self, object: Object, by: Dimension) -> Result<(), SyncError> {
+    pub(in crate::sync) async fn carry_out_count(&self, object: Object, by: TimeField) -> Result<(), SyncError> {
         let entry = OwedCounts::entry(object, by);
         let name = entry.clone();
         let Some(check) = self.engine.store.read(move |tx| tx.state::<OwedCounts>(&name)).await? else {
             return Ok(());
         };
-        let window = Span::dated(check.by, check.from, check.to);
+        let window = TimeRange::dated(check.by, check.from, check.to);
         let stretch = window.stretch();
         let edges = self.engine.store.read(move |tx| tx.edges(object, stretch, check.parts, 0.0)).await?;
         let mut spans = Vec::new();
@@ -56,8 +56,8 @@ impl Run<'_> {
             }
         }
         spans.push(rest);
-        if check.by == Dimension::CreatedAt {
-            spans.push(Span { by: check.by, extent: Extent::Dateless });
+        if check.by == TimeField::CreatedAt {
+            spans.push(TimeRange { field: check.by, bounds: TimeBounds::Dateless });
         }
         let mut audit = Audit::new(object, true, None);
         self.compare(&mut audit, spans).await?;

@@ -7,8 +7,8 @@ use crate::store::Phase;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
 use crate::sync::run::Run;
-use crate::sync::span::{Dimension, Span};
 use crate::sync::state::{Changes, Evidence, Outage};
+use crate::sync::time_range::{TimeField, TimeRange};
 use crate::sync::walks::lookup::Confirmation;
 
 /// Records that a full verification lists at once: their ids are kept meanwhile, and the last page is part empty.
@@ -29,9 +29,9 @@ impl Run<'_> {
             let rows = self.engine.store.read(move |tx| tx.count_rows(object)).await?;
             let parts = rows / STRIDE;
             let spans = if parts < 2 {
-                vec![Span::WHOLE]
+                vec![TimeRange::WHOLE]
             } else {
-                self.spans(object, Dimension::CreatedAt, parts, 0.0).await?
+                self.spans(object, TimeField::CreatedAt, parts, 0.0).await?
             };
             self.compare_listed(&mut audit, spans).await?;
         } else {

@@ -17,8 +17,8 @@ use crate::sync::engine::Engine;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
 use crate::sync::run::Run;
-use crate::sync::span::{Dimension, Extent, Span};
 use crate::sync::state::{Changes, Evidence, Fresh, Outage, Sweep};
+use crate::sync::time_range::{TimeBounds, TimeField, TimeRange};
 
 /// Rows a slice must have here to be worth a walk of its own: its last page is part empty, so 5,000 rows keep that
 /// below 2 % of the RU.
@@ -162,14 +162,14 @@ fn slices(tx: &MirrorTx<'_>, object: Object, workers: u64) -> Result<Vec<Range>,
     if count < 2 {
         return Ok(whole);
     }
-    let dated = Span::dated(Dimension::CreatedAt, None, None);
+    let dated = TimeRange::dated(TimeField::CreatedAt, None, None);
     let edges = tx.edges(object, dated.stretch(), count, 0.0)?;
     if edges.is_empty() {
         return Ok(whole);
     }
-    let ranges = Span::between(Dimension::CreatedAt, &edges).into_iter().map(|span| match span.extent {
-        Extent::Dated { from, to } => Range::Created { from, to },
-        Extent::Dateless | Extent::Whole => Range::WithoutCreated,
+    let ranges = TimeRange::between(TimeField::CreatedAt, &edges).into_iter().map(|span| match span.bounds {
+        TimeBounds::Dated { from, to } => Range::Created { from, to },
+        TimeBounds::Dateless | TimeBounds::Whole => Range::WithoutCreated,
     });
     Ok(ranges.collect())
 }

@@ -10,26 +10,26 @@ use crate::store::{Part, Stretch};
 /// The timestamp that a range is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Dimension {
+pub enum TimeField {
     /// `createdAt`: finds records lost and records lingering.
     CreatedAt,
     /// `updatedAt`: finds stale ones.
     UpdatedAt,
 }
 
-impl Dimension {
+impl TimeField {
     /// The column, and the word in `audits`.
     pub const fn column(self) -> &'static str {
         match self {
-            Dimension::CreatedAt => "created_at",
-            Dimension::UpdatedAt => "updated_at",
+            TimeField::CreatedAt => "created_at",
+            TimeField::UpdatedAt => "updated_at",
         }
     }
 
     const fn wire(self) -> &'static str {
         match self {
-            Dimension::CreatedAt => "createdAt",
-            Dimension::UpdatedAt => "updatedAt",
+            TimeField::CreatedAt => "createdAt",
+            TimeField::UpdatedAt => "updatedAt",
         }
     }
 }
@@ -37,7 +37,7 @@ impl Dimension {
 /// Which records of a dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Extent {
+pub enum TimeBounds {
     /// `from` inclusive, `to` exclusive, open where there is none; edges stand on whole seconds, since the service may
     /// compare at another precision than it shows.
     Dated {
@@ -54,32 +54,32 @@ pub enum Extent {
 
 /// A range to be counted or listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Span {
+pub struct TimeRange {
     /// The timestamp.
-    pub by: Dimension,
+    pub field: TimeField,
     /// Which records.
-    pub extent: Extent,
+    pub bounds: TimeBounds,
 }
 
-impl Span {
+impl TimeRange {
     /// Every record.
-    pub const WHOLE: Span = Span { by: Dimension::CreatedAt, extent: Extent::Whole };
+    pub const WHOLE: TimeRange = TimeRange { field: TimeField::CreatedAt, bounds: TimeBounds::Whole };
 
     /// A dated range.
-    pub const fn dated(by: Dimension, from: Option<Instant>, to: Option<Instant>) -> Span {
-        Span { by, extent: Extent::Dated { from, to } }
+    pub const fn dated(field: TimeField, from: Option<Instant>, to: Option<Instant>) -> TimeRange {
+        TimeRange { field, bounds: TimeBounds::Dated { from, to } }
     }
 
     /// The ranges between these edges, open at both ends, and the one of records without the timestamp.
-    pub fn between(by: Dimension, edges: &[Instant]) -> Vec<Span> {
+    pub fn between(field: TimeField, edges: &[Instant]) -> Vec<TimeRange> {
         let mut spans = Vec::with_capacity(edges.len() + 2);
         let mut from = None;
         for edge in edges {
-            spans.push(Span::dated(by, from, Some(*edge)));
+            spans.push(TimeRange::dated(field, from, Some(*edge)));
             from = Some(*edge);
         }
-        spans.push(Span::dated(by, from, None));
-        spans.push(Span { by, extent: Extent::Dateless });
+        spans.push(TimeRange::dated(field, from, None));
+        spans.push(TimeRange { field, bounds: TimeBounds::Dateless });
         spans
     }
 
@@ -88,19 +88,19 @@ impl Span {
     /// # Errors
     /// [`QueryError`] if the resource cannot be asked so.
     pub fn list(&self, resource: Resource) -> Result<ListQuery, QueryError> {
-        let sort = match self.by {
-            Dimension::CreatedAt => SortBy::CreatedAsc,
-            Dimension::UpdatedAt => SortBy::UpdatedAsc,
+        let sort = match self.field {
+            TimeField::CreatedAt => SortBy::CreatedAsc,
+            TimeField::UpdatedAt => SortBy::UpdatedAsc,
         };
         let mut query = ListQuery::new(resource).sort(sort)?;
-        let bound = |query: ListQuery, bound| match self.by {
-            Dimension::CreatedAt => query.created(bound),
-            Dimension::UpdatedAt => query.updated(bound),
+        let bound = |query: ListQuery, bound| match self.field {
+            TimeField::CreatedAt => query.created(bound),
+            TimeField::UpdatedAt => query.updated(bound),
         };
-        match self.extent {
-            Extent::Whole => {}
-            Extent::Dateless => query = query.is_null(self.by.wire(), true)?,
-            Extent::Dated { from, to } => {
+        match self.bounds {
+            TimeBounds::Whole => {}
+            TimeBounds::Dateless => query = query.is_null(self.field.wire(), true)?,
+            TimeBounds::Dated { from, to } => {
                 if let Some(from) = from {
                     query = bound(query, Bound::Gte(from))?;
                 }
@@ -108,7 +108,7 @@ impl Span {
                     query = bound(query, Bound::Lt(to))?;
                 }
                 if from.is_none() && to.is_none() {
-                    query = query.is_null(self.by.wire(), false)?;
+                    query = query.is_null(self.field.wire(), false)?;
                 }
             }
         }
@@ -125,21 +125,21 @@ impl Span {
 
     /// The same range here.
     pub const fn stretch(&self) -> Stretch {
-        let part = match self.extent {
-            Extent::Dated { from, to } => Part::Dated(from, to),
-            Extent::Dateless => Part::Dateless,
-            Extent::Whole => Part::Whole,
+        let part = match self.bounds {
+            TimeBounds::Dated { from, to } => Part::Dated(from, to),
+            TimeBounds::Dateless => Part::Dateless,
+            TimeBounds::Whole => Part::Whole,
         };
-        Stretch { column: self.by.column(), part }
+        Stretch { column: self.field.column(), part }
     }
 
     /// Both halves of a dated range cut at an instant inside it; `None` where that cuts nothing off.
-    pub fn cut(&self, at: Instant) -> Option<(Span, Span)> {
-        let Extent::Dated { from, to } = self.extent else {
+    pub fn cut(&self, at: Instant) -> Option<(TimeRange, TimeRange)> {
+        let TimeBounds::Dated { from, to } = self.bounds else {
             return None;
         };
         let inside = from.is_none_or(|from| at > from) && to.is_none_or(|to| at < to);
-        inside.then(|| (Span::dated(self.by, from, Some(at)), Span::dated(self.by, Some(at), to)))
+        inside.then(|| (TimeRange::dated(self.field, from, Some(at)), TimeRange::dated(self.field, Some(at), to)))
     }
 }
 
@@ -153,22 +153,22 @@ mod tests {
 
     #[test]
     fn ranges_between_edges_leave_nothing_out_and_nothing_twice() {
-        let spans = Span::between(Dimension::CreatedAt, &[at(10), at(20)]);
-        let extents: Vec<_> = spans.iter().map(|span| span.extent).collect();
+        let spans = TimeRange::between(TimeField::CreatedAt, &[at(10), at(20)]);
+        let extents: Vec<_> = spans.iter().map(|span| span.bounds).collect();
         assert_eq!(
             extents,
             [
-                Extent::Dated { from: None, to: Some(at(10)) },
-                Extent::Dated { from: Some(at(10)), to: Some(at(20)) },
-                Extent::Dated { from: Some(at(20)), to: None },
-                Extent::Dateless,
+                TimeBounds::Dated { from: None, to: Some(at(10)) },
+                TimeBounds::Dated { from: Some(at(10)), to: Some(at(20)) },
+                TimeBounds::Dated { from: Some(at(20)), to: None },
+                TimeBounds::Dateless,
             ]
         );
     }
 
     #[test]
     fn a_count_asks_for_one_row_and_the_exact_total() {
-        let span = Span::dated(Dimension::UpdatedAt, Some(at(10)), Some(at(20)));
+        let span = TimeRange::dated(TimeField::UpdatedAt, Some(at(10)), Some(at(20)));
         let params = span.count(Resource::Contacts).unwrap().to_params();
         for (key, value) in [
             ("limit", "1"),
@@ -178,21 +178,21 @@ mod tests {
         ] {
             assert!(params.contains(&(key.into(), value.into())), "{key} {params:?}");
         }
-        let open = Span::dated(Dimension::CreatedAt, None, None).count(Resource::Contacts).unwrap().to_params();
+        let open = TimeRange::dated(TimeField::CreatedAt, None, None).count(Resource::Contacts).unwrap().to_params();
         assert!(open.contains(&("filter[createdAt][isNull]".into(), "false".into())), "{open:?}");
     }
 
     #[test]
     fn a_cut_outside_the_range_cuts_nothing() {
-        let span = Span::dated(Dimension::CreatedAt, Some(at(10)), Some(at(20)));
+        let span = TimeRange::dated(TimeField::CreatedAt, Some(at(10)), Some(at(20)));
         assert_eq!(span.cut(at(10)), None);
         assert_eq!(span.cut(at(20)), None);
         let (low, high) = span.cut(at(15)).unwrap();
         assert_eq!(
-            (low.extent, high.extent),
+            (low.bounds, high.bounds),
             (
-                Extent::Dated { from: Some(at(10)), to: Some(at(15)) },
-                Extent::Dated { from: Some(at(15)), to: Some(at(20)) },
+                TimeBounds::Dated { from: Some(at(10)), to: Some(at(15)) },
+                TimeBounds::Dated { from: Some(at(15)), to: Some(at(20)) },
             )
         );
     }
