@@ -17,7 +17,7 @@ use super::events::Event;
 use super::handle::Control;
 use super::input::{DaemonAnswer, Effect, Input};
 use super::job::{QueuedJob, RunEnd};
-use super::message::{EndedRun, LoopMessage};
+use super::message::{JobRunEnd, LoopMessage};
 use super::outbox_watch::OutboxWatch;
 use super::page::PageKeeper;
 use super::results::JobResults;
@@ -343,7 +343,7 @@ impl EventLoop {
 
     /// Logs that a run failed, since when runs fail, and that they succeed again. The delays grow, so a service that is
     /// down for a day is some thirty lines.
-    fn log_end(&mut self, ended: &EndedRun) {
+    fn log_end(&mut self, ended: &JobRunEnd) {
         let trouble = self.state.trouble().map(|trouble| (trouble.since, trouble.runs));
         match (&ended.ending.end, trouble) {
             (RunEnd::Failed { reason, .. }, None) => {

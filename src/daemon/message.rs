@@ -25,7 +25,7 @@ pub enum LoopMessage {
     /// Edits wait in the mirror.
     Edited,
     /// The run under way ended.
-    Ended(Box<EndedRun>),
+    Ended(Box<JobRunEnd>),
     /// Whether the schedule is paused was stored, or could not be; the number is for the answer.
     PauseStored(u64, DaemonAnswer),
     /// The sweeps were forgotten, or the hold was cleared.
@@ -40,7 +40,7 @@ pub enum LoopMessage {
 
 /// How a run ended.
 #[derive(Debug)]
-pub struct EndedRun {
+pub struct JobRunEnd {
     /// As far as the daemon has to decide by it.
     pub ending: RunEnding,
     /// What it did; `None` where it failed.
@@ -55,16 +55,16 @@ pub struct EndedRun {
     pub hint: Option<String>,
 }
 
-impl EndedRun {
+impl JobRunEnd {
     /// The end of a run that panicked. The panic's own words are in the log already.
-    pub fn panicked() -> EndedRun {
+    pub fn panicked() -> JobRunEnd {
         let reason = "internal error: the run panicked; please report it as a bug".into();
-        EndedRun::failed(FailureKind::Passing, reason, Exit::Internal, Some("the log shows where"))
+        JobRunEnd::failed(FailureKind::Passing, reason, Exit::Internal, Some("the log shows where"))
     }
 
     /// The end of a run that failed, or could not begin.
-    pub fn failed(kind: FailureKind, reason: String, exit: Exit, hint: Option<&str>) -> EndedRun {
-        EndedRun {
+    pub fn failed(kind: FailureKind, reason: String, exit: Exit, hint: Option<&str>) -> JobRunEnd {
+        JobRunEnd {
             ending: RunEnding {
                 end: RunEnd::Failed { kind, reason: reason.clone(), exit: exit.code() },
                 empty_until: None,

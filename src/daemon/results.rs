@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::bus::EventBus;
 use super::events::Event;
 use super::job::QueuedJob;
-use super::message::EndedRun;
+use super::message::JobRunEnd;
 use crate::exit::Exit;
 use crate::sync::Summary;
 
@@ -16,7 +16,7 @@ pub struct JobResults {
     /// What the earlier runs of a job did.
     earlier: HashMap<u64, Summary>,
     /// The run that ended last.
-    last: Option<EndedRun>,
+    last: Option<JobRunEnd>,
 }
 
 impl JobResults {
@@ -26,7 +26,7 @@ impl JobResults {
     }
 
     /// Takes the end of a run; what it means for its job follows.
-    pub fn take(&mut self, ended: EndedRun) {
+    pub fn take(&mut self, ended: JobRunEnd) {
         self.last = Some(ended);
     }
 

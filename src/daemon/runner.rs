@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use super::error::DaemonError;
 use super::input::DaemonAnswer;
 use super::job::{FailureKind, QueuedJob, RunEnd, RunEnding};
-use super::message::{EndedRun, LoopMessage};
+use super::message::{JobRunEnd, LoopMessage};
 use crate::api::ErrorClass;
 use crate::app::{Mirror, MirrorError, MirrorSettings};
 use crate::config::{Config, Sources};
@@ -28,7 +28,7 @@ use crate::sync::{Job, Selection, SyncError};
 pub const PAUSED: StateKey = StateKey::PausedSince;
 
 /// How long a person waits to hear that a pause was stored.
-const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// Between two tries of what the database kept from being done.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -72,7 +72,7 @@ impl Runner {
         tokio::spawn(async move {
             let run = run(&mirror, &config, &inbox, &job);
             // A panic ends the run that met it, and not the daemon.
-            let ended = AssertUnwindSafe(run).catch_unwind().await.unwrap_or_else(|_| EndedRun::panicked());
+            let ended = AssertUnwindSafe(run).catch_unwind().await.unwrap_or_else(|_| JobRunEnd::panicked());
             drop(mirror);
             send(&inbox, LoopMessage::Ended(Box::new(ended))).await;
         })
@@ -158,7 +158,7 @@ fn changed_key(mirror: &Mirror, config: &Config) -> Option<MirrorSettings> {
 }
 
 /// A run of a job, from what has to be true before it to what it came to.
-async fn run(mirror: &Mirror, config: &Config, inbox: &mpsc::Sender<LoopMessage>, job: &QueuedJob) -> EndedRun {
+async fn run(mirror: &Mirror, config: &Config, inbox: &mpsc::Sender<LoopMessage>, job: &QueuedJob) -> JobRunEnd {
     let prepared = async {
         mirror.follow_file().await?;
         if let Some(settings) = changed_key(mirror, config) {
@@ -169,11 +169,11 @@ async fn run(mirror: &Mirror, config: &Config, inbox: &mpsc::Sender<LoopMessage>
     };
     if let Err(error) = prepared.await {
         let error = DaemonError::from(error);
-        return EndedRun::failed(FailureKind::Passing, error_chain(&error), error.exit(), error.hint());
+        return JobRunEnd::failed(FailureKind::Passing, error_chain(&error), error.exit(), error.hint());
     }
     let configured = within(job.job.clone(), config.sync.objects.as_deref());
     match mirror.run(&configured, job.trigger.as_str()).await {
-        Ok(done) => EndedRun {
+        Ok(done) => JobRunEnd {
             ending: RunEnding {
                 end: done.suspension.map_or(RunEnd::Done, RunEnd::Suspended),
                 empty_until: done.empty_until,
@@ -185,7 +185,7 @@ async fn run(mirror: &Mirror, config: &Config, inbox: &mpsc::Sender<LoopMessage>
             hint: None,
         },
         Err(error) => {
-            let mut ended = EndedRun::failed(kind(&error), error_chain(&error), Exit::of_sync(&error), error.hint());
+            let mut ended = JobRunEnd::failed(kind(&error), error_chain(&error), Exit::of_sync(&error), error.hint());
             ended.ending.empty_until = mirror.empty_until();
             ended
         }

@@ -9,7 +9,8 @@ use crate::scene::{Daemon, Scene, verb};
 use crate::socket;
 
 /// What a person may wait for an answer that needs no database.
-const PROMPT: Duration = Duration::from_millis(100);
+/// A database that is waited for takes ten seconds.
+const PROMPT: Duration = Duration::from_secs(2);
 
 /// A shell that holds the database until it is dropped.
 fn held(scene: &Scene) -> rusqlite::Connection {

@@ -38,7 +38,7 @@ fn the_document_is_the_same_from_everywhere() {
     assert_eq!(
         keys(&from_verb),
         words(
-            "base_url bytes daemon database hold_until last_success missing_scopes objects oddities ru runs trouble \
+            "base_url bytes daemon database edits hold_until last_success missing_scopes objects oddities ru runs trouble \
              wal_bytes"
         )
     );

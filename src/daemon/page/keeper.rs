@@ -71,7 +71,7 @@ impl PageKeeper {
         }
     }
 
-    fn serve(&mut self, wanted: Wanted, first: Option<Bound>, before: Option<JoinHandle<()>>) {
+    fn serve(&mut self, wanted: Wanted, first: Option<PageBinding>, before: Option<JoinHandle<()>>) {
         let (end, ends) = watch::channel(false);
         let (control, inbox) = (self.control.clone(), self.inbox.clone());
         let place = wanted.clone();
@@ -91,9 +91,9 @@ fn wanted(config: &Config) -> Option<Wanted> {
 }
 
 /// A listener and where it listens, or why there is none.
-type Bound = Result<(TcpListener, SocketAddr), String>;
+type PageBinding = Result<(TcpListener, SocketAddr), String>;
 
-async fn bind(at: SocketAddr) -> Bound {
+async fn bind(at: SocketAddr) -> PageBinding {
     let bound = async {
         let listener = TcpListener::bind(at).await?;
         let at = listener.local_addr()?;
@@ -113,7 +113,7 @@ async fn bind(at: SocketAddr) -> Bound {
 
 async fn keep(
     wanted: Wanted,
-    first: Option<Bound>,
+    first: Option<PageBinding>,
     control: Control,
     inbox: mpsc::Sender<LoopMessage>,
     mut ends: watch::Receiver<bool>,

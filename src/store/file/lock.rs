@@ -2,7 +2,7 @@
 
 use std::fs::{File, TryLockError};
 use std::io::Read;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::store::error::StoreError;
@@ -25,6 +25,19 @@ pub struct Lock {
 const PID_WIDTH: usize = 20;
 const NOTE_WIDTH: usize = 200;
 
+/// What root makes in a folder of another user becomes that user's: else the daemon could not write what a first `sync`
+/// by root made before it. SQLite gives the WAL and its index the owner of the database file.
+pub(super) fn give_to_the_folders_owner(file: &File, path: &Path) {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if let (Ok(own), Ok(folder)) = (file.metadata(), std::fs::metadata(folder))
+        && own.uid() == 0
+        && folder.uid() != 0
+    {
+        // Only root can; whoever else meets such a file cannot write it, and hears that when it is opened.
+        let _ = std::os::unix::fs::fchown(file, Some(folder.uid()), Some(folder.gid()));
+    }
+}
+
 impl Lock {
     pub(super) fn take(mirror: &Path) -> Result<Lock, StoreError> {
         let mut path = mirror.as_os_str().to_owned();
@@ -33,6 +46,7 @@ impl Lock {
         let io = |source| StoreError::Io { path: path.clone(), source };
         let file =
             File::options().create(true).read(true).write(true).truncate(false).mode(MODE).open(&path).map_err(io)?;
+        give_to_the_folders_owner(&file, &path);
         let (pid, found) = lines_of(&file);
         match file.try_lock() {
             Ok(()) => {}

@@ -7,7 +7,7 @@ use std::path::Path;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::lock::{Lock, MODE};
+use super::lock::{Lock, MODE, give_to_the_folders_owner};
 use crate::store::error::{Doing, StoreError};
 use crate::store::file::migrate::{self, APPLICATION_ID};
 use crate::store::file::wal;
@@ -80,10 +80,14 @@ pub fn create(path: &Path) -> Result<Lock, StoreError> {
 /// Makes an empty file if there is none: to SQLite it is a database without tables.
 fn make(path: &Path) -> Result<(), StoreError> {
     match File::options().create_new(true).write(true).mode(MODE).open(path) {
+        Ok(file) => {
+            give_to_the_folders_owner(&file, path);
+            Ok(())
+        }
         Err(source) if source.kind() != std::io::ErrorKind::AlreadyExists => {
             Err(StoreError::Io { path: path.to_path_buf(), source })
         }
-        _ => Ok(()),
+        Err(_) => Ok(()),
     }
 }
 
@@ -173,6 +177,26 @@ pub(in crate::store) fn reader(path: &Path) -> Result<Connection, StoreError> {
 mod tests {
     use super::*;
     use crate::store::file::lock::who_writes;
+
+    #[test]
+    fn what_root_makes_in_a_users_folder_is_the_users() {
+        use std::os::unix::fs::{MetadataExt, chown};
+
+        let dir = tempfile::tempdir().unwrap();
+        // Only root can give a folder away; anybody else makes files of their own anyhow.
+        if chown(dir.path(), Some(4242), Some(4343)).is_err() {
+            return;
+        }
+        let path = dir.path().join("mirror.db");
+        let (conn, lock, _) = writer(&path).unwrap();
+        conn.execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES (1)").unwrap();
+        for entry in std::fs::read_dir(dir.path()).unwrap() {
+            let entry = entry.unwrap();
+            let meta = entry.metadata().unwrap();
+            assert_eq!((meta.uid(), meta.gid()), (4242, 4343), "{:?}", entry.path());
+        }
+        drop((conn, lock));
+    }
 
     #[test]
     fn other_peoples_files_are_refused_and_left_as_they_are() {
