@@ -40,9 +40,7 @@ pub(super) fn give_to_the_folders_owner(file: &File, path: &Path) {
 
 impl Lock {
     pub(super) fn take(mirror: &Path) -> Result<Lock, StoreError> {
-        let mut path = mirror.as_os_str().to_owned();
-        path.push(".lock");
-        let path = PathBuf::from(path);
+        let path = beside(mirror);
         let io = |source| StoreError::Io { path: path.clone(), source };
         let file =
             File::options().create(true).read(true).write(true).truncate(false).mode(MODE).open(&path).map_err(io)?;
@@ -88,6 +86,26 @@ impl Lock {
     }
 }
 
+/// The lock of a mirror: beside the file itself, so that a path through a symlink has the same one.
+fn beside(mirror: &Path) -> PathBuf {
+    let file = std::fs::canonicalize(mirror).or_else(|_| {
+        // Not made yet, and a link that leads nowhere is made where it leads.
+        let target = std::fs::read_link(mirror).map_or_else(
+            |_| mirror.to_path_buf(),
+            |to| match mirror.parent() {
+                Some(folder) => folder.join(to),
+                None => to,
+            },
+        );
+        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let name = target.file_name().unwrap_or_default();
+        std::fs::canonicalize(folder).map(|folder| folder.join(name))
+    });
+    let mut path = file.unwrap_or_else(|_| mirror.to_path_buf()).into_os_string();
+    path.push(".lock");
+    path.into()
+}
+
 /// The process and the note that stand in a lock. Whatever cannot be read is neither.
 fn lines_of(mut file: &File) -> (String, Option<String>) {
     let mut text = String::new();
@@ -98,21 +116,38 @@ fn lines_of(mut file: &File) -> (String, Option<String>) {
 
 /// The note beside a mirror, for whoever only reads.
 pub fn note_beside(mirror: &Path) -> Option<String> {
-    let mut path = mirror.as_os_str().to_owned();
-    path.push(".lock");
-    lines_of(&File::open(path).ok()?).1
+    lines_of(&File::open(beside(mirror)).ok()?).1
 }
 
 /// Who writes a mirror at the moment, without getting in anybody's way: `None` for nobody, else the process as far as it
 /// said.
 pub fn who_writes(mirror: &Path) -> Option<Option<u32>> {
-    let mut path = mirror.as_os_str().to_owned();
-    path.push(".lock");
-    let file = File::open(path).ok()?;
+    let file = File::open(beside(mirror)).ok()?;
     let (pid, _) = lines_of(&file);
     // Shared, and for an instant only: a writer that begins just now is the only one that could meet it.
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => Some(pid.parse().ok()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_symlink_is_the_same_mirror() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, link) = (dir.path().join("mirror.db"), dir.path().join("link.db"));
+        std::os::unix::fs::symlink("mirror.db", &link).unwrap();
+        // Before the file is there, and after.
+        for _ in 0..2 {
+            let lock = Lock::take(&link).unwrap();
+            assert!(matches!(Lock::take(&path), Err(StoreError::Locked { .. })));
+            assert_eq!(who_writes(&path), Some(Some(std::process::id())));
+            drop(lock);
+            std::fs::write(&path, "").unwrap();
+        }
+        assert!(!dir.path().join("link.db.lock").exists());
     }
 }
