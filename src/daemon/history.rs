@@ -38,7 +38,7 @@ pub struct PageHistory {
     /// The last runs, the newest first.
     pub runs: Vec<Run>,
     /// The last changes, the newest first.
-    pub changes: Vec<history_report::Change>,
+    pub changes: Vec<history_report::RecentChange>,
     /// The piece of work under way.
     pub under_way: Option<CurrentWork>,
 }

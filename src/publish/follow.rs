@@ -17,7 +17,7 @@ use super::value;
 use crate::model::Object;
 use crate::model::field_value::SqlValue;
 use crate::store::StoreError;
-use crate::store::feed::Span;
+use crate::store::feed::FeedSpan;
 use crate::store::publishing::source::{ChangedRecord, Moment, PageQuery, SourceRow};
 
 /// Records, and entries of the feed, in one batch.
@@ -25,7 +25,7 @@ const BATCH: u32 = 1_000;
 
 /// What one batch brings, as it is read in one moment.
 struct Batch {
-    span: Span,
+    span: FeedSpan,
     records: Vec<ChangedRecord>,
     /// The rows of those records, by table.
     rows: BTreeMap<&'static str, Vec<SourceRow>>,
@@ -151,7 +151,7 @@ fn read_changes(
     publication: &Publication,
     state: &TargetState,
     since: i64,
-    span: Span,
+    span: FeedSpan,
 ) -> Result<(Vec<SourceRow>, i64), StoreError> {
     let Some(table) = publication.table("changes") else { return Ok((Vec::new(), span.newest)) };
     let page = moment.page(&table.query(), Some(&[SqlValue::Int(since)]), BATCH)?;

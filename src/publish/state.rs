@@ -8,7 +8,7 @@ use super::tables::Publication;
 use super::value;
 use super::{ddl, sql};
 use crate::model::Object;
-use crate::store::feed::Span;
+use crate::store::feed::FeedSpan;
 
 /// Raised when rows that were published by an older program are to be published again.
 const FORMAT: u32 = 1;
@@ -33,7 +33,7 @@ pub(super) struct TargetDetails {
 /// How far the mirror's feed and its changed records go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FeedEnd {
-    pub(super) span: Span,
+    pub(super) span: FeedSpan,
     /// The number of the newest changed record.
     pub(super) changed: i64,
 }
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn the_feed_leads_on_or_everything_is_loaded_again() {
         let (plain, both) = (publication("notes"), Object::ALL);
-        let end = |forgotten, newest| FeedEnd { span: Span { newest, forgotten }, changed: 4 };
+        let end = |forgotten, newest| FeedEnd { span: FeedSpan { newest, forgotten }, changed: 4 };
         let state = TargetState::default().loaded("m", end(0, 7), &plain, &both);
         let again = TargetState::read(&state.cursor_text(), 3, &state.details_text());
         assert_eq!((again.cursor.clone(), again.details.clone()), (state.cursor, state.details));

@@ -18,7 +18,7 @@ use crate::exit::Exit;
 use crate::model::Object;
 use crate::publish::StreamCursor;
 use crate::store::cursor::{self, CursorRefused, FeedCursor};
-use crate::store::feed::{self, Change, Span};
+use crate::store::feed::{self, FeedEntry, FeedSpan};
 use crate::store::{Reader, StoreError};
 
 /// Changes that are read at once.
@@ -225,8 +225,8 @@ fn stream(reader: &Reader, args: &ExportArgs, since: &FeedCursor, out: &mut impl
 struct FeedSlice {
     /// Whether the feed continues behind the place that was asked for.
     checked: Result<(), CursorRefused>,
-    span: Span,
-    changes: Vec<Change>,
+    span: FeedSpan,
+    changes: Vec<FeedEntry>,
 }
 
 /// The next changes and the span of the feed, at one moment.
@@ -247,7 +247,7 @@ fn slice(
 const BEGIN_AGAIN: &str =
     "begin again: `crm-mirror export --print-cursor`, then a copy of the tables, then --since with that cursor";
 
-fn line(out: &mut impl Write, format: ExportFormat, change: &Change) -> io::Result<()> {
+fn line(out: &mut impl Write, format: ExportFormat, change: &FeedEntry) -> io::Result<()> {
     match format {
         ExportFormat::Ndjson => {
             let line = ExportLine {

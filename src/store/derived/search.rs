@@ -18,7 +18,7 @@ use rusqlite::{OptionalExtension, ToSql, params, params_from_iter};
 use crate::model::catalogue::Object;
 use crate::store::derived::document::Document;
 use crate::store::error::{Doing, StoreError};
-use crate::store::records::upsert::{Difference, Phase};
+use crate::store::records::upsert::{ColumnDifference, Phase};
 use crate::store::state::StateKey;
 use crate::store::tx::MirrorTx;
 
@@ -38,7 +38,7 @@ impl MirrorTx<'_> {
         object: Object,
         id: &str,
         detail: bool,
-        differences: &[Difference],
+        differences: &[ColumnDifference],
         phase: Phase,
     ) {
         let document = self.shapes.document(object);

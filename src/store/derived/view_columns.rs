@@ -3,7 +3,7 @@
 use crate::store::records::shape::Shape;
 
 /// A column of a `_full` view and where it comes from.
-pub(in crate::store) struct Shown {
+pub(in crate::store) struct ViewColumn {
     pub name: String,
     pub from: From,
 }
@@ -53,16 +53,16 @@ pub(in crate::store) const POINTERS: [Pointer; 2] = [
 ];
 
 /// The columns of an object's `_full` view, in order, but for `details_current`.
-pub(in crate::store) fn columns(list: &Shape, detail: &Shape) -> Vec<Shown> {
-    let of_list = |column: &str| Shown { name: column.into(), from: From::List(column.into()) };
-    let of_detail = |column: &str, name: &str| Shown { name: name.into(), from: From::Detail(column.into()) };
+pub(in crate::store) fn columns(list: &Shape, detail: &Shape) -> Vec<ViewColumn> {
+    let of_list = |column: &str| ViewColumn { name: column.into(), from: From::List(column.into()) };
+    let of_detail = |column: &str, name: &str| ViewColumn { name: name.into(), from: From::Detail(column.into()) };
     let standard = |c: &&crate::store::records::shape::Column| !c.name.starts_with("cf_") && c.name != "extra";
     let custom = |c: &&crate::store::records::shape::Column| c.name.starts_with("cf_");
     let mut columns = vec![of_list("id")];
     for column in list.columns.iter().filter(standard) {
         columns.push(of_list(&column.name));
         let pointer = POINTERS.iter().find(|(from, ..)| *from == column.name);
-        columns.extend(pointer.map(|(_, name, expression, about, _)| Shown {
+        columns.extend(pointer.map(|(_, name, expression, about, _)| ViewColumn {
             name: (*name).into(),
             from: From::Name(expression, about),
         }));

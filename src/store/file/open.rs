@@ -13,15 +13,15 @@ use crate::store::file::migrate::{self, APPLICATION_ID};
 use crate::store::file::wal;
 
 /// What stands at a path.
-enum Standing {
+enum FileKind {
     Nothing,
     Mirror,
 }
 
 /// Asks SQLite what the file is: after a kill the header may still stand in the WAL.
-fn standing(path: &Path) -> Result<Standing, StoreError> {
+fn standing(path: &Path) -> Result<FileKind, StoreError> {
     match std::fs::metadata(path) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Standing::Nothing),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(FileKind::Nothing),
         Err(source) => {
             return Err(StoreError::Io { path: path.to_path_buf(), source });
         }
@@ -40,8 +40,8 @@ fn standing(path: &Path) -> Result<Standing, StoreError> {
         Ok((APPLICATION_ID, found, _)) if found > migrate::KNOWN => {
             Err(StoreError::NewerSchema { found, known: migrate::KNOWN })
         }
-        Ok((APPLICATION_ID, ..)) => Ok(Standing::Mirror),
-        Ok((0, _, 0)) => Ok(Standing::Nothing),
+        Ok((APPLICATION_ID, ..)) => Ok(FileKind::Mirror),
+        Ok((0, _, 0)) => Ok(FileKind::Nothing),
         Ok(_) => Err(not_a_mirror(path, "it is a database of something else")),
         Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::NotADatabase) => {
             Err(not_a_mirror(path, "it is not an SQLite file"))
@@ -137,7 +137,7 @@ pub(in crate::store) fn before_close(conn: &Connection) -> Result<(), StoreError
 /// # Errors
 /// As [`reader`]; [`StoreError::OlderSchema`] where the tables are not there yet.
 pub(in crate::store) fn editor(path: &Path) -> Result<Connection, StoreError> {
-    if let Standing::Nothing = standing(path)? {
+    if let FileKind::Nothing = standing(path)? {
         return Err(StoreError::Missing { path: path.to_path_buf() });
     }
     let open = || -> rusqlite::Result<(Connection, u32)> {
@@ -164,7 +164,7 @@ pub(in crate::store) fn editor(path: &Path) -> Result<Connection, StoreError> {
 /// # Errors
 /// [`StoreError::Missing`] if there is none; [`StoreError::NotAMirror`] and [`StoreError::NewerSchema`] as for writing.
 pub(in crate::store) fn reader(path: &Path) -> Result<Connection, StoreError> {
-    if let Standing::Nothing = standing(path)? {
+    if let FileKind::Nothing = standing(path)? {
         return Err(StoreError::Missing { path: path.to_path_buf() });
     }
     let open = |source| StoreError::Open { path: path.to_path_buf(), source };

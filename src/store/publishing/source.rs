@@ -10,7 +10,7 @@ use crate::model::field_value::SqlValue;
 use crate::store::derived::view_columns::OWNER_NAME;
 use crate::store::error::{Doing, StoreError};
 use crate::store::publishing::queue::{self, PublishProgress};
-use crate::store::read::feed::{self, Span};
+use crate::store::read::feed::{self, FeedSpan};
 use crate::store::reader::{ReadTx, Reader};
 use crate::store::records::upsert::Phase;
 use crate::store::state::StateKey;
@@ -115,7 +115,7 @@ impl Moment<'_> {
     ///
     /// # Errors
     /// If SQLite refuses.
-    pub fn span(&self) -> Result<Span, StoreError> {
+    pub fn span(&self) -> Result<FeedSpan, StoreError> {
         feed::span(self.tx)
     }
 

@@ -15,7 +15,7 @@ const DOING: &str = "read the changes";
 
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct FeedEntry {
     /// Its number.
     pub seq: i64,
     /// `contact` or `company`.
@@ -32,7 +32,7 @@ pub struct Change {
 
 /// What the feed holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct FeedSpan {
     /// The number of the newest change that ever was; 0 before the first.
     pub newest: i64,
     /// The numbers up to this one are forgotten; 0 where nothing is.
@@ -43,7 +43,7 @@ pub struct Span {
 ///
 /// # Errors
 /// If SQLite refuses.
-pub fn span(tx: &ReadTx<'_>) -> Result<Span, StoreError> {
+pub fn span(tx: &ReadTx<'_>) -> Result<FeedSpan, StoreError> {
     let newest: Option<i64> = tx
         .conn
         .query_row("SELECT seq FROM sqlite_sequence WHERE name = 'changes'", [], |row| row.get(0))
@@ -51,7 +51,7 @@ pub fn span(tx: &ReadTx<'_>) -> Result<Span, StoreError> {
         .doing(DOING)?;
     let newest = newest.unwrap_or(0);
     let oldest: Option<i64> = tx.conn.query_row("SELECT min(seq) FROM changes", [], |row| row.get(0)).doing(DOING)?;
-    Ok(Span { newest, forgotten: oldest.map_or(newest, |oldest| oldest - 1) })
+    Ok(FeedSpan { newest, forgotten: oldest.map_or(newest, |oldest| oldest - 1) })
 }
 
 /// The next changes after `since`, up to `until`, in their order: at most `most`.
@@ -64,7 +64,7 @@ pub fn after(
     until: i64,
     object: Option<Object>,
     most: u32,
-) -> Result<Vec<Change>, StoreError> {
+) -> Result<Vec<FeedEntry>, StoreError> {
     // The plus keeps SQLite from the index by record, which would have to be sorted.
     let mut stmt = tx
         .conn
@@ -74,7 +74,7 @@ pub fn after(
         )
         .doing(DOING)?;
     stmt.query_map(params![since, until, object.map(Object::as_str), most], |row| {
-        Ok(Change {
+        Ok(FeedEntry {
             seq: row.get(0)?,
             object_type: row.get(1)?,
             record_id: row.get(2)?,

@@ -11,7 +11,7 @@ const DOING: &str = "read the mirror's history";
 
 /// A line of `changes`, without the values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Change {
+pub struct RecentChange {
     /// Its number.
     pub seq: i64,
     /// `contact` or `company`.
@@ -35,7 +35,7 @@ const LOOKS: u32 = 10;
 ///
 /// # Errors
 /// If SQLite refuses.
-pub fn last_changes(tx: &ReadTx<'_>, most: u32) -> Result<Vec<Change>, StoreError> {
+pub fn last_changes(tx: &ReadTx<'_>, most: u32) -> Result<Vec<RecentChange>, StoreError> {
     // A record that came or went names every column it has: that says nothing, and may be thousands.
     let sql = "SELECT seq, object_type, record_id, kind, seen_at,
                       CASE kind WHEN 'update' THEN (SELECT json_group_array(f.key) FROM json_each(changes.fields) AS f) END
@@ -46,7 +46,7 @@ pub fn last_changes(tx: &ReadTx<'_>, most: u32) -> Result<Vec<Change>, StoreErro
     let mut stmt = tx.conn.prepare(sql).doing(DOING)?;
     stmt.query_map([most, most.saturating_mul(LOOKS)], |row| {
         let columns: Option<String> = row.get(5)?;
-        Ok(Change {
+        Ok(RecentChange {
             seq: row.get(0)?,
             object: row.get(1)?,
             id: row.get(2)?,

@@ -39,12 +39,12 @@ pub enum Phase {
 }
 
 /// A difference in one column: name, old and new value.
-pub(in crate::store) type Difference = (String, Value, Value);
+pub(in crate::store) type ColumnDifference = (String, Value, Value);
 
 /// What writing to one table did.
 pub(in crate::store) enum Written {
-    Inserted(Vec<Difference>),
-    Updated(Vec<Difference>),
+    Inserted(Vec<ColumnDifference>),
+    Updated(Vec<ColumnDifference>),
     Unchanged,
     Older,
 }
@@ -149,12 +149,12 @@ impl MirrorTx<'_> {
         let incoming: Vec<_> = shape.columns.iter().map(|c| told(c.source, record, extra.as_deref())).collect();
         let id = record.id.as_str();
         Ok(match self.compare(shape, id, &incoming)? {
-            Standing::Missing => {
+            RowComparison::Missing => {
                 self.execute(&shape.insert, id, &incoming, asked_at)?;
                 Applied::Inserted
             }
-            Standing::Same => Applied::Unchanged,
-            Standing::Differs { merged, changed, .. } => {
+            RowComparison::Same => Applied::Unchanged,
+            RowComparison::Differs { merged, changed, .. } => {
                 self.execute(&shape.update(&changed), id, &refs(&merged, &changed), asked_at)?;
                 Applied::Updated
             }
@@ -184,8 +184,8 @@ impl MirrorTx<'_> {
             return Ok(Written::Inserted(Vec::new()));
         }
         match self.compare(shape, id, &incoming)? {
-            Standing::Same => Ok(Written::Unchanged),
-            Standing::Missing => {
+            RowComparison::Same => Ok(Written::Unchanged),
+            RowComparison::Missing => {
                 if !self.may_return(object, shape, id, asked_at)? {
                     return Ok(Written::Older);
                 }
@@ -204,7 +204,7 @@ impl MirrorTx<'_> {
                     .collect();
                 Ok(Written::Inserted(differences))
             }
-            Standing::Differs { merged, changed, old } => {
+            RowComparison::Differs { merged, changed, old } => {
                 if !self.accepts_older.get() && is_behind(shape, &incoming, &old, asked_at) {
                     return Ok(Written::Older);
                 }
@@ -220,12 +220,12 @@ impl MirrorTx<'_> {
     }
 
     /// Compares a row with what an answer tells about it.
-    fn compare(&self, shape: &Shape, id: &str, incoming: &[Option<ValueRef<'_>>]) -> Result<Standing, StoreError> {
+    fn compare(&self, shape: &Shape, id: &str, incoming: &[Option<ValueRef<'_>>]) -> Result<RowComparison, StoreError> {
         let doing = "read a record";
         let mut stmt = self.conn.prepare_cached(&shape.select).doing(doing)?;
         let mut rows = stmt.query([id]).doing(doing)?;
         let Some(row) = rows.next().doing(doing)? else {
-            return Ok(Standing::Missing);
+            return Ok(RowComparison::Missing);
         };
         let mut changed = Vec::new();
         for (index, told) in incoming.iter().enumerate() {
@@ -236,7 +236,7 @@ impl MirrorTx<'_> {
             }
         }
         if changed.is_empty() {
-            return Ok(Standing::Same);
+            return Ok(RowComparison::Same);
         }
         let count = shape.columns.len();
         let old = (0..count).map(|i| row.get::<_, Value>(i)).collect::<Result<Vec<_>, _>>().doing(doing)?;
@@ -246,7 +246,7 @@ impl MirrorTx<'_> {
                 merged[index] = owned(new);
             }
         }
-        Ok(Standing::Differs { merged, changed, old })
+        Ok(RowComparison::Differs { merged, changed, old })
     }
 
     fn execute(
@@ -373,7 +373,7 @@ impl MirrorTx<'_> {
 const GROUPS: [&str; 2] = ["customFields", "location"];
 
 /// How a row stands to an answer.
-enum Standing {
+enum RowComparison {
     Missing,
     Same,
     Differs { merged: Vec<Value>, changed: Vec<usize>, old: Vec<Value> },
