@@ -205,7 +205,12 @@ impl Run<'_> {
             let page = decode::page(resource, &answer.body, &layout).asking("audit", resource)?;
             let rows = page.records.len() as u64;
             let ids: Vec<RecordId> = page.records.iter().map(|record| record.id.clone()).collect();
-            let found = FoundRecords { records: page.records, asked_at: answer.asked_at, layout: layout.version };
+            let found = FoundRecords {
+                records: page.records,
+                asked_at: answer.asked_at,
+                layout: layout.version,
+                has_unusable: page.unusable > 0,
+            };
             match self.compare_records(audit, found).await {
                 Err(SyncError::Store(StoreError::StaleLayout)) => continue,
                 other => other?,

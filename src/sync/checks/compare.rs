@@ -37,7 +37,7 @@ impl Run<'_> {
         found: FoundRecords,
     ) -> Result<(), SyncError> {
         let (object, repair) = (audit.object, audit.repair);
-        let FoundRecords { records, asked_at, layout } = found;
+        let FoundRecords { records, asked_at, layout, .. } = found;
         let rows = records.len() as u64;
         let compared = self.engine.store.write(move |tx| {
             tx.expect_layout(layout)?;

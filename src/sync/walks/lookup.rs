@@ -25,6 +25,8 @@ pub(in crate::sync) struct FoundRecords {
     pub(in crate::sync) asked_at: Instant,
     /// The layout that they were decoded with.
     pub(in crate::sync) layout: u64,
+    /// Whether an item could not be read: it may be any of the records that were asked for.
+    pub(in crate::sync) has_unusable: bool,
 }
 
 /// What the service said about records that were asked for by id.
@@ -63,7 +65,10 @@ impl Run<'_> {
             match self.ask_by_id(object, some, witness.as_ref()).await {
                 Ok(found) => {
                     let answered: HashSet<RecordId> = found.records.iter().map(|record| record.id.clone()).collect();
-                    if into.gone.take(some, witness.as_ref(), &answered) {
+                    if found.has_unusable {
+                        into.unproven.extend(some.iter().filter(|id| !answered.contains(*id)).cloned());
+                        into.found.push(found);
+                    } else if into.gone.take(some, witness.as_ref(), &answered) {
                         into.found.push(found);
                     } else {
                         self.withdraw_witness(object);
@@ -139,6 +144,7 @@ impl Run<'_> {
                 if let Some(witness) = witness {
                     let seen = self.list_by(query.equals("id", witness.as_str()).asking(doing, resource)?).await?;
                     found.records.extend(seen.records);
+                    found.has_unusable |= seen.has_unusable;
                 }
                 Ok(found)
             }
@@ -153,7 +159,12 @@ impl Run<'_> {
     async fn list_by(&self, query: ListQuery) -> Result<FoundRecords, SyncError> {
         let (resource, doing) = (query.resource(), "confirm removals of");
         let layout = self.engine.store.layout();
-        let mut found = FoundRecords { records: Vec::new(), asked_at: self.engine.clock.now(), layout: layout.version };
+        let mut found = FoundRecords {
+            records: Vec::new(),
+            asked_at: self.engine.clock.now(),
+            layout: layout.version,
+            has_unusable: false,
+        };
         let (mut at, mut progress) = (query.clone(), ListProgress::default());
         loop {
             let answer = self.engine.client.list(&at, Purpose::Audit).await.asking(doing, resource)?;
@@ -162,6 +173,7 @@ impl Run<'_> {
                 found.asked_at = answer.asked_at;
             }
             let rows = page.records.len();
+            found.has_unusable |= page.unusable > 0;
             found.records.extend(page.records);
             // A service may make its pages smaller than the list.
             let Some(next) = page.next else { return Ok(found) };
