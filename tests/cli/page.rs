@@ -190,7 +190,8 @@ fn every_answer_says_what_a_browser_may_do_with_it() {
         ("/icon.svg", 200, "image/svg+xml"),
         ("/status", 200, "application/json"),
         ("/history", 200, "application/json"),
-        ("/metrics", 404, "application/json"),
+        ("/metrics", 200, "text/plain; version=0.0.4; charset=utf-8"),
+        ("/healthz", 200, "application/json"),
         ("/../page.js", 404, "application/json"),
     ] {
         let answer = get(page, path);
@@ -251,11 +252,11 @@ fn other_names_other_sites_and_other_methods_are_refused() {
     let ours = format!("Host: 127.0.0.1:{port}");
     assert_eq!(ask("GET /status HTTP/1.1", &[&ours, "Sec-Fetch-Site: cross-site"]), 403);
     assert_eq!(ask("GET /status HTTP/1.1", &[&ours, "Sec-Fetch-Site: same-origin"]), 200);
-    for method in ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "HEAD"] {
+    for method in ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"] {
         for path in ["/", "/status", "/sync", "/pause"] {
             let answer = send(page, &[&format!("{method} {path} HTTP/1.1"), &ours]);
             assert_eq!((method, path, answer.status), (method, path, 405));
-            assert_eq!(answer.header("allow"), ["GET"]);
+            assert_eq!(answer.header("allow"), ["GET, HEAD"]);
             assert_headers(&answer);
         }
     }
@@ -361,7 +362,7 @@ fn an_address_that_is_taken_never_stops_mirroring_and_is_served_once_it_is_free(
 fn an_address_of_other_machines_is_refused_with_78() {
     let service = Service::with(3, 1);
     let ended = quiet(&service).set("CRM_MIRROR_DAEMON__HTTP", "0.0.0.0:8787").run("daemon").code(78);
-    assert!(ended.err.contains("other machines could reach 0.0.0.0"), "{}", ended.err);
+    assert!(ended.err.contains("`daemon.http` is 0.0.0.0:8787, which other machines could reach"), "{}", ended.err);
 }
 
 #[test]
