@@ -16,7 +16,7 @@ use crate::model::instant::{self, Instant};
 use crate::model::{Object, Resource};
 use crate::store::outbox_report::{self, EditCounts};
 use crate::store::publishing::queue::{self, PublishLag};
-use crate::store::report::{self, Failing, OddityLine, Run};
+use crate::store::report::{self, Failing, OddityLine, RecordedRun};
 use crate::store::{ReadTx, Reader, StoreError, lock};
 use crate::sync::meter::{self, HOLD, LEDGER};
 use crate::sync::state::{Completeness, Evidence, Fresh, Identity, MissingScopes, Outage, Sweep};
@@ -55,7 +55,7 @@ pub struct MirrorStatus {
     /// The runs that failed since the last one that did not.
     pub trouble: Option<Failing>,
     /// The last runs, the newest first.
-    pub runs: Vec<Run>,
+    pub runs: Vec<RecordedRun>,
     /// What the service did against its own document.
     pub oddities: Vec<OddityLine>,
 }

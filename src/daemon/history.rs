@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::daemon::bus::CurrentWork;
 use crate::model::Instant;
 use crate::model::instant;
-use crate::store::report::{self, Run};
+use crate::store::report::{self, RecordedRun};
 use crate::store::{Reader, StoreError, history_report};
 
 /// Windows that are shown, the one under way included.
@@ -36,7 +36,7 @@ pub struct PageHistory {
     /// What each of the last windows spent, the oldest first; the last is the one under way.
     pub windows: Vec<WindowSpent>,
     /// The last runs, the newest first.
-    pub runs: Vec<Run>,
+    pub runs: Vec<RecordedRun>,
     /// The last changes, the newest first.
     pub changes: Vec<history_report::RecentChange>,
     /// The piece of work under way.

@@ -15,14 +15,14 @@ use super::world::World;
 
 /// The rows of a page, and where the next one begins.
 #[derive(Debug)]
-pub(crate) struct ListPage<'a> {
+pub(crate) struct ServedPage<'a> {
     pub(crate) rows: Vec<&'a WorldRecord>,
     pub(crate) next: Option<PagePosition>,
     pub(crate) total: Option<usize>,
 }
 
 /// Serves the page at `place`. With `offsets` the next place counts rows instead of naming one.
-pub(crate) fn page<'a>(world: &'a World, query: &ListRequest, place: &PagePosition, offsets: bool) -> ListPage<'a> {
+pub(crate) fn page<'a>(world: &'a World, query: &ListRequest, place: &PagePosition, offsets: bool) -> ServedPage<'a> {
     let table = world.table(query.resource);
     let wanted = query.limit + 1;
     let skip = match place {
@@ -81,7 +81,7 @@ pub(crate) fn page<'a>(world: &'a World, query: &ListRequest, place: &PagePositi
         }
     });
     let total = query.count.then(|| count(table, query));
-    ListPage { rows, next, total }
+    ServedPage { rows, next, total }
 }
 
 /// A row that does not meet the conditions, for a service that breaks its own rules.

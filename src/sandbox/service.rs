@@ -16,7 +16,7 @@ use super::exchange::{Delivery, IncomingRequest, Served, Success};
 use super::fault::{DateHeader, Fault, FaultLayer, TakenFaults};
 use super::include;
 use super::keys::{TenantKey, TenantKeys};
-use super::list::{self, ListPage};
+use super::list::{self, ServedPage};
 use super::params::Params;
 use super::patch;
 use super::render::{self, RecordProjection};
@@ -191,7 +191,7 @@ fn serve_list(
     };
     let offsets = memory.settings.cursors == CursorKind::Offset;
     query.limit = memory.settings.page_cap.map_or(query.limit, |cap| query.limit.min(cap.max(1)));
-    let ListPage { rows, next, total } = list::page(world, &query, &place, offsets);
+    let ServedPage { rows, next, total } = list::page(world, &query, &place, offsets);
     let expansion = resource.object().map(|object| include::Expansion::new(world, object, &query.include));
     let mut rows: Vec<String> = rows
         .into_iter()

@@ -7,7 +7,7 @@ use crate::budget::{Hold, Ledger, Limits};
 use crate::config::Config;
 use crate::model::{Instant, Object, Ru};
 use crate::store::publishing::queue::{self, PublishLag};
-use crate::store::report::{self, Run};
+use crate::store::report::{self, RecordedRun};
 use crate::store::{ReadTx, Reader, StoreError, lock, migrate, wal};
 use crate::sync::meter::{self, HOLD, LEDGER};
 use crate::sync::state::{Fresh, Identity};
@@ -33,7 +33,7 @@ pub struct MirrorFacts {
     /// The objects, contacts first.
     pub objects: [CopiedObject; 2],
     /// The last run.
-    pub last_run: Option<Run>,
+    pub last_run: Option<RecordedRun>,
     /// How far publishing is behind.
     pub publish: Option<PublishLag>,
 }
@@ -160,7 +160,7 @@ pub fn process(pid: Option<u32>) -> String {
     pid.map_or_else(|| "another crm-mirror".into(), |pid| format!("process {pid}"))
 }
 
-fn last_run(run: &Run, written: bool, now: Instant) -> Finding {
+fn last_run(run: &RecordedRun, written: bool, now: Instant) -> Finding {
     let started = run.started_at.parse().map_or_else(|_| run.started_at.clone(), |at| format::when(at, now));
     let name = "mirror.last-run";
     let what = format!("run {}, a {} begun {started}", run.id, run.kind);
@@ -209,8 +209,8 @@ mod tests {
     use super::*;
     use crate::cli::check::finding::FindingState;
 
-    fn run(outcome: Option<&str>, error: Option<&str>) -> Run {
-        Run {
+    fn run(outcome: Option<&str>, error: Option<&str>) -> RecordedRun {
+        RecordedRun {
             id: 7,
             kind: "sync".into(),
             trigger: "manual".into(),

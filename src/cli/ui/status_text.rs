@@ -9,7 +9,7 @@ use crate::daemon::{DaemonStatus, StatusReply};
 use crate::format::{self, count};
 use crate::model::{Instant, Ru};
 use crate::store::outbox_report::EditCounts;
-use crate::store::report::Run;
+use crate::store::report::RecordedRun;
 use crate::store::wal;
 
 /// The whole text. `writer` is the process that writes the mirror now.
@@ -109,7 +109,7 @@ fn daemon(reply: &StatusReply, daemon_state: DaemonState, writer: Option<u32>, n
 }
 
 /// The run that has not ended, if it is the last one.
-fn under_way(status: &MirrorStatus) -> Option<&Run> {
+fn under_way(status: &MirrorStatus) -> Option<&RecordedRun> {
     status.runs.first().filter(|run| run.outcome.is_none())
 }
 
@@ -269,7 +269,7 @@ fn attention(status: &MirrorStatus, now: Instant) -> String {
     text
 }
 
-fn runs(runs: &[Run], now: Instant) -> String {
+fn runs(runs: &[RecordedRun], now: Instant) -> String {
     let columns = [
         TableColumn::Right("run"),
         TableColumn::Left("kind"),

@@ -31,7 +31,7 @@ pub struct Holds {
 
 /// A line of `sync_runs`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Run {
+pub struct RecordedRun {
     /// Its number.
     pub id: i64,
     /// `sync`, `resync` or `verify`.
@@ -150,13 +150,13 @@ pub fn custom_fields(tx: &ReadTx<'_>) -> Result<u64, StoreError> {
 ///
 /// # Errors
 /// If SQLite refuses.
-pub fn last_runs(tx: &ReadTx<'_>, most: u32) -> Result<Vec<Run>, StoreError> {
+pub fn last_runs(tx: &ReadTx<'_>, most: u32) -> Result<Vec<RecordedRun>, StoreError> {
     let sql = "SELECT id, kind, \"trigger\", started_at, finished_at, outcome, \"rows\", inserted, updated, removed, \
                details, ru, error FROM sync_runs ORDER BY id DESC LIMIT ?1";
     let mut stmt = tx.conn.prepare(sql).doing(DOING)?;
     let count = |row: &rusqlite::Row<'_>, i| row.get::<_, i64>(i).map(i64::unsigned_abs);
     stmt.query_map([most], |row| {
-        Ok(Run {
+        Ok(RecordedRun {
             id: row.get(0)?,
             kind: row.get(1)?,
             trigger: row.get(2)?,
