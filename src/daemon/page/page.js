@@ -121,7 +121,7 @@ function heard(told) {
       break;
     case "started":
     case "finished":
-    case "yielded":
+    case "preempted":
       known.work = null;
       known.runRu = null;
       refreshSoon();

@@ -20,7 +20,8 @@ export function standing(known) {
     if (known.runRu) parts.push(`${count(known.runRu)} RU`);
     return ["runs", parts.join(": ").replace(/: (\S+ RU)$/, ", $1")];
   }
-  if (daemon.quiet) return ["waits", `Quiet until ${moment(Date.parse(daemon.quiet.until))}`];
+  if (daemon.waiting_for) return ["waits", `Waiting: ${daemon.waiting_for}`];
+  if (daemon.hold) return ["waits", `No request until ${moment(Date.parse(daemon.hold.until))}`];
   if (daemon.trouble) return ["bad", `Runs fail; next try ${when(Date.parse(daemon.trouble.next_try))}`];
   if (daemon.paused_since) return ["waits", "The schedule rests"];
   const next = daemon.next.find((kind) => kind.kind === "changes")?.at;
@@ -54,11 +55,11 @@ export function causes(known) {
       found.push(["warn", `${count(differences)} differences in ${object}.`, "What mends them:", "crm-mirror verify --repair"]);
     }
   }
-  const quiet = daemon?.quiet;
-  if (quiet?.why === "budget") {
-    found.push(["warn", `The budget of this window is spent; going on at ${moment(Date.parse(quiet.until))}.`, "The limit is budget.limit."]);
+  const held = daemon?.hold;
+  if (held?.reason === "budget") {
+    found.push(["warn", `The budget of this window is spent; going on at ${moment(Date.parse(held.until))}.`, "The limit is budget.limit."]);
   }
-  const hold = quiet?.why === "hold" ? quiet.until : status.hold_until;
+  const hold = held?.reason === "rate-limit" ? held.until : status.hold_until;
   if (hold && Date.parse(hold) > clock()) {
     found.push(["warn", `The service asked for quiet until ${moment(Date.parse(hold))}.`, "Nothing is asked before."]);
   }
