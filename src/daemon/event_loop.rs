@@ -73,6 +73,7 @@ impl EventLoop {
     pub async fn begin(
         runner: Runner,
         past: PastRuns,
+        page: Option<PageStatus>,
         clock: Arc<dyn Clock>,
         bus: EventBus,
         control: Control,
@@ -104,7 +105,7 @@ impl EventLoop {
             waiting: HashMap::new(),
             next_reply: 0,
             running: None,
-            page: None,
+            page,
             status: String::new(),
             hold: None,
             last_look: (now, Monotonic::now()),

@@ -74,9 +74,9 @@ impl Opening {
         Opening { sources, config, settings, clock, bus, since, waiting_for: None, page: None }
     }
 
-    /// The configuration that the mirror was opened with.
-    pub fn into_config(self) -> Config {
-        self.config
+    /// The configuration that the mirror was opened with, and where the status page is by now.
+    pub fn into_parts(self) -> (Config, Option<PageStatus>) {
+        (self.config, self.page)
     }
 
     /// Opens the mirror, however long that takes, and answers meanwhile.

@@ -95,10 +95,10 @@ async fn live(
             return Err(error);
         }
     };
-    let config = opening.into_config();
+    let (config, page) = opening.into_parts();
     control.take(Arc::new(config.clone()));
     let runner = Runner::new(mirror, sources, config, sender.clone());
-    let begun = EventLoop::begin(runner, past, clock, bus, control, sender).await;
+    let begun = EventLoop::begin(runner, past, page, clock, bus, control, sender).await;
     let (ended, runner, stopped_at) = match begun {
         Ok(event_loop) => event_loop.live(&mut inbox, &mut signals, &mut surface.page).await,
         Err((error, runner)) => (Err(error), runner, Monotonic::now()),
