@@ -210,7 +210,7 @@ fn the_page_is_served_on_loopback_and_nowhere_else() {
     }
     assert!(page("localhost:8787").error().contains("a name is looked up"));
     for address in ["8787", "127.0.0.1", "", "http://127.0.0.1:8787", "127.0.0.1:99999"] {
-        assert!(page(address).error().contains("must be an address of this machine itself"), "{address}");
+        assert!(page(address).error().contains("must be an address and a port"), "{address}");
     }
 }
 

@@ -6,7 +6,7 @@
 //!
 //! | bound | value |
 //! |---|---|
-//! | requests for one record | 5 an hour; from the fifth failure on, 5 a day |
+//! | requests for one record | 5 an hour (7 in an hour in which it begins to fail in another way); from the fifth failure on, 5 a day |
 //! | failed requests of one object | 60 an hour |
 //! | failed requests of both objects | a tenth of the budget window |
 //! | records that fail without a success between them | 20 in a run |
@@ -72,7 +72,9 @@ impl DetailFailures {
             Some(before) if before.etag == etag => before.failures,
             _ => 0,
         };
-        let wait = WAIT_PER_REQUEST.saturating_mul(requests.max(1)).saturating_mul(1 << failures.min(10));
+        // Two tries of three requests do not fit into an hour.
+        let first = if requests > 2 { HOUR } else { WAIT_PER_REQUEST.saturating_mul(requests.max(1)) };
+        let wait = first.saturating_mul(1 << failures.min(10));
         let not_before = now.plus(wait.min(LONGEST_WAIT));
         self.records.insert(id.clone(), FailedDetail { etag, failures: failures + 1, not_before });
         if self.records.len() > MOST_REMEMBERED {
