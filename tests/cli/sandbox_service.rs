@@ -277,6 +277,7 @@ fn records_change_by_themselves_at_the_rate_asked_for() {
     let latest = |service: &DevService| service.get("/v1/contacts?sort=-updatedAt&limit=1").body;
     let first = latest(&service);
     let changed = (0..10_000).any(|_| latest(&service) != first);
+    service.stop();
     assert!(changed);
 }
 

@@ -274,6 +274,11 @@ impl Doing<'_> {
             Deed::CommitLate(r, v) => {
                 if let Some(id) = self.pick(Self::of(*r), *r) {
                     let at = now.minus(Duration::from_secs(u64::from(*v % 50)));
+                    // A record's own version never goes backwards: an older one would be the answer of a replica.
+                    let known = self.world.detail_json(Self::of(*r), &id).and_then(|record| {
+                        record["updatedAt"].as_str().and_then(|at| at.parse::<crm_mirror::model::Instant>().ok())
+                    });
+                    let at = known.map_or(at, |known| known.max(at));
                     self.world.edit_at(Self::of(*r), &id, &Self::values(*v), Some(at));
                 }
             }

@@ -237,7 +237,7 @@ async fn fields_beyond_the_most_columns_are_kept_in_extra_and_named_and_the_file
         assert!(whole.contains("|924.5|"), "{whole}");
     }
     // The two are known, so their keys ask for nothing more; and a change of the record is taken like any other.
-    crm.wait(600);
+    crm.wait(1_800);
     crm.sandbox.with_world(|world| {
         world.edit(Object::Contact, "ct", &json!({"customFields": {"d0926": "1.25", "d0000": "9"}}))
     });
