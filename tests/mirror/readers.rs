@@ -438,7 +438,7 @@ async fn a_stop_does_not_wait_for_a_long_reader_and_takes_nothing_from_it() {
     assert_eq!(rows(&long).unwrap(), 50);
     drop(long);
     // What was written is in the WAL alone, and is read from there.
-    let kept = mirror.one("SELECT length(value) FROM state WHERE name = 'test'");
+    let kept = mirror.one("SELECT length(value) FROM state WHERE name = 'fill'");
     assert!(kept.parse::<u64>().unwrap() >= MIB, "{kept}");
     mirror.sync(&crm).await;
     assert_eq!(wal::beside(&mirror.path).metadata().unwrap().len(), 0);

@@ -193,6 +193,9 @@ fn make_old(mirror: &Mirror) {
     }
     conn.execute_batch(
         "DROP VIEW pending_edits; DROP TABLE outbox_events; DROP TABLE outbox;
+         DROP TABLE changed_records; DROP TABLE outbox_delays; DROP TABLE outbox_values; DROP TABLE retyped_values;
+         DROP VIEW IF EXISTS contact_history; DROP VIEW IF EXISTS company_history; DROP VIEW IF EXISTS change_fields;
+         DROP INDEX IF EXISTS changes_by_time;
          DROP TABLE contact_search; DROP TABLE company_search; DROP TABLE search_documents; DROP VIEW select_labels;
          DROP INDEX custom_field_definitions_by_column;
          DROP INDEX contacts_by_owner; DROP INDEX contacts_by_email;

@@ -66,7 +66,7 @@ async fn the_dictionary_covers_every_column_that_people_query() {
     let names = |sql: &str| -> Vec<String> {
         conn.prepare(sql).unwrap().query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
     };
-    let own = ["state", "sweep_missing", "changed_records"];
+    let own = ["state", "sweep_missing", "changed_records", "outbox_delays", "outbox_values", "retyped_values"];
     let tables = names(
         "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type <> 'shadow'
          AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name",
@@ -123,10 +123,12 @@ async fn the_schema_is_one_that_every_tool_can_read() {
         let code: String =
             sql.lines().map(|line| line.split("--").next().unwrap_or_default().to_lowercase() + "\n").collect();
         for word in too_new {
-            assert!(!code.contains(word), "{kind} {name} has `{word}`");
+            // `group_concat` is as old as views.
+            assert!(!code.replace("group_concat(", "").contains(word), "{kind} {name} has `{word}`");
         }
         // Before 3.47, RAISE takes one constant text and nothing else.
-        for raised in code.split("raise(").skip(1) {
+        // A doubled quote is one in the text.
+        for raised in code.replace("''", "").split("raise(").skip(1) {
             let text = raised.strip_prefix("abort, '").and_then(|rest| rest.split_once('\''));
             assert!(text.is_some_and(|(_, rest)| rest.starts_with(')')), "{kind} {name}: {}", &raised[..80]);
         }

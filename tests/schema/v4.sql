@@ -829,7 +829,7 @@ CREATE TABLE changed_records (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, -- grows with every change of a record
     object_type TEXT NOT NULL, -- contact or company
     record_id TEXT NOT NULL,
-    erase INTEGER NOT NULL DEFAULT 0, -- 1: its history is to be erased as well
+    erase INTEGER NOT NULL DEFAULT 0, -- its entries of changes up to this one were erased; 0 for none
     UNIQUE (object_type, record_id)
 ) STRICT;
 DELETE FROM sqlite_sequence;
