@@ -12,7 +12,7 @@
 //! - [`app`]: an assembled mirror that can run jobs, and what it says of itself, as data.
 //! - [`daemon`]: runs on a schedule and on request, the control socket, the status page, systemd.
 //! - [`sandbox`]: the whole service as a local server, for demos, tests and trying things out.
-//! - [`config`] and [`cli`]: settings checked once, and a file per verb. [`exit`] is the table of exit codes, [`format`] writes
+//! - [`config`] and [`cli`]: settings checked once, and a file per verb. [`exit`] is the table of exit codes, [`mod@format`] writes
 //!   numbers and times as people read them.
 //!
 //! # How a page travels

@@ -60,7 +60,7 @@ impl Store {
     /// Opens the mirror for writing, makes it if there is none.
     ///
     /// # Errors
-    /// As [`open::writer`].
+    /// As `open::writer`.
     pub fn open(path: &Path) -> Result<Store, StoreError> {
         Store::open_with(path, StoreOptions::default())
     }
@@ -68,7 +68,7 @@ impl Store {
     /// As [`Store::open`], in another way.
     ///
     /// # Errors
-    /// As [`open::writer`].
+    /// As `open::writer`.
     pub fn open_with(path: &Path, options: StoreOptions) -> Result<Store, StoreError> {
         let (conn, lock, _) = open::writer(path)?;
         let shapes = Shapes::new(Arc::new(columns::layout(&conn)?));

@@ -1,5 +1,5 @@
 //! The engine: everything that runs depend on and no run changes. What a run does and learns belongs to
-//! [`Run`](super::run::Run).
+//! `Run`.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 //!
 //! [`Engine::run`] carries out a [`Job`]. [`walks`] read what the service has, [`checks`] hold the mirror against it.
 //! The decisions are pure: [`walks::walk`] (what to ask next and what a page means), [`walks::changes::lower_bound`] (where
-//! changes begin), [`time_range`] (what to count), [`checks::removals`] (what may be removed).
+//! changes begin), [`time_range`] (what to count), `checks::removals` (what may be removed).
 //!
 //! # Always true
 //! - A request's RU are noted before it is sent; a page's rows and checkpoint are one transaction. So a kill repeats at

@@ -1,6 +1,6 @@
 //! What `crm-mirror check` looks at, from the configuration to the disk.
 //!
-//! [`probes`] is a table: each probe has a name, says what it needs, and judges facts that [`facts`] collected. A failure
+//! [`probes`] is a table: each probe has a name, says what it needs, and judges facts that `facts` collected. A failure
 //! ends nothing: whatever can still be looked at is. To add a probe: a function from [`CheckFacts`] to findings, and a line in
 //! the table.
 //!

@@ -1,6 +1,6 @@
 //! `crm-mirror mcp`: the mirror for assistants, over the Model Context Protocol on stdin and stdout.
 //!
-//! [`protocol`] is the conversation: JSON-RPC, a message a line. [`tools`] are what an assistant may ask for, [`answer`]
+//! `protocol` is the conversation: JSON-RPC, a message a line. `tools` are what an assistant may ask for, `answer`
 //! bounds what it is told.
 //!
 //! # Always true

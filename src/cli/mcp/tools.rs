@@ -114,7 +114,7 @@ impl MirrorTools {
     /// Calls a tool.
     ///
     /// # Errors
-    /// [`CallError`] says what is wrong with the call.
+    /// `CallError` says what is wrong with the call.
     pub fn call(&self, name: &str, arguments: &Value) -> Result<Value, CallError> {
         match name {
             "describe" => self.describe(arguments),

@@ -1,7 +1,7 @@
 //! The field catalogue: every standard field of the service, once.
 //!
 //! The columns of the mirror, the upserts, the data dictionary, the checks of the query builder and the sandbox's
-//! validation all derive from [`tables`]. Adding a field is one line there and a migration in `schema/`. Because all of
+//! validation all derive from `tables`. Adding a field is one line there and a migration in `schema/`. Because all of
 //! them derive from it, `tests/reference` holds literal records written from the reference as an independent witness.
 //!
 //! # Always true

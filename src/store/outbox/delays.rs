@@ -144,7 +144,7 @@ impl OutboxReader {
     /// Opens the mirror for reading.
     ///
     /// # Errors
-    /// As [`open::reader`].
+    /// As `open::reader`.
     pub fn open(path: &Path) -> Result<OutboxReader, StoreError> {
         Ok(OutboxReader { conn: open::reader(path)?, data_version: None, outlook: OutboxOutlook::default() })
     }

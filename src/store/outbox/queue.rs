@@ -1,5 +1,5 @@
 //! Putting an edit into the outbox from the program. What SQL makes, the triggers queue; both run the statements of
-//! [`last_word`](super::last_word).
+//! `last_word`.
 
 use rusqlite::ToSql;
 use serde_json::Value;
