@@ -9,7 +9,7 @@ inside systemctl reload crm-mirror.service || fail "it cannot be reloaded"
 until_ 10 "the end of the reload" says "$before" "The configuration was read again"
 is ActiveState active || fail "after a reload it is $(property ActiveState)"
 [ "$(main_process)" = "$process" ] || fail "a reload started another process"
-until_ 10 "a word that there is no schedule" is StatusText "Up to date; no schedule, waiting to be asked"
+until_ 10 "a word that there is no schedule" is StatusText "Up to date; no schedule; runs on request"
 ok "SIGHUP: the new schedule is in force, in the same process"
 
 # The new key sees less: which key was used shows in what is missing.
@@ -30,7 +30,7 @@ ok "a key that takes the place of another is used by the next run, without a res
 before="$(place)"
 sed -i 's/^jitter = .*/jiter = "0s"/' "$tree/etc/crm-mirror/config.toml"
 inside systemctl reload crm-mirror.service || fail "it cannot be reloaded"
-until_ 10 "a word about the mistake" says "$before" "The configuration was not taken"
+until_ 10 "a word about the mistake" says "$before" "The new configuration is invalid"
 is ActiveState active || fail "a mistake in the configuration ended it"
 ok "a mistake in the configuration changes nothing, and is told"
 
