@@ -242,6 +242,14 @@ impl Doing<'_> {
         })
     }
 
+    /// The time of a late commit. A record's own version never goes backwards: an older one would be the answer of a
+    /// replica.
+    fn late(&self, object: Object, id: &str, at: crm_mirror::model::Instant) -> crm_mirror::model::Instant {
+        let record = self.world.detail_json(object, id);
+        let known = record.and_then(|record| record["updatedAt"].as_str().and_then(|at| at.parse().ok()));
+        known.map_or(at, |known: crm_mirror::model::Instant| known.max(at))
+    }
+
     /// Carries out a deed. Says whether only a sweep can find it.
     fn carry_out(&mut self, deed: &Deed) -> bool {
         let now = self.world.now();
@@ -273,12 +281,7 @@ impl Doing<'_> {
             }
             Deed::CommitLate(r, v) => {
                 if let Some(id) = self.pick(Self::of(*r), *r) {
-                    let at = now.minus(Duration::from_secs(u64::from(*v % 50)));
-                    // A record's own version never goes backwards: an older one would be the answer of a replica.
-                    let known = self.world.detail_json(Self::of(*r), &id).and_then(|record| {
-                        record["updatedAt"].as_str().and_then(|at| at.parse::<crm_mirror::model::Instant>().ok())
-                    });
-                    let at = known.map_or(at, |known| known.max(at));
+                    let at = self.late(Self::of(*r), &id, now.minus(Duration::from_secs(u64::from(*v % 50))));
                     self.world.edit_at(Self::of(*r), &id, &Self::values(*v), Some(at));
                 }
             }
