@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Instant as Watch;
 
 use crm_mirror::api::decode;
-use crm_mirror::model::{Instant, Object, Resource};
+use crm_mirror::model::{Instant, Object, RequestStamp, Resource};
 use crm_mirror::sandbox::{World, generate};
 use crm_mirror::store::{Phase, Reader, Store, report};
 use rusqlite::{Connection, OpenFlags};
@@ -114,11 +114,12 @@ async fn seed(path: &Path, world: &World) -> Outcome<()> {
         .write(move |tx| {
             let mut records = fields.records;
             records.retain(|record| of_contacts.iter().any(|id| id == record.id.as_str()));
-            tx.apply_definitions(Object::Contact, &records, asked_at)
+            tx.apply_definitions(Object::Contact, &records, &[], asked_at)
         })
         .await?;
     let layout = store.layout();
     let page = decode::page(Resource::Contacts, list(world, Resource::Contacts).as_bytes(), &layout)?;
+    let asked = RequestStamp::new(asked_at, store.requests().begin());
     let mut details = Vec::new();
     for id in world.ids(Resource::Contacts) {
         let text = world.detail_text(Object::Contact, &id).ok_or("a contact without detail")?;
@@ -128,10 +129,10 @@ async fn seed(path: &Path, world: &World) -> Outcome<()> {
     store
         .write(move |tx| {
             for record in &page.records {
-                tx.apply_list(Object::Contact, record, asked_at, Phase::FirstCopy)?;
+                tx.apply_list(Object::Contact, record, &asked, Phase::FirstCopy)?;
             }
             for record in &details {
-                tx.apply_detail(Object::Contact, record, asked_at, Phase::FirstCopy)?;
+                tx.apply_detail(Object::Contact, record, &asked, Phase::FirstCopy)?;
             }
             Ok(())
         })

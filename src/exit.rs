@@ -1,8 +1,8 @@
-//! The exit codes: a contract with scripts and units, in one table.
+//! The exit codes: one table, which scripts and units rely on.
 
 use std::process::ExitCode;
 
-use crate::api::meter::AdmissionError;
+use crate::api::admission::AdmissionError;
 use crate::api::{ApiError, ErrorClass};
 use crate::publish::PublishError;
 use crate::store::{RunOutcome, StoreError};
@@ -16,36 +16,36 @@ pub enum Exit {
     Done = 0,
     /// `verify` found differences, or `push` leaves edits that are held, in conflict or rejected.
     Differences = 1,
-    /// The command line was not understood.
+    /// The command line is invalid.
     Usage = 2,
     /// Refused to mirror what looks like an outage.
     Outage = 65,
-    /// The service cannot be reached, or does not answer as it should.
+    /// The service cannot be reached, or does not answer as documented.
     Unavailable = 69,
     /// An internal error.
     Internal = 70,
     /// The database or the disk.
     Storage = 74,
-    /// Stopped for the budget or a hold; what is stored is resumed.
+    /// Suspended by the budget, a hold or a signal; the next run continues.
     Paused = 75,
-    /// The key is refused, or without any scope.
+    /// The key is refused, or has no scope at all.
     KeyRefused = 77,
-    /// The configuration: a missing key and another workspace's included.
+    /// The configuration is invalid; also for a missing key and a key of a different workspace.
     Config = 78,
 }
 
 impl Exit {
-    /// Every code with its meaning, for people.
+    /// Every code with its meaning, for help texts.
     pub const TABLE: [(Exit, &'static str); 10] = [
         (Exit::Done, "done"),
         (Exit::Differences, "differences, or edits held, in conflict or rejected"),
-        (Exit::Usage, "the command line was not understood"),
+        (Exit::Usage, "the command line is invalid"),
         (Exit::Outage, "refused to mirror what looks like an outage"),
         (Exit::Unavailable, "the service is unavailable"),
         (Exit::Internal, "internal error"),
         (Exit::Storage, "database or disk"),
-        (Exit::Paused, "stopped for the budget or a hold; will resume"),
-        (Exit::KeyRefused, "the key is refused, or without any scope"),
+        (Exit::Paused, "suspended by the budget or a hold; the next run continues"),
+        (Exit::KeyRefused, "the key is refused, or has no scope"),
         (Exit::Config, "configuration"),
     ];
 
@@ -54,13 +54,13 @@ impl Exit {
         self as u8
     }
 
-    /// The end that a number means; one that is not in the table is a mistake of ours.
+    /// The exit of a code; codes that are not in the table are internal errors.
     pub fn of_code(code: u8) -> Exit {
         let known = Exit::TABLE.into_iter().find(|(exit, _)| exit.code() == code);
         known.map_or(Exit::Internal, |(exit, _)| exit)
     }
 
-    /// The end that a run's outcome means.
+    /// The exit of a run's outcome.
     pub const fn of_outcome(outcome: RunOutcome) -> Exit {
         match outcome {
             RunOutcome::Done => Exit::Done,
@@ -70,7 +70,7 @@ impl Exit {
         }
     }
 
-    /// The end that a failure of the service means, where nothing went on after it.
+    /// The exit of a failed request that ended the program.
     pub fn of_api(error: &ApiError) -> Exit {
         match error.class() {
             ErrorClass::StopAll | ErrorClass::SkipObject => Exit::KeyRefused,
@@ -83,14 +83,14 @@ impl Exit {
             | ErrorClass::BadRequest
             | ErrorClass::StopRun => match error {
                 ApiError::NotAdmitted(AdmissionError::Ledger) => Exit::Storage,
-                // 404 to a whole list is an address without the service behind it.
+                // A 404 for a whole list means that the address is not that of the service.
                 ApiError::Status(rejection) if rejection.status == 404 => Exit::Unavailable,
                 _ => Exit::Internal,
             },
         }
     }
 
-    /// The end that a failure of the mirror's file means.
+    /// The exit of a failure of the mirror's file.
     pub fn of_store(error: &StoreError) -> Exit {
         match error {
             StoreError::StaleLayout | StoreError::Closed | StoreError::Interrupted => Exit::Internal,
@@ -98,7 +98,7 @@ impl Exit {
         }
     }
 
-    /// The end that a failure to publish means.
+    /// The exit of a failure to publish.
     pub fn of_publish(error: &PublishError) -> Exit {
         match error {
             PublishError::Unavailable { .. } => Exit::Unavailable,
@@ -115,12 +115,14 @@ impl Exit {
         }
     }
 
-    /// The end that a failed run means.
+    /// The exit of a failed run.
     pub fn of_sync(error: &SyncError) -> Exit {
         match error {
             SyncError::Api { source, .. } => Exit::of_api(source),
             SyncError::Store(source) => Exit::of_store(source),
-            SyncError::NotAdvancing { .. } => Exit::Unavailable,
+            SyncError::NotAdvancing { .. } | SyncError::NotRecognised { .. } | SyncError::NotDue { .. } => {
+                Exit::Unavailable
+            }
             SyncError::OtherWorkspace { .. } => Exit::Config,
             SyncError::NoScope { .. } => Exit::KeyRefused,
         }
@@ -142,7 +144,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn the_codes_are_the_contract() {
+    fn exit_codes_are_stable() {
         let codes = Exit::TABLE.map(|(exit, _)| exit.code());
         assert_eq!(codes, [0, 1, 2, 65, 69, 70, 74, 75, 77, 78]);
     }
@@ -209,6 +211,7 @@ mod tests {
         let resource = Resource::Contacts;
         for (error, code) in [
             (SyncError::NotAdvancing { resource }, 69),
+            (SyncError::NotRecognised { asked: 40 }, 69),
             (SyncError::OtherWorkspace { asked: 40, met: 0 }, 78),
             (SyncError::NoScope { scopes: "contacts:read".into() }, 77),
         ] {

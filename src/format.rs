@@ -1,4 +1,4 @@
-//! Numbers, sizes and times as people read them.
+//! Numbers, sizes and times as text.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ pub fn duration(duration: Duration) -> String {
     }
 }
 
-/// When something happened or will: `just now`, `4 min ago`, `in 20 s`. Only the largest unit: it goes stale anyway.
+/// When something happened or will happen: `just now`, `4 min ago`, `in 20 s`. Only in the largest unit.
 pub fn when(then: Instant, now: Instant) -> String {
     let (past, distance) = if then <= now { (true, now.since(then)) } else { (false, then.since(now)) };
     let secs = distance.as_secs();
@@ -69,7 +69,7 @@ pub fn when(then: Instant, now: Instant) -> String {
     if past { format!("{rough} ago") } else { format!("in {rough}") }
 }
 
-/// A moment to the second: `2026-01-02 03:04:05 UTC`.
+/// An instant to the second: `2026-01-02 03:04:05 UTC`.
 pub fn moment(at: Instant) -> String {
     at.civil().strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_thousands() {
+    fn numbers_have_thousands_separators() {
         for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1234567, "1,234,567")] {
             assert_eq!(count(number), text);
         }
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_have_one_digit() {
+    fn sizes_have_one_decimal() {
         for (size, text) in [
             (0, "0 B"),
             (1023, "1023 B"),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_told_from_now() {
+    fn times_are_relative_to_now() {
         let now: Instant = "2026-01-02T03:04:05Z".parse().unwrap();
         let secs = Duration::from_secs;
         for (then, text) in [

@@ -46,6 +46,11 @@ impl Service {
         self.control(&format!("touch?rows={rows}"))
     }
 
+    /// Refuses one request with a 429, after so many others.
+    pub fn refuse_after(&self, requests: u64) -> Outcome<()> {
+        self.control(&format!("refuse?after={requests}")).map(drop)
+    }
+
     fn control(&self, what: &str) -> Outcome<String> {
         let mut stream = TcpStream::connect(&self.address)?;
         write!(stream, "GET /control/{what} HTTP/1.1\r\nconnection: close\r\n\r\n")?;

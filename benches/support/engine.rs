@@ -11,7 +11,7 @@ use crm_mirror::store::{RunOutcome, Store, StoreOptions};
 use crm_mirror::sync::events::{RunEvent, RunObserver, Silent};
 use crm_mirror::sync::{BudgetMeter, Engine, Job, SyncSettings};
 
-use super::{Measured, Outcome, peak_kib, processor_seconds};
+use super::{Measured, Outcome, peak_kib, processor_seconds, written_bytes};
 
 /// Notes when the last page of the contacts' lists was stored.
 struct Lists {
@@ -28,22 +28,33 @@ impl RunObserver for Lists {
     }
 }
 
-/// One run on the contacts' lists: a first copy where the file is new, else the changes, or everything again.
-pub async fn run(base_url: &str, path: &Path, resync: bool, concurrency: u32, indexed: u32) -> Outcome<Measured> {
+/// What a run does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BenchRun {
+    /// A first copy of the lists where the file is new, else the changes.
+    Sync,
+    /// Every record again.
+    Resync,
+    /// The details too.
+    Details,
+}
+
+/// One run on the contacts.
+pub async fn run(base_url: &str, path: &Path, kind: BenchRun, concurrency: u32, indexed: u32) -> Outcome<Measured> {
     let began = std::time::Instant::now();
     let store = Store::open_with(path, StoreOptions { indexed: Some(indexed), ..StoreOptions::default() })?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let limits = Limits { limit: Ru::new(1_000_000), window: Duration::from_secs(86_400), charge_failed: true };
     let patience = Duration::from_secs(60);
     let meter = Arc::new(BudgetMeter::open(store.clone(), clock.clone(), limits, patience, Arc::new(Silent)).await?);
-    let settings = SyncSettings { details: false, concurrency, ..SyncSettings::default() };
+    let settings = SyncSettings { details: kind == BenchRun::Details, concurrency, ..SyncSettings::default() };
     let mut client = ClientSettings::new(base_url.parse()?);
     client.concurrency = concurrency;
     let key = ApiKey::new("bench_v1_0123456789abcdef0123456789abcdef")?;
     let client = Client::new(client, key, clock.clone(), meter.clone())?;
     let lists = Arc::new(Lists { began, stored: OnceLock::new() });
     let engine = Engine::new(client, store.clone(), meter, clock, lists.clone(), settings);
-    let job = if resync { Job::resync() } else { Job::sync() };
+    let job = if kind == BenchRun::Resync { Job::resync() } else { Job::sync() };
     let report = engine.run(&job.of(&[Resource::Contacts]), "manual").await?;
     if report.outcome != RunOutcome::Done {
         return Err(format!("the run ended as {:?}", report.outcome).into());
@@ -53,9 +64,10 @@ pub async fn run(base_url: &str, path: &Path, resync: bool, concurrency: u32, in
     Ok(Measured {
         seconds: began.elapsed().as_secs_f64(),
         lists_seconds: lists.stored.get().copied().unwrap_or_default(),
-        rows: report.tally.rows,
+        rows: if kind == BenchRun::Details { report.tally.details } else { report.tally.rows },
         ru: report.tally.ru.get(),
         processor_seconds: processor_seconds(),
         peak_kib: peak_kib(),
+        written_bytes: written_bytes(),
     })
 }

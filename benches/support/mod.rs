@@ -3,6 +3,8 @@
 
 pub mod child;
 pub mod engine;
+pub mod report;
+pub mod same_work;
 pub mod service;
 pub mod straight_line;
 
@@ -18,7 +20,7 @@ pub struct Measured {
     pub seconds: f64,
     /// From opening the file to having stored the last page; what is derived from rows is built after that.
     pub lists_seconds: f64,
-    /// What of that all threads together had a processor; to a hundredth.
+    /// The processor time of all threads: what other programs do at the same time hardly changes it.
     pub processor_seconds: f64,
     /// Rows read.
     pub rows: u64,
@@ -26,12 +28,19 @@ pub struct Measured {
     pub ru: u64,
     /// The most memory the process ever had resident (`VmHWM`).
     pub peak_kib: u64,
+    /// Bytes that the process caused to be written to files, checkpoints included.
+    pub written_bytes: u64,
 }
 
 impl Measured {
     /// Peak memory in MiB.
     pub fn peak_mib(&self) -> f64 {
         self.peak_kib as f64 / 1024.0
+    }
+
+    /// MiB written.
+    pub fn written_mib(&self) -> f64 {
+        self.written_bytes as f64 / f64::from(1 << 20)
     }
 }
 
@@ -42,13 +51,17 @@ pub fn peak_kib() -> u64 {
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// The processor time of this process so far; 0 where the system does not tell.
+/// The processor time of all threads of this process so far.
 pub fn processor_seconds() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name in parentheses may hold anything; what follows it are numbers. Ticks are hundredths on every Linux.
-    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let ticks = fields.split_whitespace().skip(11).take(2);
-    ticks.filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// Bytes that this process has caused to be written so far; 0 where the system does not tell.
+pub fn written_bytes() -> u64 {
+    let io = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let line = io.lines().find_map(|line| line.strip_prefix("write_bytes: "));
+    line.and_then(|bytes| bytes.parse().ok()).unwrap_or(0)
 }
 
 /// The middle of some numbers.

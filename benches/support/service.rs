@@ -1,8 +1,8 @@
 //! The service that both sides ask: every record is rendered once, and a page is its records' texts put together, so
 //! that what is measured is whoever asks.
 //!
-//! It knows as much of the API as a mirror's lists need: both orders, ranges of both timestamps, lists of ids, counts,
-//! definitions, and no more. A cursor is a place in an order, which is right as long as nothing changes during a walk.
+//! It knows as much of the API as a mirror needs: both orders, ranges of both timestamps, lists of ids, counts,
+//! definitions, details with the fields of lists, and no more. A cursor is a place in an order, which is right as long as nothing changes during a walk.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -132,7 +132,10 @@ impl Data {
                 let key = (word("objectType")?, word("status").unwrap_or("ACTIVE".into()));
                 Some(list(self.definitions.get(&key).map_or("", String::as_str), None, None))
             }
-            _ => None,
+            other => {
+                let place = self.by_id.get(other.strip_prefix("/v1/contacts/")?)?;
+                Some(format!("{{\"data\":{}}}", self.rows[*place as usize].text))
+            }
         }
     }
 
@@ -180,6 +183,12 @@ impl Data {
             }
         }
         let high = high.max(low);
+        if query.get("sort").is_some_and(|sort| sort.starts_with('-')) {
+            // Only the first page of the newest is ever asked for.
+            let newest = order.places[low..high].iter().rev().take(limit);
+            let items: Vec<&str> = newest.map(|place| self.rows[*place as usize].text.as_str()).collect();
+            return list(&items.join(","), None, query.contains_key("count").then_some(high - low));
+        }
         let total = query.contains_key("count").then_some(high - low);
         let from = query.get("cursor").and_then(|c| c.parse().ok()).unwrap_or(low).clamp(low, high);
         let to = (from + limit).min(high);
@@ -200,17 +209,34 @@ fn list(items: &str, next: Option<usize>, total: Option<usize>) -> String {
     format!("{{\"data\":[{items}],\"nextCursor\":{next}{total}}}")
 }
 
+/// What a measurement asks of the service.
+#[derive(Default)]
+struct Controls {
+    /// How long every answer takes.
+    latency_ms: AtomicU64,
+    /// Requests until one is refused, that one included; 0 for none.
+    until_refusal: AtomicU64,
+}
+
+impl Controls {
+    /// Whether this request is the one to refuse.
+    fn refuses(&self) -> bool {
+        let left = self.until_refusal.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        left == Ok(1)
+    }
+}
+
 /// Serves so many contacts until this process's input ends: nobody is there any more who wants them.
 pub fn serve(contacts: usize) -> Outcome<()> {
     let data = Arc::new(RwLock::new(Data::generate(contacts)?));
-    let latency = Arc::new(AtomicU64::new(0));
+    let controls = Arc::new(Controls::default());
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     println!("{}", listener.local_addr()?);
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            let (data, latency) = (data.clone(), latency.clone());
+            let (data, controls) = (data.clone(), controls.clone());
             // A client that breaks its connection off is done.
-            std::thread::spawn(move || drop(converse(&stream, &data, &latency)));
+            std::thread::spawn(move || drop(converse(&stream, &data, &controls)));
         }
     });
     std::io::stdin().read_to_end(&mut Vec::new())?;
@@ -218,7 +244,7 @@ pub fn serve(contacts: usize) -> Outcome<()> {
 }
 
 /// Answers the requests of one connection.
-fn converse(stream: &TcpStream, data: &RwLock<Data>, latency: &AtomicU64) -> Outcome<()> {
+fn converse(stream: &TcpStream, data: &RwLock<Data>, controls: &Controls) -> Outcome<()> {
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream);
     let mut writer = stream;
@@ -238,20 +264,30 @@ fn converse(stream: &TcpStream, data: &RwLock<Data>, latency: &AtomicU64) -> Out
         let url = url::Url::parse(&format!("http://localhost{target}"))?;
         let query: HashMap<String, String> = url.query_pairs().into_owned().collect();
         let number = |name: &str| query.get(name).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
-        let (mut status, mut close) = ("200 OK", "");
+        let (mut status, mut more) = ("200 OK", "");
         let body = match url.path() {
             "/control/latency" => {
-                latency.store(number("ms"), Ordering::Relaxed);
-                close = "connection: close\r\n";
+                controls.latency_ms.store(number("ms"), Ordering::Relaxed);
+                more = "connection: close\r\n";
+                Some(String::new())
+            }
+            "/control/refuse" => {
+                controls.until_refusal.store(number("after") + 1, Ordering::Relaxed);
+                more = "connection: close\r\n";
                 Some(String::new())
             }
             "/control/touch" => {
                 let mut data = data.write().unwrap_or_else(PoisonError::into_inner);
-                close = "connection: close\r\n";
+                more = "connection: close\r\n";
                 Some(data.touch(number("rows") as usize)?)
             }
+            _ if controls.refuses() => {
+                (status, more) = ("429 Too Many Requests", "retry-after: 1\r\n");
+                let body = r#"{"error":"TOO_MANY_REQUESTS","message":"Slow down","code":429,"retryAfter":1}"#;
+                Some(body.to_string())
+            }
             path => {
-                std::thread::sleep(Duration::from_millis(latency.load(Ordering::Relaxed)));
+                std::thread::sleep(Duration::from_millis(controls.latency_ms.load(Ordering::Relaxed)));
                 let data = data.read().unwrap_or_else(PoisonError::into_inner);
                 data.answer(path, &query)
             }
@@ -261,13 +297,13 @@ fn converse(stream: &TcpStream, data: &RwLock<Data>, latency: &AtomicU64) -> Out
             r#"{"error":"NOT_FOUND","message":"There is nothing here","code":404}"#.to_string()
         });
         let head = format!(
-            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ndate: {DATE}\r\n{close}content-length: {}\r\n\r\n",
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ndate: {DATE}\r\n{more}content-length: {}\r\n\r\n",
             body.len()
         );
         let mut answer = head.into_bytes();
         answer.extend_from_slice(body.as_bytes());
         writer.write_all(&answer)?;
-        if !close.is_empty() {
+        if more.starts_with("connection") {
             return Ok(());
         }
     }

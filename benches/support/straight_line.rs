@@ -2,6 +2,7 @@
 //!
 //! One connection to the service, one page after the other, one transaction a page, one SQLite file with the same plain
 //! typed columns. No checkpoint, no ledger, no `extra`, no canonical timestamps, no second thread; an odd value ends it.
+//! [`Extent::SameWork`] adds what the mirror derives from its rows.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -11,7 +12,7 @@ use rusqlite::{Connection, ToSql};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Measured, Outcome, peak_kib, processor_seconds};
+use super::{Measured, Outcome, peak_kib, processor_seconds, same_work, written_bytes};
 
 type Text<'a> = Option<Cow<'a, str>>;
 
@@ -111,7 +112,8 @@ const TABLE: &str = "CREATE TABLE contacts (
     cf_children INTEGER, cf_lifetime_value TEXT, cf_newsletter INTEGER, cf_birthday TEXT, cf_next_call TEXT,
     cf_tier TEXT, cf_topics TEXT, cf_transfer TEXT, cf_old_tier TEXT) STRICT";
 
-const COLUMNS: [&str; 33] = [
+/// The columns of its table.
+pub const COLUMNS: [&str; 33] = [
     "id",
     "name",
     "first_name",
@@ -219,14 +221,26 @@ impl Statements {
     }
 }
 
+/// How much the program does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Typed columns and a primary key.
+    RowsOnly,
+    /// Everything that the mirror derives from its rows too.
+    SameWork,
+}
+
 /// A copy of everything, or, with `after`, of what changed since then: compared, and written where it differs.
-pub async fn run(base_url: &str, path: &Path, after: Option<&str>) -> Outcome<Measured> {
+pub async fn run(base_url: &str, path: &Path, extent: Extent, after: Option<&str>) -> Outcome<Measured> {
     let began = std::time::Instant::now();
     let mut conn = Connection::open(path)?;
     conn.pragma_update(None, "journal_mode", "wal")?;
     conn.pragma_update(None, "synchronous", "normal")?;
     if after.is_none() {
         conn.execute_batch(TABLE)?;
+        if extent == Extent::SameWork {
+            same_work::create(&conn)?;
+        }
     }
     let statements = Statements::new();
     // Without a provider even a client for plain http cannot be built; the engine's side installs the same.
@@ -245,7 +259,7 @@ pub async fn run(base_url: &str, path: &Path, after: Option<&str>) -> Outcome<Me
         let page: Page<'_> = serde_json::from_slice(&body)?;
         let tx = conn.transaction()?;
         for contact in &page.data {
-            write(&tx, &statements, contact, after.is_some())?;
+            write(&tx, &statements, contact, after.map(|_| extent))?;
         }
         tx.commit()?;
         rows += page.data.len() as u64;
@@ -254,43 +268,66 @@ pub async fn run(base_url: &str, path: &Path, after: Option<&str>) -> Outcome<Me
             break;
         }
     }
+    let lists_seconds = began.elapsed().as_secs_f64();
+    if after.is_none() && extent == Extent::SameWork {
+        same_work::build(&mut conn)?;
+    }
     conn.close().map_err(|(_, error)| error)?;
     Ok(Measured {
         seconds: began.elapsed().as_secs_f64(),
-        lists_seconds: began.elapsed().as_secs_f64(),
+        lists_seconds,
         rows,
         ru,
         processor_seconds: processor_seconds(),
         peak_kib: peak_kib(),
+        written_bytes: written_bytes(),
     })
 }
 
-fn write(conn: &Connection, statements: &Statements, contact: &Contact<'_>, compare: bool) -> rusqlite::Result<()> {
+/// Writes a row: a new one, or, in a run of changes, one that is compared first.
+fn write(
+    conn: &Connection,
+    statements: &Statements,
+    contact: &Contact<'_>,
+    changes: Option<Extent>,
+) -> rusqlite::Result<()> {
     let values = contact.values();
-    let sql = if compare {
+    let mut changed = Vec::new();
+    let mut sql = &statements.insert;
+    if changes.is_some() {
         let mut select = conn.prepare_cached(&statements.select)?;
         let mut rows = select.query([contact.id.as_ref()])?;
-        match rows.next()? {
-            Some(row) => {
-                let mut same = true;
-                for (n, value) in values.iter().enumerate() {
-                    same &= row.get_ref(n)? == *value;
+        if let Some(row) = rows.next()? {
+            for (n, value) in values.iter().enumerate() {
+                let old = row.get_ref(n)?;
+                if old != *value {
+                    changed.push((n, same_work::json(old)));
                 }
-                if same {
-                    return Ok(());
-                }
-                &statements.update
             }
-            None => &statements.insert,
+            if changed.is_empty() {
+                return Ok(());
+            }
+            sql = &statements.update;
         }
-    } else {
-        &statements.insert
-    };
+    }
+    let fewest;
+    if changes == Some(Extent::SameWork) && !changed.is_empty() {
+        // Only the indexes of columns that are set are written.
+        let sets: Vec<String> = changed.iter().map(|(n, _)| format!("{} = ?{}", COLUMNS[*n], n + 1)).collect();
+        fewest = format!("UPDATE contacts SET {} WHERE id = ?1", sets.join(", "));
+        sql = &fewest;
+    }
     let mut stmt = conn.prepare_cached(sql)?;
-    for (n, value) in values.iter().enumerate() {
-        stmt.raw_bind_parameter(n + 1, Bound(*value))?;
+    let wanted = |n: &usize| {
+        sql == &statements.insert || sql == &statements.update || *n == 0 || changed.iter().any(|(c, _)| c == n)
+    };
+    for n in (0..values.len()).filter(wanted) {
+        stmt.raw_bind_parameter(n + 1, Bound(values[n]))?;
     }
     stmt.raw_execute()?;
+    if changes == Some(Extent::SameWork) {
+        same_work::follow(conn, &contact.id, &values, &changed)?;
+    }
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! The address of the service, checked once: a key must never travel in the clear or to the wrong path.
+//! The address of the service, validated once: a key must never be sent unencrypted or to the wrong path.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ pub struct BaseUrl {
     loopback: bool,
 }
 
-/// Why a text is no base URL.
+/// Why a text is not a valid base URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotABaseUrl {
     /// It does not parse as an absolute URL with a host.
@@ -21,17 +21,17 @@ pub enum NotABaseUrl {
     /// It is neither https nor http.
     #[error("it must begin with https://")]
     Scheme,
-    /// It is http to another machine: the key would travel in the clear.
-    #[error("plain http is allowed on loopback only, because the key would travel in the clear: use https://")]
+    /// It is http to another machine: the key would be sent unencrypted.
+    #[error("plain http is allowed on loopback only, because the key would be sent unencrypted: use https://")]
     InTheClear,
     /// It does not end in the version segment.
     #[error("it must end in the version segment /v1")]
     Version,
     /// It holds a user name or a password.
-    #[error("it must not hold a user name or a password")]
+    #[error("it must not contain a user name or a password")]
     Credentials,
     /// It holds a query or a fragment.
-    #[error("it must not hold a query or a fragment")]
+    #[error("it must not contain a query or a fragment")]
     Query,
 }
 
@@ -41,13 +41,13 @@ impl BaseUrl {
         &self.text
     }
 
-    /// Whether the service is on this machine: then no proxy is asked.
+    /// Whether the service is on this machine, in which case no proxy is used.
     pub fn is_loopback(&self) -> bool {
         self.loopback
     }
 
-    /// The address of a path and a query that are percent-encoded already; `None` if it would be read as another
-    /// address than it says (`..` as a segment).
+    /// The address of a path and a query that are already percent-encoded; `None` if it would be parsed as a different
+    /// address (`..` as a segment).
     pub(crate) fn address(&self, path_and_query: &str) -> Option<Url> {
         let text = format!("{}{path_and_query}", self.text);
         Url::parse(&text).ok().filter(|url| url.as_str() == text)
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_base_url_is_safe_for_a_key_and_ends_in_the_version() {
+    fn base_url_is_safe_for_a_key_and_ends_in_the_version() {
         for (given, read) in [
             ("https://api.example.com/v1", Ok("https://api.example.com/v1")),
             (" https://API.example.com/crm/v1/ ", Ok("https://api.example.com/crm/v1")),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_exactly_what_was_written() {
+    fn address_is_exactly_what_was_written() {
         let base: BaseUrl = "https://api.example.com/v1".parse().unwrap();
         assert!(base.address("/contacts/a%2Fb").is_some());
         for walks in ["/contacts/..", "/contacts/%2E%2e", "/contacts/./x", "/contacts/a b"] {

@@ -1,12 +1,12 @@
-//! The client: one method per thing that is asked of the service, one loop that carries each of them out.
+//! The client: one method per kind of request, and one loop that sends them all.
 //!
-//! The loop is the same for all: wait for room ([`super::pace`]), be admitted by the meter, send, tell the meter what
-//! became of it, and decide whether to try again. Dropping the future at any point is safe: an attempt that was
-//! admitted stays in the ledger as charged.
+//! The loop is the same for all requests: wait for a permit ([`super::pace`]), reserve the cost with the meter, send,
+//! report the outcome to the meter, and decide whether to retry. Dropping the future at any point is safe: an attempt
+//! that was admitted stays in the ledger as charged.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use percent_encoding::utf8_percent_encode;
@@ -14,36 +14,36 @@ use reqwest::Method;
 use reqwest::header::{ETAG, HeaderMap, HeaderName, HeaderValue, IF_MATCH};
 use serde_json::value::RawValue;
 
+use super::admission::{Attempt, AttemptOutcome, Meter, Purpose};
 use super::base_url::BaseUrl;
 use super::decode::{self, ListPage, NotUnderstood};
 use super::error::ApiError;
 use super::error_class::ErrorClass;
 use super::key::ApiKey;
-use super::meter::{Attempt, AttemptOutcome, Meter, Purpose};
 use super::pace::Gate;
 use super::query::{ENCODED, ListQuery};
 use super::retry::Retries;
 use super::settings::ClientSettings;
 use super::transport::{HttpAttempt, HttpReply, HttpRequest, HttpTransport};
-use crate::model::{Clock, Cursor, Etag, Instant, Layout, Object, RecordId, Ru};
+use crate::model::{Clock, ClockReading, Cursor, Etag, Instant, Layout, Object, RecordId, RequestStamp, Ru};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
-/// A page of a list, checked to be one but not decoded.
+/// A page of a list, validated but not decoded.
 #[derive(Clone, Debug)]
 pub struct ListAnswer {
     /// The list envelope, for [`decode::page`].
     pub body: Bytes,
-    /// Where the next page begins; `None` on the last.
+    /// The cursor of the next page; `None` on the last page.
     pub next: Option<Cursor>,
     /// The service's clock when it answered (`Date` header).
     pub date: Option<Instant>,
-    /// Our clock when the answered request was sent.
-    pub asked_at: Instant,
+    /// When the answered request was sent.
+    pub asked: RequestStamp,
 }
 
-/// A detail, checked to be JSON but not decoded.
+/// A detail, validated as JSON but not decoded.
 #[derive(Clone, Debug)]
 pub struct DetailAnswer {
     /// The single-record envelope, for [`decode::detail`].
@@ -52,32 +52,32 @@ pub struct DetailAnswer {
     pub etag: Option<Etag>,
     /// The service's clock when it answered (`Date` header).
     pub date: Option<Instant>,
-    /// Our clock when the answered request was sent.
-    pub asked_at: Instant,
+    /// When the answered request was sent.
+    pub asked: RequestStamp,
 }
 
-/// What a PATCH confirmed.
+/// The confirmation of a PATCH.
 #[derive(Clone, Debug)]
 pub struct PatchAnswer {
     /// The compact confirmation; it is not the detail response.
     pub body: Bytes,
     /// The new `ETag` header, its quotes included.
     pub etag: Option<Etag>,
-    /// Whether the service had carried out this request before (`Idempotent-Replayed`).
+    /// Whether the service had applied this request before (`Idempotent-Replayed`).
     pub replayed: bool,
     /// The service's clock when it answered (`Date` header).
     pub date: Option<Instant>,
-    /// Our clock when the answered request was sent.
-    pub asked_at: Instant,
+    /// When the answered request was sent.
+    pub asked: RequestStamp,
 }
 
-/// An update that brought no confirmation.
+/// An update that was not confirmed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{why}")]
 pub struct PatchError {
-    /// What went wrong at last.
+    /// The last error.
     pub why: ApiError,
-    /// Whether the update may have been carried out: a sending of it had no answer, or one that does not tell.
+    /// Whether the update may have been applied: one of the attempts had no answer, or an inconclusive one.
     pub unanswered: bool,
 }
 
@@ -92,13 +92,15 @@ struct Inner {
     clock: Arc<dyn Clock>,
     meter: Arc<dyn Meter>,
     gate: Gate,
+    /// The last `Date` of the service, and both clocks then.
+    last_date: Mutex<Option<(Instant, ClockReading)>>,
 }
 
 impl Client {
     /// Sets up a client; sends nothing.
     ///
     /// # Errors
-    /// [`ApiError::Setup`] where this machine cannot make TLS connections, for want of CA certificates.
+    /// [`ApiError::Setup`] if this machine cannot make TLS connections because it has no CA certificates.
     pub fn new(
         settings: ClientSettings,
         key: ApiKey,
@@ -113,6 +115,7 @@ impl Client {
             fingerprint,
             clock,
             meter,
+            last_date: Mutex::default(),
         })))
     }
 
@@ -126,27 +129,41 @@ impl Client {
         &self.0.fingerprint
     }
 
-    /// How many requests may be under way at the moment.
+    /// The number of requests that may be in flight now.
     pub fn pace(&self) -> u32 {
         self.0.gate.limit()
+    }
+
+    /// The service's time now, from its last `Date` and the time since then; `None` without any answer. One wrong
+    /// `Date` makes it wrong.
+    pub fn service_date(&self) -> Option<Instant> {
+        let (date, then) = (*self.0.last_date.lock().unwrap_or_else(PoisonError::into_inner))?;
+        Some(date.plus(self.0.clock.reading().since(&then)))
+    }
+
+    fn note_date(&self, date: Option<Instant>) {
+        if let Some(date) = date {
+            let known = (date, self.0.clock.reading());
+            *self.0.last_date.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
+        }
     }
 
     /// Fetches a page of a list, for 1 RU.
     ///
     /// # Errors
-    /// [`ApiError`], after the retries that its kind deserves.
+    /// [`ApiError`], after the retries that the kind of error allows.
     pub async fn list(&self, query: &ListQuery, purpose: Purpose) -> Result<ListAnswer, ApiError> {
         let request = self.request(Method::GET, &query.to_address(), HeaderMap::new(), None)?;
         let check = |body: &[u8]| decode::next_cursor(body).map_err(|e| e.to_string());
-        let (reply, next, asked_at) = self.call(&request, Ru::GET, purpose, check).await?;
-        Ok(ListAnswer { date: reply.date(), body: reply.body, next, asked_at })
+        let (reply, next, asked) = self.call(&request, Ru::GET, purpose, check).await?;
+        Ok(ListAnswer { date: reply.date(), body: reply.body, next, asked })
     }
 
-    /// As [`Client::list`], and decodes the page while its body is read for the first time: a body needs to be read
-    /// through to know that it is whole, and reading it twice takes a good part of a walk's time.
+    /// Like [`Client::list`], but decodes the page while its body is read for the first time: a body has to be read
+    /// completely to validate it, and reading it twice would take a good part of a walk's time.
     ///
     /// # Errors
-    /// As [`Client::list`]; the page has its own error where the body is a list that cannot be understood.
+    /// As [`Client::list`]; the page has its own error if the body is a list that cannot be decoded.
     pub async fn page(
         &self,
         query: &ListQuery,
@@ -159,28 +176,27 @@ impl Client {
             Ok(page) => Ok((page.next.clone(), Ok(page))),
             Err(error) => decode::next_cursor(body).map(|next| (next, Err(error))).map_err(|e| e.to_string()),
         };
-        let (reply, (next, page), asked_at) = self.call(&request, Ru::GET, purpose, check).await?;
-        let answer = ListAnswer { date: reply.date(), body: reply.body, next, asked_at };
+        let (reply, (next, page), asked) = self.call(&request, Ru::GET, purpose, check).await?;
+        let answer = ListAnswer { date: reply.date(), body: reply.body, next, asked };
         Ok((answer, page))
     }
 
     /// Fetches a detail, for 1 RU (*GET /contacts/{id}*, *GET /companies/{id}*).
     ///
     /// # Errors
-    /// [`ApiError`], after the retries that its kind deserves; [`ApiError::Unsendable`] for an identifier that no
-    /// address can name (`..`).
+    /// [`ApiError`], after the retries that the kind of error allows; [`ApiError::Unsendable`] for an identifier that
+    /// cannot be part of an address (`..`).
     pub async fn detail(&self, object: Object, id: &RecordId, purpose: Purpose) -> Result<DetailAnswer, ApiError> {
         let request = self.request(Method::GET, &record_path(object, id)?, HeaderMap::new(), None)?;
-        let (reply, (), asked_at) = self.call(&request, Ru::GET, purpose, is_json).await?;
-        Ok(DetailAnswer { etag: etag(&reply), date: reply.date(), body: reply.body, asked_at })
+        let (reply, (), asked) = self.call(&request, Ru::GET, purpose, is_json).await?;
+        Ok(DetailAnswer { etag: etag(&reply), date: reply.date(), body: reply.body, asked })
     }
 
     /// Updates a record, for 2 RU (*PATCH /contacts/{id}*, *PATCH /companies/{id}*). The body, `If-Match` and the
-    /// idempotency key are sent as they are, once: when to send an update again is the caller's to decide and to store.
+    /// idempotency key are sent unchanged, once: the caller decides and stores when to send an update again.
     ///
     /// # Errors
-    /// [`PatchError`]. Where it may have been carried out, sending it again with
-    /// the same key within 24 hours finds out.
+    /// [`PatchError`]. If the update may have been applied, repeating it with the same key within 24 hours finds out.
     pub async fn patch(
         &self,
         object: Object,
@@ -211,14 +227,14 @@ impl Client {
         ]);
         let body = Bytes::copy_from_slice(body.as_bytes());
         let request = self.request(Method::PATCH, &record_path(object, id)?, headers, Some(body))?;
-        let (reply, (), asked_at) = self.call_noting(&request, Ru::PATCH, Purpose::Outbox, is_json, silence).await?;
+        let (reply, (), asked) = self.call_noting(&request, Ru::PATCH, Purpose::Outbox, is_json, silence).await?;
         let replayed = reply.headers.get(IDEMPOTENT_REPLAYED);
         Ok(PatchAnswer {
             etag: etag(&reply),
             replayed: replayed.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true")),
             date: reply.date(),
             body: reply.body,
-            asked_at,
+            asked,
         })
     }
 
@@ -233,19 +249,19 @@ impl Client {
         Ok(HttpRequest { method, url: url.ok_or(ApiError::Unsendable { what: "identifier" })?, headers, body })
     }
 
-    /// Sends a request until it is answered, refused for good, or patience is used up. `check` reads the body of a
-    /// success; a body that it cannot read is a broken answer, and asked for again.
+    /// Sends a request until it is answered, permanently refused, or its retries are used up. `check` validates the
+    /// body of a success; an invalid body counts as a broken answer and is retried.
     async fn call<T>(
         &self,
         request: &HttpRequest,
         cost: Ru,
         purpose: Purpose,
         check: impl Fn(&[u8]) -> Result<T, String>,
-    ) -> Result<(HttpReply, T, Instant), ApiError> {
+    ) -> Result<(HttpReply, T, RequestStamp), ApiError> {
         self.call_noting(request, cost, purpose, check, &AtomicBool::new(false)).await
     }
 
-    /// As [`Client::call`]; notes in `silence` when an attempt may have been carried out without our being told.
+    /// Like [`Client::call`]; records in `silence` whether an attempt may have been applied without an answer.
     async fn call_noting<T>(
         &self,
         request: &HttpRequest,
@@ -253,15 +269,15 @@ impl Client {
         purpose: Purpose,
         check: impl Fn(&[u8]) -> Result<T, String>,
         silence: &AtomicBool,
-    ) -> Result<(HttpReply, T, Instant), ApiError> {
+    ) -> Result<(HttpReply, T, RequestStamp), ApiError> {
         let Inner { settings, clock, meter, gate, transport, .. } = &*self.0;
         let mut retries = Retries::new(settings.tries, settings.patience);
         let attempt = Attempt { cost, purpose };
         loop {
             let permit = gate.permit().await;
             let admission = meter.admit(attempt).await?;
-            let asked_at = clock.now();
-            let HttpAttempt { outcome, hold, result } = transport.attempt(request, asked_at).await;
+            let asked = RequestStamp::new(clock.reading(), admission.order.clone());
+            let HttpAttempt { outcome, hold, result } = transport.attempt(request, asked.at).await;
             meter.settle(admission, outcome).await;
             if let Some(hold) = hold {
                 meter.hold(hold).await;
@@ -269,8 +285,9 @@ impl Client {
             let error = match result {
                 Ok(reply) => match check(&reply.body) {
                     Ok(found) => {
-                        permit.ok();
-                        return Ok((reply, found, asked_at));
+                        permit.ok(purpose, clock.now().since(asked.at));
+                        self.note_date(reply.date());
+                        return Ok((reply, found, asked));
                     }
                     Err(why) => ApiError::Broken { tries: 1, why },
                 },
@@ -284,7 +301,7 @@ impl Client {
             }
             drop(permit);
             let now = clock.now();
-            let delay = retries.after(&error, now.since(asked_at));
+            let delay = retries.after(&error, now.since(asked.at));
             // Edits have delays of their own, which are stored and bound what a failure costs.
             let Some(delay) = delay.filter(|_| purpose != Purpose::Outbox) else {
                 return Err(error.after_tries(retries.made()));
@@ -292,7 +309,7 @@ impl Client {
             tracing::debug!(
                 wait_ms = delay.as_millis() as u64,
                 tries = retries.made(),
-                "Trying again in {} ms after: {error}",
+                "Retrying in {} ms: {error}",
                 delay.as_millis()
             );
             clock.sleep_until(now.plus(delay)).await;
@@ -309,9 +326,9 @@ impl fmt::Debug for Client {
     }
 }
 
-/// The path of a record, its identifier one segment whatever it holds.
+/// The path of a record; the identifier is one segment, whatever it contains.
 fn record_path(object: Object, id: &RecordId) -> Result<String, ApiError> {
-    // Without an identifier the path would name the list; "." and ".." would name its parents, however encoded.
+    // An empty identifier would address the list; "." and ".." would address its parents, even if encoded.
     if matches!(id.as_str(), "" | "." | "..") {
         return Err(ApiError::Unsendable { what: "identifier" });
     }
@@ -321,7 +338,7 @@ fn record_path(object: Object, id: &RecordId) -> Result<String, ApiError> {
 
 fn is_json(body: &[u8]) -> Result<(), String> {
     let parsed: Result<&RawValue, _> = serde_json::from_slice(body);
-    // Only place and class: the error's own text may quote the body.
+    // Only the position and class: the error's own text may quote the body.
     parsed.map(drop).map_err(|e| format!("not JSON: {:?} error at byte {}", e.classify(), e.column()))
 }
 
@@ -338,7 +355,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_identifier_is_one_segment_that_says_the_same(id in ".*") {
+        fn any_identifier_is_one_segment_that_decodes_to_itself(id in ".*") {
             let base: BaseUrl = "https://api.example.com/crm/v1".parse().unwrap();
             let path = record_path(Object::Company, &RecordId::new(id.as_str()));
             prop_assume!(!matches!(id.as_str(), "" | "." | ".."));

@@ -1,27 +1,27 @@
-//! Why no connection came about, as far as that decides whether another attempt makes sense.
+//! Why a connection failed, as far as it decides whether a retry makes sense.
 //!
-//! A name that does not resolve and a certificate that is not accepted stay so for minutes at least; a refused connection
-//! or a resolver that asks to try again may pass within seconds.
+//! An unknown host name or an invalid certificate persists for minutes at least; a refused connection or a temporary
+//! resolver error may pass within seconds.
 
 use std::error::Error;
 use std::io;
 
 use super::error::ConnectFailure;
 
-/// The failure that another attempt at once would not change, if it is one.
+/// The failure that an immediate retry would not change, if it is one.
 pub(super) fn connect_failure(error: &(dyn Error + 'static)) -> Option<ConnectFailure> {
     let causes = || std::iter::successors(Some(error), |error| cause(*error));
     let is_tls = |error: &(dyn Error + 'static)| error.is::<rustls::Error>();
     if causes().any(is_tls) {
         return Some(ConnectFailure::Certificate);
     }
-    // The types are private; their texts are the only mark of a name that does not resolve, or that is none.
+    // The types are private; only their texts show that a name does not resolve or is invalid.
     let resolving = causes().any(|error| matches!(error.to_string().as_str(), "dns error" | "invalid dns name"));
     let temporary = causes().any(|error| error.to_string().contains("Temporary failure"));
     (resolving && !temporary).then_some(ConnectFailure::UnknownHost)
 }
 
-/// The next cause. An `io::Error` gives the cause of what it wraps as its own, and so hides what it wraps.
+/// The next cause. An `io::Error` returns the source of the error that it wraps, and so hides the wrapped error.
 fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
     match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
         Some(wrapped) => Some(wrapped),
@@ -35,16 +35,16 @@ mod tests {
 
     #[derive(Debug, thiserror::Error)]
     #[error("{text}")]
-    struct Layer {
+    struct WrappedError {
         text: &'static str,
         source: io::Error,
     }
 
     #[test]
-    fn certificates_and_unknown_hosts_are_told_from_what_may_pass() {
+    fn certificate_errors_and_unknown_hosts_are_permanent() {
         let expired = rustls::Error::InvalidCertificate(rustls::CertificateError::Expired);
-        let resolver = |text: &'static str| Layer { text: "dns error", source: io::Error::other(text) };
-        let wrapped = |source| Layer { text: "client error (Connect)", source };
+        let resolver = |text: &'static str| WrappedError { text: "dns error", source: io::Error::other(text) };
+        let wrapped = |source| WrappedError { text: "client error (Connect)", source };
         for (error, failure) in [
             (wrapped(io::Error::other(expired)), Some(ConnectFailure::Certificate)),
             (wrapped(io::Error::other(resolver("Name or service not known"))), Some(ConnectFailure::UnknownHost)),

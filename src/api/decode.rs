@@ -1,7 +1,8 @@
-//! From an answer's bytes to decoded records: lenient with one odd value, strict with a page it cannot understand.
+//! Decodes the bytes of an answer to records: lenient with a single invalid value, strict with a page that cannot be
+//! decoded.
 //!
 //! Every value is read from its source text, so nothing passes through a parsed number. A value that does not fit its
-//! column goes verbatim to `extra`; an item without an identifier is counted and named, since nothing can hold it.
+//! column goes verbatim to `extra`; an item without an identifier is counted and reported, because it cannot be stored.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,7 +18,7 @@ use crate::model::field_value::{self, FieldValue};
 use crate::model::ids::{Cursor, FieldKey, RecordId};
 use crate::model::record::{Extra, Record};
 
-/// Which fields an answer carries.
+/// Which fields an answer contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerProjection {
     /// An item of a list.
@@ -31,20 +32,20 @@ pub enum AnswerProjection {
 pub struct ListPage {
     /// The items that have an identifier, in the order of the page.
     pub records: Vec<Record>,
-    /// Where the next page begins; `None` on the last.
+    /// The cursor of the next page; `None` on the last page.
     pub next: Option<Cursor>,
-    /// The size of the full matching set, where `count=exact` was sent.
+    /// The size of the full matching set, if `count=exact` was sent.
     pub total: Option<u64>,
-    /// Items that cannot be mirrored: no object, or without an identifier.
+    /// Items that cannot be mirrored: not an object, or without an identifier.
     pub unusable: u32,
 }
 
-/// An answer that cannot be understood as what was asked for.
+/// An answer that cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NotUnderstood(pub String);
 
-/// The envelope of a list, its parts still source text but the items, which are read as a `T`.
+/// The envelope of a list, with its parts as source text except the items, which are read as `T`.
 #[derive(Deserialize)]
 #[serde(bound(deserialize = "T: Deserialize<'de>"))]
 struct ListEnvelope<'a, T> {
@@ -56,7 +57,7 @@ struct ListEnvelope<'a, T> {
     total: Option<&'a RawValue>,
 }
 
-/// Reads a member that is there, null included: a plain `Option` would make null and missing the same.
+/// Reads a member that is present, null included: a plain `Option` would not distinguish null from a missing member.
 fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<Option<T>, D::Error> {
     T::deserialize(d).map(Some)
 }
@@ -64,13 +65,13 @@ fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<Optio
 /// The next cursor of a page, read without decoding the records: lets the next request start early.
 ///
 /// # Errors
-/// [`NotUnderstood`] if the body is no list envelope.
+/// [`NotUnderstood`] if the body is not a list envelope.
 pub fn next_cursor(body: &[u8]) -> Result<Option<Cursor>, NotUnderstood> {
     envelope::<&RawValue>(body).map(|(_, next)| next)
 }
 
 fn envelope<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<(ListEnvelope<'a, T>, Option<Cursor>), NotUnderstood> {
-    // Checked as a whole once, the text need not be checked again in each of its parts.
+    // UTF-8 is validated once for the whole text instead of once per part.
     let envelope = match std::str::from_utf8(body) {
         Ok(text) => serde_json::from_str(text),
         Err(_) => serde_json::from_slice(body),
@@ -88,8 +89,8 @@ fn envelope<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<(ListEnvelope<'a, 
 }
 
 fn not_json(e: &serde_json::Error) -> NotUnderstood {
-    // Only place and class: the error's own text may quote the body.
-    NotUnderstood(format!("the body is not the JSON expected ({:?} error at byte {})", e.classify(), e.column()))
+    // Only the position and class: the error's own text may quote the body.
+    NotUnderstood(format!("the body is not the expected JSON ({:?} error at byte {})", e.classify(), e.column()))
 }
 
 /// Decodes a page of a list.
@@ -97,7 +98,7 @@ fn not_json(e: &serde_json::Error) -> NotUnderstood {
 /// # Errors
 /// [`NotUnderstood`] if the body is not JSON, has no `data` array or no `nextCursor`.
 pub fn page(resource: Resource, body: &[u8], layout: &Layout) -> Result<ListPage, NotUnderstood> {
-    // All in one pass, as nearly every page can be read; one odd item must not cost the others, so a page that cannot
+    // One pass decodes nearly every page. One invalid item must not affect the others, so if that pass fails, the page
     // is read again item by item.
     let (items, mut unusable, next, total) = match envelope::<Vec<JsonMembers<'_>>>(body) {
         Ok((ListEnvelope { data: Some(items), total, .. }, next)) => (items, 0, next, total),
@@ -125,7 +126,7 @@ pub fn page(resource: Resource, body: &[u8], layout: &Layout) -> Result<ListPage
 /// Decodes a single-record answer (`{data: …}`).
 ///
 /// # Errors
-/// [`NotUnderstood`] if the body is not JSON, or `data` is no record with an identifier.
+/// [`NotUnderstood`] if the body is not JSON, or `data` is not a record with an identifier.
 pub fn detail(resource: Resource, body: &[u8], layout: &Layout) -> Result<Record, NotUnderstood> {
     #[derive(Deserialize)]
     struct Single<'a> {
@@ -139,7 +140,7 @@ pub fn detail(resource: Resource, body: &[u8], layout: &Layout) -> Result<Record
         .ok_or_else(|| NotUnderstood("`data` is not a record with an `id`".into()))
 }
 
-/// An object's members in order, names decoded, values as source text; a name that comes twice is given twice.
+/// An object's members in order, with decoded names and values as source text; a repeated name is returned twice.
 struct JsonMembers<'a>(Vec<(std::borrow::Cow<'a, str>, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for JsonMembers<'a> {
@@ -169,11 +170,11 @@ fn members(raw: &RawValue) -> Option<JsonMembers<'_>> {
     serde_json::from_str(raw.get()).ok()
 }
 
-/// Where a top-level or nested wire name belongs.
+/// The destination of a top-level or nested wire name.
 enum WirePlace {
     /// A field of the catalogue, by its index.
     Field(usize),
-    /// A nested object whose fields the catalogue names.
+    /// A nested object whose fields are in the catalogue.
     Group(HashMap<&'static str, usize>),
 }
 
@@ -211,7 +212,7 @@ fn record(resource: Resource, projection: AnswerProjection, item: JsonMembers<'_
         extra: Extra::default(),
         detail_extra: Extra::default(),
         options: None,
-        odd: 0,
+        inexact: 0,
         unknown_keys: Vec::new(),
     };
     let mut id = None;
@@ -240,13 +241,13 @@ fn record(resource: Resource, projection: AnswerProjection, item: JsonMembers<'_
                                 );
                             }
                             None => {
-                                out.odd += 1;
+                                out.inexact += 1;
                                 unknown(&mut out, projection).keep_nested(&name, &inner_name, inner_value);
                             }
                         }
                     }
                 } else {
-                    out.odd += 1;
+                    out.inexact += 1;
                     out.extra.keep(&name, value);
                 }
             }
@@ -255,7 +256,7 @@ fn record(resource: Resource, projection: AnswerProjection, item: JsonMembers<'_
             }
             None if name == "options" && resource == Resource::CustomFields => options(&mut out, value),
             None => {
-                out.odd += 1;
+                out.inexact += 1;
                 unknown(&mut out, projection).keep(&name, value);
             }
         }
@@ -264,7 +265,7 @@ fn record(resource: Resource, projection: AnswerProjection, item: JsonMembers<'_
     Some(out)
 }
 
-/// Where a field goes that nothing knows: a detail keeps its own, since lists may not carry it.
+/// The destination of an unknown field: a detail has its own, because lists may not contain the field.
 fn unknown(out: &mut Record, projection: AnswerProjection) -> &mut Extra {
     match projection {
         AnswerProjection::List => &mut out.extra,
@@ -272,7 +273,7 @@ fn unknown(out: &mut Record, projection: AnswerProjection) -> &mut Extra {
     }
 }
 
-/// A record's identifier: its text, or the digits of a number that stands where a text should.
+/// A record's identifier: its text, or the digits of a number.
 fn identifier(raw: &RawValue) -> Option<RecordId> {
     let source = raw.get();
     match field_value::string(raw) {
@@ -291,11 +292,12 @@ fn standard(
     nested: Option<(&str, &str)>,
 ) {
     let field = &resource.fields()[index];
-    // A list that carries a detail's field breaks its own projection: kept, but not taken for a detail.
+    // A list that contains a detail field violates its projection: the value is kept in `extra`, but not treated as a
+    // detail.
     let misplaced = field.projection == FieldProjection::Detail && projection == AnswerProjection::List;
-    let told = if misplaced { FieldValue::Unrepresentable } else { field_value::standard(field.kind, Some(value)) };
-    if matches!(told, FieldValue::Unrepresentable | FieldValue::Truncated(_)) {
-        out.odd += 1;
+    let decoded = if misplaced { FieldValue::Unrepresentable } else { field_value::standard(field.kind, Some(value)) };
+    if matches!(decoded, FieldValue::Unrepresentable | FieldValue::Truncated(_)) {
+        out.inexact += 1;
         let extra = if field.projection == FieldProjection::Detail && !misplaced {
             &mut out.detail_extra
         } else {
@@ -306,7 +308,7 @@ fn standard(
             None => extra.keep(field.wire, value),
         }
     }
-    out.fields[index] = if misplaced { FieldValue::Absent } else { told };
+    out.fields[index] = if misplaced { FieldValue::Absent } else { decoded };
 }
 
 fn custom_values(
@@ -322,31 +324,31 @@ fn custom_values(
         return;
     }
     let Some(members) = members(value) else {
-        out.odd += 1;
+        out.inexact += 1;
         out.extra.keep(WIRE, value);
         return;
     };
     let fields = layout.of(object);
     for (key, value) in members.0 {
         let Some((slot, field)) = fields.by_key(&key) else {
-            // A null says nothing that has to be kept: the key alone is known to the definitions.
+            // A null has no value to keep: the key alone is known from the definitions.
             if !fields.is_unplaced(&key) {
                 out.unknown_keys.push(FieldKey::new(&*key));
             }
             if value.get() != "null" {
-                out.odd += 1;
+                out.inexact += 1;
                 unknown(out, projection).keep_nested(WIRE, &key, value);
             }
             continue;
         };
-        let told = field_value::custom(field.data_type, Some(value));
-        if matches!(told, FieldValue::Unrepresentable | FieldValue::Truncated(_)) {
-            out.odd += 1;
+        let decoded = field_value::custom(field.data_type, Some(value));
+        if matches!(decoded, FieldValue::Unrepresentable | FieldValue::Truncated(_)) {
+            out.inexact += 1;
             let of_detail = field.data_type.detail_only() && projection == AnswerProjection::Detail;
             let extra = if of_detail { &mut out.detail_extra } else { &mut out.extra };
             extra.keep_nested(WIRE, &key, value);
         }
-        out.custom[slot] = told;
+        out.custom[slot] = decoded;
     }
 }
 
@@ -364,7 +366,7 @@ fn options(out: &mut Record, value: &RawValue) {
     match serde_json::from_str::<Vec<Item>>(value.get()) {
         Ok(items) => out.options = Some(items.into_iter().map(|i| Choice { value: i.value, label: i.label }).collect()),
         Err(_) => {
-            out.odd += 1;
+            out.inexact += 1;
             out.extra.keep("options", value);
         }
     }

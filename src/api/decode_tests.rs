@@ -1,4 +1,4 @@
-//! Cases of decoding: odd values, odd pages, odd items.
+//! Decoding: values, items and pages that do not follow the reference.
 
 use super::*;
 use crate::model::custom::{CustomField, CustomFields, DataType};
@@ -22,23 +22,23 @@ fn list(items: &str) -> ListPage {
     page(Resource::Contacts, body.as_bytes(), &layout()).unwrap()
 }
 
-fn told<'a>(record: &'a Record, wire: &str) -> &'a FieldValue<SqlValue> {
+fn decoded<'a>(record: &'a Record, wire: &str) -> &'a FieldValue<SqlValue> {
     let index = Resource::Contacts.fields().iter().position(|f| f.wire == wire).unwrap();
     &record.fields[index]
 }
 
 #[test]
-fn an_odd_value_costs_only_its_own_column() {
+fn invalid_value_affects_only_its_own_column() {
     let page = list(
         r#"{"id":"a","name":7,"firstName":"Ann","location":{"country":"CL","zip":"8320"},"xNew":[1.10],
             "customFields":{"tier":"gold","who":1e3},"notes":"misplaced"}"#,
     );
     let record = &page.records[0];
-    assert_eq!(told(record, "name"), &FieldValue::Unrepresentable);
-    assert_eq!(told(record, "firstName"), &FieldValue::Exact(SqlValue::from("Ann")));
-    assert_eq!(told(record, "location.country"), &FieldValue::Exact(SqlValue::from("CL")));
-    assert_eq!(told(record, "notes"), &FieldValue::Absent, "a list never tells what only a detail carries");
-    assert_eq!(told(record, "email"), &FieldValue::Absent);
+    assert_eq!(decoded(record, "name"), &FieldValue::Unrepresentable);
+    assert_eq!(decoded(record, "firstName"), &FieldValue::Exact(SqlValue::from("Ann")));
+    assert_eq!(decoded(record, "location.country"), &FieldValue::Exact(SqlValue::from("CL")));
+    assert_eq!(decoded(record, "notes"), &FieldValue::Absent, "a list never sets a field that only details contain");
+    assert_eq!(decoded(record, "email"), &FieldValue::Absent);
     assert_eq!(record.custom, [FieldValue::Exact(SqlValue::from("gold")), FieldValue::Absent]);
     assert!(!record.unknown_keys.is_empty());
     assert_eq!(
@@ -48,14 +48,14 @@ fn an_odd_value_costs_only_its_own_column() {
 }
 
 #[test]
-fn items_that_nothing_can_hold_are_counted() {
+fn items_without_an_identifier_are_counted() {
     let page = list(r#"{"name":"no id"},7,null,{"id":""},{"id":12},{"id":"a"}"#);
     assert_eq!(page.unusable, 4);
     assert_eq!(page.records.iter().map(|r| r.id.as_str()).collect::<Vec<_>>(), ["12", "a"]);
 }
 
 #[test]
-fn a_page_that_cannot_be_understood_is_an_error() {
+fn undecodable_page_is_an_error() {
     for body in [
         "<html>",
         "",
@@ -71,12 +71,12 @@ fn a_page_that_cannot_be_understood_is_an_error() {
 }
 
 #[test]
-fn a_details_oddities_stay_beside_the_columns_they_belong_to() {
+fn inexact_values_of_a_detail_go_to_the_extra_of_the_detail() {
     let body = r#"{"data":{"id":"a","name":7,"notes":8,"xNew":9,"customFields":{"tier":1,"story":2}}}"#;
     let record = detail(Resource::Contacts, body.as_bytes(), &layout()).unwrap();
     assert_eq!(record.extra.to_json().unwrap(), r#"{"name":7,"customFields":{"tier":1}}"#);
     assert_eq!(record.detail_extra.to_json().unwrap(), r#"{"notes":8,"xNew":9,"customFields":{"story":2}}"#);
-    assert_eq!(record.odd, 5);
+    assert_eq!(record.inexact, 5);
 }
 
 #[test]

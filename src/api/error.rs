@@ -1,25 +1,25 @@
-//! What can go wrong between us and the service, shaped by what the caller does next.
+//! Errors between the client and the service, classified by what the caller does next.
 //!
-//! Texts of the service are shown to people, so they are cut, freed of control characters and of the key first. A body
-//! is never shown.
+//! Texts of the service are shown to users, so they are shortened, and control characters and the key are removed. A
+//! body is never shown.
 
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::admission::AdmissionError;
 use super::decode::NotUnderstood;
 use super::error_class::{ErrorClass, classify};
 use super::key::ApiKey;
-use super::meter::AdmissionError;
 use super::query::QueryError;
 
-/// The longest text of the service that is passed on, in characters.
+/// The longest text of the service that is kept, in characters.
 const LONGEST_TEXT: usize = 300;
-/// The most entries of `details` that are kept.
+/// The maximum number of entries of `details` that are kept.
 const MOST_DETAILS: usize = 20;
 
-/// A request that did not bring what was asked for.
+/// A request that failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ApiError {
     /// An error status.
@@ -28,32 +28,32 @@ pub enum ApiError {
     /// The meter did not admit the attempt.
     #[error(transparent)]
     NotAdmitted(#[from] AdmissionError),
-    /// No connection, or one that broke before the answer's status.
-    #[error("could not reach the service ({why}), tried {}", times(*.tries))]
+    /// The connection failed, or broke before the status arrived.
+    #[error("could not reach the service: {why} ({})", times(*.tries))]
     Unreachable {
         /// Attempts made.
         tries: u32,
-        /// The deepest cause, in a few words.
+        /// The innermost cause, in a few words.
         why: String,
     },
-    /// The name of the service's host is not known, or its certificate is not accepted.
-    #[error("could not reach the service ({why})")]
+    /// The host name of the service is unknown, or its certificate is invalid.
+    #[error("could not reach the service: {why}")]
     NotConnectable {
-        /// What was not accepted.
+        /// The kind of failure.
         cause: ConnectFailure,
-        /// The deepest cause, in a few words.
+        /// The innermost cause, in a few words.
         why: String,
     },
-    /// The answer did not come in time.
-    #[error("the service did not answer within {}s, tried {}", .after.as_secs_f64(), times(*.tries))]
+    /// The answer did not arrive in time.
+    #[error("the service did not answer within {}s ({})", .after.as_secs_f64(), times(*.tries))]
     Timeout {
         /// Attempts made.
         tries: u32,
-        /// How long each was waited for.
+        /// The timeout of each attempt.
         after: Duration,
     },
-    /// The answer's body was cut off, or is not what a success carries.
-    #[error("the service's answer was broken ({why}), tried {}", times(*.tries))]
+    /// The answer's body was truncated, or is not valid for a success.
+    #[error("the service's answer was broken: {why} ({})", times(*.tries))]
     Broken {
         /// Attempts made.
         tries: u32,
@@ -66,8 +66,8 @@ pub enum ApiError {
         /// The bytes allowed.
         limit: usize,
     },
-    /// The answer cannot be understood as what was asked for.
-    #[error("could not understand the service's answer: {0}")]
+    /// The answer could not be decoded.
+    #[error("the service's answer could not be decoded: {0}")]
     NotUnderstood(#[from] NotUnderstood),
     /// A redirect, which is never followed: the key belongs to the configured address only.
     #[error("the service answered with a redirect ({status}), which is not followed")]
@@ -75,8 +75,8 @@ pub enum ApiError {
         /// The status.
         status: u16,
     },
-    /// An identifier, etag or idempotency key that no request can carry.
-    #[error("no request can carry this {what}")]
+    /// An identifier, etag or idempotency key that cannot be sent in a request.
+    #[error("this {what} cannot be sent in a request")]
     Unsendable {
         /// What cannot be sent.
         what: &'static str,
@@ -92,17 +92,17 @@ pub enum ApiError {
     },
 }
 
-/// A failure to connect that another attempt at once would not change.
+/// A failure to connect that an immediate retry would not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectFailure {
     /// The host's name does not resolve.
     UnknownHost,
-    /// TLS does not accept the server.
+    /// The certificate of the server is not accepted.
     Certificate,
 }
 
 impl ApiError {
-    /// What the caller does next.
+    /// The class of the error.
     pub fn class(&self) -> ErrorClass {
         match self {
             ApiError::Status(rejection) => classify(rejection.status, rejection.envelope),
@@ -119,7 +119,7 @@ impl ApiError {
         }
     }
 
-    /// The HTTP status, where the service gave an error status.
+    /// The HTTP status, if the service answered with an error status.
     pub fn status(&self) -> Option<u16> {
         match self {
             ApiError::Status(rejection) => Some(rejection.status),
@@ -128,29 +128,31 @@ impl ApiError {
         }
     }
 
-    /// Whether a gateway answered in the service's place, so that the service may have carried out and charged the request.
-    /// A gateway that limits the rate, or sends elsewhere, has not passed it on.
+    /// Whether a gateway answered instead of the service, so that the service may have applied and charged the request.
+    /// A gateway that limits the rate or redirects has not passed the request on.
     pub(crate) fn is_of_gateway(&self) -> bool {
         let ApiError::Status(rejection) = self else { return false };
         rejection.status != 429 && (!rejection.envelope || matches!(rejection.status, 408 | 502 | 504))
     }
 
-    /// Whether the service may have carried out the request all the same.
+    /// Whether the service may have applied the request despite the error.
     pub(crate) fn leaves_doubt(&self) -> bool {
         self.is_of_gateway() || self.status().is_some_and(|status| status >= 500 || status == 425)
     }
 
-    /// A next move for a person, where there is one.
+    /// A hint that helps to fix the problem, if there is one.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             ApiError::Status(rejection) if !rejection.envelope => {
-                Some("the answer is not the service's own: check `api.base_url` and the proxies on the way")
+                Some("the answer does not come from the service: check `api.base_url` and the proxies in between")
             }
             ApiError::Status(rejection) => match rejection.status {
                 401 => Some(
-                    "the API key must be whole, of this workspace, and not revoked; `crm-mirror check` says where it comes from",
+                    "the API key must be complete, belong to this workspace, and not be revoked; `crm-mirror check` shows where it is read from",
                 ),
-                403 => Some("give the key this scope in the workspace console; `crm-mirror check` lists what it has"),
+                403 => Some(
+                    "give the key this scope in the workspace console; `crm-mirror check` lists the scopes that it has",
+                ),
                 _ => None,
             },
             ApiError::Unreachable { .. } | ApiError::NotConnectable { cause: ConnectFailure::UnknownHost, .. } => {
@@ -159,14 +161,14 @@ impl ApiError {
             ApiError::NotConnectable { cause: ConnectFailure::Certificate, .. } => {
                 Some("check `api.base_url`, the clock of this machine and its CA certificates")
             }
-            ApiError::Timeout { .. } => Some("`api.timeout` sets how long an answer is waited for"),
+            ApiError::Timeout { .. } => Some("`api.timeout` sets the timeout of a request"),
             ApiError::Redirected { .. } => Some("`api.base_url` must be the service's final address"),
-            ApiError::Setup { .. } => Some("is the package of CA certificates installed?"),
+            ApiError::Setup { .. } => Some("install the CA certificates of the system (package `ca-certificates`)"),
             _ => None,
         }
     }
 
-    /// How many attempts were made.
+    /// The number of attempts.
     pub fn tries(&self) -> u32 {
         match self {
             ApiError::Status(rejection) => rejection.tries,
@@ -177,7 +179,7 @@ impl ApiError {
         }
     }
 
-    /// This error with the number of attempts made, where it carries one.
+    /// This error with the number of attempts, if its kind records one.
     pub(crate) fn after_tries(mut self, made: u32) -> ApiError {
         match &mut self {
             ApiError::Status(rejection) => rejection.tries = made,
@@ -199,7 +201,7 @@ pub struct Rejection {
     pub error: String,
     /// The message; empty if the body had none.
     pub message: String,
-    /// The details, whichever form they came in.
+    /// The details, as a list or as one text.
     pub details: Vec<Detail>,
     /// The identifier to quote to the service's support.
     pub request_id: Option<String>,
@@ -209,17 +211,17 @@ pub struct Rejection {
     pub envelope: bool,
 }
 
-/// One entry of `details`; the whole of it where it is a plain text.
+/// One entry of `details`, or all of it if it is a plain text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Detail {
-    /// The field meant, if one was named.
+    /// The field, if one is named.
     pub field: Option<String>,
     /// What is wrong with it.
     pub message: String,
 }
 
 impl Rejection {
-    /// Reads an error body, as far as it is one. `key` is taken out of every text.
+    /// Parses an error body as far as possible, and removes `key` from every text.
     pub(crate) fn read(status: u16, body: &[u8], key: &ApiKey) -> Rejection {
         #[derive(Default, Deserialize)]
         #[serde(rename_all = "camelCase", default)]
@@ -256,8 +258,8 @@ impl Rejection {
         }
     }
 
-    /// Whether any text of the answer names `identifier` (such as `CONTACT_IDENTITY_READ_ONLY`: the reference does not
-    /// say which field carries it).
+    /// Whether any text of the answer contains `identifier` (such as `CONTACT_IDENTITY_READ_ONLY`: the reference does
+    /// not say which field has it).
     pub fn names(&self, identifier: &str) -> bool {
         self.error.contains(identifier)
             || self.message.contains(identifier)
@@ -291,9 +293,9 @@ impl std::fmt::Display for Rejection {
     }
 }
 
-/// A text of the service made fit to be shown: one line, cut, without the key.
+/// Makes a text of the service safe to show: one line, shortened, without the key.
 pub(crate) fn shown(text: &str, key: &ApiKey) -> String {
-    // Marks that turn the reading direction can make a terminal show another text than it is.
+    // Characters that change the text direction can make a terminal show a different text.
     let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let line: String = text.chars().filter(|c| !turns(*c)).map(|c| if c.is_control() { ' ' } else { c }).collect();
     let plain = key.redact(line.trim());
@@ -305,7 +307,7 @@ pub(crate) fn shown(text: &str, key: &ApiKey) -> String {
 }
 
 fn times(tries: u32) -> String {
-    if tries == 1 { "once".into() } else { format!("{tries} times") }
+    if tries == 1 { "1 attempt".into() } else { format!("{tries} attempts") }
 }
 
 #[cfg(test)]
@@ -317,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn details_come_as_a_list_or_as_a_text() {
+    fn details_can_be_a_list_or_a_text() {
         let list =
             read(r#"{"error":"Unprocessable","message":"no","code":422,"details":[{"field":"a","message":"b"},"c"]}"#);
         assert_eq!(list.to_string(), "the service answered 422 (Unprocessable): no; a: b, c");
@@ -327,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_of_another_shape_still_gives_a_rejection() {
+    fn body_of_unknown_shape_still_gives_a_rejection() {
         for body in ["<html>", "", "[]", "7", r#"{"error":7,"message":{},"details":7}"#] {
             assert_eq!(read(body).to_string(), "the service answered 422", "{body}");
         }

@@ -1,8 +1,8 @@
-//! What an error answer means for what comes next: one table, and how long the service asks to wait.
+//! The class of an error answer: one table, and the wait that the service requests.
 //!
-//! Two things decide: the status, and whether the body is the service's own error envelope (reference, *Errors*). A
-//! gateway, a proxy or a captive portal in between answers 401, 403 and 404 as well; its pages say nothing about the key
-//! or the record, so they count as a temporary failure. A wait that is asked for holds every request, whatever the status.
+//! The class depends on the status and on whether the body is the service's own error envelope (reference, *Errors*).
+//! Gateways, proxies and captive portals answer 401, 403 and 404 as well; their pages say nothing about the key or the
+//! record, so they count as temporary failures. A requested wait holds every request, whatever the status.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -12,42 +12,43 @@ use serde_json::value::RawValue;
 
 use crate::model::Instant;
 
-/// No wait that a service asks for is believed beyond this: a typo there must not stop a mirror for a year.
+/// The longest wait that is accepted from a service: a wrong value must not stop a mirror for a year.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What a failure means for what the caller does next.
+/// How the caller treats a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorClass {
-    /// The service asked to wait: every request of this process waits, and the next process too.
+    /// The service asked to wait: every request of this process and of the next one waits.
     Hold,
-    /// The same request may succeed later; the client's own retries are used up.
+    /// The same request may succeed later; the client's own retries are exhausted.
     Retry,
-    /// The service cannot be reached as configured (unknown host, certificate): another attempt at once would not help.
+    /// The service cannot be reached as configured (unknown host, invalid certificate): an immediate retry would not
+    /// help.
     Unavailable,
-    /// The service says that the record is not there. That nominates it for removal; it proves nothing.
+    /// The service reports that the record does not exist. That nominates it for removal, and proves nothing.
     Gone,
-    /// The record changed meanwhile: read it, reconsider, send under a new idempotency key.
+    /// The record changed meanwhile: read it, decide again, send under a new idempotency key.
     Rebase,
-    /// The key may not do this to this object; the rest goes on.
+    /// The key may not do this to this object; the rest of the run continues.
     SkipObject,
-    /// This one record cannot be asked for; the rest goes on.
+    /// This one record cannot be requested; the rest of the run continues.
     SkipRecord,
-    /// The key is refused: nothing else will be answered either.
+    /// The key is refused: every other request will be refused too.
     StopAll,
     /// The request is refused in this form. A walk that sent a cursor restarts without it; an id list is halved.
     BadRequest,
     /// This request fails, now and when it is repeated; others may succeed.
     Failed,
-    /// The configured address is not the service's: a person must correct it.
+    /// The configured address is not that of the service: a person must correct it.
     Configuration,
-    /// The budget, a hold or the end of the program came first: what is stored so far is resumed later.
+    /// The budget, a hold or shutdown ends the run: what is stored so far is resumed later.
     Pause,
-    /// Nothing above: the run ends with this error.
+    /// None of the above: the run ends with this error.
     StopRun,
 }
 
-/// Statuses, what they mean with the service's error envelope, and what they mean without it. The first row that holds
-/// the status counts; a status in no row fails its request only.
+/// Statuses, their class with the service's error envelope, and their class without it. The first row that contains the
+/// status applies; a status in no row fails only its request.
 const TABLE: &[(RangeInclusive<u16>, ErrorClass, ErrorClass)] = &[
     (301..=301, ErrorClass::Configuration, ErrorClass::Configuration),
     (302..=304, ErrorClass::Retry, ErrorClass::Retry),
@@ -59,7 +60,7 @@ const TABLE: &[(RangeInclusive<u16>, ErrorClass, ErrorClass)] = &[
     (404..=404, ErrorClass::Gone, ErrorClass::Retry),
     (408..=408, ErrorClass::Retry, ErrorClass::Retry),
     (412..=412, ErrorClass::Rebase, ErrorClass::Rebase),
-    // Addresses and headers that are too long for a server on the way: a shorter request may pass.
+    // The address or the headers are too long for a server in between: a shorter request may pass.
     (414..=414, ErrorClass::BadRequest, ErrorClass::BadRequest),
     (425..=425, ErrorClass::Retry, ErrorClass::Retry),
     (429..=429, ErrorClass::Hold, ErrorClass::Hold),
@@ -69,14 +70,15 @@ const TABLE: &[(RangeInclusive<u16>, ErrorClass, ErrorClass)] = &[
     (500..=599, ErrorClass::Retry, ErrorClass::Retry),
 ];
 
-/// What an error status means. `envelope`: the body is the service's error envelope.
+/// The class of an error status. `envelope`: the body is the service's error envelope.
 pub fn classify(status: u16, envelope: bool) -> ErrorClass {
     let row = TABLE.iter().find(|(statuses, ..)| statuses.contains(&status));
     row.map_or(ErrorClass::Failed, |(_, with, without)| if envelope { *with } else { *without })
 }
 
-/// How long an error answer asks to wait: its `retryAfter` (reference, *Errors*) or its `Retry-After` header, whichever
-/// is longer; `None` if it names neither. `now` is what an HTTP date is measured from: the answer's own `Date`, if any.
+/// The wait that an error answer requests: its `retryAfter` (reference, *Errors*) or its `Retry-After` header,
+/// whichever is longer; `None` if it has neither. An HTTP date is measured from `now`: the answer's own `Date`, if it
+/// has one.
 pub fn requested_wait(body: &[u8], header: Option<&str>, now: Instant) -> Option<Duration> {
     #[derive(Deserialize)]
     struct WaitBody<'a> {
@@ -91,7 +93,7 @@ pub fn requested_wait(body: &[u8], header: Option<&str>, now: Instant) -> Option
     of_body.max(of_header).map(|wait| wait.min(LONGEST_WAIT))
 }
 
-/// Seconds, rounded up: half a second too early is another refusal.
+/// Seconds, rounded up: half a second too early would cause another 429.
 fn seconds(text: &str) -> Option<Duration> {
     let seconds: f64 = text.trim().parse().ok()?;
     (seconds >= 0.0).then(|| Duration::from_secs(seconds.ceil().min(LONGEST_WAIT.as_secs_f64()) as u64))
@@ -102,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_status_has_the_class_that_the_rules_give() {
+    fn every_status_has_its_class() {
         for (status, envelope) in (100..=599).flat_map(|status| [(status, true), (status, false)]) {
             let expected = match status {
                 302..=304 | 307 | 408 | 425 => ErrorClass::Retry,
@@ -123,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longer_of_both_waits_wins() {
+    fn longer_of_both_waits_applies() {
         let now: Instant = "1994-11-06T08:49:37Z".parse().unwrap();
         let day = 24 * 60 * 60;
         for (body, header, wait) in [
@@ -144,8 +146,8 @@ mod tests {
             ("{}", Some("soon"), None),
             ("", None, None),
         ] {
-            let asked = requested_wait(body.as_bytes(), header, now);
-            assert_eq!(asked, wait.map(Duration::from_secs), "{body} {header:?}");
+            let wait_read = requested_wait(body.as_bytes(), header, now);
+            assert_eq!(wait_read, wait.map(Duration::from_secs), "{body} {header:?}");
         }
     }
 }

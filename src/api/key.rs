@@ -1,4 +1,4 @@
-//! The API key: held so that it cannot be shown by accident.
+//! The API key, wrapped so that it cannot be shown by accident.
 
 use std::fmt;
 
@@ -6,29 +6,29 @@ use reqwest::header::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 
-/// Keeps a fingerprint from being a plain hash of the key, which tables of leaked keys could be searched for.
+/// Makes the fingerprint differ from a plain hash of the key, which could be searched for in tables of leaked keys.
 const FINGERPRINT_DOMAIN: &[u8] = b"crm-mirror api key fingerprint 1\0";
 
 /// A tenant API key (reference, *Authentication*). Neither `Debug` nor any error shows it.
 #[derive(Clone)]
 pub struct ApiKey(SecretString);
 
-/// Why a text is no API key. It never echoes the text.
+/// Why a text is not a valid API key. It never contains the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAKey {
-    /// There is nothing in it.
+    /// It is empty.
     #[error("the API key is empty")]
     Empty,
-    /// It holds white space or a control character.
-    #[error("the API key holds white space or a control character")]
+    /// It contains white space or a control character.
+    #[error("the API key contains white space or a control character")]
     Space,
-    /// It holds a character that no HTTP header can carry.
-    #[error("the API key holds a character that is not ASCII")]
+    /// It contains a character that HTTP headers do not allow.
+    #[error("the API key contains a character that is not ASCII")]
     NotAscii,
 }
 
 impl ApiKey {
-    /// Takes a key: visible ASCII characters and nothing else.
+    /// Accepts visible ASCII characters and nothing else.
     ///
     /// # Errors
     /// [`NotAKey`] says what is wrong with it, without showing it.
@@ -44,7 +44,7 @@ impl ApiKey {
         }
     }
 
-    /// What the mirror remembers of the key: enough to see that it changed, too little to use it. 16 hex digits.
+    /// What the mirror stores of the key: enough to notice that it changed, too little to use it. 16 hex digits.
     pub fn fingerprint(&self) -> String {
         let digest = Sha256::new().chain_update(FINGERPRINT_DOMAIN).chain_update(self.0.expose_secret()).finalize();
         digest[..8].iter().map(|byte| format!("{byte:02x}")).collect()
@@ -57,7 +57,7 @@ impl ApiKey {
         Some(value)
     }
 
-    /// The text with the key taken out, should a service have echoed it.
+    /// The text without the key, in case a service echoes it.
     pub(crate) fn redact(&self, text: &str) -> String {
         text.replace(self.0.expose_secret(), "[key]")
     }
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_shows_only_its_fingerprint() {
+    fn key_shows_only_its_fingerprint() {
         let key = ApiKey::new("svc_v1_abcdef").unwrap();
         assert!(!format!("{key:?}").contains("abcdef"));
         assert_eq!(key.fingerprint().len(), 16);

@@ -1,15 +1,17 @@
-//! The service as a client sees it: typed queries, one client, and what every answer means for what comes next.
+//! The service as a client sees it: typed queries, one client, and the class of every error.
 //!
-//! [`ListQuery`] cannot break a limit of the reference, so no RU is spent on a request that must be refused.
-//! [`Client`] sends it: every attempt, retries too, is admitted by a [`meter::Meter`] first, so nothing is sent that the
-//! budget or a hold forbids. [`error_class`] is the one table of what a status means; [`ApiError::class`] applies it to every
-//! failure. Bodies come back as bytes: [`decode`] makes records of them, wherever the caller wants that work done.
-//!
-//! # Always true
+//! [`ListQuery`] cannot break a limit of the reference, so no RU is spent on a request that would be refused.
+//! [`Client`] sends it: every attempt, retries included, is admitted by a [`admission::Meter`] first, so nothing is sent
+//! that the budget or a hold forbids. [`error_class`] is the one table of statuses and their classes;
+//! [`ApiError::class`] applies it to every failure. Bodies are returned as bytes: [`decode`] makes records of them, on
+//! a thread of the caller's choice.
+//! # Invariants
+//! # Invariants
 //! - The key is in one sensitive header and nowhere else: not in `Debug`, not in an error, not behind a redirect.
 //! - A retry repeats the request byte for byte, headers included (reference, *Limits*, rule 2).
 //! - Waiting goes through the injected clock.
 
+pub mod admission;
 pub mod base_url;
 pub mod client;
 mod connect;
@@ -17,7 +19,6 @@ pub mod decode;
 pub mod error;
 pub mod error_class;
 pub mod key;
-pub mod meter;
 pub mod pace;
 pub mod query;
 mod retry;

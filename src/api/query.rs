@@ -1,8 +1,9 @@
-//! List queries that cannot break a limit of the reference: what must be refused is never sent, and costs nothing.
+//! List queries that cannot break a limit of the reference: a query that would be refused is never sent, and costs
+//! nothing.
 //!
-//! A [`ListQuery`] is built step by step; every step that could break a rule returns a `Result`. The operators come from
-//! the field catalogue, or from the definition of a custom field. Each parameter occurs once (*List query conventions*,
-//! rule 1), and [`ListQuery::conditions`] says everything that a cursor is bound to (rule 9).
+//! A [`ListQuery`] is built step by step; every step that could break a rule returns a `Result`. The operators come
+//! from the field catalogue, or from the definition of a custom field. Each parameter occurs once (*List query
+//! conventions*, rule 1), and [`ListQuery::conditions`] returns everything that a cursor is bound to (rule 9).
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -11,19 +12,19 @@ use crate::model::catalogue::{FieldKind, Object, Op, Resource};
 use crate::model::custom::Definition;
 use crate::model::ids::{Cursor, RecordId};
 
-/// What stands for itself in an address; everything else is percent-encoded.
+/// Unreserved characters stay as they are; everything else is percent-encoded.
 pub(crate) const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Filter predicates per request (reference, *Limits*).
+/// The maximum number of filter predicates per request (reference, *Limits*).
 const MOST_PREDICATES: usize = 10;
-/// Custom-field predicates per request.
+/// The maximum number of custom-field predicates per request.
 const MOST_CUSTOM: usize = 3;
-/// Values in an `in` list.
+/// The maximum number of values in an `in` list.
 const MOST_VALUES: usize = 50;
-/// Characters of a text predicate.
+/// The maximum length of a text predicate in characters.
 const LONGEST_TEXT: usize = 320;
-/// Bytes of an encoded `in` list that go into one address. The reference sets no limit; servers and proxies do, and
-/// 8 KiB is the smallest that is common.
+/// The maximum size of an encoded `in` list in one address. The reference sets no limit; servers and proxies do, and 8
+/// KiB is the smallest common one.
 const LONGEST_LIST: usize = 6 * 1024;
 
 /// Items per page: 1 to 100.
@@ -31,12 +32,12 @@ const LONGEST_LIST: usize = 6 * 1024;
 pub struct PageSize(u8);
 
 impl PageSize {
-    /// A hundred: the most items for one RU.
+    /// 100: the maximum number of items for one RU.
     pub const MAX: PageSize = PageSize(100);
-    /// One: for a count.
+    /// 1: for a count.
     pub const ONE: PageSize = PageSize(1);
 
-    /// That many items; `None` unless it is 1 to 100.
+    /// So many items; `None` unless it is 1 to 100.
     pub fn new(items: u8) -> Option<PageSize> {
         (1..=100).contains(&items).then_some(PageSize(items))
     }
@@ -95,10 +96,10 @@ impl Bound {
     }
 }
 
-/// A step that would make a query the service refuses.
+/// A step that would make an invalid query.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueryError {
-    /// The resource has no such filter, or the filter not this operator.
+    /// The resource has no such filter, or the filter does not have this operator.
     #[error("{resource} cannot be filtered by {field} with {op}")]
     NotFilterable {
         /// The resource.
@@ -116,19 +117,19 @@ pub enum QueryError {
         /// The field.
         field: &'static str,
     },
-    /// The same parameter or sort field a second time.
-    #[error("{0} is in the query already")]
+    /// A parameter or sort field is used twice.
+    #[error("{0} is already in the query")]
     Twice(String),
-    /// More predicates, or more custom-field predicates, than one request may hold.
+    /// Too many predicates, or too many on custom fields.
     #[error("a request holds at most {MOST_PREDICATES} predicates, {MOST_CUSTOM} of them on custom fields")]
     TooMany,
-    /// An `in` list that is empty, too long, or holds a value with a comma.
+    /// An `in` list that is empty, too long, or contains a value with a comma.
     #[error("a list holds 1 to {MOST_VALUES} values without commas")]
     List,
-    /// A text that is empty or longer than a predicate may be.
+    /// A text that is empty or too long.
     #[error("a text predicate holds 1 to {LONGEST_TEXT} characters")]
     Text,
-    /// Parameters of another resource.
+    /// A parameter that belongs to a different resource.
     #[error("{0} has no such parameter")]
     NotHere(Resource),
 }
@@ -153,8 +154,8 @@ pub struct ListQuery {
 }
 
 impl ListQuery {
-    /// Everything of a resource, a hundred items a page, in the service's default order. Custom fields: the active ones
-    /// of contacts, until [`ListQuery::definitions_of`] says otherwise.
+    /// Lists everything of a resource, a hundred items per page, in the service's default order. For custom fields: the
+    /// active definitions of contacts, unless [`ListQuery::definitions_of`] is used.
     pub fn new(resource: Resource) -> ListQuery {
         ListQuery {
             resource,
@@ -172,52 +173,52 @@ impl ListQuery {
         ListQuery { definitions: (object, active), ..ListQuery::new(Resource::CustomFields) }
     }
 
-    /// What is listed.
+    /// The resource that is listed.
     pub fn resource(&self) -> Resource {
         self.resource
     }
 
-    /// Whether `count=exact` is asked for.
+    /// Whether `count=exact` is set.
     pub fn counts(&self) -> bool {
         self.count
     }
 
-    /// Where the page begins, unless it is the first.
+    /// The cursor of the page; `None` for the first page.
     pub fn cursor(&self) -> Option<&Cursor> {
         self.cursor.as_ref()
     }
 
-    /// Asks for fewer items a page.
+    /// Sets the number of items per page.
     #[must_use]
     pub fn limit(mut self, limit: PageSize) -> ListQuery {
         self.limit = limit;
         self
     }
 
-    /// Asks for the size of the full matching set.
+    /// Requests the size of the full matching set.
     #[must_use]
     pub fn count_exact(mut self) -> ListQuery {
         self.count = true;
         self
     }
 
-    /// Goes on where a page of the same conditions ended.
+    /// Continues after a page of the same conditions.
     #[must_use]
     pub fn after(mut self, cursor: Cursor) -> ListQuery {
         self.cursor = Some(cursor);
         self
     }
 
-    /// Sorts by a field; a second call adds the second key.
+    /// Sorts by a field; a second call adds a second key.
     ///
     /// # Errors
-    /// [`QueryError`] if the resource cannot be sorted by it, or is already.
+    /// [`QueryError`] if the resource cannot be sorted by the field, or already is.
     pub fn sort(mut self, by: SortBy) -> Result<ListQuery, QueryError> {
         let field = by.wire().1;
         if !self.resource.fields().iter().any(|f| f.wire == field && f.sortable) {
             return Err(QueryError::NotSortable { resource: self.resource, field });
         }
-        // Two distinct fields at most: there are only two to choose from, so distinct is enough.
+        // At most two fields: there are only two, so it is enough that they differ.
         if self.sort.iter().any(|known| known.wire().1 == field) {
             return Err(QueryError::Twice(format!("sort by {field}")));
         }
@@ -228,7 +229,7 @@ impl ListQuery {
     /// Bounds `updatedAt`. Records without one never match.
     ///
     /// # Errors
-    /// [`QueryError`] if the resource has no such filter, or the request is full.
+    /// [`QueryError`] if the resource has no such filter, or the request has too many predicates.
     pub fn updated(self, bound: Bound) -> Result<ListQuery, QueryError> {
         let (op, at) = bound.parts();
         self.standard("updatedAt", op, at.to_wire())
@@ -237,7 +238,7 @@ impl ListQuery {
     /// Bounds `createdAt`. Records without one never match.
     ///
     /// # Errors
-    /// [`QueryError`] if the resource has no such filter, or the request is full.
+    /// [`QueryError`] if the resource has no such filter, or the request has too many predicates.
     pub fn created(self, bound: Bound) -> Result<ListQuery, QueryError> {
         let (op, at) = bound.parts();
         self.standard("createdAt", op, at.to_wire())
@@ -246,7 +247,7 @@ impl ListQuery {
     /// Only records where a standard field is missing (`true`) or present (`false`). `field` is the filter's name.
     ///
     /// # Errors
-    /// [`QueryError`] if the resource has no such filter, or the request is full.
+    /// [`QueryError`] if the resource has no such filter, or the request has too many predicates.
     pub fn is_null(self, field: &str, missing: bool) -> Result<ListQuery, QueryError> {
         self.standard(field, Op::IsNull, missing.to_string())
     }
@@ -254,7 +255,8 @@ impl ListQuery {
     /// Only records whose text field equals `text`.
     ///
     /// # Errors
-    /// [`QueryError`] if the resource has no such filter, the text has no or too many characters, or the request is full.
+    /// [`QueryError`] if the resource has no such filter, the text is empty or too long, or the request has too many
+    /// predicates.
     pub fn equals(self, field: &str, text: &str) -> Result<ListQuery, QueryError> {
         if text.is_empty() || text.chars().count() > LONGEST_TEXT {
             return Err(QueryError::Text);
@@ -266,10 +268,10 @@ impl ListQuery {
         self.standard(field, Op::Eq, text.to_string())
     }
 
-    /// Only the records of these identifiers: 1 to 50, none with a comma (rule 2).
+    /// Only the records with these identifiers: 1 to 50, none with a comma (rule 2).
     ///
     /// # Errors
-    /// [`QueryError`] if they are too few, too many or cannot stand in a list.
+    /// [`QueryError`] if there are too few or too many, or one of them cannot be part of a list.
     pub fn ids(self, ids: &[RecordId]) -> Result<ListQuery, QueryError> {
         if ids.is_empty() || ids.len() > MOST_VALUES || !ids.iter().all(RecordId::fits_a_list) {
             return Err(QueryError::List);
@@ -278,8 +280,8 @@ impl ListQuery {
         self.standard("id", Op::In, list)
     }
 
-    /// How many of the first `ids` go into one request: 50, or fewer where they are so long that the address would not
-    /// pass every server. Zero if the first cannot stand in a list at all.
+    /// How many of the first `ids` fit into one request: 50, or fewer if they are so long that some servers would
+    /// refuse the address. Zero if the first cannot be part of a list at all.
     pub fn ids_that_fit(ids: &[RecordId]) -> usize {
         let mut bytes = 0;
         ids.iter()
@@ -294,13 +296,13 @@ impl ListQuery {
 
     /// Only records where a custom field is missing (`true`) or present (`false`).
     ///
-    /// # Errors
-    /// [`QueryError`] if the definition does not allow it or belongs to another object, its key cannot stand in a
+    /// [`QueryError`] if the definition does not allow it or belongs to another object, its key cannot be part of a
+    /// parameter's name, or the request has too many predicates.
     /// parameter's name, or the request is full.
     pub fn custom_is_null(self, definition: &Definition, missing: bool) -> Result<ListQuery, QueryError> {
         let key = definition.key.as_str();
         let allowed = definition.active && definition.null_filter && self.resource.object() == Some(definition.object);
-        // A bracket in a key would end the parameter's name early, and there is no way to escape it.
+        // A bracket in a key would end the parameter's name early, and it cannot be escaped.
         if !allowed || key.is_empty() || key.contains(['[', ']']) {
             return Err(self.not_filterable(&format!("customFields.{key}"), Op::IsNull));
         }
@@ -329,7 +331,7 @@ impl ListQuery {
             return Err(QueryError::TooMany);
         }
         self.predicates.push(QueryPredicate { key, value, custom });
-        // One order whatever the order of the calls: equal queries have equal conditions.
+        // Sorted, so that equal queries have equal conditions whatever the order of the calls.
         self.predicates.sort_by(|a, b| a.key.cmp(&b.key));
         Ok(self)
     }
@@ -355,12 +357,12 @@ impl ListQuery {
         params
     }
 
-    /// Everything a cursor is bound to, as one stable text: equal queries give equal texts, the cursor left out.
+    /// Everything that a cursor is bound to, as one stable text without the cursor: equal queries give equal texts.
     pub fn conditions(&self) -> String {
         address(self.resource, &self.condition_params())
     }
 
-    /// The parameters, as they are before percent-encoding.
+    /// The parameters, before percent-encoding.
     pub fn to_params(&self) -> Vec<(String, String)> {
         let mut params = self.condition_params();
         if let Some(cursor) = &self.cursor {

@@ -26,7 +26,7 @@ fn ids(count: usize) -> Vec<RecordId> {
 }
 
 #[test]
-fn a_changes_walk_asks_what_it_means() {
+fn changes_walk_has_the_expected_parameters() {
     let query = ListQuery::new(Resource::Contacts)
         .sort(SortBy::UpdatedAsc)
         .unwrap()
@@ -53,7 +53,7 @@ fn definitions_and_counts_have_their_own_parameters() {
 }
 
 #[test]
-fn the_order_of_the_calls_does_not_change_the_conditions() {
+fn order_of_calls_does_not_change_the_conditions() {
     let (low, high) = (at("2026-01-01T00:00:00Z"), at("2026-02-01T00:00:00Z"));
     let new = || ListQuery::new(Resource::Contacts);
     let one = new().created(Bound::Gte(low)).unwrap().created(Bound::Lt(high)).unwrap();
@@ -64,7 +64,7 @@ fn the_order_of_the_calls_does_not_change_the_conditions() {
 }
 
 #[test]
-fn what_the_service_would_refuse_is_no_query() {
+fn queries_that_the_service_would_refuse_cannot_be_built() {
     let contacts = || ListQuery::new(Resource::Contacts);
     let members = || ListQuery::new(Resource::TeamMembers);
     assert!(members().updated(Bound::Gt(Instant::EPOCH)).is_err());
@@ -89,13 +89,13 @@ fn what_the_service_would_refuse_is_no_query() {
 }
 
 #[test]
-fn a_list_holds_1_to_50_identifiers_without_commas() {
-    let ask = |ids: &[RecordId]| ListQuery::new(Resource::Contacts).ids(ids);
-    assert_eq!(ask(&[]), Err(QueryError::List));
-    assert_eq!(ask(&ids(51)), Err(QueryError::List));
-    assert_eq!(ask(&[RecordId::new("a,b")]), Err(QueryError::List));
-    assert_eq!(ask(&[RecordId::new("")]), Err(QueryError::List));
-    let query = ask(&[RecordId::new("a/b"), RecordId::new("é")]).unwrap();
+fn id_list_holds_1_to_50_ids_without_commas() {
+    let query_of = |ids: &[RecordId]| ListQuery::new(Resource::Contacts).ids(ids);
+    assert_eq!(query_of(&[]), Err(QueryError::List));
+    assert_eq!(query_of(&ids(51)), Err(QueryError::List));
+    assert_eq!(query_of(&[RecordId::new("a,b")]), Err(QueryError::List));
+    assert_eq!(query_of(&[RecordId::new("")]), Err(QueryError::List));
+    let query = query_of(&[RecordId::new("a/b"), RecordId::new("é")]).unwrap();
     assert_eq!(query.to_address(), "/contacts?limit=100&filter%5Bid%5D%5Bin%5D=a%2Fb%2C%C3%A9");
     assert_eq!(ListQuery::ids_that_fit(&ids(70)), 50);
     let long: Vec<RecordId> = (0..50).map(|_| RecordId::new("é".repeat(320))).collect();
@@ -105,7 +105,7 @@ fn a_list_holds_1_to_50_identifiers_without_commas() {
 }
 
 #[test]
-fn a_request_holds_ten_predicates_three_of_them_custom() {
+fn request_has_at_most_ten_predicates_three_of_them_custom() {
     let mut query = ListQuery::new(Resource::Contacts);
     for key in ["a", "b", "c"] {
         query = query.custom_is_null(&definition(key), false).unwrap();
@@ -118,9 +118,9 @@ fn a_request_holds_ten_predicates_three_of_them_custom() {
 }
 
 #[test]
-fn a_custom_field_is_asked_for_only_as_its_definition_allows() {
-    let ask = |definition: Definition| ListQuery::new(Resource::Contacts).custom_is_null(&definition, true);
-    let sent = ask(definition("a b&c")).unwrap().to_params();
+fn custom_field_filter_needs_a_definition_that_allows_it() {
+    let query_of = |definition: Definition| ListQuery::new(Resource::Contacts).custom_is_null(&definition, true);
+    let sent = query_of(definition("a b&c")).unwrap().to_params();
     assert_eq!(sent[1], ("filter[customFields.a b&c][isNull]".into(), "true".into()));
     for definition in [
         Definition { active: false, ..definition("a") },
@@ -129,6 +129,6 @@ fn a_custom_field_is_asked_for_only_as_its_definition_allows() {
         definition("a][eq"),
         definition(""),
     ] {
-        assert!(ask(definition.clone()).is_err(), "{definition:?}");
+        assert!(query_of(definition.clone()).is_err(), "{definition:?}");
     }
 }

@@ -1,9 +1,9 @@
-//! When a failed attempt is made again: bounded in tries, in time, and in refusals in a row.
+//! When a failed attempt is retried: bounded in number, in time, and in consecutive 429s.
 //!
-//! Waits that an answer asked for are not here: the meter holds the next attempt, and everybody else's.
+//! Requested waits are not handled here: the meter holds the next attempt, and all others.
 //!
-//! The delays are `backoff`'s exponential policy with jitter; the bounds are ours, because that policy counts no
-//! attempts and would measure real time, while our time is the injected clock's.
+//! The delays are `backoff`'s exponential policy with jitter. The bounds are implemented here, because that policy does
+//! not count attempts and measures real time, not the time of the injected clock.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use backoff::exponential::ExponentialBackoff;
 use super::error::ApiError;
 use super::error_class::ErrorClass;
 
-/// 429s in a row before a request is given up: the meter waits out the hold between them.
+/// Consecutive 429s before a request fails: the meter waits for the end of the hold between them.
 const MOST_HOLDS: u32 = 8;
 
-/// A clock that never advances. The policy asks for one, but with no time limit of its own it never measures.
+/// A clock that never advances. The policy needs one, but without a time limit of its own it never reads it.
 #[derive(Clone, Copy, Debug)]
 struct FrozenClock(std::time::Instant);
 
@@ -26,7 +26,7 @@ impl backoff::Clock for FrozenClock {
     }
 }
 
-/// What is left of one request's patience.
+/// What is left of the retries of one request.
 #[derive(Debug)]
 pub(crate) struct Retries {
     delays: ExponentialBackoff<FrozenClock>,
@@ -37,8 +37,8 @@ pub(crate) struct Retries {
 }
 
 impl Retries {
-    /// At most `tries` attempts, within `patience` of trying and waiting.
-    pub fn new(tries: u32, patience: Duration) -> Retries {
+    /// At most `tries` attempts, and at most `patience` for the attempts and the delays.
+    pub(super) fn new(tries: u32, patience: Duration) -> Retries {
         let start = std::time::Instant::now();
         Retries {
             delays: ExponentialBackoff {
@@ -58,17 +58,17 @@ impl Retries {
         }
     }
 
-    /// How many attempts failed so far, refusals with 429 left out.
-    pub fn made(&self) -> u32 {
+    /// The number of attempts that failed so far, without 429s.
+    pub(super) fn made(&self) -> u32 {
         self.made
     }
 
-    /// After a failed attempt that took `took`: how long to wait before the next; `None` if there is none.
-    pub fn after(&mut self, error: &ApiError, took: Duration) -> Option<Duration> {
+    /// After a failed attempt that took `took`: the delay before the next; `None` if there is none.
+    pub(super) fn after(&mut self, error: &ApiError, took: Duration) -> Option<Duration> {
         match error.class() {
             ErrorClass::Hold => {
                 self.holds += 1;
-                // The hold itself is the meter's to wait out. The pause keeps "wait 0 seconds" from being a hot loop.
+                // The meter waits for the hold itself. The pause prevents a hot loop if the wait is zero.
                 (self.holds < MOST_HOLDS).then(|| self.delay())
             }
             ErrorClass::Retry => {
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn tries_are_counted_and_delays_grow_with_jitter() {
+    fn attempts_are_counted_and_delays_grow_with_jitter() {
         let mut retries = Retries::new(5, Duration::from_secs(120));
         let mut base = 0.5;
         for _ in 0..4 {
@@ -117,14 +117,14 @@ mod tests {
     }
 
     #[test]
-    fn time_spent_trying_counts() {
+    fn duration_of_attempts_counts() {
         let mut retries = Retries::new(100, Duration::from_secs(61));
         assert!(retries.after(&status(500), Duration::from_secs(30)).is_some());
         assert_eq!(retries.after(&status(500), Duration::from_secs(30)), None);
     }
 
     #[test]
-    fn holds_are_bounded_in_a_row_and_do_not_use_up_tries() {
+    fn consecutive_holds_are_bounded_and_do_not_count_as_attempts() {
         let mut retries = Retries::new(2, Duration::from_secs(120));
         for _ in 0..7 {
             assert!(retries.after(&status(429), Duration::ZERO).unwrap() > Duration::ZERO);

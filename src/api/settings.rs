@@ -1,30 +1,30 @@
-//! How the client behaves: the address, and the bounds of one request.
+//! The settings of the client: the address, and the bounds of one request.
 
 use std::time::Duration;
 
 use super::base_url::BaseUrl;
 
-/// How the client behaves.
+/// The settings of the client.
 #[derive(Clone, Debug)]
 pub struct ClientSettings {
     /// The address of the service.
     pub base_url: BaseUrl,
-    /// How long one answer is waited for, its body included.
+    /// The timeout of one request, including its body.
     pub timeout: Duration,
     /// The largest body that is read, in bytes after decompression.
     pub max_body: usize,
-    /// How often a request is sent at most, refusals with 429 not counted.
+    /// The maximum number of attempts per request, without 429s.
     pub tries: u32,
-    /// How long a failing request is tried at most, its waits included.
+    /// The maximum time that a failing request is retried, delays included.
     pub patience: Duration,
-    /// How many requests are under way at once at most.
+    /// The maximum number of requests in flight.
     pub concurrency: u32,
     /// The `User-Agent` header.
     pub user_agent: String,
 }
 
 impl ClientSettings {
-    /// The defaults, for an address.
+    /// The defaults for an address.
     pub fn new(base_url: BaseUrl) -> ClientSettings {
         ClientSettings {
             base_url,

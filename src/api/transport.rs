@@ -1,7 +1,7 @@
-//! One attempt: one request on the wire, and what came back.
+//! One attempt: one request, and its answer.
 //!
-//! No redirect is followed, so the key goes to the configured address only. The body is read piece by piece, after
-//! decompression, so that neither a huge answer nor a small one that unpacks into a huge one fills the memory.
+//! No redirect is followed, so the key is sent to the configured address only. The body is read in pieces, after
+//! decompression, so that neither a huge answer nor a small one that expands to a huge one fills the memory.
 
 use std::error::Error;
 use std::sync::Once;
@@ -11,24 +11,24 @@ use bytes::{Bytes, BytesMut};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{Method, Url};
 
+use super::admission::{AttemptOutcome, RequestedHold};
 use super::connect::connect_failure;
 use super::error::{ApiError, Rejection, shown};
 use super::error_class::requested_wait;
 use super::key::ApiKey;
-use super::meter::{AttemptOutcome, RequestedHold};
 use super::settings::ClientSettings;
 use crate::model::Instant;
 
-/// The longest a connection is waited for.
+/// The timeout of a connection attempt.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
-/// What of an error's body is read.
+/// The maximum size of an error body that is read.
 const ERROR_BODY: usize = 64 * 1024;
 
-/// A request that can be made again, byte for byte.
+/// A request that can be repeated byte for byte.
 pub(crate) struct HttpRequest {
     pub method: Method,
     pub url: Url,
-    /// What the request carries beside the key.
+    /// Headers other than the key.
     pub headers: HeaderMap,
     pub body: Option<Bytes>,
 }
@@ -41,7 +41,7 @@ pub(crate) struct HttpReply {
 
 impl HttpReply {
     /// The service's clock when it answered.
-    pub fn date(&self) -> Option<Instant> {
+    pub(crate) fn date(&self) -> Option<Instant> {
         date(&self.headers)
     }
 }
@@ -50,15 +50,15 @@ fn date(headers: &HeaderMap) -> Option<Instant> {
     headers.get(DATE)?.to_str().ok().and_then(Instant::from_http_date)
 }
 
-/// What became of one attempt.
+/// The result of one attempt.
 pub(crate) struct HttpAttempt {
     pub outcome: AttemptOutcome,
-    /// A wait that the answer asked for.
+    /// A wait requested by the answer.
     pub hold: Option<RequestedHold>,
     pub result: Result<HttpReply, ApiError>,
 }
 
-/// The connections, the key, and how long and how much is read.
+/// The connections, the key, and the limits of time and size.
 pub(crate) struct HttpTransport {
     http: reqwest::Client,
     key: ApiKey,
@@ -69,7 +69,7 @@ pub(crate) struct HttpTransport {
 
 impl HttpTransport {
     /// Sets up the HTTP client.
-    pub fn new(settings: &ClientSettings, key: ApiKey) -> Result<HttpTransport, ApiError> {
+    pub(crate) fn new(settings: &ClientSettings, key: ApiKey) -> Result<HttpTransport, ApiError> {
         install_tls();
         let mut builder = reqwest::Client::builder()
             .user_agent(&settings.user_agent)
@@ -77,7 +77,7 @@ impl HttpTransport {
             .connect_timeout(CONNECT_WITHIN.min(settings.timeout))
             .redirect(reqwest::redirect::Policy::none())
             .referer(false)
-            // Ours are the only retries: each one is admitted and entered in the ledger.
+            // Retries are made by the client only: each one is admitted and recorded in the ledger.
             .retry(reqwest::retry::never())
             .gzip(true);
         if settings.base_url.is_loopback() {
@@ -88,9 +88,9 @@ impl HttpTransport {
         Ok(HttpTransport { http, key, authorization, timeout: settings.timeout, max_body: settings.max_body })
     }
 
-    /// Sends the request once and reads the whole answer. `now` is what a wait until a date is measured from, should
-    /// the answer have no date of its own.
-    pub async fn attempt(&self, request: &HttpRequest, now: Instant) -> HttpAttempt {
+    /// Sends the request once and reads the whole answer. A wait until a date is measured from `now` if the answer has
+    /// no date of its own.
+    pub(crate) async fn attempt(&self, request: &HttpRequest, now: Instant) -> HttpAttempt {
         let mut sent = self
             .http
             .request(request.method.clone(), request.url.clone())
@@ -112,14 +112,14 @@ impl HttpTransport {
         let header = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
         let now = date(&headers).unwrap_or(now);
         if status.is_success() {
-            // Some services name a wait in every answer; no time at all is not one.
+            // Some services send a wait with every answer; a wait of zero is none.
             let wait = requested_wait(b"", header, now).filter(|wait| !wait.is_zero());
             let result = self.read(&mut response, self.max_body).await;
             let result = result.map(|body| HttpReply { headers, body });
             return HttpAttempt { outcome: AttemptOutcome::Charged, hold: wait.map(RequestedHold::For), result };
         }
         let status = status.as_u16();
-        // The status decides; a body that cannot be read only says less.
+        // The status decides; an unreadable body only leaves out details.
         let body = self.read(&mut response, ERROR_BODY).await.unwrap_or_default();
         let wait = requested_wait(&body, header, now);
         let hold = wait.map(RequestedHold::For).or((status == 429).then_some(RequestedHold::Unspecified));
@@ -170,16 +170,17 @@ impl HttpTransport {
     }
 }
 
-/// Makes ring the TLS provider of this process: without one, building a client panics, even for plain http.
+/// Installs ring as the TLS provider of this process: without a provider, building a client panics, even for plain
+/// http.
 pub(crate) fn install_tls() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
-        // Fails only where the program that uses this library chose a provider itself: then that one is used.
+        // Fails only if the program that uses this library already installed a provider: then that one is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
 }
 
-/// The innermost cause. The outer ones name the address, which may hold a record's identifier.
+/// The innermost cause. The outer ones contain the address, which may contain a record's identifier.
 fn deepest(error: &dyn Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {

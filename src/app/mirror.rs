@@ -1,41 +1,31 @@
 //! An open mirror that can run jobs.
 
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant as Monotonic};
 
-use super::reserve;
+use super::assembly::{EngineSettings, assemble_engine};
+use super::error::MirrorError;
+use super::schedule_reserve;
 use super::settings::MirrorSettings;
-use crate::api::{ApiError, Client};
 use crate::budget::{Ledger, Limits};
 use crate::model::{Clock, Instant, Object};
-use crate::store::{Store, StoreError, StoreOptions};
+use crate::store::{FileId, MirrorTx, Reader, Store, StoreError, StoreOptions, migrate};
 use crate::sync::events::RunObserver;
+use crate::sync::step_failures::StepFailures;
 use crate::sync::{BudgetMeter, Engine, Findings, Forecast, Job, Ran, Summary, Suspension, SyncError};
 
 /// The longest hold that a run waits for; a longer one suspends it.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Why a mirror could not be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum MirrorError {
-    /// The mirror's file.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The client of the service.
-    #[error(transparent)]
-    Api(#[from] ApiError),
-}
-
-/// An open mirror that can run jobs, one after the other. Shared by reference; stopping and asking need no turn.
+/// An open mirror that runs one job at a time. It is shared by reference; stopping it and reading its state do not wait
+/// for the running job.
 pub struct Mirror {
     clock: Arc<dyn Clock>,
     observer: Arc<dyn RunObserver>,
     parts: RwLock<Arc<Parts>>,
 }
 
-/// What belongs together: replaced as a whole when the settings change or the file was replaced.
+/// The parts that belong together: replaced as a whole when the settings change or the file is replaced.
 struct Parts {
     settings: MirrorSettings,
     store: Store,
@@ -44,19 +34,12 @@ struct Parts {
     file: Option<FileId>,
 }
 
-/// Which file it is, whatever its name.
-type FileId = (u64, u64);
-
-fn file_id(path: &Path) -> Option<FileId> {
-    std::fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
-}
-
-/// What a run did and how it ended.
+/// What a run did, and how it ended.
 #[derive(Debug)]
 pub struct RunResult {
     /// What it did and cost.
     pub summary: Summary,
-    /// What a verification found, object by object.
+    /// The findings of a verification, object by object.
     pub findings: Vec<(Object, Findings)>,
     /// Why it was suspended, if it was.
     pub suspension: Option<Suspension>,
@@ -65,16 +48,36 @@ pub struct RunResult {
 }
 
 impl Mirror {
-    /// Opens the mirror, makes it if there is none.
+    /// Opens the mirror, and creates it if it does not exist.
     ///
     /// # Errors
-    /// When the file cannot be used, or no client can be made.
+    /// Returns an error if the file cannot be used, or the client cannot be built.
     pub async fn open(
         settings: MirrorSettings,
         clock: Arc<dyn Clock>,
         observer: Arc<dyn RunObserver>,
     ) -> Result<Mirror, MirrorError> {
-        let store = open_store(&settings).await?;
+        let store = open_store(&settings, false).await?;
+        let parts = assemble(settings, store, &clock, &observer).await?;
+        Ok(Mirror { clock, observer, parts: RwLock::new(Arc::new(parts)) })
+    }
+
+    /// Like [`Mirror::open`], but for a forecast: it leaves no new files next to the mirror.
+    ///
+    /// # Errors
+    /// As [`Mirror::open`]; [`StoreError::OlderSchema`] if opening would migrate its tables.
+    pub async fn open_for_forecast(
+        settings: MirrorSettings,
+        clock: Arc<dyn Clock>,
+        observer: Arc<dyn RunObserver>,
+    ) -> Result<Mirror, MirrorError> {
+        if settings.database.exists() {
+            let found = Reader::open_at_rest(&settings.database)?.begin()?.schema_version()?;
+            if found < migrate::KNOWN {
+                return Err(StoreError::OlderSchema { found }.into());
+            }
+        }
+        let store = open_store(&settings, true).await?;
         let parts = assemble(settings, store, &clock, &observer).await?;
         Ok(Mirror { clock, observer, parts: RwLock::new(Arc::new(parts)) })
     }
@@ -87,7 +90,7 @@ impl Mirror {
         *self.parts.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(parts);
     }
 
-    /// What it is made of.
+    /// The settings.
     pub fn settings(&self) -> MirrorSettings {
         self.parts().settings.clone()
     }
@@ -97,69 +100,80 @@ impl Mirror {
         self.parts().store.clone()
     }
 
-    /// What may be spent.
+    /// The clock that it goes by.
+    pub fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
+    /// The limits of the budget.
     pub fn limits(&self) -> Limits {
         *self.parts().meter.limits()
     }
 
-    /// What was spent.
+    /// The RU spent so far.
     pub fn ledger(&self) -> Ledger {
         self.parts().meter.ledger()
     }
 
-    /// Lets no further request be sent: what is under way is stored, then the run ends.
+    /// Stops sending requests: answers that are on their way are stored, then the run ends.
     pub fn stop(&self) {
         self.parts().meter.stop();
     }
 
-    /// Lets requests be sent again, for the next run.
+    /// Allows requests again, for the next run.
     pub fn allow(&self) {
-        self.parts().meter.go_on();
+        self.parts().meter.resume();
     }
 
     /// Replaces the settings; the file stays open.
     ///
     /// # Errors
-    /// When the mirror cannot be written, or no client can be made; then the settings stay as they are.
+    /// Returns an error if the mirror cannot be written, or the client cannot be built; the settings then stay
+    /// unchanged.
     pub async fn reconfigure(&self, settings: MirrorSettings) -> Result<(), MirrorError> {
         let known = self.parts();
         let meter = known.meter.clone();
-        // The next meter takes over what this one knows.
-        known.store.write(move |tx| meter.enter(tx)).await?;
+        // The next meter takes over this one's state.
+        let views = settings.views.clone();
+        let apply = move |tx: &mut MirrorTx<'_>| {
+            meter.enter(tx)?;
+            tx.configure_views(&views)
+        };
+        known.store.write(apply).await?;
         let parts = assemble(settings, known.store.clone(), &self.clock, &self.observer).await?;
         self.replace(Parts { file: known.file, ..parts });
         Ok(())
     }
 
-    /// Opens the file again where another one has taken its place, as a restore or a mount does.
+    /// Reopens the file if another one has replaced it, as a restore or a mount does.
     ///
     /// # Errors
-    /// [`StoreError::Missing`] where there is none any more: a new one is not made while this one is in use.
+    /// [`StoreError::Missing`] if there is no file any more: a new one is not created while this one is in use.
     pub async fn follow_file(&self) -> Result<(), MirrorError> {
         let known = self.parts();
         let path = &known.settings.database;
-        match file_id(path) {
+        match FileId::of(path) {
             None => return Err(StoreError::Missing { path: path.clone() }.into()),
             now if now == known.file => return Ok(()),
             Some(_) => {}
         }
-        tracing::warn!("Another file has taken the place of {}; it is opened", path.display());
-        // What this process holds is the lock of a file that nobody finds any more.
+        tracing::warn!("{} was replaced by another file; opening the new one", path.display());
+        // The lock of this process belongs to the old file.
         known.store.lock().release();
-        let store = open_store(&known.settings).await?;
+        let store = open_store(&known.settings, false).await?;
         let parts = assemble(known.settings.clone(), store, &self.clock, &self.observer).await?;
         self.replace(parts);
         Ok(())
     }
 
-    /// Keeps request units back for the runs that the schedule still brings in this window, which is certain to run.
+    /// Reserves request units for the runs that are still due in this window.
     ///
     /// # Errors
-    /// When the mirror cannot be read.
+    /// Returns an error if the mirror cannot be read.
     pub async fn reserve_for_schedule(&self) -> Result<(), StoreError> {
         let (known, now) = (self.parts(), self.clock.now());
         let read = move || {
-            let units = reserve::for_schedule(&known.settings, &known.meter, true, now)?;
+            let units = schedule_reserve::for_schedule(&known.settings, &known.meter, now)?;
             known.meter.set_reserve(units);
             Ok(())
         };
@@ -169,7 +183,7 @@ impl Mirror {
     /// Runs a job.
     ///
     /// # Errors
-    /// What ended the run and does not pass by waiting; a suspension is a result.
+    /// Returns the error that ended the run and that waiting does not fix; a suspension is a result.
     pub async fn run(&self, job: &Job, trigger: &'static str) -> Result<RunResult, SyncError> {
         let (known, began) = (self.parts(), Monotonic::now());
         let report = known.engine.run(job, trigger).await?;
@@ -180,50 +194,64 @@ impl Mirror {
         Ok(RunResult { summary, findings, suspension, empty_until: self.empty_until() })
     }
 
+    /// When the schedule next attempts the steps that failed while others were answered; `None` if there are none.
+    pub async fn next_attempt_of_failed_steps(&self) -> Option<Instant> {
+        let known = self.parts();
+        let failures = known.store.read(StepFailures::load).await.ok()?;
+        let wait = failures.shortest_wait(known.meter.ledger().steady_time())?;
+        Some(self.clock.now().plus(wait))
+    }
+
     /// When the budget refills, if nothing of it is left.
     pub fn empty_until(&self) -> Option<Instant> {
-        let known = self.parts();
-        let (limits, ledger) = (known.meter.limits(), known.meter.ledger());
-        (limits.limit.saturating_sub(ledger.used).get() == 0).then(|| ledger.refills_at(limits))
+        self.parts().meter.empty_until()
     }
 
-    /// What a job would cost, and what was spent.
+    /// Estimates the cost of a job, and returns it with what was spent.
     ///
     /// # Errors
-    /// When the service does not answer.
+    /// Returns an error if the service does not answer.
     pub async fn forecast(&self, job: &Job) -> Result<(Forecast, Ledger), SyncError> {
         let known = self.parts();
-        let forecast = known.engine.forecast(job).await?;
-        Ok((forecast, known.meter.ledger()))
+        let forecast = known.engine.forecast(job).await;
+        // The cost is stored, even if no run follows.
+        let meter = known.meter.clone();
+        known.store.write(move |tx| meter.enter(tx)).await?;
+        Ok((forecast?, known.meter.ledger()))
     }
 
-    /// Forgets the sweeps under way; gives whose they were. Nothing of them was removed.
+    /// Discards the sweeps in progress and returns their objects. Nothing was removed by them.
     ///
     /// # Errors
-    /// When the mirror cannot be written.
+    /// Returns an error if the mirror cannot be written.
     pub async fn forget_sweeps(&self) -> Result<Vec<Object>, SyncError> {
         self.parts().engine.forget_sweeps().await
     }
 
-    /// Ends the hold: a person knows that the service answers again.
+    /// Ends the hold, for a person who knows that the service answers again.
     pub async fn clear_hold(&self) {
         self.parts().meter.clear_hold().await;
     }
 
-    /// Closes the mirror, so that people who may only read can continue to read.
+    /// Closes the mirror, so that users with read-only access can still read it.
     pub async fn close(self) {
         let parts = self.parts.into_inner().unwrap_or_else(PoisonError::into_inner);
         let store = parts.store.clone();
-        // Each part holds the store too, and the writer ends with the last of them.
+        // Each part holds the store, too, and the writer ends with the last of them.
         drop(parts);
         store.close().await;
     }
 }
 
-/// Opens the file for writing, away from the runtime's threads: a migration takes its time.
-async fn open_store(settings: &MirrorSettings) -> Result<Store, StoreError> {
+/// Opens the file for writing on a blocking thread, because a migration can take long.
+async fn open_store(settings: &MirrorSettings, leaves_no_files: bool) -> Result<Store, StoreError> {
     let path = settings.database.clone();
-    let options = StoreOptions { indexed: Some(settings.custom_indexes), ..StoreOptions::default() };
+    let options = StoreOptions {
+        indexed: Some(settings.custom_indexes),
+        views: Some(settings.views.clone()),
+        leaves_no_files,
+        ..StoreOptions::default()
+    };
     let open = move || Store::open_with(&path, options);
     tokio::task::spawn_blocking(open).await.unwrap_or(Err(StoreError::Closed))
 }
@@ -234,11 +262,21 @@ async fn assemble(
     clock: &Arc<dyn Clock>,
     observer: &Arc<dyn RunObserver>,
 ) -> Result<Parts, MirrorError> {
-    let meter = BudgetMeter::open(store.clone(), clock.clone(), settings.limits, PATIENCE, observer.clone()).await?;
-    let meter = Arc::new(meter);
-    meter.set_reserve(reserve::for_schedule(&settings, &meter, false, clock.now())?);
-    let client = Client::new(settings.client(), settings.api.key.clone(), clock.clone(), meter.clone())?;
-    let engine = Engine::new(client, store.clone(), meter.clone(), clock.clone(), observer.clone(), settings.sync);
-    let file = file_id(&settings.database);
+    let write_back = settings.sync.write_back;
+    if store.read(|tx| tx.takes_edits()).await? != write_back {
+        // Immediately rather than with the next run, because the triggers of the views read it.
+        store.write(move |tx| tx.set_write_back(write_back)).await?;
+    }
+    let parts = EngineSettings {
+        client: settings.client(),
+        key: settings.api.key.clone(),
+        limits: settings.limits,
+        patience: PATIENCE,
+        sync: settings.sync,
+    };
+    let (meter, engine) = assemble_engine(&store, parts, clock, observer).await?;
+    let engine = engine.with_list_schedule(settings.list_schedule());
+    meter.set_reserve(schedule_reserve::for_schedule(&settings, &meter, clock.now())?);
+    let file = FileId::of(&settings.database);
     Ok(Parts { settings, store, meter, engine, file })
 }

@@ -1,19 +1,23 @@
-//! The assembled program without an interface: a mirror that can run jobs, and what it says of itself, as data.
+//! The assembled program without an interface: an open mirror that runs jobs, and its status as data.
 //!
-//! [`Mirror`] puts store, meter, client and engine together, once, for the verbs in the foreground and for the daemon;
-//! [`MirrorSettings`] is what it is made of; [`status`] reads what the file says. Texts are made of that elsewhere: this
-//! room returns values and typed errors.
+//! [`Mirror`] is used by the verbs in the foreground and by the daemon. [`MirrorSettings`] holds the part of the
+//! configuration that it needs, [`assemble_engine`] connects store, meter, client and engine, and [`status`] reads the
+//! file. This room returns values and typed errors; the command line and the daemon turn them into text.
 //!
-//! # Always true
-//! - Address and key are checked before the mirror's file is touched, so a configuration that cannot work leaves no trace.
-//! - A mirror that was replaced on the disk is opened again before a run writes to it, and one that has gone is not made
-//!   anew behind anybody's back.
+//! # Invariants
+//! - The address and the key are checked before the mirror's file is touched: an unusable configuration creates no file.
+//! - A mirror that was replaced on disk is reopened before a run writes to it. A mirror that was deleted while it was in
+//!   use is not created again.
 
+mod assembly;
+mod error;
 mod mirror;
-mod reserve;
+mod schedule_reserve;
 mod settings;
 pub mod status;
 
-pub use mirror::{Mirror, MirrorError, PATIENCE, RunResult};
-pub use reserve::RUNS_OF_FORECAST;
+pub use assembly::{EngineSettings, assemble_engine};
+pub use error::MirrorError;
+pub use mirror::{Mirror, PATIENCE, RunResult};
+pub use schedule_reserve::RUNS_OF_FORECAST;
 pub use settings::{MirrorSettings, limits};

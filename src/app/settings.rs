@@ -1,36 +1,42 @@
-//! What a mirror is made of, taken from the configuration.
+//! The settings of a mirror, taken from the configuration.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
 use crate::api::ClientSettings;
 use crate::budget::Limits;
-use crate::config::{ApiConfig, BudgetConfig, Config, ConfigError, Cron};
-use crate::sync::SyncSettings;
+use crate::config::{ApiConfig, BudgetConfig, ChangesSchedule, Config, ConfigError, Cron};
+use crate::store::ViewOptions;
+use crate::sync::{ListSchedule, SyncSettings};
 
-/// What a mirror is made of.
+/// The settings of a mirror.
 #[derive(Clone, Debug)]
 pub struct MirrorSettings {
     /// The service.
     pub api: ApiConfig,
     /// The mirror's file.
     pub database: PathBuf,
-    /// The most custom fields of each object that have an index.
+    /// The maximum number of custom fields of each object that have an index.
     pub custom_indexes: u32,
-    /// What may be spent.
+    /// Settings of the views, indexes and search of the file.
+    pub views: ViewOptions,
+    /// The budget.
     pub limits: Limits,
-    /// How runs behave.
+    /// The settings of runs.
     pub sync: SyncSettings,
-    /// When runs are scheduled, and in which zone; `None` for never.
-    pub schedule: Option<(Cron, TimeZone)>,
+    /// When definitions and team members are read again, with the time zone; `None` means never by time alone.
+    pub definitions: Option<(Cron, TimeZone)>,
+    /// When runs for changes are scheduled, and in which zone.
+    pub schedule: (ChangesSchedule, TimeZone),
 }
 
 impl MirrorSettings {
-    /// What the configuration asks for; reads the key.
+    /// Takes the settings from the configuration, and reads the key.
     ///
     /// # Errors
-    /// Without an address or a key.
+    /// Returns an error if there is no address or no key.
     pub fn from_config(config: &Config) -> Result<MirrorSettings, ConfigError> {
         let api = config.api()?;
         Ok(MirrorSettings {
@@ -43,16 +49,25 @@ impl MirrorSettings {
                 detail_max_age: config.sync.detail_max_age,
                 write_back: config.write_back,
                 max_edits: config.max_edits,
+                ..SyncSettings::default()
             },
             api,
             database: config.database.clone(),
             custom_indexes: config.custom_indexes,
+            views: config.views.clone(),
             limits: limits(&config.budget),
-            schedule: config.sync.schedule.clone().map(|cron| (cron, config.sync.time_zone.clone())),
+            definitions: config.sync.definitions_schedule.clone().map(|cron| (cron, config.sync.time_zone.clone())),
+            schedule: (config.sync.schedule.clone(), config.sync.time_zone.clone()),
         })
     }
 
-    /// How the client of the service behaves.
+    /// When definitions and team members are read again.
+    pub(super) fn list_schedule(&self) -> ListSchedule {
+        let schedule = self.definitions.clone();
+        Arc::new(move |read| schedule.as_ref().and_then(|(cron, zone)| cron.next_after(read, zone)))
+    }
+
+    /// The settings of the client.
     pub(super) fn client(&self) -> ClientSettings {
         ClientSettings {
             timeout: self.api.timeout,
@@ -62,7 +77,7 @@ impl MirrorSettings {
     }
 }
 
-/// The budget as the ledger wants it.
+/// The limits of the ledger.
 pub fn limits(budget: &BudgetConfig) -> Limits {
     Limits { limit: budget.limit, window: budget.window, charge_failed: budget.charge_failed }
 }

@@ -1,6 +1,6 @@
-//! What the mirror holds, how fresh it is, what it cost and what is still missing: what `status` shows.
+//! The status of the mirror: contents, freshness, cost and pending work, as `status` shows it.
 //!
-//! It asks nothing of the service, opens the file for reading only, and sees one moment of it, also while another
+//! Reading it sends no request. It opens the file read-only and sees one consistent snapshot, even while another
 //! process writes.
 
 use std::time::Duration;
@@ -8,25 +8,32 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use super::reserve::RUNS_OF_FORECAST;
+use super::schedule_reserve::RUNS_OF_FORECAST;
 use super::settings::limits;
 use crate::budget::{Hold, Ledger, forecast};
-use crate::config::{Config, Cron};
+use crate::config::{ChangesSchedule, Config};
 use crate::model::instant::{self, Instant};
 use crate::model::{Object, Resource};
 use crate::store::outbox_report::{self, EditCounts};
 use crate::store::publishing::queue::{self, PublishLag};
 use crate::store::report::{self, Failing, OddityLine, RecordedRun};
-use crate::store::{ReadTx, Reader, StoreError, lock};
-use crate::sync::meter::{self, HOLD, LEDGER};
-use crate::sync::state::{Completeness, Evidence, Fresh, Identity, MissingScopes, Outage, Sweep};
+use crate::store::{BrokenObject, ReadTx, Reader, StateKey, StoreError, lock, people_report, record};
+use crate::sync::MissingScope;
+use crate::sync::budget_meter::{self, HOLD, LEDGER};
+use crate::sync::checkpoints::{Completeness, Evidence, Fresh, Identity, MissingScopes, Outage, Sweep};
+use crate::sync::checks::undecided_removals::undecided;
+use crate::sync::progress::{self, ObjectProgress};
 
-/// Runs that are shown.
+/// The number of runs that are shown.
 const RUNS: u32 = 5;
 
-/// Everything that `status` says of the mirror. Its JSON form is documented in `docs/interfaces.md` and only ever grows.
+/// Everything that `status` shows. Its JSON form is documented in `docs/interfaces.md`; members may be added, but not
+/// removed.
 #[derive(Clone, Debug, Serialize)]
 pub struct MirrorStatus {
+    /// When this was read, UTC: earlier than asked for if the file does not answer.
+    #[serde(serialize_with = "instant::utc_always")]
+    pub read_at: Instant,
     /// The file.
     pub database: String,
     /// Its size in bytes.
@@ -35,35 +42,72 @@ pub struct MirrorStatus {
     pub wal_bytes: u64,
     /// The address of the service that is mirrored.
     pub base_url: Option<String>,
-    /// What is here, object by object.
+    /// The contents, object by object.
     pub objects: Vec<ObjectStatus>,
     /// Request units.
     pub ru: RuStatus,
-    /// Until when the service set a rate limit, UTC.
+    /// The end of the hold, UTC.
     #[serde(serialize_with = "instant::utc")]
     pub hold_until: Option<Instant>,
+    /// When the schedule was paused, UTC. It stays paused until `crm-mirror resume`.
+    #[serde(serialize_with = "instant::utc")]
+    pub paused_since: Option<Instant>,
+    /// The current run, of any process.
+    pub running: Option<RunningRun>,
+    /// The time since which `changes` is complete, UTC: since the first run, or since the oldest entry kept by
+    /// `history.retention`.
+    pub history_since: Option<String>,
     /// Edits by state.
     pub edits: EditCounts,
-    /// How far publishing is behind; absent where the mirror was never published.
+    /// How far publishing is behind; absent if the mirror was never published.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub publish: Option<PublishLag>,
-    /// The scopes that the key lacks, by what could not be read.
-    pub missing_scopes: MissingScopes,
-    /// When a run last did all that it was to do, UTC.
+    /// The scopes that the key lacks.
+    pub missing_scopes: Vec<MissingScope>,
+    /// When a run last completed, UTC.
     #[serde(serialize_with = "instant::utc")]
     pub last_success: Option<Instant>,
-    /// The runs that failed since the last one that did not.
+    /// The consecutive runs that failed most recently.
     pub trouble: Option<Failing>,
     /// The last runs, the newest first.
     pub runs: Vec<RecordedRun>,
-    /// What the service did against its own document.
+    /// Where the service breaks its own documentation.
     pub oddities: Vec<OddityLine>,
+    /// Users' views, triggers and indexes that do not work.
+    pub broken_objects: Vec<BrokenObject>,
 }
 
-/// What is here of an object.
+/// A run that has not ended.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunningRun {
+    /// Its process, if known.
+    pub pid: Option<u32>,
+    /// Its number.
+    pub run: i64,
+    /// `sync`, `resync`, `verify` or `push`.
+    pub kind: String,
+    /// `manual` or `schedule`.
+    pub trigger: String,
+    /// When it began, UTC.
+    pub since: String,
+    /// The progress of its long work, by object.
+    pub progress: Vec<RunProgress>,
+}
+
+/// The progress of the work on an object.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct RunProgress {
+    /// The object.
+    pub object: Resource,
+    /// The progress.
+    #[serde(flatten)]
+    pub progress: ObjectProgress,
+}
+
+/// The status of an object.
 #[derive(Clone, Debug, Serialize)]
 pub struct ObjectStatus {
-    /// Which.
+    /// The object.
     pub object: Resource,
     /// Records.
     pub rows: u64,
@@ -71,39 +115,51 @@ pub struct ObjectStatus {
     pub removed: Option<u64>,
     /// Records whose detail is current; for contacts and companies.
     pub details_current: Option<u64>,
-    /// Records whose detail is still to be read; for contacts and companies.
+    /// Records whose detail is still to be read; for contacts and companies, if details are read.
     pub details_pending: Option<u64>,
     /// Active custom fields; for contacts and companies.
     pub custom_fields: Option<u64>,
     /// Every change up to here is in the mirror, UTC.
     #[serde(serialize_with = "instant::utc")]
     pub changes_as_of: Option<Instant>,
-    /// Nothing was missing and nothing lingered here then, UTC.
+    /// When the object was last known to have no missing and no superfluous records, UTC.
     #[serde(serialize_with = "instant::utc")]
     pub complete_as_of: Option<Instant>,
-    /// How that is known: `records` where every one was compared, `count` where ranges were counted.
+    /// How that is known: `records` if every one was compared, `count` if ranges were counted.
     pub complete_by: Option<&'static str>,
-    /// Differences to the service that were found then and not repaired.
+    /// Differences that were found then and not repaired.
     pub differences: u64,
-    /// The sweep or first copy under way.
+    /// The sweep or first copy in progress.
     pub sweep: Option<SweepStatus>,
-    /// Removals that look like an outage and wait for a person.
+    /// Removals that look like an outage and need confirmation.
     pub outage: Option<OutageStatus>,
+    /// Items that seem to be removed and are kept until that is proven.
+    pub undecided: Option<UndecidedStatus>,
 }
 
-/// Removals that wait for a person.
+/// Items that seem to be removed and are kept: no answer has proven it yet, or only one list lacks them.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct UndecidedStatus {
+    /// Their number.
+    pub items: u64,
+    /// When they are looked up again, UTC; `None` for the next run or list.
+    #[serde(serialize_with = "instant::utc")]
+    pub next_lookup: Option<Instant>,
+}
+
+/// Removals that need confirmation.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct OutageStatus {
-    /// Records that would have gone.
+    /// Records that would be removed.
     pub going: u64,
-    /// Of so many here.
+    /// All records of the object.
     pub of: u64,
-    /// When that was seen, UTC.
+    /// When it was found, UTC.
     #[serde(serialize_with = "instant::utc_always")]
     pub seen_at: Instant,
 }
 
-/// A sweep or a first copy under way.
+/// A sweep or a first copy in progress.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct SweepStatus {
     /// When it began, UTC.
@@ -127,54 +183,106 @@ pub struct RuStatus {
     /// When the window ends, UTC.
     #[serde(serialize_with = "instant::utc_always")]
     pub refills_at: Instant,
-    /// Spent since the mirror was made.
+    /// Spent since the mirror was created.
     pub total: u64,
-    /// What a run for changes is likely to cost: the median of the last ones.
+    /// The likely cost of a run for changes: the median of the last ones.
     pub per_run: u64,
-    /// Windows until every pending detail is read at this budget, this one included; 0 where none is pending, `null`
-    /// where the budget is zero.
+    /// Windows until every pending detail is read at this budget, this one included; 0 if none is pending, `null` if
+    /// the budget is zero.
     pub windows_for_details: Option<u64>,
 }
 
-/// Reads everything that the mirror's file says, at one moment of it.
+/// Reads the status from the mirror's file, as one snapshot.
 ///
 /// # Errors
-/// If there is no mirror, or it cannot be read.
+/// Returns an error if there is no mirror, or it cannot be read.
 pub fn read(config: &Config, now: Instant) -> Result<MirrorStatus, StoreError> {
-    let reader = Reader::open(&config.database)?;
-    let moment = reader.begin()?;
+    let reader = Reader::open_at_rest(&config.database)?;
+    at_moment(&reader.begin()?, config, now)
+}
+
+/// Reads the status from a snapshot of an open mirror.
+///
+/// # Errors
+/// Returns an error if the mirror cannot be read.
+pub fn at_moment(moment: &ReadTx<'_>, config: &Config, now: Instant) -> Result<MirrorStatus, StoreError> {
     let (bytes, wal_bytes) = report::sizes(&config.database);
     let hold: Option<Hold> = moment.state(&HOLD)?;
     let identity: Option<Identity> = moment.state(&Identity::ENTRY)?;
-    let objects = objects(&moment)?;
+    let mut objects = objects(moment)?;
+    if !config.sync.details {
+        // Nothing reads them, so none is pending.
+        objects.iter_mut().for_each(|object| object.details_pending = None);
+    }
+    let ledger = ledger(moment, config, now)?;
+    for object in &mut objects {
+        object.undecided = undecided_items(moment, object.object, &ledger, now)?;
+    }
     let pending = objects.iter().filter_map(|object| object.details_pending).sum();
+    let runs = report::last_runs(moment, RUNS)?;
     Ok(MirrorStatus {
+        read_at: now,
+        paused_since: moment.state(&StateKey::PausedSince)?,
+        running: running(moment, config, runs.first(), now)?,
+        history_since: record::horizon(moment)?,
         database: config.database.display().to_string(),
         bytes,
         wal_bytes,
         base_url: identity.map(|identity| identity.base_url),
         objects,
-        ru: ru(&moment, config, pending, now)?,
+        ru: ru(moment, config, pending, &ledger)?,
         hold_until: hold.and_then(|hold| hold.ends_at(now)),
-        missing_scopes: moment.state(&MissingScopes::ENTRY)?.unwrap_or_default(),
-        edits: outbox_report::counts(&moment)?,
-        publish: queue::lag(&moment, now)?,
-        last_success: report::last_success(&moment)?,
-        trouble: report::failing(&moment)?,
-        runs: report::last_runs(&moment, RUNS)?,
-        oddities: report::oddities(&moment)?,
+        missing_scopes: missing_scopes(moment)?,
+        edits: outbox_report::counts(moment)?,
+        publish: queue::lag(moment, now)?,
+        last_success: report::last_success(moment)?,
+        trouble: report::failing(moment)?,
+        runs,
+        oddities: report::oddities(moment)?,
+        broken_objects: people_report::broken(moment)?,
     })
+}
+
+fn missing_scopes(tx: &ReadTx<'_>) -> Result<Vec<MissingScope>, StoreError> {
+    let missing: MissingScopes = tx.state(&MissingScopes::ENTRY)?.unwrap_or_default();
+    Ok(missing.0.into_iter().map(|(object, scope)| MissingScope { object, scope: scope.into() }).collect())
+}
+
+/// The current run: the last one, if it has not ended and a process is writing.
+fn running(
+    tx: &ReadTx<'_>,
+    config: &Config,
+    last: Option<&RecordedRun>,
+    now: Instant,
+) -> Result<Option<RunningRun>, StoreError> {
+    let Some(run) = last.filter(|run| run.outcome.is_none()) else { return Ok(None) };
+    let Some(pid) = lock::current_writer(&config.database) else { return Ok(None) };
+    let mut progress = Vec::new();
+    if let Ok(began) = run.started_at.parse() {
+        for object in Object::ALL {
+            let of_object = progress::of_object(tx, object, began, now)?;
+            progress.extend(of_object.map(|progress| RunProgress { object: object.resource(), progress }));
+        }
+    }
+    Ok(Some(RunningRun {
+        pid,
+        run: run.id,
+        kind: run.kind.clone(),
+        trigger: run.trigger.clone(),
+        since: run.started_at.clone(),
+        progress,
+    }))
 }
 
 /// Whether the mirror can be relied on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Readiness {
-    /// Its lists were copied, and are as fresh as the schedule makes them.
+    /// The lists were copied, and are as fresh as the schedule requires.
     Ready,
-    /// Some list was never copied to its end.
+    /// Some list was never completely copied.
     NeverCopied,
-    /// The schedule should have brought changes since.
+    /// The mirror is older than the schedule allows.
     Stale,
     /// The mirror cannot be read.
     Unreadable,
@@ -187,15 +295,20 @@ const MISSED: usize = 3;
 const FRESH: Duration = Duration::from_secs(300);
 
 impl MirrorStatus {
-    /// Whether the mirror can be relied on. Details are not required, and neither is what the key may not read.
+    /// Whether the key has the scope that reads an object.
+    pub fn may_read(&self, object: Resource) -> bool {
+        self.missing_scopes.iter().all(|missing| missing.object != object.as_str())
+    }
+
+    /// Whether the mirror can be relied on. Details do not count, and neither do objects that the key may not read.
     pub fn readiness(&self, config: &Config, now: Instant) -> Readiness {
         let wanted = |object: &&ObjectStatus| {
             let configured = config.sync.objects.as_deref().is_none_or(|named| named.contains(&object.object));
-            object.removed.is_some() && configured && !self.missing_scopes.0.contains_key(object.object.as_str())
+            object.removed.is_some() && configured && self.may_read(object.object)
         };
         let objects: Vec<&ObjectStatus> = self.objects.iter().filter(wanted).collect();
         let as_of: Option<Vec<Instant>> = objects.iter().map(|object| object.changes_as_of).collect();
-        let schedule = config.sync.schedule.as_ref().map(|cron| (cron, &config.sync.time_zone));
+        let schedule = (&config.sync.schedule, &config.sync.time_zone);
         match as_of {
             Some(as_of) if !as_of.is_empty() => {
                 let stale = as_of.into_iter().any(|as_of| is_stale(as_of, schedule, now));
@@ -206,19 +319,32 @@ impl MirrorStatus {
     }
 }
 
-/// Whether the schedule should have brought changes since an instant. Without a schedule nothing is late.
-fn is_stale(as_of: Instant, schedule: Option<(&Cron, &TimeZone)>, now: Instant) -> bool {
-    let Some((cron, zone)) = schedule else { return false };
-    let due = cron.due_after(as_of, zone).nth(MISSED - 1);
+/// Whether the schedule should have brought changes since an instant. Without a schedule a mirror is never stale.
+fn is_stale(as_of: Instant, (schedule, zone): (&ChangesSchedule, &TimeZone), now: Instant) -> bool {
+    let Some(mut due) = schedule.due_after(as_of, zone) else { return false };
+    let due = due.nth(MISSED - 1);
     now > as_of.plus(FRESH) && due.is_some_and(|due| due < now)
 }
 
-fn ru(tx: &ReadTx<'_>, config: &Config, pending: u64, now: Instant) -> Result<RuStatus, StoreError> {
-    let limits = &limits(&config.budget);
+fn undecided_items(
+    tx: &ReadTx<'_>,
+    resource: Resource,
+    ledger: &Ledger,
+    now: Instant,
+) -> Result<Option<UndecidedStatus>, StoreError> {
+    let (items, wait) = undecided(tx, resource, ledger.steady_time())?;
+    Ok((items > 0).then(|| UndecidedStatus { items, next_lookup: wait.map(|wait| now.plus(wait)) }))
+}
+
+fn ledger(tx: &ReadTx<'_>, config: &Config, now: Instant) -> Result<Ledger, StoreError> {
     let stored: Option<Ledger> = tx.state(&LEDGER)?;
     let note = lock::note_beside(&config.database);
-    let ledger = meter::later(stored.unwrap_or_default(), note.as_deref()).at(now, limits);
-    let (costs, _) = report::cost_of_runs(tx, RUNS_OF_FORECAST, now)?;
+    Ok(budget_meter::later(stored.unwrap_or_default(), note.as_deref()).at(now, &limits(&config.budget)))
+}
+
+fn ru(tx: &ReadTx<'_>, config: &Config, pending: u64, ledger: &Ledger) -> Result<RuStatus, StoreError> {
+    let limits = &limits(&config.budget);
+    let costs = report::cost_of_runs(tx, RUNS_OF_FORECAST)?;
     let left = limits.limit.saturating_sub(ledger.used).get();
     let later = pending.saturating_sub(left);
     Ok(RuStatus {
@@ -259,6 +385,7 @@ fn objects(tx: &ReadTx<'_>) -> Result<Vec<ObjectStatus>, StoreError> {
             differences: 0,
             sweep: None,
             outage: None,
+            undecided: None,
         });
     }
     Ok(objects)
@@ -271,7 +398,7 @@ fn records(tx: &ReadTx<'_>, object: Object) -> Result<ObjectStatus, StoreError> 
     let sweep: Option<Sweep> = tx.state(&Sweep::entry(object))?;
     let outage: Option<Outage> = tx.state(&Outage::entry(object))?;
     let evidence: Option<Evidence> = tx.state(&Evidence::entry(object))?;
-    // The newest of what is known: a sweep compares every record too.
+    // The newest evidence counts: a sweep compares every record too.
     let complete = evidence
         .and_then(|evidence| evidence.last_complete())
         .into_iter()
@@ -297,25 +424,28 @@ fn records(tx: &ReadTx<'_>, object: Object) -> Result<ObjectStatus, StoreError> 
         differences: evidence.map_or(0, |known| known.open),
         sweep: sweep.map(|sweep| SweepStatus { began: sweep.began, rows: sweep.rows, first_copy: swept.is_none() }),
         outage: outage.map(|outage| OutageStatus { going: outage.going, of: outage.of, seen_at: outage.seen_at }),
+        undecided: None,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Cron;
 
     fn at(text: &str) -> Instant {
         text.parse().unwrap()
     }
 
     #[test]
-    fn a_mirror_is_stale_after_three_missed_runs_and_never_within_minutes() {
-        let (often, nightly) = (Cron::parse("*/10 * * * * *").unwrap(), Cron::parse("0 0 3 * * *").unwrap());
-        let stale = |cron, as_of, now| is_stale(at(as_of), Some((cron, &TimeZone::UTC)), at(now));
+    fn mirror_is_stale_after_three_missed_runs_and_at_least_five_minutes() {
+        let cron = |line| ChangesSchedule::Cron(Cron::parse(line).unwrap());
+        let (often, nightly) = (cron("*/10 * * * * *"), cron("0 0 3 * * *"));
+        let stale = |cron, as_of, now| is_stale(at(as_of), (cron, &TimeZone::UTC), at(now));
         assert!(!stale(&often, "2026-03-04T12:00:00Z", "2026-03-04T12:05:00Z"));
         assert!(stale(&often, "2026-03-04T12:00:00Z", "2026-03-04T12:05:01Z"));
         assert!(!stale(&nightly, "2026-03-04T03:00:01Z", "2026-03-07T03:00:00Z"));
         assert!(stale(&nightly, "2026-03-04T03:00:01Z", "2026-03-07T03:00:01Z"));
-        assert!(!is_stale(at("2026-03-04T03:00:01Z"), None, at("2027-03-04T03:00:01Z")));
+        assert!(!stale(&ChangesSchedule::Off, "2026-03-04T03:00:01Z", "2027-03-04T03:00:01Z"));
     }
 }

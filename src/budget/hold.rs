@@ -1,7 +1,7 @@
 //! The hold: how long the service asked to wait. It binds every request of this process, and of the next one.
 //!
-//! What is left of a hold is measured by the monotonic clock. After a restart of the machine the wall clock measures it;
-//! should that have been set back, the hold takes as long as was left, and no longer.
+//! The rest of a hold is measured by the monotonic clock. After a restart of the machine the wall clock measures it; if
+//! that was set back, the hold lasts no longer than what was left of it.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{ClockReading, Instant, MonotonicReading};
 
-/// The first wait after a 429 that names none; doubled with each further one.
+/// The first wait after a 429 without `Retry-After`; doubled after each further one.
 const FIRST: Duration = Duration::from_secs(5);
 
-/// The longest wait that is chosen here, and the longest that is taken from the service.
+/// The longest wait that is chosen here. [`LONGEST_ASKED`] is the longest that is accepted from the service.
 const LONGEST_OWN: Duration = Duration::from_secs(300);
 const LONGEST_ASKED: Duration = Duration::from_secs(24 * 3600);
 
 /// A hold, and how often in a row the service asked for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
-    /// No request before this, as the wall clock showed it when the hold began.
+    /// No request is sent before this time, by the wall clock at the moment when the hold began.
     pub until: Instant,
     /// Refusals since the last good answer.
     pub streak: u32,
-    /// The wall clock when the hold began; a hold of an older version does not say.
+    /// The wall clock when the hold began; absent in a hold written by an older version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     from: Option<Instant>,
     /// The monotonic clock when the hold began.
@@ -32,18 +32,18 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// The hold after an answer at `now` that asked for `wait`, or a 429 that named none. It never ends earlier than the
-    /// hold before it.
+    /// The hold after an answer at `now` that asked for `wait`, or a 429 without a wait. It never ends earlier than the
+    /// previous hold.
     #[must_use]
     pub fn after(before: Option<Hold>, now: impl Into<ClockReading>, wait: Option<Duration>) -> Hold {
         let now = now.into();
         let streak = before.map_or(0, |hold| hold.streak);
         let wait = match wait {
-            Some(asked) => asked.min(LONGEST_ASKED),
+            Some(wait) => wait.min(LONGEST_ASKED),
             None => FIRST.saturating_mul(1 << streak.min(10)).min(LONGEST_OWN),
         };
         let left = before.and_then(|hold| hold.left(now)).unwrap_or_default();
-        // Never zero: a service that says "now" would be asked in a tight loop.
+        // Never zero: a wait of zero would cause a tight loop of requests.
         let until = now.wall.plus(wait.max(left).max(Duration::from_secs(1)));
         Hold { until, streak: streak.saturating_add(1), from: Some(now.wall), monotonic: now.monotonic }
     }
@@ -56,7 +56,7 @@ impl Hold {
                 let passed = now.since(&ClockReading { wall: from, monotonic: self.monotonic });
                 let expected = from.plus(passed);
                 let agree = expected.since(now.wall).max(now.wall.since(expected)) < Duration::from_millis(1);
-                // The wall clock is the finer one where both agree.
+                // If the clocks agree, the wall clock is more precise.
                 if agree { self.until.since(now.wall) } else { self.until.since(from).saturating_sub(passed) }
             }
             None => self.until.since(now.wall),
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_service_is_obeyed_and_a_silent_refusal_waits_longer_each_time() {
+    fn retry_after_is_obeyed_and_a_429_without_it_waits_longer_each_time() {
         let now = at("2026-01-01T00:00:00Z");
         let asked = Hold::after(None, now, Some(Duration::from_secs(7)));
         assert_eq!(asked.left(now), Some(Duration::from_secs(7)));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shorter_hold_never_cuts_a_longer_one() {
+    fn shorter_hold_never_shortens_a_longer_one() {
         let now = at("2026-01-01T00:00:00Z");
         let long = Hold::after(None, now, Some(Duration::from_secs(60)));
         let short = Hold::after(Some(long), now, Some(Duration::ZERO));
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_takes_as_long_as_asked_whatever_the_wall_clock_shows() {
+    fn hold_lasts_as_requested_whatever_the_wall_clock_shows() {
         let reading = |boot, hours: u64, wall| ClockReading {
             wall: at(wall),
             monotonic: Some(MonotonicReading { boot, micros: hours * 3_600_000_000 }),

@@ -1,10 +1,14 @@
 //! The RU ledger: how much of the window's budget is spent, and whether a purpose may spend more.
 //!
-//! # Why windows do not begin when the wall clock says so
+//! # Why windows do not follow the wall clock
 //! A wall clock that jumps a day ahead would begin a window whose budget the service has not granted yet. So a window
-//! ends when its length has passed by the monotonic clock; the wall clock only says when the first one began, and bridges
-//! a restart of the machine, where nothing else is known. When the wall clock is set, the window moves with it: what is
-//! spent stays spent, and the rest of the window takes as long as before.
+//! ends when its length has passed by the monotonic clock. The wall clock only determines when the first window begins,
+//! and bridges a restart of the machine. When the wall clock is set, the window moves with it: the spent RU stay spent,
+//! and the rest of the window lasts as long as before.
+//!
+//! # Why the ledger has its own clock
+//! "Within a day" refers to elapsed time, also where it decides what may be removed. The steady clock of the ledger
+//! started at the wall clock's time and advances by the elapsed time; setting the wall clock does not change it.
 
 use std::time::Duration;
 
@@ -12,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{ClockReading, Instant, MonotonicReading, Purpose, Ru};
 
-/// A difference between the wall clock and the time that has passed, below which the wall clock was not set.
+/// If the wall clock and the passed time differ by less than this, the wall clock was not set.
 const SET_CLOCK: Duration = Duration::from_secs(60);
 
 /// What may be spent.
@@ -31,8 +35,8 @@ impl Limits {
         self.window.max(Duration::from_secs(1))
     }
 
-    /// The first aligned beginning at or after `at`, so that no window is cut short; `at` itself where that is as good as
-    /// a beginning already.
+    /// The first aligned beginning at or after `at`, so that no window is cut short; `at` itself if it is close enough
+    /// to a beginning.
     fn aligned(&self, at: Instant) -> Instant {
         let window = i64::try_from(self.window().as_secs()).unwrap_or(i64::MAX);
         let into = Duration::from_secs(at.as_secs().rem_euclid(window).unsigned_abs()) + at.since(at.whole_second());
@@ -40,7 +44,7 @@ impl Limits {
     }
 }
 
-/// What has been spent in the window, and ever.
+/// What was spent in the window, and in total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
     /// The beginning of the window, as the wall clock shows it now.
@@ -52,13 +56,16 @@ pub struct Ledger {
     /// Which window this is: a charge is only given back to its own.
     #[serde(default)]
     pub window: u32,
-    /// Both clocks when the ledger was last brought up to date: wall microseconds, start of the machine, and
-    /// microseconds since then. Short, because the ledger is noted before every request.
+    /// Both clocks at the last update of the ledger: wall microseconds, boot number, and microseconds since boot. The
+    /// form is short because the ledger is written before every request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<(i64, Option<(u32, u64)>)>,
+    /// The steady clock in microseconds at the last update of the ledger; `None` before it was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steady: Option<i64>,
 }
 
-/// A charge that was entered, to be given back if the request cost nothing.
+/// A recorded charge, to be refunded if the request cost nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
     /// What was charged.
@@ -69,12 +76,12 @@ pub struct Charge {
 
 impl Default for Ledger {
     fn default() -> Ledger {
-        Ledger { since: Instant::EPOCH, used: Ru::ZERO, total: Ru::ZERO, window: 0, clock: None }
+        Ledger { since: Instant::EPOCH, used: Ru::ZERO, total: Ru::ZERO, window: 0, clock: None, steady: None }
     }
 }
 
 impl Ledger {
-    /// Both clocks when the ledger was last brought up to date; a ledger of an older version knows only its window.
+    /// Both clocks at the last update of the ledger; a ledger written by an older version has only its window.
     fn last_reading(&self) -> ClockReading {
         let (wall, monotonic) = match self.clock {
             Some((micros, monotonic)) => (Instant::from_micros(micros).unwrap_or(self.since), monotonic),
@@ -83,14 +90,15 @@ impl Ledger {
         ClockReading { wall, monotonic: monotonic.map(|(boot, micros)| MonotonicReading { boot, micros }) }
     }
 
-    /// The ledger at `now`: a window whose length has passed is followed by an empty one.
+    /// The ledger at `now`: if the window's length has passed, an empty one follows.
     #[must_use]
     pub fn at(self, now: impl Into<ClockReading>, limits: &Limits) -> Ledger {
         let (now, before) = (now.into(), self.last_reading());
         let passed = before.wall.plus(now.since(&before));
+        let steady = self.steady_time().plus(now.since(&before));
         let mut ledger = self;
         if passed >= self.since.plus(limits.window()) {
-            // Windows follow each other without a gap, however many went by unused.
+            // Windows follow each other without a gap, also if some were unused.
             let into = Duration::from_nanos(
                 (passed.since(self.since).as_nanos() % limits.window().as_nanos()).try_into().unwrap_or(0),
             );
@@ -107,7 +115,13 @@ impl Ledger {
             passed
         };
         ledger.clock = Some((wall.as_micros(), now.monotonic.map(|monotonic| (monotonic.boot, monotonic.micros))));
+        ledger.steady = Some(steady.as_micros());
         ledger
+    }
+
+    /// The steady clock at the last update of the ledger.
+    pub fn steady_time(&self) -> Instant {
+        self.steady.and_then(Instant::from_micros).unwrap_or_else(|| self.last_reading().wall)
     }
 
     /// When the window ends and the budget refills.
@@ -115,17 +129,23 @@ impl Ledger {
         self.since.plus(limits.window())
     }
 
-    /// What a purpose may still spend in this window. `reserve` is what runs still to come will need: sweeps and
-    /// details leave it alone.
+    /// The same as a wall clock will show it that shows `wall` at the last update. A clock that was set by less than a
+    /// minute does not move the window, so without this a waiting process would try again until the minute is over.
+    pub fn refills_at_by(&self, limits: &Limits, wall: Instant) -> Instant {
+        wall.plus(self.refills_at(limits).since(self.last_reading().wall))
+    }
+
+    /// What a purpose may still spend in this window. `reserve` is what later runs will need; sweeps and details do not
+    /// use it.
     pub fn left_for(&self, purpose: Purpose, limits: &Limits, reserve: Ru) -> Ru {
         let left = limits.limit.saturating_sub(self.used);
         if purpose >= Purpose::Sweep { left.saturating_sub(reserve) } else { left }
     }
 
-    /// Enters a request that is about to be sent.
+    /// Records a request that is about to be sent.
     ///
     /// # Errors
-    /// When the budget refills, if the purpose may not spend that much now.
+    /// Returns when the budget refills, if the purpose may not spend that much now.
     pub fn charge(
         self,
         now: impl Into<ClockReading>,
@@ -134,15 +154,16 @@ impl Ledger {
         limits: &Limits,
         reserve: Ru,
     ) -> Result<(Ledger, Charge), Instant> {
+        let now = now.into();
         let ledger = self.at(now, limits);
         if cost > ledger.left_for(purpose, limits, reserve) {
-            return Err(ledger.refills_at(limits));
+            return Err(ledger.refills_at_by(limits, now.wall));
         }
         let charge = Charge { cost, window: ledger.window };
         Ok((Ledger { used: ledger.used + cost, total: ledger.total + cost, ..ledger }, charge))
     }
 
-    /// Takes back a charge for a request that cost nothing. A window that has begun since has nothing to give back.
+    /// Refunds a charge for a request that cost nothing. A charge of an earlier window is not refunded.
     #[must_use]
     pub fn refund(self, charge: Charge) -> Ledger {
         let used = if charge.window == self.window { self.used.saturating_sub(charge.cost) } else { self.used };

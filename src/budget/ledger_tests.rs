@@ -1,4 +1,4 @@
-//! The ledger: windows, refunds, clocks that are set, restarts of the machine.
+//! The ledger: windows, refunds, wall clocks that are set, restarts of the machine.
 
 use proptest::prelude::*;
 
@@ -14,18 +14,59 @@ fn spend(ledger: Ledger, now: &str, units: u64) -> Ledger {
     (0..units).fold(ledger, |l, _| l.charge(at(now), Ru::GET, Purpose::Changes, &DAY, Ru::ZERO).unwrap().0)
 }
 
-/// A machine whose wall clock shows `wall` after that many hours.
+/// A machine whose wall clock shows `wall` after so many hours.
 fn machine(boot: u32, hours: u64, wall: &str) -> ClockReading {
     ClockReading { wall: at(wall), monotonic: Some(MonotonicReading { boot, micros: hours * 3_600_000_000 }) }
 }
 
 #[test]
-fn a_window_never_spends_more_than_its_limit() {
+fn window_never_spends_more_than_its_limit() {
     let full = spend(Ledger::default(), "2026-01-01T10:00:00Z", 10);
     let refused = full.charge(at("2026-01-01T23:59:59Z"), Ru::GET, Purpose::Outbox, &DAY, Ru::ZERO);
     assert_eq!(refused.unwrap_err(), at("2026-01-02T00:00:00Z"));
     let next = spend(full, "2026-01-02T00:00:00Z", 1);
     assert_eq!((next.used, next.total), (Ru::new(1), Ru::new(11)));
+}
+
+#[test]
+fn window_begins_at_a_multiple_of_its_length_or_less_than_a_minute_later() {
+    for (now, begin) in [
+        ("2026-01-01T00:00:59.999Z", "2026-01-01T00:00:59.999Z"),
+        ("2026-01-01T00:01:00Z", "2026-01-02T00:00:00Z"),
+        ("2026-01-01T00:01:40.5Z", "2026-01-02T00:00:00Z"),
+    ] {
+        assert_eq!(DAY.aligned(at(now)), at(begin));
+    }
+    // Half of a short window is the most.
+    let short = Limits { window: Duration::from_secs(80), ..DAY };
+    let at = |seconds| Instant::EPOCH.plus(Duration::from_secs(seconds));
+    assert_eq!((short.aligned(at(39)), short.aligned(at(40)), short.aligned(at(50))), (at(39), at(80), at(80)));
+}
+
+#[test]
+fn wall_clock_is_set_if_it_differs_by_a_minute() {
+    let ledger = Ledger::default().at(machine(1, 0, "2026-01-02T10:00:00Z"), &DAY);
+    for (wall, refills) in [
+        ("2026-01-02T11:00:59Z", "2026-01-03T00:00:00Z"),
+        ("2026-01-02T11:01:00Z", "2026-01-03T00:01:00Z"),
+        ("2026-01-02T10:59:00Z", "2026-01-02T23:59:00Z"),
+    ] {
+        assert_eq!(ledger.at(machine(1, 1, wall), &DAY).refills_at(&DAY), at(refills), "{wall}");
+    }
+}
+
+#[test]
+fn wait_for_the_next_window_ends_when_it_begins_by_a_clock_that_was_set_by_seconds() {
+    let full = Ledger::default().at(machine(1, 0, "2026-01-02T10:00:00Z"), &DAY);
+    let full = Ledger { used: Ru::new(10), ..full };
+    for (wall, refills) in
+        [("2026-01-02T11:00:30Z", "2026-01-03T00:00:30Z"), ("2026-01-02T10:59:30Z", "2026-01-02T23:59:30Z")]
+    {
+        let refused = full.charge(machine(1, 1, wall), Ru::GET, Purpose::Changes, &DAY, Ru::ZERO).unwrap_err();
+        assert_eq!(refused, at(refills), "{wall}");
+        let then = full.at(machine(1, 14, refills), &DAY);
+        assert_eq!(then.used, Ru::ZERO, "{wall}");
+    }
 }
 
 #[test]
@@ -46,7 +87,7 @@ fn sweeps_and_details_leave_the_reserve_alone() {
 }
 
 #[test]
-fn a_wall_clock_that_is_set_neither_refills_nor_delays_the_budget() {
+fn setting_the_wall_clock_neither_refills_nor_delays_the_budget() {
     let full = Ledger::default().at(machine(1, 0, "2026-01-02T10:00:00Z"), &DAY);
     let full = Ledger { used: Ru::new(10), ..full };
     for (hours, wall, used, refills) in [
@@ -68,7 +109,7 @@ fn after_a_restart_of_the_machine_the_wall_clock_bridges_the_gap() {
     for (wall, used, refills) in [
         ("2026-01-02T11:00:00Z", 10, "2026-01-03T00:00:00Z"),
         ("2026-01-05T11:00:00Z", 0, "2026-01-06T00:00:00Z"),
-        // Set back: no time is known to have passed, and the rest of the window is waited for.
+        // Set back: no time is known to have passed, so the rest of the window has to pass.
         ("2026-01-01T10:00:00Z", 10, "2026-01-02T00:00:00Z"),
     ] {
         let now = full.at(machine(2, 0, wall), &DAY);
@@ -77,16 +118,16 @@ fn after_a_restart_of_the_machine_the_wall_clock_bridges_the_gap() {
 }
 
 #[test]
-fn a_ledger_that_began_under_a_wrong_clock_returns_to_aligned_windows_after_a_restart() {
-    let odd = Ledger::default().at(machine(1, 0, "1970-01-01T07:00:00Z"), &DAY);
-    let right = odd.at(machine(1, 1, "2026-01-02T10:00:00Z"), &DAY);
+fn ledger_that_began_under_a_wrong_clock_returns_to_aligned_windows_after_a_restart() {
+    let wrong = Ledger::default().at(machine(1, 0, "1970-01-01T07:00:00Z"), &DAY);
+    let right = wrong.at(machine(1, 1, "2026-01-02T10:00:00Z"), &DAY);
     assert_eq!(right.refills_at(&DAY), at("2026-01-03T02:00:00Z"));
     let later = right.at(machine(2, 0, "2026-01-04T12:00:00Z"), &DAY);
     assert_eq!(later.refills_at(&DAY), at("2026-01-06T00:00:00Z"), "longer once, never shorter");
 }
 
 #[test]
-fn a_refund_takes_a_charge_back_from_its_own_window_only() {
+fn refund_credits_only_the_window_of_the_charge() {
     let spent = spend(Ledger::default(), "2026-01-01T10:00:00Z", 1);
     let (spent, charge) = spent.charge(at("2026-01-01T23:59:59Z"), Ru::GET, Purpose::Changes, &DAY, Ru::ZERO).unwrap();
     assert_eq!((spent.refund(charge).used, spent.refund(charge).total), (Ru::new(1), Ru::new(1)));
@@ -95,7 +136,7 @@ fn a_refund_takes_a_charge_back_from_its_own_window_only() {
 }
 
 #[test]
-fn a_ledger_fits_the_note_beside_the_mirror() {
+fn ledger_fits_into_the_file_next_to_the_mirror() {
     let most = Ru::new(u64::from(u32::MAX));
     let now = ClockReading {
         wall: at("2026-01-01T10:00:00.123456Z"),

@@ -1,13 +1,15 @@
 //! What the mirror may spend, and when it must wait: pure arithmetic on request units and time.
 //!
-//! A [`Ledger`] counts request units per window and keeps back what runs still to come will need; a [`Hold`] remembers
-//! how long the service asked to wait. Both are small values that the caller keeps beyond a kill, so a killed process
+//! A [`Ledger`] counts request units per window and reserves what later runs will need; a [`Hold`] records how long the
+//! service asked to wait. Both are small values that the caller stores before it sends a request, so a killed process
 //! never under-counts and the next process keeps the hold.
 
+mod freshness;
 mod hold;
 mod ledger;
 mod reserve;
 
+pub use freshness::{ActiveHours, LONGEST_POLL, PollDecision, PollReason, PollingBudget, decide_poll};
 pub use hold::Hold;
 pub use ledger::{Charge, Ledger, Limits};
 pub use reserve::{forecast, reserve};

@@ -1,15 +1,15 @@
-//! The reserve: what the runs still to come in this window will need, kept back from sweeps and details.
+//! The reserve: RU that later runs in this window will need, and that sweeps and details must not use.
 //!
-//! Only runs that fall into the window count, so the first copy of a quiet workspace does not starve; and never more
-//! than half of the budget is kept back, so that a small budget still makes headway.
+//! Only runs that are due within the window count, so the first copy of a workspace with few changes does not starve.
+//! The reserve is at most half of the budget, so that a small budget still makes progress.
 
 use crate::model::{Instant, Ru};
 
-/// What a run that finds nothing costs: one request for each object.
+/// The cost of a run that finds nothing: one request per object.
 const IDLE_RUN: Ru = Ru::new(2);
 
-/// What a scheduled run is likely to cost: the median of what the last ones did, since one full copy among them says
-/// nothing about the next run; and at least what a run costs that finds nothing.
+/// The likely cost of a scheduled run: the median of the last runs, because one full copy among them is not representative of
+/// the next run; and at least the cost of a run that finds nothing.
 pub fn forecast(last_runs: &[Ru]) -> Ru {
     let mut costs = last_runs.to_vec();
     costs.sort_unstable();
@@ -17,11 +17,11 @@ pub fn forecast(last_runs: &[Ru]) -> Ru {
     median.unwrap_or(IDLE_RUN).max(IDLE_RUN)
 }
 
-/// What to keep back: the forecast for each run that is due before the window ends.
+/// What to reserve: the forecast for each run that is due before the window ends.
 pub fn reserve(due: impl Iterator<Item = Instant>, window_ends: Instant, forecast: Ru, limit: Ru) -> Ru {
     let half = limit.get() / 2;
     let most = half.div_ceil(forecast.get().max(1));
-    // Counted no further than matters: a schedule has no end.
+    // Limited, because a schedule is infinite.
     let runs = due.take_while(|at| *at < window_ends).take(usize::try_from(most).unwrap_or(usize::MAX)).count() as u64;
     Ru::new((runs * forecast.get()).min(half))
 }
@@ -36,7 +36,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forecast_is_the_median_of_the_last_runs_and_at_least_an_idle_one() {
+    fn forecast_is_the_median_of_the_last_runs_and_at_least_an_idle_one() {
         assert_eq!(forecast(&[]), Ru::new(2));
         assert_eq!(forecast(&[Ru::new(0), Ru::new(1)]), Ru::new(2));
         assert_eq!(forecast(&[Ru::new(1_127), Ru::new(3)]), Ru::new(3));
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn only_runs_inside_the_window_are_kept_for_and_never_more_than_half() {
+    fn reserve_covers_only_runs_inside_the_window_and_at_most_half_of_the_budget() {
         let day = Instant::EPOCH.plus(Duration::from_secs(86_400));
         let per_run = Ru::new(2);
         for (name, seconds, limit, kept) in [

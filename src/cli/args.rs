@@ -1,4 +1,4 @@
-//! The options that every verb takes, and the configuration that they lead to.
+//! The options that every verb accepts, and the configuration that they select.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::config::{Config, ConfigError, Environment, LogConfig, Sources};
 
-/// Arguments that may stand before or after the verb.
+/// Options that may precede or follow the verb.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Global {
     /// The configuration file [default: /etc/crm-mirror/config.toml, if it exists].
@@ -21,18 +21,18 @@ pub struct Global {
 }
 
 impl Global {
-    /// Reads the configuration, with these flags over it.
+    /// Reads the configuration, overridden by these options.
     ///
     /// # Errors
-    /// [`ConfigError`] names the key, and the file or the variable it is in.
+    /// Returns a [`ConfigError`] that names the key, and the file or the variable that contains it.
     pub fn load(&self) -> Result<Config, ConfigError> {
         self.load_with(None)
     }
 
-    /// As [`Global::load`], with another mirror than the configured one.
+    /// Like [`Global::load`], with a different mirror than the configured one.
     ///
     /// # Errors
-    /// [`ConfigError`] names the key, and the file or the variable it is in.
+    /// Returns a [`ConfigError`] that names the key, and the file or the variable that contains it.
     pub fn load_with(&self, database: Option<&Path>) -> Result<Config, ConfigError> {
         let mut flags = self.flags();
         if let Some(path) = database {
@@ -41,15 +41,15 @@ impl Global {
         Config::load(&Sources::of_process(self.config.clone(), flags))
     }
 
-    /// Where the configuration comes from, for callers that read it more than once.
+    /// The sources of the configuration, for callers that read it more than once.
     pub fn sources(&self) -> Sources {
         Sources::of_process(self.config.clone(), self.flags())
     }
 
-    /// The log for verbs that need no configuration: only these flags count.
+    /// The log settings for verbs that need no configuration: only these options count.
     ///
     /// # Errors
-    /// [`ConfigError`] if a flag cannot be used.
+    /// Returns a [`ConfigError`] if an option is invalid.
     pub fn log_alone(&self) -> Result<LogConfig, ConfigError> {
         let sources = Sources {
             file: None,

@@ -1,4 +1,4 @@
-//! A verb that failed: what is said on stderr, and the code it ends with.
+//! A failed verb: the message on stderr, and the exit code.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -12,11 +12,11 @@ use crate::exit::Exit;
 use crate::store::StoreError;
 use crate::sync::SyncError;
 
-/// Why a verb ended early.
+/// Why a verb failed.
 #[derive(Debug)]
 pub struct Failure {
     exit: Exit,
-    /// `None` where there is nobody left to tell: the reader of stdout is gone.
+    /// `None` if the reader of stdout is gone, so nothing has to be reported.
     error: Option<Box<dyn Error + Send + Sync>>,
     hint: Option<String>,
 }
@@ -27,7 +27,7 @@ impl Failure {
         Failure { exit, error: Some(error.into()), hint: None }
     }
 
-    /// Adds a next move.
+    /// Adds a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Failure {
         self.hint = Some(hint.into());
@@ -39,7 +39,7 @@ impl Failure {
         self.exit
     }
 
-    /// The text for stderr: the whole chain of causes on one line, the hint on the next.
+    /// The text for stderr: the error with all its causes on one line, the hint on the next.
     pub fn text(&self) -> String {
         let mut text = String::new();
         if let Some(error) = &self.error {
@@ -99,7 +99,7 @@ impl From<SyncError> for Failure {
     fn from(error: SyncError) -> Failure {
         let hint = match &error {
             SyncError::OtherWorkspace { .. } => Some(
-                "use the workspace's own key, or another `database.path`; `--accept-workspace` lets this one take its place"
+                "use the key of the mirrored workspace, or a different `database.path`; `--accept-workspace` mirrors this workspace instead"
                     .into(),
             ),
             other => other.hint().map(String::from),
@@ -108,7 +108,7 @@ impl From<SyncError> for Failure {
     }
 }
 
-/// For writing to stdout. A reader that went away (`| head`) has what it wanted: the end is silent and good.
+/// For errors of stdout. If the reader is gone (`| head`), the program ends silently and successfully.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         if error.kind() == io::ErrorKind::BrokenPipe {
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_chain_and_the_hint_are_told() {
+    fn text_has_the_error_chain_and_the_hint() {
         let source = io::Error::from(io::ErrorKind::NotFound);
         let path = "/x.toml".into();
         let failure = Failure::from(ConfigError::File { path, source });
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_went_away_is_no_failure() {
+    fn closed_stdout_is_not_a_failure() {
         let failure = Failure::from(io::Error::from(io::ErrorKind::BrokenPipe));
         assert_eq!((failure.exit(), failure.text()), (Exit::Done, String::new()));
         assert_eq!(Failure::from(io::Error::other("disk full")).exit(), Exit::Storage);

@@ -1,14 +1,14 @@
-//! The log: on stderr, so that stdout is the answer's alone.
+//! The log: on stderr, so that stdout contains only the output of the verb.
 //!
-//! Under systemd an event goes to the journal as a message with fields: `run = 7` is `CRM_RUN=7`, so
-//! `journalctl CRM_RUN=7 -o json` finds and shows it. Plain `journalctl` and a terminal show the message alone, which is
-//! why every message carries its numbers in words. Where the journal cannot be reached, lines begin with their priority
-//! in angle brackets, which whoever collects them understands.
+//! Under systemd an event goes to the journal as a message with fields: `run = 7` is `CRM_RUN=7`, so `journalctl
+//! CRM_RUN=7 -o json` finds and shows it. Plain `journalctl` and a terminal show the message alone, so every message
+//! contains its numbers. If the journal cannot be reached, lines begin with their syslog priority in angle brackets,
+//! which log collectors understand.
 //!
-//! # Always true
-//! - Of the libraries only warnings are told, whatever was asked for: at finer levels they show headers and bodies, and
-//!   so the key and people's data.
-//! - An event is one line, whatever its values hold.
+//! # Invariants
+//! - Libraries log only warnings and errors, whatever the filter: at more verbose levels they log headers and bodies,
+//!   which contain the key and personal data.
+//! - An event is one line, whatever its values contain.
 
 use std::fmt;
 use std::io::{self, IsTerminal};
@@ -29,26 +29,26 @@ use crate::cli::ui::progress::ProgressView;
 use crate::config::{LogConfig, LogFormat};
 use crate::sync::RUN_LINE;
 
-/// What our fields are called in the journal: `ru_left` is `CRM_RU_LEFT`.
+/// The prefix of our fields in the journal: `ru_left` is `CRM_RU_LEFT`.
 const PREFIX: &str = "CRM";
 
-/// Starts the log of this process, written between the bars of `progress`. A second call changes nothing.
+/// Starts the log of this process; lines are written between the bars of `progress`. A second call has no effect.
 pub fn start(config: &LogConfig, progress: &ProgressView) {
-    let told = match config.format {
+    let layer = match config.format {
         LogFormat::Json => json(Between(progress.clone())),
         LogFormat::Auto if in_the_journal() => journal().unwrap_or_else(|_| with_priorities(Between(progress.clone()))),
         LogFormat::Auto | LogFormat::Text => text(Between(progress.clone()), colours()),
     };
-    // An error means that a log is running already, as in tests: that one goes on.
+    // An error means that a log is already running, as in tests: that one is kept.
     let _ = tracing_subscriber::registry()
-        .with(told)
+        .with(layer)
         .with(filter(&config.level, progress.logs_ends()))
-        .with(filter_fn(tells_no_secret))
+        .with(filter_fn(is_safe_to_log))
         .try_init();
 }
 
-/// A plain level is about this program; of its libraries only warnings are of interest. The line that ends a run is for
-/// those who see nothing else of it.
+/// A plain level applies to this program; libraries log only warnings. The line that ends a run is logged only if it is
+/// not shown elsewhere.
 fn filter(level: &str, ends: bool) -> EnvFilter {
     match level.parse::<Level>() {
         Ok(Level::INFO) if !ends => EnvFilter::new(format!("warn,crm_mirror=info,{RUN_LINE}=warn")),
@@ -57,8 +57,9 @@ fn filter(level: &str, ends: bool) -> EnvFilter {
     }
 }
 
-/// Libraries show what they send and receive at their finer levels: those are shut, whatever the filter says.
-fn tells_no_secret(metadata: &Metadata<'_>) -> bool {
+/// Whether a library event is safe to log: libraries log what they send and receive at their more verbose levels, so
+/// those are disabled, whatever the filter.
+fn is_safe_to_log(metadata: &Metadata<'_>) -> bool {
     let crate_name = metadata.target().split("::").next();
     crate_name == Some("crm_mirror") || *metadata.level() <= Level::WARN
 }
@@ -68,12 +69,12 @@ fn in_the_journal() -> bool {
     let Ok(stream) = std::env::var("JOURNAL_STREAM") else {
         return false;
     };
-    let told = stream.split_once(':').and_then(|(dev, ino)| Some((dev.parse().ok()?, ino.parse().ok()?)));
+    let journal = stream.split_once(':').and_then(|(dev, ino)| Some((dev.parse().ok()?, ino.parse().ok()?)));
     let ours = std::fs::metadata("/proc/self/fd/2").map(|meta| (meta.dev(), meta.ino()));
-    told.is_some_and(|told: (u64, u64)| ours.is_ok_and(|ours| ours == told))
+    journal.is_some_and(|journal: (u64, u64)| ours.is_ok_and(|ours| ours == journal))
 }
 
-/// What a program says on stderr as it fails: in the journal, each line with the priority of an error.
+/// An error message for stderr: in the journal, each line gets the priority of an error.
 pub fn as_error(text: String) -> String {
     if in_the_journal() { prioritised(&text) } else { text }
 }
@@ -88,7 +89,7 @@ fn colours() -> bool {
 
 type LogEvent = Box<dyn Layer<Registry> + Send + Sync>;
 
-/// Messages with fields, sent to the journal itself.
+/// Messages with fields, sent to the journal.
 fn journal() -> io::Result<LogEvent> {
     let priorities =
         PriorityMappings { info: Priority::Informational, debug: Priority::Debug, ..PriorityMappings::new() };
@@ -99,26 +100,26 @@ fn journal() -> io::Result<LogEvent> {
     Ok(Box::new(layer))
 }
 
-/// A document a line.
+/// One JSON document per line.
 fn json(writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static) -> LogEvent {
     let layer = lines::layer().with_writer(writer).json().flatten_event(true);
     Box::new(layer.with_current_span(false).with_span_list(false))
 }
 
-/// Lines for people.
+/// Plain text lines.
 fn text(writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static, colours: bool) -> LogEvent {
     let layer = lines::layer().with_writer(writer).with_target(false).with_ansi(colours);
     Box::new(layer.fmt_fields(debug_fn(message_alone)))
 }
 
-/// Lines for whoever reads priorities.
+/// Lines with a syslog priority.
 fn with_priorities(writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static) -> LogEvent {
     let layer = lines::layer().with_writer(writer).with_ansi(false).event_format(Prioritised::default());
     Box::new(layer.fmt_fields(debug_fn(message_alone)))
 }
 
-/// Writes the message, which says everything in words, and no other field. What would end the line or steer a terminal
-/// is spelled out: a message may hold what the service said.
+/// Writes the message, and no other field. Line breaks and control characters are escaped, because a message may
+/// contain text of the service.
 fn message_alone(writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
     if field.name() != "message" {
         return Ok(());
@@ -132,7 +133,7 @@ fn message_alone(writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug)
     Ok(())
 }
 
-/// Writes lines to stderr without tearing a progress bar.
+/// Writes lines to stderr without breaking a progress bar.
 struct Between(ProgressView);
 
 impl<'a> MakeWriter<'a> for Between {
@@ -153,7 +154,7 @@ impl io::Write for LogLine<'_> {
     }
 }
 
-/// A line that begins with its priority and has no time of its own.
+/// A line with a priority and without a timestamp.
 struct Prioritised(Format<Full, ()>);
 
 impl Default for Prioritised {
@@ -189,7 +190,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     #[test]
-    fn a_plain_level_is_about_this_program() {
+    fn plain_level_applies_to_this_program() {
         assert_eq!(filter("debug", true).to_string(), "crm_mirror=debug,warn");
         assert_eq!(filter("error", true).to_string(), "error");
         assert_eq!(filter("off", true).to_string(), "off");
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_sees_a_summary_is_not_told_twice_how_a_run_ended() {
+    fn end_of_a_run_is_not_logged_if_a_summary_shows_it() {
         let summed_up = filter("info", false).to_string();
         assert!(summed_up.contains("crm_mirror::sync::run_line=warn"), "{summed_up}");
         assert!(!filter("info", true).to_string().contains("run_line"));
@@ -223,21 +224,21 @@ mod tests {
         }
     }
 
-    /// What is told of some events.
-    fn told(layer: impl FnOnce(Kept) -> LogEvent, filter: &str, events: impl FnOnce()) -> String {
+    /// What is logged for some events.
+    fn logged(layer: impl FnOnce(Kept) -> LogEvent, filter: &str, events: impl FnOnce()) -> String {
         let kept = Kept::default();
         let subscriber = tracing_subscriber::registry()
             .with(layer(kept.clone()))
             .with(EnvFilter::new(filter))
-            .with(filter_fn(tells_no_secret));
+            .with(filter_fn(is_safe_to_log));
         tracing::subscriber::with_default(subscriber, events);
         let bytes = kept.0.lock().unwrap().clone();
         String::from_utf8(bytes).unwrap()
     }
 
     #[test]
-    fn a_line_with_its_priority_is_its_message() {
-        let lines = told(with_priorities, "trace", || {
+    fn line_with_priority_has_only_the_message() {
+        let lines = logged(with_priorities, "trace", || {
             tracing::warn!(page = 7, "Page 7 is on hold");
             tracing::info!("a line\n<0>and \u{1b}[31manother");
         });
@@ -245,29 +246,29 @@ mod tests {
     }
 
     #[test]
-    fn a_line_for_people_is_its_message_and_a_document_has_the_fields() {
+    fn text_line_has_the_message_and_json_has_the_fields() {
         let event = || tracing::info!(ru_left = 12, "12 RU are left");
-        let line = told(|kept| text(kept, false), "trace", event);
+        let line = logged(|kept| text(kept, false), "trace", event);
         assert!(line.ends_with(" INFO 12 RU are left\n"), "{line}");
-        let document: serde_json::Value = serde_json::from_str(&told(json, "trace", event)).unwrap();
+        let document: serde_json::Value = serde_json::from_str(&logged(json, "trace", event)).unwrap();
         assert_eq!(document["ru_left"], 12);
         assert_eq!(document["message"], "12 RU are left");
         assert_eq!(document["level"], "INFO");
     }
 
     #[test]
-    fn libraries_warn_and_tell_no_more_whatever_is_asked_for() {
-        let lines = told(with_priorities, "trace,hyper=trace,crm_mirrored=trace", || {
+    fn libraries_log_only_warnings_whatever_the_filter() {
+        let lines = logged(with_priorities, "trace,hyper=trace,crm_mirrored=trace", || {
             tracing::debug!(target: "hyper::proto", "authorization: Bearer secret");
             tracing::trace!(target: "crm_mirrored", "not ours either");
-            tracing::warn!(target: "rustls", "a certificate is odd");
+            tracing::warn!(target: "rustls", "a certificate is expired");
             tracing::trace!("ours");
         });
-        assert_eq!(lines, "<4>a certificate is odd\n<7>ours\n");
+        assert_eq!(lines, "<4>a certificate is expired\n<7>ours\n");
     }
 
     #[test]
-    fn last_words_are_errors_line_by_line() {
+    fn error_message_has_error_priority_on_each_line() {
         assert_eq!(prioritised("error: no\nhint: do\n"), "<3>error: no\n<3>hint: do\n");
     }
 

@@ -2,15 +2,15 @@
 //!
 //! - [`verbs`]: one thin file per verb.
 //! - [`check`]: the probes of `crm-mirror check`.
-//! - [`mcp`]: the mirror for assistants.
+//! - [`mcp`]: the Model Context Protocol server.
 //! - [`ui`]: tables, progress and texts.
 //! - `program` parses the command line and reports how it ended.
-//! - [`args`]: what every verb takes; [`failure`]: errors as text with a hint; [`logging`], [`signals`], [`session`] and
-//!   [`remote`]: what several verbs need.
+//! - [`args`]: options of every verb; [`failure`]: errors as text with a hint; [`logging`], [`signals`], [`session`]
+//!   and [`remote`]: helpers of several verbs.
 //!
-//! # Always true
-//! - stdout carries the answer and nothing else; progress, logs and errors go to stderr.
-//! - A reader of stdout that goes away ends the program silently.
+//! # Invariants
+//! - stdout contains the output of the verb and nothing else; progress, logs and errors go to stderr.
+//! - If the reader of stdout closes it, the program ends silently.
 
 pub mod args;
 pub mod check;

@@ -1,4 +1,4 @@
-//! The program from its arguments to its exit code: parses the command line, runs the verb, and reports what failed.
+//! The main function: parses the command line, runs the verb, and reports failures.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -10,12 +10,12 @@ use clap::error::ErrorKind;
 use super::{Cli, Failure, logging};
 use crate::exit::Exit;
 
-/// Runs the program with these arguments, the program's own name first.
+/// Runs the program with these arguments, the program's name first.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(e) => {
-            // Help and version go to stdout and are no error. A reader that went away is none either.
+            // Help and version go to stdout and are not errors. A closed stdout is ignored.
             let _ = e.print();
             return match e.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Done,
@@ -23,12 +23,12 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
             };
         }
     };
-    // The hook has reported what happened; a panic must still end with the contract's code.
+    // The panic hook has reported the panic; the exit code must still be the documented one.
     let done = catch_unwind(AssertUnwindSafe(|| cli.verb.run(&cli.global)));
     match done.unwrap_or_else(|_| Err(Failure::new(Exit::Internal, "internal error; please report it as a bug"))) {
         Ok(exit) => exit,
         Err(failure) => {
-            // Where stderr is gone, there is nobody to tell that it is.
+            // A failure to write to stderr cannot be reported.
             let _ = std::io::stderr().write_all(logging::as_error(failure.text()).as_bytes());
             failure.exit()
         }
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_that_is_not_understood_is_a_usage_error() {
+    fn invalid_command_line_is_a_usage_error() {
         let main = |line: &str| main(line.split(' ').map(OsString::from));
         assert_eq!(main("crm-mirror frobnicate"), Exit::Usage);
         assert_eq!(main("crm-mirror init --base-url http://example.com/v1"), Exit::Usage);

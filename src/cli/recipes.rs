@@ -1,24 +1,24 @@
-//! The recipes of `docs/sql.md`, read from the text itself: what people find there, tests run and Datasette shows
-//! is one and the same.
+//! The recipes of `docs/sql.md`, parsed from the text itself, so that the documentation, the tests and Datasette use
+//! the same queries.
 //!
-//! A recipe is an `sql` block. Its title is the heading above it; the sentence between is its description. A comment
-//! `<!-- needs TABLE -->` names a table without which it cannot run.
+//! A recipe is an `sql` block. Its title is the heading above it; the sentence in between is its description. A comment
+//! `<!-- needs TABLE -->` names a table that it requires.
 
-/// The text that the recipes stand in.
+/// The text that contains the recipes.
 pub const TEXT: &str = include_str!("../../docs/sql.md");
 
-/// A question and the statement that answers it.
+/// A question and the query that answers it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recipe {
-    /// The section (`##`) that it stands in.
+    /// Its section (`##`).
     pub section: String,
     /// Its heading (`###`).
     pub title: String,
-    /// What stands between the heading and the statement.
+    /// The text between the heading and the query.
     pub about: String,
-    /// The statement.
+    /// The query.
     pub sql: String,
-    /// A table that must be there.
+    /// A required table.
     pub needs: Option<String>,
 }
 
@@ -41,7 +41,7 @@ pub fn all() -> Vec<Recipe> {
             next.about.clear();
             next.needs = None;
         } else if line.starts_with("```") {
-            // Another language's block is no description.
+            // A block in another language is not part of the description.
             lines.by_ref().find(|line| line.starts_with("```"));
         } else if !line.is_empty() {
             next.about.push_str(line);
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_block_is_a_recipe_with_a_title_of_its_own() {
+    fn every_block_is_a_recipe_with_a_unique_title() {
         let recipes = all();
         assert_eq!(recipes.len(), TEXT.matches("\n```sql\n").count());
         let mut titles: Vec<&str> = recipes.iter().map(|recipe| recipe.title.as_str()).collect();

@@ -1,7 +1,7 @@
-//! A job through the daemon that keeps the mirror: asked for, watched with the same progress as in the foreground, and
-//! ended with the same words and code.
+//! Runs a job through the daemon that owns the mirror, with the same progress, output and exit code as in the
+//! foreground.
 //!
-//! Ctrl-C leaves the job to the daemon: it says how to stop it, and that nothing was lost.
+//! Ctrl-C leaves the job to the daemon and prints how to stop it.
 
 use std::io::ErrorKind;
 use std::os::unix::net::UnixStream;
@@ -24,33 +24,36 @@ use crate::model::{Instant, Object};
 use crate::sync::events::RunObserver;
 use crate::sync::{Findings, Summary};
 
-/// How long the lines that are already on their way may take.
+/// How long to wait for events that are already on their way.
 const LAST_LINES: Duration = Duration::from_secs(2);
 
-/// How a job ended.
+/// How often a daemon that is not ready is asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(300);
+
+/// The end of a job.
 #[derive(Debug)]
 pub struct Finished {
     /// The code of the verb.
     pub exit: Exit,
-    /// What it did.
+    /// The summary of the run.
     pub summary: Summary,
-    /// What a verification found.
+    /// The findings of a verification.
     pub found: Vec<(Object, Findings)>,
 }
 
-/// What came of a job, as far as it was watched.
+/// The result of watching a job.
 #[derive(Debug)]
 pub enum Watched {
-    /// Its end.
+    /// The job ended.
     Finished(Box<Finished>),
-    /// The person stopped watching, or the job waits for long; the daemon continues with it.
+    /// The user stopped watching, or the job has to wait for long; the daemon continues with it.
     Left,
 }
 
-/// The daemon that keeps the configured mirror, and its status; `None` where none does.
+/// The daemon that owns the configured mirror, and its status; `None` if there is none.
 ///
 /// # Errors
-/// If something listens and does not answer as it should.
+/// Returns an error if something listens and does not answer as expected.
 pub async fn daemon(config: &Config) -> Result<Option<(DaemonClient, DaemonStatus)>, Failure> {
     let Some(client) = DaemonClient::connect(&config.socket) else {
         return Ok(None);
@@ -67,14 +70,14 @@ pub enum DaemonState {
     Running,
     /// Something listens on the socket and does not answer.
     Unresponsive,
-    /// It was killed: its socket is there, and nobody listens.
+    /// It was killed: its socket exists, and no process listens.
     Killed,
     /// None runs.
     None,
 }
 
-/// What the daemon reports, and whether one runs. One that does not answer is named on stderr: what the file shows is true
-/// all the same.
+/// The daemon's status, and whether one runs. A daemon that does not answer is reported on stderr; the file's status is
+/// valid anyway.
 pub async fn daemon_state(config: &Config) -> (Option<DaemonStatus>, DaemonState) {
     match daemon(config).await {
         Ok(Some((_, daemon))) => (Some(daemon), DaemonState::Running),
@@ -89,15 +92,15 @@ pub async fn daemon_state(config: &Config) -> (Option<DaemonStatus>, DaemonState
 fn socket_state(socket: &Path) -> DaemonState {
     match UnixStream::connect(socket) {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => DaemonState::Killed,
-        // Another mirror's daemon, or none that this user may ask.
+        // Another mirror's daemon, or one that this user cannot access.
         _ => DaemonState::None,
     }
 }
 
-/// Asks for a job and watches it to its end.
+/// Requests a job and watches it until it ends.
 ///
 /// # Errors
-/// What the job ended with, or that the daemon is not to be reached.
+/// Returns the error that ended the job, or that the daemon cannot be reached.
 pub async fn job(
     client: &DaemonClient,
     path: &str,
@@ -106,12 +109,12 @@ pub async fn job(
     how_to_stop: &str,
 ) -> Result<Watched, Failure> {
     let mut signals = StopSignals::listen()?;
-    // Listened to before it is asked for: nothing of it is missed.
+    // Subscribed before the request, so that no event of the job is missed.
     let mut events = client.subscribe().await?;
-    let accepted: AcceptedJob = client.post(path, body).await?;
+    let Some(accepted) = accepted(client, path, body, &mut signals).await? else { return Ok(Watched::Left) };
     output::note(&format!("the daemon runs it (job {})", accepted.job));
     if let Some(until) = accepted.waits_until.as_deref().and_then(|until| until.parse().ok()) {
-        // As in the foreground: a spent budget and a long hold are not waited for.
+        // As in the foreground, an exhausted budget and a long hold are not waited for.
         let until: Instant = until;
         output::note(&format!(
             "it starts at {}, when the hold ends or the budget refills; {how_to_stop}",
@@ -128,6 +131,35 @@ pub async fn job(
     }
 }
 
+/// Enqueues a job. While the daemon opens its mirror, which may be a migration or a wait for another process, it is asked
+/// again. `None` if the user ends the wait.
+async fn accepted(
+    client: &DaemonClient,
+    path: &str,
+    body: &Value,
+    signals: &mut StopSignals,
+) -> Result<Option<AcceptedJob>, Failure> {
+    let mut reported = None;
+    loop {
+        match client.post(path, body).await {
+            Err(ClientError::NotReady(reason)) => {
+                if reported.as_ref() != Some(&reason) {
+                    output::note(&format!("waiting until the daemon is ready: {reason}"));
+                    reported = Some(reason);
+                }
+            }
+            answer => return Ok(Some(answer?)),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(ASK_AGAIN) => {}
+            () = signals.next() => {
+                output::note("nothing was requested");
+                return Ok(None);
+            }
+        }
+    }
+}
+
 async fn watch(
     client: &DaemonClient,
     events: &mut EventStream,
@@ -138,7 +170,7 @@ async fn watch(
     let mut gone = false;
     loop {
         let event = if gone {
-            // Its end is among the next lines, or was missed.
+            // The end of the job is among the next events, or was missed.
             tokio::time::timeout(LAST_LINES, events.next()).await.map_err(|_| {
                 Failure::new(Exit::Paused, "the end of the job was missed")
                     .hint("`crm-mirror status` shows the last runs")
@@ -181,9 +213,11 @@ impl From<ClientError> for Failure {
                     None => failure,
                 }
             }
-            ClientError::Ended => Failure::new(Exit::Paused, error)
-                .hint("what was stored stays; `crm-mirror status` shows how far it came"),
-            other => Failure::new(Exit::Internal, other).hint("`systemctl status crm-mirror` may tell more"),
+            ClientError::NotReady(_) => Failure::new(Exit::Paused, error).hint("run the command again in a moment"),
+            ClientError::Ended => {
+                Failure::new(Exit::Paused, error).hint("stored data is kept; `crm-mirror status` shows the progress")
+            }
+            other => Failure::new(Exit::Internal, other).hint("`systemctl status crm-mirror` may show more"),
         }
     }
 }

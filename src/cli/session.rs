@@ -1,8 +1,8 @@
-//! Everything that a run in the foreground needs, from the configuration to a tidy end.
+//! A run in the foreground, from the configuration to a clean end.
 //!
-//! The order matters: address and key are checked before the mirror's file is touched, so a configuration that cannot
-//! work leaves no trace. Ctrl-C and SIGTERM let nothing more be sent, the page in hand is stored, and the file is closed
-//! as after a good run; asked a second time, the program ends at once.
+//! The address and the key are checked before the mirror's file is touched, so an unusable configuration creates no
+//! file. After Ctrl-C or SIGTERM no further request is sent, the page in progress is stored, and the file is closed as
+//! after a complete run; a second signal ends the program at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,19 +20,30 @@ use crate::model::SystemClock;
 use crate::sync::events::RunObserver;
 use crate::sync::{Forecast, Job, SyncError};
 
-/// How long the requests under way may take to end once a stop was asked for.
+/// How long requests in flight may take after a stop was requested.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// A mirror open for runs.
+/// A mirror that is open for runs.
 pub struct Session(Mirror);
 
 impl Session {
-    /// Opens the mirror, makes it if there is none.
+    /// Opens the mirror, and creates it if it does not exist.
     ///
     /// # Errors
-    /// When the file is not to be had, or no client can be made.
+    /// Returns an error if the file cannot be used, or the client cannot be built.
     pub async fn open(settings: MirrorSettings, observer: Arc<dyn RunObserver>) -> Result<Session, Failure> {
         Ok(Session(Mirror::open(settings, Arc::new(SystemClock), observer).await?))
+    }
+
+    /// Like [`Session::open`], for a forecast: leaves no new file beside the mirror.
+    ///
+    /// # Errors
+    /// Like [`Session::open`], also for a mirror of an older program.
+    pub async fn open_for_forecast(
+        settings: MirrorSettings,
+        observer: Arc<dyn RunObserver>,
+    ) -> Result<Session, Failure> {
+        Ok(Session(Mirror::open_for_forecast(settings, Arc::new(SystemClock), observer).await?))
     }
 
     /// What may be spent.
@@ -40,23 +51,23 @@ impl Session {
         self.0.limits()
     }
 
-    /// Carries out a run, as far as nobody asks to stop.
+    /// Runs a job until it ends or a signal stops it.
     ///
     /// # Errors
-    /// What ended the run and waiting does not fix; [`Exit::Paused`] where it was cut off.
+    /// Returns the error that ended the run and that waiting does not fix; [`Exit::Paused`] if it was interrupted.
     pub async fn run(&self, job: &Job, trigger: &'static str, signals: &mut StopSignals) -> Result<RunResult, Failure> {
         self.until_stopped(self.0.run(job, trigger), signals).await
     }
 
-    /// Says what a run would cost, and how the budget stands.
+    /// Estimates the cost of a job, and returns it with the ledger.
     ///
     /// # Errors
-    /// When the service does not answer.
+    /// Returns an error if the service does not answer.
     pub async fn forecast(&self, job: &Job) -> Result<(Forecast, Ledger), Failure> {
         Ok(self.0.forecast(job).await?)
     }
 
-    /// Does the work; asked to stop, lets it end after what is in hand, and asked again, ends at once.
+    /// Runs the future; after a signal lets it finish the page in progress, and after a second one ends at once.
     async fn until_stopped<T>(
         &self,
         work: impl Future<Output = Result<T, SyncError>>,
@@ -67,7 +78,7 @@ impl Session {
             done = &mut running => Ok(done?),
             () = signals.next() => {
                 self.0.stop();
-                output::note("stopping after the page in hand; Ctrl-C again ends at once");
+                output::note("stopping after the page in progress; press Ctrl-C again to end at once");
                 tokio::select! {
                     done = &mut running => Ok(done?),
                     () = signals.next() => Err(cut_off()),
@@ -77,10 +88,10 @@ impl Session {
         }
     }
 
-    /// Forgets the sweeps under way; gives how many.
+    /// Discards the sweeps in progress, and returns their number.
     ///
     /// # Errors
-    /// When the file refuses.
+    /// Returns an error if the file cannot be written.
     pub async fn forget_sweeps(&self) -> Result<usize, Failure> {
         Ok(self.0.forget_sweeps().await?.len())
     }
@@ -93,13 +104,13 @@ impl Session {
 
 fn cut_off() -> Failure {
     Failure::new(Exit::Paused, "stopped in the middle of a request; what was stored stays")
-        .hint("`crm-mirror sync` goes on from there")
+        .hint("`crm-mirror sync` continues from there")
 }
 
-/// The runtime of a verb: one thread to fetch and decode, one beside it; the mirror's writer is a third.
+/// The runtime of a verb: one thread to fetch and decode, one more beside it; the mirror's writer is a third.
 ///
 /// # Errors
-/// When the system gives no threads.
+/// Returns an error if the system cannot create threads.
 pub fn runtime() -> Result<Runtime, Failure> {
     Builder::new_multi_thread()
         .worker_threads(2)

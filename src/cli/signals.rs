@@ -1,10 +1,10 @@
-//! Being asked to stop: Ctrl-C and SIGTERM.
+//! Signals that stop the program: Ctrl-C and SIGTERM.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Listens for both from its making on.
+/// Receives both signals from its creation on.
 #[derive(Debug)]
 pub struct StopSignals {
     interrupt: Signal,
@@ -12,15 +12,15 @@ pub struct StopSignals {
 }
 
 impl StopSignals {
-    /// Begins to listen; from now on neither ends the program by itself.
+    /// Starts to listen; from now on neither signal ends the program by itself.
     ///
     /// # Errors
-    /// Whatever the system says.
+    /// Returns the system's error.
     pub fn listen() -> io::Result<StopSignals> {
         Ok(StopSignals { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}

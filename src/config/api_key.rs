@@ -1,24 +1,26 @@
-//! Where the API key is, and reading it when it is needed.
+//! Finds the API key, and reads it when it is needed.
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use secrecy::{ExposeSecret, SecretString};
 
 use super::error::ConfigError;
 use super::sources::{API_KEY, Environment};
+use super::unit::{self, ServiceUnit, UnitCredential};
 use crate::api::ApiKey;
 
 /// The name of the systemd credential.
 const CREDENTIAL: &str = "api-key";
-/// No key is longer: a file beyond this is some other file.
+/// A longer file cannot be a key file.
 const LONGEST_FILE: u64 = 64 * 1024;
 
-/// Where the key is, for a person.
+/// Where the key is, for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyPlace {
-    /// In this variable, which wins over the file that is named too, if there is one.
+    /// In this variable, which overrides the named file, if there is one.
     Variable {
         /// The variable.
         name: &'static str,
@@ -27,28 +29,32 @@ pub enum KeyPlace {
     },
     /// In this file.
     File(PathBuf),
-    /// In the credential that systemd made for the unit: who may read it is systemd's to say.
+    /// In the credential that systemd passes to the unit; systemd controls who can read it.
     Credential(PathBuf),
+    /// In the credential that this unit loads.
+    Unit(ServiceUnit),
     /// Nowhere.
     Nowhere,
 }
 
-/// Where the key is.
+/// The source of the key.
 #[derive(Clone, Debug)]
 pub(super) enum KeySource {
-    /// In the environment; it wins over every file.
+    /// In the environment, which overrides every file.
     Variable(SecretString, Option<PathBuf>),
     /// In a file of its own.
     File(PathBuf),
-    /// In a file of systemd's.
+    /// In a file of systemd.
     Credential(PathBuf),
-    /// Nowhere.
-    Nowhere,
+    /// The key's location according to the unit that reads this configuration file, if there is such a unit. Looked up
+    /// on demand.
+    Unit(PathBuf),
 }
 
 impl KeySource {
-    /// The environment, else the file named, else the systemd credential if there is one.
-    pub fn find(env: &Environment, key_file: Option<PathBuf>) -> KeySource {
+    /// The environment, else the named file, else the systemd credential if there is one, else the credential of the
+    /// unit that reads this configuration file.
+    pub(super) fn find(env: &Environment, key_file: Option<PathBuf>, configuration: PathBuf) -> KeySource {
         if let Some(key) = env.get(API_KEY.variable) {
             return KeySource::Variable(SecretString::from(key), key_file);
         }
@@ -56,23 +62,34 @@ impl KeySource {
             let path = env.directory("CREDENTIALS_DIRECTORY")?.join(CREDENTIAL);
             path.exists().then_some(KeySource::Credential(path))
         };
-        key_file.map(KeySource::File).or_else(credential).unwrap_or(KeySource::Nowhere)
+        key_file.map(KeySource::File).or_else(credential).unwrap_or(KeySource::Unit(configuration))
     }
 
-    /// Where it is, without the key.
-    pub fn place(&self) -> KeyPlace {
+    /// Where the key is, without the key.
+    pub(super) fn place(&self) -> KeyPlace {
         match self {
             KeySource::Variable(_, file) => KeyPlace::Variable { name: API_KEY.variable, instead_of: file.clone() },
             KeySource::File(path) => KeyPlace::File(path.clone()),
             KeySource::Credential(path) => KeyPlace::Credential(path.clone()),
-            KeySource::Nowhere => KeyPlace::Nowhere,
+            KeySource::Unit(file) => unit_with_key(file).map_or(KeyPlace::Nowhere, |(unit, _)| KeyPlace::Unit(unit)),
         }
     }
 
-    /// Reads the key. White space around it, such as the newline of an editor, is not part of it.
-    pub fn read(&self) -> Result<ApiKey, ConfigError> {
+    /// Reads the key and removes white space around it, such as a final newline.
+    pub(super) fn read(&self) -> Result<ApiKey, ConfigError> {
         let (text, place) = match self {
-            KeySource::Nowhere => return Err(ConfigError::NoKey),
+            KeySource::Unit(file) => {
+                let (_, credential) = unit_with_key(file).ok_or(ConfigError::NoKey)?;
+                let path = credential.path().to_path_buf();
+                let text = match &credential {
+                    UnitCredential::Plain(path) => read_file(path),
+                    UnitCredential::Encrypted(path) => decrypt(path),
+                };
+                (
+                    text.map_err(|source| ConfigError::KeyFile { path: path.clone(), source })?,
+                    path.display().to_string(),
+                )
+            }
             KeySource::Variable(key, _) => (key.clone(), API_KEY.variable.to_string()),
             KeySource::File(path) | KeySource::Credential(path) => {
                 let text = read_file(path).map_err(|source| ConfigError::KeyFile { path: path.clone(), source })?;
@@ -81,6 +98,22 @@ impl KeySource {
         };
         ApiKey::new(text.expose_secret().trim()).map_err(|source| ConfigError::BadKey { place, source })
     }
+}
+
+fn unit_with_key(configuration: &Path) -> Option<(ServiceUnit, UnitCredential)> {
+    let unit = unit::of_file(configuration)?;
+    let credential = unit.credential.clone()?;
+    Some((unit, credential))
+}
+
+/// Only root on this machine can decrypt it, as systemd does for the unit.
+fn decrypt(path: &Path) -> io::Result<SecretString> {
+    let name = format!("--name={CREDENTIAL}");
+    let output = Command::new("systemd-creds").args(["decrypt", &name]).arg(path).arg("-").output()?;
+    if !output.status.success() {
+        return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_string()));
+    }
+    String::from_utf8(output.stdout).map(SecretString::from).map_err(|_| io::Error::other("it is not text"))
 }
 
 pub(super) fn read_file(path: &PathBuf) -> io::Result<SecretString> {

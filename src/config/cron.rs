@@ -1,14 +1,14 @@
-//! Schedules: cron lines with seconds, and when they are due.
+//! Schedules: cron lines with seconds, and their due times.
 //!
-//! The `croner` crate matches a line against the clock face; what a zone does to its clocks is decided here, because the
+//! The `croner` crate matches a line against the clock face. Changes of a zone's clocks are handled here, because the
 //! crate's own search runs backwards in the hour that autumn repeats. Between two changes of its offset a zone's clock
-//! runs evenly, so the search goes from one such stretch of time to the next:
-//! - What is due between two times that the clocks skip in spring is due at the change, once.
+//! runs evenly, so the search goes from one such interval to the next:
+//! - A time that the clocks skip in spring is due at the change, once.
 //! - In the hour that autumn repeats, a line for every hour (`*`, `*/2`) is due in both passes, and a line for certain
 //!   hours in the first pass only.
 //!
-//! # Always true
-//! - The next time is later than the one it is searched from, in every zone and at every second.
+//! # Invariants
+//! - The next due time is later than the time from which it is searched, in every zone and at every second.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,19 +22,19 @@ use jiff::tz::TimeZone;
 
 use crate::model::Instant;
 
-/// A cron line with seconds that parses.
+/// A valid cron line with seconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cron {
     line: Box<str>,
-    /// Large, and the same for as long as the program runs.
+    /// Behind an `Arc` because it is large and never changes.
     pattern: Arc<croner::Cron>,
 }
 
 impl Cron {
-    /// Reads a cron line: six fields, seconds first, or seven with the year.
+    /// Parses a cron line: six fields, seconds first, or seven with the year.
     ///
     /// # Errors
-    /// The reason, in a few words.
+    /// Returns the reason, in a few words.
     pub fn parse(line: &str) -> Result<Cron, String> {
         let pattern = parser().parse(line).map_err(|e| e.to_string())?;
         Ok(Cron { line: line.into(), pattern: Arc::new(pattern) })
@@ -45,7 +45,7 @@ impl Cron {
         &self.line
     }
 
-    /// When the line is due after an instant, in order; daylight saving is followed. Empty for a line that is never due.
+    /// The due times after an instant, in order; daylight saving is followed. Empty for a line that is never due.
     pub fn due_after(&self, after: Instant, zone: &TimeZone) -> impl Iterator<Item = Instant> + use<> {
         let (cron, zone) = (self.clone(), zone.clone());
         let mut last = Some(after);
@@ -55,12 +55,12 @@ impl Cron {
         })
     }
 
-    /// When the line is next due after an instant; `None` for never.
+    /// The next due time after an instant; `None` for never.
     pub fn next_after(&self, after: Instant, zone: &TimeZone) -> Option<Instant> {
         let start = Timestamp::from_second(after.as_secs()).ok()?;
         let mut offset = i64::from(zone.to_offset(start).seconds());
         let mut from = start.as_second() + 1;
-        // Up to where the clocks have shown their times already, in seconds of the clock face.
+        // The end of the times that the clocks have already shown, in seconds of the clock face.
         let mut shown = repeated_until(zone, start, offset);
         let mut due = None;
         for change in zone.following(start).map(Some).chain([None]) {
@@ -82,20 +82,20 @@ impl Cron {
         Instant::from_secs(due?)
     }
 
-    /// Whether the line names no certain hours.
+    /// Whether the line matches every hour, or an interval of hours.
     fn is_for_every_hour(&self) -> bool {
         let hours = &self.pattern.pattern.hours;
         hours.from_wildcard || hours.step != 1
     }
 
-    /// The first time from `begin` on that the line names, both in seconds of a clock face that never changes.
+    /// The first match from `begin` on, both in seconds of a clock face that never changes.
     fn next_on_the_clock_face(&self, begin: i64) -> Option<i64> {
         let begin: DateTime<Utc> = DateTime::from_timestamp(begin, 0)?;
         self.pattern.find_next_occurrence(&begin, true).ok().map(|due| due.timestamp())
     }
 }
 
-/// Where an instant lies after a change that set the clocks back: the end of what they show again.
+/// If an instant follows a change that set the clocks back: the end of the repeated times.
 fn repeated_until(zone: &TimeZone, start: Timestamp, offset: i64) -> i64 {
     let following_second = Timestamp::from_second(start.as_second() + 1).unwrap_or(Timestamp::MAX);
     let Some(change) = zone.preceding(following_second).next() else { return i64::MIN };
@@ -114,9 +114,9 @@ impl fmt::Display for Cron {
 /// A time zone of the IANA database, by its name.
 ///
 /// # Errors
-/// For names that stand for no zone (`Factory`), or for whatever this machine is set to (`localtime`): the scheduler
-/// does not know them.
-pub fn zone(name: &str) -> Result<TimeZone, &'static str> {
+/// Returns an error for names that are not a zone (`Factory`), or that depend on the machine (`localtime`): the
+/// scheduler does not know them.
+pub(super) fn zone(name: &str) -> Result<TimeZone, &'static str> {
     const WRONG: &str = "must be a time zone such as \"Europe/Berlin\"";
     let zone = TimeZone::get(name).map_err(|_| WRONG)?;
     match zone.iana_name().map(Tz::from_str) {
@@ -125,7 +125,7 @@ pub fn zone(name: &str) -> Result<TimeZone, &'static str> {
     }
 }
 
-/// As the scheduler's own parser is set: what passes here passes there.
+/// The parser, configured like that of the scheduler: a line that is accepted here is accepted there.
 fn parser() -> CronParser {
     CronParser::builder().seconds(Seconds::Required).build()
 }

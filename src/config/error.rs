@@ -1,11 +1,11 @@
-//! What can be wrong with the configuration: one sentence, and where there is one, a next move.
+//! Errors of the configuration, each with a message and a hint.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::api::key::NotAKey;
 
-/// A configuration that cannot be used. Every one of them ends the program with exit code 78.
+/// A configuration that cannot be used. Each of these ends the program with exit code 78.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// A file that cannot be read.
@@ -31,7 +31,7 @@ pub enum ConfigError {
         key: String,
         /// The file or the variable.
         place: String,
-        /// The key that looks most like it.
+        /// The most similar key.
         meant: Option<String>,
     },
     /// A secret in the configuration file.
@@ -52,13 +52,13 @@ pub enum ConfigError {
         /// What it must be.
         reason: String,
     },
-    /// A status page that others can reach, and nobody said who may look.
-    #[error("`daemon.http` is {address}, which other machines could reach, and the page asks nobody for a password")]
+    /// A status page that other machines could reach, without a list of allowed networks.
+    #[error("`daemon.http` is {address}, which other machines could reach, and the page has no password")]
     NotLoopback {
         /// The address.
         address: std::net::SocketAddr,
     },
-    /// No address.
+    /// The address is missing.
     #[error("`api.base_url` is not set")]
     NoBaseUrl,
     /// No key.
@@ -72,7 +72,7 @@ pub enum ConfigError {
         /// Why.
         source: io::Error,
     },
-    /// A key that is none.
+    /// An invalid key.
     #[error("the API key from {place} cannot be used")]
     BadKey {
         /// The file or the variable.
@@ -80,10 +80,10 @@ pub enum ConfigError {
         /// What is wrong with it.
         source: NotAKey,
     },
-    /// No database to publish to.
+    /// The URL of the database is missing.
     #[error("no database is configured to publish to")]
     NoPublishUrl,
-    /// A file of a URL that cannot be read.
+    /// A URL file that cannot be read.
     #[error("could not read the URL of the database from {path}")]
     PublishUrlFile {
         /// The file.
@@ -94,30 +94,30 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// A next move for a person.
+    /// A hint that helps to fix the problem.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             ConfigError::File { .. } => Some("`crm-mirror init` writes a commented file"),
             ConfigError::Unknown { .. } => Some("`crm-mirror init --stdout` prints every key"),
             ConfigError::SecretInFile { .. } => {
-                Some("put it in a file of its own, and name that file with the key in `_file`")
+                Some("put it in a file of its own, and set the key that ends in `_file` to that file")
             }
             ConfigError::NotLoopback { .. } => Some(
-                "name the networks that may look in `daemon.http_allow`; or listen on 127.0.0.1 and use `ssh -L` from elsewhere",
+                "list the allowed networks in `daemon.http_allow`; or listen on 127.0.0.1 and use `ssh -L` from other machines",
             ),
-            ConfigError::NoBaseUrl => Some(
-                "set it in the configuration file that `--config` names, or CRM_MIRROR_API__BASE_URL in the environment",
-            ),
-            ConfigError::NoKey => Some(
-                "name its file in `api.key_file`, load the systemd credential `api-key`, or set CRM_MIRROR_API__KEY",
-            ),
+            ConfigError::NoBaseUrl => {
+                Some("set it in the configuration file (`--config`), or set CRM_MIRROR_API__BASE_URL")
+            }
+            ConfigError::NoKey => {
+                Some("set `api.key_file`, load the systemd credential `api-key`, or set CRM_MIRROR_API__KEY")
+            }
             ConfigError::NoPublishUrl => {
-                Some("name the file that holds its URL in `publish.url_file`, or set CRM_MIRROR_PUBLISH__URL")
+                Some("set `publish.url_file` to a file with its URL, or set CRM_MIRROR_PUBLISH__URL")
             }
             ConfigError::KeyFile { .. } | ConfigError::PublishUrlFile { .. } => {
-                Some("it must exist and be readable by the user that runs this")
+                Some("the file must exist and be readable by the current user")
             }
-            ConfigError::BadKey { .. } => Some("it must hold the key and nothing else, on one line"),
+            ConfigError::BadKey { .. } => Some("it must contain the key and nothing else, on one line"),
             ConfigError::Syntax { .. } | ConfigError::Value { .. } => None,
         }
     }

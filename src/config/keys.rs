@@ -1,8 +1,8 @@
-//! The keys there are, as `config/default.toml` documents them, and which of them a typo most likely meant.
+//! The keys that `config/default.toml` documents, and suggestions for misspelt ones.
 
 use super::DEFAULT_TOML;
 
-/// Every documented key as `section.key`, in the order of the document; those without a default are commented out there.
+/// Every documented key as `section.key`, in the order of the document; keys without a default are commented out there.
 pub(super) fn documented() -> Vec<String> {
     let mut section = "";
     let mut keys = Vec::new();
@@ -18,7 +18,7 @@ pub(super) fn documented() -> Vec<String> {
     keys
 }
 
-/// The key that a typo most likely meant: few edits away, or the same name in another section.
+/// The key that was most likely meant: a similar name, or the same name in another section.
 pub(super) fn closest(key: &str) -> Option<String> {
     let name = key.rsplit('.').next().unwrap_or(key);
     let keys = documented();

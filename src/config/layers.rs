@@ -1,8 +1,8 @@
-//! The sources merged by `figment`, and its errors turned into ours.
+//! Merges the sources with `figment`, and converts its errors.
 //!
 //! Values of the environment and of flags stay texts (a guess would turn the file name `0123` into a number);
-//! [`super::values`] reads a number from a text as well. `figment` quotes the value that it rejects, which may be a
-//! misplaced secret: of its errors only the key, the place and what was expected are kept.
+//! [`super::values`] can read a number from a text. `figment` quotes the value that it rejects, which may be a
+//! misplaced secret: only the key, the place and the expectation are kept of its errors.
 
 use std::path::Path;
 
@@ -17,10 +17,10 @@ use super::keys::closest;
 use super::sections::Sections;
 use super::sources::{Environment, PREFIX, SECRETS, Sources};
 
-/// What the layer of the environment is called; the name of the variable follows from the key.
+/// The name of the environment layer; the variable's name follows from the key.
 const ENVIRONMENT: &str = "environment";
 
-/// Merges every source and reads it into its sections.
+/// Merges every source and deserializes the sections.
 pub(super) fn read(sources: &Sources) -> Result<Sections, ConfigError> {
     let mut merged = Figment::new().merge(Layer::of_toml(Metadata::named("in the built-in defaults"), DEFAULT_TOML)?);
     for (path, text) in sources.files()? {
@@ -49,7 +49,7 @@ impl Provider for Layer {
 }
 
 impl Layer {
-    /// The metadata's source is what makes relative paths relative to the file.
+    /// The source in the metadata makes relative paths relative to the file.
     fn of_file(path: &Path, text: &str) -> Result<Layer, ConfigError> {
         Layer::of_toml(Metadata::from(format!("in {}", path.display()), Source::File(path.into())), text)
     }
@@ -88,14 +88,14 @@ impl Layer {
     }
 }
 
-/// A syntax error quotes the line it stumbled over, which may hold a secret: only where and why is kept.
+/// A syntax error quotes the invalid line, which may contain a secret: only the position and the reason are kept.
 fn without_the_line(error: &str) -> String {
     let kept: Vec<&str> = error.lines().filter(|line| !line.contains('|')).map(str::trim).collect();
     let text = kept.join(", ").replace("TOML parse error ", "");
     text.split(" in TOML").next().unwrap_or_default().trim_end_matches(", ").to_string()
 }
 
-/// The key, the place and what is wrong, without the value.
+/// The key, the place and the reason, without the value.
 fn translated(error: &figment::Error) -> ConfigError {
     let key = error.path.join(".");
     let place = match error.metadata.as_ref().map_or("in the built-in defaults", |metadata| &metadata.name) {

@@ -1,4 +1,4 @@
-//! Networks: an address and how many of its leading bits count.
+//! Networks: an address and the number of its significant leading bits.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Whether an address belongs to it. An IPv4 address in IPv6 form is to be made plain before.
+    /// Whether an address belongs to the network. An IPv4 address in IPv6 form must be converted before.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address) {
             (IpAddr::V4(own), IpAddr::V4(other)) => {
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_belongs_to_a_network_by_its_leading_bits() {
+    fn address_belongs_to_a_network_by_its_leading_bits() {
         for (network, inside, outside) in [
             ("10.0.0.0/8", "10.255.0.1", "11.0.0.0"),
             ("192.168.4.0/22", "192.168.7.255", "192.168.8.0"),
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_network_is_refused() {
+    fn invalid_networks_are_refused() {
         for text in ["", "all", "10.0.0.0/33", "fd00::/129", "10.0.0/8", "10.0.0.0/-1", "10.0.0.0/", "localhost"] {
             assert!(text.parse::<Network>().is_err(), "{text}");
         }

@@ -1,8 +1,8 @@
-//! `[publish]`: where the mirror is published to, and what of it.
+//! `[publish]`: the database to publish to, and what is published.
 //!
-//! The URL holds a password. Like the API key it passes through no layer and is read only when it is needed.
+//! The URL contains a password. Like the API key it passes through no layer and is read only when it is needed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use secrecy::{ExposeSecret, SecretString};
 
@@ -19,12 +19,12 @@ pub struct PublishConfig {
     pub schema: String,
     /// What is published; `None` for everything that is mirrored.
     pub objects: Option<Vec<Resource>>,
-    /// Columns that never leave: `column`, or `table.column`.
+    /// Columns that are never published: `column`, or `table.column`.
     pub exclude: Vec<String>,
     url: UrlSource,
 }
 
-/// Where the URL is.
+/// The source of the URL.
 #[derive(Clone, Debug)]
 enum UrlSource {
     Variable(SecretString),
@@ -42,15 +42,24 @@ impl PublishConfig {
         PublishConfig { schema: section.schema, objects: section.objects, exclude: section.exclude, url }
     }
 
-    /// Whether the mirror is published.
+    /// Whether publishing is configured.
     pub fn is_on(&self) -> bool {
         !matches!(self.url, UrlSource::Nowhere)
+    }
+
+    /// The file that the URL is read from.
+    pub fn url_file(&self) -> Option<&Path> {
+        match &self.url {
+            UrlSource::File(path) => Some(path),
+            UrlSource::Variable(_) | UrlSource::Nowhere => None,
+        }
     }
 
     /// Reads the URL.
     ///
     /// # Errors
-    /// [`ConfigError::NoPublishUrl`] if there is none; [`ConfigError::PublishUrlFile`] if its file cannot be read.
+    /// [`ConfigError::NoPublishUrl`] if it is not configured; [`ConfigError::PublishUrlFile`] if its file cannot be
+    /// read.
     pub fn url(&self) -> Result<SecretString, ConfigError> {
         let text = match &self.url {
             UrlSource::Nowhere => return Err(ConfigError::NoPublishUrl),

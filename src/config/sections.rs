@@ -1,4 +1,4 @@
-//! The sections of the configuration, one type each: a key that is not here is refused, and a value out of bounds too.
+//! The sections of the configuration, one type each. Unknown keys and values out of bounds are refused.
 //!
 //! Defaults are not here: `config/default.toml` is the lowest layer. A key without a default is an `Option`.
 
@@ -9,11 +9,13 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use serde::Deserialize;
 
+use super::changes_schedule::ChangesSchedule;
 use super::cron::Cron;
 use super::network::Network;
 use super::values;
 use crate::api::BaseUrl;
 use crate::model::{Resource, Ru};
+use crate::store::{LabelColumns, SearchForm};
 
 const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
@@ -35,7 +37,7 @@ pub(super) struct Sections {
     pub log: LogConfig,
 }
 
-/// `[api]`: the service. The key itself is no setting.
+/// `[api]`: the service. The key itself is not a setting.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ApiSection {
@@ -57,9 +59,19 @@ pub(super) struct DatabaseSection {
     pub path: Option<PathBuf>,
     #[serde(deserialize_with = "values::whole::<_, _, 0, 30>")]
     pub custom_indexes: u32,
+    #[serde(deserialize_with = "values::indexed_columns")]
+    pub indexes: Vec<String>,
+    #[serde(default, deserialize_with = "values::path")]
+    pub views: Option<PathBuf>,
+    #[serde(deserialize_with = "values::keep_or_hide")]
+    pub archived_columns: bool,
+    #[serde(deserialize_with = "values::label_columns")]
+    pub label_columns: LabelColumns,
+    #[serde(deserialize_with = "values::search_form")]
+    pub search: SearchForm,
 }
 
-/// `[budget]`: what may be spent.
+/// `[budget]`: the limits.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BudgetConfig {
@@ -81,22 +93,31 @@ pub struct SyncConfig {
     /// The objects; `None` for all that the key may read.
     #[serde(deserialize_with = "values::objects")]
     pub objects: Option<Vec<Resource>>,
-    /// When to ask for changes; `None` for never.
-    #[serde(deserialize_with = "values::schedule")]
-    pub schedule: Option<Cron>,
+    /// When to fetch changes; `None` for never.
+    #[serde(deserialize_with = "values::changes_schedule")]
+    pub schedule: ChangesSchedule,
+    /// The shortest interval between runs where `schedule` is "auto".
+    #[serde(deserialize_with = "values::seconds::<_, 5, HOUR>")]
+    pub min_interval: Duration,
+    /// The largest part of the budget that runs for changes may spend there, 0 to 1.
+    #[serde(deserialize_with = "values::fraction")]
+    pub auto_share: f64,
     /// When to audit; `None` for never.
     #[serde(deserialize_with = "values::schedule")]
     pub audit_schedule: Option<Cron>,
+    /// When to read definitions and team members again; `None` means never by time alone.
+    #[serde(deserialize_with = "values::schedule")]
+    pub definitions_schedule: Option<Cron>,
     /// When to sweep; `None` for never.
     #[serde(deserialize_with = "values::schedule")]
     pub sweep_schedule: Option<Cron>,
-    /// The zone of the schedules.
+    /// The time zone of the schedules.
     #[serde(deserialize_with = "values::time_zone")]
     pub time_zone: TimeZone,
-    /// How much later than the schedule a run may start.
+    /// The maximum delay of a run after its scheduled time.
     #[serde(deserialize_with = "values::seconds::<_, 0, HOUR>")]
     pub jitter: Duration,
-    /// How far a changes walk reads back.
+    /// How far before the last known change a changes walk starts.
     #[serde(deserialize_with = "values::seconds::<_, 0, DAY>")]
     pub overlap: Duration,
     /// Whether details are read.
@@ -105,7 +126,7 @@ pub struct SyncConfig {
     /// The age at which a detail is read again; `None` for never.
     #[serde(deserialize_with = "values::age")]
     pub detail_max_age: Option<Duration>,
-    /// The largest part of an object's records that one run may remove, 0 to 1.
+    /// The largest share of an object's records that one run may remove, 0 to 1.
     #[serde(deserialize_with = "values::fraction")]
     pub max_removals: f64,
 }
@@ -114,7 +135,7 @@ pub struct SyncConfig {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HistorySection {
-    /// `None` for ever.
+    /// `None` for forever.
     #[serde(deserialize_with = "values::age")]
     pub retention: Option<Duration>,
 }
@@ -149,7 +170,7 @@ pub(super) struct WriteBackSection {
     pub max_edits: u64,
 }
 
-/// `[publish]`: where the mirror is published to, and what of it. The URL itself is no setting.
+/// `[publish]`: the database to publish to, and what is published. The URL itself is not a setting.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PublishSection {
@@ -167,7 +188,7 @@ pub(super) struct PublishSection {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogConfig {
-    /// A filter of `tracing-subscriber`, checked.
+    /// A valid filter of `tracing-subscriber`.
     #[serde(deserialize_with = "values::log_filter")]
     pub level: String,
     /// The form of a line.
@@ -182,6 +203,6 @@ pub enum LogFormat {
     Auto,
     /// Text.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }

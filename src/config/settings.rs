@@ -1,4 +1,4 @@
-//! The configuration as the program uses it: plain values, with paths that systemd's directories complete.
+//! The configuration as the program uses it: plain values, with paths completed by systemd's directories.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,32 +12,35 @@ use super::publish_target::PublishConfig;
 use super::sections::{BudgetConfig, LogConfig, SyncConfig};
 use super::sources::Sources;
 use crate::api::{ApiKey, BaseUrl};
+use crate::store::ViewOptions;
 
-/// The whole configuration, valid in every part but the address and the key, which [`Config::api`] asks for.
+/// The whole configuration. Every part is validated except the address and the key, which [`Config::api`] requires.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// `[database] path`: the mirror.
     pub database: PathBuf,
-    /// `[database] custom_indexes`: the most custom fields of each object that have an index.
+    /// `[database] custom_indexes`: the maximum number of custom fields of each object that have an index.
     pub custom_indexes: u32,
+    /// `[database]`: the views, indexes and search.
+    pub views: ViewOptions,
     /// `[budget]`.
     pub budget: BudgetConfig,
     /// `[sync]`.
     pub sync: SyncConfig,
-    /// `[history] retention`: how long changes are kept; `None` for ever.
+    /// `[history] retention`: how long changes are kept; `None` for forever.
     pub history: Option<Duration>,
     /// `[daemon] socket`: the control socket.
     pub socket: PathBuf,
-    /// `[daemon] http`: where the status page is served; `None` for nowhere. On loopback, unless `http_allow` names
-    /// networks.
+    /// `[daemon] http`: where the status page is served; `None` if it is not. A loopback address, unless `http_allow`
+    /// names networks.
     pub http: Option<SocketAddr>,
-    /// `[daemon] http_allow`: the networks that may look, beside this machine itself.
+    /// `[daemon] http_allow`: the networks that may connect, in addition to this machine.
     pub http_allow: Vec<Network>,
     /// `[write_back] enabled`.
     pub write_back: bool,
-    /// `[check] acknowledged`: findings of `check` that are known and count as good.
+    /// `[check] acknowledged`: findings of `check` that are accepted and count as ok.
     pub acknowledged: Vec<String>,
-    /// `[write_back] max_edits`: the most new edits within an hour that are sent without a person's word.
+    /// `[write_back] max_edits`: the maximum number of new edits within an hour that are sent without confirmation.
     pub max_edits: u64,
     /// `[publish]`.
     pub publish: PublishConfig,
@@ -49,24 +52,24 @@ pub struct Config {
     timeout: Duration,
 }
 
-/// What a client of the service needs.
+/// The settings that a client of the service needs.
 #[derive(Clone, Debug)]
 pub struct ApiConfig {
     /// The address.
     pub base_url: BaseUrl,
     /// The key.
     pub key: ApiKey,
-    /// The most requests under way at once.
+    /// The maximum number of requests in flight.
     pub concurrency: u32,
-    /// How long one answer is waited for.
+    /// The timeout of one request.
     pub timeout: Duration,
 }
 
 impl Config {
-    /// Reads and checks everything.
+    /// Reads and validates the configuration.
     ///
     /// # Errors
-    /// [`ConfigError`] names the key, and the file or the variable it is in.
+    /// Returns a [`ConfigError`] that names the key, and the file or the variable that contains it.
     pub fn load(sources: &Sources) -> Result<Config, ConfigError> {
         let sections = layers::read(sources)?;
         let env = &sources.environment;
@@ -93,6 +96,13 @@ impl Config {
         Ok(Config {
             database,
             custom_indexes: sections.database.custom_indexes,
+            views: ViewOptions {
+                keep_archived: sections.database.archived_columns,
+                labels: sections.database.label_columns,
+                indexes: sections.database.indexes,
+                folder: sections.database.views.map(|folder| folder.to_string_lossy().into_owned()),
+                search: sections.database.search,
+            },
             budget: sections.budget,
             sync: sections.sync,
             history: sections.history.retention,
@@ -105,7 +115,7 @@ impl Config {
             publish: PublishConfig::new(sections.publish, env),
             log: sections.log,
             base_url: sections.api.base_url,
-            key: KeySource::find(env, sections.api.key_file),
+            key: KeySource::find(env, sections.api.key_file, sources.main_file().to_path_buf()),
             concurrency: sections.api.concurrency,
             timeout: sections.api.timeout,
         })
@@ -116,15 +126,15 @@ impl Config {
         self.base_url.as_ref()
     }
 
-    /// Where the key is; reads nothing.
+    /// Where the key is, without reading it.
     pub fn key_place(&self) -> KeyPlace {
         self.key.place()
     }
 
-    /// What a client needs; reads the key.
+    /// The settings of a client, with the key.
     ///
     /// # Errors
-    /// [`ConfigError`] if there is no address or no key, or the key cannot be read or is none.
+    /// Returns a [`ConfigError`] if there is no address or no key, or the key cannot be read or is invalid.
     pub fn api(&self) -> Result<ApiConfig, ConfigError> {
         Ok(ApiConfig {
             base_url: self.base_url.clone().ok_or(ConfigError::NoBaseUrl)?,
@@ -137,7 +147,7 @@ impl Config {
     /// The key.
     ///
     /// # Errors
-    /// [`ConfigError`] if there is none, or it cannot be read or is none.
+    /// Returns a [`ConfigError`] if there is none, or it cannot be read or is invalid.
     pub fn api_key(&self) -> Result<ApiKey, ConfigError> {
         self.key.read()
     }

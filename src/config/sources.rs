@@ -1,4 +1,4 @@
-//! Where the configuration is read from: the file and its drop-ins, the environment, the flags.
+//! The sources of the configuration: the file and its drop-ins, the environment, the flags.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -10,25 +10,25 @@ use super::error::ConfigError;
 pub(super) const PREFIX: &str = "CRM_MIRROR_";
 const DEFAULT_FILE: &str = "/etc/crm-mirror/config.toml";
 
-/// A setting that is a secret: it comes from a file of its own or from the environment, and enters no layer.
+/// A secret setting: it comes from a file of its own or from the environment, and enters no layer.
 #[derive(Debug)]
 pub(super) struct Secret {
-    /// The key, which is refused in files.
+    /// The key, which is not allowed in files.
     pub key: &'static str,
-    /// The variable that may hold it.
+    /// The variable that can contain it.
     pub variable: &'static str,
 }
 
 /// The key of the API.
 pub(super) const API_KEY: Secret = Secret { key: "api.key", variable: "CRM_MIRROR_API__KEY" };
 
-/// The URL of the database to publish to, its password included.
+/// The URL of the database to publish to, which contains a password.
 pub(super) const PUBLISH_URL: Secret = Secret { key: "publish.url", variable: "CRM_MIRROR_PUBLISH__URL" };
 
-/// Every secret there is.
+/// Every secret.
 pub(super) const SECRETS: [&Secret; 2] = [&API_KEY, &PUBLISH_URL];
 
-/// The environment, as an argument. It may hold secrets, so it has no `Debug`.
+/// The environment, as an argument. It may contain secrets, so it does not implement `Debug`.
 #[derive(Clone, Default)]
 pub struct Environment(BTreeMap<String, String>);
 
@@ -44,19 +44,19 @@ impl Environment {
         self.0.get(name).map(String::as_str)
     }
 
-    /// The names of the variables that are settings, secrets left out.
+    /// The names of the variables that are settings, without secrets.
     pub fn settings(&self) -> impl Iterator<Item = &str> {
         self.values().map(|(name, _)| name)
     }
 
-    /// The variables that are settings with their values, secrets left out.
+    /// The variables that are settings with their values, without secrets.
     pub(super) fn values(&self) -> impl Iterator<Item = (&str, &str)> {
         let is_secret = |name: &str| SECRETS.iter().any(|secret| secret.variable == name);
         let variables = self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         variables.filter(move |(name, _)| name.starts_with(PREFIX) && !is_secret(name))
     }
 
-    /// A directory that systemd made for the unit; the first, should there be several.
+    /// A directory that systemd created for the unit; the first if there are several.
     pub(super) fn directory(&self, name: &str) -> Option<PathBuf> {
         let first = self.get(name)?.split(':').next()?;
         (!first.is_empty()).then(|| PathBuf::from(first))
@@ -69,12 +69,12 @@ impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Environment {
     }
 }
 
-/// Where the configuration is read from.
+/// The sources of the configuration.
 #[derive(Clone)]
 pub struct Sources {
-    /// The file that was named, which must exist.
+    /// The named file, which must exist.
     pub file: Option<PathBuf>,
-    /// The file that is read where none was named, if it exists.
+    /// The file that is read if none was named and it exists.
     pub default_file: PathBuf,
     /// The environment.
     pub environment: Environment,
@@ -88,16 +88,21 @@ impl Sources {
         Sources { file, default_file: DEFAULT_FILE.into(), environment: Environment::of_process(), flags }
     }
 
+    /// The main configuration file, whether it exists or not.
+    pub fn main_file(&self) -> &Path {
+        self.file.as_ref().unwrap_or(&self.default_file)
+    }
+
     /// The files with their texts, in the order in which they are merged: the main file, then its drop-ins by name.
     ///
     /// # Errors
     /// [`ConfigError::File`] if one of them cannot be read.
     pub fn files(&self) -> Result<Vec<(PathBuf, String)>, ConfigError> {
-        let main = self.file.as_ref().unwrap_or(&self.default_file);
+        let main = self.main_file();
         let mut files = Vec::new();
         match read(main) {
             Err(ConfigError::File { source, .. }) if source.kind() == ErrorKind::NotFound && self.file.is_none() => {}
-            text => files.push((main.clone(), text?)),
+            text => files.push((main.to_path_buf(), text?)),
         }
         for path in drop_ins(main)? {
             let text = read(&path)?;
@@ -111,16 +116,17 @@ fn read(path: &Path) -> Result<String, ConfigError> {
     std::fs::read_to_string(path).map_err(|source| ConfigError::File { path: path.into(), source })
 }
 
-/// `config.d/*.toml` beside `config.toml`: the main file's name with `.d`, so that two main files in one folder differ.
+/// `config.d/*.toml` next to `config.toml`: the main file's name with `.d`, so that two main files in one directory
+/// differ.
 fn drop_ins(main: &Path) -> Result<Vec<PathBuf>, ConfigError> {
-    let folder = main.with_extension("d");
-    let entries = match std::fs::read_dir(&folder) {
+    let directory = main.with_extension("d");
+    let entries = match std::fs::read_dir(&directory) {
         Ok(entries) => entries,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(Vec::new()),
-        Err(source) => return Err(ConfigError::File { path: folder, source }),
+        Err(source) => return Err(ConfigError::File { path: directory, source }),
     };
     let paths: io::Result<Vec<PathBuf>> = entries.map(|entry| Ok(entry?.path())).collect();
-    let mut paths = paths.map_err(|source| ConfigError::File { path: folder, source })?;
+    let mut paths = paths.map_err(|source| ConfigError::File { path: directory, source })?;
     let is_hidden = |path: &Path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml") && !is_hidden(path));
     paths.sort();

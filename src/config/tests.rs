@@ -1,4 +1,4 @@
-//! The contract's table of keys and defaults, the order of the layers, and errors that say where.
+//! The configuration keys and their defaults, the order of the layers, and the errors.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -57,11 +57,11 @@ impl Case {
 }
 
 #[test]
-fn the_default_file_names_exactly_the_keys_there_are() {
+fn default_file_has_exactly_the_known_keys() {
     let documented = keys::documented();
     let mut known = Vec::new();
     for section in DEFAULT_TOML.lines().filter_map(|line| line.strip_prefix('[')?.strip_suffix(']')) {
-        // An unknown field's error lists the known ones.
+        // The error for an unknown field lists the known ones.
         let text = format!("[{section}]\nzzz = 1\n");
         let error = figment::Figment::from(figment::providers::Toml::string(DEFAULT_TOML))
             .merge(figment::providers::Toml::string(&text))
@@ -78,7 +78,7 @@ fn the_default_file_names_exactly_the_keys_there_are() {
 }
 
 #[test]
-fn the_defaults_are_the_documented_ones() {
+fn defaults_are_the_documented_ones() {
     let config = case().load().unwrap();
     assert_eq!(config.database, Path::new("mirror.db"));
     assert_eq!(config.custom_indexes, crate::store::MOST_INDEXED);
@@ -89,8 +89,11 @@ fn the_defaults_are_the_documented_ones() {
     assert_eq!(config.budget, budget);
     let sync = SyncConfig {
         objects: None,
-        schedule: Some(Cron::parse("0 */5 * * * *").unwrap()),
+        schedule: ChangesSchedule::Cron(Cron::parse("0 */5 * * * *").unwrap()),
+        min_interval: Duration::from_secs(15),
+        auto_share: 0.5,
         audit_schedule: Some(Cron::parse("0 0 */6 * * *").unwrap()),
+        definitions_schedule: Some(Cron::parse("0 0 */6 * * *").unwrap()),
         sweep_schedule: Some(Cron::parse("0 0 3 * * SUN").unwrap()),
         time_zone: TimeZone::get("UTC").unwrap(),
         jitter: 10 * SECOND,
@@ -107,11 +110,11 @@ fn the_defaults_are_the_documented_ones() {
     assert!(config.base_url().is_none());
     assert_eq!(config.api().unwrap_err().to_string(), "`api.base_url` is not set");
     let api = with_key().load().unwrap().api().unwrap();
-    assert_eq!((api.concurrency, api.timeout), (4, 30 * SECOND));
+    assert_eq!((api.concurrency, api.timeout), (8, 30 * SECOND));
 }
 
 #[test]
-fn the_uncommented_manual_is_a_valid_file() {
+fn uncommented_default_file_is_valid() {
     let text = DEFAULT_TOML.replace("\n#base_url", "\nbase_url").replace("\n#key_file", "\nkey_file");
     let text = text.replace("\n#path", "\npath").replace("\n#socket", "\nsocket");
     let text = text.replace("\n#http", "\nhttp").replace("\n#url_file", "\nurl_file");
@@ -122,21 +125,21 @@ fn the_uncommented_manual_is_a_valid_file() {
 }
 
 #[test]
-fn flags_win_over_the_environment_over_the_file() {
+fn flags_override_the_environment_which_overrides_the_file() {
     let text = "[api]\ntimeout = \"10s\"\nconcurrency = 7\n[log]\nlevel = \"warn\"\n";
     let case = with_key()
         .file(text)
-        .env("CRM_MIRROR_API__CONCURRENCY", "8")
+        .env("CRM_MIRROR_API__CONCURRENCY", "9")
         .env("CRM_MIRROR_LOG__LEVEL", "debug")
         .flag("log.level", "trace");
     let config = case.load().unwrap();
     let api = config.api().unwrap();
-    assert_eq!((api.concurrency, api.timeout), (8, 10 * SECOND));
+    assert_eq!((api.concurrency, api.timeout), (9, 10 * SECOND));
     assert_eq!(config.log.level, "trace");
 }
 
 #[test]
-fn the_default_file_is_read_if_it_exists_and_a_named_one_must() {
+fn default_file_is_optional_and_a_named_file_is_required() {
     let mut case = case();
     fs::write(case.path().join("config.toml"), "[budget]\nlimit = 5\n").unwrap();
     assert_eq!(case.load().unwrap().budget.limit, Ru::new(5));
@@ -165,7 +168,7 @@ fn drop_ins_are_merged_by_name_after_the_main_file_and_before_the_environment() 
 }
 
 #[test]
-fn a_named_file_has_drop_ins_of_its_own() {
+fn named_file_has_its_own_drop_ins() {
     let case = case().file("[budget]\nlimit = 5\n");
     for (folder, limit) in [("config.d", 6), ("named.d", 7)] {
         fs::create_dir(case.path().join(folder)).unwrap();
@@ -173,7 +176,7 @@ fn a_named_file_has_drop_ins_of_its_own() {
     }
     assert_eq!(case.load().unwrap().budget.limit, Ru::new(7));
     fs::create_dir(case.path().join("named.d/folder.toml")).unwrap();
-    assert!(case.error().contains("folder.toml"), "a folder is no file");
+    assert!(case.error().contains("folder.toml"), "a directory is not a file");
 }
 
 #[test]
@@ -198,24 +201,24 @@ fn systemd_directories_are_the_defaults_of_a_unit() {
 }
 
 #[test]
-fn the_page_is_served_on_loopback_and_nowhere_else() {
+fn page_address_must_be_loopback_without_http_allow() {
     let page = |address: &str| case().env("CRM_MIRROR_DAEMON__HTTP", address);
     for address in ["127.0.0.1:8787", "[::1]:8787", "127.0.0.1:0", "127.8.8.8:80"] {
         assert_eq!(page(address).load().unwrap().http, Some(address.parse().unwrap()));
     }
     assert_eq!(page("off").load().unwrap().http, None);
     for address in ["0.0.0.0:8787", "[::]:8787", "192.168.1.2:80", "[::ffff:127.0.0.1]:80"] {
-        let told = page(address).error();
-        assert!(told.contains("`daemon.http`") && told.contains("other machines could reach"), "{told}");
+        let error = page(address).error();
+        assert!(error.contains("`daemon.http`") && error.contains("other machines could reach"), "{error}");
     }
-    assert!(page("localhost:8787").error().contains("a name is looked up"));
+    assert!(page("localhost:8787").error().contains("a name could resolve"));
     for address in ["8787", "127.0.0.1", "", "http://127.0.0.1:8787", "127.0.0.1:99999"] {
         assert!(page(address).error().contains("must be an address and a port"), "{address}");
     }
 }
 
 #[test]
-fn texts_of_the_environment_are_not_taken_for_numbers() {
+fn texts_of_the_environment_are_not_parsed_as_numbers() {
     let case = case()
         .env("CRM_MIRROR_DATABASE__PATH", "0123456")
         .env("CRM_MIRROR_DAEMON__SOCKET", "[true]")
@@ -251,8 +254,8 @@ fn unknown_keys_are_named_with_their_place() {
 }
 
 #[test]
-fn wrong_values_are_named_with_their_place_and_reason() {
-    for (text, says) in [
+fn invalid_values_are_reported_with_place_and_reason() {
+    for (text, reason) in [
         ("[api]\nconcurrency = 0", "must be a whole number from 1 to 64"),
         ("[api]\nconcurrency = \"many\"", "must be a whole number from 1 to 64"),
         ("[api]\ntimeout = 30", "must be a number and a unit"),
@@ -278,14 +281,14 @@ fn wrong_values_are_named_with_their_place_and_reason() {
     ] {
         let case = case().file(text);
         let error = case.error();
-        assert!(error.contains(says) && error.contains("named.toml"), "{text}: {error}");
+        assert!(error.contains(reason) && error.contains("named.toml"), "{text}: {error}");
     }
     let error = case().env("CRM_MIRROR_API__TIMEOUT", "soon").error();
     assert!(error.starts_with("`api.timeout` in the variable CRM_MIRROR_API__TIMEOUT must be"), "{error}");
 }
 
 #[test]
-fn schedules_can_be_off_and_ages_for_ever() {
+fn schedules_can_be_off_and_ages_unlimited() {
     let config = case()
         .file(
             "[sync]\nsweep_schedule = \"off\"\ndetail_max_age = \"0\"\nmax_removals = 1\n[history]\nretention = \"0\"",
@@ -306,7 +309,7 @@ fn with_url() -> Case {
 }
 
 #[test]
-fn the_key_comes_from_the_environment_a_file_or_the_credential() {
+fn key_is_read_from_the_environment_a_file_or_the_credential() {
     let fingerprint = |case: &Case| case.load().unwrap().api().unwrap().key.fingerprint();
     let of = |text: &str| ApiKey::new(text).unwrap().fingerprint();
     let mut case = with_url();
@@ -322,7 +325,7 @@ fn the_key_comes_from_the_environment_a_file_or_the_credential() {
 }
 
 #[test]
-fn a_missing_or_bad_key_says_so_when_it_is_needed() {
+fn missing_or_invalid_key_is_reported_when_needed() {
     let error = |case: &Case| case.load().unwrap().api().unwrap_err();
     assert!(matches!(error(&with_url()), ConfigError::NoKey));
     assert!(matches!(error(&with_url().env("CRM_MIRROR_API__KEY_FILE", "/nowhere/key")), ConfigError::KeyFile { .. }));
@@ -332,7 +335,7 @@ fn a_missing_or_bad_key_says_so_when_it_is_needed() {
 }
 
 #[test]
-fn a_key_in_the_file_is_refused_and_never_echoed() {
+fn key_in_the_configuration_is_refused_and_never_echoed() {
     for text in [
         format!("[api]\nkey = \"{SECRET}\"\n"),
         format!("[api]\nkey = {SECRET}\n"),
@@ -356,13 +359,37 @@ fn a_key_in_the_file_is_refused_and_never_echoed() {
 }
 
 #[test]
-fn a_config_with_a_key_does_not_show_it() {
+fn debug_output_of_a_config_does_not_show_the_key() {
     let config = with_url().env("CRM_MIRROR_API__KEY", SECRET).load().unwrap();
     assert!(!format!("{config:?} {:?}", config.api().unwrap()).contains("hidden"));
 }
 
 #[test]
-fn a_syntax_error_says_where() {
+fn syntax_error_has_a_position() {
     let error = case().file("[api]\ntimeout = \n").error();
     assert!(error.contains("is not TOML: at line 2, column 11, "), "{error}");
+}
+
+#[test]
+fn automatic_schedule_has_an_interval_of_five_seconds_or_more() {
+    let load = |flags: &[(&'static str, &str)]| {
+        let flags = flags.iter().map(|(key, value)| (*key, (*value).into())).collect();
+        let sources =
+            Sources { file: None, default_file: "/nowhere".into(), environment: Environment::default(), flags };
+        Config::load(&sources).map(|config| config.sync)
+    };
+    let auto = load(&[("sync.schedule", "auto"), ("sync.min_interval", "5s"), ("sync.auto_share", "0.25")]).unwrap();
+    assert_eq!(
+        (auto.schedule, auto.min_interval, auto.auto_share),
+        (ChangesSchedule::Auto, Duration::from_secs(5), 0.25)
+    );
+    assert_eq!(load(&[("sync.schedule", "off")]).unwrap().schedule, ChangesSchedule::Off);
+    for (key, value) in [
+        ("sync.min_interval", "4s"),
+        ("sync.auto_share", "1.5"),
+        ("sync.schedule", "automatic"),
+        ("sync.audit_schedule", "auto"),
+    ] {
+        assert!(load(&[(key, value)]).is_err(), "{key} = {value}");
+    }
 }

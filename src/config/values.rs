@@ -1,7 +1,7 @@
-//! One value into one type, for the fields of [`super::sections`].
+//! Parses single values, for the fields of [`super::sections`].
 //!
-//! A text of the environment is read like the value of a file: `"4"` is a count too. A reason is what follows the
-//! key and its place in an error, and never shows the value.
+//! Texts of the environment are parsed like values of a file: `"4"` is a valid count. A reason follows the key and its
+//! place in an error message, and never contains the value.
 
 use std::fmt::{self, Display};
 use std::net::SocketAddr;
@@ -13,16 +13,18 @@ use figment::value::magic::RelativePathBuf;
 use jiff::tz::TimeZone;
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 
+use super::changes_schedule::ChangesSchedule;
 use super::cron::{self, Cron};
 use super::network::Network;
 use crate::api::BaseUrl;
 use crate::model::duration::{duration, spell};
-use crate::model::{Instant, Resource, Ru};
+use crate::model::{Instant, Object, Resource, Ru};
+use crate::store::{LabelColumns, SearchForm};
 
-/// Seconds of a century: no age is longer.
+/// The seconds of a century: the maximum age.
 const CENTURY: u64 = 100 * 366 * 86_400;
 
-/// Reads one number, boolean or text as text; a list as its texts.
+/// Reads a number, boolean or text as text; a list as its texts.
 struct TextVisitor {
     expected: &'static str,
     lists: bool,
@@ -73,7 +75,7 @@ fn text<'de, D: Deserializer<'de>>(value: D, expected: &'static str) -> Result<S
     Ok(texts.into_iter().next().unwrap_or_default())
 }
 
-/// A scalar that a reader makes a value of; its error is the reason.
+/// Parses a scalar; the parser's error is the reason.
 fn read<'de, D: Deserializer<'de>, T, R: Display>(
     value: D,
     expected: &'static str,
@@ -122,7 +124,7 @@ where
     })
 }
 
-/// A duration where zero means "for ever" or "never".
+/// A duration; zero means "forever" or "never".
 pub(super) fn age<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Duration>, D::Error> {
     let age = seconds::<D, 0, CENTURY>(value)?;
     Ok((!age.is_zero()).then_some(age))
@@ -146,17 +148,29 @@ pub(super) fn all_or_off<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D:
 
 /// A cron line; `None` for "off".
 pub(super) fn schedule<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Cron>, D::Error> {
-    read(value, "a cron line with seconds, or \"off\"", |text| match text {
-        "off" => Ok(None),
-        line => {
-            let wrong = |reason| format!("must be a cron line with seconds, or \"off\": {reason}");
-            let cron = Cron::parse(line).map_err(wrong)?;
-            match cron.next_after(Instant::system_now(), &TimeZone::UTC) {
-                Some(_) => Ok(Some(cron)),
-                None => Err("is a cron line that is never due from now on; \"off\" says so plainly".to_string()),
-            }
-        }
+    const EXPECTED: &str = "a cron line with seconds, or \"off\"";
+    read(value, EXPECTED, |text| cron_line(text, EXPECTED))
+}
+
+/// As [`schedule`], or "auto".
+pub(super) fn changes_schedule<'de, D: Deserializer<'de>>(value: D) -> Result<ChangesSchedule, D::Error> {
+    const EXPECTED: &str = "a cron line with seconds, \"auto\" or \"off\"";
+    read(value, EXPECTED, |text| match text {
+        "auto" => Ok(ChangesSchedule::Auto),
+        other => cron_line(other, EXPECTED).map(|cron| cron.map_or(ChangesSchedule::Off, ChangesSchedule::Cron)),
     })
+}
+
+/// A cron line that is due some time; `None` for "off".
+fn cron_line(text: &str, expected: &str) -> Result<Option<Cron>, String> {
+    if text == "off" {
+        return Ok(None);
+    }
+    let cron = Cron::parse(text).map_err(|reason| format!("must be {expected}: {reason}"))?;
+    match cron.next_after(Instant::system_now(), &TimeZone::UTC) {
+        Some(_) => Ok(Some(cron)),
+        None => Err("is a cron line that is never due from now on; \"off\" says so plainly".to_string()),
+    }
 }
 
 /// A time zone by its name.
@@ -164,7 +178,7 @@ pub(super) fn time_zone<'de, D: Deserializer<'de>>(value: D) -> Result<TimeZone,
     read(value, "a time zone such as \"Europe/Berlin\"", cron::zone)
 }
 
-/// The words of a list in a file, or of a text with commas.
+/// The items of a list in a file, or of a text with commas.
 fn words<'de, D: Deserializer<'de>>(value: D, expected: &'static str) -> Result<Vec<String>, D::Error> {
     let texts = value.deserialize_any(TextVisitor { expected, lists: true })?;
     Ok(texts.iter().flat_map(|text| text.split(',')).map(|word| word.trim().to_string()).collect())
@@ -202,7 +216,7 @@ pub(super) fn base_url<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Bas
     })
 }
 
-/// A path; one that a file names is relative to that file.
+/// A path; a relative path in a file is relative to that file.
 pub(super) fn path<'de, D: Deserializer<'de>>(value: D) -> Result<Option<PathBuf>, D::Error> {
     let path = RelativePathBuf::deserialize(value).map_err(|_| Error::custom("must be a path in quotes"))?;
     let original = path.original().as_os_str();
@@ -212,10 +226,11 @@ pub(super) fn path<'de, D: Deserializer<'de>>(value: D) -> Result<Option<PathBuf
     if original.as_encoded_bytes().contains(&0) {
         return Err(Error::custom("must be a path without NUL"));
     }
-    Ok(Some(path.relative()))
+    // Without the dots of `././key`.
+    Ok(Some(path.relative().components().collect()))
 }
 
-/// The name of a schema of PostgreSQL that needs no quotes.
+/// The name of a PostgreSQL schema that needs no quotes.
 pub(super) fn schema_name<'de, D: Deserializer<'de>>(value: D) -> Result<String, D::Error> {
     const EXPECTED: &str = "a name of lower-case letters, digits and _, such as \"crm\"";
     read(value, EXPECTED, |name| {
@@ -241,9 +256,52 @@ pub(super) fn columns<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<String>
     let mut columns = words(value, EXPECTED)?;
     columns.retain(|column| !column.is_empty());
     match columns.iter().find(|column| !column.splitn(2, '.').all(is_plain_name)) {
+        Some(wrong) => Err(Error::custom(format!("must be {EXPECTED}; `{wrong}` is not one"))),
+        None => Ok(columns),
+    }
+}
+
+/// Columns to index, each with its table.
+pub(super) fn indexed_columns<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<String>, D::Error> {
+    const EXPECTED: &str =
+        "a list of columns with their tables, such as [\"contacts.cf_tier\", \"company_details.notes\"]";
+    let known = Object::ALL.map(|object| [object.table(), object.detail_table(), object.full_view()]).concat();
+    let columns = columns(value)?;
+    let is_known = |name: &String| name.split_once('.').is_some_and(|(table, _)| known.contains(&table));
+    match columns.iter().find(|name| !is_known(name)) {
         Some(wrong) => Err(Error::custom(format!("must be {EXPECTED}; `{wrong}` is none"))),
         None => Ok(columns),
     }
+}
+
+/// "off", "all", or the select columns that get a label column.
+pub(super) fn label_columns<'de, D: Deserializer<'de>>(value: D) -> Result<LabelColumns, D::Error> {
+    let columns = columns(value)?;
+    Ok(match columns.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] | ["off"] => LabelColumns::Off,
+        ["all"] => LabelColumns::All,
+        _ => LabelColumns::Of(columns),
+    })
+}
+
+/// Whether the columns of archived fields are kept.
+pub(super) fn keep_or_hide<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
+    const EXPECTED: &str = "\"keep\" or \"hide\"";
+    read(value, EXPECTED, |text| match text {
+        "keep" => Ok(true),
+        "hide" => Ok(false),
+        _ => Err(concat_must(EXPECTED)),
+    })
+}
+
+/// How texts are searched.
+pub(super) fn search_form<'de, D: Deserializer<'de>>(value: D) -> Result<SearchForm, D::Error> {
+    const EXPECTED: &str = "\"words\" or \"trigram\"";
+    read(value, EXPECTED, |text| match text {
+        "words" => Ok(SearchForm::Words),
+        "trigram" => Ok(SearchForm::Trigram),
+        _ => Err(concat_must(EXPECTED)),
+    })
 }
 
 fn is_plain_name(text: &str) -> bool {
@@ -263,7 +321,7 @@ fn socket_address(text: &str) -> Result<SocketAddr, String> {
     const FORM: &str = "must be an address and a port, such as \"127.0.0.1:8787\" or \"[::1]:8787\", or \"off\"";
     text.parse().map_err(|_| match text.rsplit_once(':') {
         Some((name, _)) if name.eq_ignore_ascii_case("localhost") => {
-            format!("{FORM}: a name is looked up and may lead elsewhere, a number does not")
+            format!("{FORM}: a name could resolve to another machine")
         }
         _ => FORM.to_string(),
     })

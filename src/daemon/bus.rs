@@ -1,5 +1,5 @@
-//! The event bus: publishes what happens to every listener, and remembers what monitoring asks for: the work under way,
-//! and how jobs ended.
+//! The event bus: publishes events to every listener, and keeps what monitoring needs: the current work, and the
+//! results of jobs.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,12 +13,12 @@ use super::progress_log::ProgressLog;
 use crate::model::{Clock, Instant, Resource};
 use crate::sync::events::{RunEvent, RunObserver};
 
-/// Events that a slow listener may be behind before it misses some.
+/// The number of events that a slow listener may lag behind before it misses some.
 const BEHIND: usize = 1024;
 
-/// Publishes events, and remembers. Clones are the same bus.
+/// Publishes events and keeps counters. Clones share the bus.
 #[derive(Clone, Debug)]
-pub struct EventBus {
+pub(super) struct EventBus {
     lines: broadcast::Sender<Arc<str>>,
     known: Arc<Mutex<Known>>,
     clock: Arc<dyn Clock>,
@@ -32,22 +32,22 @@ struct Known {
     log: ProgressLog,
 }
 
-/// The piece of work under way.
+/// The work in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct CurrentWork {
-    /// What is worked on.
+pub(super) struct CurrentWork {
+    /// The resource.
     pub resource: Resource,
     /// "changes", "full copy", "sweep", "details".
     pub work: &'static str,
     /// Rows so far.
     pub rows: u64,
-    /// Rows there will be, where that is known.
+    /// The expected number of rows, if it is known.
     pub total: Option<u64>,
 }
 
 impl EventBus {
-    /// A bus that nobody listens to yet.
-    pub fn new(clock: Arc<dyn Clock>) -> EventBus {
+    /// A bus without listeners.
+    pub(super) fn new(clock: Arc<dyn Clock>) -> EventBus {
         EventBus { lines: broadcast::channel(BEHIND).0, known: Arc::default(), clock }
     }
 
@@ -56,12 +56,12 @@ impl EventBus {
     }
 
     /// Every event from now on, each as one JSON document.
-    pub fn subscribe(&self) -> Subscription {
+    pub(super) fn subscribe(&self) -> Subscription {
         Subscription(self.lines.subscribe())
     }
 
     /// Publishes an event to every listener.
-    pub fn publish(&self, event: &Event) {
+    pub(super) fn publish(&self, event: &Event) {
         match event {
             Event::Finished { .. } | Event::Preempted { .. } => self.known().work = None,
             Event::Reloaded => self.known().reload_failed = false,
@@ -71,37 +71,37 @@ impl EventBus {
             return;
         }
         if let Ok(line) = serde_json::to_string(event) {
-            // The last listener may have gone just now.
+            // The last listener may just have disconnected.
             let _ = self.lines.send(line.into());
         }
     }
 
-    /// Counts the end of a job.
-    pub fn count(&self, kind: &'static str, exit: u8) {
+    /// Counts a finished job.
+    pub(super) fn count(&self, kind: &'static str, exit: u8) {
         *self.known().ended.entry((kind, exit)).or_default() += 1;
     }
 
-    /// How jobs ended since the daemon began: by kind and exit code.
-    pub fn counted(&self) -> Vec<((&'static str, u8), u64)> {
+    /// The results of jobs since the daemon started: by kind and exit code.
+    pub(super) fn counted(&self) -> Vec<((&'static str, u8), u64)> {
         self.known().ended.iter().map(|(key, count)| (*key, *count)).collect()
     }
 
-    /// Notes that a new configuration is invalid and the one before stays active.
-    pub fn reload_failed(&self) {
+    /// Records that a new configuration is invalid and the old one stays active.
+    pub(super) fn reload_failed(&self) {
         self.known().reload_failed = true;
     }
 
-    /// Whether the configuration on the disk is another than the active one, because it is invalid.
-    pub fn has_invalid_configuration(&self) -> bool {
+    /// Whether the configuration on disk differs from the active one because it is invalid.
+    pub(super) fn has_invalid_configuration(&self) -> bool {
         self.known().reload_failed
     }
 
-    /// The piece of work under way.
-    pub fn current_work(&self) -> Option<CurrentWork> {
+    /// The work in progress.
+    pub(super) fn current_work(&self) -> Option<CurrentWork> {
         self.known().work
     }
 
-    /// The time, for what is logged.
+    /// The time, for log entries.
     fn now(&self) -> Instant {
         self.clock.now()
     }
@@ -145,13 +145,13 @@ impl RunObserver for EventBus {
     }
 }
 
-/// What one listener hears.
+/// The events that one listener receives.
 #[derive(Debug)]
-pub struct Subscription(broadcast::Receiver<Arc<str>>);
+pub(super) struct Subscription(broadcast::Receiver<Arc<str>>);
 
 impl Subscription {
-    /// The next event as JSON; where the listener was too slow, one that says so. `None` once the bus is gone.
-    pub async fn next(&mut self) -> Option<Arc<str>> {
+    /// The next event as JSON; if events were missed, an event that says so. `None` once the bus is dropped.
+    pub(super) async fn next(&mut self) -> Option<Arc<str>> {
         match self.0.recv().await {
             Ok(line) => Some(line),
             Err(RecvError::Lagged(events)) => {

@@ -1,4 +1,4 @@
-//! The other end of the control socket: how a verb asks the daemon, and follows what becomes of it.
+//! The client of the control socket, which verbs use to run jobs in the daemon and to follow them.
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -12,43 +12,46 @@ use serde_json::Value;
 use super::events::Event;
 use super::status_reply::DaemonStatus;
 
-/// How long an answer is waited for. The daemon answers at once.
+/// The timeout of a request. The daemon answers at once.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A daemon that listens.
+/// A daemon that listens on its control socket.
 #[derive(Clone, Debug)]
 pub struct DaemonClient {
     http: reqwest::Client,
 }
 
-/// Why the daemon did not do what was asked.
+/// Why a request to the daemon failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// It did not answer.
+    /// The daemon did not answer.
     #[error("the daemon does not answer on its control socket")]
     Silent(#[source] reqwest::Error),
-    /// It answered something else.
-    #[error("the daemon's answer is not understood: {0}")]
+    /// The answer has an unknown form.
+    #[error("unexpected answer of the daemon: {0}")]
     NotUnderstood(String),
-    /// It refused.
+    /// The daemon refused the request.
     #[error("{error}")]
     Refused {
-        /// What it said.
+        /// The error message.
         error: String,
         /// The command or setting that fixes it.
         hint: Option<String>,
     },
-    /// Its stream ended before the job did.
+    /// The daemon is not ready: it is opening its mirror, or it is stopping.
+    #[error("the daemon is not ready: {0}")]
+    NotReady(String),
+    /// The stream ended before the job did.
     #[error("the daemon ended before the job did")]
     Ended,
 }
 
-/// The answer to a job that was asked for.
+/// The answer to a requested job.
 #[derive(Clone, Debug, Deserialize)]
 pub struct AcceptedJob {
     /// The job.
     pub job: u64,
-    /// Until when it waits, UTC, where it does.
+    /// When its wait ends, UTC, if it has to wait.
     pub waits_until: Option<String>,
 }
 
@@ -64,13 +67,13 @@ struct StatusOfDaemon {
     daemon: Option<DaemonStatus>,
 }
 
-/// Whether a program listens on a socket that this user may open.
+/// Whether a process listens on a socket that this user can access.
 pub fn listens(socket: &Path) -> bool {
     UnixStream::connect(socket).is_ok()
 }
 
 impl DaemonClient {
-    /// A client of the daemon that listens on `socket`; `None` where none does.
+    /// A client of the daemon that listens on `socket`; `None` if there is none.
     pub fn connect(socket: &Path) -> Option<DaemonClient> {
         if !listens(socket) {
             return None;
@@ -78,7 +81,7 @@ impl DaemonClient {
         crate::api::transport::install_tls();
         let http = reqwest::Client::builder()
             .unix_socket(socket)
-            // Nothing here is encrypted, and a machine may have no certificates.
+            // Nothing is encrypted here, and a machine may have no certificates.
             .tls_certs_only([])
             .no_proxy()
             .build()
@@ -86,7 +89,7 @@ impl DaemonClient {
         Some(DaemonClient { http })
     }
 
-    /// What the daemon says of itself, if it keeps the mirror at `database`.
+    /// The daemon's status, if it owns the mirror at `database`.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -100,7 +103,7 @@ impl DaemonClient {
         Ok(status.daemon.filter(|_| same(Path::new(&status.database), database)))
     }
 
-    /// Whether a job is under way or waits for its turn.
+    /// Whether a job is running or queued.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -111,7 +114,7 @@ impl DaemonClient {
         Ok(jobs.flat_map(|daemon| daemon.running.into_iter().chain(daemon.waiting)).any(|known| known.job == job))
     }
 
-    /// Asks for something; `body` is a JSON document.
+    /// Sends a request; `body` is a JSON document.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -130,7 +133,7 @@ impl DaemonClient {
     }
 }
 
-/// An answer that says what the daemon says of itself counts, whatever its status: it may wait for its mirror.
+/// An answer with a daemon status is valid whatever its HTTP status: the daemon may be waiting for its mirror.
 async fn read_status(answer: reqwest::Result<reqwest::Response>) -> Result<StatusOfDaemon, ClientError> {
     let answer = answer.map_err(ClientError::Silent)?;
     let body = answer.bytes().await.map_err(ClientError::Silent)?;
@@ -149,17 +152,20 @@ fn url(path: &str) -> String {
 
 async fn read<T: DeserializeOwned>(answer: reqwest::Result<reqwest::Response>) -> Result<T, ClientError> {
     let answer = answer.map_err(ClientError::Silent)?;
-    let good = answer.status().is_success();
+    let (good, is_ready) = (answer.status().is_success(), answer.status() != reqwest::StatusCode::SERVICE_UNAVAILABLE);
     let body = answer.bytes().await.map_err(ClientError::Silent)?;
     let not_understood = |error: serde_json::Error| ClientError::NotUnderstood(error.to_string());
     if good {
         return serde_json::from_slice(&body).map_err(not_understood);
     }
     let problem: ProblemReply = serde_json::from_slice(&body).map_err(not_understood)?;
-    Err(ClientError::Refused { error: problem.error, hint: problem.hint })
+    Err(match is_ready {
+        true => ClientError::Refused { error: problem.error, hint: problem.hint },
+        false => ClientError::NotReady(problem.error),
+    })
 }
 
-/// What happens, event by event.
+/// The stream of events.
 #[derive(Debug)]
 pub struct EventStream {
     response: reqwest::Response,
@@ -170,13 +176,13 @@ impl EventStream {
     /// The next event.
     ///
     /// # Errors
-    /// [`ClientError::Ended`] when the daemon ends.
+    /// [`ClientError::Ended`] if the daemon stops.
     pub async fn next(&mut self) -> Result<Event, ClientError> {
         loop {
             if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
                 let line = self.read.split_to(end);
                 self.read.advance(1);
-                // A newer daemon may publish what this program does not know.
+                // A newer daemon may publish unknown events.
                 match serde_json::from_slice(&line) {
                     Ok(event) => return Ok(event),
                     Err(_) => continue,

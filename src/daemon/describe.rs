@@ -1,15 +1,15 @@
-//! What the daemon says of itself, for `status` and in one line for systemd.
+//! The daemon's status, as data and as one line for systemd.
 
 use super::bus::CurrentWork;
 use super::job::QueuedJob;
-use super::state::{HoldReason, StateMachine};
+use super::state_machine::{HoldReason, StateMachine};
 use super::status_reply::{DaemonStatus, HoldStatus, JobStatus, NextStatus, TroubleStatus};
 use super::timetable::ScheduleKind;
 use crate::format;
 use crate::model::Instant;
 
-/// Everything that `status` says of the daemon.
-pub fn status(state: &StateMachine, since: Instant, now: Instant) -> DaemonStatus {
+/// The daemon's status.
+pub(super) fn status(state: &StateMachine, since: Instant, now: Instant) -> DaemonStatus {
     let job = |job: &QueuedJob, since| JobStatus {
         job: job.id,
         work: job.job.kind().into(),
@@ -31,10 +31,19 @@ pub fn status(state: &StateMachine, since: Instant, now: Instant) -> DaemonStatu
             exit: trouble.exit,
             runs: trouble.runs,
             next_try: trouble.next_try,
+            partial: trouble.is_partial(),
         }),
         next: ScheduleKind::ALL
             .into_iter()
-            .map(|kind| NextStatus { kind: kind.as_str().into(), at: state.next_due(kind, now) })
+            .map(|kind| {
+                let poll = state.timetable().poll().filter(|_| kind == ScheduleKind::Changes);
+                NextStatus {
+                    kind: kind.as_str().into(),
+                    at: state.next_due(kind, now),
+                    interval: poll.map(|poll| poll.interval.as_secs()),
+                    reason: poll.map(|poll| poll.reason.sentence().into()),
+                }
+            })
             .collect(),
         time_zone: state.timetable().zone().iana_name().unwrap_or("UTC").to_string(),
         page: None,
@@ -43,10 +52,10 @@ pub fn status(state: &StateMachine, since: Instant, now: Instant) -> DaemonStatu
 }
 
 /// The current state in one line.
-pub fn line(state: &StateMachine, work: Option<CurrentWork>, now: Instant) -> String {
+pub(super) fn line(state: &StateMachine, work: Option<CurrentWork>, now: Instant) -> String {
     if let Some((job, _)) = state.running() {
         let Some(work) = work else {
-            return format!("{} under way", job.job.kind());
+            return format!("{} running", job.job.kind());
         };
         // Rounded down, so that the line does not change with every page.
         let rows = format::count(work.rows - work.rows % 1_000);
@@ -70,8 +79,15 @@ pub fn line(state: &StateMachine, work: Option<CurrentWork>, now: Instant) -> St
         };
     }
     if let Some(trouble) = state.trouble() {
+        if trouble.is_partial() {
+            return format!(
+                "A part of the mirror has not been updated since {} ({}); the rest is up to date",
+                format::moment(trouble.since),
+                trouble.reason
+            );
+        }
         return format!(
-            "Runs have failed since {}, {} in a row ({}); next try at {}",
+            "Runs have failed since {}, {} in a row ({}); next attempt at {}",
             format::moment(trouble.since),
             trouble.runs,
             trouble.reason,

@@ -1,8 +1,9 @@
-//! The daemon's loop: it gathers what happens, asks [`super::state`] what that means, and has it done.
+//! The daemon's loop: it receives inputs, passes them to [`super::state`], and executes the resulting effects.
 //!
-//! The loop itself never waits for the mirror, a request or the disk: what takes time is a task that sends a message when
-//! it is done. So status, pauses and signals are answered at once, and systemd's watchdog sees a loop that is stuck. It
-//! looks at the clock at least every ten seconds: a clock that was set, and a machine that slept, show in that.
+//! The loop itself never waits for the mirror, a request or the disk: long work runs in tasks that send a message when
+//! they are done. So status, pauses and signals are answered at once, and systemd's watchdog detects a loop that is
+//! stuck. The loop reads the clock at least every ten seconds, which detects a clock that was set and a machine that
+//! slept.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,18 +15,18 @@ use tokio::task::JoinHandle;
 use super::bus::EventBus;
 use super::error::DaemonError;
 use super::events::Event;
-use super::handle::Control;
-use super::input::{DaemonAnswer, Effect, Input};
-use super::job::{QueuedJob, RunEnd};
-use super::message::{JobRunEnd, LoopMessage};
+use super::handler_state::Control;
+use super::job::{FailureKind, QueuedJob, RunEnd};
+use super::job_results::JobResults;
+use super::loop_message::{JobRunEnd, LoopMessage};
+use super::machine_input::{DaemonAnswer, Effect, Input};
 use super::outbox_watch::OutboxWatch;
 use super::page::PageKeeper;
-use super::results::JobResults;
 use super::runner::Runner;
-use super::schedule::Scheduler;
+use super::scheduler::Scheduler;
 use super::signals::DaemonSignals;
-use super::state::{DaemonHold, HoldReason, PastRuns, StateMachine};
-use super::status_reply::PageStatus;
+use super::state_machine::{DaemonHold, HoldReason, PastRuns, StateMachine};
+use super::status_reply::{DaemonStatus, PageStatus};
 use super::timetable::Timetable;
 use super::{describe, notify};
 use crate::config::Config;
@@ -33,21 +34,22 @@ use crate::error_chain::error_chain;
 use crate::format;
 use crate::model::{Clock, Instant};
 
-/// The longest between two looks at the clock.
+/// The maximum time between two readings of the clock.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// What the clock may differ from the time that has passed before it counts as moved.
+/// The clock counts as moved if it differs from the elapsed time by more than this.
 const MOVED: Duration = Duration::from_secs(5);
 
-/// How long a request under way may take to end once the daemon is asked to. What it brings is read again.
+/// How long a request in flight may take to finish once the daemon is told to stop. An unfinished one is sent again
+/// later.
 const GRACE: Duration = Duration::from_millis(3300);
 
-/// The loop and everything that it alone touches.
-pub struct EventLoop {
+/// The loop and the state that only it accesses.
+pub(super) struct EventLoop {
     state: StateMachine,
     clock: Arc<dyn Clock>,
     since: Instant,
-    /// This mirror's part of `sync.jitter`.
+    /// The share of `sync.jitter` that this mirror is delayed by.
     part: f64,
     bus: EventBus,
     scheduler: Scheduler,
@@ -66,11 +68,11 @@ pub struct EventLoop {
 }
 
 impl EventLoop {
-    /// A loop that has not begun.
+    /// A loop that has not started.
     ///
     /// # Errors
-    /// If the scheduler cannot be started; gives the runner back.
-    pub async fn begin(
+    /// Returns an error if the scheduler cannot be started, together with the runner.
+    pub(super) async fn begin(
         runner: Runner,
         past: PastRuns,
         page: Option<PageStatus>,
@@ -114,8 +116,8 @@ impl EventLoop {
         Ok(event_loop)
     }
 
-    /// Runs until the daemon is asked to end. Gives the runner, and when it was asked.
-    pub async fn live(
+    /// Runs until the daemon is told to stop. Returns the runner, and the time of the request.
+    pub(super) async fn live(
         mut self,
         inbox: &mut mpsc::Receiver<LoopMessage>,
         signals: &mut DaemonSignals,
@@ -132,12 +134,13 @@ impl EventLoop {
         let heartbeat = watchdog.unwrap_or(LOOK).min(LOOK);
         let mut alive_at: Option<Monotonic> = None;
         let mut stopped_at = Monotonic::now();
-        // What is due at once begins before systemd hears that the daemon is ready: its first line says what runs.
+        // Due jobs start before systemd is notified that the daemon is ready: the first status line shows the running
+        // job.
         let mut continues = self.on(Input::Tick).await;
         notify::ready();
         while continues {
-            self.say_status();
-            // Not with every event: a notification waits where systemd is busy and does not read.
+            self.publish_status();
+            // Not with every event: a notification blocks if systemd is busy and does not read.
             if let Some(every) = watchdog
                 && alive_at.is_none_or(|at| at.elapsed() >= every / 2)
             {
@@ -158,13 +161,13 @@ impl EventLoop {
             if let Some(moved) = self.look_at_the_clock() {
                 continues &= self.on(moved).await;
             }
-            if self.state.key_is_refused() && self.state.running().is_none() && self.runner.key_changed() {
+            if self.state.is_key_refused() && self.state.running().is_none() && self.runner.key_changed() {
                 continues &= self.on(Input::NewKey).await;
             }
             match input {
                 Some(Input::Stop) => {
                     stopped_at = Monotonic::now();
-                    tracing::info!("Asked to end");
+                    tracing::info!("Stopping");
                     notify::stopping();
                     self.bus.publish(&Event::Stopping);
                     continues &= self.on(Input::Stop).await && self.end_the_run(inbox, page).await;
@@ -175,7 +178,7 @@ impl EventLoop {
         }
         let EventLoop { scheduler, edits, running, runner, .. } = self;
         if let Some(running) = running {
-            // Asked to end and not ended: what is in hand is left, as after a kill.
+            // The daemon was told to stop and the run did not: it is aborted, as by a kill.
             running.abort();
             let _ = running.await;
         }
@@ -186,7 +189,7 @@ impl EventLoop {
         (Ok(()), runner, stopped_at)
     }
 
-    /// Waits for the run under way to end at a page's boundary, for as long as that may take. Gives whether to continue.
+    /// Waits, within the time limit, for the running job to stop at a page boundary. Returns whether to continue.
     async fn end_the_run(&mut self, inbox: &mut mpsc::Receiver<LoopMessage>, page: &mut PageKeeper) -> bool {
         let until = tokio::time::Instant::now() + GRACE;
         loop {
@@ -200,31 +203,26 @@ impl EventLoop {
                 }
                 Ok(None) => return false,
                 Err(_) => {
-                    tracing::warn!(
-                        "A request is still under way; what it would have brought is read after the restart"
-                    );
+                    tracing::warn!("A request is still in flight; its data is read again after the restart");
                     return false;
                 }
             }
         }
     }
 
-    /// Turns a message into an input, where it is one for the state.
+    /// Converts a message to an input of the state machine, if it is one.
     async fn receive(&mut self, message: LoopMessage, page: &mut PageKeeper) -> Option<Input> {
         match message {
             LoopMessage::Tick => Some(Input::Tick),
-            LoopMessage::Edited => Some(Input::Edited),
+            LoopMessage::EditsDue => Some(Input::EditsDue),
             LoopMessage::Ask(request, answer) => {
                 self.next_reply += 1;
                 self.waiting.insert(self.next_reply, answer);
                 Some(Input::Asked(self.next_reply, request))
             }
             LoopMessage::Status(answer) => {
-                let mut status = describe::status(&self.state, self.since, self.clock.now());
-                status.page = self.page.clone();
-                status.reload_failed = self.bus.has_invalid_configuration();
-                // Whoever asked may have gone.
-                let _ = answer.send(status);
+                // The client may have disconnected.
+                let _ = answer.send(self.daemon_status());
                 None
             }
             LoopMessage::Ended(ended) => {
@@ -259,7 +257,7 @@ impl EventLoop {
                 page.follow(&config);
                 self.watch_edits(&config).await;
                 self.bus.publish(&Event::Reloaded);
-                tracing::info!("The configuration was read again and is active");
+                tracing::info!("Configuration reloaded");
                 Some(Timetable::new(&config.sync, self.part))
             }
             Err(error) => {
@@ -274,7 +272,7 @@ impl EventLoop {
         Input::Reloaded(timetable)
     }
 
-    /// Whether the clock was moved, or the zone's offset, since the last look.
+    /// Whether the clock, or the time zone's offset, was changed since the last check.
     fn look_at_the_clock(&mut self) -> Option<Input> {
         let (now, passed) = (self.clock.now(), Monotonic::now());
         let (then, before) = std::mem::replace(&mut self.last_look, (now, passed));
@@ -287,10 +285,13 @@ impl EventLoop {
         (off > MOVED || self.scheduler.is_stale(self.state.timetable(), now)).then_some(Input::ClockMoved)
     }
 
-    /// Lets the state take an input, and has done what follows. Gives whether the daemon continues.
+    /// Passes an input to the state machine and executes the effects. Returns whether the daemon continues.
     async fn on(&mut self, input: Input) -> bool {
         let mut continues = true;
-        for effect in self.state.on(input, self.clock.now()) {
+        let effects = self.state.on(input, self.clock.now());
+        // Before any answer, so that the status shows its effect.
+        self.control.cache().publish(self.daemon_status());
+        for effect in effects {
             match effect {
                 Effect::Start(job) => self.start(&job),
                 Effect::Preempt => self.runner.stop(),
@@ -312,7 +313,9 @@ impl EventLoop {
                 Effect::Reschedule => {
                     let now = self.clock.now();
                     if let Err(error) = self.scheduler.set(self.state.timetable(), now).await {
-                        tracing::error!("The scheduler was not set: {error}; the timetable is checked all the same");
+                        tracing::error!(
+                            "The scheduler could not be configured: {error}; the timetable is still checked"
+                        );
                     }
                 }
                 Effect::Exit => continues = false,
@@ -329,7 +332,10 @@ impl EventLoop {
 
     async fn watch_edits(&mut self, config: &Config) {
         match (config.write_back, self.edits.take()) {
-            (true, None) => self.edits = Some(OutboxWatch::start(config.database.clone(), self.sender.clone())),
+            (true, None) => {
+                let watch = OutboxWatch::start(config.database.clone(), self.clock.clone(), self.sender.clone());
+                self.edits = Some(watch);
+            }
             (false, Some(watch)) => watch.end().await,
             (_, watch) => self.edits = watch,
         }
@@ -337,13 +343,13 @@ impl EventLoop {
 
     fn answer(&mut self, reply: u64, answer: DaemonAnswer) {
         if let Some(person) = self.waiting.remove(&reply) {
-            // Whoever asked may have gone.
+            // The client may have disconnected.
             let _ = person.send(answer);
         }
     }
 
     /// Logs that a run failed, since when runs fail, and that they succeed again. The delays grow, so a service that is
-    /// down for a day is some thirty lines.
+    /// down for a day causes about thirty lines.
     fn log_end(&mut self, ended: &JobRunEnd) {
         let trouble = self.state.trouble().map(|trouble| (trouble.since, trouble.runs));
         match (&ended.ending.end, trouble) {
@@ -351,6 +357,8 @@ impl EventLoop {
                 let hint = ended.hint.as_ref().map(|hint| format!(" ({hint})"));
                 tracing::error!("A run failed: {reason}{}", hint.unwrap_or_default());
             }
+            // The same failure as before.
+            (RunEnd::Failed { kind: FailureKind::Partial { attempted: false, .. }, .. }, Some(_)) => {}
             (RunEnd::Failed { reason, .. }, Some((since, runs))) => {
                 let since = format::moment(since);
                 tracing::warn!(runs = runs + 1, "Runs have failed since {since}, {} in a row: {reason}", runs + 1);
@@ -363,7 +371,7 @@ impl EventLoop {
         }
     }
 
-    /// Logs that the schedule waits, why, and that it is over.
+    /// Logs the beginning of a hold with its reason, and its end.
     fn log_hold(&mut self) {
         let now = self.state.hold(self.clock.now());
         let before = std::mem::replace(&mut self.hold, now);
@@ -384,8 +392,15 @@ impl EventLoop {
         }
     }
 
-    /// Shows the current state to systemd, where it changed.
-    fn say_status(&mut self) {
+    fn daemon_status(&self) -> DaemonStatus {
+        let status = describe::status(&self.state, self.since, self.clock.now());
+        let reload_failed = self.bus.has_invalid_configuration();
+        DaemonStatus { page: self.page.clone(), reload_failed, ..status }
+    }
+
+    /// Publishes the current state: in memory, and to systemd, if it changed.
+    fn publish_status(&mut self) {
+        self.control.cache().publish(self.daemon_status());
         let line = describe::line(&self.state, self.bus.current_work(), self.clock.now());
         if line != self.status {
             notify::status(&line);

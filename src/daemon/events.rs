@@ -1,4 +1,4 @@
-//! What the daemon publishes: the events of `GET /events`.
+//! The events of `GET /events`.
 
 use std::borrow::Cow;
 
@@ -10,18 +10,18 @@ use crate::model::{Object, Resource, Ru};
 use crate::sync::events::{RunEvent, WORK};
 use crate::sync::{Findings, Summary};
 
-/// One event. Its JSON form is documented in `docs/interfaces.md` and only ever grows.
+/// One event. Its JSON form is documented in `docs/interfaces.md`; members may be added, but not removed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
-    /// A job waits for its turn.
+    /// A job was queued.
     Queued {
         /// The job.
         job: u64,
         /// `sync`, `resync`, `verify` or `push`.
         work: Cow<'static, str>,
     },
-    /// A run of a job begins.
+    /// A run of a job started.
     Started {
         /// The job.
         job: u64,
@@ -30,7 +30,7 @@ pub enum Event {
         /// `schedule` or `manual`.
         trigger: Cow<'static, str>,
     },
-    /// A run ended at a page's boundary to let something urgent run first; the job continues after it.
+    /// A run stopped at a page boundary so that an urgent job can run first; the job continues afterwards.
     Preempted {
         /// The job.
         job: u64,
@@ -39,69 +39,69 @@ pub enum Event {
     Finished {
         /// The job.
         job: u64,
-        /// The exit code that the verb has for such an end.
+        /// The exit code that the verb has for this result.
         exit: u8,
-        /// What it did; `None` where it failed.
+        /// The summary; `None` if it failed.
         summary: Option<Box<Summary>>,
-        /// What a verification found, object by object.
+        /// The findings of a verification, object by object.
         found: Vec<(Object, Findings)>,
         /// Why it failed.
         error: Option<String>,
         /// The command or setting that fixes it.
         hint: Option<String>,
     },
-    /// Work on a resource begins.
+    /// Work on a resource started.
     Begins {
-        /// What is worked on.
+        /// The resource.
         resource: Resource,
         /// "changes", "full copy", "sweep", "details".
         work: Cow<'static, str>,
-        /// The rows there will be, where that is known for free.
+        /// The expected number of rows, if it is known without a request.
         total: Option<u64>,
     },
-    /// The service said how many rows there are.
+    /// The service reported the number of rows.
     Total {
-        /// What it is of.
+        /// The resource.
         resource: Resource,
         /// The rows.
         total: u64,
     },
     /// A page or a detail was stored.
     Stored {
-        /// What it was of.
+        /// The resource.
         resource: Resource,
-        /// Rows so far in this piece of work.
+        /// Rows so far in this step.
         rows: u64,
         /// Request units charged so far in this run.
         ru: u64,
     },
-    /// A piece of work ended.
+    /// Work on a resource ended.
     Ends {
-        /// What was worked on.
+        /// The resource.
         resource: Resource,
     },
-    /// Every request waits, since the service set a rate limit.
+    /// Every request waits because of a rate limit.
     Holding {
-        /// Until when, UTC.
+        /// The end of the hold, UTC.
         #[serde(serialize_with = "instant::utc_always")]
         until: Instant,
     },
-    /// Something a person should know.
+    /// A warning for the user.
     Warning {
         /// A sentence.
         text: String,
     },
-    /// The schedule is paused until it is resumed.
+    /// The schedule was paused.
     Paused,
-    /// The schedule is resumed.
+    /// The schedule was resumed.
     Resumed,
-    /// The configuration was read again.
+    /// The configuration was reloaded.
     Reloaded,
-    /// The daemon ends.
+    /// The daemon is stopping.
     Stopping,
-    /// The listener was too slow, and events are missing here.
+    /// The listener was too slow and missed events.
     Missed {
-        /// So many.
+        /// The number of missed events.
         lines: u64,
     },
 }
@@ -120,17 +120,17 @@ impl From<RunEvent> for Event {
 }
 
 impl Event {
-    /// That a job waits.
+    /// The event for a queued job.
     pub fn queued(job: &QueuedJob) -> Event {
         Event::Queued { job: job.id, work: job.job.kind().into() }
     }
 
-    /// That a run of a job begins.
+    /// The event for a started run.
     pub fn started(job: &QueuedJob) -> Event {
         Event::Started { job: job.id, work: job.job.kind().into(), trigger: job.trigger.as_str().into() }
     }
 
-    /// The run's own event, if this is one.
+    /// The corresponding event of the engine, if there is one.
     pub fn of_run(&self) -> Option<RunEvent> {
         Some(match self {
             Event::Begins { resource, work, total } => {
@@ -148,7 +148,7 @@ impl Event {
     }
 }
 
-/// The engine's own name for a piece of work.
+/// The engine's name for a step.
 fn known_work(work: &str) -> &'static str {
     WORK.into_iter().find(|known| *known == work).unwrap_or("work")
 }

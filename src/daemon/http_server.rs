@@ -1,9 +1,9 @@
 //! A small HTTP/1.1 server for the control socket and the status page.
 //!
-//! # Always true
-//! - It speaks HTTP/1.1 and nothing else: a connection cannot be upgraded.
-//! - A connection that sends no request for a while is closed: idle ones never keep others out.
-//! - Asked to end, streams end and requests under way are answered; what takes longer is aborted.
+//! # Invariants
+//! - It supports HTTP/1.1 only: a connection cannot be upgraded.
+//! - A connection that sends no request for a while is closed, so idle connections do not block others.
+//! - On shutdown, streams end and requests in flight are answered; requests that take longer are aborted.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use hyper_util::service::TowerToHyperService;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// How long a connection may take to send a request's head, the time between two requests included.
-pub const IDLE: Duration = Duration::from_secs(10);
+/// How long a connection may take to send a request's head, including the time between two requests.
+pub(super) const IDLE: Duration = Duration::from_secs(10);
 
-/// How long requests under way may take to end with the daemon.
+/// How long requests in flight may take during shutdown.
 const GRACE: Duration = Duration::from_millis(200);
 
-/// Serves until `ends` holds true.
-pub fn spawn<L: Listener>(
+/// Serves until `ends` becomes true.
+pub(super) fn spawn<L: Listener>(
     mut listener: L,
     router: Router,
     ends: watch::Receiver<bool>,
@@ -33,7 +33,7 @@ pub fn spawn<L: Listener>(
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
-                // An error means that the daemon is gone, which ends it too.
+                // An error means that the daemon is gone, which also ends the server.
                 _ = ended.wait_for(|ends| *ends) => break,
                 (io, _) = listener.accept() => {
                     connections.spawn(serve(io, router.clone(), ends.clone(), idle));
@@ -41,7 +41,7 @@ pub fn spawn<L: Listener>(
                 Some(_) = connections.join_next() => {}
             }
         }
-        // The address is free at once, whatever connections still do.
+        // Frees the address at once, whatever the connections do.
         drop(listener);
         let all = async { while connections.join_next().await.is_some() {} };
         if tokio::time::timeout(GRACE, all).await.is_err() {
@@ -60,10 +60,10 @@ where
         .serve_connection(TokioIo::new(io), TowerToHyperService::new(router));
     let mut connection = std::pin::pin!(connection);
     let ended = async {
-        // An error means that the daemon is gone, which ends it too.
+        // An error means that the daemon is gone, which also ends the connection.
         let _ = ends.wait_for(|ends| *ends).await;
     };
-    // What goes wrong with a connection concerns nobody but its other end.
+    // Errors of a connection are ignored.
     tokio::select! {
         _ = connection.as_mut() => return,
         () = ended => {}
@@ -72,8 +72,8 @@ where
     let _ = connection.await;
 }
 
-/// Waits for a server that was asked to end.
-pub async fn finish(mut serving: JoinHandle<()>) {
+/// Waits for a server that was told to stop.
+pub(super) async fn finish(mut serving: JoinHandle<()>) {
     if tokio::time::timeout(2 * GRACE, &mut serving).await.is_err() {
         serving.abort();
     }

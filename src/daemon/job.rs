@@ -1,12 +1,12 @@
-//! The daemon's queue: jobs, who asked for them, in which order they run, and how a run of one ended.
+//! The daemon's queue: jobs, their triggers and order, and the result of a run.
 
 use serde::{Deserialize, Serialize};
 
 use super::timetable::ScheduleKind;
-use crate::model::Instant;
+use crate::model::{Instant, Ru};
 use crate::sync::{Acceptance, Job, Suspension};
 
-/// Who asked for a job.
+/// What triggered a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Trigger {
@@ -26,20 +26,20 @@ impl Trigger {
     }
 }
 
-/// A job in the queue or under way, in one run or in several.
+/// A job that is queued or running, in one run or in several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueuedJob {
-    /// Its number, since the daemon began.
+    /// Its number, counted from the start of the daemon.
     pub id: u64,
     /// What it does.
     pub job: Job,
-    /// Who asked for it.
+    /// What triggered it.
     pub trigger: Trigger,
 }
 
 impl QueuedJob {
-    /// The place in the queue: lower runs first, and those of one rank in the order in which they came. Edits before
-    /// people, people before the schedule.
+    /// The rank in the queue: lower ranks run first, and jobs of the same rank in the order of arrival. Edits come
+    /// first, then manual jobs, then scheduled ones.
     pub(super) const fn rank(&self) -> u8 {
         match (&self.job, self.trigger) {
             (Job::Push, _) => 0,
@@ -49,7 +49,7 @@ impl QueuedJob {
     }
 }
 
-/// The job that is due when a kind of the schedule is.
+/// The job of a schedule.
 pub fn scheduled(kind: ScheduleKind) -> Job {
     match kind {
         ScheduleKind::Changes => Job::sync(),
@@ -58,54 +58,83 @@ pub fn scheduled(kind: ScheduleKind) -> Job {
     }
 }
 
-/// Whether a run of a job can end at a page's boundary and be resumed later for free.
+/// Whether a run of a job can stop at a page boundary and be resumed later without extra cost.
 pub(super) const fn can_be_preempted(job: &Job) -> bool {
     matches!(job, Job::Sync { .. } | Job::Resync { .. })
 }
 
-/// What is left of a job after a run of it was preempted. A sweep that has begun, or was asked for, is stored in the
-/// mirror: whatever brings the changes resumes it too, so that one run serves both.
+/// What is left of a job after a run of it was preempted. A sweep that has started, or was requested, is stored in the
+/// mirror and is resumed by the next sync, so that one run does both.
 pub(super) fn remainder(job: &Job) -> Job {
     sync_accepting(job.accept())
 }
 
-/// A sync with what a person allowed.
+/// A sync with the given permissions.
 pub(super) fn sync_accepting(accept: Acceptance) -> Job {
     Job::sync().accepting(accept)
 }
 
-/// How a run ended, as far as the daemon has to decide by it.
+/// The result of a run, as far as the state machine needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunEnding {
-    /// How.
+    /// How it ended.
     pub end: RunEnd,
     /// When the budget refills, if nothing of it is left.
     pub empty_until: Option<Instant>,
+    /// What the run showed about how often changes are worth asking for; `None` where it asked for none.
+    pub polled: Option<PollFacts>,
+}
+
+/// What a run showed about how often changes are worth asking for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PollFacts {
+    /// The window, by its number in the ledger.
+    pub window: u32,
+    /// When it ends.
+    pub refills_at: Instant,
+    /// What is left in it.
+    pub left: Ru,
+    /// What may be spent in it.
+    pub limit: Ru,
+    /// What audits and sweeps will need in it.
+    pub reserve: Ru,
+    /// What a run costs that finds nothing.
+    pub idle_cost: Ru,
+    /// Whether the run found changes.
+    pub changed: bool,
 }
 
 /// The end of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunEnd {
-    /// It did what it was to do, or found what only a person can decide.
+    /// It completed, or found something that only the user can decide.
     Done,
-    /// It stopped early and can be resumed.
+    /// It was suspended and can be resumed.
     Suspended(Suspension),
     /// It failed.
     Failed {
-        /// What kind of failure it was.
+        /// The kind of failure.
         kind: FailureKind,
-        /// What happened, in a line.
+        /// The reason, in one line.
         reason: String,
-        /// The exit code that the verb has for such an end.
+        /// The exit code that the verb has for this result.
         exit: u8,
     },
 }
 
-/// What kind of failure it was: how soon another try is worth it.
+/// The kind of failure, which determines the delay before the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// The key is refused, may do nothing of what was asked, or belongs to another workspace: a person has to act.
+    /// The key is refused, has no scope, or belongs to a different workspace: the user has to act.
     Key,
-    /// The service, the disk, or an internal error: it may pass.
+    /// The service, the disk, or an internal error: it may be temporary.
     Passing,
+    /// A part of the mirror: the rest was updated, and the schedule continues. The run itself delays the attempts of
+    /// that part.
+    Partial {
+        /// When the next attempt is due.
+        next_try: Instant,
+        /// Whether this run made one.
+        attempted: bool,
+    },
 }

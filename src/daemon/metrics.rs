@@ -1,4 +1,4 @@
-//! The numbers for monitoring, in Prometheus's text form. The names are a contract.
+//! The metrics in Prometheus' text format. Their names are part of the interface.
 
 use std::fmt::Write as _;
 
@@ -7,9 +7,9 @@ use super::status_reply::{DaemonStatus, StatusReply};
 use crate::app::status::{MirrorStatus, ObjectStatus};
 use crate::model::{Instant, Resource};
 
-/// The numbers as text. `ended` is how jobs ended since the daemon began, by kind and exit code; `work` is what the run
-/// under way does.
-pub fn text(
+/// The metrics as text. `ended` has the results of jobs since the daemon started, by kind and exit code; `work` is the
+/// work in progress.
+pub(super) fn text(
     reply: &StatusReply,
     ended: &[((&'static str, u8), u64)],
     work: Option<CurrentWork>,
@@ -28,7 +28,7 @@ pub fn text(
     page.0
 }
 
-/// Contacts and companies, which are read by changes and sweeps.
+/// Contacts and companies, which changes and sweeps read.
 fn records(status: &MirrorStatus) -> impl Iterator<Item = &ObjectStatus> {
     status.objects.iter().filter(|object| object.removed.is_some())
 }
@@ -56,12 +56,14 @@ fn ages(page: &mut MetricsText, reply: &StatusReply, now: Instant) {
     let status = &reply.status;
     type Of = fn(&ObjectStatus) -> Option<Instant>;
     let stamps: [(&str, &str, Of); 2] = [
-        ("crm_mirror_changes_as_of_timestamp_seconds", "Every change up to here is in the mirror.", |object| {
+        ("crm_mirror_changes_as_of_timestamp_seconds", "Every change up to this time is in the mirror.", |object| {
             object.changes_as_of
         }),
-        ("crm_mirror_complete_as_of_timestamp_seconds", "Nothing was missing and nothing lingered then.", |object| {
-            object.complete_as_of
-        }),
+        (
+            "crm_mirror_complete_as_of_timestamp_seconds",
+            "The mirror was last known to have no missing and no extra records.",
+            |object| object.complete_as_of,
+        ),
     ];
     for (name, help, of) in stamps {
         page.family(name, "gauge", help);
@@ -74,7 +76,7 @@ fn ages(page: &mut MetricsText, reply: &StatusReply, now: Instant) {
     page.family(
         "crm_mirror_changes_age_seconds",
         "gauge",
-        "Time since changes were read to their end; before the first success, since the daemon began.",
+        "Time since the last complete read of changes; before the first success, since the daemon started.",
     );
     let begun = reply.daemon.as_ref().map_or(now, |daemon| daemon.since);
     for object in &status.objects {
@@ -87,11 +89,11 @@ fn first_copy(page: &mut MetricsText, status: &MirrorStatus, work: Option<Curren
     let copied: Vec<(Resource, u64)> = records(status)
         .filter_map(|object| Some((object.object, object.sweep.filter(|sweep| sweep.first_copy)?.rows)))
         .collect();
-    page.family("crm_mirror_first_copy_rows", "gauge", "Rows read so far by a first copy under way.");
+    page.family("crm_mirror_first_copy_rows", "gauge", "Rows read so far by a first copy in progress.");
     for (object, rows) in &copied {
         page.line("crm_mirror_first_copy_rows", &[("object", object.as_str())], *rows as f64);
     }
-    page.family("crm_mirror_first_copy_expected_rows", "gauge", "Rows that a first copy under way will read.");
+    page.family("crm_mirror_first_copy_expected_rows", "gauge", "Rows that a first copy in progress will read.");
     for (object, _) in &copied {
         if let Some(total) = work.filter(|work| work.resource == *object).and_then(|work| work.total) {
             page.line("crm_mirror_first_copy_expected_rows", &[("object", object.as_str())], total as f64);
@@ -104,13 +106,14 @@ fn mirror(page: &mut MetricsText, status: &MirrorStatus) {
     page.one("crm_mirror_ru_used", "gauge", "Request units spent in this window.", ru.used as f64);
     page.one("crm_mirror_ru_left", "gauge", "Request units left in this window.", ru.left as f64);
     page.one("crm_mirror_ru_limit", "gauge", "Request units allowed per window.", ru.limit as f64);
-    page.one("crm_mirror_ru_spent_total", "counter", "Request units spent since the mirror was made.", ru.total as f64);
-    page.one("crm_mirror_ru_refills_timestamp_seconds", "gauge", "When the window ends.", seconds(ru.refills_at));
-    page.family(
-        "crm_mirror_edits",
-        "gauge",
-        "Edits that are not at their end, and those that were rejected, by state.",
+    page.one(
+        "crm_mirror_ru_spent_total",
+        "counter",
+        "Request units spent since the mirror was created.",
+        ru.total as f64,
     );
+    page.one("crm_mirror_ru_refills_timestamp_seconds", "gauge", "When the window ends.", seconds(ru.refills_at));
+    page.family("crm_mirror_edits", "gauge", "Unfinished and rejected edits, by state.");
     let edits = &status.edits;
     for (state, count) in [
         ("queued", edits.queued),
@@ -124,7 +127,7 @@ fn mirror(page: &mut MetricsText, status: &MirrorStatus) {
     page.one(
         "crm_mirror_hold_until_timestamp_seconds",
         "gauge",
-        "Until when the service's rate limit holds; 0 for none.",
+        "End of the hold that a rate limit started; 0 for none.",
         status.hold_until.map_or(0.0, seconds),
     );
     page.one("crm_mirror_file_bytes", "gauge", "Size of the mirror's file.", status.bytes as f64);
@@ -132,29 +135,35 @@ fn mirror(page: &mut MetricsText, status: &MirrorStatus) {
     page.one(
         "crm_mirror_last_success_timestamp_seconds",
         "gauge",
-        "When a run last did all it was to do; 0 for never.",
+        "When a run last completed; 0 for never.",
         status.last_success.map_or(0.0, seconds),
     );
     if let Some(lag) = &status.publish {
         page.one("crm_mirror_publish_lag_entries", "gauge", "Changes not published yet.", lag.entries as f64);
         let about = "Age of the oldest change not published yet.";
         page.one("crm_mirror_publish_lag_seconds", "gauge", about, lag.seconds as f64);
+        let about = "Rows that the target database refuses.";
+        page.one("crm_mirror_publish_refused_rows", "gauge", about, lag.refused as f64);
     }
     let failing = status.trouble.as_ref().map_or(0.0, |trouble| f64::from(trouble.runs));
     page.one("crm_mirror_failing_runs", "gauge", "Runs that failed in a row.", failing);
-    let missing = status.missing_scopes.0.len() as f64;
+    let missing = status.missing_scopes.len() as f64;
     page.one("crm_mirror_missing_scopes", "gauge", "Scopes that the key lacks.", missing);
 }
 
 fn of_daemon(page: &mut MetricsText, daemon: &DaemonStatus, ended: &[((&'static str, u8), u64)]) {
-    page.one("crm_mirror_start_timestamp_seconds", "gauge", "When the daemon began.", seconds(daemon.since));
+    page.one("crm_mirror_start_timestamp_seconds", "gauge", "When the daemon started.", seconds(daemon.since));
     page.one("crm_mirror_paused", "gauge", "Whether the schedule is paused.", flag(daemon.paused_since.is_some()));
     page.one(
         "crm_mirror_reload_failed",
         "gauge",
-        "Whether the configuration on the disk is invalid and the one before it is active.",
+        "Whether the configuration on disk is invalid and the old one is active.",
         flag(daemon.reload_failed),
     );
+    if let Some(interval) = daemon.next.iter().find_map(|next| next.interval) {
+        let about = "Seconds between runs for changes, where the schedule is automatic.";
+        page.one("crm_mirror_poll_interval_seconds", "gauge", about, interval as f64);
+    }
     page.family("crm_mirror_jobs_total", "counter", "Jobs that ended, by work and exit code.");
     for ((work, exit), count) in ended {
         let exit = exit.to_string();
@@ -178,7 +187,7 @@ impl MetricsText {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
-    /// A line. Labels are names of this program: nothing in them needs escaping.
+    /// A sample. Labels are constants of this program, so they need no escaping.
     fn line(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
         let labels: Vec<String> = labels.iter().map(|(key, value)| format!("{key}=\"{value}\"")).collect();
         let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };

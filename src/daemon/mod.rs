@@ -1,16 +1,17 @@
-//! The daemon: runs jobs by the schedule and on request, one at a time, for years.
+//! The daemon: runs jobs on a schedule and on request, one at a time.
 //!
-//! [`state`] decides and is pure; [`timetable`] says what is due; `event_loop` gathers what happens and has done what was
-//! decided, by `runner` in tasks of their own. `opening` waits for a mirror that cannot be opened yet. `control` answers
-//! on the Unix socket and `page` to browsers and monitoring, both over `http_server`; `bus` publishes events; `schedule`
-//! is the scheduler's edge; `notify` speaks to systemd; [`client`] is the other end of the socket, for the verbs.
+//! [`state_machine`] decides and is pure; [`timetable`] determines what is due; `event_loop` receives inputs and executes
+//! effects, through `runner` in separate tasks. `opening` waits for a mirror that cannot be opened yet. `control`
+//! serves the Unix socket and `page` browsers and monitoring, both with `http_server`; `bus` publishes events;
+//! `scheduler` wraps the scheduler; `status_cache` keeps the status in memory; `notify` notifies systemd; [`client`] is
+//! the verbs' client of the socket.
 //!
-//! # Always true
-//! - One run at a time, and one daemon for a mirror: a second one waits and says for which process.
-//! - A request is answered at once and carried out in its turn; its result is an event.
-//! - The loop waits for nothing but its inbox: not for the database, the disk or the service, whoever holds them.
-//! - The daemon survives whatever the service, the disk and other processes do. It ends when it is asked to, where the
-//!   configuration cannot work, and where a newer program wrote the mirror.
+//! # Invariants
+//! - One run at a time, and one daemon per mirror: a second one waits and reports the process that it waits for.
+//! - A request is answered at once and executed in its turn; its result is an event.
+//! - The loop waits for nothing but its inbox: not for the database, the disk or the service.
+//! - The daemon survives failures of the service, the disk and other processes. It stops only when told to, if the
+//!   configuration is unusable, or if a newer version wrote the mirror.
 
 mod bus;
 pub mod client;
@@ -19,12 +20,13 @@ mod describe;
 pub mod error;
 mod event_loop;
 pub mod events;
-mod handle;
-mod history;
+mod handler_state;
 mod http_server;
-pub mod input;
 pub mod job;
-mod message;
+mod job_results;
+mod lifetime;
+mod loop_message;
+pub mod machine_input;
 mod metrics;
 mod monitoring;
 mod notify;
@@ -32,16 +34,17 @@ mod opening;
 mod outbox_watch;
 mod page;
 mod past_runs;
+mod plot_data;
 mod progress_log;
 mod publisher;
 mod reply;
-mod results;
-mod run;
 mod runner;
-mod schedule;
+mod scheduler;
 mod signals;
 mod socket;
-pub mod state;
+mod socket_wait;
+pub mod state_machine;
+mod status_cache;
 pub mod status_reply;
 pub mod timetable;
 

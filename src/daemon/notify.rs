@@ -1,4 +1,4 @@
-//! Notifications to systemd: ready, status, alive, reloading, ending. Without systemd they go nowhere.
+//! Notifications to systemd: ready, status, watchdog, reloading, stopping. Without systemd they have no effect.
 
 use std::time::Duration;
 
@@ -6,46 +6,46 @@ use sd_notify::NotifyState;
 
 fn tell(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        // Nothing else depends on it.
+        // Nothing depends on notifications.
         tracing::debug!(%error, "systemd was not notified: {error}");
     }
 }
 
 /// The daemon answers on its socket, and has opened the mirror or waits for it.
-pub fn ready() {
+pub(super) fn ready() {
     tell(&[NotifyState::Ready]);
 }
 
 /// One line for `systemctl status`.
-pub fn status(line: &str) {
+pub(super) fn status(line: &str) {
     tell(&[NotifyState::Status(line)]);
 }
 
-/// The loop runs.
-pub fn alive() {
+/// The loop is running.
+pub(super) fn alive() {
     tell(&[NotifyState::Watchdog]);
 }
 
-/// The configuration is read again; [`ready`] ends it.
-pub fn reloading() {
-    // Newer managers want to know when that was.
+/// The configuration is being reloaded; [`ready`] ends this state.
+pub(super) fn reloading() {
+    // systemd 253 and newer require the time.
     match NotifyState::monotonic_usec_now() {
         Ok(at) => tell(&[NotifyState::Reloading, at]),
         Err(_) => tell(&[NotifyState::Reloading]),
     }
 }
 
-/// A migration takes longer than usual: systemd is asked for so much more time from now on.
-pub fn extend_start(by: Duration) {
+/// A migration takes longer than usual: extends the start timeout by this time from now on.
+pub(super) fn extend_start(by: Duration) {
     tell(&[NotifyState::ExtendTimeoutUsec(u32::try_from(by.as_micros()).unwrap_or(u32::MAX))]);
 }
 
-/// The daemon ends.
-pub fn stopping() {
+/// The daemon is stopping.
+pub(super) fn stopping() {
     tell(&[NotifyState::Stopping]);
 }
 
-/// How often [`alive`] is to be said, if anybody wants to hear it: twice in the time that the unit allows.
-pub fn heartbeat() -> Option<Duration> {
+/// The interval for [`alive`], if the unit has a watchdog: half of its timeout.
+pub(super) fn heartbeat() -> Option<Duration> {
     sd_notify::watchdog_enabled().map(|allowed| allowed / 2)
 }

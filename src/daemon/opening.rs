@@ -1,8 +1,8 @@
-//! Before the first run: the mirror's file is opened, and waited for where that is not possible yet.
+//! Opens the mirror's file before the first run, and waits if that is not possible yet.
 //!
-//! Another process may write it, its folder may be missing or full for a while, a big mirror may have to be migrated:
-//! none of that ends the daemon. It answers on its socket, says what it waits for, and tries again. Only a file that a
-//! newer program wrote cannot get better by waiting.
+//! Another process may write it, its directory may be missing or full for a while, or a large mirror may have to be
+//! migrated: none of that ends the daemon. It answers on its socket, reports what it waits for, and retries. Only a
+//! file written by a newer version cannot be fixed by waiting.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use tokio::sync::mpsc;
 
 use super::bus::EventBus;
 use super::error::DaemonError;
-use super::input::DaemonAnswer;
-use super::message::LoopMessage;
+use super::loop_message::LoopMessage;
+use super::machine_input::DaemonAnswer;
 use super::notify;
 use super::page::PageKeeper;
 use super::past_runs;
 use super::signals::DaemonSignals;
-use super::state::PastRuns;
+use super::state_machine::PastRuns;
 use super::status_reply::{DaemonStatus, PageStatus};
 use crate::app::{Mirror, MirrorError, MirrorSettings};
 use crate::config::{Config, Sources};
@@ -25,17 +25,17 @@ use crate::error_chain::error_chain;
 use crate::model::{Clock, Instant};
 use crate::store::StoreError;
 
-/// How often a lock is tried for.
+/// The retry interval for a locked file.
 const LOCKED: Duration = Duration::from_secs(1);
 
-/// The first and the longest delay after other failures, doubled in between.
+/// The first and the longest delay after other failures; the delay doubles in between.
 const DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// How often systemd hears that a migration still goes on, and how much time it is asked for.
+/// How often systemd is notified of a migration in progress, and the time extension that is requested.
 const PATIENCE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(120));
 
 /// A mirror that is being opened.
-pub struct Opening {
+pub(super) struct Opening {
     sources: Sources,
     config: Config,
     settings: MirrorSettings,
@@ -46,15 +46,15 @@ pub struct Opening {
     page: Option<PageStatus>,
 }
 
-/// What came of it.
-pub enum Opened {
-    /// The mirror, and what earlier processes did.
+/// The result of opening.
+pub(super) enum Opened {
+    /// The mirror, and the runs of earlier processes.
     Mirror(Mirror, PastRuns),
-    /// The daemon is to end.
+    /// The daemon is to stop.
     Stop,
 }
 
-/// What happened while waiting.
+/// What ended a wait.
 enum Woken {
     Stop,
     Reload,
@@ -63,7 +63,7 @@ enum Woken {
 
 impl Opening {
     /// Nothing is open yet.
-    pub fn new(
+    pub(super) fn new(
         sources: Sources,
         config: Config,
         settings: MirrorSettings,
@@ -74,16 +74,16 @@ impl Opening {
         Opening { sources, config, settings, clock, bus, since, waiting_for: None, page: None }
     }
 
-    /// The configuration that the mirror was opened with, and where the status page is by now.
-    pub fn into_parts(self) -> (Config, Option<PageStatus>) {
+    /// The configuration that the mirror was opened with, and the current state of the status page.
+    pub(super) fn into_parts(self) -> (Config, Option<PageStatus>) {
         (self.config, self.page)
     }
 
-    /// Opens the mirror, however long that takes, and answers meanwhile.
+    /// Opens the mirror, however long that takes, and answers requests meanwhile.
     ///
     /// # Errors
-    /// What does not pass by waiting.
-    pub async fn wait(
+    /// Returns errors that waiting does not fix.
+    pub(super) async fn wait(
         &mut self,
         inbox: &mut mpsc::Receiver<LoopMessage>,
         signals: &mut DaemonSignals,
@@ -105,7 +105,7 @@ impl Opening {
                 tokio::select! {
                     biased;
                     opened = &mut attempt => break opened.unwrap_or(Err(StoreError::Closed.into())),
-                    // Migration cannot be interrupted; what it has not committed is done again.
+                    // A migration cannot be interrupted; uncommitted work is done again.
                     woken = self.attend(inbox, signals, PATIENCE.0) => match woken {
                         Woken::Stop => return Ok(Opened::Stop),
                         Woken::Reload => self.reload(page),
@@ -117,7 +117,7 @@ impl Opening {
             let error = match opened {
                 Ok((mirror, past)) => {
                     if self.waiting_for.take().is_some() {
-                        tracing::info!("The mirror is open now; the daemon works");
+                        tracing::info!("The mirror is open; the daemon is ready");
                     }
                     return Ok(Opened::Mirror(mirror, past));
                 }
@@ -126,7 +126,7 @@ impl Opening {
                 }
                 Err(MirrorError::Store(error)) => error,
             };
-            self.say(&error);
+            self.report(&error);
             let next = match error {
                 StoreError::Locked { .. } => LOCKED,
                 _ => {
@@ -139,7 +139,7 @@ impl Opening {
                 is_ready = true;
                 notify::ready();
             }
-            match self.rest(inbox, signals, next).await {
+            match self.wait_until(inbox, signals, next).await {
                 Woken::Stop => return Ok(Opened::Stop),
                 Woken::Reload => self.reload(page),
                 Woken::Passed => {}
@@ -148,7 +148,7 @@ impl Opening {
     }
 
     /// Waits for a time, in steps that the watchdog allows.
-    async fn rest(
+    async fn wait_until(
         &mut self,
         inbox: &mut mpsc::Receiver<LoopMessage>,
         signals: &mut DaemonSignals,
@@ -166,7 +166,7 @@ impl Opening {
         }
     }
 
-    /// Answers whoever asks until a time has passed or a signal comes.
+    /// Answers requests until a time has passed or a signal arrives.
     async fn attend(
         &mut self,
         inbox: &mut mpsc::Receiver<LoopMessage>,
@@ -186,7 +186,7 @@ impl Opening {
 
     fn answer(&mut self, message: LoopMessage) {
         match message {
-            // Whoever asked may have gone.
+            // The client may have disconnected.
             LoopMessage::Status(answer) => drop(answer.send(self.status())),
             LoopMessage::Ask(_, answer) => {
                 let reason = self.waiting_for.clone().unwrap_or_else(|| "the mirror is being opened".into());
@@ -197,7 +197,8 @@ impl Opening {
         }
     }
 
-    fn status(&self) -> DaemonStatus {
+    /// The status while the mirror is not open.
+    pub(super) fn status(&self) -> DaemonStatus {
         let waiting_for = self.waiting_for.clone().unwrap_or_else(|| "the mirror is being opened".into());
         DaemonStatus {
             pid: std::process::id(),
@@ -216,8 +217,8 @@ impl Opening {
         }
     }
 
-    /// Says why the mirror cannot be opened, once per reason.
-    fn say(&mut self, error: &StoreError) {
+    /// Reports why the mirror cannot be opened, once per reason.
+    fn report(&mut self, error: &StoreError) {
         let reason = match error {
             StoreError::Locked { pid: Some(pid), .. } => format!("process {pid} is writing the mirror"),
             StoreError::Locked { pid: None, .. } => "another process is writing the mirror".into(),
@@ -230,19 +231,19 @@ impl Opening {
             StoreError::Locked { .. } => String::new(),
             other => other.hint().map(|hint| format!(" ({hint})")).unwrap_or_default(),
         };
-        tracing::warn!("The mirror cannot be opened yet and is waited for: {reason}{hint}");
+        tracing::warn!("Waiting for the mirror, which cannot be opened: {reason}{hint}");
         notify::status(&format!("Waiting: {reason}"));
         self.waiting_for = Some(reason);
     }
 
-    /// Reads the configuration again, for the next try. An invalid one changes nothing.
+    /// Reloads the configuration for the next attempt. An invalid one changes nothing.
     fn reload(&mut self, page: &mut PageKeeper) {
         let read = Config::load(&self.sources).and_then(|config| Ok((MirrorSettings::from_config(&config)?, config)));
         match read {
             Ok((settings, config)) => {
                 (self.settings, self.config) = (settings, config);
                 page.follow(&self.config);
-                tracing::info!("The configuration was read again and is active");
+                tracing::info!("Configuration reloaded");
             }
             Err(error) => {
                 self.bus.reload_failed();

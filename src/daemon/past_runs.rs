@@ -1,19 +1,21 @@
-//! What the mirror says of earlier processes to a daemon that begins.
+//! Reads the results of earlier processes when the daemon starts.
 
 use std::path::Path;
 
 use super::runner::PAUSED;
-use super::state::PastRuns;
+use super::state_machine::PastRuns;
 use super::timetable::ScheduleKind;
-use crate::model::{Instant, Object};
-use crate::store::{Reader, StoreError, report};
-use crate::sync::state::{Fresh, Sweep};
+use crate::budget::{ActiveHours, Ledger};
+use crate::model::{Instant, Object, Ru};
+use crate::store::{ReadTx, Reader, StoreError, report};
+use crate::sync::budget_meter::LEDGER;
+use crate::sync::checkpoints::{Fresh, Sweep};
 
-/// Reads it. A kind that has never run is due by its schedule, changes at once.
+/// Reads the past runs. A kind that has never run is due by its schedule, changes at once.
 ///
 /// # Errors
-/// If the mirror cannot be read.
-pub fn read(path: &Path, now: Instant) -> Result<PastRuns, StoreError> {
+/// Returns an error if the mirror cannot be read.
+pub(super) fn read(path: &Path, now: Instant) -> Result<PastRuns, StoreError> {
     let reader = Reader::open(path)?;
     let moment = reader.begin()?;
     let begun = |kind| report::last_begun(&moment, kind);
@@ -27,9 +29,9 @@ pub fn read(path: &Path, now: Instant) -> Result<PastRuns, StoreError> {
     }
     let synced = begun("sync")?;
     let changes = synced.filter(|_| !under_way);
-    // A mirror that was never audited owes one for every tick since it was whole, however often the daemon begins.
+    // A mirror that was never audited is due for an audit at the first tick after its copy, even across restarts.
     let audited = begun("verify")?.or(swept);
-    // A clock that was set back must not keep anything from being due.
+    // A clock that was set back must not delay anything.
     let at = |kind: ScheduleKind| match kind {
         ScheduleKind::Changes => changes.unwrap_or(Instant::EPOCH),
         ScheduleKind::Audit => audited.unwrap_or(now),
@@ -39,7 +41,24 @@ pub fn read(path: &Path, now: Instant) -> Result<PastRuns, StoreError> {
         covered: ScheduleKind::ALL.map(|kind| at(kind).min(now)),
         paused_since: moment.state(&PAUSED)?,
         is_empty: synced.is_none() && swept.is_none(),
+        active_hours: active_hours(&moment, now)?,
+        polled: polled(&moment)?,
     })
+}
+
+/// In which hours of the week something changed lately.
+fn active_hours(moment: &ReadTx<'_>, now: Instant) -> Result<ActiveHours, StoreError> {
+    let (first, found) = report::runs_with_changes(moment, now.minus(ActiveHours::REMEMBERED))?;
+    let mut hours = ActiveHours::known_since(first.unwrap_or(now).min(now));
+    found.into_iter().for_each(|at| hours.changed(at));
+    Ok(hours)
+}
+
+/// What runs for changes have spent in the budget window, as far as the runs themselves show it.
+fn polled(moment: &ReadTx<'_>) -> Result<Ru, StoreError> {
+    let ledger: Ledger = moment.state(&LEDGER)?.unwrap_or_default();
+    let runs = report::scheduled_polls(moment, ledger.since)?;
+    Ok(Ru::new(runs.saturating_mul(Object::ALL.len() as u64)))
 }
 
 #[cfg(test)]
@@ -48,7 +67,7 @@ mod tests {
     use crate::store::Store;
 
     #[tokio::test]
-    async fn what_came_due_while_nothing_ran_is_due_and_a_first_copy_is_a_sweep() {
+    async fn jobs_missed_while_stopped_are_due_and_a_first_copy_counts_as_a_sweep() {
         let at = |text: &str| -> Instant { text.parse().unwrap() };
         let (copied, synced, now) =
             (at("2026-03-01T00:00:00Z"), at("2026-03-02T00:00:00Z"), at("2026-03-04T00:00:00Z"));
@@ -62,14 +81,14 @@ mod tests {
         let store = Store::open(&path).unwrap();
         store
             .write(move |tx| {
-                let fresh = Fresh { began: copied, finished: copied };
+                let fresh = Fresh { began: copied, finished: copied, steady: None };
                 tx.set_state(&Fresh::sweep(Object::Contact), &fresh)?;
                 tx.begin_run("sync", "manual", synced)
             })
             .await
             .unwrap();
         store.close().await;
-        // An audit is owed since the copy, however often the daemon has begun since.
+        // An audit is due since the copy, whatever the number of restarts.
         let known = read(&path, now).unwrap();
         assert_eq!((known.covered, known.is_empty), ([synced, copied, copied], false));
         let set_back = read(&path, at("2026-02-01T00:00:00Z")).unwrap();

@@ -1,4 +1,4 @@
-//! What the log says of a run while it goes: one line a minute of long work, and each rate limit with its end.
+//! The log lines of a running job: one after ten seconds of long work and then one per minute, and the beginning and end of each rate limit.
 
 use std::time::Duration;
 
@@ -6,12 +6,15 @@ use crate::format;
 use crate::model::{Instant, Resource};
 use crate::sync::events::RunEvent;
 
-/// Between two lines of one piece of work.
+/// When a step gets its first line.
+const FIRST: Duration = Duration::from_secs(10);
+
+/// The interval between two lines of one step.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// Decides which events are worth a line.
+/// Decides which events are logged.
 #[derive(Debug, Default)]
-pub struct ProgressLog {
+pub(super) struct ProgressLog {
     work: Option<LoggedWork>,
     holding: Option<Instant>,
 }
@@ -26,11 +29,11 @@ struct LoggedWork {
 }
 
 impl ProgressLog {
-    /// The line for an event at `now`, if it is worth one.
-    pub fn line(&mut self, event: &RunEvent, now: Instant) -> Option<String> {
+    /// The log line for an event at `now`, if it has one.
+    pub(super) fn line(&mut self, event: &RunEvent, now: Instant) -> Option<String> {
         match event {
             RunEvent::Begins { resource, work, total } => {
-                let next = now.plus(EVERY);
+                let next = now.plus(FIRST);
                 self.work = Some(LoggedWork { resource: *resource, work, total: *total, began: now, next });
                 None
             }
@@ -90,24 +93,25 @@ mod tests {
     }
 
     #[test]
-    fn long_work_has_a_line_a_minute_and_short_work_none() {
+    fn long_work_is_logged_soon_and_every_minute_and_short_work_not() {
         let mut log = ProgressLog::default();
         let begins = RunEvent::Begins { resource: Resource::Contacts, work: "full copy", total: Some(90_000) };
         assert_eq!(log.line(&begins, at(0)), None);
         let lines: Vec<String> = (1..=150).filter_map(|second| log.line(&stored(second * 100), at(second))).collect();
-        assert_eq!(lines.len(), 2, "{lines:?}");
-        assert!(lines[0].starts_with("full copy of contacts: 6,000 of 90,000 rows after 1 min"), "{}", lines[0]);
+        assert_eq!(lines.len(), 3, "{lines:?}");
+        assert!(lines[0].starts_with("full copy of contacts: 1,000 of 90,000 rows after 10 s"), "{}", lines[0]);
+        assert!(lines[1].starts_with("full copy of contacts: 7,000 of 90,000 rows after 1 min"), "{}", lines[1]);
         log.line(&RunEvent::Ends { resource: Resource::Contacts }, at(151));
         assert_eq!(log.line(&stored(1), at(900)), None);
     }
 
     #[test]
-    fn a_rate_limit_is_named_once_and_so_is_its_end() {
+    fn rate_limit_is_logged_once_and_so_is_its_end() {
         let mut log = ProgressLog::default();
         let holding = RunEvent::Holding { until: at(30) };
         assert!(log.line(&holding, at(0)).unwrap().contains("until"));
-        assert_eq!(log.line(&holding, at(1)), None, "every waiting request says so");
-        assert_eq!(log.line(&stored(1), at(2)), None, "what was on its way when it came");
+        assert_eq!(log.line(&holding, at(1)), None, "every waiting request sends the event");
+        assert_eq!(log.line(&stored(1), at(2)), None, "an answer that was already on its way");
         assert!(log.line(&stored(2), at(31)).unwrap().contains("is over"));
         assert_eq!(log.line(&stored(3), at(32)), None);
     }

@@ -1,4 +1,4 @@
-//! The daemon with publishing beside it: what the runs change is sent to PostgreSQL by a task of its own.
+//! Runs the daemon together with publishing: a separate task sends changes to PostgreSQL.
 
 use std::sync::Arc;
 
@@ -8,23 +8,23 @@ use crate::error_chain::error_chain;
 use crate::model::Clock;
 use crate::publish::{PublishKeeper, PublishPlan, PublishSettings, PublishUrl};
 
-/// Runs the daemon until it is asked to end, and publishes meanwhile where `[publish]` says so.
+/// Runs the daemon until it is told to stop, and publishes meanwhile if `[publish]` is configured.
 ///
 /// # Errors
-/// Why it cannot begin, or cannot continue. Nothing about publishing ends it.
+/// Returns the error that prevents the start, or that ends the daemon. Publishing never ends it.
 pub async fn run(sources: Sources, clock: Arc<dyn Clock>) -> Result<(), DaemonError> {
     let keeper = Config::load(&sources).ok().map(|config| {
         let again = sources.clone();
         PublishKeeper::start(&config.database, move || plan(&again), clock.clone())
     });
-    let ended = super::run::run(sources, clock).await;
+    let ended = super::lifetime::run(sources, clock).await;
     if let Some(keeper) = keeper {
         keeper.end().await;
     }
     ended
 }
 
-/// Reads the settings anew: a password that was changed needs no restart.
+/// Reads the current settings: a changed password needs no restart.
 fn plan(sources: &Sources) -> Result<PublishPlan, String> {
     let config = Config::load(sources).map_err(|error| error_chain(&error))?;
     if !config.publish.is_on() {

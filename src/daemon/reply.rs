@@ -1,4 +1,4 @@
-//! The form of answers over HTTP, on the control socket and of the status page.
+//! The form of HTTP answers, on the control socket and of the status page.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::json;
 
 /// A JSON document and a newline.
-pub fn answer(status: StatusCode, value: &impl Serialize) -> Response {
+pub(super) fn answer(status: StatusCode, value: &impl Serialize) -> Response {
     match serde_json::to_vec(value) {
         Ok(mut body) => {
             body.push(b'\n');
@@ -19,16 +19,16 @@ pub fn answer(status: StatusCode, value: &impl Serialize) -> Response {
     }
 }
 
-/// What is wrong, and the command or setting that fixes it, as JSON.
-pub fn problem(status: StatusCode, error: &str, hint: Option<&str>) -> Response {
+/// An error and its hint, as JSON.
+pub(super) fn problem(status: StatusCode, error: &str, hint: Option<&str>) -> Response {
     let body = format!("{}\n", json!({"error": error, "hint": hint}));
     let mut response = with_type("application/json", Body::from(body));
     *response.status_mut() = status;
     response
 }
 
-/// A good answer of a type.
-pub fn with_type(kind: &'static str, body: Body) -> Response {
+/// A successful answer of a content type.
+pub(super) fn with_type(kind: &'static str, body: Body) -> Response {
     let mut response = Response::new(body);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     response

@@ -1,7 +1,7 @@
-//! Carries out what the loop decided, each in a task of its own: the loop never waits for the mirror, whoever holds it.
+//! Executes the effects on the mirror, each in a separate task: the loop never waits for the mirror.
 //!
-//! Every task ends with a message to the loop. Nothing here decides; the state machine makes sure that a run, a reload and
-//! a forgotten sweep never overlap where they must not.
+//! Every task ends with a message to the loop. Nothing is decided here; the state machine ensures that a run, a reload
+//! and a discarded sweep do not overlap.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,74 +12,92 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::error::DaemonError;
-use super::input::DaemonAnswer;
-use super::job::{FailureKind, QueuedJob, RunEnd, RunEnding};
-use super::message::{JobRunEnd, LoopMessage};
+use super::job::{FailureKind, PollFacts, QueuedJob, RunEnd, RunEnding};
+use super::loop_message::{JobRunEnd, LoopMessage};
+use super::machine_input::DaemonAnswer;
+use super::status_cache::{PATIENT, StatusCache};
 use crate::api::ErrorClass;
 use crate::app::{Mirror, MirrorError, MirrorSettings};
-use crate::config::{Config, Sources};
+use crate::config::{Config, Cron, Sources};
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
-use crate::model::{Instant, Resource};
-use crate::store::{StateKey, StoreError};
-use crate::sync::{Job, Selection, SyncError};
+use crate::model::{Instant, Object, Resource, Ru};
+use crate::store::{StateKey, StoreError, report};
+use crate::sync::{Job, Selection, Summary, SyncError};
 
-/// The state entry that says since when the schedule is paused.
-pub const PAUSED: StateKey = StateKey::PausedSince;
+/// The state entry for the time since when the schedule is paused.
+pub(super) const PAUSED: StateKey = StateKey::PausedSince;
 
-/// How long a person waits to hear that a pause was stored.
+/// How long a client waits for the confirmation that a pause was stored.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// Between two tries of what the database kept from being done.
+/// The retry interval for operations that the database refused.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Tries of a reload that the database kept from being done.
+/// What a full audit costs at most: 16 ranges by two timestamps, of both objects.
+const AUDIT: u64 = 64;
+
+/// What reading definitions and team members costs.
+const SHORT_LISTS: u64 = 5;
+
+/// The maximum number of attempts of a reload that the database refused.
 const RELOAD_TRIES: u32 = 60;
 
-/// Carries out effects on the mirror.
-pub struct Runner {
+/// Executes effects on the mirror.
+pub(super) struct Runner {
     mirror: Arc<Mirror>,
     sources: Sources,
     config: Arc<RwLock<Arc<Config>>>,
     inbox: mpsc::Sender<LoopMessage>,
     pauses: mpsc::UnboundedSender<(u64, Option<Instant>)>,
+    cache: StatusCache,
 }
 
 impl Runner {
     /// A runner for an open mirror.
-    pub fn new(mirror: Mirror, sources: Sources, config: Config, inbox: mpsc::Sender<LoopMessage>) -> Runner {
+    pub(super) fn new(
+        mirror: Mirror,
+        sources: Sources,
+        config: Config,
+        inbox: mpsc::Sender<LoopMessage>,
+        cache: StatusCache,
+    ) -> Runner {
         let mirror = Arc::new(mirror);
         let (pauses, waiting) = mpsc::unbounded_channel();
         tokio::spawn(store_pauses(Arc::downgrade(&mirror), waiting, inbox.clone()));
-        Runner { mirror, sources, config: Arc::new(RwLock::new(Arc::new(config))), inbox, pauses }
+        Runner { mirror, sources, config: Arc::new(RwLock::new(Arc::new(config))), inbox, pauses, cache }
     }
 
     /// The active configuration.
-    pub fn config(&self) -> Arc<Config> {
+    pub(super) fn config(&self) -> Arc<Config> {
         self.config.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Lets the run under way end at a page's boundary.
-    pub fn stop(&self) {
+    /// Stops the running job at a page boundary.
+    pub(super) fn stop(&self) {
         self.mirror.stop();
     }
 
-    /// Begins a run.
-    pub fn start(&self, job: &QueuedJob) -> JoinHandle<()> {
-        // Here and not in the task: a stop that comes next must not be taken back.
+    /// Starts a run.
+    pub(super) fn start(&self, job: &QueuedJob) -> JoinHandle<()> {
+        // Here and not in the task: it must not undo a stop that comes next.
         self.mirror.allow();
         let (mirror, config, inbox, job) = (self.mirror.clone(), self.config(), self.inbox.clone(), job.clone());
+        let cache = self.cache.clone();
         tokio::spawn(async move {
             let run = run(&mirror, &config, &inbox, &job);
-            // A panic ends the run that met it, and not the daemon.
+            // A panic ends the run, but not the daemon.
             let ended = AssertUnwindSafe(run).catch_unwind().await.unwrap_or_else(|_| JobRunEnd::panicked());
+            // Who learns of the end finds the run in the status, also if the file is slow. Only a file that cannot be read
+            // is not kept.
+            let _ = cache.mirror(config, mirror.clock().now(), PATIENT).await;
             drop(mirror);
             send(&inbox, LoopMessage::Ended(Box::new(ended))).await;
         })
     }
 
-    /// Forgets the sweeps under way. What cannot be written now is met again by the next run.
-    pub fn forget_sweeps(&self) {
+    /// Discards the sweeps in progress. If that cannot be written now, the next run resumes them.
+    pub(super) fn forget_sweeps(&self) {
         let (mirror, inbox) = (self.mirror.clone(), self.inbox.clone());
         tokio::spawn(async move {
             match mirror.forget_sweeps().await {
@@ -96,7 +114,7 @@ impl Runner {
     }
 
     /// Ends the hold.
-    pub fn clear_hold(&self) {
+    pub(super) fn clear_hold(&self) {
         let (mirror, inbox) = (self.mirror.clone(), self.inbox.clone());
         tokio::spawn(async move {
             mirror.clear_hold().await;
@@ -105,15 +123,15 @@ impl Runner {
         });
     }
 
-    /// Stores since when the schedule is paused, in the order in which it was asked for.
-    pub fn store_pause(&self, reply: u64, since: Option<Instant>) {
+    /// Stores since when the schedule is paused, in the order of the requests.
+    pub(super) fn store_pause(&self, reply: u64, since: Option<Instant>) {
         // The receiver lives as long as the mirror.
         let _ = self.pauses.send((reply, since));
     }
 
-    /// Reads the configuration again and puts it in force for the next run. What is invalid leaves everything as it is;
-    /// another mirror or another socket takes a restart.
-    pub fn reload(&self) {
+    /// Reloads the configuration for the next run. An invalid one changes nothing; a different mirror or socket needs a
+    /// restart.
+    pub(super) fn reload(&self) {
         let (mirror, known, inbox) = (self.mirror.clone(), self.config.clone(), self.inbox.clone());
         let sources = self.sources.clone();
         tokio::spawn(async move {
@@ -127,37 +145,37 @@ impl Runner {
         });
     }
 
-    /// Whether the key is another than the one in use. One that cannot be read leaves the known one in force.
-    pub fn key_changed(&self) -> bool {
+    /// Whether the key changed. An unreadable key leaves the known one active.
+    pub(super) fn key_changed(&self) -> bool {
         changed_key(&self.mirror, &self.config()).is_some()
     }
 
-    /// Closes the mirror, for as long as that may take: what is in hand after it is left, as after a kill.
-    pub async fn close(self, within: Duration) {
+    /// Closes the mirror within a time limit; unfinished work is abandoned, as by a kill.
+    pub(super) async fn close(self, within: Duration) {
         let Runner { mirror, .. } = self;
         let Some(mirror) = Arc::into_inner(mirror) else {
-            tracing::warn!("The database is still in use; what is not stored is read again after the restart");
+            tracing::warn!("The database is still in use; data that is not stored is read again after the restart");
             return;
         };
         if tokio::time::timeout(within, mirror.close()).await.is_err() {
-            tracing::warn!("The database is held by another process and was not closed tidily; nothing is lost");
+            tracing::warn!("The database is in use by another process and was not closed cleanly; nothing is lost");
         }
     }
 }
 
 async fn send(inbox: &mpsc::Sender<LoopMessage>, message: LoopMessage) {
-    // A closed inbox belongs to a daemon that has ended.
+    // The inbox is closed once the daemon has stopped.
     let _ = inbox.send(message).await;
 }
 
-/// The settings with a key that has taken the place of the one in use.
+/// The settings with the changed key, if it changed.
 fn changed_key(mirror: &Mirror, config: &Config) -> Option<MirrorSettings> {
     let settings = mirror.settings();
     let api = config.api().ok()?;
     (api.key.fingerprint() != settings.api.key.fingerprint()).then_some(MirrorSettings { api, ..settings })
 }
 
-/// A run of a job, from what has to be true before it to what it came to.
+/// Runs a job, with the preparations before it, and returns its result.
 async fn run(mirror: &Mirror, config: &Config, inbox: &mpsc::Sender<LoopMessage>, job: &QueuedJob) -> JobRunEnd {
     let prepared = async {
         mirror.follow_file().await?;
@@ -177,6 +195,7 @@ async fn run(mirror: &Mirror, config: &Config, inbox: &mpsc::Sender<LoopMessage>
             ending: RunEnding {
                 end: done.suspension.map_or(RunEnd::Done, RunEnd::Suspended),
                 empty_until: done.empty_until,
+                polled: poll_facts(mirror, config, job, &done.summary).await,
             },
             exit: Exit::of_outcome(done.summary.outcome).code(),
             summary: Some(done.summary),
@@ -185,24 +204,64 @@ async fn run(mirror: &Mirror, config: &Config, inbox: &mpsc::Sender<LoopMessage>
             hint: None,
         },
         Err(error) => {
-            let mut ended = JobRunEnd::failed(kind(&error), error_chain(&error), Exit::of_sync(&error), error.hint());
+            let kind = kind(mirror, &job.job, &error).await;
+            let mut ended = JobRunEnd::failed(kind, error_chain(&error), Exit::of_sync(&error), error.hint());
             ended.ending.empty_until = mirror.empty_until();
             ended
         }
     }
 }
 
-/// The job within what the configuration names; what it no longer names by now is left out.
+/// What a run for changes showed; `None` for other runs.
+async fn poll_facts(mirror: &Mirror, config: &Config, job: &QueuedJob, summary: &Summary) -> Option<PollFacts> {
+    if !matches!(job.job, Job::Sync { .. }) {
+        return None;
+    }
+    let (ledger, limits) = (mirror.ledger(), mirror.limits());
+    let (now, refills_at) = (mirror.clock().now(), ledger.refills_at(&limits));
+    let due = |cron: Option<&Cron>| {
+        cron.map_or(0, |cron| {
+            cron.due_after(now, &config.sync.time_zone).take_while(|at| *at < refills_at).take(500).count()
+        })
+    };
+    let mirrored =
+        |object: &Object| config.sync.objects.as_deref().is_none_or(|named| named.contains(&object.resource()));
+    let objects = Object::ALL.into_iter().filter(mirrored).count().max(1) as u64;
+    let store = mirror.store();
+    let rows = store.read(|tx| {
+        Object::ALL.into_iter().map(|object| Ok(report::holds(tx, object)?.rows)).sum::<Result<u64, StoreError>>()
+    });
+    let pages = rows.await.unwrap_or(0).div_ceil(100) + objects;
+    let audits = due(config.sync.audit_schedule.as_ref()) as u64 * AUDIT.min(2 * pages);
+    let sweeps = due(config.sync.sweep_schedule.as_ref()) as u64 * (pages + AUDIT / 2);
+    let lists = due(config.sync.definitions_schedule.as_ref()) as u64 * SHORT_LISTS;
+    Some(PollFacts {
+        window: ledger.window,
+        refills_at,
+        left: limits.limit.saturating_sub(ledger.used),
+        limit: limits.limit,
+        reserve: Ru::new(audits + sweeps + lists + 2 * summary.push.waiting),
+        idle_cost: Ru::new(objects),
+        changed: summary.inserted + summary.updated + summary.removed > 0,
+    })
+}
+
+/// The job, limited to the configured objects.
 fn within(job: Job, configured: Option<&[Resource]>) -> Job {
     let all = || Selection::Configured(configured.unwrap_or_default().to_vec());
     job.clone().within(configured).unwrap_or_else(|_| job.about(all()))
 }
 
-/// How soon another try is worth it. Another workspace is a key that a person has to change: nothing was written.
-fn kind(error: &SyncError) -> FailureKind {
+/// The kind of failure. For a different workspace the user has to change the key; nothing was written.
+async fn kind(mirror: &Mirror, job: &Job, error: &SyncError) -> FailureKind {
     match error {
         SyncError::OtherWorkspace { .. } | SyncError::NoScope { .. } => FailureKind::Key,
         other if other.class() == Some(ErrorClass::StopAll) => FailureKind::Key,
+        other if *job != Job::Push && other.concerns_one_resource() => {
+            let next_try = mirror.next_attempt_of_failed_steps().await;
+            let attempted = !matches!(other, SyncError::NotDue { .. });
+            next_try.map_or(FailureKind::Passing, |next_try| FailureKind::Partial { next_try, attempted })
+        }
         _ => FailureKind::Passing,
     }
 }
@@ -210,7 +269,7 @@ fn kind(error: &SyncError) -> FailureKind {
 async fn reload(mirror: &Mirror, sources: &Sources, before: &Config) -> Result<Arc<Config>, DaemonError> {
     let mut config = Config::load(sources)?;
     if config.database != before.database || config.socket != before.socket {
-        tracing::warn!("`database.path` and `daemon.socket` take effect with a restart only; the rest is active");
+        tracing::warn!("`database.path` and `daemon.socket` take effect after a restart; the rest is active");
         config.database = before.database.clone();
         config.socket = before.socket.clone();
     }
@@ -218,7 +277,7 @@ async fn reload(mirror: &Mirror, sources: &Sources, before: &Config) -> Result<A
     for _ in 1..RELOAD_TRIES {
         match mirror.reconfigure(settings.clone()).await {
             Ok(()) => return Ok(Arc::new(config)),
-            // Somebody holds the database: no reason to refuse a configuration.
+            // Another process uses the database: no reason to refuse a configuration.
             Err(MirrorError::Store(StoreError::Sqlite { .. })) => tokio::time::sleep(AGAIN).await,
             Err(error) => return Err(error.into()),
         }
@@ -227,8 +286,7 @@ async fn reload(mirror: &Mirror, sources: &Sources, before: &Config) -> Result<A
     Ok(Arc::new(config))
 }
 
-/// Stores pauses one after the other, and answers each within a time that a person waits: truthfully, also where another
-/// process holds the database.
+/// Stores pauses one after the other, and answers each within a time limit, with the actual outcome.
 async fn store_pauses(
     mirror: std::sync::Weak<Mirror>,
     mut waiting: mpsc::UnboundedReceiver<(u64, Option<Instant>)>,
@@ -249,12 +307,12 @@ async fn store_pauses(
             Ok(Ok(Ok(()))) => DaemonAnswer::Done,
             Ok(Ok(Err(error))) => DaemonAnswer::NotStored { reason: error_chain(&error) },
             Ok(Err(_)) => DaemonAnswer::NotStored { reason: "internal error".into() },
-            Err(_) => DaemonAnswer::NotStored { reason: "another process holds the database".into() },
+            Err(_) => DaemonAnswer::NotStored { reason: "another process is using the database".into() },
         };
         let failed = answer != DaemonAnswer::Done;
         send(&inbox, LoopMessage::PauseStored(reply, answer)).await;
         if is_late {
-            // Stored as soon as the database is free, and before what is asked for next.
+            // Stored as soon as the database is free, and before the next request.
             match written.await {
                 Ok(Ok(())) => tracing::info!("Whether the schedule is paused is stored now"),
                 Ok(Err(error)) => {
@@ -263,7 +321,7 @@ async fn store_pauses(
                 Err(_) => {}
             }
         } else if failed {
-            tracing::error!("Whether the schedule is paused could not be stored; a restart does not know it");
+            tracing::error!("Whether the schedule is paused could not be stored; a restart will lose it");
         }
     }
 }

@@ -1,20 +1,20 @@
-//! Signals: SIGTERM and Ctrl-C end the daemon, SIGHUP makes it read its configuration again.
+//! Signals: SIGTERM and Ctrl-C stop the daemon, SIGHUP reloads its configuration.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What asks the daemon to end or to read its configuration again.
-pub struct DaemonSignals {
+/// The signals that stop the daemon or reload its configuration.
+pub(super) struct DaemonSignals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
 }
 
 impl DaemonSignals {
-    /// Begins to listen; from now on none of them ends the program by itself.
+    /// Starts to listen; from now on none of the signals ends the program by itself.
     ///
     /// # Errors
-    /// Whatever the system says.
-    pub fn listen() -> std::io::Result<DaemonSignals> {
+    /// Returns the system's error.
+    pub(super) fn listen() -> std::io::Result<DaemonSignals> {
         Ok(DaemonSignals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
@@ -22,8 +22,8 @@ impl DaemonSignals {
         })
     }
 
-    /// Waits for one, and says whether it is to end.
-    pub async fn ends(&mut self) -> bool {
+    /// Waits for a signal, and returns whether it stops the daemon.
+    pub(super) async fn ends(&mut self) -> bool {
         tokio::select! {
             _ = self.interrupt.recv() => true,
             _ = self.terminate.recv() => true,

@@ -1,8 +1,8 @@
-//! The control socket: who may use it, and what a daemon that was killed leaves behind.
+//! The control socket: its permissions, and sockets that killed daemons left.
 //!
-//! It is made in a folder that is closed to everybody but its owner, and only then put in its place: there is no moment
-//! in which others could connect, whatever the umask. A socket that nobody listens on is one that a killed daemon left,
-//! and is replaced.
+//! It is created in a directory that only its owner can enter, and then moved to its path: at no time can others
+//! connect, whatever the umask. A socket without a listener was left by a killed daemon, and is replaced. A socket that
+//! cannot be opened is waited for, like the mirror: see `socket_wait`.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -12,31 +12,58 @@ use std::path::{Path, PathBuf};
 
 use tokio::net::UnixListener;
 
-use super::error::DaemonError;
+/// Why the control socket cannot be opened now.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SocketError {
+    /// Its directory is missing or cannot be written, or another file is in its place.
+    #[error("could not open the control socket {path}")]
+    Io {
+        /// The socket.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// Another process listens on it.
+    #[error("another process listens on the control socket {path}")]
+    Taken {
+        /// The socket.
+        path: PathBuf,
+    },
+}
 
-/// Only the daemon's user, and root.
+impl SocketError {
+    /// The setting that fixes it.
+    pub(super) const fn hint(&self) -> &'static str {
+        match self {
+            SocketError::Io { .. } => "its directory must exist and be writable (`daemon.socket`)",
+            SocketError::Taken { .. } => "each mirror needs its own daemon and its own socket (`daemon.socket`)",
+        }
+    }
+}
+
+/// Only the daemon's user, and root, can connect.
 const MODE: u32 = 0o600;
 
-/// The folder in which it is made.
+/// The mode of the directory in which it is created.
 const PRIVATE: u32 = 0o700;
 
-/// Its name there.
+/// Its name in that directory.
 const FRESH: &str = "s";
 
-/// A socket that is removed when this is dropped, if it is still the one that was made.
+/// A socket that is removed when this is dropped, if the file is still the same one.
 #[derive(Debug)]
-pub struct ControlSocket {
+pub(super) struct ControlSocket {
     path: PathBuf,
     inode: u64,
 }
 
 impl ControlSocket {
-    /// Makes the socket and listens on it.
+    /// Creates the socket and listens on it.
     ///
     /// # Errors
-    /// If another program listens there, or the folder does not take it.
-    pub fn bind(path: &Path) -> Result<(ControlSocket, UnixListener), DaemonError> {
-        let failed = |source| DaemonError::Socket { path: path.to_path_buf(), source };
+    /// Returns an error if another program listens there, or the directory cannot be written.
+    pub(super) fn bind(path: &Path) -> Result<(ControlSocket, UnixListener), SocketError> {
+        let failed = |source| SocketError::Io { path: path.to_path_buf(), source };
         match fs::symlink_metadata(path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) => return Err(failed(e)),
@@ -44,7 +71,7 @@ impl ControlSocket {
                 return Err(failed(io::Error::other("there is a file that is not a socket")));
             }
             Ok(_) if UnixStream::connect(path).is_ok() => {
-                return Err(DaemonError::SocketTaken { path: path.to_path_buf(), pid: None });
+                return Err(SocketError::Taken { path: path.to_path_buf() });
             }
             Ok(_) => {}
         }
@@ -57,9 +84,9 @@ impl ControlSocket {
     }
 }
 
-/// Makes the socket in a folder that only its owner can enter, and puts it in its place with its final mode.
+/// Creates the socket in a directory that only its owner can enter, and moves it to its path with its final mode.
 fn make(private: &Path, path: &Path) -> io::Result<(u64, UnixListener)> {
-    // Left behind by a process that was killed.
+    // Left by a process that was killed.
     let _ = fs::remove_file(private.join(FRESH));
     match DirBuilder::new().mode(PRIVATE).create(private) {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
@@ -76,7 +103,7 @@ fn make(private: &Path, path: &Path) -> io::Result<(u64, UnixListener)> {
 impl Drop for ControlSocket {
     fn drop(&mut self) {
         if fs::symlink_metadata(&self.path).is_ok_and(|meta| meta.ino() == self.inode) {
-            // A socket that stays is recognised as left behind.
+            // If this fails, the next daemon recognizes the socket as left over.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -87,26 +114,26 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_socket_that_nobody_listens_on_is_replaced_and_a_live_one_is_not() {
+    async fn socket_without_a_listener_is_replaced_and_a_live_one_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("control.sock");
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
-        assert!(path.exists(), "left behind");
+        assert!(path.exists(), "left over");
         let (socket, listener) = ControlSocket::bind(&path).unwrap();
         let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, 0o600);
-        assert!(matches!(ControlSocket::bind(&path), Err(DaemonError::SocketTaken { .. })));
+        assert!(matches!(ControlSocket::bind(&path), Err(SocketError::Taken { .. })));
         drop((socket, listener));
         assert!(!path.exists());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
     #[tokio::test]
-    async fn other_files_are_left_alone() {
+    async fn other_files_are_not_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("control.sock");
         fs::write(&path, "mine").unwrap();
-        assert!(matches!(ControlSocket::bind(&path), Err(DaemonError::Socket { .. })));
+        assert!(matches!(ControlSocket::bind(&path), Err(SocketError::Io { .. })));
         assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
     }
 }

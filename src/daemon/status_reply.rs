@@ -1,4 +1,4 @@
-//! `GET /status`: what the mirror's file says, and what the daemon says of itself.
+//! `GET /status`: the status of the mirror and of the daemon.
 
 use std::borrow::Cow;
 
@@ -14,15 +14,15 @@ pub struct StatusReply {
     /// The mirror.
     #[serde(flatten)]
     pub status: MirrorStatus,
-    /// The daemon; `None` where none runs.
+    /// The daemon; `None` if none runs.
     pub daemon: Option<DaemonStatus>,
 }
 
 impl StatusReply {
-    /// The same for every user of the machine: what the service wrote into its errors may be somebody's data, so only
-    /// what kind of failure it was stays.
+    /// The form for every user of the machine: error texts of the service may contain personal data, so only the kind
+    /// of failure is kept.
     #[must_use]
-    pub fn without_the_services_words(mut self) -> StatusReply {
+    pub fn without_service_messages(mut self) -> StatusReply {
         if let Some(trouble) = self.daemon.as_mut().and_then(|daemon| daemon.trouble.as_mut()) {
             trouble.why = public_reason(trouble.exit).into();
         }
@@ -31,6 +31,7 @@ impl StatusReply {
         }
         if let Some(lag) = &mut self.status.publish {
             lag.last_error = lag.last_error.as_ref().map(|_| HIDDEN.into());
+            lag.refused_rows.clear();
         }
         for run in &mut self.status.runs {
             run.error = run.error.as_ref().map(|_| HIDDEN.into());
@@ -42,47 +43,47 @@ impl StatusReply {
     }
 }
 
-/// What stands on the page instead of a text that the service may have written.
+/// Replaces texts that may come from the service on the page.
 pub const HIDDEN: &str = "`crm-mirror status` shows the reason";
 
-/// What kind of failure an exit code stands for.
+/// The kind of failure of an exit code.
 pub fn public_reason(exit: u8) -> &'static str {
     let end = Exit::of_code(exit);
     Exit::TABLE.iter().find(|(known, _)| *known == end).map_or(HIDDEN, |(_, meaning)| meaning)
 }
 
-/// What the daemon says of itself in `status`.
+/// The daemon's part of `status`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DaemonStatus {
     /// Its process.
     pub pid: u32,
     /// Its version.
     pub version: Cow<'static, str>,
-    /// Since when it runs, UTC.
+    /// When it started, UTC.
     #[serde(serialize_with = "instant::utc_always")]
     pub since: Instant,
-    /// What it waits for before it can work, such as the lock of the mirror; `None` once it works.
+    /// What it waits for before it is ready, such as the lock of the mirror; `None` once it is ready.
     #[serde(default)]
     pub waiting_for: Option<String>,
-    /// The job under way.
+    /// The running job.
     pub running: Option<JobStatus>,
-    /// Jobs that wait for their turn.
+    /// Queued jobs.
     pub waiting: Vec<JobStatus>,
-    /// Since when the schedule is paused, UTC; `None` where it is not.
+    /// Since when the schedule is paused, UTC; `None` if it is not.
     #[serde(serialize_with = "instant::utc")]
     pub paused_since: Option<Instant>,
-    /// Until when no request is sent, and why.
+    /// The current hold.
     pub hold: Option<HoldStatus>,
-    /// What keeps runs from succeeding.
+    /// The current series of failures.
     pub trouble: Option<TroubleStatus>,
     /// When each kind is next due by the schedule.
     pub next: Vec<NextStatus>,
-    /// The zone of the schedule.
+    /// The time zone of the schedule.
     pub time_zone: String,
-    /// Where the status page is, or why it is nowhere.
+    /// The address of the status page, or why it is not served.
     #[serde(default)]
     pub page: Option<PageStatus>,
-    /// Whether the configuration on the disk is invalid and the one before it is active.
+    /// Whether the configuration on disk is invalid and the old one is active.
     #[serde(default)]
     pub reload_failed: bool,
 }
@@ -90,13 +91,13 @@ pub struct DaemonStatus {
 /// A job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct JobStatus {
-    /// Its number, since the daemon began.
+    /// Its number, counted from the start of the daemon.
     pub job: u64,
     /// `sync`, `resync`, `verify` or `push`.
     pub work: Cow<'static, str>,
     /// `schedule` or `manual`.
     pub trigger: Cow<'static, str>,
-    /// Since when it runs, UTC.
+    /// When it started, UTC.
     #[serde(serialize_with = "instant::utc")]
     pub since: Option<Instant>,
 }
@@ -106,27 +107,30 @@ pub struct JobStatus {
 pub struct HoldStatus {
     /// `rate-limit` or `budget`.
     pub reason: Cow<'static, str>,
-    /// Until when, UTC.
+    /// The end, UTC.
     #[serde(serialize_with = "instant::utc_always")]
     pub until: Instant,
 }
 
-/// What keeps runs from succeeding.
+/// Consecutive failures.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TroubleStatus {
-    /// Since when, UTC.
+    /// The time of the first failure, UTC.
     #[serde(serialize_with = "instant::utc_always")]
     pub since: Instant,
-    /// What the last run ended with.
+    /// The error of the last run.
     pub why: String,
-    /// The exit code that the verb has for such an end.
+    /// The exit code that the verb has for this result.
     #[serde(default)]
     pub exit: u8,
-    /// Runs that failed in a row.
+    /// The number of consecutive failures.
     pub runs: u32,
-    /// When the next is tried, UTC.
+    /// The time of the next attempt, UTC.
     #[serde(serialize_with = "instant::utc_always")]
     pub next_try: Instant,
+    /// Whether only a part of the mirror fails, and the schedule continues for the rest.
+    #[serde(default)]
+    pub partial: bool,
 }
 
 /// When a kind is next due.
@@ -137,13 +141,19 @@ pub struct NextStatus {
     /// When, UTC; `None` for never.
     #[serde(serialize_with = "instant::utc")]
     pub at: Option<Instant>,
+    /// Seconds between runs, where the schedule is automatic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<u64>,
+    /// Why the interval is as long as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// The status page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageStatus {
-    /// Where it is, or is to be.
+    /// The configured address.
     pub at: String,
-    /// Why it is not served, such as a port that is taken; it is tried again.
+    /// Why it is not served, such as a port that is in use; it is retried.
     pub error: Option<String>,
 }

@@ -1,17 +1,17 @@
-//! The timetable: what is due, judged by the clock and the cron lines alone.
+//! The timetable: determines what is due from the time and the cron lines.
 //!
-//! A tick is due when its time lies between the last look and now, whatever woke the daemon, however often, late or
-//! early. So a tick that was missed in a suspend or a downtime counts once, however many there were, and one that is
-//! announced twice counts once too.
+//! A tick is due if its time lies between the last check and now, whatever caused the check. So ticks that were missed
+//! while suspended or stopped count once, however many there were, and a tick that is announced twice counts once.
 
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
 
-use crate::config::{Cron, SyncConfig};
+use crate::budget::{PollDecision, PollReason};
+use crate::config::{ChangesSchedule, Cron, SyncConfig};
 use crate::model::Instant;
 
-/// What runs by the clock.
+/// The kinds of scheduled runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ScheduleKind {
     /// `sync.schedule`: changes and details.
@@ -23,10 +23,10 @@ pub enum ScheduleKind {
 }
 
 impl ScheduleKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [ScheduleKind; 3] = [ScheduleKind::Changes, ScheduleKind::Audit, ScheduleKind::Sweep];
 
-    /// The word for people and JSON.
+    /// The name in texts and JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             ScheduleKind::Changes => "changes",
@@ -36,25 +36,34 @@ impl ScheduleKind {
     }
 }
 
-/// The cron lines, their zone, and how late this mirror runs after them.
+/// The cron lines, their time zone, and this mirror's delay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timetable {
-    changes: Option<Cron>,
+    changes: ChangesSchedule,
     audit: Option<Cron>,
     sweep: Option<Cron>,
     zone: TimeZone,
-    /// Added to every tick: many mirrors with the same schedule do not all ask in the same second.
+    /// How often changes are asked for where that is automatic, and why.
+    poll: PollDecision,
+    /// The shortest interval there.
+    pub min_interval: Duration,
+    /// The largest part of the budget that runs for changes may spend there.
+    pub auto_share: f64,
+    /// Added to every tick: mirrors with the same schedule do not all send requests in the same second.
     pub delay: Duration,
 }
 
 impl Timetable {
-    /// The timetable of a configuration. `part`, from 0 to 1, says how much of `sync.jitter` this mirror takes.
+    /// The timetable of a configuration. `part`, from 0 to 1, is this mirror's share of `sync.jitter`.
     pub fn new(sync: &SyncConfig, part: f64) -> Timetable {
         Timetable {
             changes: sync.schedule.clone(),
             audit: sync.audit_schedule.clone(),
             sweep: sync.sweep_schedule.clone(),
             zone: sync.time_zone.clone(),
+            poll: PollDecision { interval: sync.min_interval, reason: PollReason::MinInterval },
+            min_interval: sync.min_interval,
+            auto_share: sync.auto_share,
             delay: sync.jitter.mul_f64(part.clamp(0.0, 1.0)),
         }
     }
@@ -62,24 +71,38 @@ impl Timetable {
     /// The cron line of a kind; `None` for never.
     pub fn line(&self, kind: ScheduleKind) -> Option<&Cron> {
         match kind {
-            ScheduleKind::Changes => self.changes.as_ref(),
+            ScheduleKind::Changes => self.changes.cron(),
             ScheduleKind::Audit => self.audit.as_ref(),
             ScheduleKind::Sweep => self.sweep.as_ref(),
         }
     }
 
-    /// The zone of the lines.
+    /// How often changes are asked for where the schedule is automatic; `None` where it is not.
+    pub fn poll(&self) -> Option<PollDecision> {
+        (self.changes == ChangesSchedule::Auto).then_some(self.poll)
+    }
+
+    /// Sets how often changes are asked for where the schedule is automatic.
+    pub fn set_poll(&mut self, poll: PollDecision) {
+        self.poll = poll;
+    }
+
+    /// The time zone of the lines.
     pub fn zone(&self) -> &TimeZone {
         &self.zone
     }
 
-    /// The seconds that the zone is ahead of UTC at an instant.
+    /// The zone's offset from UTC at an instant, in seconds.
     pub fn offset(&self, at: Instant) -> i32 {
         self.zone.to_offset(at.timestamp()).seconds()
     }
 
     /// When a kind is next due after an instant.
     pub fn next(&self, kind: ScheduleKind, after: Instant) -> Option<Instant> {
+        if let (ScheduleKind::Changes, Some(poll)) = (kind, self.poll()) {
+            // Runs follow each other at intervals that differ: many mirrors do not ask in the same second.
+            return Some(after.plus(poll.interval)).filter(|due| *due > after);
+        }
         let due = self.line(kind)?.next_after(after.minus(self.delay), &self.zone)?;
         Some(due.plus(self.delay))
     }
@@ -110,18 +133,18 @@ mod tests {
     }
 
     #[test]
-    fn a_tick_counts_once_however_long_nobody_looked() {
+    fn tick_counts_once_whatever_the_time_between_checks() {
         let table = timetable("UTC", 0.0);
         let seen = at("2026-03-04T12:00:00Z");
         assert!(!is_due(&table, ScheduleKind::Changes, seen, at("2026-03-04T12:04:59Z")));
         assert!(is_due(&table, ScheduleKind::Changes, seen, at("2026-03-04T12:05:00Z")));
         assert!(is_due(&table, ScheduleKind::Changes, seen, at("2026-03-07T12:01:00Z")));
-        // The look itself is the new beginning.
+        // The check itself is the new beginning.
         assert!(!is_due(&table, ScheduleKind::Changes, at("2026-03-07T12:01:00Z"), at("2026-03-07T12:04:00Z")));
     }
 
     #[test]
-    fn the_delay_moves_every_tick() {
+    fn delay_moves_every_tick() {
         let table = timetable("UTC", 0.5);
         assert_eq!(table.delay, Duration::from_secs(5));
         let next = table.next(ScheduleKind::Changes, at("2026-03-04T12:00:00Z"));
@@ -131,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tick_in_the_hour_that_does_not_exist_is_not_lost() {
+    fn tick_in_a_skipped_hour_is_not_lost() {
         let table = timetable("Europe/Berlin", 0.0);
         // On 29 March 2026 clocks go from 02:00 to 03:00: 02:30 is not on them.
         assert!(is_due(&table, ScheduleKind::Sweep, at("2026-03-28T12:00:00Z"), at("2026-03-29T01:30:00Z")));

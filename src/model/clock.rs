@@ -1,7 +1,7 @@
-//! Time as an argument: the real clock for the program, one that is set by hand for tests and the demo.
+//! Time as an argument: the real clock for the program, and a manual clock for tests and the demo.
 //!
-//! The wall clock says when; it may be set forward and back at any moment. How much time has passed is the business of
-//! the monotonic clock, which counts since the machine was started, sleep included, and means nothing after a restart of
+//! The wall clock gives the time of day; it may be set forward or back at any moment. The monotonic clock measures how
+//! much time has passed: it counts since the machine was started, sleep included, and means nothing after a restart of
 //! the machine. A [`ClockReading`] holds both.
 
 use std::future::Future;
@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use super::instant::Instant;
 
-/// A reading of the monotonic clock: comparable with others of the same start of the machine.
+/// A reading of the monotonic clock, comparable with other readings of the same boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MonotonicReading {
-    /// Which start of the machine.
+    /// The number of the boot.
     pub boot: u32,
     /// Microseconds since then.
     pub micros: u64,
@@ -28,13 +28,13 @@ pub struct MonotonicReading {
 pub struct ClockReading {
     /// The wall clock.
     pub wall: Instant,
-    /// The monotonic clock; `None` where nobody knows it.
+    /// The monotonic clock; `None` if it is unknown.
     pub monotonic: Option<MonotonicReading>,
 }
 
 impl ClockReading {
-    /// How long after `earlier` this is: by the monotonic clock where both readings have the same one, else by the wall
-    /// clock, which never gives less than nothing.
+    /// How long after `earlier` this is: by the monotonic clock if both readings are comparable, else by the wall
+    /// clock. Never negative.
     pub fn since(&self, earlier: &ClockReading) -> Duration {
         match (self.monotonic, earlier.monotonic) {
             (Some(now), Some(then)) if now.boot == then.boot => {
@@ -50,18 +50,18 @@ impl ClockReading {
     }
 }
 
-/// A wall clock alone, for those who only read what is stored.
+/// A wall clock alone, for code that only reads stored times.
 impl From<Instant> for ClockReading {
     fn from(wall: Instant) -> ClockReading {
         ClockReading { wall, monotonic: None }
     }
 }
 
-/// Something that knows the time and can wait for it.
+/// A clock that tells the time and can wait.
 pub trait Clock: Send + Sync + std::fmt::Debug {
     /// The time now.
     fn now(&self) -> Instant;
-    /// The time now, by both clocks.
+    /// The time now, as both clocks show it.
     fn reading(&self) -> ClockReading {
         self.now().into()
     }
@@ -87,7 +87,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// The monotonic clock of the machine, with a number made of the kernel's name for this start of it.
+/// The monotonic clock of the machine, with a number derived from the kernel's boot id.
 #[cfg(target_os = "linux")]
 fn system_monotonic() -> Option<MonotonicReading> {
     static BOOT: OnceLock<Option<u32>> = OnceLock::new();
@@ -101,7 +101,7 @@ fn system_monotonic() -> Option<MonotonicReading> {
     Some(MonotonicReading { boot, micros })
 }
 
-/// The monotonic clock of this process: elsewhere, another process starts another one.
+/// The monotonic clock of this process, for systems without a boot id: each process counts as a new boot.
 #[cfg(not(target_os = "linux"))]
 fn system_monotonic() -> Option<MonotonicReading> {
     static START: OnceLock<(u32, std::time::Instant)> = OnceLock::new();
@@ -109,7 +109,7 @@ fn system_monotonic() -> Option<MonotonicReading> {
     Some(MonotonicReading { boot: *boot, micros: u64::try_from(start.elapsed().as_micros()).ok()? })
 }
 
-/// A clock that only moves when it is told to; waiting on it moves it to the time waited for.
+/// A clock that moves only by its methods; waiting on it advances it to the end of the wait.
 #[derive(Clone, Debug)]
 pub struct ManualClock(Arc<Mutex<ManualTime>>);
 
@@ -123,7 +123,7 @@ struct ManualTime {
 }
 
 impl ManualTime {
-    /// Lets time pass until the wall clock shows `to`; a wall clock that is set back takes no time.
+    /// Lets time pass until the wall clock shows `to`; setting it back takes no time.
     fn pass_until(&mut self, to: Instant) {
         self.passed = self.passed.saturating_add(to.since(self.wall));
         self.wall = to;
@@ -131,7 +131,7 @@ impl ManualTime {
 }
 
 impl ManualClock {
-    /// A clock that shows `now`. Each such clock is a machine of its own.
+    /// A clock that shows `now`. Each such clock is a separate machine.
     pub fn at(now: Instant) -> ManualClock {
         static MACHINES: AtomicU32 = AtomicU32::new(0);
         let machine = MACHINES.fetch_add(1, Ordering::Relaxed);
@@ -149,7 +149,7 @@ impl ManualClock {
         time.pass_until(to);
     }
 
-    /// Lets time pass until the clock shows `to`, or sets it back.
+    /// Lets time pass until the clock shows `to`, or sets the clock back.
     pub fn set(&self, to: Instant) {
         self.time().pass_until(to);
     }
@@ -178,7 +178,7 @@ impl Clock for ManualClock {
                 let to = time.wall.max(when);
                 time.pass_until(to);
             }
-            // Lets the others see the new time, as a real wait would.
+            // Other tasks see the new time, as after a real wait.
             tokio::task::yield_now().await;
         })
     }

@@ -1,43 +1,47 @@
-//! The names of custom columns: from any key, a plain identifier that is unique in its table.
+//! The names of custom columns: any key becomes a plain identifier that is unique in its table.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// The longest name made from a key, in characters; longer keys are cut, and collisions numbered.
-const LONGEST: usize = 60;
+/// The longest column name made from a key, in characters; longer keys are cut, and collisions numbered. With the
+/// prefix `archived_` and the suffix `_label` or `_num` it has 63, the limit of PostgreSQL.
+const LONGEST: usize = 63 - "archived_".len() - "_label".len();
 
-/// The column that a custom field was given. The only text born of an answer that may enter a statement: it holds
-/// nothing but `a`-`z`, `0`-`9` and `_`, so it needs no quoting and cannot end a statement.
+/// The prefix of every custom column.
+const PREFIX: &str = "cf_";
+
+/// The column of a custom field. It is the only text from an answer that may become part of a statement: it contains
+/// only `a`-`z`, `0`-`9` and `_`, so it needs no quoting and cannot end a statement.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ColumnName(Box<str>);
 
 impl ColumnName {
-    /// Gives a key its column: `cf_` and the key in lower case, anything but letters, digits and `_` as `_`. A name
-    /// that is taken, or whose `_num` companion is, gets `_2`, `_3`…
+    /// Makes a column name from a key: `cf_` and the key in lower case, with `_` for anything but letters, digits and
+    /// `_`. If the name or its `_num` companion is taken, `_2`, `_3`… is appended.
     ///
-    /// `taken` holds every name of the table, companions included. `with_num` asks for room for a companion.
+    /// `taken` holds every name of the table, companions included. `with_num` requires a free companion name too.
     pub fn for_key(key: &str, with_num: bool, taken: &BTreeSet<String>) -> ColumnName {
         let plain: String = key
             .chars()
-            .take(LONGEST)
+            .take(LONGEST - PREFIX.len())
             .map(|c| c.to_ascii_lowercase())
             .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
             .collect();
         let free = |name: &str| !(taken.contains(name) || with_num && taken.contains(&format!("{name}_num")));
-        let first = format!("cf_{plain}");
+        let first = format!("{PREFIX}{plain}");
         let name = if free(&first) {
             first
         } else {
             // Terminates: `taken` is finite and every number makes another name.
-            (2_u64..).map(|n| format!("cf_{plain}_{n}")).find(|name| free(name)).unwrap_or(first)
+            (2_u64..).map(|n| numbered(&first, n)).find(|name| free(name)).unwrap_or(first)
         };
         ColumnName(name.into())
     }
 
-    /// Takes back a name that was given earlier; `None` if it is not of this kind.
+    /// Parses a stored name; `None` if it is not a valid custom column name.
     pub fn given(text: &str) -> Option<ColumnName> {
         let plain = text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
-        (plain && text.starts_with("cf_")).then(|| ColumnName(text.into()))
+        (plain && text.starts_with(PREFIX)).then(|| ColumnName(text.into()))
     }
 
     /// The name.
@@ -50,10 +54,22 @@ impl ColumnName {
         format!("{}_num", self.0)
     }
 
+    /// The name of the label column of a select column.
+    pub fn label(&self) -> String {
+        format!("{}_label", self.0)
+    }
+
     /// The name under which the column is parked while its field is archived.
     pub fn archived(&self) -> String {
         format!("archived_{}", self.0)
     }
+}
+
+/// A name with a number, cut to the length limit.
+fn numbered(name: &str, number: u64) -> String {
+    let number = format!("_{number}");
+    // Names are ASCII.
+    format!("{}{number}", &name[..name.len().min(LONGEST - number.len())])
 }
 
 impl fmt::Display for ColumnName {
@@ -90,7 +106,12 @@ mod tests {
         assert_eq!(give("fee_num", false), "cf_fee_num");
         assert_eq!(give("fee", true), "cf_fee_2", "a companion needs its own name free");
         let long = give(&"k".repeat(500), false);
-        assert_eq!(long.len(), 3 + LONGEST);
-        assert_ne!(give(&format!("{}x", "k".repeat(499)), false), long);
+        assert_eq!(long.len(), LONGEST);
+        for n in 0..120 {
+            let other = ColumnName(give(&format!("{}{n}", "k".repeat(499)), n % 2 == 0).into());
+            assert!(other.as_str() != long && other.as_str().len() <= LONGEST, "{other}");
+            let longest = [other.num(), other.label()].map(|name| format!("archived_{name}").len());
+            assert!(longest.iter().all(|length| *length <= 63), "{other}");
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! Custom fields: what a tenant defined (reference, *Custom field definition*, *Custom values*), and which column each
-//! field's values have.
+//! Custom fields: the tenant's definitions (reference, *Custom field definition*, *Custom values*), and the column of
+//! each field's values.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -33,12 +33,12 @@ pub enum DataType {
     SingleSelect,
     /// Up to 100 options' values.
     MultiSelect,
-    /// A type that the reference does not name: its values are kept verbatim in `extra`.
+    /// A type that is not in the reference: its values are kept verbatim in `extra`.
     Unknown,
 }
 
 impl DataType {
-    /// Every type that the reference names.
+    /// Every type of the reference.
     pub const ALL: [DataType; 9] = [
         DataType::ShortText,
         DataType::LongText,
@@ -56,7 +56,7 @@ impl DataType {
         self.into()
     }
 
-    /// The type of that name; [`DataType::Unknown`] for a name that the reference does not have.
+    /// The type with that name; [`DataType::Unknown`] for a name that is not in the reference.
     pub fn from_name(name: &str) -> DataType {
         name.parse().unwrap_or(DataType::Unknown)
     }
@@ -81,7 +81,7 @@ impl DataType {
         }
     }
 
-    /// Whether only details carry the values.
+    /// Whether only details contain the values.
     pub const fn detail_only(self) -> bool {
         matches!(self, DataType::LongText)
     }
@@ -106,7 +106,7 @@ pub struct Choice {
     pub label: Option<String>,
 }
 
-/// A definition as far as decisions need it; the mirror's table keeps every field.
+/// The part of a definition that decisions need; the mirror's table has every field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
     /// The definition's identifier.
@@ -117,11 +117,11 @@ pub struct Definition {
     pub label: Option<String>,
     /// The type of the values.
     pub data_type: DataType,
-    /// Whose field it is.
+    /// The object that has the field.
     pub object: Object,
     /// ACTIVE: archived definitions are not writable and not filterable, and their values are omitted.
     pub active: bool,
-    /// Whether `isNull` can be asked of it: filterable, and among its `allowedOperators`.
+    /// Whether `isNull` filters work: the field is filterable, and `isNull` is among its `allowedOperators`.
     pub null_filter: bool,
     /// The options of a select field.
     pub options: Vec<Choice>,
@@ -140,7 +140,7 @@ pub struct CustomField {
     pub column: ColumnName,
 }
 
-/// The active custom fields of one object, in the order of their columns. A value's *slot* is its place here.
+/// The active custom fields of one object, in the order of their columns. A value's *slot* is its index here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CustomFields {
     fields: Vec<CustomField>,
@@ -149,7 +149,7 @@ pub struct CustomFields {
 }
 
 impl CustomFields {
-    /// The fields in the order given, and the keys of active fields that have no column.
+    /// The fields in the given order, and the keys of active fields that have no column.
     pub fn new(fields: Vec<CustomField>, unplaced: HashSet<FieldKey>) -> CustomFields {
         let by_key = fields.iter().enumerate().map(|(slot, field)| (field.key.clone(), slot)).collect();
         CustomFields { fields, by_key, unplaced }
@@ -166,16 +166,16 @@ impl CustomFields {
         Some((slot, &self.fields[slot]))
     }
 
-    /// Whether the key is of an active field that has no column, whose values are kept in `extra`.
+    /// Whether the key belongs to an active field without a column, whose values are kept in `extra`.
     pub fn is_unplaced(&self, key: &str) -> bool {
         self.unplaced.contains(key)
     }
 }
 
-/// The custom columns of both objects at one moment. A page decoded with one layout is never stored with another.
+/// The custom columns of both objects. A page that was decoded with one layout is never stored with another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// Grows with every change of the columns.
+    /// Increases with every change of the columns.
     pub version: u64,
     /// The contact's fields.
     pub contact: Arc<CustomFields>,

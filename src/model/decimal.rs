@@ -1,7 +1,7 @@
-//! Exact decimals: checked, compared and added without ever passing through a double.
+//! Exact decimals: checked, compared and added without conversion to a double.
 //!
-//! The text is the truth. A custom DECIMAL has up to 30 digits (reference, *Limits*), more than `rust_decimal`'s 28, so
-//! arithmetic uses `rust_decimal` where it is exact and says `None` where it would have to round.
+//! The text is authoritative. A custom DECIMAL has up to 30 digits (reference, *Limits*), more than the 28 of
+//! `rust_decimal`, so arithmetic uses `rust_decimal` if it is exact and returns `None` if it would have to round.
 
 use std::cmp::Ordering;
 use std::str::FromStr;
@@ -28,8 +28,8 @@ pub fn is_within_bounds(text: &str) -> bool {
     whole.trim_start_matches('0').len() <= 20 && fraction.trim_end_matches('0').len() <= 10
 }
 
-/// A number's sign, its digits without zeros at either end, and the power of ten of the first digit: one form for each
-/// number, so that two texts are the same number when their forms are equal.
+/// A number's sign, its digits without zeros at either end, and the power of ten of the first digit. Each number has
+/// exactly one form, so two texts are the same number if their forms are equal.
 #[derive(PartialEq, Eq)]
 struct Form<'a> {
     negative: bool,
@@ -61,7 +61,7 @@ fn form(text: &str) -> Option<Form<'_>> {
     Some(Form { negative, digits: trimmed.to_string().into(), exponent })
 }
 
-/// Compares two decimal numbers by value, exponents allowed; `None` if either is no number.
+/// Compares two decimal numbers by value, exponents allowed; `None` if one of them is not a number.
 pub fn compare(a: &str, b: &str) -> Option<Ordering> {
     let (a, b) = (form(a)?, form(b)?);
     let sign = |f: &Form<'_>| {
@@ -91,11 +91,11 @@ pub fn same_number(a: &str, b: &str) -> bool {
 pub struct Sum(Decimal);
 
 impl Sum {
-    /// Adds one number; `None` if it is no decimal or the sum would need more than 28 digits.
+    /// Adds one number; `None` if it is not a decimal or the sum would need more than 28 digits.
     #[must_use]
     pub fn plus(self, text: &str) -> Option<Sum> {
         let term = Decimal::from_str_exact(text).or_else(|_| Decimal::from_scientific(text)).ok()?;
-        // `checked_add` rounds away low digits when the sum does not fit; the lost scale shows it.
+        // `checked_add` rounds low digits away if the sum does not fit; the smaller scale shows that.
         let sum = self.0.checked_add(term)?;
         (sum.scale() >= self.0.scale().max(term.scale())).then_some(Sum(sum))
     }
@@ -107,7 +107,7 @@ impl std::fmt::Display for Sum {
     }
 }
 
-/// The nearest double, for the `_num` companions of decimal columns; `None` for a text that is no number.
+/// The nearest double, for the `_num` companions of decimal columns; `None` for a text that is not a number.
 pub fn nearest_double(text: &str) -> Option<f64> {
     form(text)?;
     f64::from_str(text).ok().filter(|value| value.is_finite())

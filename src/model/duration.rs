@@ -1,4 +1,4 @@
-//! Durations as settings and flags have them: a number and a unit.
+//! Durations in settings and flags: a number and a unit.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_0
 /// Reads `30s`, `5m`, `1d`, `1h30m`; `0` needs no unit.
 ///
 /// # Errors
-/// What a duration must be.
+/// A message that says what a duration must be.
 pub fn duration(text: &str) -> Result<Duration, &'static str> {
     const WRONG: &str = "must be a number and a unit, such as \"30s\", \"5m\", \"12h\" or \"1d\"";
     let mut rest = text.trim();
@@ -34,7 +34,7 @@ pub fn duration(text: &str) -> Result<Duration, &'static str> {
     Ok(Duration::from_millis(millis))
 }
 
-/// A duration as a person would write it in a setting.
+/// A duration as it is written in a setting.
 pub fn spell(duration: Duration) -> String {
     let millis = duration.as_millis() as u64;
     let whole = UNITS.iter().find(|(_, unit)| millis >= *unit && millis.is_multiple_of(*unit));

@@ -1,4 +1,4 @@
-//! A local edit of one record, as the mirror's `outbox` keeps it.
+//! A local edit of one record, as stored in the mirror's `outbox`.
 
 use std::collections::BTreeMap;
 
@@ -9,30 +9,30 @@ use super::catalogue::Object;
 use super::ids::{Etag, RecordId};
 use super::instant::Instant;
 
-/// How far an edit is.
+/// The state of an edit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum EditState {
-    /// It waits to be sent.
+    /// Waiting to be sent.
     Queued,
-    /// It is one of too many new edits: it waits until a person releases it.
+    /// One of too many new edits: waiting until a person releases it.
     Held,
-    /// Its request is fixed, and may have been carried out.
+    /// The request is fixed, and may have been carried out.
     Sending,
-    /// The service has it.
+    /// The service applied it.
     Applied,
-    /// Another changed the same field: a person decides.
+    /// Somebody else changed the same field: a person decides.
     Conflict,
-    /// The service does not take it.
+    /// The service refused it.
     Rejected,
-    /// A person gave it up.
+    /// A person discarded it.
     Dropped,
-    /// A later edit of the same columns took its place before it was sent.
+    /// A later edit of the same columns replaced it before it was sent.
     Replaced,
 }
 
 impl EditState {
-    /// All of them.
+    /// All states.
     pub const ALL: [EditState; 8] = [
         EditState::Queued,
         EditState::Held,
@@ -49,12 +49,13 @@ impl EditState {
         self.into()
     }
 
-    /// Whether nothing more becomes of the edit.
+    /// Whether the state never changes again.
     pub const fn is_final(self) -> bool {
         matches!(self, EditState::Applied | EditState::Rejected | EditState::Dropped | EditState::Replaced)
     }
 
-    /// Whether an edit may go from this state to another. What is final stays; what was sent is never held or replaced.
+    /// Whether an edit may go from this state to another. Final states never change; an edit that was sent is never
+    /// held or replaced.
     pub const fn may_become(self, next: EditState) -> bool {
         use EditState::{Applied, Conflict, Dropped, Held, Queued, Rejected, Replaced, Sending};
         match self {
@@ -67,19 +68,19 @@ impl EditState {
     }
 }
 
-/// What an edit does to its columns: the value that whoever made it saw, and the value wanted.
+/// What an edit does to its columns: the value before the edit, and the value wanted.
 pub type EditedFields = BTreeMap<String, (Value, Value)>;
 
-/// An edit that is not at its end.
+/// An edit that is not finished.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Edit {
-    /// Its number; edits of one record go in this order.
+    /// Its id; edits of one record are sent in this order.
     pub id: i64,
-    /// Whose record it is of.
+    /// The object of the record.
     pub object: Object,
     /// The record.
     pub record: RecordId,
-    /// How far it is.
+    /// The state of the edit.
     pub state: EditState,
     /// What it changes.
     pub fields: EditedFields,
@@ -93,21 +94,21 @@ pub struct Edit {
     pub first_sent_at: Option<Instant>,
     /// The status of the last answer.
     pub status: Option<u16>,
-    /// The edit that carries this one along.
+    /// The edit that was merged with this one and is sent for both.
     pub merged_into: Option<i64>,
-    /// The version that it was made on; `None` where it touches what was never read here.
+    /// The version that the edit was made on; `None` if it touches values that were never read.
     pub base_etag: Option<Etag>,
 }
 
-/// What waits before another request is made for edits.
+/// What a retry delay applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum DelayScope {
     /// The edits of one record.
     Record,
-    /// Every edit of an object: the key lacks the scope, or the service fails for record after record.
+    /// Every edit of an object: the key lacks the scope, or the service fails for one record after another.
     Object,
-    /// The edits of an object's custom fields: the plan does not let them be written.
+    /// The edits of an object's custom fields: the plan does not allow them to be written.
     CustomFields,
 }
 
@@ -118,12 +119,12 @@ impl DelayScope {
     }
 }
 
-/// Requests that were made without success, and until when no other follows.
+/// Failed requests, and the time before which no other is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryDelay {
-    /// Requests since an edit last came to its end.
+    /// Requests since an edit last finished.
     pub requests: u32,
-    /// Those of them since the last pause of an hour.
+    /// Those of them since the last gap of an hour.
     pub recent: u32,
     /// When the last of them was made.
     pub last_at: Instant,
@@ -131,14 +132,14 @@ pub struct RetryDelay {
     pub not_before: Instant,
 }
 
-/// What the mirror has of a record.
+/// What the mirror holds of a record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MirroredRecord {
-    /// The record's version.
+    /// The version of the record.
     pub etag: Option<Etag>,
-    /// Whether the detail is of that version too.
+    /// Whether the detail has that version too.
     pub details_current: bool,
-    /// The columns that were asked for and exist.
+    /// The requested columns that exist.
     pub values: BTreeMap<String, Value>,
 }
 
@@ -147,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_of_transitions() {
+    fn transition_table_is_complete() {
         use EditState::{Applied, Conflict, Dropped, Held, Queued, Rejected, Replaced, Sending};
         let allowed = [
             (Queued, vec![Held, Sending, Applied, Conflict, Rejected, Dropped, Replaced]),

@@ -1,19 +1,19 @@
-//! A field that can be edited, as far as judging an edit of it needs.
+//! Fields that can be edited, with what is needed to validate an edit.
 
 use super::catalogue::{Field, FieldProjection, Object};
 use super::custom::DataType;
 use super::ids::FieldKey;
 
-/// The most characters of a SHORT_TEXT (reference, *Limits*).
+/// The maximum length of a SHORT_TEXT in characters (reference, *Limits*).
 pub const SHORT_TEXT: usize = 255;
-/// The most characters of a LONG_TEXT.
+/// The maximum length of a LONG_TEXT in characters.
 pub const LONG_TEXT: usize = 10_000;
-/// The most items of a MULTI_SELECT.
+/// The maximum number of items of a MULTI_SELECT.
 pub const MULTI_SELECT: usize = 100;
-/// The most custom keys of one request.
+/// The maximum number of custom keys in one request.
 pub const CUSTOM_KEYS: usize = 100;
 
-/// What a writable custom field takes.
+/// A writable custom field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CustomTarget {
     /// The key inside `customFields`.
@@ -26,28 +26,28 @@ pub struct CustomTarget {
     pub options: Vec<String>,
 }
 
-/// Where an edit goes.
+/// The field that an edit changes.
 #[derive(Clone, Debug)]
 pub enum EditTarget {
-    /// A standard field that the catalogue calls writable.
+    /// A standard field that is writable by the catalogue.
     Standard(&'static Field),
-    /// An active custom field that its definition calls writable.
+    /// An active custom field that is writable by its definition.
     Custom(CustomTarget),
 }
 
-/// A field that can be edited, and the column of the `_full` view that shows it.
+/// A field that can be edited, with its column in the `_full` view.
 #[derive(Clone, Debug)]
 pub struct Editable {
-    /// Whose field it is.
+    /// The object of the field.
     pub object: Object,
     /// The column.
     pub column: Box<str>,
-    /// Where an edit of it goes.
+    /// The field behind the column.
     pub target: EditTarget,
 }
 
 impl Editable {
-    /// The writable standard field of that column.
+    /// The writable standard field with that column.
     pub fn standard(object: Object, column: &str) -> Option<Editable> {
         let field = object.fields().iter().find(|f| f.writable && f.column == column)?;
         Some(Editable { object, column: column.into(), target: EditTarget::Standard(field) })
@@ -69,7 +69,7 @@ impl Editable {
         }
     }
 
-    /// Whether only details carry the value.
+    /// Whether only details contain the value.
     pub fn detail_only(&self) -> bool {
         match &self.target {
             EditTarget::Standard(field) => field.projection == FieldProjection::Detail,
@@ -78,30 +78,30 @@ impl Editable {
     }
 }
 
-/// How a column of a `_full` view stands to edits.
+/// Whether a column of a `_full` view can be edited.
 #[derive(Clone, Debug)]
 pub enum Editability {
     /// It can be edited.
     Editable(Editable),
-    /// A standard field that no update may hold.
+    /// A standard field that no update can change.
     ReadOnly,
-    /// A custom field that its definition calls not writable.
+    /// A custom field that is not writable by its definition.
     NotWritable,
-    /// Made here: from this column, or by the mirror itself.
+    /// Computed by the mirror, from the named column or from others.
     Derived(Option<Box<str>>),
-    /// A custom field that is archived: it stands in no view.
+    /// An archived custom field: no view contains it.
     Archived,
 }
 
 impl Editability {
-    /// Why a column cannot be edited, after its name; `None` if it can.
+    /// Why the column cannot be edited, phrased to follow its name; `None` if it can be edited.
     pub fn refusal(&self) -> Option<String> {
         Some(match self {
             Editability::Editable(_) => return None,
             Editability::ReadOnly => "is read-only at the service".into(),
             Editability::NotWritable => "is not writable by its definition".into(),
-            Editability::Derived(Some(from)) => format!("is derived here: change {from}"),
-            Editability::Derived(None) => "is derived here and cannot be changed".into(),
+            Editability::Derived(Some(from)) => format!("is derived from {from}: change that column instead"),
+            Editability::Derived(None) => "is derived and cannot be changed".into(),
             Editability::Archived => "is archived and cannot be changed".into(),
         })
     }

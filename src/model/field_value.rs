@@ -1,7 +1,7 @@
-//! What one answer says about one field, and how each JSON value becomes a column's value without losing anything.
+//! What one answer holds for one field, and the lossless conversion of JSON values to column values.
 //!
-//! Values are read from their source text ([`RawValue`]), never through a parsed number: a decimal keeps its digits,
-//! an integer beyond 64 bits is noticed, and what does not fit goes to `extra` exactly as it came.
+//! Values are read from their source text ([`RawValue`]), never through a parsed number: a decimal keeps its digits, an
+//! integer beyond 64 bits is detected, and what does not fit goes to `extra` verbatim.
 
 use std::borrow::Cow;
 
@@ -12,22 +12,22 @@ use super::custom::DataType;
 use super::decimal;
 use super::instant::Instant;
 
-/// What one answer says about one field.
+/// What one answer holds for one field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FieldValue<T> {
-    /// The projection leaves it out. A list page never clears what only a detail carries.
+    /// The projection does not contain the field. A list page never clears a value that only details contain.
     Absent,
     /// The value is missing.
     Null,
     /// The value, exactly.
     Exact(T),
-    /// The column's best form of a value that it cannot hold whole (a finer timestamp): the whole goes to `extra`.
+    /// The closest value that the column can hold (of a finer timestamp, for example); the whole value goes to `extra`.
     Truncated(T),
-    /// It does not fit the column at all: it goes verbatim into `extra` and the column stays NULL.
+    /// The value does not fit the column: it goes verbatim into `extra` and the column is NULL.
     Unrepresentable,
 }
 
-/// A value as a column of the mirror holds it.
+/// A value of a column in the mirror.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SqlValue {
     /// SQL NULL.
@@ -56,7 +56,8 @@ impl From<&str> for SqlValue {
     }
 }
 
-/// A JSON string's text; `None` if the value is no string or its escapes are no text (a lone surrogate).
+/// The text of a JSON string; `None` if the value is not a string or contains an escape that is not a character (a lone
+/// surrogate).
 pub fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
     let source = raw.get();
     let inner = source.strip_prefix('"')?.strip_suffix('"')?;
@@ -72,7 +73,7 @@ fn is_number(source: &str) -> bool {
     source.starts_with(|c: char| c == '-' || c.is_ascii_digit())
 }
 
-fn odd_or<T>(value: Option<T>) -> FieldValue<T> {
+fn exact_or_unrepresentable<T>(value: Option<T>) -> FieldValue<T> {
     value.map_or(FieldValue::Unrepresentable, FieldValue::Exact)
 }
 
@@ -87,7 +88,7 @@ fn instant(text: &str) -> FieldValue<SqlValue> {
 }
 
 fn integer(source: &str) -> Option<i64> {
-    // 12.0 and 1e3 are integers to JSON's data model but not to the reference's wording: kept verbatim in `extra`.
+    // 12.0 and 1e3 are integers in JSON but not in the reference: they are kept verbatim in `extra`.
     source.parse().ok().filter(|_| source != "-0")
 }
 
@@ -99,7 +100,7 @@ fn boolean(source: &str) -> Option<i64> {
     }
 }
 
-/// A JSON number as a double, if that is what a double's shortest text looks like.
+/// A JSON number as a double, if its text is the shortest form of that double.
 fn real(source: &str) -> Option<f64> {
     if !is_number(source) {
         return None;
@@ -110,8 +111,8 @@ fn real(source: &str) -> Option<f64> {
         .then_some(value)
 }
 
-/// Whether the text is the double's other shortest one: where two are equally near, one language writes the upper and
-/// another the even one.
+/// Whether the text is the other shortest form of the double: if two are equally near, one language writes the upper
+/// and another the even one.
 fn is_as_short(source: &str, value: f64, shortest: &str) -> bool {
     let Some((_, decimals)) = source.split_once('.') else {
         return false;
@@ -121,7 +122,7 @@ fn is_as_short(source: &str, value: f64, shortest: &str) -> bool {
         && decimal::same_number(source, &format!("{value:.*}", decimals.len()))
 }
 
-/// Reads the value of a standard field into the form its column has.
+/// Converts the value of a standard field to the form of its column.
 pub fn standard(kind: FieldKind, raw: Option<&RawValue>) -> FieldValue<SqlValue> {
     let Some(raw) = raw else { return FieldValue::Absent };
     let source = raw.get();
@@ -130,12 +131,12 @@ pub fn standard(kind: FieldKind, raw: Option<&RawValue>) -> FieldValue<SqlValue>
     }
     match kind {
         FieldKind::Text | FieldKind::Id | FieldKind::Etag => {
-            odd_or(string(raw).map(|text| SqlValue::Text(text.into())))
+            exact_or_unrepresentable(string(raw).map(|text| SqlValue::Text(text.into())))
         }
         FieldKind::Instant => string(raw).map_or(FieldValue::Unrepresentable, |text| instant(&text)),
-        FieldKind::Integer => odd_or(integer(source).map(SqlValue::Int)),
-        FieldKind::Boolean => odd_or(boolean(source).map(SqlValue::Int)),
-        FieldKind::Number => odd_or(real(source).map(SqlValue::Real)),
+        FieldKind::Integer => exact_or_unrepresentable(integer(source).map(SqlValue::Int)),
+        FieldKind::Boolean => exact_or_unrepresentable(boolean(source).map(SqlValue::Int)),
+        FieldKind::Number => exact_or_unrepresentable(real(source).map(SqlValue::Real)),
         FieldKind::Value { .. } => match string(raw) {
             Some(text) => FieldValue::Exact(SqlValue::Text(text.into())),
             None if source.starts_with('"') => FieldValue::Unrepresentable,
@@ -145,7 +146,7 @@ pub fn standard(kind: FieldKind, raw: Option<&RawValue>) -> FieldValue<SqlValue>
     }
 }
 
-/// Reads a custom value into the form its column has (reference, *Custom values*).
+/// Converts a custom value to the form of its column (reference, *Custom values*).
 pub fn custom(data_type: DataType, raw: Option<&RawValue>) -> FieldValue<SqlValue> {
     let Some(raw) = raw else { return FieldValue::Absent };
     let source = raw.get();
@@ -154,18 +155,20 @@ pub fn custom(data_type: DataType, raw: Option<&RawValue>) -> FieldValue<SqlValu
     }
     match data_type {
         DataType::ShortText | DataType::LongText | DataType::SingleSelect => {
-            odd_or(string(raw).map(|text| SqlValue::Text(text.into())))
+            exact_or_unrepresentable(string(raw).map(|text| SqlValue::Text(text.into())))
         }
-        DataType::Integer => odd_or(integer(source).map(SqlValue::Int)),
-        DataType::Boolean => odd_or(boolean(source).map(SqlValue::Int)),
-        DataType::Decimal => {
-            odd_or(string(raw).filter(|text| decimal::is_plain(text)).map(|text| SqlValue::Text(text.into())))
+        DataType::Integer => exact_or_unrepresentable(integer(source).map(SqlValue::Int)),
+        DataType::Boolean => exact_or_unrepresentable(boolean(source).map(SqlValue::Int)),
+        DataType::Decimal => exact_or_unrepresentable(
+            string(raw).filter(|text| decimal::is_plain(text)).map(|text| SqlValue::Text(text.into())),
+        ),
+        DataType::Date => {
+            exact_or_unrepresentable(string(raw).filter(|text| is_date(text)).map(|text| SqlValue::Text(text.into())))
         }
-        DataType::Date => odd_or(string(raw).filter(|text| is_date(text)).map(|text| SqlValue::Text(text.into()))),
         DataType::DateTime => string(raw).map_or(FieldValue::Unrepresentable, |text| instant(&text)),
         DataType::MultiSelect => {
-            // Stored as one canonical spelling, so that white space in an answer is not a change.
-            odd_or(
+            // Stored in one canonical form, so that white space in an answer does not count as a change.
+            exact_or_unrepresentable(
                 multi_values(source)
                     .and_then(|values| serde_json::to_string(&values).ok())
                     .map(|t| SqlValue::Text(t.into())),
@@ -175,7 +178,7 @@ pub fn custom(data_type: DataType, raw: Option<&RawValue>) -> FieldValue<SqlValu
     }
 }
 
-/// The values of a MULTI_SELECT; `None` if it is anything but an array of strings.
+/// The values of a MULTI_SELECT; `None` if the text is not an array of strings.
 pub fn multi_values(source: &str) -> Option<Vec<String>> {
     serde_json::from_str(source).ok()
 }
@@ -194,11 +197,11 @@ mod tests {
     }
 
     #[test]
-    fn standard_values_fit_or_are_odd() {
+    fn standard_values_are_exact_truncated_or_unrepresentable() {
         let text = |t: &str| FieldValue::Exact(SqlValue::from(t));
         let value = FieldKind::Value { num: true };
         let midway = 154_674_262_860.0 + 0.640_625;
-        for (kind, source, told) in [
+        for (kind, source, expected) in [
             (FieldKind::Text, r#""a\u00e9""#, text("aé")),
             (FieldKind::Text, r#""\ud800""#, FieldValue::Unrepresentable),
             (FieldKind::Text, "12", FieldValue::Unrepresentable),
@@ -231,16 +234,16 @@ mod tests {
             (FieldKind::Instant, r#""yesterday""#, FieldValue::Unrepresentable),
             (FieldKind::Instant, "null", FieldValue::Null),
         ] {
-            assert_eq!(standard(kind, Some(&raw(source))), told, "{kind:?} {source}");
+            assert_eq!(standard(kind, Some(&raw(source))), expected, "{kind:?} {source}");
         }
         assert_eq!(standard(FieldKind::Text, None), FieldValue::Absent);
     }
 
     #[test]
-    fn custom_values_fit_or_are_odd() {
+    fn custom_values_are_exact_truncated_or_unrepresentable() {
         let text = |t: &str| FieldValue::Exact(SqlValue::from(t));
         let widest = "-99999999999999999999.9999999999";
-        for (data_type, source, told) in [
+        for (data_type, source, expected) in [
             (DataType::Decimal, format!("\"{widest}\""), text(widest)),
             (DataType::Decimal, "1.5".into(), FieldValue::Unrepresentable),
             (DataType::Decimal, "\"abc\"".into(), FieldValue::Unrepresentable),
@@ -253,7 +256,7 @@ mod tests {
             (DataType::Unknown, "\"x\"".into(), FieldValue::Unrepresentable),
             (DataType::LongText, "null".into(), FieldValue::Null),
         ] {
-            assert_eq!(custom(data_type, Some(&raw(&source))), told, "{data_type:?} {source}");
+            assert_eq!(custom(data_type, Some(&raw(&source))), expected, "{data_type:?} {source}");
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Identifiers and version tokens, byte for byte as the service spells them.
+//! Identifiers and version tokens, byte for byte as the service writes them.
 
 use std::borrow::Borrow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Gives a text newtype its plain traits: these types differ in meaning, not in mechanics.
+/// Implements the common traits of a text newtype; the types differ in meaning only.
 macro_rules! text_newtype {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -14,7 +14,7 @@ macro_rules! text_newtype {
         pub struct $name(Box<str>);
 
         impl $name {
-            /// Takes the text as it is.
+            /// Wraps the text unchanged.
             pub fn new(text: impl Into<Box<str>>) -> $name {
                 $name(text.into())
             }
@@ -68,7 +68,7 @@ text_newtype! {
 }
 
 impl RecordId {
-    /// Whether the id may stand in an `in` list: a comma cannot be escaped there (*List query conventions*, rule 2).
+    /// Whether the id can be used in an `in` list: a comma cannot be escaped there (*List query conventions*, rule 2).
     pub fn fits_a_list(&self) -> bool {
         !self.0.contains(',') && !self.0.is_empty() && self.0.chars().count() <= 320
     }

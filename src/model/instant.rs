@@ -1,12 +1,12 @@
 //! Timestamps: parsed once, compared exactly, stored in one canonical form.
 //!
-//! The service sends ISO 8601 strings (reference, *Resources and their fields*) and does not say how fine they are.
-//! An [`Instant`] keeps nanoseconds, so nothing is lost when it is compared or sent back as a filter; the mirror's
-//! columns hold the canonical microsecond form, in which text order is time order.
+//! The service sends ISO 8601 strings (reference, *Resources and their fields*) of unspecified precision. An
+//! [`Instant`] keeps nanoseconds, so nothing is lost when it is compared or sent back as a filter; the mirror's columns
+//! hold the canonical microsecond form, in which text order is time order.
 //!
 //! # Why a calendar date and not a count of seconds
-//! `9999-12-31T23:59:59Z` is what people write for "never". The timestamp type of the calendar library ends a day
-//! earlier, so that every time zone can show it; its calendar date with a time of day, taken as UTC, reaches to the end.
+//! `9999-12-31T23:59:59Z` is often used for "never". The timestamp type of the calendar library ends a day earlier, so
+//! that it can be shown in every time zone; its calendar date with a time of day, taken as UTC, covers the whole range.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,38 +25,38 @@ pub struct Instant(DateTime);
 #[error("`{0}` is not an ISO 8601 timestamp with a time zone")]
 pub struct NotAnInstant(pub String);
 
-/// What reading a timestamp gave: the instant, and whether its canonical form says everything the text said.
+/// A parsed timestamp: the instant, and whether its canonical form is equivalent to the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadInstant {
     /// The instant, cut to nanoseconds.
     pub instant: Instant,
-    /// False where the text is finer than the canonical microseconds, or names a leap second.
+    /// False if the text is more precise than the canonical microseconds, or names a leap second.
     pub exact: bool,
 }
 
 impl Instant {
     /// 1970-01-01T00:00:00Z.
     pub const EPOCH: Instant = Instant(DateTime::constant(1970, 1, 1, 0, 0, 0, 0));
-    /// The first instant there is.
+    /// The earliest instant.
     pub const MIN: Instant = Instant(DateTime::constant(1, 1, 1, 0, 0, 0, 0));
-    /// The last instant there is.
+    /// The latest instant.
     pub const MAX: Instant = Instant(DateTime::constant(9999, 12, 31, 23, 59, 59, 999_999_999));
 
-    /// The system clock's time. Only the edge asks for it; everything else takes time as an argument.
+    /// The time of the system clock. Only code at the edge calls this; everything else takes the time as an argument.
     pub fn system_now() -> Instant {
         let now = Timestamp::now();
         Instant::EPOCH.shifted(now.duration_since(Timestamp::UNIX_EPOCH)).unwrap_or(Instant::EPOCH)
     }
 
-    /// This instant and `by` more or less; `None` outside the years 1 to 9999.
+    /// This instant plus `by`, which may be negative; `None` outside the years 1 to 9999.
     fn shifted(self, by: SignedDuration) -> Option<Instant> {
         self.0.checked_add(by).ok().map(Instant).filter(|instant| *instant >= Instant::MIN)
     }
 
-    /// Reads a timestamp as the service writes it: `2026-01-02T03:04:05[.fraction](Z|±hh:mm)`.
+    /// Parses a timestamp as the service writes it: `2026-01-02T03:04:05[.fraction](Z|±hh:mm)`.
     ///
     /// # Errors
-    /// [`NotAnInstant`] for anything else, a text without a time zone included.
+    /// [`NotAnInstant`] for anything else, including a text without a time zone.
     pub fn read(text: &str) -> Result<ReadInstant, NotAnInstant> {
         let read = IsoText::split(text).and_then(|parts| {
             Some(ReadInstant { instant: parts.local()?.shifted(-parts.offset)?, exact: parts.is_exact() })
@@ -64,7 +64,7 @@ impl Instant {
         read.ok_or_else(|| NotAnInstant(text.chars().take(64).collect()))
     }
 
-    /// The canonical form of a timestamp as the service writes it, and whether that form says everything the text said.
+    /// The canonical form of a timestamp as the service writes it, and whether that form is equivalent to the text.
     ///
     /// # Errors
     /// As [`Instant::read`].
@@ -77,7 +77,7 @@ impl Instant {
         self.0.duration_since(Instant::EPOCH.0)
     }
 
-    /// Microseconds since the epoch, cut towards the past.
+    /// Microseconds since the epoch, rounded down.
     pub fn as_micros(self) -> i64 {
         self.since_epoch().as_nanos().div_euclid(1000) as i64
     }
@@ -92,32 +92,32 @@ impl Instant {
         Instant::EPOCH.shifted(SignedDuration::from_secs(secs))
     }
 
-    /// Whole seconds since the epoch, cut towards the past.
+    /// Whole seconds since the epoch, rounded down.
     pub fn as_secs(self) -> i64 {
         self.since_epoch().as_nanos().div_euclid(1_000_000_000) as i64
     }
 
-    /// This instant and `d` more, stopping at the last instant there is.
+    /// This instant plus `d`, limited to the latest instant.
     pub fn plus(self, d: Duration) -> Instant {
         SignedDuration::try_from(d).ok().and_then(|d| self.shifted(d)).unwrap_or(Instant::MAX)
     }
 
-    /// `d` before this instant, stopping at the first instant there is.
+    /// This instant minus `d`, limited to the earliest instant.
     pub fn minus(self, d: Duration) -> Instant {
         SignedDuration::try_from(d).ok().and_then(|d| self.shifted(-d)).unwrap_or(Instant::MIN)
     }
 
-    /// How long after `earlier` this is; zero if it is before it.
+    /// How long after `earlier` this is; zero if it is before `earlier`.
     pub fn since(self, earlier: Instant) -> Duration {
         Duration::try_from(self.0.duration_since(earlier.0)).unwrap_or(Duration::ZERO)
     }
 
-    /// This instant cut down to its whole second.
+    /// This instant, rounded down to a whole second.
     pub fn whole_second(self) -> Instant {
         self.0.with().subsec_nanosecond(0).build().map_or(self, Instant)
     }
 
-    /// The text for a filter of the service: at least milliseconds, and as many digits as the instant has.
+    /// The text for a filter of the service: at least milliseconds, and as many digits as the instant needs.
     pub fn to_wire(self) -> String {
         let nanos = self.0.subsec_nanosecond();
         if nanos % 1_000_000 == 0 {
@@ -129,13 +129,13 @@ impl Instant {
         }
     }
 
-    /// The instant of an HTTP date, in each of the three forms that a recipient must accept (RFC 9110, 5.6.7).
+    /// Parses an HTTP date in any of the three forms that a recipient must accept (RFC 9110, 5.6.7).
     pub fn from_http_date(text: &str) -> Option<Instant> {
         let since_epoch = httpdate::parse_http_date(text).ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
         Some(Instant::EPOCH.plus(since_epoch))
     }
 
-    /// This instant as an HTTP `Date` header, whole seconds.
+    /// This instant as an HTTP `Date` header, in whole seconds.
     pub fn to_http_date(self) -> String {
         self.0.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
     }
@@ -145,8 +145,8 @@ impl Instant {
         self.0
     }
 
-    /// The nearest timestamp of the calendar library, for time zones and schedules: it has none for the last day of the
-    /// year 9999.
+    /// The nearest timestamp of the calendar library, for time zones and schedules: it cannot represent the last day of
+    /// the year 9999.
     pub fn timestamp(self) -> Timestamp {
         Timestamp::UNIX_EPOCH.checked_add(self.since_epoch()).unwrap_or(Timestamp::MAX)
     }
@@ -186,7 +186,8 @@ impl<'a> IsoText<'a> {
         })
     }
 
-    /// The date and the time of day as written; a leap second is the second before it. `None` if they are not real.
+    /// The date and the time of day as written; a leap second becomes the second before it. `None` for a date or time
+    /// that does not exist.
     fn local(&self) -> Option<Instant> {
         let ((year, month, day), (hour, minute, second)) = (self.date, self.time);
         let digits = &self.fraction.as_bytes()[..self.fraction.len().min(9)];
@@ -195,13 +196,13 @@ impl<'a> IsoText<'a> {
         DateTime::new(year, month, day, hour, minute, second, nanos).ok().map(Instant)
     }
 
-    /// Whether the canonical form says everything the text says.
+    /// Whether the canonical form is equivalent to the text.
     fn is_exact(&self) -> bool {
         self.time.2 != 60 && self.fraction.bytes().skip(6).all(|digit| digit == b'0')
     }
 }
 
-/// The number that up to nine digits are; none are zero.
+/// The number that up to nine digits form; zero for no digits.
 fn number(digits: &[u8]) -> Option<i32> {
     digits.iter().try_fold(0, |sum, digit| digit.is_ascii_digit().then(|| sum * 10 + i32::from(digit - b'0')))
 }
@@ -242,7 +243,7 @@ impl FromStr for Instant {
 
 impl Serialize for Instant {
     fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        // All nine digits: a stored watermark must not lose what the service said.
+        // All nine digits: a stored watermark must not lose precision.
         s.serialize_str(&format!("{:.9}Z", self.0))
     }
 }
@@ -254,18 +255,18 @@ impl<'de> Deserialize<'de> for Instant {
     }
 }
 
-/// A moment in JSON, in the form that the mirror's columns have.
+/// Serializes an instant in the form of the mirror's columns.
 ///
 /// # Errors
-/// Whatever the serializer says.
+/// Returns the serializer's error.
 pub fn utc_always<S: serde::Serializer>(at: &Instant, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(at)
 }
 
-/// As [`utc_always`], or null.
+/// Serializes an instant like [`utc_always`], or null.
 ///
 /// # Errors
-/// Whatever the serializer says.
+/// Returns the serializer's error.
 pub fn utc<S: serde::Serializer>(at: &Option<Instant>, serializer: S) -> Result<S::Ok, S::Error> {
     match at {
         Some(at) => serializer.collect_str(at),
@@ -309,7 +310,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn a_timestamp_is_what_the_calendar_library_reads(
+        fn timestamps_agree_with_the_calendar_library(
             (year, month, day) in (1u32..10_000, 0u32..14, 0u32..33),
             (hour, minute, second) in (0u32..25, 0u32..61, 0u32..61),
             fraction in "([.][0-9]{1,9})?",
@@ -333,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn time_ends_with_the_years_1_and_9999() {
+    fn instants_cover_the_years_1_to_9999() {
         let day = Duration::from_secs(86_400);
         assert_eq!((Instant::MAX.plus(day), Instant::MIN.minus(day)), (Instant::MAX, Instant::MIN));
         assert_eq!(Instant::MAX.to_wire(), "9999-12-31T23:59:59.999999999Z");
@@ -367,14 +368,14 @@ mod tests {
     }
 
     #[test]
-    fn the_filter_text_keeps_every_digit() {
+    fn filter_text_keeps_every_digit() {
         for text in ["2026-01-02T03:04:05.000Z", "2026-01-02T03:04:05.123456Z", "2026-01-02T03:04:05.123456789Z"] {
             assert_eq!(text.parse::<Instant>().unwrap().to_wire(), text);
         }
     }
 
     #[test]
-    fn http_dates_go_there_and_back() {
+    fn http_dates_round_trip() {
         let i: Instant = "1994-11-06T08:49:37Z".parse().unwrap();
         assert_eq!(i.to_http_date(), "Sun, 06 Nov 1994 08:49:37 GMT");
         assert_eq!(Instant::from_http_date(&i.to_http_date()), Some(i));

@@ -1,8 +1,8 @@
-//! What the service and the mirror talk about: fields, values, identifiers, time and request units.
+//! The vocabulary of the service and the mirror: fields, values, identifiers, time and request units.
 //!
-//! Everything here is pure: no IO, no clock, no other room. [`catalogue`] names every standard field once; [`field_value`]
-//! turns one JSON value into one column's value without losing anything; the newtypes keep texts that differ in meaning
-//! from being mixed up.
+//! Everything here is pure: no IO, no clock, no dependency on another room. [`catalogue`] lists every standard field
+//! once; [`field_value`] converts one JSON value to one column's value without loss; the newtypes keep texts of
+//! different meaning apart.
 
 pub mod catalogue;
 pub mod clock;
@@ -17,7 +17,11 @@ pub mod ids;
 pub mod instant;
 pub mod purpose;
 pub mod record;
+pub mod request_order;
 pub mod ru;
+pub mod service_time;
+pub mod time_range;
+pub mod wide_decimal;
 
 pub use catalogue::{Field, FieldKind, FieldProjection, Object, Op, Ops, Resource};
 pub use clock::{Clock, ClockReading, ManualClock, MonotonicReading, SystemClock};
@@ -31,4 +35,7 @@ pub use ids::{Cursor, Etag, FieldKey, RecordId};
 pub use instant::Instant;
 pub use purpose::Purpose;
 pub use record::{Extra, Record};
+pub use request_order::{RequestOrder, RequestRegister, RequestStamp};
 pub use ru::Ru;
+pub use service_time::ServiceTime;
+pub use time_range::{TimeBounds, TimeField, TimeRange};

@@ -1,9 +1,10 @@
-//! A record as one answer told it, ready for the mirror's columns.
+//! A record as decoded from one answer, in the form of the mirror's columns.
 
 use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
+use super::catalogue::{FieldKind, Object};
 use super::custom::Choice;
 use super::field_value::{FieldValue, SqlValue};
 use super::ids::{FieldKey, RecordId};
@@ -15,21 +16,22 @@ pub struct Record {
     pub id: RecordId,
     /// The standard fields, parallel to the catalogue's table of the resource.
     pub fields: Vec<FieldValue<SqlValue>>,
-    /// The custom values, by slot of the layout that the answer was decoded with.
+    /// The custom values, by slot of the layout that was used for decoding.
     pub custom: Vec<FieldValue<SqlValue>>,
-    /// What goes to `extra` beside the list's columns.
+    /// The values for `extra` of the list table.
     pub extra: Extra,
-    /// What goes to `extra` beside the detail's columns; empty for a list item.
+    /// The values for `extra` of the detail table; empty for a list item.
     pub detail_extra: Extra,
-    /// The options, where the item is a definition that has them.
+    /// The options, if the item is a definition with options.
     pub options: Option<Vec<Choice>>,
-    /// How many values did not fit their column exactly.
-    pub odd: u32,
-    /// The keys in `customFields` that the layout does not know.
+    /// The number of values that did not fit their column exactly.
+    pub inexact: u32,
+    /// The keys in `customFields` that are not in the layout.
     pub unknown_keys: Vec<FieldKey>,
 }
 
-/// What the columns cannot hold, verbatim, by wire name: `{"xNew": …, "customFields": {KEY: …}, "location": {…}}`.
+/// Values that the columns cannot hold, verbatim, by wire name: `{"xNew": …, "customFields": {KEY: …}, "location":
+/// {…}}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extra {
     /// Top-level fields: wire name and source text.
@@ -38,13 +40,24 @@ pub struct Extra {
     pub nested: BTreeMap<String, BTreeMap<String, String>>,
 }
 
+impl Record {
+    /// Takes the etag from the header, which has the same value, where the body lacks it (*GET /contacts/{id}*).
+    pub fn take_header_etag(&mut self, object: Object, etag: &str) {
+        for (field, value) in object.fields().iter().zip(&mut self.fields) {
+            if field.kind == FieldKind::Etag && *value == FieldValue::Absent {
+                *value = FieldValue::Exact(SqlValue::from(etag));
+            }
+        }
+    }
+}
+
 impl Extra {
-    /// Whether there is nothing to keep.
+    /// Whether no value is kept.
     pub fn is_empty(&self) -> bool {
         self.fields.is_empty() && self.nested.is_empty()
     }
 
-    /// How many values are kept.
+    /// The number of values that are kept.
     pub fn len(&self) -> usize {
         self.fields.len() + self.nested.values().map(BTreeMap::len).sum::<usize>()
     }
@@ -72,7 +85,7 @@ impl Extra {
         Some(format!("{{{}}}", members.join(",")))
     }
 
-    /// Reads a column's text back; what is no object of this form is an empty extra.
+    /// Parses the column's text; any other text gives an empty extra.
     pub fn from_json(text: &str) -> Extra {
         let mut extra = Extra::default();
         let Ok(members) = serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(text) else {
@@ -101,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn extra_keeps_source_texts_there_and_back() {
+    fn extra_round_trips_source_texts() {
         let mut extra = Extra::default();
         extra.keep("x\"New", &RawValue::from_string("1.10".into()).unwrap());
         extra.keep_nested("customFields", "big", &RawValue::from_string("1180591620717411303424".into()).unwrap());

@@ -5,17 +5,17 @@ use std::ops::{Add, AddAssign};
 
 use serde::{Deserialize, Serialize};
 
-/// Request units. Charged and allowed, never negative, never added to a row count.
+/// Request units: an amount that is charged or allowed. Never negative, and never mixed with row counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Ru(u64);
 
 impl Ru {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Ru = Ru(0);
-    /// What a successful GET costs.
+    /// The cost of a successful GET.
     pub const GET: Ru = Ru(1);
-    /// What a successful PATCH costs.
+    /// The cost of a successful PATCH.
     pub const PATCH: Ru = Ru(2);
 
     /// That many request units.
@@ -28,13 +28,13 @@ impl Ru {
         self.0
     }
 
-    /// What is left after `other` is taken away; zero if that is more.
+    /// The difference, or zero if `other` is larger.
     #[must_use]
     pub const fn saturating_sub(self, other: Ru) -> Ru {
         Ru(self.0.saturating_sub(other.0))
     }
 
-    /// What is left after `other` is taken away; `None` if that is more.
+    /// The difference, or `None` if `other` is larger.
     pub fn checked_sub(self, other: Ru) -> Option<Ru> {
         self.0.checked_sub(other.0).map(Ru)
     }

@@ -1,10 +1,10 @@
-//! Whether an edit may be sent: every bound of the reference (*Custom values*, *Limits*, the PATCH sections), pure.
+//! Validates edits by every limit of the reference (*Custom values*, *Limits*, the PATCH sections). Pure.
 //!
-//! An edit is judged twice: before it is queued, so that the person who makes it hears at once, and before it is sent, since a
-//! definition may have changed meanwhile, and an edit made with SQL was judged only as far as SQL can.
+//! An edit is validated twice: before it is queued, so that errors are reported at once, and before it is sent, because
+//! a definition may have changed meanwhile, and the triggers validate an edit made with SQL only partly.
 //!
-//! Values come as the mirror's columns have them: booleans as 0 and 1, decimals as text, a multi-select as the text of
-//! its JSON array, a cleared value as null. What comes out is the value as it stands in a request's body.
+//! Input values have the form of the mirror's columns: booleans as 0 and 1, decimals as text, a multi-select as the
+//! text of its JSON array, a cleared value as null. Output values have the form of a request's body.
 
 use serde_json::{Map, Value};
 
@@ -14,53 +14,53 @@ use crate::model::editable::{CUSTOM_KEYS, CustomTarget, EditTarget, Editable, LO
 use crate::model::instant::Instant;
 use crate::model::{decimal, field_value};
 
-/// Fields that a contact's body must not even repeat.
+/// Fields of a contact that a body must not contain, not even unchanged.
 const IDENTITY: [&str; 2] = ["email", "mobile"];
 
-/// Accepts an edit cannot be sent.
+/// Why an edit cannot be sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EditRefusal {
-    /// The field does not take this value.
+    /// The field does not accept the value.
     #[error("`{column}` {why}")]
     Value {
         /// The column of the field.
         column: Box<str>,
-        /// What it takes instead.
+        /// What the field accepts.
         why: Accepts,
     },
     /// The edit changes nothing.
     #[error("the edit changes nothing")]
     Nothing,
-    /// More custom fields than one request may hold.
+    /// Too many custom fields for one request.
     #[error("an edit changes at most {CUSTOM_KEYS} custom fields at once, not {0}")]
     TooManyKeys(usize),
-    /// The primary e-mail address or mobile number, which no update may hold.
+    /// The primary e-mail address or mobile number, which no update may contain.
     #[error("`{0}` is read-only at the service")]
     Identity(&'static str),
-    /// A company's update whose texts are all blank.
+    /// An update of a company whose texts are all blank.
     #[error("`{0}` must contain a character that is not white space")]
     Blank(Box<str>),
 }
 
-/// What a field takes, said where it was given something else.
+/// What a field accepts, phrased to follow its name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Accepts {
     /// It takes text.
     #[error("takes text")]
     Text,
-    /// It takes text of so many characters.
+    /// It accepts text up to a maximum length.
     #[error("takes at most {most} characters, not {are}")]
     Length {
         /// The bound.
         most: usize,
-        /// How many there are.
+        /// The length of the given text.
         are: usize,
     },
     /// It takes an integer.
     #[error("takes a whole number of 64 bits")]
     Integer,
     /// It takes a decimal.
-    #[error("takes a decimal of at most 20 digits before the point and 10 behind it")]
+    #[error("takes a decimal of at most 20 digits before the point and 10 after it")]
     Decimal,
     /// It takes a boolean.
     #[error("takes 1 (true) or 0 (false)")]
@@ -77,32 +77,32 @@ pub enum Accepts {
     /// It takes several of its options.
     #[error("takes a list of its options: {}", list(.0))]
     Options(Vec<String>),
-    /// It takes at most so many options at once.
+    /// It accepts a maximum number of options.
     #[error("takes at most {MULTI_SELECT} options at once, not {0}")]
     TooMany(usize),
-    /// Its definition wants a value.
+    /// Its definition requires a value.
     #[error("cannot be cleared: its definition requires a value")]
     Required,
-    /// Nothing is known of its type.
-    #[error("is of a type that this program does not know")]
+    /// Its type is unknown.
+    #[error("has a type that crm-mirror does not support")]
     UnknownType,
 }
 
-/// The first options, as many as a line takes.
+/// The first options, as many as fit on a line.
 fn list(options: &[String]) -> String {
     const SHOWN: usize = 12;
     let shown: Vec<&str> = options.iter().take(SHOWN).map(String::as_str).collect();
     match options.len().checked_sub(SHOWN) {
-        _ if options.is_empty() => "it has none".into(),
+        _ if options.is_empty() => "none".into(),
         None | Some(0) => shown.join(", "),
         Some(more) => format!("{} and {more} more", shown.join(", ")),
     }
 }
 
-/// The value for the body, where the field takes this value of its column.
+/// Converts a column value to the value for the body, if the field accepts it.
 ///
 /// # Errors
-/// [`EditRefusal::Value`] says what the field takes.
+/// Returns [`EditRefusal::Value`], which says what the field accepts.
 pub fn field(field: &Editable, value: &Value) -> Result<Value, EditRefusal> {
     let wire = match &field.target {
         EditTarget::Standard(_) => match value {
@@ -153,7 +153,7 @@ fn custom(custom: &CustomTarget, value: &Value) -> Result<Value, Accepts> {
     Ok(wire)
 }
 
-/// A text of a custom field; empty text is stored as a cleared value (*Custom values*, rule 6).
+/// A text of a custom field; an empty text is stored as a cleared value (*Custom values*, rule 6).
 fn within(text: &str, most: usize) -> Result<Value, Accepts> {
     match text.chars().count() {
         0 => Ok(Value::Null),
@@ -162,10 +162,10 @@ fn within(text: &str, most: usize) -> Result<Value, Accepts> {
     }
 }
 
-/// Whether a whole body may be sent: what no single value shows.
+/// Checks the rules that apply to a whole body.
 ///
 /// # Errors
-/// [`EditRefusal`] but for [`EditRefusal::Value`].
+/// Returns an [`EditRefusal`] other than [`EditRefusal::Value`].
 pub fn body(object: Object, body: &Map<String, Value>) -> Result<(), EditRefusal> {
     if let Some(name) = IDENTITY.into_iter().find(|name| object == Object::Contact && body.contains_key(*name)) {
         return Err(EditRefusal::Identity(name));
@@ -186,10 +186,10 @@ pub fn body(object: Object, body: &Map<String, Value>) -> Result<(), EditRefusal
     }
 }
 
-/// The body that gives these fields these values of their columns.
+/// The body that sets these fields to these column values.
 ///
 /// # Errors
-/// [`EditRefusal`] for the first thing that the service would not take.
+/// Returns the [`EditRefusal`] of the first value that the service would refuse.
 pub fn request<'a>(
     object: Object,
     changes: impl IntoIterator<Item = (&'a Editable, &'a Value)>,
@@ -207,8 +207,8 @@ pub fn request<'a>(
     Ok(standard)
 }
 
-/// The form in which the column will hold a value that [`field`] takes: cleared values are null, timestamps and lists
-/// have one spelling. What does not fit stays as it is.
+/// The form that a valid value will have in the column: cleared values are null, timestamps and lists have one
+/// spelling. Invalid values are returned unchanged.
 pub fn settled(field: &Editable, value: &Value) -> Value {
     let EditTarget::Custom(custom) = &field.target else {
         return value.clone();
@@ -223,7 +223,7 @@ pub fn settled(field: &Editable, value: &Value) -> Value {
             Some(items) => Value::String(Value::from(items).to_string()),
             None => value.clone(),
         },
-        // A finer timestamp than the column can hold is sent whole.
+        // A timestamp that is more precise than the column is sent unchanged.
         DataType::DateTime => match Instant::canonical(text) {
             Ok((canonical, true)) => Value::String(canonical),
             _ => value.clone(),
@@ -232,13 +232,13 @@ pub fn settled(field: &Editable, value: &Value) -> Value {
     }
 }
 
-/// Whether two values of the field's column mean the same: decimals by number, timestamps as finely as the column holds
-/// them, a standard field without a value and with an empty text.
+/// Whether two values of a field's column are equivalent: decimals as numbers, timestamps in the column's precision,
+/// and for a standard field null and an empty text.
 pub fn same(field: &Editable, a: &Value, b: &Value) -> bool {
     let (a, b) = (settled(field, a), settled(field, b));
     let empty = |value: &Value| value.is_null() || value.as_str() == Some("");
     let (EditTarget::Custom(custom), Value::String(x), Value::String(y)) = (&field.target, &a, &b) else {
-        // Whether the service keeps an empty text of a standard field, or clears the field, is not documented.
+        // The reference does not say whether the service keeps an empty text of a standard field or clears the field.
         return a == b || matches!(field.target, EditTarget::Standard(_)) && empty(&a) && empty(&b);
     };
     match custom.data_type {

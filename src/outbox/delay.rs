@@ -1,24 +1,24 @@
-//! How long an edit that did not get through waits before its next request: pure.
+//! How long a failed edit waits before its next request. Pure.
 //!
-//! A delay belongs to a record, or, where a refusal concerns more than one record, to an object or to an object's custom
-//! fields. It is stored, and it is claimed before the request is sent, in the transaction that decides on the request:
-//! a process that is killed, a schedule that is off and a person who pushes again and again change nothing about it.
+//! A delay belongs to a record, or, if a refusal concerns more than one record, to an object or to an object's custom
+//! fields. It is stored before the request is sent, in the transaction that decides on the request, so neither a kill,
+//! nor a disabled schedule, nor repeated pushes by a person shorten it.
 //!
-//! # Always true
-//! - A record makes at most [`MOST_PER_HOUR`] requests within any hour for edits that do not come to an end.
-//! - An object whose updates are refused as a whole, or whose records fail one after the other, is tried by one request
-//!   per delay.
-//! - No delay is longer than [`LONGEST`], whatever the clock says: one that ends later than that was stored under another
-//!   clock, and is over.
+//! # Invariants
+//! - A record makes at most [`MOST_PER_HOUR`] requests within any hour for edits that do not finish.
+//! - If updates of an object are refused as a whole, or its records fail one after the other, one request is made per
+//!   delay.
+//! - No delay is longer than [`LONGEST`], whatever the clock shows: a delay that ends later was stored under a
+//!   different clock, and is over.
 
 use std::time::Duration;
 
 use crate::model::{DelayScope, Instant, RetryDelay};
 
-/// The most requests within any hour for a record whose edits do not come to an end.
+/// The maximum number of requests within any hour for a record whose edits do not finish.
 pub const MOST_PER_HOUR: u32 = 5;
 
-/// The time that is looked at.
+/// The time window of the limit.
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// The longest delay.
@@ -29,7 +29,7 @@ pub fn is_over(not_before: Instant, now: Instant) -> bool {
     not_before <= now || not_before > now.plus(LONGEST)
 }
 
-/// When the first of some edits may be sent, by the ends of the delays that each waits for; `None` where there is none.
+/// When the first of some edits may be sent, given the ends of the delays of each; `None` if there are no edits.
 pub fn next_due(waiting: &[Vec<Instant>], now: Instant) -> Option<Instant> {
     let due = |ends: &Vec<Instant>| ends.iter().copied().filter(|end| !is_over(*end, now)).max().unwrap_or(now);
     waiting.iter().map(due).min()
@@ -44,8 +44,8 @@ pub fn after_request(known: Option<RetryDelay>, scope: DelayScope, now: Instant)
     RetryDelay { requests, recent, last_at: now, not_before: now.plus(wait(scope, requests)) }
 }
 
-/// The delay after an answer that asks for more at once: a version that moved on, edits that are sent one by one.
-/// `following` requests are needed to make use of it; where they would be too many within the hour, the delay stays.
+/// The delay after an answer that calls for another request at once: a newer version, or edits that are sent one by
+/// one. `following` requests are needed for that; if they would exceed the limit of the hour, the delay stays.
 #[must_use]
 pub fn after_progress(delay: RetryDelay, following: u32, now: Instant) -> RetryDelay {
     match delay.recent + following <= MOST_PER_HOUR {
@@ -54,15 +54,21 @@ pub fn after_progress(delay: RetryDelay, following: u32, now: Instant) -> RetryD
     }
 }
 
-/// The delay after a record was read: the request that follows belongs to the same try, which the wait before it has
-/// allowed for.
+/// The delay after a record was read: the request that follows belongs to the same attempt, which the preceding wait
+/// accounts for.
 #[must_use]
 pub fn after_read(delay: RetryDelay, now: Instant) -> RetryDelay {
     RetryDelay { not_before: now, ..delay }
 }
 
-/// The delay without the request that was claimed last: it was not made. What kept it back says when there is a next one, so
-/// the delay ended some time ago and wakes nobody.
+/// Whether a 404 is followed by a request for the record by id, after this many unsuccessful requests: at first, and
+/// with each attempt after an hour. In between, the attempts alone use up the hourly limit.
+pub const fn may_confirm(requests: u32) -> bool {
+    requests <= 2 || requests > MOST_PER_HOUR - 1
+}
+
+/// The delay without the request that was claimed last, because it was not sent. The reason that it was not sent
+/// determines when the next one is, so the delay has already ended and triggers nothing.
 #[must_use]
 pub fn without_request(delay: RetryDelay, now: Instant) -> RetryDelay {
     RetryDelay {
@@ -73,8 +79,8 @@ pub fn without_request(delay: RetryDelay, now: Instant) -> RetryDelay {
     }
 }
 
-/// The wait after so many requests without success. A read and the request that follows from it are one try: after four
-/// requests, no further try fits into the hour.
+/// The wait after so many failed requests. A read and the request that follows from it are one attempt: after four
+/// requests, no further attempt fits into the hour.
 pub fn wait(scope: DelayScope, requests: u32) -> Duration {
     let seconds = match (scope, requests) {
         (_, 0) => 0,
@@ -97,7 +103,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What becomes of a request: it fails, perhaps after it was carried out; or its version is refused.
+    /// The result of a request: it fails, perhaps after it was applied; or its version is refused.
     #[derive(Clone, Copy, Debug)]
     enum Answer {
         Fails { doubt: bool },
@@ -114,9 +120,9 @@ mod tests {
     }
 
     proptest! {
-        /// However the answers mix and however eagerly it is tried, an hour never sees more requests than allowed.
+        /// Whatever the answers and however often it is tried, an hour never has more requests than allowed.
         #[test]
-        fn an_hour_holds_five_requests_of_a_record(
+        fn record_has_at_most_five_requests_per_hour(
             answers in prop::collection::vec((answer(), 0_u64..4000), 1..80),
         ) {
             let mut now = Instant::EPOCH.plus(HOUR);
@@ -153,7 +159,33 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_that_another_clock_stored_is_over() {
+    fn waits_are_the_documented_ones() {
+        let waits = |scope| (0..12).map(|requests| wait(scope, requests).as_secs()).collect::<Vec<_>>();
+        assert_eq!(waits(DelayScope::Record), [0, 10, 60, 600, 3600, 3600, 3600, 7200, 7200, 7200, 7200, 21_600]);
+        for scope in [DelayScope::Object, DelayScope::CustomFields] {
+            assert_eq!(waits(scope), [0, 60, 300, 900, 900, 3600, 3600, 3600, 3600, 21_600, 21_600, 21_600]);
+        }
+    }
+
+    #[test]
+    fn not_found_is_followed_by_a_request_by_id_at_first_and_after_an_hour() {
+        let confirmed: Vec<u32> = (0..8).filter(|requests| may_confirm(*requests)).collect();
+        assert_eq!(confirmed, [0, 1, 2, 5, 6, 7]);
+    }
+
+    #[test]
+    fn requests_of_the_last_hour_limit_what_follows_at_once() {
+        let at = |seconds: u64| Instant::EPOCH.plus(Duration::from_secs(10_000 + seconds));
+        let known = RetryDelay { requests: 3, recent: 3, last_at: at(0), not_before: at(600) };
+        for (seconds, recent) in [(3599, 4), (3600, 1)] {
+            assert_eq!(after_request(Some(known), DelayScope::Record, at(seconds)).recent, recent, "{seconds}");
+        }
+        assert_eq!(after_progress(known, 2, at(60)).not_before, at(60), "five requests are allowed");
+        assert_eq!(after_progress(known, 3, at(60)), known);
+    }
+
+    #[test]
+    fn delay_stored_under_a_different_clock_is_over() {
         let now = Instant::EPOCH.plus(Duration::from_secs(1_000_000));
         assert!(is_over(now, now));
         assert!(!is_over(now.plus(LONGEST), now));
@@ -161,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_edit_is_due_when_the_last_of_its_delays_ends() {
+    fn next_edit_is_due_when_the_last_of_its_delays_ends() {
         let now = Instant::EPOCH.plus(Duration::from_secs(1_000_000));
         let after = |seconds| now.plus(Duration::from_secs(seconds));
         assert_eq!(next_due(&[], now), None);

@@ -1,25 +1,25 @@
-//! A record's edits inside one transaction: what was decided is written where it was read, so nothing can come between.
+//! A record's edits inside one transaction: decisions are written in the transaction that read their input.
 //!
-//! A request is claimed here before it is made: its delay is stored in the transaction that decides on it, so that a
-//! process that is killed, or an answer that never comes, costs a request and not a loop of them.
+//! A request is claimed here before it is sent: its delay is stored in the transaction that decides on it, so that a
+//! process that is killed, or an answer that never arrives, costs one request and not a loop of them.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::answer;
 use super::brake;
 use super::delay;
-use super::key::IdempotencyKeys;
+use super::idempotency_key::IdempotencyKeys;
+use super::patch_answer;
+use super::patch_request::{self, PatchRequest, RecordStep};
 use super::rebase;
-use super::request::{self, PatchRequest, RecordStep};
 use super::trail;
 use crate::model::{
     DelayScope, Edit, EditState, Editable, Etag, Instant, MirroredRecord, Object, RecordId, RetryDelay,
 };
 use crate::store::{EditStep, MirrorTx, StoreError};
 
-/// An edit that came to an end, or waits for a person now.
+/// An edit that finished, or needs a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct EndedEdit {
     pub id: i64,
@@ -29,7 +29,7 @@ pub(super) struct EndedEdit {
     pub why: String,
 }
 
-/// A request as it is stored, ready to be sent.
+/// A stored request, ready to be sent.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct StoredRequest {
     pub carrier: i64,
@@ -37,32 +37,32 @@ pub(super) struct StoredRequest {
     pub body: String,
     pub if_match: Etag,
     pub key: String,
-    /// Whether an earlier sending may have been carried out.
+    /// Whether an earlier attempt may have been applied.
     pub doubt: bool,
-    /// The status of the last answer, to a request before this one.
+    /// The status of the last answer, to an earlier request.
     pub last_status: Option<u16>,
     pub custom: bool,
 }
 
-/// What is to be done outside the transaction.
+/// The next action outside the transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum NextRequest {
     /// Nothing now.
     Nothing,
     /// Read the record, then decide again.
     Read,
-    /// Read the record to learn what became of this request.
+    /// Read the record to determine the outcome of this request.
     ReadBack(i64),
     /// Send this request.
     Send(StoredRequest),
 }
 
-/// How edits are sent, beside what is stored.
+/// The settings for sending edits.
 #[derive(Clone, Debug)]
-pub struct PushRules {
-    /// The most new edits within an hour that are sent without a person's word.
+pub(super) struct PushRules {
+    /// The maximum number of new edits within an hour that are sent without confirmation.
     pub max_edits: u64,
-    /// The fingerprint of the API key: delays that another one caused are over.
+    /// The fingerprint of the API key: delays that a different key caused are over.
     pub api_key: String,
 }
 
@@ -75,13 +75,15 @@ pub(super) struct EditTx<'a, 'b> {
     pub rules: &'a PushRules,
     pub now: Instant,
     pub ended: Vec<EndedEdit>,
-    /// How many edits the brake held.
+    /// The number of edits that the limit on new edits held.
     pub held: u64,
+    /// Whether the record's removal must be confirmed after a 404.
+    pub to_confirm: bool,
 }
 
 impl<'a, 'b> EditTx<'a, 'b> {
-    /// Opens the edits of a record. Rows that cannot be read are rejected first: they stop nothing.
-    pub fn open(
+    /// Opens the edits of a record. Unreadable rows are rejected first, so that they do not block others.
+    pub(super) fn open(
         tx: &'a MirrorTx<'b>,
         object: Object,
         record: &'a RecordId,
@@ -89,7 +91,8 @@ impl<'a, 'b> EditTx<'a, 'b> {
         now: Instant,
     ) -> Result<EditTx<'a, 'b>, StoreError> {
         let editable = tx.editable(object)?;
-        let mut edits = EditTx { tx, object, record, editable, rules, now, ended: Vec::new(), held: 0 };
+        let (ended, held, to_confirm) = (Vec::new(), 0, false);
+        let mut edits = EditTx { tx, object, record, editable, rules, now, ended, held, to_confirm };
         for unreadable in tx.edits_of(object, record)?.1 {
             tx.reject_unreadable(&unreadable, &trail::of_text(&unreadable.why), now)?;
             edits.note_end(unreadable.id, EditState::Rejected, &unreadable.why);
@@ -98,18 +101,18 @@ impl<'a, 'b> EditTx<'a, 'b> {
     }
 
     /// The record's open edits, in order.
-    pub fn edits(&self) -> Result<Vec<Edit>, StoreError> {
+    pub(super) fn edits(&self) -> Result<Vec<Edit>, StoreError> {
         Ok(self.tx.edits_of(self.object, self.record)?.0)
     }
 
-    /// What the mirror has of the columns of these edits.
-    pub fn mirrored(&self, edits: &[Edit]) -> Result<Option<MirroredRecord>, StoreError> {
+    /// The record in the mirror, with the columns of these edits.
+    pub(super) fn mirrored(&self, edits: &[Edit]) -> Result<Option<MirroredRecord>, StoreError> {
         let columns: Vec<&str> = edits.iter().flat_map(|edit| edit.fields.keys().map(String::as_str)).collect();
         self.tx.mirrored(self.object, self.record, &columns)
     }
 
-    /// Takes every step that needs no request, and claims and stores the request that comes next.
-    pub fn next_request(&mut self, keys: &IdempotencyKeys) -> Result<NextRequest, StoreError> {
+    /// Takes every step that needs no request, then claims and stores the next request.
+    pub(super) fn next_request(&mut self, keys: &IdempotencyKeys) -> Result<NextRequest, StoreError> {
         if !self.is_due(DelayScope::Record)? || !self.is_due(DelayScope::Object)? {
             return Ok(NextRequest::Nothing);
         }
@@ -121,7 +124,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
                 continue;
             }
             let queued = |to, why| EditStep::new(EditState::Queued, to, why);
-            match request::next(self.object, &edits, record.as_ref(), &self.editable, custom) {
+            match patch_request::next(self.object, &edits, record.as_ref(), &self.editable, custom) {
                 RecordStep::Nothing => return Ok(NextRequest::Nothing),
                 RecordStep::Read => {
                     self.claim(false)?;
@@ -144,7 +147,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
                 }
                 RecordStep::Gone(id) => self.end(id, &queued(EditState::Rejected, trail::GONE))?,
                 RecordStep::Send(request) => {
-                    // What the brake holds is decided without it.
+                    // If edits are held, decide again without them.
                     if !self.brake(&request.edits)? {
                         return self.fix(&edits, request, keys);
                     }
@@ -153,7 +156,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
         }
     }
 
-    /// An edit of what had never been read here was made on nothing: what the first reading shows is what it replaces.
+    /// An edit of values that were never read has no base: the first reading becomes its base.
     fn adopt_first_read(&self, edits: &[Edit], record: Option<&MirroredRecord>) -> Result<bool, StoreError> {
         let Some(record) = record.filter(|record| record.details_current && record.etag.is_some()) else {
             return Ok(false);
@@ -172,7 +175,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
         Ok(adopted)
     }
 
-    /// Holds new edits where there are too many of them. Says whether it held any.
+    /// Holds new edits if there are too many. Returns whether it held any.
     fn brake(&mut self, edits: &[i64]) -> Result<bool, StoreError> {
         if !self.tx.any_unreleased(edits)? {
             return Ok(false);
@@ -201,7 +204,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
         }))
     }
 
-    /// What is on its way is read back before anything else.
+    /// A request that was sent is read back before anything else.
     fn resume(&self, edits: &[Edit], id: i64, custom: bool) -> Result<NextRequest, StoreError> {
         let waits = self.stored_request(edits, id).is_some_and(|request| request.custom) && !custom;
         if waits {
@@ -211,8 +214,8 @@ impl<'a, 'b> EditTx<'a, 'b> {
         Ok(NextRequest::ReadBack(id))
     }
 
-    /// The request that an edit carries, as it was stored; `None` where it was given up.
-    pub fn stored_request(&self, edits: &[Edit], carrier: i64) -> Option<StoredRequest> {
+    /// The stored request of an edit; `None` if the edit was dropped.
+    pub(super) fn stored_request(&self, edits: &[Edit], carrier: i64) -> Option<StoredRequest> {
         let group = group(edits, carrier);
         let first = group.first()?;
         let (body, if_match, key) = (first.body.clone()?, first.if_match.clone()?, first.idempotency_key.clone()?);
@@ -228,11 +231,11 @@ impl<'a, 'b> EditTx<'a, 'b> {
         })
     }
 
-    /// The same request once more, while the service remembers its key; `None` where it may not be sent again.
-    pub fn repeat(&self, edits: &[Edit], carrier: i64) -> Result<Option<StoredRequest>, StoreError> {
+    /// The same request again, while the service keeps its key; `None` if it must not be repeated.
+    pub(super) fn repeat(&self, edits: &[Edit], carrier: i64) -> Result<Option<StoredRequest>, StoreError> {
         let first_sent_at = edits.iter().find(|edit| edit.id == carrier).and_then(|edit| edit.first_sent_at);
         let Some(request) = self.stored_request(edits, carrier) else { return Ok(None) };
-        if !answer::may_repeat(first_sent_at, self.now) {
+        if !patch_answer::may_repeat(first_sent_at, self.now) {
             return Ok(None);
         }
         self.claim(request.custom)?;
@@ -245,8 +248,8 @@ impl<'a, 'b> EditTx<'a, 'b> {
         Ok(delay.is_none_or(|delay| delay::is_over(delay.not_before, self.now)))
     }
 
-    /// Stores the delays after one more request, before it is made. Where an object or its custom fields were refused, the
-    /// request is the one that finds out whether they still are.
+    /// Stores the delays for one more request, before it is sent. If an object or its custom fields were refused, this
+    /// request tests whether they still are.
     fn claim(&self, custom: bool) -> Result<(), StoreError> {
         self.lengthen(DelayScope::Record)?;
         for scope in [DelayScope::Object, DelayScope::CustomFields] {
@@ -258,15 +261,15 @@ impl<'a, 'b> EditTx<'a, 'b> {
         Ok(())
     }
 
-    /// One more request without success.
-    pub fn lengthen(&self, scope: DelayScope) -> Result<(), StoreError> {
+    /// Counts one more failed request.
+    pub(super) fn lengthen(&self, scope: DelayScope) -> Result<(), StoreError> {
         let known = self.tx.delay(self.object, scope, self.record)?;
         let delay = delay::after_request(known, scope, self.now);
         self.tx.set_delay(self.object, scope, self.record, delay, &self.rules.api_key)
     }
 
-    /// Lets the next request of the record follow at once, as far as the decision on its delay allows.
-    pub fn follow(&self, decide: impl Fn(RetryDelay, Instant) -> RetryDelay) -> Result<(), StoreError> {
+    /// Allows the next request of the record at once, as far as the decision on its delay permits.
+    pub(super) fn follow(&self, decide: impl Fn(RetryDelay, Instant) -> RetryDelay) -> Result<(), StoreError> {
         match self.tx.delay(self.object, DelayScope::Record, self.record)? {
             Some(delay) => {
                 let delay = decide(delay, self.now);
@@ -276,13 +279,13 @@ impl<'a, 'b> EditTx<'a, 'b> {
         }
     }
 
-    /// The service takes updates of this object again.
-    pub fn end_delay(&self, scope: DelayScope) -> Result<(), StoreError> {
+    /// Ends the delay: the service accepts updates of this object again.
+    pub(super) fn end_delay(&self, scope: DelayScope) -> Result<(), StoreError> {
         self.tx.end_delay(self.object, scope, self.record)
     }
 
-    /// Lets an edit take a step. Whatever ends an edit ends the record's delay.
-    pub fn end(&mut self, id: i64, step: &EditStep<'_>) -> Result<(), StoreError> {
+    /// Takes a step of an edit. A final step ends the record's delay.
+    pub(super) fn end(&mut self, id: i64, step: &EditStep<'_>) -> Result<(), StoreError> {
         if self.tx.take_step(id, step, self.now)? && (step.to.is_final() || step.to == EditState::Conflict) {
             self.note_end(id, step.to, step.why);
             self.end_delay(DelayScope::Record)?;
@@ -295,15 +298,15 @@ impl<'a, 'b> EditTx<'a, 'b> {
         self.ended.push(EndedEdit { id, object, record, state, why });
     }
 
-    /// Later edits of the record were made on what the mirror showed before these: what these put there is no change by
-    /// somebody else.
-    pub fn settle_later(
+    /// Later edits of the record were made on the values before these edits, so the values of these edits do not count
+    /// as changes by somebody else.
+    pub(super) fn settle_later(
         &self,
         edits: &[Edit],
         ended: &[i64],
         record: Option<&MirroredRecord>,
     ) -> Result<(), StoreError> {
-        let fields = request::union(edits.iter().filter(|edit| ended.contains(&edit.id)));
+        let fields = patch_request::union(edits.iter().filter(|edit| ended.contains(&edit.id)));
         let waits = |edit: &&Edit| matches!(edit.state, EditState::Queued | EditState::Held);
         for edit in edits.iter().filter(waits).filter(|edit| !ended.contains(&edit.id)) {
             let mut settled = edit.fields.clone();
@@ -326,7 +329,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
     }
 }
 
-/// The edits of one request, its carrier first.
+/// The edits of one request, the first one first.
 pub(super) fn group(edits: &[Edit], carrier: i64) -> Vec<Edit> {
     edits
         .iter()

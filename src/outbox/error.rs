@@ -1,29 +1,29 @@
-//! What ends the sending of edits early.
+//! Errors that end the sending of edits.
 
 use crate::api::{ApiError, ErrorClass};
 use crate::model::Object;
 use crate::store::StoreError;
 
-/// Why edits could not be sent on.
+/// Why sending edits ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum OutboxError {
-    /// The service did not do what was asked for.
+    /// A request failed.
     #[error("could not {doing} a {object}")]
     Api {
-        /// What was being done: "update", "read".
+        /// The operation: "update" or "read".
         doing: &'static str,
-        /// Of what kind of record.
+        /// The kind of record.
         object: Object,
-        /// Why.
+        /// The cause.
         source: ApiError,
     },
-    /// The mirror's file refused.
-    #[error("could not keep the outbox")]
+    /// The mirror's file cannot be written.
+    #[error("could not write the outbox")]
     Store(#[from] StoreError),
 }
 
 impl OutboxError {
-    /// What the service's answer means for what comes next, where it was the service.
+    /// The class of the service's error, if it was one.
     pub fn class(&self) -> Option<ErrorClass> {
         match self {
             OutboxError::Api { source, .. } => Some(source.class()),

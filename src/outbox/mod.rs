@@ -1,42 +1,42 @@
-//! Local edits on their way to the service.
+//! Sends local edits to the service.
 //!
-//! [`check`] says whether a value may be sent at all, before it is queued and again before it goes out. [`typed`] turns
-//! what people and programs write into the form that a column has, and [`queue()`] puts an edit into the outbox.
-//! [`request`] says which request comes next for a record, [`answer`] what its answer means, [`rebase`] what a record that
-//! changed meanwhile says about an edit of it; all of them are pure. [`Pusher`] carries them out. [`decide`] is what a
-//! person does about an edit that waits or was refused.
+//! [`check`] validates values, before they are queued and again before they are sent. [`typed_values`] converts the input of
+//! users and programs to the form of a column, and [`queue()`] puts an edit into the outbox. [`patch_request`] decides on the
+//! next request of a record, [`patch_answer`] on the effect of its answer, [`rebase`] on an edit whose record changed
+//! meanwhile; all of them are pure. [`Pusher`] executes them. [`user_decisions`] executes a person's decisions about an edit
+//! that waits or was refused.
 //!
-//! # Always true
-//! - An edit is applied at most once, or ends in a state that says why not: [`answer`] says how.
-//! - Body, `If-Match` and `Idempotency-Key` are in the file, beyond a power cut, before the first byte is sent.
-//! - Nobody's change of the same field is overwritten unseen: a request names the version it replaces, and only fields
-//!   that are at that version as the editor saw them are in it.
-//! - Every step of every edit is in `outbox_events`, in the transaction that takes it.
+//! # Invariants
+//! - An edit is applied at most once, or ends in a state that says why it was not applied: see [`patch_answer`].
+//! - Body, `If-Match` and `Idempotency-Key` are durably stored before the first byte is sent.
+//! - No one's change of the same field is overwritten unseen: a request names the version that it replaces, and
+//!   contains only fields that still have the value that the editor saw.
+//! - Every step of every edit is recorded in `outbox_events`, in the transaction of the step.
 
-pub mod answer;
 pub mod brake;
 pub mod check;
-pub mod decide;
 pub mod delay;
+mod due_edits;
+mod edit_outcome;
 mod edit_tx;
 pub mod error;
-pub mod key;
-mod outcome;
-mod pass;
+pub mod idempotency_key;
+pub mod patch_answer;
+pub mod patch_request;
 pub mod propose;
 mod push;
-pub mod pusher;
+pub mod push_context;
+mod push_progress;
 pub mod queue;
 mod read_back;
 pub mod rebase;
-pub mod request;
 mod send;
 mod trail;
-pub mod typed;
-mod watch;
+pub mod typed_values;
+pub mod user_decisions;
 
-pub use key::IdempotencyKeys;
-pub use pass::{PushTally, Pushed};
-pub use pusher::Pusher;
+pub use due_edits::EditWatch;
+pub use idempotency_key::IdempotencyKeys;
+pub use push_context::Pusher;
+pub use push_progress::{PushTally, Pushed};
 pub use queue::{EditRequest, EditSource, QueueError, queue};
-pub use watch::EditWatch;

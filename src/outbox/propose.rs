@@ -1,18 +1,18 @@
-//! Edits that a program proposes: queued like any other, and held until a person releases them.
+//! Edits that a program proposes: queued like others, and held until a person releases them.
 
 use super::queue::{EditRequest, Prepared, QueueError, queue_as};
 use crate::model::{EditState, Instant, Object, RecordId};
 use crate::store::{EditStep, MirrorTx, StoreError};
 
-/// Why a proposal was not taken.
+/// Why a proposal was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ProposeError {
-    /// Edits of the record wait already. A proposal must neither replace nor cancel what a person queued.
-    #[error("edits of the {object} `{record}` wait already: a person sends, releases or drops them first")]
+    /// The record has pending edits. A proposal must neither replace nor cancel an edit that a person queued.
+    #[error("the {object} `{record}` has pending edits: a person must send, release or drop them first")]
     Waiting {
-        /// Whose record.
+        /// The object of the record.
         object: Object,
-        /// Its id.
+        /// The id of the record.
         record: RecordId,
     },
     /// It could not be queued.
@@ -26,11 +26,11 @@ impl From<StoreError> for ProposeError {
     }
 }
 
-/// Judges an edit and queues it as held, in the caller's transaction: it is never sent before a person releases it. Gives
-/// its number; `None` where it changes nothing.
+/// Validates an edit and queues it as held, in the caller's transaction: it is never sent before a person releases it.
+/// Returns its id; `None` if it changes nothing.
 ///
 /// # Errors
-/// [`ProposeError`] says what is wrong with it; nothing is queued.
+/// Returns a [`ProposeError`] that says what is wrong; nothing is queued.
 pub fn propose(
     tx: &MirrorTx<'_>,
     request: &EditRequest,

@@ -1,27 +1,27 @@
-//! Sends the edits that wait: the awaits. What to send and what an answer means is decided elsewhere.
+//! Sends the waiting edits: the async part. Other modules decide what to send and what an answer means.
 //!
-//! Records go side by side, as the client's pace allows; the edits of one record go one after the other. A request is
-//! stored, beyond a power cut, before its first byte is sent; its answer and what the mirror takes from it are one
+//! Records are processed concurrently, as the client's pace allows; the edits of one record are sent in order. A
+//! request is durably stored before its first byte is sent; its answer and the resulting changes of the mirror are one
 //! transaction.
 
 use std::sync::PoisonError;
 
 use futures_util::future::join_all;
 
+use super::edit_outcome::AfterReadBack;
 use super::edit_tx::NextRequest;
 use super::error::OutboxError;
-use super::outcome::AfterReadBack;
-use super::pass::{PushPass, Pushed, lock};
-use super::pusher::Pusher;
+use super::push_context::Pusher;
+use super::push_progress::{PushPass, Pushed, lock};
 use crate::model::{Object, RecordId};
 
 impl Pusher {
-    /// Sends what waits, as far as it goes. What was done is said also where an error ended it.
+    /// Sends the waiting edits until an error ends it. The results so far are returned in any case.
     pub async fn push(&self) -> (Pushed, Result<(), OutboxError>) {
         let pass = PushPass::default();
         let result = self.work(&pass).await;
         let mut pushed = pass.pushed.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // A plan that allows no custom values forbids them where others are taken.
+        // A plan that does not allow custom values refuses them for every object.
         let refused = lock(&pass.no_custom).clone();
         pushed.unwritable.extend(refused.difference(&pushed.written));
         let result = match self.store.read(|tx| tx.edit_counts()).await {
@@ -54,7 +54,7 @@ impl Pusher {
             }
             Ok(())
         });
-        // Each finishes the request that it has sent, whatever became of another.
+        // Each worker completes the request that it has sent, even if another one failed.
         join_all(work).await.into_iter().collect()
     }
 

@@ -1,31 +1,31 @@
-//! Putting an edit into the outbox: for `crm-mirror edit` and for the control socket. What SQL makes, the triggers of the
-//! views queue.
+//! Puts an edit into the outbox, for `crm-mirror edit` and for the control socket. The triggers of the views queue
+//! edits made with SQL.
 //!
-//! An edit is judged in the transaction that queues it, against the record and the definitions as they are there.
+//! An edit is validated in the transaction that queues it, against the current record and definitions.
 
 use serde_json::{Map, Value};
 
 use super::check::{self, EditRefusal};
-use super::typed::Given;
+use super::typed_values::Given;
 use crate::model::editable::{Editability, Editable};
 use crate::model::{EditedFields, Etag, Instant, Object, RecordId};
 use crate::store::queue::{self as stored, NewEdit};
 use crate::store::{MirrorTx, ReadTx, StoreError, editable};
 
-/// An edit as it is asked for.
+/// A requested edit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EditRequest {
-    /// Whose record it is of.
+    /// The object of the record.
     pub object: Object,
     /// The record.
     pub record: RecordId,
-    /// Columns of the `_full` view, and what they are to hold.
+    /// Columns of the `_full` view, and their new values.
     pub changes: Vec<(String, Given)>,
-    /// The version that the record must have here.
+    /// The version that the record must have in the mirror.
     pub if_match: Option<Etag>,
 }
 
-/// Who asks.
+/// The source of an edit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EditSource {
     /// `crm-mirror edit`.
@@ -35,7 +35,7 @@ pub enum EditSource {
 }
 
 impl EditSource {
-    /// The word in `outbox`.
+    /// The text in `outbox`.
     pub const fn as_str(self) -> &'static str {
         match self {
             EditSource::Edit => "edit",
@@ -51,16 +51,16 @@ impl EditSource {
     }
 }
 
-/// An edit that may be queued.
+/// An edit that can be queued.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prepared {
-    /// What really changes; empty where the record holds all of it already.
+    /// The actual changes; empty if the record already has these values.
     pub fields: EditedFields,
-    /// Columns that are to hold what they hold, although an edit that waits would change them: that edit is taken back.
+    /// Columns that keep their value although a waiting edit would change them: that edit is cancelled.
     pub taken_back: EditedFields,
     /// The body of the request that sends it.
     pub body: Map<String, Value>,
-    /// The version that it is made on; `None` where it touches what was never read here.
+    /// The version that it is made on; `None` if it touches values that were never read.
     pub base_etag: Option<Etag>,
 }
 
@@ -70,15 +70,15 @@ pub enum QueueError {
     /// The mirror has no such record.
     #[error("there is no {object} `{record}` in the mirror")]
     NoRecord {
-        /// What was asked for.
+        /// The object of the record.
         object: Object,
-        /// Its id.
+        /// The id of the record.
         record: RecordId,
     },
     /// The view has no such column.
-    #[error("`{column}` is no column of {}", object.full_view())]
+    #[error("`{column}` is not a column of {}", object.full_view())]
     NoColumn {
-        /// Whose view.
+        /// The object of the view.
         object: Object,
         /// The name.
         column: String,
@@ -96,17 +96,17 @@ pub enum QueueError {
     /// A column is named more than once.
     #[error("`{0}` is given twice")]
     Twice(String),
-    /// The service would not take it.
+    /// The service would refuse it.
     #[error(transparent)]
     Refused(#[from] EditRefusal),
-    /// The record has another version here than was asked for.
-    #[error("the {object} has the version {here} here, not {asked}")]
+    /// The record has a different version in the mirror than requested.
+    #[error("the {object} has the version {here} in the mirror, not {asked}")]
     OtherVersion {
-        /// Whose record.
+        /// The object of the record.
         object: Object,
         /// The version that the mirror has.
         here: String,
-        /// The version that was asked for.
+        /// The requested version.
         asked: Etag,
     },
     /// The mirror's file.
@@ -114,10 +114,10 @@ pub enum QueueError {
     Store(#[from] StoreError),
 }
 
-/// Judges an edit and queues nothing.
+/// Validates an edit without queueing it.
 ///
 /// # Errors
-/// [`QueueError`] says what is wrong with it.
+/// Returns a [`QueueError`] that says what is wrong.
 pub fn prepare(tx: &ReadTx<'_>, request: &EditRequest) -> Result<Prepared, QueueError> {
     let object = request.object;
     let fields = fields(tx, request)?;
@@ -130,7 +130,7 @@ pub fn prepare(tx: &ReadTx<'_>, request: &EditRequest) -> Result<Prepared, Queue
             asked: asked.clone(),
         });
     }
-    // Every value is judged, also one that changes nothing.
+    // Every value is validated, even if it changes nothing.
     let values: Vec<(&Editable, Value)> = fields.iter().map(|(field, given)| (field, given.column(field))).collect();
     for (field, value) in &values {
         check::field(field, value)?;
@@ -152,15 +152,15 @@ pub fn prepare(tx: &ReadTx<'_>, request: &EditRequest) -> Result<Prepared, Queue
         true => Map::new(),
         false => check::request(object, changed.iter().map(|(field, after)| (*field, after)))?,
     };
-    // What only details carry was seen as of the detail.
+    // Values that only details contain were seen in the version of the detail.
     let of_detail = changed.iter().any(|(field, _)| field.detail_only());
     Ok(Prepared { fields: changes, taken_back, body, base_etag: if of_detail { seen.detail_etag } else { seen.etag } })
 }
 
-/// Judges an edit and queues it, in the caller's transaction. Gives its number; `None` where it changes nothing.
+/// Validates an edit and queues it, in the caller's transaction. Returns its id; `None` if it changes nothing.
 ///
 /// # Errors
-/// [`QueueError`] says what is wrong with it; nothing is queued.
+/// Returns a [`QueueError`] that says what is wrong; nothing is queued.
 pub fn queue(
     tx: &MirrorTx<'_>,
     request: &EditRequest,
@@ -170,7 +170,7 @@ pub fn queue(
     queue_as(tx, request, source.as_str(), source.why(), now)
 }
 
-/// As [`queue()`], in other words.
+/// Like [`queue()`], with a different source and reason.
 pub(super) fn queue_as(
     tx: &MirrorTx<'_>,
     request: &EditRequest,
@@ -196,7 +196,7 @@ pub(super) fn queue_as(
     Ok((id, prepared))
 }
 
-/// The fields that a request names, each with what it is to hold.
+/// The fields of a request, each with its new value.
 fn fields<'a>(tx: &ReadTx<'_>, request: &'a EditRequest) -> Result<Vec<(Editable, &'a Given)>, QueueError> {
     let object = request.object;
     let columns = editable::editability(tx, object)?;

@@ -1,22 +1,23 @@
-//! What a record says about an edit of it: whether the edited fields changed meanwhile, and what follows. Pure.
+//! Compares a record with an edit of it: whether the edited fields changed meanwhile, and what follows. Pure.
 //!
-//! Values are compared as the mirror's columns have them, by what they mean: decimals by number, timestamps as finely as
-//! a column holds them.
+//! Values are compared in the form of the mirror's columns, by meaning: decimals as numbers, timestamps in the column's
+//! precision.
 //!
-//! # Every order of events
-//! - 412 on a first sending: others changed the record. Where they left the edited fields alone, the edit is sent again,
-//!   on the new version and under a new key; a field that already has our value needs nothing; else it is a conflict.
-//! - 412 on a retry: the service looks for a stored answer first, so this says that the first sending never came
-//!   through. Were a service to look at the version first, our own update would have moved it: then the record shows our
-//!   values, and the edit is applied.
-//! - An answer was lost, and the key is forgotten: all values ours, applied; none of them changed, not carried out, sent
-//!   again; some ours and some as before, somebody changed a part of it after us: a conflict, since sending it again would
-//!   undo that.
+//! # Cases
+//! - 412 on a first attempt: somebody else changed the record. If the edited fields are unchanged, the edit is sent
+//!   again, on the new version and with a new key; a field that already has our value needs nothing; else it is a
+//!   conflict.
+//! - 412 on a retry: the service looks for a stored answer first, so the first attempt was never applied. If a service
+//!   checked the version first, our own update would have changed it: then the record has our values, and the edit is
+//!   applied.
+//! - An answer was lost, and the key has expired: if all values are ours, the edit is applied; if none of them changed,
+//!   it was not applied and is sent again; if some are ours and some unchanged, somebody changed a part of it after us:
+//!   a conflict, because sending the edit again would undo that change.
 //!
-//! # What nobody can see
-//! An update that was carried out, whose answer was lost, whose key is forgotten, and whose every field somebody set
-//! back to what it was before: the record looks as if it had never come through, and it is sent again. Where the mirror
-//! saw our values in between, they are in its history, and the edit counts as applied: see [`SendEvidence::seen`].
+//! # What cannot be detected
+//! An update was applied, its answer was lost, its key has expired, and somebody set every field back to its previous
+//! value: the record looks as if the update had never been applied, and it is sent again. If the mirror saw our values
+//! in between, they are in its history, and the edit counts as applied: see [`SendEvidence::seen`].
 
 use std::collections::BTreeMap;
 
@@ -25,18 +26,18 @@ use serde_json::Value;
 use super::check;
 use crate::model::{Editable, EditedFields};
 
-/// How one edited field stands.
+/// The state of one edited field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FieldStanding {
+pub enum FieldState {
     /// It has our value.
     Ours,
-    /// It is as it was when the edit was made.
+    /// It has the value from before the edit.
     Unchanged,
     /// Somebody else changed it.
     Theirs,
 }
 
-/// Whether two values of a column mean the same. A column that can no longer be edited is compared as it is.
+/// Whether two values of a column are equivalent. A column that can no longer be edited is compared verbatim.
 pub fn same(field: Option<&Editable>, a: &Value, b: &Value) -> bool {
     match field {
         Some(field) => check::same(field, a, b),
@@ -44,65 +45,65 @@ pub fn same(field: Option<&Editable>, a: &Value, b: &Value) -> bool {
     }
 }
 
-/// How a field stands, given what the record has now.
-pub fn standing(field: Option<&Editable>, (before, after): (&Value, &Value), now: &Value) -> FieldStanding {
+/// The state of a field, given the record's current value.
+pub fn field_state(field: Option<&Editable>, (before, after): (&Value, &Value), now: &Value) -> FieldState {
     if same(field, now, after) {
-        FieldStanding::Ours
+        FieldState::Ours
     } else if same(field, now, before) {
-        FieldStanding::Unchanged
+        FieldState::Unchanged
     } else {
-        FieldStanding::Theirs
+        FieldState::Theirs
     }
 }
 
-/// What is known beside the record itself.
+/// Evidence in addition to the record itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SendEvidence {
-    /// Whether the request may have been carried out.
+    /// Whether the request may have been applied.
     pub doubt: bool,
     /// Whether the mirror saw our values since the request was first sent.
     pub seen: bool,
 }
 
-/// What becomes of an edit.
+/// The verdict on an edit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The service has it.
+    /// It is applied.
     Applied,
-    /// It is sent, or sent again, on the version that the record has now.
+    /// It is sent, or sent again, on the record's current version.
     Send,
-    /// It waits for a person.
+    /// It needs a decision.
     Conflict,
 }
 
-/// Decides, from how each of its fields stands.
-pub fn verdict(standings: &[FieldStanding], evidence: SendEvidence) -> Verdict {
-    let has = |standing| standings.contains(&standing);
-    if evidence.doubt && evidence.seen || !has(FieldStanding::Unchanged) && !has(FieldStanding::Theirs) {
+/// Decides, from the state of each of its fields.
+pub fn verdict(states: &[FieldState], evidence: SendEvidence) -> Verdict {
+    let has = |state| states.contains(&state);
+    if evidence.doubt && evidence.seen || !has(FieldState::Unchanged) && !has(FieldState::Theirs) {
         return Verdict::Applied;
     }
-    if has(FieldStanding::Theirs) || evidence.doubt && has(FieldStanding::Ours) {
+    if has(FieldState::Theirs) || evidence.doubt && has(FieldState::Ours) {
         return Verdict::Conflict;
     }
     Verdict::Send
 }
 
-/// How each field of an edit stands to a record's values; a column that the record does not have is null.
-pub fn standings(
+/// The state of each field of an edit; a column that the record does not have counts as null.
+pub fn field_states(
     fields: &EditedFields,
     editable: &BTreeMap<String, Editable>,
     now: &BTreeMap<String, Value>,
-) -> Vec<FieldStanding> {
+) -> Vec<FieldState> {
     fields
         .iter()
         .map(|(column, (before, after))| {
             let now = now.get(column).unwrap_or(&Value::Null);
-            standing(editable.get(column), (before, after), now)
+            field_state(editable.get(column), (before, after), now)
         })
         .collect()
 }
 
-/// What the edited columns hold at the service, for a person who decides.
+/// The service's values of the edited columns, for the person who decides.
 pub fn theirs(fields: &EditedFields, now: &BTreeMap<String, Value>) -> String {
     let held: serde_json::Map<String, Value> =
         fields.keys().map(|column| (column.clone(), now.get(column).cloned().unwrap_or_default())).collect();
@@ -112,15 +113,22 @@ pub fn theirs(fields: &EditedFields, now: &BTreeMap<String, Value>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn person_sees_the_values_of_the_edited_columns() {
+        let fields: EditedFields = serde_json::from_str(r#"{"a":[1,2],"b":["x","y"]}"#).unwrap();
+        let now: BTreeMap<String, Value> = serde_json::from_str(r#"{"a":7,"c":8}"#).unwrap();
+        assert_eq!(theirs(&fields, &now), r#"{"a":7,"b":null}"#);
+    }
     use crate::model::{CustomTarget, DataType, EditTarget, FieldKey, Object};
-    use FieldStanding::{Ours, Theirs, Unchanged};
+    use FieldState::{Ours, Theirs, Unchanged};
     use serde_json::json;
 
     #[test]
-    fn every_mixture_has_its_verdict() {
+    fn every_combination_has_a_verdict() {
         let sure = SendEvidence::default();
         let doubt = SendEvidence { doubt: true, seen: false };
-        for (standings, when_sure, in_doubt) in [
+        for (states, when_sure, in_doubt) in [
             (vec![Ours], Verdict::Applied, Verdict::Applied),
             (vec![Ours, Ours], Verdict::Applied, Verdict::Applied),
             (vec![Unchanged], Verdict::Send, Verdict::Send),
@@ -131,22 +139,22 @@ mod tests {
             (vec![Unchanged, Theirs], Verdict::Conflict, Verdict::Conflict),
             (vec![], Verdict::Applied, Verdict::Applied),
         ] {
-            assert_eq!(verdict(&standings, sure), when_sure, "{standings:?}");
-            assert_eq!(verdict(&standings, doubt), in_doubt, "{standings:?} in doubt");
+            assert_eq!(verdict(&states, sure), when_sure, "{states:?}");
+            assert_eq!(verdict(&states, doubt), in_doubt, "{states:?} in doubt");
         }
     }
 
     #[test]
-    fn values_that_the_mirror_saw_in_between_settle_a_doubt_and_nothing_else() {
+    fn seen_values_settle_only_a_doubt() {
         let seen = |doubt| SendEvidence { doubt, seen: true };
-        for standings in [[Unchanged], [Theirs]] {
-            assert_eq!(verdict(&standings, seen(true)), Verdict::Applied);
+        for states in [[Unchanged], [Theirs]] {
+            assert_eq!(verdict(&states, seen(true)), Verdict::Applied);
         }
         assert_eq!(verdict(&[Unchanged], seen(false)), Verdict::Send);
     }
 
     #[test]
-    fn values_are_compared_by_what_they_mean() {
+    fn values_are_compared_by_meaning() {
         let field = |data_type| Editable {
             object: Object::Contact,
             column: "cf_x".into(),
@@ -172,8 +180,8 @@ mod tests {
             ),
             (DataType::Boolean, json!(0), json!(1), json!(0), Unchanged),
         ] {
-            assert_eq!(standing(Some(&field(data_type)), (&before, &after), &now), is, "{data_type:?} {now}");
+            assert_eq!(field_state(Some(&field(data_type)), (&before, &after), &now), is, "{data_type:?} {now}");
         }
-        assert_eq!(standing(None, (&json!("a"), &json!("b")), &json!("c")), Theirs);
+        assert_eq!(field_state(None, (&json!("a"), &json!("b")), &json!("c")), Theirs);
     }
 }

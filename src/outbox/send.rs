@@ -1,20 +1,20 @@
-//! Sends a fixed request and stores what its answer means, with what the mirror takes from it, in one transaction.
+//! Sends a stored request, and stores the effect of its answer and the resulting changes of the mirror in one
+//! transaction.
 
-use super::answer::{self, AfterAnswer, PatchOutcome, SentRequest};
+use super::edit_outcome::RefusedAnswer;
 use super::edit_tx::StoredRequest;
 use super::error::OutboxError;
-use super::outcome::RefusedAnswer;
-use super::pass::{PushPass, lock};
-use super::pusher::Pusher;
-use super::read_back::take_header_etag;
+use super::patch_answer::{self, AfterAnswer, PatchOutcome, SentRequest};
+use super::push_context::Pusher;
+use super::push_progress::{PushPass, lock};
 use super::trail;
 use crate::api::client::{PatchAnswer, PatchError};
 use crate::api::{ApiError, ErrorClass, decode};
-use crate::model::{Object, RecordId};
-use crate::store::{Applied, StoreError};
+use crate::model::{Layout, Object, Record, RecordId};
+use crate::store::Applied;
 
 impl Pusher {
-    /// Sends a request and takes what comes of it. Says whether the record's next request may follow.
+    /// Sends a request and processes its answer. Returns whether the record's next request may follow.
     pub(super) async fn send(
         &self,
         pass: &PushPass,
@@ -37,7 +37,7 @@ impl Pusher {
         }
     }
 
-    /// Takes an answer that is no confirmation, or none.
+    /// Processes a missing answer, or one that is not a confirmation.
     async fn refuse(
         &self,
         pass: &PushPass,
@@ -54,25 +54,34 @@ impl Pusher {
         };
         let sent = outcome != PatchOutcome::NotSent;
         lock(&pass.pushed).push.sent += u64::from(sent);
-        request.doubt |= unanswered || status.is_some_and(answer::may_be_carried_out);
+        request.doubt |= unanswered || status.is_some_and(patch_answer::may_be_carried_out);
         let facts = SentRequest { doubt: request.doubt, edits: request.edits, last_status: request.last_status };
-        let next = answer::after(outcome, facts);
-        let (custom, said) = (request.custom, trail::of_error(&why));
+        let next = match patch_answer::after(outcome, facts) {
+            // A gateway's page is no information about the record.
+            AfterAnswer::NotFound if why.class() != ErrorClass::Gone => {
+                if request.doubt {
+                    AfterAnswer::Again
+                } else {
+                    AfterAnswer::Back
+                }
+            }
+            next => next,
+        };
+        let (custom, answer_json) = (request.custom, trail::of_error(&why));
         let admitted = !matches!(why, ApiError::NotAdmitted(_));
         let follows = self
             .edit(pass, object, id, move |edits| {
-                edits.refused(&request, next, RefusedAnswer { status, said: &said, sent, admitted })
+                edits.refused(&request, next, RefusedAnswer { status, answer_json: &answer_json, sent, admitted })
             })
             .await?;
         match next {
-            AfterAnswer::Gone => lock(&pass.pushed).gone.push((object, id.clone())),
             AfterAnswer::Again | AfterAnswer::Back => {
                 return match why.class() {
                     ErrorClass::SkipObject => {
                         pass.forbidden(object, custom);
                         Ok(follows)
                     }
-                    // The meter keeps the hold, and says how long.
+                    // The meter keeps the hold.
                     ErrorClass::Hold if follows => Ok(true),
                     _ => self.failing(pass, "update", object, id, why).await,
                 };
@@ -83,7 +92,7 @@ impl Pusher {
         Ok(follows)
     }
 
-    /// Ends the edits of a request that was carried out, and gives the mirror what the answer says.
+    /// Finishes the edits of an applied request, and stores the answer in the mirror.
     async fn confirm(
         &self,
         pass: &PushPass,
@@ -92,38 +101,36 @@ impl Pusher {
         request: StoredRequest,
         answer: PatchAnswer,
     ) -> Result<(), OutboxError> {
-        loop {
-            let layout = self.store.layout();
-            let mut record =
-                decode::detail(object.resource(), &answer.body, &layout).ok().filter(|record| record.id == *id);
-            if let (Some(record), Some(etag)) = (&mut record, &answer.etag) {
-                take_header_etag(object, record, etag.as_str());
-            }
-            if record.is_none() {
-                // It was carried out all the same; the next changes walk shows what it did to the record.
-                pass.warn(format!("the answer to an update of a {object} could not be understood"));
-            }
-            let unknown_keys = record.as_ref().is_some_and(|record| !record.unknown_keys.is_empty());
-            let (version, request) = (layout.version, request.clone());
-            let (replayed, asked_at) = (answer.replayed, answer.asked_at);
-            let done = self
-                .edit(pass, object, id, move |edits| {
-                    edits.tx.expect_layout(version)?;
-                    edits.confirmed(&request, record.as_ref(), replayed, asked_at)
-                })
-                .await;
-            match done {
-                Err(StoreError::StaleLayout) => {}
-                Err(error) => return Err(error.into()),
-                Ok(applied) => {
-                    let mut pushed = lock(&pass.pushed);
-                    pushed.unknown_keys |= unknown_keys;
-                    pushed.mirror.updated += u64::from(applied == Some(Applied::Updated));
-                    return Ok(());
-                }
-            }
+        let layout = self.store.layout();
+        let record = decoded(object, id, &answer, &layout);
+        if record.is_none() {
+            // The update is applied anyway; the next changes walk reads the resulting record.
+            pass.warn(format!("the answer to an update of a {object} could not be decoded"));
         }
+        let (request, its_id, version) = (request.clone(), id.clone(), layout.version);
+        let done = self.edit(pass, object, id, move |edits| {
+            let decode = |layout: &Layout| Some(decoded(object, &its_id, &answer, layout));
+            let record = edits.tx.with_current_layout(record, version, decode)?;
+            let unknown_keys = record.as_ref().is_some_and(|record| !record.unknown_keys.is_empty());
+            let applied = edits.confirmed(&request, record.as_ref(), answer.replayed, &answer.asked)?;
+            Ok((applied, unknown_keys))
+        });
+        let (applied, unknown_keys) = done.await?;
+        let mut pushed = lock(&pass.pushed);
+        pushed.unknown_keys |= unknown_keys;
+        pushed.mirror.updated += u64::from(applied == Some(Applied::Updated));
+        Ok(())
     }
+}
+
+/// The record of a confirmation; `None` if it is not this record.
+fn decoded(object: Object, id: &RecordId, answer: &PatchAnswer, layout: &Layout) -> Option<Record> {
+    let record = decode::detail(object.resource(), &answer.body, layout).ok();
+    let mut record = record.filter(|record| record.id == *id)?;
+    if let Some(etag) = &answer.etag {
+        record.take_header_etag(object, etag.as_str());
+    }
+    Some(record)
 }
 
 fn outcome(error: &ApiError, unanswered: bool) -> PatchOutcome {

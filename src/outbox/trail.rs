@@ -1,38 +1,41 @@
-//! The words of the trail: why an edit took a step, and what the service said, as JSON.
+//! The reasons in an edit's history, and the service's answers as JSON.
 
 use serde_json::json;
 
 use crate::api::{ApiError, Rejection};
+use crate::store::RECORD_REMOVED;
 
-/// The service has it, by its own answer.
-pub const CONFIRMED: &str = "the service confirmed it";
-/// The service has it, by the answer to an earlier sending.
-pub const REPLAYED: &str = "the service confirmed that an earlier sending was carried out";
-/// The record shows it.
-pub const SHOWN: &str = "the record already has these values";
-/// The record showed it after a lost answer.
-pub const FOUND: &str = "the answer was lost, and the record has these values";
-/// Nothing was done, so it waits.
-pub const NOT_SENT: &str = "not sent yet: it waits";
-/// Others changed the record, but not these fields.
-pub const REBASED: &str = "the record changed elsewhere: sent again on its new version";
-/// The answer was lost, and the record shows that nothing was done.
-pub const NOT_DONE: &str = "the answer was lost, and the record is as before: sent again";
+/// The service confirmed the update.
+pub(super) const CONFIRMED: &str = "the service confirmed it";
+/// The service confirmed an earlier attempt.
+pub(super) const REPLAYED: &str = "the service confirmed that an earlier attempt was applied";
+/// The record has the values.
+pub(super) const SHOWN: &str = "the record already has these values";
+/// The record has the values after a lost answer.
+pub(super) const FOUND: &str = "the answer was lost, and the record has these values";
+/// Nothing was applied.
+pub(super) const NOT_SENT: &str = "not sent yet";
+/// Somebody else changed the record, but not these fields.
+pub(super) const REBASED: &str = "the record changed elsewhere: sent again on its new version";
+/// The answer was lost, and the record shows that nothing was applied.
+pub(super) const NOT_DONE: &str = "the answer was lost, and the record is unchanged: sent again";
 /// Somebody else changed these fields.
-pub const CONFLICT: &str = "somebody else changed what this edit changes";
-/// The answer asks for a reading.
-pub const READ_FIRST: &str = "the record is read before anything else is sent";
-/// The request may have been carried out.
-pub const IN_DOUBT: &str = "it may have been carried out: the record is read back first";
+pub(super) const CONFLICT: &str = "somebody else changed the same fields";
+/// The answer requires reading the record.
+pub(super) const READ_FIRST: &str = "the record is read before anything else is sent";
+/// The request may have been applied.
+pub(super) const IN_DOUBT: &str = "it may have been applied: the record is read back first";
 /// The service refused the content.
-pub const REFUSED: &str = "the service does not take it";
-/// The record is gone.
-pub const GONE: &str = "the service no longer has the record";
+pub(super) const REFUSED: &str = "the service refused it";
+/// The service answered 404.
+pub(super) const NOT_FOUND: &str = "the service answered 404; the removal must be confirmed first";
+/// The record no longer exists.
+pub(super) const GONE: &str = RECORD_REMOVED;
 /// One of several was refused.
-pub const ALONE: &str = "refused together with other edits: sent by itself";
+pub(super) const ALONE: &str = "refused together with other edits: sent by itself";
 
-/// What the service said, whole as far as it was kept: `{"status": …, "error": …, "message": …, "details": […]}`.
-pub fn said(rejection: &Rejection) -> String {
+/// The service's answer, as far as it was kept: `{"status": …, "error": …, "message": …, "details": […]}`.
+pub(super) fn rejection_json(rejection: &Rejection) -> String {
     let details = rejection.details.iter().map(|detail| json!({ "field": detail.field, "message": detail.message }));
     json!({
         "status": rejection.status,
@@ -44,15 +47,15 @@ pub fn said(rejection: &Rejection) -> String {
     .to_string()
 }
 
-/// What an error says, as JSON.
-pub fn of_error(error: &ApiError) -> String {
+/// The text of an error, as JSON.
+pub(super) fn of_error(error: &ApiError) -> String {
     match error {
-        ApiError::Status(rejection) => said(rejection),
+        ApiError::Status(rejection) => rejection_json(rejection),
         other => of_text(&other.to_string()),
     }
 }
 
-/// A sentence of our own, as JSON.
-pub fn of_text(message: &str) -> String {
+/// A message of crm-mirror, as JSON.
+pub(super) fn of_text(message: &str) -> String {
     json!({ "message": message }).to_string()
 }

@@ -1,7 +1,8 @@
-//! What is sent over a connection: statements, rows, and the questions to the catalogue.
+//! The connection to the target database: statements, rows, and catalogue queries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use futures_util::SinkExt;
@@ -12,20 +13,24 @@ use tokio_postgres::{Client, CopyInSink};
 use super::ddl::ExistingColumn;
 use super::error::PublishError;
 use super::row::PgRow;
-use super::sql::{self, STATE_TABLE};
+use super::sql::{self, REFUSED_TABLE, STATE_TABLE};
 use super::state::TargetState;
 use super::tables::PublishedTable;
 use super::target::PublishUrl;
 
-/// A parameter and its type: statements are sent without a name, so that a pooler may stand in between.
+/// A parameter and its type: statements are sent unnamed, so that a connection pooler can be used.
 pub(super) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
-/// An open connection to the database that the mirror is published to.
+/// An open connection to the target database.
 pub(super) struct Database {
     client: Client,
     connection: JoinHandle<()>,
     place: String,
     pub(super) schema: String,
+    /// Whether the list of refused rows may have entries.
+    pub(super) has_refused: AtomicBool,
+    /// Whether deferred constraints are checked by each statement, so that one row's violation does not fail the commit.
+    checks_at_once: AtomicBool,
 }
 
 impl Drop for Database {
@@ -35,18 +40,25 @@ impl Drop for Database {
 }
 
 impl Database {
-    /// Connects, and checks that the database can hold a mirror.
+    /// Connects, and checks that the database can store a mirror.
     pub(super) async fn connect(url: &PublishUrl, schema: &str) -> Result<Database, PublishError> {
         let (client, connection) = url.connect().await?;
-        let database = Database { client, connection, place: url.place().into(), schema: schema.into() };
-        // A lock that people hold is not waited for longer than their own queries would wait behind it.
+        let database = Database {
+            client,
+            connection,
+            place: url.place().into(),
+            schema: schema.into(),
+            has_refused: AtomicBool::new(true),
+            checks_at_once: AtomicBool::new(false),
+        };
+        // A lock timeout keeps readers from queueing behind this connection.
         database
             .run(
                 "set up the connection",
                 "SET standard_conforming_strings = on; SET lock_timeout = '20s'; SET statement_timeout = '30min'",
             )
             .await?;
-        let encoding = database.texts("ask for the encoding", "SHOW server_encoding", &[]).await?;
+        let encoding = database.texts("read the encoding", "SHOW server_encoding", &[]).await?;
         match encoding.first() {
             Some(encoding) if !["UTF8", "UTF-8"].contains(&encoding.to_uppercase().as_str()) => {
                 Err(PublishError::Encoding { place: database.place.clone(), encoding: encoding.clone() })
@@ -59,12 +71,12 @@ impl Database {
         move |error| PublishError::of(doing, &self.place, error)
     }
 
-    /// Carries out statements without parameters.
+    /// Executes statements without parameters.
     pub(super) async fn run(&self, doing: &'static str, statements: &str) -> Result<(), PublishError> {
         self.client.batch_execute(statements).await.map_err(self.failed(doing))
     }
 
-    /// Carries out one statement. Gives the number of rows.
+    /// Executes one statement, and returns the number of rows.
     pub(super) async fn execute(
         &self,
         doing: &'static str,
@@ -74,7 +86,7 @@ impl Database {
         self.client.execute_typed(statement, params).await.map_err(self.failed(doing))
     }
 
-    /// The first column of every row, as texts.
+    /// The first column of every row, as text.
     async fn texts(
         &self,
         doing: &'static str,
@@ -85,10 +97,28 @@ impl Database {
         rows.iter().map(|row| row.try_get(0).map_err(self.failed(doing))).collect()
     }
 
-    /// Makes the schema and the private table where they are missing. A schema in which tables of these names stand
-    /// without it belongs to somebody else.
+    /// Every column of every row, each of type `text`.
+    pub(super) async fn rows_of_texts(
+        &self,
+        doing: &'static str,
+        statement: &str,
+    ) -> Result<Vec<Vec<String>>, PublishError> {
+        let rows = self.client.query_typed(statement, &[]).await.map_err(self.failed(doing))?;
+        rows.iter().map(|row| (0..row.len()).map(|n| row.try_get(n).map_err(self.failed(doing))).collect()).collect()
+    }
+
+    /// Rows of a table after those with this key, in the order of the key.
+    pub(super) async fn page(&self, statement: &str, after: &[&str]) -> Result<Vec<PgRow>, PublishError> {
+        let doing = "read rows";
+        let params: Vec<Param<'_>> = after.iter().map(|text| (text as &(dyn ToSql + Sync), Type::TEXT)).collect();
+        let rows = self.client.query_typed(statement, &params).await.map_err(self.failed(doing))?;
+        rows.iter().map(|row| (0..row.len()).map(|n| row.try_get(n).map_err(self.failed(doing))).collect()).collect()
+    }
+
+    /// Creates the schema and the private tables if they are missing. A schema that has tables of these names but no
+    /// private table belongs to another program.
     pub(super) async fn prepare(&self, tables: &BTreeSet<&str>) -> Result<(), PublishError> {
-        let doing = "make the schema";
+        let doing = "create the schema";
         let there = self
             .texts(
                 doing,
@@ -99,15 +129,29 @@ impl Database {
         if there.is_empty() {
             self.run(doing, &format!("CREATE SCHEMA IF NOT EXISTS {}", sql::ident(&self.schema))).await?;
         }
-        if self.is_ours(tables).await? {
-            return Ok(());
+        let columns = self.columns().await?;
+        self.check_tables(&columns, tables)?;
+        for (name, statement) in
+            [(STATE_TABLE, sql::create_state(&self.schema)), (REFUSED_TABLE, sql::create_refused(&self.schema))]
+        {
+            if !columns.contains_key(name) {
+                self.run(doing, &statement).await?;
+            }
         }
-        self.run(doing, &sql::create_state(&self.schema)).await
+        self.has_refused.store(!self.is_empty(REFUSED_TABLE).await?, Ordering::Relaxed);
+        Ok(())
     }
 
-    /// Whether the private table is there. Tables of these names without it belong to somebody else.
+    /// Whether the private table exists. Tables of these names without it belong to another program.
     pub(super) async fn is_ours(&self, tables: &BTreeSet<&str>) -> Result<bool, PublishError> {
-        let columns = self.columns().await?;
+        self.check_tables(&self.columns().await?, tables)
+    }
+
+    fn check_tables(
+        &self,
+        columns: &BTreeMap<String, Vec<ExistingColumn>>,
+        tables: &BTreeSet<&str>,
+    ) -> Result<bool, PublishError> {
         if columns.contains_key(STATE_TABLE) {
             return Ok(true);
         }
@@ -137,7 +181,7 @@ impl Database {
         Ok(tables)
     }
 
-    /// Where the database is in the feed.
+    /// The database's position in the feed.
     pub(super) async fn state(&self) -> Result<TargetState, PublishError> {
         let doing = "read the cursor";
         self.run(doing, &sql::insert_state(&self.schema)).await?;
@@ -148,11 +192,14 @@ impl Database {
         Ok(TargetState::read(&text(0)?, generation, &text(2)?))
     }
 
-    /// Begins a transaction, and moves the cursor in it: another publisher that moved it first is an error, and one that
-    /// comes later waits for the end of this transaction.
+    /// Begins a transaction, and moves the cursor in it. If another publisher moved it first, this fails; a later one
+    /// waits for the end of this transaction.
     pub(super) async fn begin(&self, state: &TargetState) -> Result<(), PublishError> {
         let doing = "move the cursor";
         self.run(doing, "BEGIN").await?;
+        if self.checks_at_once.load(Ordering::Relaxed) {
+            self.run(doing, "SET CONSTRAINTS ALL IMMEDIATE").await?;
+        }
         let moved = self
             .execute(
                 doing,
@@ -167,7 +214,14 @@ impl Database {
         if moved == 1 { Ok(()) } else { Err(PublishError::Busy { schema: self.schema.clone() }) }
     }
 
-    /// Ends the transaction.
+    /// Ends a transaction that failed because of a row, and makes the next one check deferred constraints at once.
+    /// Returns whether that is new.
+    pub(super) async fn retry_checking_at_once(&self) -> Result<bool, PublishError> {
+        self.run("end a transaction", "ROLLBACK").await?;
+        Ok(!self.checks_at_once.swap(true, Ordering::Relaxed))
+    }
+
+    /// Commits the transaction.
     pub(super) async fn commit(&self) -> Result<(), PublishError> {
         self.run("commit a batch", "COMMIT").await
     }
@@ -178,20 +232,7 @@ impl Database {
         Ok(self.texts("look for rows", &statement, &[]).await?.is_empty())
     }
 
-    /// Writes rows, each of them new or in place of one with the same key.
-    pub(super) async fn upsert(&self, table: &PublishedTable, rows: &[PgRow]) -> Result<(), PublishError> {
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let arrays: Vec<Vec<Option<&str>>> =
-            (0..table.columns.len()).map(|place| rows.iter().map(|row| row[place].as_deref()).collect()).collect();
-        let params: Vec<Param<'_>> =
-            arrays.iter().map(|array| (array as &(dyn ToSql + Sync), Type::TEXT_ARRAY)).collect();
-        self.execute("write rows", &sql::upsert(&self.schema, table), &params).await?;
-        Ok(())
-    }
-
-    /// Begins to copy rows into a table, under its own name or a shadow's.
+    /// Starts copying rows into a table, under its own name or a shadow's.
     pub(super) async fn copy_into(&self, table: &PublishedTable, name: &str) -> Result<RowSink<'_>, PublishError> {
         let statement = sql::copy_in(&self.schema, table, name);
         let sink = self.client.copy_in(&statement).await.map_err(self.failed("copy rows"))?;
@@ -199,20 +240,20 @@ impl Database {
     }
 }
 
-/// Rows on their way into a table.
+/// A running COPY into a table.
 pub(super) struct RowSink<'a> {
     sink: Pin<Box<CopyInSink<Bytes>>>,
     place: &'a str,
 }
 
 impl RowSink<'_> {
-    /// Sends lines in the text form of COPY; waits while the server is slow to take them.
+    /// Sends lines in the text form of COPY; waits if the server is slow to accept them.
     pub(super) async fn send(&mut self, lines: String) -> Result<(), PublishError> {
         let sent = self.sink.send(Bytes::from(lines)).await;
         sent.map_err(|error| PublishError::of("copy rows", self.place, error))
     }
 
-    /// Ends the copy. Gives the number of rows.
+    /// Ends the copy, and returns the number of rows.
     pub(super) async fn finish(mut self) -> Result<u64, PublishError> {
         self.sink.as_mut().finish().await.map_err(|error| PublishError::of("copy rows", self.place, error))
     }

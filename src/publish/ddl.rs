@@ -1,37 +1,37 @@
-//! From the columns that are there to those that should be: steps that may be repeated, decided without a database.
+//! The steps from the existing columns to the wanted ones: repeatable, and decided without a database.
 //!
-//! The steps follow from what the catalogue of the database lists, never from what was done before, so a publisher that is
-//! killed between two of them leaves nothing that the next one would not finish.
+//! The steps follow from the database's catalogue, never from what was done before, so a publisher that is killed
+//! between two of them leaves nothing that the next one would not finish.
 
 use std::collections::BTreeMap;
 
 use super::exclude::Exclusions;
 use super::tables::{PgType, PublishedColumn, PublishedTable, archived_name};
 
-/// A column that is there.
+/// An existing column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ExistingColumn {
     pub(super) name: String,
-    /// As `information_schema.columns` calls it.
+    /// The name in `information_schema.columns`.
     pub(super) data_type: String,
 }
 
-/// A step towards the columns that should be there.
+/// A step towards the wanted columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SchemaStep {
-    /// Make the table.
+    /// Create the table.
     Create,
     /// Add a column.
     Add(PublishedColumn),
     /// Rename a column: its field was archived, or restored.
     Rename { from: String, to: String },
-    /// Drop a column whose values mean nothing any more. Where views depend on it, it is renamed to this instead.
+    /// Drop a column whose values are obsolete. If views depend on it, it is renamed to `aside` instead.
     Drop { name: String, aside: String },
-    /// Drop a column that must not leave the mirror. Where views depend on it, its values are cleared instead.
+    /// Drop a column that must not be published. If views depend on it, its values are cleared instead.
     Withdraw { name: String },
 }
 
-/// Which records have to be published again for a column.
+/// The records to publish again for a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Refill {
     /// Those with a value in this column of the mirror.
@@ -47,7 +47,7 @@ pub(super) struct SchemaPlan {
     pub(super) refills: Vec<Refill>,
 }
 
-/// Plans one table. `existing` is `None` where it is not there; `meanings` are those that its values were published with.
+/// Plans one table. `existing` is `None` if it does not exist; `meanings` are those of the values published so far.
 pub(super) fn plan(
     table: &PublishedTable,
     existing: Option<&[ExistingColumn]>,
@@ -87,7 +87,7 @@ pub(super) fn plan(
     plan
 }
 
-/// The entry of a column among the meanings.
+/// The key of a column in the meanings.
 pub(super) fn key(table: &PublishedTable, column: &PublishedColumn) -> String {
     format!("{}.{}", table.name, column.name)
 }
@@ -100,7 +100,7 @@ fn free_name(name: &str, taken: &[String]) -> String {
 }
 
 impl SchemaPlan {
-    /// The column of an archived field keeps its last values under another name, which views follow.
+    /// Renames the column of an archived field, which keeps its last values; views follow the rename.
     fn set_aside(&mut self, name: &str, names: &mut Vec<String>) {
         let to = archived_name(name);
         if names.contains(&to) {
@@ -117,8 +117,7 @@ impl SchemaPlan {
         self.refills.push(Refill::WithValue(column.source.clone()));
     }
 
-    /// A column whose archived one has the same type comes back under its name, for the views that use it; its values
-    /// may be old ones.
+    /// If the archived column has the same type, it is renamed back, for the views that use it; its values may be old.
     fn restore_or_add(&mut self, column: &PublishedColumn, existing: &[ExistingColumn]) {
         let archived = archived_name(&column.name);
         let old = existing.iter().find(|old| old.name == archived);
@@ -162,13 +161,13 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_are_right_need_nothing() {
+    fn correct_columns_need_no_step() {
         let there = [("id", "text"), ("archived_cf_old", "text"), ("peoples_own", "text")];
         assert_eq!(planned(&[("id", PgType::Text)], &there), SchemaPlan::default());
     }
 
     #[test]
-    fn an_archived_field_keeps_its_column_under_another_name_and_comes_back() {
+    fn archived_field_keeps_its_column_under_another_name_and_is_restored() {
         let archived = planned(&[("id", PgType::Text)], &[("id", "text"), ("cf_tier", "text")]);
         let rename = |from: &str, to: &str| SchemaStep::Rename { from: from.into(), to: to.into() };
         assert_eq!(archived.steps, [rename("cf_tier", "archived_cf_tier")]);
@@ -176,13 +175,13 @@ mod tests {
         let restored = planned(&wanted, &[("id", "text"), ("archived_cf_tier", "text")]);
         assert_eq!(restored.steps, [rename("archived_cf_tier", "cf_tier")]);
         assert_eq!(restored.refills, [Refill::All]);
-        // With another type, the old values stay aside.
+        // With a different type, the old values stay in the archived column.
         let retyped = planned(&wanted, &[("id", "text"), ("archived_cf_tier", "bigint")]);
         assert_eq!(retyped.steps, [SchemaStep::Add(column("cf_tier", PgType::Text))]);
     }
 
     #[test]
-    fn a_changed_type_is_a_new_column_and_a_changed_meaning_new_values() {
+    fn changed_type_is_a_new_column_and_a_changed_meaning_new_values() {
         let wanted = [("cf_fee", PgType::Numeric)];
         let retyped = planned(&wanted, &[("cf_fee", "text")]);
         let drop = SchemaStep::Drop { name: "cf_fee".into(), aside: "archived_cf_fee".into() };
@@ -194,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn an_excluded_column_is_withdrawn_also_when_it_is_archived() {
+    fn excluded_column_is_withdrawn_even_if_it_is_archived() {
         let exclusions = Exclusions::new(&["cf_pay".into()]);
         let there = existing(&[("cf_pay", "numeric"), ("cf_pay_num", "double precision"), ("archived_cf_pay", "text")]);
         let plan = plan(&table(&[]), Some(&there), &exclusions, &BTreeMap::new());

@@ -1,4 +1,4 @@
-//! Why publishing failed. No message shows the URL: it holds a password.
+//! Errors of publishing. No message shows the URL, because it contains a password.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ pub enum PublishError {
         /// Why, without the URL.
         reason: String,
     },
-    /// The certificates that a server is checked against cannot be used.
+    /// The certificates for checking the server cannot be used.
     #[error("the certificates in {path} cannot be used: {reason}", path = path.display())]
     Certificates {
         /// The file.
@@ -23,7 +23,7 @@ pub enum PublishError {
         /// Why.
         reason: String,
     },
-    /// The database is away, full, read-only or busy; trying again later may help.
+    /// The database is unavailable, full, read-only or busy; a retry may succeed.
     #[error("could not {doing} at {place}")]
     Unavailable {
         /// What was being done.
@@ -33,7 +33,7 @@ pub enum PublishError {
         /// Why.
         source: Box<tokio_postgres::Error>,
     },
-    /// The database refuses this user.
+    /// The database refuses the user.
     #[error("could not {doing} at {place}")]
     Denied {
         /// What was being done.
@@ -43,7 +43,7 @@ pub enum PublishError {
         /// Why.
         source: Box<tokio_postgres::Error>,
     },
-    /// The database refuses a statement for another reason.
+    /// The database refuses a statement.
     #[error("could not {doing} at {place}")]
     Statement {
         /// What was being done.
@@ -53,8 +53,8 @@ pub enum PublishError {
         /// Why.
         source: Box<tokio_postgres::Error>,
     },
-    /// The schema has a table of that name that this program did not make.
-    #[error("the schema `{schema}` has a table `{table}` that crm-mirror did not make")]
+    /// The schema has a table of that name that this program did not create.
+    #[error("the schema `{schema}` has a table `{table}` that crm-mirror did not create")]
     ForeignTable {
         /// The schema.
         schema: String,
@@ -69,21 +69,22 @@ pub enum PublishError {
         /// Its encoding.
         encoding: String,
     },
-    /// A column of `publish.exclude` is not there: a typing mistake would publish what must not leave.
-    #[error("`publish.exclude` names `{column}`, {reason}")]
+    /// A column of `publish.exclude` does not exist: a spelling mistake would publish a column that was meant to be
+    /// excluded.
+    #[error("`publish.exclude` contains `{column}`, {reason}")]
     Exclude {
         /// The entry.
         column: String,
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// Another process publishes this mirror, or to this schema.
+    /// Another process publishes this mirror, or publishes to this schema.
     #[error("another process is publishing to the schema `{schema}`")]
     Busy {
         /// The schema.
         schema: String,
     },
-    /// The columns changed again and again while they were published.
+    /// The columns kept changing while they were published.
     #[error("the custom fields changed while they were published")]
     Unsettled,
     /// Nothing was copied yet.
@@ -92,7 +93,7 @@ pub enum PublishError {
     /// The mirror could not be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The lock beside the mirror cannot be used.
+    /// The lock file next to the mirror cannot be used.
     #[error("could not use {path}", path = path.display())]
     Lock {
         /// The file.
@@ -103,7 +104,7 @@ pub enum PublishError {
 }
 
 impl PublishError {
-    /// Says what was being done when the database refused.
+    /// The error of a statement, with what was being done.
     pub(super) fn of(doing: &'static str, place: &str, error: tokio_postgres::Error) -> PublishError {
         let (place, source) = (place.to_string(), Box::new(error));
         match source.code() {
@@ -120,25 +121,46 @@ impl PublishError {
         }
     }
 
-    /// What a person can do about it.
+    /// Whether the database refused the values of rows: too large, out of range, or against a constraint or trigger of its
+    /// owner. Repeating the statement does not help, but the other rows can be written.
+    pub(super) fn is_of_rows(&self) -> bool {
+        let PublishError::Statement { source, .. } = self else { return false };
+        source.code().is_some_and(|code| {
+            ["09", "21", "22", "23", "27", "38", "39", "44", "54", "P0"].contains(&&code.code()[..2])
+        })
+    }
+
+    /// The server's message.
+    pub(super) fn server_message(&self) -> String {
+        match self {
+            PublishError::Statement { source, .. } => {
+                source.as_db_error().map_or_else(|| source.to_string(), |error| error.message().to_string())
+            }
+            other => other.to_string(),
+        }
+    }
+
+    /// A hint that helps to fix the problem.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             PublishError::Url { .. } => {
-                Some("it is postgres://user:password@host:port/database, with `?sslmode=…` where it is needed")
+                Some("the form is postgres://user:password@host:port/database, optionally with `?sslmode=…`")
             }
-            PublishError::Certificates { .. } => Some("`sslrootcert` names a PEM file that this user may read"),
+            PublishError::Certificates { .. } => {
+                Some("`sslrootcert` must be a PEM file that the current user can read")
+            }
             PublishError::Unavailable { .. } => {
-                Some("nothing was lost: the next publish goes on where this one stopped")
+                Some("nothing was lost: the next publish continues where this one stopped")
             }
             PublishError::Denied { .. } => {
                 Some("check user, password and database, and that the role may create the schema and its tables")
             }
-            PublishError::ForeignTable { .. } => Some("name another schema with `publish.schema`"),
+            PublishError::ForeignTable { .. } => Some("set `publish.schema` to a different schema"),
             PublishError::Encoding { .. } => Some("create the database with ENCODING 'UTF8'"),
             PublishError::Exclude { .. } => Some("`crm-mirror describe contacts_full` lists the columns"),
-            PublishError::Busy { .. } => Some("the daemon publishes by itself; wait until it is done"),
-            PublishError::Unsettled => Some("run it again"),
-            PublishError::Empty => Some("`crm-mirror sync` makes the first copy"),
+            PublishError::Busy { .. } => Some("the daemon publishes automatically; wait until it has finished"),
+            PublishError::Unsettled => Some("run the command again"),
+            PublishError::Empty => Some("run `crm-mirror sync` to make the first copy"),
             PublishError::Store(error) => error.hint(),
             PublishError::Statement { .. } | PublishError::Lock { .. } => None,
         }

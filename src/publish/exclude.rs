@@ -1,5 +1,5 @@
-//! `publish.exclude`: the columns that never leave, wherever their values are: in rows, in the history, in removed records
-//! and in what `extra` keeps.
+//! `publish.exclude`: columns that are never published, wherever their values are: in rows, in the history, in removed
+//! records and in `extra`.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,12 @@ use crate::model::column_name::ColumnName;
 /// The columns that are not published.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Exclusions {
-    /// Table, where one is named, and column.
+    /// Table, if one is named, and column.
     entries: Vec<(Option<String>, String)>,
 }
 
 impl Exclusions {
-    /// Reads entries such as `notes` and `contacts.notes`.
+    /// Parses entries such as `notes` and `contacts.notes`.
     pub(super) fn new(entries: &[String]) -> Exclusions {
         let entry = |text: &String| match text.split_once('.') {
             Some((table, column)) => (Some(published_name(table).to_string()), column.to_string()),
@@ -29,8 +29,8 @@ impl Exclusions {
         self.entries.is_empty()
     }
 
-    /// Whether a column of a published table stays here. The companion of a decimal, the labels of a select field and an
-    /// archived column follow the column they belong to.
+    /// Whether a column of a published table is excluded. The companion of a decimal, the labels of a select field and
+    /// an archived column follow the column that they belong to.
     pub(super) fn hides(&self, table: &str, column: &str) -> bool {
         let column = column.strip_prefix("archived_").filter(|rest| rest.starts_with("cf_")).unwrap_or(column);
         let names = |excluded: &str| {
@@ -39,18 +39,18 @@ impl Exclusions {
         self.entries.iter().any(|(of, excluded)| of.as_deref().is_none_or(|of| of == table) && names(excluded))
     }
 
-    /// Whether a column of an object's records stays here.
+    /// Whether a column of an object's records is excluded.
     pub(super) fn hides_of(&self, object: Object, column: &str) -> bool {
         self.hides(object.table(), column)
     }
 
-    /// Whether the values of a custom field stay here, also where it has no column.
+    /// Whether the values of a custom field are excluded, even if it has no column.
     pub(super) fn hides_key(&self, object: Object, key: &str) -> bool {
         self.hides_of(object, ColumnName::for_key(key, false, &BTreeSet::new()).as_str())
     }
 
-    /// Checks every entry against the columns there are: a mistake would publish what must not leave. A custom field may
-    /// come later.
+    /// Checks every entry against the existing columns: a mistake would publish what must not be published. A custom
+    /// field may be created later.
     pub(super) fn check(
         &self,
         known: &BTreeSet<(String, String)>,
@@ -63,7 +63,7 @@ impl Exclusions {
                 return Err(PublishError::Exclude { column: text(), reason: "which identifies rows" });
             }
             if !column.starts_with("cf_") && !known.iter().any(is) {
-                return Err(PublishError::Exclude { column: text(), reason: "and there is no such column" });
+                return Err(PublishError::Exclude { column: text(), reason: "which is not a column" });
             }
         }
         Ok(())
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_names_nothing_is_an_error() {
+    fn entry_without_a_matching_column_is_an_error() {
         let known = |names: &[(&str, &str)]| names.iter().map(|(t, c)| (t.to_string(), c.to_string())).collect();
         let (columns, keys) = (known(&[("contacts", "id"), ("contacts", "notes")]), known(&[("contacts", "id")]));
         let check = |entry: &str| Exclusions::new(&[entry.into()]).check(&columns, &keys).is_ok();

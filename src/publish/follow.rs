@@ -1,5 +1,5 @@
-//! One batch of what changed: records, the feed's new entries, whole small tables and joined names, in one transaction
-//! with the cursor.
+//! Sends one batch of changes: records, new entries of the feed, whole small tables and joined names, in one
+//! transaction with the cursor.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +10,7 @@ use super::error::PublishError;
 use super::load::{RowFilter, converted};
 use super::mirror::PublishedMirror;
 use super::row::PgRow;
+use super::rows::{RowStatement, record_name};
 use super::sql;
 use super::state::TargetState;
 use super::tables::{Publication, PublishedTable};
@@ -20,36 +21,38 @@ use crate::store::StoreError;
 use crate::store::feed::FeedSpan;
 use crate::store::publishing::source::{ChangedRecord, Moment, PageQuery, SourceRow};
 
-/// Records, and entries of the feed, in one batch.
+/// The maximum number of records, and of feed entries, in one batch.
 const BATCH: u32 = 1_000;
 
-/// What one batch brings, as it is read in one moment.
+const DELETING: &str = "delete rows";
+
+/// The contents of one batch, read in one snapshot.
 struct Batch {
     span: FeedSpan,
     records: Vec<ChangedRecord>,
     /// The rows of those records, by table.
     rows: BTreeMap<&'static str, Vec<SourceRow>>,
     changes: Vec<SourceRow>,
-    /// The place in the feed after this batch.
+    /// The position in the feed after this batch.
     seq: i64,
-    /// Small tables that are not there as they are here: rows and digest.
+    /// Small tables that differ from the published ones: rows and digest.
     small: BTreeMap<&'static str, (Vec<SourceRow>, String)>,
     owners: Option<(Vec<SourceRow>, String)>,
-    /// What the companies that changed are called: id, and name where they are still there.
+    /// The names of the companies that changed: id, and name if the company still exists.
     company_names: BTreeMap<String, Option<String>>,
     is_last: bool,
 }
 
-/// What a batch did.
+/// The outcome of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct BatchOutcome {
     pub(super) records: u64,
     pub(super) changes: u64,
-    /// Whether nothing more is to be sent.
+    /// Whether nothing more has to be sent.
     pub(super) is_last: bool,
 }
 
-/// Sends one batch. `None` where the columns of the mirror have changed since `publication` was read.
+/// Sends one batch. `None` if the columns of the mirror have changed since `publication` was read.
 pub(super) async fn send_batch(
     database: &Database,
     mirror: &PublishedMirror,
@@ -204,7 +207,7 @@ fn read_owners(moment: &Moment<'_>, state: &TargetState) -> Result<Option<(Vec<S
     Ok((state.details.digests.get("owner_names") != Some(&digest)).then_some((owners, digest)))
 }
 
-/// The keys of some rows, as they are there.
+/// The keys of some rows, in their published form.
 fn keys(rows: &[PgRow], place: usize) -> Vec<String> {
     rows.iter().filter_map(|row| row.get(place).cloned().flatten()).collect()
 }
@@ -217,20 +220,23 @@ async fn replace_small(
 ) -> Result<(), PublishError> {
     let rows = converted(publication, table, rows);
     let doing = "replace a small table";
+    database.forget_refused(table.name).await?;
+    let deleted = (table.name, "rows that no longer exist");
     match (table.key, table.place("id")) {
         (["id"], Some(place)) => {
             let others = sql::delete_others(&database.schema, table.name);
-            database.execute(doing, &others, &[(&keys(&rows, place), Type::TEXT_ARRAY)]).await?;
+            let kept = keys(&rows, place);
+            database.write_whole(doing, &others, deleted, vec![(&kept, Type::TEXT_ARRAY)]).await?;
         }
         _ => {
             let all = format!("DELETE FROM {}", sql::qualified(&database.schema, table.name));
-            database.execute(doing, &all, &[]).await?;
+            database.write_whole(doing, &all, deleted, Vec::new()).await?;
         }
     }
     database.upsert(table, &rows).await
 }
 
-/// Sends the records of an object: rows that are there are written, those that are not are deleted.
+/// Sends the records of an object: existing rows are written, missing ones are deleted.
 async fn send_records(
     database: &Database,
     publication: &Publication,
@@ -243,13 +249,18 @@ async fn send_records(
     let none = Vec::new();
     let rows = converted(publication, table, batch.rows.get(table.name).unwrap_or(&none));
     let kept = keys(&rows, table.place("id").unwrap_or(0));
-    let gone: Vec<&String> = ids.iter().filter(|id| !kept.contains(id)).collect();
+    let gone: Vec<&str> = ids.iter().filter(|id| !kept.contains(id)).map(String::as_str).collect();
     database.upsert(table, &rows).await?;
     let schema = database.schema.as_str();
-    if !gone.is_empty() {
-        let statement = sql::delete_records(schema, table.name, "id", false);
-        database.execute("delete rows", &statement, &[(&gone, Type::TEXT_ARRAY)]).await?;
-    }
+    let delete = RowStatement {
+        doing: DELETING,
+        statement: sql::delete_records(schema, table.name, "id", false),
+        table: table.name,
+        names: gone.iter().map(ToString::to_string).collect(),
+        arrays: vec![gone.into_iter().map(Some).collect()],
+        fixed: Vec::new(),
+    };
+    database.write(&delete).await?;
     let of_object = |name: &str| {
         let place = publication.table(name)?.place("object_type")?;
         let rows = batch.rows.get(name)?.iter().filter(|row| row[place].as_text() == Some(object.as_str()));
@@ -257,10 +268,16 @@ async fn send_records(
     };
     for (name, key) in [("custom_multi_values", "record_id"), ("removed_records", "id")] {
         let Some(table) = publication.table(name) else { continue };
-        let statement = sql::delete_records(schema, name, key, true);
-        database
-            .execute("delete rows", &statement, &[(&ids, Type::TEXT_ARRAY), (&object.as_str(), Type::TEXT)])
-            .await?;
+        let object_type = object.as_str();
+        let delete = RowStatement {
+            doing: DELETING,
+            statement: sql::delete_records(schema, name, key, true),
+            table: name,
+            names: ids.iter().map(|id| record_name(object_type, id)).collect(),
+            arrays: vec![ids.iter().map(|id| Some(id.as_str())).collect()],
+            fixed: vec![(&object_type, Type::TEXT)],
+        };
+        database.write(&delete).await?;
         let rows = converted(publication, table, &of_object(name).unwrap_or_default());
         database.upsert(table, &rows).await?;
     }
@@ -269,17 +286,15 @@ async fn send_records(
             "DELETE FROM {} WHERE object_type = $1 AND record_id = $2 AND seq <= $3",
             sql::qualified(schema, "changes")
         );
-        let params: [Param<'_>; 3] = [
-            (&object.as_str(), Type::TEXT),
-            (&value::key(&record.id).into_owned(), Type::TEXT),
-            (&record.erase, Type::INT8),
-        ];
-        database.execute("erase history", &statement, &params).await?;
+        let (object_type, id) = (object.as_str(), value::key(&record.id).into_owned());
+        let params: Vec<Param<'_>> = vec![(&object_type, Type::TEXT), (&id, Type::TEXT), (&record.erase, Type::INT8)];
+        let name = format!("history of {}", record_name(object_type, &id));
+        database.write_whole("erase history", &statement, ("changes", &name), params).await?;
     }
     Ok(())
 }
 
-/// Values of multi-selects that are archived, or that are not published any more.
+/// Deletes values of multi-selects that are archived or no longer published.
 async fn drop_other_multi_values(
     database: &Database,
     publication: &Publication,
@@ -291,9 +306,10 @@ async fn drop_other_multi_values(
         "DELETE FROM {} WHERE object_type = $1 AND NOT (field_key = ANY($2::text[]))",
         sql::qualified(&database.schema, "custom_multi_values")
     );
-    let params = [(&object.as_str() as _, Type::TEXT), (&keys as _, Type::TEXT_ARRAY)];
-    database.execute("delete rows", &statement, &params).await?;
-    Ok(())
+    let object_type = object.as_str();
+    let name = format!("values of {object_type} fields that are not published");
+    let params: Vec<Param<'_>> = vec![(&object_type, Type::TEXT), (&keys, Type::TEXT_ARRAY)];
+    database.write_whole(DELETING, &statement, ("custom_multi_values", &name), params).await
 }
 
 async fn send_changes(
@@ -307,12 +323,13 @@ async fn send_changes(
     let since = state.cursor.as_ref().map_or(0, |(_, seq)| *seq);
     if batch.span.forgotten > 0 && since > 0 {
         let statement = format!("DELETE FROM {} WHERE seq <= $1", sql::qualified(&database.schema, table.name));
-        database.execute("forget old changes", &statement, &[(&batch.span.forgotten, Type::INT8)]).await?;
+        let params: Vec<Param<'_>> = vec![(&batch.span.forgotten, Type::INT8)];
+        database.write_whole("delete old changes", &statement, (table.name, "pruned history"), params).await?;
     }
     Ok(())
 }
 
-/// The contacts of companies that changed: the feed has no entry for what their company is called.
+/// Updates the contacts of companies that changed: the feed has no entry for the name of a contact's company.
 async fn send_company_names(
     database: &Database,
     publication: &Publication,
@@ -323,13 +340,30 @@ async fn send_company_names(
         return Ok(());
     }
     let ids: Vec<String> = names.keys().map(|id| value::key(id).into_owned()).collect();
-    let names: Vec<Option<&str>> = names.values().map(Option::as_deref).collect();
-    let statement = sql::set_names(&database.schema, contacts.name, "company_id", "company_name");
-    database.execute("update names", &statement, &[(&ids, Type::TEXT_ARRAY), (&names, Type::TEXT_ARRAY)]).await?;
-    Ok(())
+    let names = names.values().map(Option::as_deref).collect();
+    set_names(database, contacts, ("company_id", "company_name"), &ids, names).await
 }
 
-/// The records of owners whose names changed, or who are gone.
+/// Updates a joined name where it differs.
+async fn set_names(
+    database: &Database,
+    table: &PublishedTable,
+    (pointer, column): (&str, &str),
+    ids: &[String],
+    names: Vec<Option<&str>>,
+) -> Result<(), PublishError> {
+    let update = RowStatement {
+        doing: "update names",
+        statement: sql::set_names(&database.schema, table.name, pointer, column),
+        table: table.name,
+        names: ids.iter().map(|id| format!("{column} of {id}")).collect(),
+        arrays: vec![ids.iter().map(|id| Some(id.as_str())).collect(), names],
+        fixed: Vec::new(),
+    };
+    database.write(&update).await
+}
+
+/// Updates the records of owners whose names changed or who were removed.
 async fn send_owner_names(
     database: &Database,
     publication: &Publication,
@@ -343,11 +377,10 @@ async fn send_owner_names(
         if table.place("owner_name").is_none() || table.place("owner_id").is_none() {
             continue;
         }
-        let doing = "update names";
-        let set = sql::set_names(&database.schema, table.name, "owner_id", "owner_name");
-        database.execute(doing, &set, &[(&ids, Type::TEXT_ARRAY), (&names, Type::TEXT_ARRAY)]).await?;
+        set_names(database, table, ("owner_id", "owner_name"), &ids, names.clone()).await?;
         let clear = sql::clear_names(&database.schema, table.name, "owner_id", "owner_name");
-        database.execute(doing, &clear, &[(&ids, Type::TEXT_ARRAY)]).await?;
+        let removed = (table.name, "owner_name of removed owners");
+        database.write_whole("update names", &clear, removed, vec![(&ids, Type::TEXT_ARRAY)]).await?;
     }
     Ok(())
 }

@@ -1,21 +1,21 @@
-//! JSON documents as `jsonb` can store them, and without the members that must not leave.
+//! Converts JSON documents to what `jsonb` can store, and removes excluded members.
 //!
-//! `jsonb` refuses U+0000, halves of surrogate pairs and numbers of more digits than `numeric` has. Such a value becomes an
-//! object with one member, [`ESCAPED`], whose text is the value's JSON; in the name of a member the escape is spelled out.
-//! Everything else keeps its source text.
+//! `jsonb` refuses U+0000, unpaired surrogates and numbers with more digits than `numeric` has. Such a value becomes an
+//! object with one member, [`ESCAPED`], whose text is the value's JSON; in the name of a member the escape sequence is
+//! written out. Everything else keeps its source text.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-/// The member that holds the JSON of what PostgreSQL cannot store.
+/// The member for the JSON of a value that PostgreSQL cannot store.
 pub(super) const ESCAPED: &str = "crm_mirror_escaped";
 
-/// The longest number, exponent included: `numeric` has 16,383 digits after the point.
+/// The maximum number of digits, exponent included: `numeric` has 16,383 digits after the point.
 const MOST_DIGITS: i64 = 16_000;
 
-/// The document as `jsonb` accepts it; `None` for a text that is not JSON.
+/// The document in a form that `jsonb` accepts; `None` for a text that is not JSON.
 pub(super) fn storable(text: &str) -> Option<Cow<'_, str>> {
     serde_json::from_str::<&RawValue>(text).ok()?;
     let mut out: Option<String> = None;
@@ -51,7 +51,7 @@ pub(super) fn storable(text: &str) -> Option<Cow<'_, str>> {
     })
 }
 
-/// A value that cannot be stored, as one that can.
+/// The replacement of a value that cannot be stored.
 pub(super) fn escaped(source: &str) -> String {
     format!("{{\"{ESCAPED}\":{}}}", quoted(source))
 }
@@ -59,7 +59,7 @@ pub(super) fn escaped(source: &str) -> String {
 /// A document without line breaks; `None` for a text that is not JSON.
 pub(super) fn on_one_line(text: &str) -> Option<String> {
     serde_json::from_str::<&RawValue>(text).ok()?;
-    // Within strings they are escaped.
+    // Within strings, line breaks are escaped.
     Some(text.replace(['\n', '\r'], " "))
 }
 
@@ -85,12 +85,12 @@ fn number_fits(source: &str) -> bool {
     exponent.parse::<i64>().is_ok_and(|e| e.saturating_abs().saturating_add(digits.len() as i64) <= MOST_DIGITS)
 }
 
-/// What replaces a string that cannot be stored, its quotes included.
+/// The replacement of a string that cannot be stored, with its quotes.
 fn string(source: &str, is_name: bool) -> Option<String> {
     if !source.contains("\\u") {
         return None;
     }
-    // A half of a pair is no text for serde either.
+    // serde refuses unpaired surrogates too.
     let fits = serde_json::from_str::<String>(source).is_ok_and(|text| !text.contains('\0'));
     if fits {
         return None;
@@ -98,14 +98,14 @@ fn string(source: &str, is_name: bool) -> Option<String> {
     Some(if is_name { source.replace("\\u", "\\\\u") } else { escaped(source) })
 }
 
-/// An object without the members that are hidden; `None` for a text that is no JSON object.
+/// An object without its hidden members; `None` for a text that is not a JSON object.
 pub(super) fn without(text: &str, mut hide: impl FnMut(&str) -> bool) -> Option<String> {
     let mut members: BTreeMap<String, &RawValue> = serde_json::from_str(text).ok()?;
     members.retain(|name, _| !hide(name));
     serde_json::to_string(&members).ok()
 }
 
-/// An object with each member as `change` makes it.
+/// An object with each member transformed by `change`.
 pub(super) fn mapped(text: &str, mut change: impl FnMut(&str, &str) -> Option<String>) -> Option<String> {
     let members: BTreeMap<String, &RawValue> = serde_json::from_str(text).ok()?;
     let mut out = BTreeMap::new();
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_jsonb_accepts_is_left_as_it_is() {
+    fn json_that_jsonb_accepts_is_unchanged() {
         for text in ["null", "[]", r#"{"a":[1.10,-0,1e3,"é\n\\u0000",{"b":"😀"}]}"#, "\"\\ud83d\\ude00\"", " 7 "] {
             assert!(matches!(storable(text), Some(Cow::Borrowed(_))), "{text}");
         }
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_refuses_is_kept_as_its_source() {
+    fn json_that_jsonb_refuses_is_kept_as_source_text() {
         for (text, expected) in [
             (r#""a\u0000b""#, r#"{"crm_mirror_escaped":"\"a\\u0000b\""}"#),
             (r#"["x","\ud800"]"#, r#"["x",{"crm_mirror_escaped":"\"\\ud800\""}]"#),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn hidden_members_leave_no_trace() {
+    fn hidden_members_are_removed() {
         let kept = without(r#"{"a":1.10,"b":"secret"}"#, |name| name == "b").unwrap();
         assert_eq!(kept, r#"{"a":1.10}"#);
         assert_eq!(without("[1]", |_| false), None);

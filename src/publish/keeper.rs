@@ -1,7 +1,7 @@
-//! Publishing beside the daemon: a task of its own that sends what changed within seconds, and retries by itself.
+//! Publishing in the daemon: a separate task that sends changes within seconds, and retries failures.
 //!
-//! It watches the mirror's file and asks nothing of the runs, so a database that is away or slow delays no run by a
-//! request. The settings are read again before each publish: a new URL needs no restart.
+//! It watches the mirror's file and is independent of the runs, so a database that is unavailable or slow does not
+//! delay a run. The settings are read again before each publish: a new URL needs no restart.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -20,13 +20,13 @@ use crate::store::StoreError;
 use crate::store::publishing::queue::PublishProgress;
 use crate::store::publishing::source::{PageQuery, PublishSource};
 
-/// Between two looks at the mirror.
+/// The interval between two checks of the mirror.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// The first and the longest delay after a failure, doubled in between.
+/// The first and the longest delay after a failure; the delay doubles in between.
 const DELAYS: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(600));
 
-/// What is to be published, and where; `None` while nothing is.
+/// What to publish, and where; `None` if nothing is published.
 pub type PublishPlan = Option<(PublishUrl, PublishSettings)>;
 
 /// A task that publishes until it is ended.
@@ -34,7 +34,7 @@ pub type PublishPlan = Option<(PublishUrl, PublishSettings)>;
 pub struct PublishKeeper(JoinHandle<()>);
 
 impl PublishKeeper {
-    /// Begins to publish the mirror at `path`. `plan` reads the settings.
+    /// Starts to publish the mirror at `path`. `plan` reads the settings.
     pub fn start<P>(path: &Path, plan: P, clock: Arc<dyn Clock>) -> PublishKeeper
     where
         P: Fn() -> Result<PublishPlan, String> + Send + 'static,
@@ -47,9 +47,11 @@ impl PublishKeeper {
             let mut seen = None;
             loop {
                 every.tick().await;
-                let (looked, before) = (path.clone(), watch.take());
-                let Ok(Some(look)) = tokio::task::spawn_blocking(move || look(&looked, before)).await else { continue };
-                let (held, found) = look;
+                let (checked, before) = (path.clone(), watch.take());
+                let Ok(Some(check)) = tokio::task::spawn_blocking(move || check(&checked, before)).await else {
+                    continue;
+                };
+                let (held, found) = check;
                 watch = Some(held);
                 let is_due = found.failures == 0 || clock.now() >= next_try(&found);
                 if !is_due || found.failures == 0 && seen.as_ref() == Some(&found.contents) {
@@ -58,12 +60,12 @@ impl PublishKeeper {
                 match plan() {
                     Ok(Some((url, settings))) => {
                         report(publish(&url, &settings, clock.now()).await, &url, found.failures);
-                        // Read before the publish: what changed meanwhile is another content.
+                        // Read before the publish, so that changes during it are noticed.
                         seen = Some(found.contents);
                     }
                     Ok(None) => seen = Some(found.contents),
                     Err(error) => {
-                        tracing::warn!(%error, "The mirror is not published: {error}");
+                        tracing::warn!(%error, "Publishing is not possible: {error}");
                         seen = Some(found.contents);
                     }
                 }
@@ -71,7 +73,7 @@ impl PublishKeeper {
         }))
     }
 
-    /// Ends it. A batch under way never happened; the next publish sends it.
+    /// Ends the task. A batch in progress is rolled back; the next publish sends it.
     pub async fn end(self) {
         self.0.abort();
         let _ = self.0.await;
@@ -84,28 +86,31 @@ fn report(ended: Result<super::PublishReport, PublishError>, url: &PublishUrl, f
             if failures > 0 || report.reloaded.is_some() {
                 tracing::info!("Published to {}: cursor {}", url.place(), report.cursor);
             }
+            for row in &report.refused_rows {
+                tracing::warn!("The published database refuses {} {}: {}", row.table, row.name, row.reason);
+            }
             for left in report.left_behind {
-                tracing::warn!("Left behind while publishing: {left}");
+                tracing::warn!("Not dropped in the published schema: {left}");
             }
         }
-        // The verb is at it.
+        // `crm-mirror publish` is running.
         Err(PublishError::Busy { .. }) => {}
         Err(error) if failures == 0 => {
             let error = error_chain(&error);
-            tracing::warn!(%error, "The mirror could not be published, and is tried again: {error}");
+            tracing::warn!(%error, "Publishing failed and will be retried: {error}");
         }
         Err(error) => tracing::debug!("Publishing failed again: {}", error_chain(&error)),
     }
 }
 
-/// When a failed publish is tried again.
+/// When to retry after a failed publish.
 fn next_try(found: &PublishDue) -> Instant {
     let (first, longest) = DELAYS;
     let doubled = first.saturating_mul(1 << (found.failures - 1).min(16)).min(longest);
     found.failed_at.map_or(Instant::EPOCH, |at| at.plus(doubled))
 }
 
-/// What a look found.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct PublishDue {
     failures: u32,
@@ -114,7 +119,7 @@ struct PublishDue {
     contents: String,
 }
 
-/// An open mirror, the file it is, and what was found in it.
+/// An open mirror, the identity of its file, and the last result.
 #[derive(Debug)]
 struct WatchedMirror {
     source: PublishSource,
@@ -123,8 +128,8 @@ struct WatchedMirror {
     found: PublishDue,
 }
 
-/// Looks whether anything was committed. A mirror that cannot be read now is looked at again.
-fn look(path: &Path, before: Option<WatchedMirror>) -> Option<(WatchedMirror, PublishDue)> {
+/// Checks whether anything was committed. A mirror that cannot be read now is checked again later.
+fn check(path: &Path, before: Option<WatchedMirror>) -> Option<(WatchedMirror, PublishDue)> {
     let meta = std::fs::metadata(path).ok()?;
     let file = (meta.dev(), meta.ino());
     if let Some(mut watch) = before.filter(|watch| watch.file == file) {
@@ -151,7 +156,7 @@ fn find(source: &PublishSource) -> Result<PublishDue, StoreError> {
     })
 }
 
-/// The team members: neither the feed nor the changed records tell of them.
+/// Reads the team members, which are neither in the feed nor among the changed records.
 fn team() -> PageQuery {
     let columns = ["id", "first_name", "last_name", "username", "email", "status", "updated_at"];
     PageQuery { table: "team_members".into(), columns: columns.map(String::from).to_vec(), key: vec!["id".into()] }
@@ -162,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_delay_grows_up_to_ten_minutes() {
+    fn delay_grows_up_to_ten_minutes() {
         let at = Instant::EPOCH.plus(Duration::from_secs(1_000));
         let wait = |failures| {
             let found = PublishDue { failures, failed_at: Some(at), contents: String::new() };

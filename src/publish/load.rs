@@ -1,9 +1,9 @@
-//! A whole load: every table by COPY, straight into the tables that are empty, else into shadows that are merged in the
+//! Loads everything: every table by COPY, directly into empty tables, else into shadow tables that are merged in the
 //! same transaction.
 //!
-//! The pages are read one after the other, each in a snapshot of its own; what changes meanwhile is in `changed_records`, and
-//! is sent next. The tables keep their identity, so grants, comments and people's views stay, and readers see the old rows
-//! until the new ones are committed. A merge touches only rows that differ.
+//! The pages are read one after the other, each in a snapshot of its own; changes made meanwhile are in
+//! `changed_records`, and are sent next. The tables are not recreated, so grants, comments and users' views are kept,
+//! and readers see the old rows until the new ones are committed. A merge changes only rows that differ.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +11,7 @@ use super::database::Database;
 use super::error::PublishError;
 use super::mirror::PublishedMirror;
 use super::row::{Converter, PgRow, copy_line};
+use super::rows::RowStatement;
 use super::sql;
 use super::state::TargetState;
 use super::tables::{self, Publication, PublishedTable};
@@ -18,18 +19,46 @@ use crate::model::Object;
 use crate::model::field_value::SqlValue;
 use crate::store::publishing::source::SourceRow;
 
-/// Rows of one page.
+/// The number of rows of one page.
 const PAGE: u32 = 1_000;
 
-/// How many rows each table was loaded with.
+/// The number of rows loaded into each table.
 pub(super) type LoadedRows = BTreeMap<&'static str, u64>;
 
-/// Loads every table. `state` is what the database is to be in afterwards; its sequence number bounds the feed.
+/// Loads every table. `state` is the database's state afterwards; its sequence number bounds the feed.
+///
+/// COPY and the merge take all rows or none. If the database refuses a row, everything is loaded once more with
+/// statements that leave it out.
 pub(super) async fn load(
     database: &Database,
     mirror: &PublishedMirror,
     publication: &Publication,
     state: &mut TargetState,
+) -> Result<LoadedRows, PublishError> {
+    match load_by(database, mirror, publication, state, LoadMethod::Copy).await {
+        Err(error) if error.is_of_rows() => {
+            database.retry_checking_at_once().await?;
+            load_by(database, mirror, publication, state, LoadMethod::Statements).await
+        }
+        loaded => loaded,
+    }
+}
+
+/// How rows are written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LoadMethod {
+    /// All at once.
+    Copy,
+    /// By statements that can leave out a row.
+    Statements,
+}
+
+async fn load_by(
+    database: &Database,
+    mirror: &PublishedMirror,
+    publication: &Publication,
+    state: &mut TargetState,
+    method: LoadMethod,
 ) -> Result<LoadedRows, PublishError> {
     let mut shadows = Vec::new();
     for table in &publication.tables {
@@ -39,29 +68,35 @@ pub(super) async fn load(
         let shadow = if database.is_empty(table.name).await? { None } else { Some(sql::shadow_name(table.name)) };
         if let Some(shadow) = &shadow {
             let statement = sql::create_table(&database.schema, table, shadow);
-            database.run("make a table to reload into", &statement).await?;
+            database.run("create a table for the reload", &statement).await?;
         }
         shadows.push((table, shadow));
     }
     let existing = database.columns().await?;
     database.begin(state).await?;
-    // What is not published any more must not stay there.
+    // Tables that are no longer published are emptied.
     for name in tables::names().into_iter().filter(|name| publication.table(name).is_none()) {
         if existing.contains_key(name) {
             let statement = format!("DELETE FROM {}", sql::qualified(&database.schema, name));
             database.run("empty a table", &statement).await?;
         }
+        database.forget_refused(name).await?;
     }
     let mut loaded = LoadedRows::new();
     for (table, shadow) in &shadows {
         let name = shadow.as_deref().unwrap_or(table.name);
-        loaded.insert(table.name, copy(database, mirror, publication, table, name, state).await?);
+        database.forget_refused(table.name).await?;
+        loaded.insert(table.name, copy(database, mirror, publication, table, (name, method), state).await?);
     }
     for (table, shadow) in &shadows {
-        if let Some(shadow) = shadow {
-            for statement in sql::merge(&database.schema, table, shadow) {
-                database.run("replace the rows", &statement).await?;
+        match shadow {
+            Some(shadow) if method == LoadMethod::Copy => {
+                for statement in sql::merge(&database.schema, table, shadow) {
+                    database.run("replace the rows", &statement).await?;
+                }
             }
+            Some(shadow) => merge_by_pages(database, table, shadow).await?,
+            None => {}
         }
     }
     database.commit().await?;
@@ -69,30 +104,31 @@ pub(super) async fn load(
     for (_, shadow) in shadows {
         if let Some(shadow) = shadow {
             let statement = format!("DROP TABLE IF EXISTS {}", sql::qualified(&database.schema, &shadow));
-            database.run("drop a table to reload into", &statement).await?;
+            database.run("drop a table of the reload", &statement).await?;
         }
     }
     Ok(loaded)
 }
 
-/// Whether a table can be loaded: records only once their first copy is finished.
+/// Whether a table can be loaded: records are loaded only once their first copy is finished.
 fn is_loaded(table: &PublishedTable, state: &TargetState) -> bool {
     table.object().is_none_or(|object| state.details.loaded.contains(&object))
 }
 
-/// Copies a table page by page. Gives the number of rows.
+/// Copies a table page by page, and returns the number of rows.
 async fn copy(
     database: &Database,
     mirror: &PublishedMirror,
     publication: &Publication,
     table: &PublishedTable,
-    name: &str,
+    (name, method): (&str, LoadMethod),
     state: &TargetState,
 ) -> Result<u64, PublishError> {
     let (query, layout) = (table.query(), publication.layout);
     let converter = Converter::of(publication, table);
     let chosen = RowFilter::new(table, publication, state);
-    let mut sink = database.copy_into(table, name).await?;
+    let mut sink = if method == LoadMethod::Copy { Some(database.copy_into(table, name).await?) } else { None };
+    let mut written = 0;
     let mut after: Option<Vec<SqlValue>> = None;
     loop {
         let (query, from) = (query.clone(), after.take());
@@ -103,23 +139,77 @@ async fn copy(
             })
             .await?
             .ok_or(PublishError::Unsettled)?;
-        let mut lines = String::new();
-        for row in page.iter().filter(|row| chosen.keeps(row)) {
-            copy_line(&converter.convert(row), &mut lines);
-        }
-        if !lines.is_empty() {
-            sink.send(lines).await?;
+        let rows = page.iter().filter(|row| chosen.keeps(row)).map(|row| converter.convert(row));
+        match &mut sink {
+            Some(sink) => {
+                let mut lines = String::new();
+                rows.for_each(|row| copy_line(&row, &mut lines));
+                if !lines.is_empty() {
+                    sink.send(lines).await?;
+                }
+            }
+            None => {
+                let rows: Vec<PgRow> = rows.collect();
+                database.upsert_into(table, name, &rows).await?;
+                written += rows.len() as u64;
+            }
         }
         match page.last() {
             Some(last) if page.len() == PAGE as usize && !chosen.is_beyond(last) => {
                 after = Some(table.key.iter().filter_map(|key| Some(last[table.place(key)?].clone())).collect());
             }
-            _ => return sink.finish().await,
+            _ => break,
+        }
+    }
+    match sink {
+        Some(sink) => sink.finish().await,
+        None => Ok(written),
+    }
+}
+
+/// Brings a table to the contents of its shadow, except for the rows that the database refuses.
+async fn merge_by_pages(database: &Database, table: &PublishedTable, shadow: &str) -> Result<(), PublishError> {
+    let (schema, most) = (database.schema.as_str(), PAGE as usize);
+    let places: Vec<usize> = table.key.iter().filter_map(|column| table.place(column)).collect();
+    let mut after: Option<Vec<String>> = None;
+    loop {
+        let statement = sql::page_of_others(schema, table, shadow, after.is_some(), most);
+        let keys = database.page(&statement, &texts(after.as_deref())).await?;
+        let delete = RowStatement {
+            doing: "delete rows",
+            statement: sql::delete_keys(schema, table),
+            table: table.name,
+            names: keys.iter().map(|key| format!("deletion of {}", key_texts(key).join(" "))).collect(),
+            arrays: (0..places.len()).map(|place| keys.iter().map(|key| key[place].as_deref()).collect()).collect(),
+            fixed: Vec::new(),
+        };
+        database.write(&delete).await?;
+        after = keys.last().filter(|_| keys.len() == most).map(key_texts);
+        if after.is_none() {
+            break;
+        }
+    }
+    loop {
+        let statement = sql::page(schema, table, shadow, after.is_some(), most);
+        let rows = database.page(&statement, &texts(after.as_deref())).await?;
+        database.upsert(table, &rows).await?;
+        let key = |row: &PgRow| places.iter().filter_map(|place| row[*place].clone()).collect();
+        after = rows.last().filter(|_| rows.len() == most).map(key);
+        if after.is_none() {
+            return Ok(());
         }
     }
 }
 
-/// Which rows of a table are published.
+fn key_texts(key: &PgRow) -> Vec<String> {
+    key.iter().flatten().cloned().collect()
+}
+
+fn texts(after: Option<&[String]>) -> Vec<&str> {
+    after.unwrap_or_default().iter().map(String::as_str).collect()
+}
+
+/// Selects the rows of a table that are published.
 pub(super) struct RowFilter<'a> {
     object_type: Option<usize>,
     field_key: Option<usize>,
@@ -141,7 +231,7 @@ impl<'a> RowFilter<'a> {
         }
     }
 
-    /// Whether a row of the feed comes after the cursor.
+    /// Whether a row of the feed is after the cursor.
     pub(super) fn is_beyond(&self, row: &SourceRow) -> bool {
         matches!(self.seq.map(|place| &row[place]), Some(SqlValue::Int(seq)) if *seq > self.newest)
     }
@@ -150,7 +240,7 @@ impl<'a> RowFilter<'a> {
         !self.is_beyond(row) && self.is_chosen(row)
     }
 
-    /// Whether a row is of an object, and of a field, that is published.
+    /// Whether a row belongs to an object, and to a field, that is published.
     pub(super) fn is_chosen(&self, row: &SourceRow) -> bool {
         let Some(place) = self.object_type else { return true };
         let Some(object) = row[place].as_text().and_then(|object| object.parse::<Object>().ok()) else { return false };
@@ -162,7 +252,7 @@ impl<'a> RowFilter<'a> {
     }
 }
 
-/// Rows in the form of the database.
+/// Converts rows to the form of the database.
 pub(super) fn converted(publication: &Publication, table: &PublishedTable, rows: &[SourceRow]) -> Vec<PgRow> {
     let converter = Converter::of(publication, table);
     rows.iter().map(|row| converter.convert(row)).collect()

@@ -1,4 +1,4 @@
-//! The mirror, read and noted in off the runtime's threads.
+//! Access to the mirror on blocking threads.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,8 @@ use crate::store::publishing::queue::Requeue;
 use crate::store::publishing::source::{Moment, PublishSource};
 use crate::store::{MirrorTx, StoreError, write_beside};
 
-/// Records that are entered again in one transaction: whoever writes the mirror waits no longer than that takes.
+/// The maximum number of records that are entered again in one transaction; it bounds how long the mirror's writer
+/// waits.
 const REQUEUED: usize = 2_000;
 
 /// The mirror that is published.
@@ -27,7 +28,7 @@ impl PublishedMirror {
         Ok(PublishedMirror { source: Arc::new(Mutex::new(source)), path })
     }
 
-    /// Reads one moment.
+    /// Reads one snapshot.
     pub(super) async fn moment<T, F>(&self, read: F) -> Result<T, PublishError>
     where
         T: Send + 'static,
@@ -37,7 +38,7 @@ impl PublishedMirror {
         Ok(blocking(move || source.lock().unwrap_or_else(PoisonError::into_inner).moment(read)).await??)
     }
 
-    /// Notes something in the mirror, beside its writer.
+    /// Writes to the mirror, concurrently with its writer.
     pub(super) async fn note<T, F>(&self, write: F) -> Result<T, PublishError>
     where
         T: Send + 'static,
@@ -66,7 +67,7 @@ impl PublishedMirror {
     }
 }
 
-/// Does something that blocks, off the runtime's threads.
+/// Runs a blocking function on a blocking thread.
 pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, StoreError> {
     tokio::task::spawn_blocking(work).await.map_err(|_| StoreError::Closed)
 }

@@ -1,5 +1,5 @@
-//! A row of the mirror as a row of PostgreSQL: each value in its column's text form, what cannot be stored kept in `extra`,
-//! and nothing of what must not leave.
+//! Converts a row of the mirror to a row of PostgreSQL: each value in its column's text form, values that cannot be
+//! stored in `extra`, and nothing that is excluded.
 
 use std::borrow::Cow;
 
@@ -18,10 +18,10 @@ pub(super) type PgRow = Vec<Option<String>>;
 pub(super) struct Converter<'a> {
     table: &'a PublishedTable,
     exclusions: &'a Exclusions,
-    /// The place of `extra`, and the place of what says which object a row belongs to.
+    /// The index of `extra`, and the index of the column with the object of a row.
     extra: Option<usize>,
     object: Option<usize>,
-    /// Table and wire name of the columns that must not leave.
+    /// Table and wire name of the excluded columns.
     hidden: &'a [(String, String)],
 }
 
@@ -31,7 +31,7 @@ impl<'a> Converter<'a> {
         Converter::new(table, &publication.exclusions, &publication.hidden)
     }
 
-    /// `hidden` are the tables and wire names that `extra` may not have.
+    /// `hidden` are the tables and wire names that are removed from `extra`.
     fn new(table: &'a PublishedTable, exclusions: &'a Exclusions, hidden: &'a [(String, String)]) -> Converter<'a> {
         Converter { table, exclusions, extra: table.place("extra"), object: table.place("object_type"), hidden }
     }
@@ -66,13 +66,13 @@ impl<'a> Converter<'a> {
         out
     }
 
-    /// A row without what must not leave.
+    /// A row without excluded values.
     pub(super) fn visible<'v>(&self, row: &'v [SqlValue]) -> Vec<Cow<'v, SqlValue>> {
         let columns = self.table.columns.iter().zip(row);
         columns.map(|(column, value)| self.without_hidden(&column.source, value, row)).collect()
     }
 
-    /// The value without what must not leave.
+    /// The value without excluded parts.
     fn without_hidden<'v>(&self, column: &str, value: &'v SqlValue, row: &[SqlValue]) -> Cow<'v, SqlValue> {
         let SqlValue::Text(text) = value else { return Cow::Borrowed(value) };
         if self.exclusions.is_empty() {
@@ -87,7 +87,7 @@ impl<'a> Converter<'a> {
             ("record" | "fields", Some(object)) => self.document_without_hidden(text, object),
             _ => return Cow::Borrowed(value),
         };
-        // What cannot be read cannot be searched for what must not leave.
+        // A document that cannot be parsed could contain excluded values, so it is not published.
         Cow::Owned(kept.map_or(SqlValue::Null, |kept| SqlValue::Text(kept.into())))
     }
 
@@ -106,10 +106,10 @@ impl<'a> Converter<'a> {
         })
     }
 
-    /// A document by column: the last record of a removed one, or the fields of a change.
+    /// A document by column: the last state of a removed record, or the fields of a change.
     fn document_without_hidden(&self, text: &str, object: Object) -> Option<String> {
         let in_text = |source: &str| {
-            // `extra` is a text that holds JSON.
+            // `extra` is a text that contains JSON.
             let inner: Option<String> = serde_json::from_str(source).ok()?;
             let kept = inner.map(|inner| self.extra_without_hidden(&inner, Some(object)).unwrap_or_default());
             Some(kept.map_or("null".into(), |kept| json::quoted(&kept)))
@@ -132,12 +132,12 @@ impl<'a> Converter<'a> {
     }
 }
 
-/// Whether a column holds the key of another row, and so must have that row's form of it.
+/// Whether a column contains the key of another row, and so must have the same form as that key.
 fn is_pointer(column: &str) -> bool {
     ["owner_id", "company_id"].contains(&column)
 }
 
-/// `extra` with what could not be stored: under [`ESCAPED`], by wire name, the JSON of each value.
+/// `extra` with the values that could not be stored: under [`ESCAPED`], by wire name, the JSON of each value.
 fn with_escapes(extra: Option<&str>, escapes: &[(&str, String)]) -> String {
     let members: Vec<String> =
         escapes.iter().map(|(wire, source)| format!("{}:{}", json::quoted(wire), json::quoted(source))).collect();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_null_and_in_extra() {
+    fn value_that_does_not_fit_is_null_and_in_extra() {
         let (table, none) = (contacts(), Exclusions::default());
         let converter = Converter::new(&table, &none, &[]);
         let convert = |day: &str, extra: SqlValue| converter.convert(&["a".into(), day.into(), extra]);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_not_leave_is_in_no_document() {
+    fn excluded_values_are_in_no_document() {
         let exclusions = Exclusions::new(&["contacts.notes".into(), "cf_salary".into()]);
         let hidden = ["notes", "customFields.salary"].map(|wire| ("contacts".to_string(), wire.to_string()));
         let table = contacts();
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_copy_is_escaped() {
+    fn copy_line_is_escaped() {
         let mut out = String::new();
         copy_line(&vec![None, Some("a\\b\t\n\r".into()), Some(String::new())], &mut out);
         assert_eq!(out, "\\N\ta\\\\b\\t\\n\\r\t\n");

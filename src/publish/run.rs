@@ -1,4 +1,4 @@
-//! One run: the columns first, then a whole load or batches of changes, until nothing is left to send.
+//! One run: first the columns, then a whole load or batches of changes, until nothing is left to send.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, TryLockError};
@@ -16,7 +16,7 @@ use super::{follow, load, schema};
 use crate::config::PublishConfig;
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource};
-use crate::store::publishing::queue::PublishProgress;
+use crate::store::publishing::queue::{PublishProgress, RefusedRow};
 
 /// How often the columns of the mirror may change while one run sends its rows.
 const LAYOUTS: u32 = 5;
@@ -26,18 +26,18 @@ const LAYOUTS: u32 = 5;
 pub struct PublishSettings {
     /// The mirror's file.
     pub mirror: PathBuf,
-    /// The schema that the tables are in.
+    /// The schema of the tables.
     pub schema: String,
     /// The resources; `None` for all.
     pub objects: Option<Vec<Resource>>,
-    /// Columns that never leave.
+    /// Columns that are never published.
     pub exclude: Vec<String>,
     /// Whether everything is loaded again.
     pub full: bool,
 }
 
 impl PublishSettings {
-    /// What a configuration says.
+    /// The settings of a configuration.
     pub fn of(mirror: &Path, config: &PublishConfig) -> PublishSettings {
         PublishSettings {
             mirror: mirror.to_path_buf(),
@@ -49,29 +49,33 @@ impl PublishSettings {
     }
 }
 
-/// What a run did.
+/// The outcome of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PublishReport {
-    /// The place in the feed that the database is at.
+    /// The database's position in the feed.
     pub cursor: String,
-    /// Why everything was loaded; `None` where only changes were sent.
+    /// Why everything was loaded; `None` if only changes were sent.
     pub reloaded: Option<String>,
-    /// How many rows each table was loaded with.
+    /// The number of rows loaded into each table.
     pub loaded: BTreeMap<&'static str, u64>,
     /// Records that were written or deleted.
     pub records: u64,
     /// Entries of the feed that were sent.
     pub changes: u64,
-    /// Objects that are not published yet: their first copy is not finished.
-    pub not_copied: Vec<Object>,
-    /// What people's views kept from being dropped, a sentence each.
+    /// Lists that are not published yet: their first copy is not finished.
+    pub not_copied: Vec<Resource>,
+    /// What could not be dropped because views use it, one sentence each.
     pub left_behind: Vec<String>,
+    /// The number of rows that the database refuses.
+    pub refused: u64,
+    /// The first of them.
+    pub refused_rows: Vec<RefusedRow>,
 }
 
-/// Publishes the mirror once, and notes in the mirror how far it came or why it failed.
+/// Publishes the mirror once, and records in the mirror how far it came or why it failed.
 ///
 /// # Errors
-/// [`PublishError`]; nothing is lost, and the next run goes on where this one stopped.
+/// Returns a [`PublishError`]; nothing is lost, and the next run continues where this one stopped.
 pub async fn publish(
     url: &PublishUrl,
     settings: &PublishSettings,
@@ -84,6 +88,7 @@ pub async fn publish(
     }
     let ended = Publisher { url, settings, mirror: &mirror }.run().await;
     let reached = ended.as_ref().ok().map(|(_, reached)| *reached);
+    let refused = ended.as_ref().map(|(report, _)| (report.refused, report.refused_rows.clone())).unwrap_or_default();
     let error = ended.as_ref().err().map(error_chain);
     let noted = mirror.note(move |tx| {
         let before = tx.publish_progress()?;
@@ -92,6 +97,8 @@ pub async fn publish(
                 seq: reached.map(|(seq, _)| seq),
                 changed: reached.map_or(0, |(_, changed)| changed),
                 published_at: Some(now),
+                refused: refused.0,
+                refused_rows: refused.1,
                 ..PublishProgress::default()
             },
             Some(error) => PublishProgress {
@@ -109,16 +116,16 @@ pub async fn publish(
     Ok(report)
 }
 
-/// Whether the database answers and can hold this mirror. Nothing is changed in it.
+/// Checks whether the database answers and can store this mirror. Nothing is changed in it.
 ///
 /// # Errors
-/// [`PublishError`] says what is wrong.
+/// Returns a [`PublishError`] that says what is wrong.
 pub async fn probe(url: &PublishUrl, settings: &PublishSettings) -> Result<(), PublishError> {
     let database = Database::connect(url, &settings.schema).await?;
     database.is_ours(&tables::names()).await.map(drop)
 }
 
-/// Held while a mirror is published, beside it.
+/// The lock file next to the mirror, locked while it is published.
 struct PublishLock {
     _file: File,
 }
@@ -151,27 +158,30 @@ struct Publisher<'a> {
     mirror: &'a PublishedMirror,
 }
 
-/// What the mirror holds at the beginning of a round.
+/// The mirror's state at the beginning of a round.
 struct Round {
     publication: Publication,
     mirror_id: String,
     feed: FeedEnd,
     copied: Vec<Object>,
-    /// Published table and column whose values were all replaced since the cursor.
+    /// Published table and column of which all values were replaced since the cursor.
     refilled: BTreeSet<(String, String)>,
 }
 
 impl Publisher<'_> {
-    /// Gives the report, and how far the feed and the changed records were sent.
+    /// Returns the report, and how far the feed and the changed records were sent.
     async fn run(&self) -> Result<(PublishReport, (i64, i64)), PublishError> {
         let mut report = PublishReport::default();
         let mut full = self.settings.full;
-        // What cannot be published is found before anything is sent.
+        // An invalid configuration is found before anything is sent.
         self.round(None).await?;
         let database = Database::connect(self.url, &self.settings.schema).await?;
         for _ in 0..LAYOUTS {
             match self.publish_layout(&database, &mut full, &mut report).await {
-                Ok(Some(reached)) => return Ok((report, reached)),
+                Ok(Some(reached)) => {
+                    (report.refused, report.refused_rows) = database.refused().await?;
+                    return Ok((report, reached));
+                }
                 Ok(None) | Err(PublishError::Unsettled) => {}
                 Err(error) => return Err(error),
             }
@@ -181,7 +191,7 @@ impl Publisher<'_> {
         Err(PublishError::Unsettled)
     }
 
-    /// Publishes until nothing is left. `None` where the columns changed meanwhile.
+    /// Publishes until nothing is left. `None` if the columns changed meanwhile.
     async fn publish_layout(
         &self,
         database: &Database,
@@ -192,7 +202,7 @@ impl Publisher<'_> {
         let mut state = database.state().await?;
         let round = self.round(state.cursor.as_ref().map(|(_, seq)| *seq)).await?;
         let why = if *full {
-            Some("it was asked for")
+            Some("it was requested")
         } else {
             state.why_reload(&round.mirror_id, round.feed, &round.publication, &round.copied)
         };
@@ -200,8 +210,14 @@ impl Publisher<'_> {
             schema::reconcile(database, self.mirror, &round.publication, &state, &round.refilled, why.is_some())
                 .await?;
         report.left_behind.extend(outcome.left_behind);
-        report.not_copied =
-            round.publication.objects.iter().copied().filter(|object| !round.copied.contains(object)).collect();
+        report.left_behind.extend(round.publication.left_out.iter().cloned());
+        report.not_copied = round
+            .publication
+            .objects
+            .iter()
+            .filter(|object| !round.copied.contains(object))
+            .map(|o| o.resource())
+            .collect();
         if let Some(why) = why.or(outcome.created.then_some("a table was missing")) {
             state = state.loaded(&round.mirror_id, round.feed, &round.publication, &round.copied);
             report.loaded = load::load(database, self.mirror, &round.publication, &mut state).await?;
@@ -210,7 +226,11 @@ impl Publisher<'_> {
         }
         schema::finish(database, &round.publication, &mut state).await?;
         loop {
-            let sent = follow::send_batch(database, self.mirror, &round.publication, &mut state).await?;
+            let sent = match follow::send_batch(database, self.mirror, &round.publication, &mut state).await {
+                // A deferred constraint failed the commit.
+                Err(error) if error.is_of_rows() && database.retry_checking_at_once().await? => continue,
+                sent => sent?,
+            };
             report.cursor = state.cursor_text();
             let Some(sent) = sent else { return Ok(None) };
             report.records += sent.records;
@@ -221,7 +241,7 @@ impl Publisher<'_> {
         }
     }
 
-    /// Reads what the mirror holds, in one moment; `since` is the cursor.
+    /// Reads the mirror's state in one snapshot; `since` is the cursor.
     async fn round(&self, since: Option<i64>) -> Result<Round, PublishError> {
         let (resources, exclude) = (self.settings.objects.clone(), self.settings.exclude.clone());
         self.mirror

@@ -1,4 +1,4 @@
-//! Carries out the steps from the columns that are there to those that should be.
+//! Executes the steps from the existing columns to the wanted ones.
 
 use std::collections::BTreeSet;
 
@@ -14,17 +14,17 @@ use super::tables::{Publication, PublishedTable};
 
 const DOING: &str = "change the columns";
 
-/// What became of the schema.
+/// The outcome for the schema.
 #[derive(Debug, Default)]
 pub(super) struct SchemaOutcome {
-    /// Whether a table was made: its rows are still missing.
+    /// Whether a table was created: its rows are still missing.
     pub(super) created: bool,
-    /// What people's views kept from being dropped, a sentence each.
+    /// What could not be dropped because views use it, one sentence each.
     pub(super) left_behind: Vec<String>,
 }
 
-/// Brings every table to its columns. The records whose values a column needs are entered into `changed_records` first, unless
-/// everything is about to be loaded.
+/// Brings every table to its columns. The records whose values a column needs are first entered into `changed_records`,
+/// unless everything is about to be loaded.
 pub(super) async fn reconcile(
     database: &Database,
     mirror: &PublishedMirror,
@@ -69,7 +69,7 @@ async fn requeue(mirror: &PublishedMirror, table: &PublishedTable, plan: &Schema
     Ok(())
 }
 
-/// Carries out a step. Gives a sentence where something had to be left behind.
+/// Executes a step. Returns a sentence if something could not be dropped.
 async fn carry_out(
     database: &Database,
     table: &PublishedTable,
@@ -99,7 +99,7 @@ async fn carry_out(
     }
 }
 
-/// Drops a column. Where something depends on it, it stays, and this says what.
+/// Drops a column. If something depends on it, it is kept and the dependencies are returned.
 async fn drop_column(database: &Database, table: &str, column: &str) -> Result<Option<String>, PublishError> {
     match database.run(DOING, &sql::drop_column(&database.schema, table, column)).await {
         Ok(()) => Ok(None),
@@ -113,7 +113,7 @@ async fn drop_column(database: &Database, table: &str, column: &str) -> Result<O
     }
 }
 
-/// Brings indexes and comments to what they should be, where they are not yet.
+/// Updates indexes and comments that are out of date.
 pub(super) async fn finish(
     database: &Database,
     publication: &Publication,
@@ -125,7 +125,7 @@ pub(super) async fn finish(
     }
     for table in &publication.tables {
         for index in sql::create_indexes(&database.schema, table) {
-            database.run("make an index", &index).await?;
+            database.run("create an index", &index).await?;
         }
         database.run("write the comments", &sql::comments(&database.schema, table)).await?;
     }

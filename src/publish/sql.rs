@@ -5,17 +5,20 @@ use super::tables::{PublishedColumn, PublishedTable, pg_name};
 /// The private table with the cursor.
 pub(super) const STATE_TABLE: &str = "publish_state";
 
-/// A name in a statement.
+/// The private table with the rows that the database refused.
+pub(super) const REFUSED_TABLE: &str = "publish_refused";
+
+/// Quotes a name.
 pub(super) fn ident(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// A text in a statement.
+/// Quotes a text.
 pub(super) fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// A table of a schema.
+/// The qualified name of a table.
 pub(super) fn qualified(schema: &str, table: &str) -> String {
     format!("{}.{}", ident(schema), ident(table))
 }
@@ -38,7 +41,7 @@ fn key(table: &PublishedTable) -> String {
     table.key.iter().map(|column| ident(column)).collect::<Vec<_>>().join(", ")
 }
 
-/// Makes a table, under its own name or a shadow's.
+/// Creates a table, under its own name or a shadow's.
 pub(super) fn create_table(schema: &str, table: &PublishedTable, name: &str) -> String {
     let columns: Vec<String> = table.columns.iter().map(definition).collect();
     let (name, key) = (qualified(schema, name), key(table));
@@ -50,6 +53,39 @@ pub(super) fn create_state(schema: &str) -> String {
         "CREATE TABLE IF NOT EXISTS {} (id bigint PRIMARY KEY, \"cursor\" text NOT NULL, generation bigint NOT NULL, \
          details text NOT NULL, published_at timestamptz NOT NULL)",
         qualified(schema, STATE_TABLE)
+    )
+}
+
+/// Creates the table of the rows that the database refused.
+pub(super) fn create_refused(schema: &str) -> String {
+    format!(
+        "CREATE TABLE IF NOT EXISTS {} (table_name text NOT NULL, row_name text NOT NULL, reason text NOT NULL, \
+         refused_at timestamptz NOT NULL, PRIMARY KEY (table_name, row_name))",
+        qualified(schema, REFUSED_TABLE)
+    )
+}
+
+/// Lists refused rows: `$1` the table, `$2` the rows' names, `$3` the reasons.
+pub(super) fn insert_refused(schema: &str) -> String {
+    format!(
+        "INSERT INTO {} (table_name, row_name, reason, refused_at) \
+         SELECT $1, u.name, u.reason, now() FROM unnest($2::text[], $3::text[]) AS u(name, reason) \
+         ON CONFLICT (table_name, row_name) DO NOTHING",
+        qualified(schema, REFUSED_TABLE)
+    )
+}
+
+/// Removes the rows of the table `$1` that fulfil a condition from the list.
+pub(super) fn forget_refused(schema: &str, condition: &str) -> String {
+    format!("DELETE FROM {} WHERE table_name = $1 AND {condition}", qualified(schema, REFUSED_TABLE))
+}
+
+/// Reads the first refused rows, each with the number of all.
+pub(super) fn select_refused(schema: &str, most: usize) -> String {
+    let table = qualified(schema, REFUSED_TABLE);
+    format!(
+        "SELECT table_name, row_name, reason, (SELECT count(*) FROM {table})::text FROM {table} \
+         ORDER BY table_name, row_name LIMIT {most}"
     )
 }
 
@@ -70,7 +106,7 @@ pub(super) fn clear_column(schema: &str, table: &str, name: &str) -> String {
     format!("UPDATE {table} SET {name} = NULL WHERE {name} IS NOT NULL")
 }
 
-/// Makes the indexes of a table where they are missing.
+/// Creates the missing indexes of a table.
 pub(super) fn create_indexes(schema: &str, table: &PublishedTable) -> Vec<String> {
     table
         .indexes
@@ -83,7 +119,7 @@ pub(super) fn create_indexes(schema: &str, table: &PublishedTable) -> Vec<String
         .collect()
 }
 
-/// What tables and columns mean, in one text of statements.
+/// The comments on the table and its columns, as one text of statements.
 pub(super) fn comments(schema: &str, table: &PublishedTable) -> String {
     let name = qualified(schema, table.name);
     let mut out = format!("COMMENT ON TABLE {name} IS {};\n", literal(table.about));
@@ -94,13 +130,13 @@ pub(super) fn comments(schema: &str, table: &PublishedTable) -> String {
     out
 }
 
-/// Takes rows in the text form of COPY.
+/// Accepts rows in the text form of COPY.
 pub(super) fn copy_in(schema: &str, table: &PublishedTable, name: &str) -> String {
     format!("COPY {} ({}) FROM STDIN", qualified(schema, name), names(&table.columns))
 }
 
-/// Writes rows whose columns come as one array of texts each.
-pub(super) fn upsert(schema: &str, table: &PublishedTable) -> String {
+/// Writes rows whose columns are passed as one array of texts each.
+pub(super) fn upsert(schema: &str, table: &PublishedTable, name: &str) -> String {
     let arrays: Vec<String> = (1..=table.columns.len()).map(|n| format!("${n}::text[]")).collect();
     let places: Vec<String> = (1..=table.columns.len()).map(|n| format!("c{n}")).collect();
     let values: Vec<String> = table
@@ -110,22 +146,79 @@ pub(super) fn upsert(schema: &str, table: &PublishedTable) -> String {
         .map(|(column, place)| format!("u.{place}::{}", column.pg_type.as_sql()))
         .collect();
     let source = format!("SELECT {} FROM unnest({}) AS u({})", values.join(", "), arrays.join(", "), places.join(", "));
-    insert(schema, table, &source, false)
+    insert(schema, table, name, &source, false)
 }
 
-/// Brings a table to the contents of its shadow, touching only the rows that differ.
+/// Brings a table to the contents of its shadow, changing only the rows that differ.
 pub(super) fn merge(schema: &str, table: &PublishedTable, shadow: &str) -> [String; 2] {
     let (name, shadow) = (qualified(schema, table.name), qualified(schema, shadow));
     let same: Vec<String> = table.key.iter().map(|column| format!("n.{0} = t.{0}", ident(column))).collect();
     let delete =
         format!("DELETE FROM {name} AS t WHERE NOT EXISTS (SELECT 1 FROM {shadow} AS n WHERE {})", same.join(" AND "));
     let source = format!("SELECT {} FROM {shadow}", names(&table.columns));
-    [delete, insert(schema, table, &source, true)]
+    [delete, insert(schema, table, table.name, &source, true)]
 }
 
-fn insert(schema: &str, table: &PublishedTable, source: &str, only_changed: bool) -> String {
+/// Reads up to `most` rows of a shadow in the order of the key, all columns as text; with `after`, those after `$1, …`.
+pub(super) fn page(schema: &str, table: &PublishedTable, shadow: &str, after: bool, most: usize) -> String {
+    let columns: Vec<String> = table.columns.iter().map(|column| format!("{}::text", ident(&column.name))).collect();
+    let (name, condition) = (qualified(schema, shadow), if after { beyond(table, "") } else { "true".into() });
+    format!("SELECT {} FROM {name} WHERE {condition} ORDER BY {} LIMIT {most}", columns.join(", "), key(table))
+}
+
+/// Reads the keys of up to `most` rows that the shadow does not have, as [`page`] does.
+pub(super) fn page_of_others(schema: &str, table: &PublishedTable, shadow: &str, after: bool, most: usize) -> String {
+    let (name, shadow) = (qualified(schema, table.name), qualified(schema, shadow));
+    let same: Vec<String> = table.key.iter().map(|column| format!("n.{0} = t.{0}", ident(column))).collect();
+    let columns: Vec<String> = table.key.iter().map(|column| format!("t.{}::text", ident(column))).collect();
+    let order: Vec<String> = table.key.iter().map(|column| format!("t.{}", ident(column))).collect();
+    let condition = if after { beyond(table, "t.") } else { "true".into() };
+    format!(
+        "SELECT {} FROM {name} AS t WHERE {condition} AND NOT EXISTS (SELECT 1 FROM {shadow} AS n WHERE {}) \
+         ORDER BY {} LIMIT {most}",
+        columns.join(", "),
+        same.join(" AND "),
+        order.join(", ")
+    )
+}
+
+/// Whether the key of a row is greater than `$1, …`.
+fn beyond(table: &PublishedTable, of: &str) -> String {
+    let columns: Vec<String> = table.key.iter().map(|column| format!("{of}{}", ident(column))).collect();
+    format!("({}) > ({})", columns.join(", "), key_values(table).join(", "))
+}
+
+/// The parameters `$1, …` in the types of the key.
+fn key_values(table: &PublishedTable) -> Vec<String> {
+    let types = table.key.iter().filter_map(|column| Some(table.columns[table.place(column)?].pg_type.as_sql()));
+    types.enumerate().map(|(n, of_type)| format!("${}::text::{of_type}", n + 1)).collect()
+}
+
+/// Deletes the rows with these keys, which are passed as one array of texts for each column of the key.
+pub(super) fn delete_keys(schema: &str, table: &PublishedTable) -> String {
+    let arrays: Vec<String> = (1..=table.key.len()).map(|n| format!("${n}::text[]")).collect();
+    let places: Vec<String> = (1..=table.key.len()).map(|n| format!("c{n}")).collect();
+    let same: Vec<String> = table
+        .key
+        .iter()
+        .zip(&places)
+        .filter_map(|(column, place)| {
+            let of_type = table.columns[table.place(column)?].pg_type.as_sql();
+            Some(format!("t.{} = u.{place}::{of_type}", ident(column)))
+        })
+        .collect();
+    format!(
+        "DELETE FROM {} AS t USING unnest({}) AS u({}) WHERE {}",
+        qualified(schema, table.name),
+        arrays.join(", "),
+        places.join(", "),
+        same.join(" AND ")
+    )
+}
+
+fn insert(schema: &str, table: &PublishedTable, name: &str, source: &str, only_changed: bool) -> String {
     let others: Vec<&PublishedColumn> = table.columns.iter().filter(|column| !column.is_key).collect();
-    let name = qualified(schema, table.name);
+    let name = qualified(schema, name);
     let conflict = if others.is_empty() {
         "NOTHING".to_string()
     } else {
@@ -144,12 +237,12 @@ pub(super) fn delete_records(schema: &str, table: &str, key: &str, of_object: bo
     format!("DELETE FROM {} WHERE {} = ANY($1::text[]){object}", qualified(schema, table), ident(key))
 }
 
-/// Deletes the rows whose ids are not among these.
+/// Deletes the rows except those with these ids.
 pub(super) fn delete_others(schema: &str, table: &str) -> String {
     format!("DELETE FROM {} WHERE NOT (id = ANY($1::text[]))", qualified(schema, table))
 }
 
-/// Sets a joined name where it differs: `$1` the ids that the rows point at, `$2` their names.
+/// Sets a joined name if it differs: `$1` the referenced ids, `$2` their names.
 pub(super) fn set_names(schema: &str, table: &str, pointer: &str, name: &str) -> String {
     let (table, pointer, name) = (qualified(schema, table), ident(pointer), ident(name));
     format!(
@@ -158,7 +251,7 @@ pub(super) fn set_names(schema: &str, table: &str, pointer: &str, name: &str) ->
     )
 }
 
-/// Clears a joined name where nothing of that id is left: `$1` the ids that are.
+/// Clears a joined name whose id no longer exists: `$1` the existing ids.
 pub(super) fn clear_names(schema: &str, table: &str, pointer: &str, name: &str) -> String {
     let (table, pointer, name) = (qualified(schema, table), ident(pointer), ident(name));
     format!("UPDATE {table} SET {name} = NULL WHERE {name} IS NOT NULL AND NOT ({pointer} = ANY($1::text[]))")
@@ -173,7 +266,7 @@ pub(super) fn advance(schema: &str) -> String {
     )
 }
 
-/// The row that the cursor is in, for a schema that has none yet.
+/// Inserts the row of the cursor into a new schema.
 pub(super) fn insert_state(schema: &str) -> String {
     format!(
         "INSERT INTO {} (id, \"cursor\", generation, details, published_at) VALUES (1, '', 0, '{{}}', now()) \

@@ -1,4 +1,4 @@
-//! What the other database knows about itself, in the row that every transaction moves.
+//! The state that the target database stores, in the row that every transaction updates.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::{ddl, sql};
 use crate::model::Object;
 use crate::store::feed::FeedSpan;
 
-/// Raised when rows that were published by an older program are to be published again.
+/// Incremented when the rows of older versions have to be published again.
 const FORMAT: u32 = 1;
 
 /// The private part of the row.
@@ -24,13 +24,13 @@ pub(super) struct TargetDetails {
     pub(super) changed: i64,
     /// The objects whose records were loaded.
     pub(super) loaded: Vec<Object>,
-    /// What the values of each column mean, by table and column.
+    /// The meaning of each column's values, by table and column.
     pub(super) meanings: BTreeMap<String, String>,
-    /// Digests of the small tables, and of what comments and indexes were made from.
+    /// Digests of the small tables, and of the input for comments and indexes.
     pub(super) digests: BTreeMap<String, String>,
 }
 
-/// How far the mirror's feed and its changed records go.
+/// The end of the mirror's feed and of its changed records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FeedEnd {
     pub(super) span: FeedSpan,
@@ -38,17 +38,17 @@ pub(super) struct FeedEnd {
     pub(super) changed: i64,
 }
 
-/// Where a database is in the feed of a mirror.
+/// The position of a database in the feed of a mirror.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TargetState {
-    /// Which mirror, and how far; `None` where nothing was loaded, or the text cannot be read.
+    /// The mirror, and the position in its feed; `None` if nothing was loaded, or the text cannot be parsed.
     pub(super) cursor: Option<(String, i64)>,
     pub(super) generation: i64,
     pub(super) details: TargetDetails,
 }
 
 impl TargetState {
-    /// Reads the row. What cannot be understood is as good as nothing: everything is loaded again.
+    /// Parses the row. An unknown form counts as empty: everything is loaded again.
     pub(super) fn read(cursor: &str, generation: i64, details: &str) -> TargetState {
         let cursor = cursor.rsplit_once(':').and_then(|(mirror, seq)| Some((mirror.to_string(), seq.parse().ok()?)));
         TargetState { cursor, generation, details: serde_json::from_str(details).unwrap_or_default() }
@@ -64,7 +64,7 @@ impl TargetState {
         serde_json::to_string(&self.details).unwrap_or_default()
     }
 
-    /// Why everything has to be loaded again; `None` where the feed leads on from the cursor.
+    /// Why everything has to be loaded again; `None` if the feed can be continued from the cursor.
     pub(super) fn why_reload(
         &self,
         mirror: &str,
@@ -74,22 +74,22 @@ impl TargetState {
     ) -> Option<&'static str> {
         let FeedEnd { span, changed } = feed;
         let Some((published, seq)) = &self.cursor else {
-            return Some("nothing was published there yet");
+            return Some("nothing was published yet");
         };
         if published != mirror {
-            return Some("what is there came from another mirror");
+            return Some("the published tables came from a different mirror");
         }
         if *seq > span.newest || self.details.changed > changed {
-            return Some("what is there is newer than the mirror, which was restored from a copy");
+            return Some("the published tables are newer than the mirror, which was restored from a backup");
         }
         if *seq < span.forgotten {
-            return Some("the mirror's history no longer reaches back to what is there");
+            return Some("the mirror's history no longer reaches back to the cursor");
         }
         if self.details.format != FORMAT || self.details.settings != settings(publication) {
-            return Some("what is published, or its form, has changed");
+            return Some("the set of published columns, or their form, has changed");
         }
         if copied.iter().any(|object| !self.details.loaded.contains(object)) {
-            return Some("a first copy has finished since");
+            return Some("a first copy has finished since the last publish");
         }
         None
     }
@@ -117,7 +117,7 @@ impl TargetState {
     }
 }
 
-/// What the values of each column mean.
+/// The meaning of each column's values.
 pub(super) fn meanings(publication: &Publication) -> BTreeMap<String, String> {
     let of_table = publication.tables.iter().filter(|table| table.object().is_some());
     of_table
@@ -130,7 +130,7 @@ fn settings(publication: &Publication) -> String {
     value::digest(format!("{names:?} {:?}", publication.exclusions).as_bytes())
 }
 
-/// A digest of what comments and indexes are made from.
+/// A digest of the input for comments and indexes.
 pub(super) fn appearance(publication: &Publication) -> String {
     let mut text = String::new();
     for table in &publication.tables {
@@ -147,6 +147,7 @@ mod tests {
 
     fn publication(exclude: &str) -> Publication {
         Publication {
+            left_out: Vec::new(),
             layout: 1,
             tables: Vec::new(),
             objects: Object::ALL.to_vec(),
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_feed_leads_on_or_everything_is_loaded_again() {
+    fn feed_is_continued_or_everything_is_loaded_again() {
         let (plain, both) = (publication("notes"), Object::ALL);
         let end = |forgotten, newest| FeedEnd { span: FeedSpan { newest, forgotten }, changed: 4 };
         let state = TargetState::default().loaded("m", end(0, 7), &plain, &both);

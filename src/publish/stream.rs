@@ -1,8 +1,8 @@
 //! The mirror as one stream of JSON lines: a snapshot, and what changed after a cursor.
 //!
-//! A record is sent whole whenever anything in it changed, so a line may be repeated and lines may be applied again. The
-//! cursor holds the place in the feed, the number of the newest changed record, and a digest of the columns: where the
-//! columns are others, everything is sent again, marked as complete.
+//! A record is sent whole whenever anything in it changes, so lines may be repeated, and applying them again is
+//! harmless. The cursor contains the position in the feed, the number of the newest changed record, and a digest of the
+//! columns: if the columns differ, everything is sent again, marked as complete.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,10 +22,10 @@ use crate::model::{Object, Resource};
 use crate::store::publishing::source::{ChangedRecord, Moment, PublishSource, SourceRow};
 use crate::store::{StoreError, write_beside};
 
-/// Rows that are read in one moment.
+/// The number of rows that are read in one snapshot.
 const PAGE: u32 = 1_000;
 
-/// A place in the stream.
+/// A position in the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamCursor {
     mirror: String,
@@ -44,7 +44,7 @@ impl FromStr for StreamCursor {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<StreamCursor, &'static str> {
-        const WRONG: &str = "is no cursor of a stream: take one from a line {\"cursor\": …}";
+        const WRONG: &str = "is not a cursor of a stream: copy one from a line {\"cursor\": …}";
         let parts: Vec<&str> = text.split(':').collect();
         let [mirror, seq, changed, columns] = parts[..] else { return Err(WRONG) };
         let number = |text: &str| text.parse().map_err(|_| WRONG);
@@ -63,10 +63,10 @@ pub enum StreamError {
     /// The mirror could not be read, or does not fit the settings.
     #[error(transparent)]
     Publish(#[from] PublishError),
-    /// The cursor does not lead on from here.
-    #[error("the stream cannot go on from this cursor: {0}")]
+    /// The stream cannot be continued from the cursor.
+    #[error("the stream cannot be continued from this cursor: {0}")]
     Cursor(&'static str),
-    /// The reader is gone, or the disk is full.
+    /// The reader closed the pipe, or the disk is full.
     #[error("could not write the stream")]
     Output(#[from] io::Error),
 }
@@ -88,7 +88,7 @@ pub struct MirrorStream {
     small: BTreeMap<&'static str, String>,
 }
 
-/// The mirror in one moment, as far as every step needs it.
+/// One snapshot of the mirror, with what every step needs.
 struct Scene {
     publication: Publication,
     state: TargetState,
@@ -98,10 +98,10 @@ struct Scene {
 }
 
 impl MirrorStream {
-    /// Opens a mirror. From now on it notes which records change.
+    /// Opens a mirror. From now on the mirror records which records change.
     ///
     /// # Errors
-    /// If it cannot be read; the first time, if it cannot be written.
+    /// Returns an error if it cannot be read; the first time, also if it cannot be written.
     pub fn open(
         path: &Path,
         resources: Option<Vec<Resource>>,
@@ -114,17 +114,17 @@ impl MirrorStream {
         Ok(MirrorStream { source, resources, exclude, cursor: None, small: BTreeMap::new() })
     }
 
-    /// Goes on after a cursor. The small tables are sent again; they are complete then.
+    /// Continues after a cursor. The small tables are sent again, completely.
     ///
     /// # Errors
-    /// [`StreamError::Cursor`] for a cursor of another mirror, and where the history no longer reaches back to it.
+    /// [`StreamError::Cursor`] for a cursor of another mirror, or if the history no longer reaches back to it.
     pub fn resume(&mut self, cursor: StreamCursor) -> Result<(), StreamError> {
         let scene = self.source.moment(|moment| self.scene(moment))??;
         if cursor.mirror != scene.mirror {
-            return Err(StreamError::Cursor("it is of another mirror"));
+            return Err(StreamError::Cursor("it belongs to a different mirror"));
         }
         if cursor.seq > scene.end.span.newest || cursor.changed > scene.end.changed {
-            return Err(StreamError::Cursor("it is newer than the mirror, which was restored from a copy"));
+            return Err(StreamError::Cursor("it is newer than the mirror, which was restored from a backup"));
         }
         if cursor.seq < scene.end.span.forgotten {
             return Err(StreamError::Cursor("the mirror's history no longer reaches back to it"));
@@ -136,7 +136,7 @@ impl MirrorStream {
     /// Writes everything, and what changed meanwhile.
     ///
     /// # Errors
-    /// If the mirror cannot be read, or nothing can be written any more.
+    /// Returns an error if the mirror cannot be read, or the output cannot be written.
     pub fn snapshot(&mut self, out: &mut impl Write) -> Result<(), StreamError> {
         self.cursor = None;
         self.small.clear();
@@ -144,7 +144,7 @@ impl MirrorStream {
         Ok(())
     }
 
-    /// Writes a consistent group of what changed since the last one, and its cursor. Says whether there was anything.
+    /// Writes a consistent group of the changes since the last one, and its cursor. Returns whether there were any.
     ///
     /// # Errors
     /// As [`MirrorStream::snapshot`].
@@ -162,10 +162,10 @@ impl MirrorStream {
         }
     }
 
-    /// A number that changes whenever somebody else has committed something.
+    /// A number that changes whenever another connection has committed something.
     ///
     /// # Errors
-    /// If the mirror cannot be read.
+    /// Returns an error if the mirror cannot be read.
     pub fn version(&self) -> Result<i64, StreamError> {
         Ok(self.source.version()?)
     }
@@ -197,10 +197,10 @@ impl MirrorStream {
         Ok(Ok(Scene { publication, state, end, mirror, columns }))
     }
 
-    /// Every table from its beginning. What changes meanwhile comes with the next group.
+    /// Writes every table from its beginning. Changes made meanwhile are part of the next group.
     fn everything(&mut self, scene: &Scene, out: &mut impl Write) -> Result<(), StreamError> {
         for table in &scene.publication.tables {
-            // Small tables come whole with the next group.
+            // Small tables are sent whole with the next group.
             let is_copied = table.object().is_none_or(|object| scene.state.details.loaded.contains(&object));
             if table.is_small() || !is_copied {
                 continue;
@@ -215,7 +215,7 @@ impl MirrorStream {
                     let is_current = moment.layout()? == layout;
                     Ok(if is_current { Some(moment.page(&query, after.as_deref(), PAGE)?) } else { None })
                 })?;
-                // Other columns: the next step begins again.
+                // The columns changed: the next step starts again.
                 let Some(page) = page else { return Ok(()) };
                 for row in page.iter().filter(|row| filter.keeps(row)) {
                     row_line(table, &converter, row, out)?;
@@ -274,7 +274,7 @@ impl MirrorStream {
     }
 }
 
-/// What one step sends, as it is read in one moment.
+/// The contents of one group, read in one snapshot.
 struct Group<'a> {
     records: Vec<ChangedRecord>,
     /// The number of the newest changed record that this group covers.
@@ -286,7 +286,7 @@ struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    /// `None` where the columns have changed.
+    /// `None` if the columns have changed.
     fn read(
         moment: &Moment<'_>,
         publication: &'a Publication,
@@ -332,7 +332,7 @@ impl<'a> Group<'a> {
     }
 }
 
-/// The tables that hold something of a record, the column with its id, and whether they hold both objects.
+/// The tables with rows of a record, the column with its id, and whether they contain both objects.
 const fn tables_of_record(object: Object) -> [(&'static str, &'static str, bool); 3] {
     [(object.table(), "id", false), ("custom_multi_values", "record_id", true), ("removed_records", "id", true)]
 }
@@ -374,7 +374,7 @@ fn row_line(
     Ok(())
 }
 
-/// A value as JSON: an exact decimal is a text, as in the mirror; a document is embedded.
+/// A value as JSON: an exact decimal is a string, as in the mirror; a document is embedded.
 fn json_value(value: &SqlValue, pg_type: PgType) -> String {
     match (pg_type, value) {
         (_, SqlValue::Null) => "null".into(),
@@ -387,7 +387,7 @@ fn json_value(value: &SqlValue, pg_type: PgType) -> String {
     }
 }
 
-/// What one record is now. Where a table may hold several rows of it, they are removed first.
+/// The current rows of one record. If a table can have several rows of it, they are removed first.
 fn record_lines(
     publication: &Publication,
     record: &ChangedRecord,

@@ -49,13 +49,13 @@ impl PgType {
         }
     }
 
-    /// The type that `information_schema.columns` calls so.
+    /// The type with that name in `information_schema.columns`.
     pub(super) fn of_catalogue(name: &str) -> Option<PgType> {
         let name = if name == "timestamp with time zone" { "timestamptz" } else { name };
         PgType::ALL.into_iter().find(|pg| pg.as_sql() == name)
     }
 
-    /// The type for what the data dictionary says that a column holds.
+    /// The type for a type of the data dictionary.
     fn of_dictionary(data_type: &str) -> PgType {
         match data_type {
             "integer" | "INTEGER" => PgType::Bigint,
@@ -75,17 +75,23 @@ impl PgType {
 pub(super) struct PublishedColumn {
     /// The column of the mirror.
     pub(super) source: String,
-    /// Its name there: the same, but for names that are too long for PostgreSQL.
+    /// Its published name: the same, except for names that are too long for PostgreSQL.
     pub(super) name: String,
     pub(super) pg_type: PgType,
-    /// The name in the service's answers, under which `extra` keeps what cannot be stored.
+    /// The name in the service's answers, under which `extra` has values that cannot be stored.
     pub(super) wire: Option<String>,
-    /// What the values mean: if this changes, all of them may have changed.
+    /// The meaning of the values: if it changes, all values may have changed.
     pub(super) meaning: String,
     pub(super) comment: Option<String>,
     pub(super) is_key: bool,
-    /// Whether it is in an index, which bounds the length of its values.
+    /// Whether the column is in an index, which bounds the length of its values.
     pub(super) is_indexed: bool,
+}
+
+impl PublishedColumn {
+    fn is_custom(&self) -> bool {
+        self.source.starts_with("cf_")
+    }
 }
 
 /// A published table.
@@ -96,19 +102,43 @@ pub(super) struct PublishedTable {
     pub(super) source: &'static str,
     pub(super) key: &'static [&'static str],
     pub(super) columns: Vec<PublishedColumn>,
-    /// The columns of each index beside the key.
+    /// The columns of each index, other than the key.
     pub(super) indexes: Vec<Vec<String>>,
     pub(super) about: &'static str,
 }
 
 impl PublishedTable {
-    /// Asks the mirror for its rows.
+    /// The query for its rows.
     pub(super) fn query(&self) -> PageQuery {
         PageQuery {
             table: self.source.into(),
             columns: self.columns.iter().map(|column| column.source.clone()).collect(),
             key: self.key.iter().map(ToString::to_string).collect(),
         }
+    }
+
+    /// Omits the last custom columns if there are more than a table can have. Returns a sentence that names them.
+    fn leave_out(&mut self) -> Option<String> {
+        let mut room = MOST_COLUMNS.saturating_sub(self.columns.iter().filter(|c| !c.is_custom()).count());
+        let mut left_out = Vec::new();
+        self.columns.retain(|column| {
+            if !column.is_custom() {
+                return true;
+            }
+            let fits = room > 0;
+            room = room.saturating_sub(1);
+            if !fits {
+                left_out.push(column.source.clone());
+            }
+            fits
+        });
+        let (first, last) = (left_out.first()?, left_out.last()?);
+        Some(format!(
+            "{}: {} custom columns, from {first} to {last}; a table of PostgreSQL has no room for more than {MOST_COLUMNS}: \
+             name columns that are not needed in publish.exclude",
+            self.name,
+            left_out.len()
+        ))
     }
 
     /// The place of a column of the mirror.
@@ -121,11 +151,14 @@ impl PublishedTable {
         ["team_members", "custom_field_definitions", "custom_field_options"].contains(&self.name)
     }
 
-    /// The object whose records these are.
+    /// The object of the records.
     pub(super) fn object(&self) -> Option<Object> {
         Object::ALL.into_iter().find(|object| object.table() == self.name)
     }
 }
+
+/// The maximum number of columns of a published table. PostgreSQL allows 1,600 and counts dropped ones.
+const MOST_COLUMNS: usize = 1_500;
 
 /// Everything that is published, at one layout of the mirror.
 #[derive(Clone, Debug)]
@@ -134,10 +167,12 @@ pub(super) struct Publication {
     pub(super) tables: Vec<PublishedTable>,
     pub(super) objects: Vec<Object>,
     pub(super) exclusions: Exclusions,
-    /// Table and wire name of the columns that must not leave.
+    /// Table and wire name of the excluded columns.
     pub(super) hidden: Vec<(String, String)>,
     /// Object and field key of the multi-selects whose values are published.
     pub(super) multi_selects: Vec<(Object, String)>,
+    /// The omitted columns, one sentence per table.
+    pub(super) left_out: Vec<String>,
 }
 
 impl Publication {
@@ -151,7 +186,7 @@ struct Spec {
     source: &'static str,
     key: &'static [&'static str],
     indexes: &'static [&'static [&'static str]],
-    /// Published with this resource; `None` with every object of records.
+    /// Published with this resource; `None`: published with every object of records.
     resource: Option<Resource>,
     about: &'static str,
 }
@@ -179,7 +214,7 @@ const SPECS: [Spec; 8] = [
         key: &["id"],
         indexes: &[],
         resource: Some(Resource::TeamMembers),
-        about: "the people who own records",
+        about: "team members, who own records",
     },
     Spec {
         name: "custom_field_definitions",
@@ -219,7 +254,7 @@ const SPECS: [Spec; 8] = [
         key: &["seq"],
         indexes: &[&["object_type", "record_id"]],
         resource: None,
-        about: "what changed since the first copy, field by field",
+        about: "changes since the first copy, field by field",
     },
 ];
 
@@ -228,7 +263,7 @@ pub(super) fn names() -> BTreeSet<&'static str> {
     SPECS.iter().map(|spec| spec.name).collect()
 }
 
-/// The types of columns that the dictionary only knows as texts.
+/// The types of columns that are plain texts in the dictionary.
 fn known_type(table: &str, column: &str) -> Option<PgType> {
     Some(match (table, column) {
         ("removed_records", "removed_at") | ("changes", "seen_at") => PgType::Timestamptz,
@@ -237,7 +272,7 @@ fn known_type(table: &str, column: &str) -> Option<PgType> {
     })
 }
 
-/// What the mirror holds that is published, in one moment.
+/// What is published, read in one snapshot.
 pub(super) fn publication(
     moment: &Moment<'_>,
     resources: Option<&[Resource]>,
@@ -247,7 +282,7 @@ pub(super) fn publication(
     let chosen = |resource: Resource| resources.is_none_or(|chosen| chosen.contains(&resource));
     let objects: Vec<Object> = Object::ALL.into_iter().filter(|object| chosen(object.resource())).collect();
     let (mut known, mut keys) = (BTreeSet::new(), BTreeSet::new());
-    let (mut tables, mut hidden) = (Vec::new(), Vec::new());
+    let (mut tables, mut hidden, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
     for spec in SPECS {
         let columns = moment.columns(spec.source)?;
         known.extend(columns.iter().map(|column| (spec.name.to_string(), column.name.clone())));
@@ -259,7 +294,9 @@ pub(super) fn publication(
                 .filter_map(|column| Some((spec.name.to_string(), column.wire_name.clone()?))),
         );
         if spec.resource.map_or(!objects.is_empty(), chosen) && !columns.is_empty() {
-            tables.push(table(&spec, columns, &exclusions));
+            let mut table = table(&spec, columns, &exclusions);
+            left_out.extend(table.leave_out());
+            tables.push(table);
         }
     }
     if tables.is_empty() {
@@ -273,7 +310,7 @@ pub(super) fn publication(
         .filter(|(object, _, column)| objects.contains(object) && !exclusions.hides_of(*object, column))
         .map(|(object, key, _)| (object, key))
         .collect();
-    Ok(Ok(Publication { layout: moment.layout()?, tables, objects, exclusions, hidden, multi_selects }))
+    Ok(Ok(Publication { layout: moment.layout()?, tables, objects, exclusions, hidden, multi_selects, left_out }))
 }
 
 fn table(spec: &Spec, columns: Vec<SourceColumn>, exclusions: &Exclusions) -> PublishedTable {
@@ -300,7 +337,7 @@ fn table(spec: &Spec, columns: Vec<SourceColumn>, exclusions: &Exclusions) -> Pu
     PublishedTable { name: spec.name, source: spec.source, key: spec.key, columns, indexes, about: spec.about }
 }
 
-/// What a column means, for people who meet it in a tool: its label, its meaning, its name at the service.
+/// The comment of a column: its label, its meaning, and its name at the service.
 fn comment(column: &SourceColumn) -> Option<String> {
     let wire = column.wire_name.as_ref().map(|wire| format!("{wire} in the API"));
     let parts: Vec<String> =
@@ -311,7 +348,7 @@ fn comment(column: &SourceColumn) -> Option<String> {
 /// PostgreSQL's longest name, in bytes.
 const LONGEST_NAME: usize = 63;
 
-/// A name as PostgreSQL can have it: one that is too long is cut, and ends with a part of its digest.
+/// A name that PostgreSQL accepts: a name that is too long is cut, and ends with a part of its digest.
 pub(super) fn pg_name(name: &str) -> String {
     if name.len() <= LONGEST_NAME {
         return name.into();
@@ -323,7 +360,7 @@ pub(super) fn pg_name(name: &str) -> String {
     format!("{kept}_{end}")
 }
 
-/// The name of a column whose field is archived.
+/// The name of the column of an archived field.
 pub(super) fn archived_name(source: &str) -> String {
     pg_name(&format!("archived_{source}"))
 }
@@ -339,6 +376,20 @@ mod tests {
         assert_eq!(pg_name(&"x".repeat(63)), "x".repeat(63));
         let (one, other) = (pg_name(&long("_num")), pg_name(&long("_2")));
         assert!(one.len() <= 63 && other.len() <= 63 && one != other, "{one} {other}");
+    }
+
+    #[test]
+    fn custom_columns_that_have_no_room_are_left_out_and_named() {
+        let source =
+            |name: String| SourceColumn { name, data_type: "text".into(), label: None, wire_name: None, about: None };
+        let standard = ["id", "name", "extra"].map(String::from).into_iter();
+        let columns = standard.chain((0..1_600).map(|n| format!("cf_{n}"))).map(source).collect();
+        let mut table = table(&SPECS[0], columns, &Exclusions::new(&[]));
+        let named = table.leave_out().unwrap();
+        assert_eq!(table.columns.len(), MOST_COLUMNS);
+        assert!(table.place("extra").is_some() && table.place("cf_1496").is_some() && table.place("cf_1497").is_none());
+        assert!(named.contains("103 custom columns, from cf_1497 to cf_1599"), "{named}");
+        assert_eq!(table.leave_out(), None);
     }
 
     #[test]

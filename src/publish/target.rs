@@ -1,9 +1,9 @@
-//! The URL of the database, and the connection it asks for.
+//! The URL of the database, and the connection.
 //!
-//! # Always true
+//! # Invariants
 //! - No message shows the URL or a part of it that may be secret: only host, port and database.
-//! - Without an `sslmode`, the connection is encrypted and the server's certificate checked, except on loopback and Unix
-//!   sockets.
+//! - Without `sslmode`, the connection is encrypted and the server's certificate is checked, except on loopback and
+//!   Unix sockets.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -21,12 +21,12 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::error::PublishError;
 
-/// How long a server may take to accept a connection, unless the URL says otherwise.
+/// The connection timeout, unless the URL sets one.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How long a connection may be silent before the server is probed, and how long sent data may go unanswered.
+/// How long a connection may be silent before the server is probed, and how long sent data may stay unacknowledged.
 const SILENT: Duration = Duration::from_secs(30);
 
-/// Where the mirror is published, checked. `Debug` shows no password.
+/// The validated target of publishing. `Debug` shows no password.
 #[derive(Clone)]
 pub struct PublishUrl {
     config: Config,
@@ -42,10 +42,10 @@ impl std::fmt::Debug for PublishUrl {
 }
 
 impl PublishUrl {
-    /// Reads a URL.
+    /// Parses a URL.
     ///
     /// # Errors
-    /// [`PublishError::Url`] says what is wrong with it, and does not show it.
+    /// Returns [`PublishError::Url`], which describes the error without the URL.
     pub fn new(url: &SecretString) -> Result<PublishUrl, PublishError> {
         let wrong = |reason: String| PublishError::Url { reason };
         let text = url.expose_secret();
@@ -54,9 +54,9 @@ impl PublishUrl {
         }
         let (rest, mode, authority) = without_tls_options(text).map_err(wrong)?;
         let mut config = Config::from_str(&rest).map_err(|error| {
-            // The source names an option or a port, never a value.
+            // The source contains the name of an option or a port, never a value.
             let why = std::error::Error::source(&error).map(ToString::to_string);
-            wrong(why.unwrap_or_else(|| "it cannot be read".into()))
+            wrong(why.unwrap_or_else(|| "it cannot be parsed".into()))
         })?;
         let is_local =
             config.get_hosts().iter().all(is_local) && config.get_hostaddrs().iter().all(std::net::IpAddr::is_loopback);
@@ -66,10 +66,10 @@ impl PublishUrl {
             None => SslMode::Require,
         });
         if config.get_user().is_none() {
-            return Err(wrong("it names no user".into()));
+            return Err(wrong("it has no user".into()));
         }
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-            return Err(wrong("it names no host".into()));
+            return Err(wrong("it has no host".into()));
         }
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT);
@@ -87,10 +87,10 @@ impl PublishUrl {
         &self.place
     }
 
-    /// Connects. The task carries the connection; it ends with the client.
+    /// Connects. The returned task drives the connection, and ends with the client.
     pub(super) async fn connect(&self) -> Result<(Client, JoinHandle<()>), PublishError> {
         let failed = |error| PublishError::of("connect", &self.place, error);
-        // Whatever ends the connection is reported by the statement that needed it.
+        // An error of the connection is reported by the statement that needed it.
         if self.config.get_ssl_mode() == SslMode::Disable {
             let (client, connection) = self.config.connect(NoTls).await.map_err(failed)?;
             return Ok((client, tokio::spawn(async { drop(connection.await) })));
@@ -110,7 +110,7 @@ impl PublishUrl {
                 roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
             }
             if roots.is_empty() {
-                return Err(wrong("there is none in it".into()));
+                return Err(wrong("it contains no certificate".into()));
             }
         } else {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -131,7 +131,7 @@ fn is_local(host: &Host) -> bool {
     }
 }
 
-/// Takes `sslmode` and `sslrootcert` out of a URL: the library knows fewer modes than people write.
+/// Removes `sslmode` and `sslrootcert` from a URL: the library does not support all modes.
 fn without_tls_options(url: &str) -> Result<(String, Option<SslMode>, Option<PathBuf>), String> {
     let (base, query) = url.split_once('?').unwrap_or((url, ""));
     let (mut mode, mut authority, mut kept) = (None, None, Vec::new());
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_beyond_this_machine_are_encrypted_unless_the_url_says_otherwise() {
+    fn remote_connections_are_encrypted_unless_the_url_disables_it() {
         for (url, mode) in [
             ("postgres://u:s3cret@db.example.com/crm", SslMode::Require),
             ("postgresql://u:s3cret@db.example.com/crm?sslmode=verify-full", SslMode::Require),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_that_cannot_be_used_is_refused_and_not_shown() {
+    fn url_that_cannot_be_used_is_refused_and_not_shown() {
         for url in [
             "s3cret",
             "mysql://u:s3cret@h/d",

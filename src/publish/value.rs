@@ -1,4 +1,4 @@
-//! One value of the mirror as a column of PostgreSQL can store it, in PostgreSQL's text form.
+//! Converts a value of the mirror to PostgreSQL's text form.
 
 use std::borrow::Cow;
 
@@ -7,21 +7,21 @@ use super::tables::PgType;
 use crate::model::decimal;
 use crate::model::field_value::{SqlValue, is_date};
 
-/// The longest text in an index, in bytes: an entry of a B-tree has at most 2,704, and a key has up to four columns.
+/// The maximum length of an indexed text, in bytes: a B-tree entry has at most 2,704, and a key has up to four columns.
 const LONGEST_INDEXED: usize = 2_000;
 const LONGEST_KEY: usize = 600;
 
-/// A value on its way.
+/// A converted value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum PgValue<'a> {
     Null,
-    /// The text that PostgreSQL reads as the value.
+    /// The text that PostgreSQL parses as the value.
     Text(Cow<'a, str>),
     /// PostgreSQL cannot store it in this column.
     Unfit,
 }
 
-/// A value for a column of a type. `is_indexed` bounds the length of a text.
+/// Converts a value for a column of a type. `is_indexed` bounds the length of a text.
 pub(super) fn stored(value: &SqlValue, pg_type: PgType, is_indexed: bool) -> PgValue<'_> {
     let text = |text: String| PgValue::Text(Cow::Owned(text));
     match (pg_type, value) {
@@ -47,7 +47,7 @@ pub(super) fn stored(value: &SqlValue, pg_type: PgType, is_indexed: bool) -> PgV
     }
 }
 
-/// Whether a text is a timestamp as the mirror writes it, in a year that PostgreSQL has.
+/// Whether a text is a timestamp in the mirror's form, in a year that PostgreSQL supports.
 fn is_timestamp(text: &str) -> bool {
     let Some(civil) = text.strip_suffix('Z').filter(|civil| civil.len() == 26 && !civil.starts_with("0000")) else {
         return false;
@@ -55,7 +55,8 @@ fn is_timestamp(text: &str) -> bool {
     civil.parse::<jiff::civil::DateTime>().is_ok()
 }
 
-/// A key as PostgreSQL can index it: U+0000 is spelled out, and a key that is too long is cut and ends with its digest.
+/// A key in a form that PostgreSQL can index: U+0000 is written as an escape sequence, and a key that is too long is
+/// cut and ends with its digest.
 pub(super) fn key(text: &str) -> Cow<'_, str> {
     let plain: Cow<'_, str> = if text.contains('\0') { text.replace('\0', "\\u0000").into() } else { text.into() };
     if plain.len() <= LONGEST_KEY {
@@ -71,7 +72,7 @@ pub(super) fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The JSON of a value, as `extra` keeps it.
+/// The JSON of a value, in the form of `extra`.
 pub(super) fn source(value: &SqlValue) -> String {
     match value {
         SqlValue::Null => "null".into(),

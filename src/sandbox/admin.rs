@@ -1,7 +1,7 @@
-//! The admin interface beside `/v1`: a test changes the world, the clock and the faults while its program runs.
+//! The admin interface next to `/v1`: tests change the world, the clock and the faults while their program runs.
 //!
-//! Every answer is `{"data": …}`, every refusal has the API's error envelope and says what is wrong with which member.
-//! No key is needed, nothing here is charged or logged, and faults do not apply.
+//! Every answer is `{"data": …}`; every error has the API's error envelope and names the invalid members. No key is
+//! needed, nothing is charged or logged, and faults do not apply.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ use super::fixture::resource_named;
 use super::handle::Sandbox;
 use super::world::World;
 
-/// What the paths of the interface begin with.
+/// The prefix of the interface's paths.
 pub(crate) const PREFIX: &str = "/_sandbox";
-/// The farthest that one request may advance the clock.
+/// The maximum advance of the clock in one request.
 const FARTHEST: Duration = Duration::from_secs(100 * 366 * 86_400);
 
-/// Answers one admin request with the body of its success.
+/// Answers one admin request with the body of the success.
 pub(crate) fn answer(sandbox: &Sandbox, method: &str, path: &str, body: &[u8]) -> Result<Value, ErrorAnswer> {
     let verb = path.strip_prefix(PREFIX).unwrap_or(path);
     let data = match (verb, method) {
@@ -49,7 +49,7 @@ pub(crate) fn answer(sandbox: &Sandbox, method: &str, path: &str, body: &[u8]) -
     Ok(json!({ "data": data }))
 }
 
-/// The body's members, none of them unknown.
+/// The members of the body; unknown members are an error.
 fn members(body: &[u8], known: &[&str]) -> Result<Map<String, Value>, ErrorAnswer> {
     let members = match serde_json::from_slice(body) {
         Ok(Value::Object(members)) => members,
@@ -58,7 +58,7 @@ fn members(body: &[u8], known: &[&str]) -> Result<Map<String, Value>, ErrorAnswe
     };
     let mut wrong = Complaints::default();
     for name in members.keys().filter(|name| !known.contains(&name.as_str())) {
-        wrong.add(name, format!("is not expected here; there are {}", known.join(", ")));
+        wrong.add(name, format!("is not expected here; known members: {}", known.join(", ")));
     }
     wrong.or(members)
 }
@@ -113,7 +113,7 @@ fn create(sandbox: &Sandbox, members: &Map<String, Value>) -> Result<Value, Erro
     let id = members.contains_key("id").then(|| id(members)).transpose()?;
     let created = sandbox.change(|world| {
         if let Some(id) = id.filter(|id| world.table(resource).get(id).is_some()) {
-            return Err(ErrorAnswer::of_field(400, "id", &format!("`{id}` exists already")));
+            return Err(ErrorAnswer::of_field(400, "id", &format!("`{id}` already exists")));
         }
         let mut record = fields.clone();
         if let Some(id) = id {
@@ -123,7 +123,7 @@ fn create(sandbox: &Sandbox, members: &Map<String, Value>) -> Result<Value, Erro
             let definition = CustomDefinition::from_json(&Value::Object(record));
             let definition = definition.map_err(|why| ErrorAnswer::of_field(400, "fields", &why))?;
             if world.definitions().iter().any(|d| d.object == definition.object && d.key == definition.key) {
-                return Err(ErrorAnswer::of_field(400, "key", "exists already"));
+                return Err(ErrorAnswer::of_field(400, "key", "already exists"));
             }
             world.define(NewField::from(definition))
         } else {
@@ -160,7 +160,7 @@ fn change(sandbox: &Sandbox, members: &Map<String, Value>) -> Result<Value, Erro
     changed.map_err(unwritten)?
 }
 
-/// Changes a definition by the members of its JSON; its key and object stay.
+/// Changes a definition by the members of its JSON, except the id, the key and the object.
 fn redefine(world: &mut World, id: &str, fields: &Map<String, Value>) -> Result<(), ErrorAnswer> {
     let wrong = |why: &str| ErrorAnswer::of_field(400, "fields", why);
     let found = world.definitions().iter().find(|definition| definition.id == id).cloned();

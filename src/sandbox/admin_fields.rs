@@ -1,5 +1,5 @@
-//! What the admin interface accepts as fields of a record: names of the catalogue and of defined custom fields, and
-//! values of their types. A misspelt name is an error here, so that a test does not pass for the wrong reason.
+//! The fields that the admin interface accepts: names of the catalogue and of defined custom fields, with values of
+//! their types. A misspelt name is an error, so that a test does not pass for the wrong reason.
 
 use serde_json::{Map, Value};
 
@@ -10,7 +10,7 @@ use super::patch_values;
 use super::table::slot;
 use super::world::World;
 
-/// A 404 if there is no such record.
+/// Returns a 404 error if there is no such record.
 pub(crate) fn existing(world: &World, resource: Resource, id: &str) -> Result<(), ErrorAnswer> {
     match world.table(resource).get(id) {
         Some(_) => Ok(()),
@@ -18,7 +18,7 @@ pub(crate) fn existing(world: &World, resource: Resource, id: &str) -> Result<()
     }
 }
 
-/// The fields as the world takes them, or everything that is wrong with them.
+/// The fields in the form of the world, or an error with everything that is wrong.
 pub(crate) fn checked(
     world: &World,
     resource: Resource,
@@ -28,7 +28,7 @@ pub(crate) fn checked(
     let mut checked = fields.clone();
     for (wire, value) in fields {
         match (wire.as_str(), value) {
-            ("id", _) => wrong.add("fields.id", "cannot be set; `id` belongs beside `fields`"),
+            ("id", _) => wrong.add("fields.id", "cannot be set; `id` belongs next to `fields`"),
             ("customFields", Value::Object(values)) if resource.object().is_some() => {
                 checked.insert(wire.clone(), custom(world, resource, values, &mut wrong));
             }
@@ -46,7 +46,7 @@ pub(crate) fn checked(
 
 fn standard(resource: Resource, wire: &str, value: &Value, wrong: &mut Complaints) {
     let Some(slot) = slot(resource.fields(), wire) else {
-        return wrong.add(&format!("fields.{wire}"), format!("is no field of {}", resource.path()));
+        return wrong.add(&format!("fields.{wire}"), format!("is not a field of {}", resource.path()));
     };
     let message = match (resource.fields()[slot].kind, value) {
         (_, Value::Null) | (FieldKind::Value { .. } | FieldKind::Json, _) => return,

@@ -1,4 +1,4 @@
-//! Bodies that are compressed, cut or padded on purpose.
+//! Bodies that are compressed, truncated or padded on purpose.
 
 use std::io::Write;
 
@@ -28,7 +28,7 @@ pub(crate) fn broken(body: &str) -> Body {
     }))
 }
 
-/// The body with so many bytes of white space before its last brace, which are never held in memory.
+/// The body with padding before its last brace; the padding is never held in memory.
 pub(crate) fn padded(body: &str, bytes: u64) -> Body {
     const BLOCK: &[u8] = &[b' '; 64 << 10];
     let end = body.len().saturating_sub(1);

@@ -1,7 +1,7 @@
-//! One value of a pretend record, small enough for hundreds of thousands of them.
+//! One value of a record, compact enough for hundreds of thousands of records.
 //!
-//! A missing value is no cell at all. A timestamp in the service's usual form is kept as an instant and written back in
-//! that form; any other spelling keeps its own text, so a test decides what an answer looks like, byte for byte.
+//! A missing value has no cell. A timestamp in the service's usual form is stored as an instant and written back in
+//! that form; any other spelling is stored as text, so a test controls an answer byte for byte.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -10,17 +10,17 @@ use serde_json::Value;
 
 use crate::model::{Instant, decimal};
 
-/// A value that is there.
+/// A value that is present.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Cell {
     Bool(bool),
     Int(i64),
     Real(f64),
     Text(Box<str>),
-    /// A text that the program itself knows: the generator repeats few words many times.
+    /// A text that is part of the program: the generator repeats a few words many times.
     Word(&'static str),
     Time(Instant),
-    /// A version token: the instant's text in double quotes, the quotes part of the value.
+    /// A version token: the text of an instant in double quotes, which are part of the value.
     Etag(Instant),
     List(Box<[Box<str>]>),
     /// Any other JSON, as its source text.
@@ -28,7 +28,7 @@ pub(crate) enum Cell {
 }
 
 impl Cell {
-    /// Takes a JSON value; `None` for null. Where `time` says so, a text in the usual form becomes an instant.
+    /// Converts a JSON value; `None` for null. With `time`, a text in the usual form becomes an instant.
     pub(crate) fn from_json(value: &Value, time: bool) -> Option<Cell> {
         Some(match value {
             Value::Null => return None,
@@ -48,7 +48,7 @@ impl Cell {
         })
     }
 
-    /// The text, where the value is one.
+    /// The text, if the value is one.
     pub(crate) fn text(&self) -> Option<Cow<'_, str>> {
         match self {
             Cell::Text(text) => Some(Cow::Borrowed(text)),
@@ -59,7 +59,7 @@ impl Cell {
         }
     }
 
-    /// The instant, where the value is the text of one.
+    /// The instant, if the value is the text of one.
     pub(crate) fn time(&self) -> Option<Instant> {
         match self {
             Cell::Time(instant) => Some(*instant),
@@ -68,7 +68,7 @@ impl Cell {
         }
     }
 
-    /// The number's text; decimals are strings on the wire, so a text may be one too.
+    /// The text of a number; decimals are strings on the wire, so it may be a text.
     pub(crate) fn number(&self) -> Option<Cow<'_, str>> {
         match self {
             Cell::Int(integer) => Some(Cow::Owned(integer.to_string())),
@@ -113,7 +113,7 @@ pub(crate) fn write_text(text: &str, out: &mut String) {
     }
 }
 
-/// What a list is ordered by: one field's value of one row.
+/// The sort key of one row for one field.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum SortKey {
     #[serde(rename = "-")]
@@ -138,7 +138,7 @@ impl SortKey {
         }
     }
 
-    /// Orders two keys. Nulls come last whichever way the list runs.
+    /// Orders two keys. Nulls come last in both directions.
     pub(crate) fn compare(&self, other: &SortKey, descending: bool) -> Ordering {
         let order = match (self, other) {
             (SortKey::Null, SortKey::Null) => return Ordering::Equal,
@@ -147,7 +147,7 @@ impl SortKey {
             (SortKey::Time(a), SortKey::Time(b)) => a.cmp(b),
             (SortKey::Text(a), SortKey::Text(b)) => a.cmp(b),
             (SortKey::Number(a), SortKey::Number(b)) => decimal::compare(a, b).unwrap_or(Ordering::Equal),
-            // A field has one type; a cursor that says otherwise was not given out by us.
+            // A field has one type; a cursor with another type did not come from the sandbox.
             _ => Ordering::Equal,
         };
         if descending { order.reverse() } else { order }

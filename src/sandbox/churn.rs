@@ -1,7 +1,7 @@
-//! Changes by themselves, at a rate: people work in the pretend CRM.
+//! Random changes at a given rate, as if people worked in the CRM.
 //!
-//! Of a hundred changes about 84 edit a list field, 10 the notes, 3 create a record and 3 delete one. Which records and
-//! values is a matter of the seed.
+//! Of a hundred changes about 84 edit a list field, 10 the notes, 3 create a record and 3 delete one. The seed
+//! determines the records and values.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::model::Object;
 
 use super::world::World;
 
-/// How often something changes.
+/// The rate of changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChurnRate {
     /// The time between two changes.
@@ -40,7 +40,7 @@ impl FromStr for ChurnRate {
     }
 }
 
-/// The people who change things.
+/// The source of the changes.
 #[derive(Debug)]
 pub(crate) struct Churn {
     rng: Rng,
@@ -86,7 +86,7 @@ mod tests {
     use crate::model::{Instant, Resource};
 
     #[test]
-    fn a_rate_is_a_number_per_unit() {
+    fn rate_is_a_number_per_unit() {
         assert_eq!("5/s".parse::<ChurnRate>().unwrap().every, Duration::from_millis(200));
         assert_eq!("30/m".parse::<ChurnRate>().unwrap().every, Duration::from_secs(2));
         for junk in ["", "5", "0/s", "-1/s", "5/d", "x/s", "5/s/s", "20000/s", "1.5/s"] {
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_gives_the_same_changes_and_the_world_neither_grows_nor_empties() {
+    fn equal_seeds_give_equal_changes_and_the_world_keeps_its_size() {
         let now: Instant = "2026-03-01T12:00:00Z".parse().unwrap();
         let lived = |seed| {
             let mut world = super::super::generate(3, 60, 10, now);

@@ -1,5 +1,4 @@
-//! The clock of a sandbox that is a service of its own: the system's, or one that stands still, and either one advanced
-//! on request.
+//! The clock of a sandbox service: the system's clock or a fixed time, and an offset that can be advanced on request.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,26 +7,26 @@ use std::time::Duration;
 
 use crate::model::{Clock, Instant};
 
-/// The system's clock or a fixed time, plus what it was advanced by. Clones share the advance.
+/// The system's clock or a fixed time, plus the advance. Clones share the advance.
 #[derive(Clone, Debug)]
-pub struct SandboxClock {
+pub(crate) struct SandboxClock {
     fixed: Option<Instant>,
     advanced: Arc<Mutex<Duration>>,
 }
 
 impl SandboxClock {
-    /// With a time, the clock stands still there until it is advanced; without, it runs with the system's.
-    pub fn new(fixed: Option<Instant>) -> SandboxClock {
+    /// With a time, the clock is fixed until it is advanced; without, it follows the system's clock.
+    pub(crate) fn new(fixed: Option<Instant>) -> SandboxClock {
         SandboxClock { fixed, advanced: Arc::default() }
     }
 
     /// How far the clock was advanced.
-    pub fn advanced(&self) -> Duration {
+    pub(crate) fn advanced(&self) -> Duration {
         *self.advanced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sets how far the clock is advanced.
-    pub fn set_advanced(&self, by: Duration) {
+    pub(crate) fn set_advanced(&self, by: Duration) {
         *self.advanced.lock().unwrap_or_else(PoisonError::into_inner) = by;
     }
 }

@@ -1,9 +1,9 @@
 //! Page tokens: opaque, and bound to the tenant, the conditions and the key's scopes (*List query conventions*, rule 9).
 //!
-//! A keyset token names the last row's sort values, so it means the same place however rows move. An offset token counts
-//! rows, so rows slip past it or come twice when others move: the reference does not say which kind the service has.
+//! A keyset token contains the last row's sort values, so it keeps its position when rows move. An offset token counts
+//! rows, so rows are skipped or repeated when others move. The reference does not specify the kind.
 //!
-//! Tokens are standard base64, `+`, `/` and `=` included: a client that does not encode them into its URL is found out.
+//! Tokens are standard base64 with `+`, `/` and `=`, so a client that does not percent-encode them fails.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -12,7 +12,7 @@ use super::cell::SortKey;
 use super::error_answer::{Complaints, ErrorAnswer};
 use super::params::Params;
 
-/// Where a page begins.
+/// The position where a page begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum PagePosition {
     /// At the first row.
@@ -26,7 +26,7 @@ pub(crate) enum PagePosition {
     Offset(usize),
 }
 
-/// What a token is bound to.
+/// The conditions that a token is bound to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Binding(String);
 
@@ -34,12 +34,13 @@ pub(crate) struct Binding(String);
 struct Token {
     b: String,
     p: PagePosition,
-    /// Tells tokens of one place apart: an empty page's next token is not the token it was asked with.
+    /// Distinguishes tokens of the same position: the next token of an empty page differs from the token of the
+    /// request.
     n: u64,
 }
 
 impl Binding {
-    /// Every parameter but the cursor is a condition, the page size too: "the same conditions" says no less.
+    /// Every parameter except the cursor is a condition, including the page size, as "the same conditions" implies.
     pub(crate) fn new(tenant: &str, path: &str, scopes: &[String], params: &Params) -> Binding {
         let mut conditions: Vec<(&str, &str)> = params.iter().filter(|(name, _)| *name != "cursor").collect();
         conditions.sort_unstable();

@@ -1,4 +1,4 @@
-//! The custom fields of the pretend tenant (reference, *Custom field definition*).
+//! The custom fields of the tenant (reference, *Custom field definition*).
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use crate::model::{Choice, DataType, Instant, Object, Op};
 use super::cell::Cell;
 use super::table::{Id, WorldRecord, slot};
 
-/// A custom field as the pretend tenant defined it. Made with [`NewField`], changed through the world.
+/// A custom field of the tenant. It is created with [`NewField`] and changed through the world.
 #[derive(Clone, Debug)]
 pub struct CustomDefinition {
     /// The definition's identifier.
@@ -17,9 +17,9 @@ pub struct CustomDefinition {
     pub key: String,
     /// The display text.
     pub label: String,
-    /// The type's name on the wire; a name that the reference lacks is possible.
+    /// The name of the type on the wire; it need not be in the reference.
     pub data_type: String,
-    /// Whose field it is.
+    /// The object of the field.
     pub object: Object,
     /// ACTIVE, else ARCHIVED.
     pub active: bool,
@@ -33,24 +33,24 @@ pub struct CustomDefinition {
     pub nullable: bool,
     /// Whether a value is required.
     pub required: bool,
-    /// Whether records carry the values.
+    /// Whether records contain the values.
     pub readable: bool,
     /// Whether a PATCH may set values.
     pub writable: bool,
     /// Whether lists can be filtered by the field.
     pub filterable: bool,
-    /// What the definition says of sorting; lists never sort by custom fields.
+    /// The `sortable` member of the definition; lists never sort by custom fields.
     pub sortable: bool,
     /// The operators a filter may use.
     pub allowed_operators: Vec<String>,
     /// The options of a select field.
     pub options: Vec<Choice>,
-    /// Members that the reference does not name, shown as they are.
+    /// Members that are not in the reference, shown verbatim.
     pub extra: Map<String, Value>,
 }
 
 impl CustomDefinition {
-    /// The type; [`DataType::Unknown`] for a name that the reference lacks.
+    /// The type; [`DataType::Unknown`] for a name that is not in the reference.
     pub fn kind(&self) -> DataType {
         DataType::from_name(&self.data_type)
     }
@@ -82,8 +82,8 @@ impl CustomDefinition {
         members
     }
 
-    /// Reads a definition as its list shows it. `key`, `dataType` and `objectType` are required; what else is missing
-    /// is as a new field has it.
+    /// Parses a definition in the form of its list. `key`, `dataType` and `objectType` are required; other missing
+    /// members have the defaults of a new field.
     pub(crate) fn from_json(json: &Value) -> Result<CustomDefinition, String> {
         let Value::Object(members) = json else { return Err("must be an object".to_string()) };
         let text = |name: &str| match members.get(name) {
@@ -137,7 +137,7 @@ impl CustomDefinition {
         Ok(())
     }
 
-    /// The row that lists are made of.
+    /// The row for lists of definitions.
     pub(crate) fn row(&self) -> WorldRecord {
         let mut record = WorldRecord::new(Id::from(self.id.as_str()));
         for (wire, value) in self.to_json().as_object().into_iter().flatten() {
@@ -174,7 +174,7 @@ fn options(value: &Value) -> Result<Vec<Choice>, String> {
     .ok_or_else(|| "must be a list of {\"value\", \"label\"}".to_string())
 }
 
-/// A custom field to be defined: says only what the test or the demo is about.
+/// A builder for custom fields with defaults for everything that a test does not set.
 #[derive(Clone, Debug)]
 pub struct NewField(pub(crate) CustomDefinition);
 
@@ -203,28 +203,28 @@ impl NewField {
         })
     }
 
-    /// With this display text.
+    /// Sets the display text.
     #[must_use]
     pub fn label(mut self, label: &str) -> NewField {
         self.0.label = label.to_string();
         self
     }
 
-    /// With these options, each also its own label unless given as `value=label`.
+    /// Sets the options; an option without `value=label` is its own label.
     #[must_use]
     pub fn options(mut self, options: &[&str]) -> NewField {
         self.0.options = choices(options);
         self
     }
 
-    /// With a type that the reference does not name.
+    /// Sets a type that is not in the reference.
     #[must_use]
     pub fn of_type(mut self, name: &str) -> NewField {
         self.0.data_type = name.to_string();
         self
     }
 
-    /// With only these operators; none makes it not filterable.
+    /// Sets the filter operators; without any, the field is not filterable.
     #[must_use]
     pub fn operators(mut self, operators: &[Op]) -> NewField {
         self.0.allowed_operators = operators.iter().map(|op| op.as_str().to_string()).collect();
@@ -232,14 +232,14 @@ impl NewField {
         self
     }
 
-    /// Not writable by PATCH.
+    /// Makes the field read-only for PATCH.
     #[must_use]
     pub fn read_only(mut self) -> NewField {
         self.0.writable = false;
         self
     }
 
-    /// With this identifier.
+    /// Sets the identifier.
     #[must_use]
     pub fn id(mut self, id: &str) -> NewField {
         self.0.id = id.to_string();

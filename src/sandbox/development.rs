@@ -1,5 +1,5 @@
-//! The sandbox as a service of its own: a world from a seed, a fixture or a state file, a clock that can be advanced,
-//! faults and changes by themselves.
+//! The sandbox as a standalone service: a world from a seed, a fixture or a state file, a clock that can be advanced,
+//! faults and random changes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use super::origin::{Development, Origin};
 use super::state::{StateError, StateFile};
 use super::world::World;
 
-/// How many requests the log of a service keeps.
+/// The maximum number of requests in the log of a service.
 const LOGGED: usize = 100_000;
 
-/// Why a service cannot begin.
+/// Why a service cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum DevelopmentError {
-    /// The fixture is wrong.
+    /// The fixture is invalid.
     #[error("the fixture is not valid")]
     Fixture(#[source] FixtureError),
     /// The state file cannot be used.
@@ -26,10 +26,10 @@ pub enum DevelopmentError {
 }
 
 impl Sandbox {
-    /// A sandbox with an admin interface beside the API, and the seed that its key follows from.
+    /// A sandbox with an admin interface next to the API, and the seed of its key.
     ///
     /// # Errors
-    /// When the fixture is wrong or the state file cannot be used.
+    /// Returns an error if the fixture is invalid or the state file cannot be used.
     pub fn develop(development: Development) -> Result<(Sandbox, u64), DevelopmentError> {
         let mut seed = development.seed;
         let mut origin = Origin::new(development);
@@ -63,7 +63,7 @@ impl Sandbox {
         loop {
             ticks.tick().await;
             if let Err(error) = self.change(|world| churn.step(world)) {
-                tracing::warn!("A change was not written: {error}");
+                tracing::warn!("could not write a change: {error}");
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Host names as the domain filter compares them (reference, *GET /companies*, domain filter rule).
 
-/// The host name without letter case and without a leading `www.`.
+/// The host name in lower case and without a leading `www.`.
 pub(crate) fn normalized(host: &str) -> String {
     let lower = host.trim().trim_end_matches('.').to_lowercase();
     lower.strip_prefix("www.").unwrap_or(&lower).to_string()

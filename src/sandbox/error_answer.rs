@@ -1,4 +1,4 @@
-//! What the service says when it does not do as asked (reference, *Errors*).
+//! The error answers of the service (reference, *Errors*).
 
 use serde_json::{Value, json};
 
@@ -16,13 +16,13 @@ impl ErrorAnswer {
         ErrorAnswer { status, message: message.into(), details: None, retry_after: None }
     }
 
-    /// With `details` as a string, the other form that the reference allows.
-    pub(crate) fn saying(mut self, details: &str) -> ErrorAnswer {
+    /// Sets `details` as a string, the other form that the reference allows.
+    pub(crate) fn with_details(mut self, details: &str) -> ErrorAnswer {
         self.details = Some(Value::from(details));
         self
     }
 
-    /// One complaint about one field.
+    /// An error about one field.
     pub(crate) fn of_field(status: u16, field: &str, message: &str) -> ErrorAnswer {
         ErrorAnswer {
             details: Some(json!([{"field": field, "message": message}])),
@@ -49,7 +49,7 @@ impl ErrorAnswer {
     }
 }
 
-/// Everything that is wrong with a request, told at once.
+/// Everything that is wrong with a request; all of it is reported in one answer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Complaints(Vec<(String, String)>);
 
@@ -58,7 +58,7 @@ impl Complaints {
         self.0.push((field.to_string(), message.into()));
     }
 
-    /// `value` if there was nothing to complain about.
+    /// `value` if nothing is wrong.
     pub(crate) fn or<T>(self, value: T) -> Result<T, ErrorAnswer> {
         if self.0.is_empty() {
             return Ok(value);

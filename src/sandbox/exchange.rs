@@ -1,5 +1,4 @@
-//! What passes between the socket and the service: a request with what its headers say, and an answer with its price and
-//! what becomes of it on its way.
+//! The types between the socket and the service: a request with its headers, and an answer with its cost and delivery.
 
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use super::error_answer::ErrorAnswer;
 use super::fault::DateHeader;
 use super::request_line::RequestLine;
 
-/// A request with what its headers and body say.
+/// A request with its headers and body.
 #[derive(Clone, Debug)]
 pub(crate) struct IncomingRequest {
     pub(crate) asked: RequestLine,
@@ -27,11 +26,11 @@ pub(crate) struct Success {
     pub(crate) etag: Option<String>,
     /// For a PATCH: whether this is a stored answer.
     pub(crate) replayed: Option<bool>,
-    /// How many records the body has.
+    /// The number of records in the body.
     pub(crate) rows: u64,
 }
 
-/// What becomes of an answer on its way to the client.
+/// How an answer is delivered to the client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Delivery {
     #[default]
@@ -51,7 +50,7 @@ pub(crate) enum Delivery {
     Padded(u64),
 }
 
-/// An answer, its price and its way.
+/// An answer, its cost and its delivery.
 #[derive(Clone, Debug)]
 pub(crate) struct Served {
     pub(crate) result: Result<Success, ErrorAnswer>,
@@ -65,7 +64,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// The status that the client sees; `None` where no answer reaches it.
+    /// The status that the client sees; `None` if no answer reaches it.
     pub(crate) fn status(&self) -> Option<u16> {
         match (&self.delivery, &self.result) {
             (Delivery::Lost, _) => None,
@@ -75,7 +74,7 @@ impl Served {
         }
     }
 
-    /// Whether the answer is lost or cut on its way.
+    /// Whether the answer is lost or truncated on its way.
     pub(crate) fn is_cut(&self) -> bool {
         use Delivery::{Lost, Truncated, TruncatedChunked, TruncatedGzip};
         matches!(self.delivery, Lost | Truncated | TruncatedChunked | TruncatedGzip)

@@ -1,7 +1,7 @@
-//! Everything that may go wrong with an answer, by kind.
+//! Everything that can go wrong with an answer, by kind.
 //!
 //! A [`Fault`] changes one answer. Faults of different [`FaultLayer`]s combine: an answer may be late, lack its `Date`
-//! and come from a lagging replica at once. Of one layer, a request takes the first fault that is due.
+//! and come from a lagging replica at the same time. In each layer, a request takes the first fault that is due.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,7 +18,8 @@ pub enum Fault {
         /// `Retry-After`, seconds.
         header: Option<u64>,
     },
-    /// Any error status with its envelope, with the wait in the body, the header, both or neither. Nothing is done.
+    /// Any error status with its envelope, with the wait in the body, the header, both or neither. The request has no
+    /// effect.
     StatusWithRetry {
         /// The status.
         status: u16,
@@ -27,22 +28,23 @@ pub enum Fault {
         /// `Retry-After`, seconds.
         header: Option<u64>,
     },
-    /// An error status with its envelope. Nothing is done; 404 on a detail is a false "not found".
+    /// An error status with its envelope. The request has no effect; 404 on a detail is a false "not found".
     Status(u16),
-    /// A status with a page of HTML instead of an envelope, as load balancers and proxies answer. Nothing is done.
+    /// A status with a page of HTML instead of an envelope, as load balancers and proxies answer. The request has no
+    /// effect.
     Html(u16),
-    /// A redirect to another address. Nothing is done.
+    /// A redirect to another address. The request has no effect.
     Redirect {
         /// 301, 302, 303, 307 or 308.
         status: u16,
         /// The `Location` header.
         location: String,
     },
-    /// The request is carried out and charged, and a gateway answers with this status and a page of HTML.
+    /// The request is applied and charged, and a gateway answers with this status and a page of HTML.
     StatusAfterApply(u16),
-    /// The connection closes without an answer. Nothing is done.
+    /// The connection closes without an answer. The request has no effect.
     Reset,
-    /// The request is carried out and charged, and the connection closes without an answer.
+    /// The request is applied and charged, and the connection closes without an answer.
     ResetAfterApply,
     /// The body is shorter than `Content-Length`.
     Truncated,
@@ -56,7 +58,7 @@ pub enum Fault {
     Body(String),
     /// The answer takes this long in real time.
     Slow(Duration),
-    /// The answer takes between the one and the other in real time.
+    /// The answer takes a time between the two in real time.
     SlowBetween(Duration, Duration),
     /// The answer takes this long by the sandbox's clock.
     Drag(Duration),
@@ -70,9 +72,9 @@ pub enum Fault {
     EmptyPageWithCursor,
     /// The rows of the page in reverse order.
     Unordered,
-    /// The page has one more row, which does not meet the conditions.
+    /// The page has one additional row that does not meet the conditions.
     RowOutsideFilter,
-    /// No rows, no cursor and a total of 0, as if there were nothing.
+    /// No rows, no cursor and a total of 0, as if the list were empty.
     EmptyList,
     /// A body with this many bytes of padding.
     HugeBody(u64),
@@ -81,15 +83,15 @@ pub enum Fault {
     /// The answer comes from a replica or cache that lags by this much: lists, counts and details show the state of
     /// that time, etags included. Updates are not affected.
     Lag(Duration),
-    /// The answer shows the state of this moment, like a replica that stopped following. Updates are not affected.
+    /// The answer shows the state of this instant, like a replica that stopped replicating. Updates are not affected.
     AsOf(Instant),
     /// Some records are missing from lists, counts and details. Updates are not affected.
     Hide(Hidden),
-    /// Another `Date` header, or none.
+    /// A different `Date` header, or none.
     Date(DateHeader),
 }
 
-/// Which records [`Fault::Hide`] leaves out.
+/// The records that [`Fault::Hide`] hides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hidden {
     /// This share of all records, always the same ones.
@@ -118,13 +120,13 @@ impl Hidden {
     }
 }
 
-/// What the `Date` header says.
+/// The `Date` header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum DateHeader {
     /// The time of the sandbox's clock.
     #[default]
     Clock,
-    /// Nothing: there is no such header.
+    /// There is no header.
     Missing,
     /// The clock's time plus so many seconds, which may be negative.
     Offset(i64),
@@ -133,7 +135,7 @@ pub enum DateHeader {
 }
 
 impl DateHeader {
-    /// The header's text at a moment.
+    /// The header's text at an instant.
     pub(crate) fn at(&self, now: Instant) -> Option<String> {
         match self {
             DateHeader::Clock => Some(now.to_http_date()),
@@ -151,11 +153,11 @@ impl DateHeader {
 /// The part of an answer that a fault changes. Faults of different layers combine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FaultLayer {
-    /// What the service sees of its records.
+    /// The records that the service sees.
     View,
     /// The answer itself.
     Answer,
-    /// When it arrives.
+    /// When the answer arrives.
     Delay,
     /// Its `Date` header.
     Date,
@@ -176,7 +178,7 @@ impl Fault {
     }
 }
 
-/// The faults that one request takes: at most one of each layer.
+/// The faults of one request: at most one of each layer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TakenFaults(Vec<Fault>);
 

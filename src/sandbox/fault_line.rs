@@ -8,7 +8,7 @@ use std::str::FromStr;
 use super::fault::{DateHeader, Fault};
 use super::faults::Rule;
 
-/// The kinds that are no status.
+/// The kinds that are not a status.
 const KINDS: [(&str, Fault); 7] = [
     ("reset", Fault::Reset),
     ("lost", Fault::ResetAfterApply),
@@ -19,7 +19,7 @@ const KINDS: [(&str, Fault); 7] = [
     ("no-date", Fault::Date(DateHeader::Missing)),
 ];
 
-/// What a 429 asks for, in the body and in the header.
+/// The wait of a 429, in the body and in the header.
 const RETRY_AFTER: u64 = 1;
 
 /// Faults from the command line or the admin interface.
@@ -83,7 +83,10 @@ fn kind(name: &str) -> Result<Fault, String> {
         }
         _ => {
             let known: Vec<&str> = KINDS.iter().map(|(name, _)| *name).collect();
-            Err(format!("`{name}` is no fault; there are error statuses, redirects, latency, {}", known.join(", ")))
+            Err(format!(
+                "`{name}` is not a fault; known faults: error statuses, redirects, latency, {}",
+                known.join(", ")
+            ))
         }
     }
 }
@@ -104,7 +107,7 @@ fn latency(amount: &str) -> Result<Fault, String> {
         return Ok(Fault::SlowBetween(time, time));
     };
     let high_time = crate::model::duration(high)?;
-    // `50..400ms`: the unit of the upper end serves both.
+    // `50..400ms`: the unit of the upper end applies to both.
     let unit = high.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
     let low = if low.bytes().all(|b| b.is_ascii_digit()) { format!("{low}{unit}") } else { low.to_string() };
     let low_time = crate::model::duration(&low)?;
@@ -121,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_read_or_refused() {
+    fn valid_lines_are_parsed_and_invalid_lines_refused() {
         let line: FaultLine = "429:1%, 503:2.5%,latency:50..400ms,reset:0%".parse().unwrap();
         assert_eq!(line.rules.len(), 4);
         assert_eq!(line.rules[1], Rule::new(Fault::Status(503)).percent(2.5).forever());

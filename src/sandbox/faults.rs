@@ -1,8 +1,8 @@
-//! Misbehaviour on demand: what the network, a proxy or a careless service may do to the next requests.
+//! Faults on demand: what the network, a proxy or the service may do to the next requests.
 //!
 //! A plan is a list of [`Rule`]s. A request takes, in each layer, the first rule that matches it and is due; rules that
-//! match but still wait for their turn count it. Nothing depends on chance unless a rule has a percentage, and then the
-//! plan's seed decides: the same requests suffer the same faults.
+//! match but are not due yet count the request. Only rules with a percentage are random, and the plan's seed determines
+//! their choice: the same requests get the same faults.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::model::{Instant, Resource};
 use super::fault::{Fault, TakenFaults};
 use super::request_line::{RequestLine, Route};
 
-/// A fault and the requests that it applies to: by default the next one, whatever it is.
+/// A fault and the requests that it applies to: by default the next request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
     fault: Fault,
@@ -97,14 +97,14 @@ impl Rule {
         self
     }
 
-    /// Only requests with a parameter whose name begins so: `count`, `filter[id]`.
+    /// Only requests with a parameter whose name has this prefix: `count`, `filter[id]`.
     #[must_use]
     pub fn with_param(mut self, name: &str) -> Rule {
         self.param = Some(name.to_string());
         self
     }
 
-    /// Only requests between two moments of the sandbox's clock, the second one excluded.
+    /// Only requests between two times of the sandbox's clock, the second one excluded.
     #[must_use]
     pub fn between(mut self, from: Instant, until: Instant) -> Rule {
         self.from = Some(from);
@@ -112,7 +112,7 @@ impl Rule {
         self
     }
 
-    /// Every matching request from a moment on, for this long by the sandbox's clock.
+    /// Every matching request from a time on, for this long by the sandbox's clock.
     #[must_use]
     pub fn lasting(self, from: Instant, duration: Duration) -> Rule {
         self.between(from, from.plus(duration)).forever()
@@ -125,7 +125,7 @@ impl Rule {
         self
     }
 
-    /// Lets this many matching requests pass first.
+    /// Skips this many matching requests first.
     #[must_use]
     pub fn after(mut self, requests: u32) -> Rule {
         self.skip = requests;
@@ -180,27 +180,27 @@ impl Default for FaultPlan {
 }
 
 impl Faults {
-    /// Adds a rule behind the others.
+    /// Adds a rule after the others.
     pub fn add(&self, rule: Rule) {
         self.plan().rules.push(rule);
     }
 
-    /// The next request suffers this.
+    /// Applies a fault to the next request.
     pub fn next(&self, fault: Fault) {
         self.add(Rule::new(fault));
     }
 
-    /// From now on everything goes well.
+    /// Removes all rules.
     pub fn clear(&self) {
         self.plan().rules.clear();
     }
 
-    /// How many rules are not used up.
+    /// The number of rules that are not used up.
     pub fn pending(&self) -> usize {
         self.plan().rules.len()
     }
 
-    /// Chooses again which requests rules with a percentage apply to.
+    /// Sets the seed that chooses the requests of rules with a percentage.
     pub fn seed(&self, seed: u64) {
         self.plan().rng = fastrand::Rng::with_seed(seed);
     }
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_applies_to_just_the_requests_it_names() {
+    fn rule_applies_only_to_matching_requests() {
         let faults = Faults::default();
         faults.add(Rule::new(Fault::Reset).on(Resource::Contacts).with_cursor().after(1).times(2));
         let first = RequestLine::new("GET", "/v1/contacts", "limit=2");
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_lasts_as_long_as_it_says_and_applies_to_its_share() {
+    fn rule_lasts_for_its_duration_and_applies_to_its_share() {
         let faults = Faults::default();
         faults.add(Rule::new(Fault::Status(503)).percent(25.0).lasting(at(10), Duration::from_secs(1000)));
         let asked = RequestLine::new("GET", "/v1/contacts", "filter[id][in]=a,b&count=exact");

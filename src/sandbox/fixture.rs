@@ -1,7 +1,7 @@
-//! A world from a file: one JSON object with lists of records as a detail shows them.
+//! A world from a file: one JSON object with lists of records in the form of details.
 //!
-//! Identifiers, timestamps and etags are kept byte for byte, numbers with their own digits. What the catalogue does not
-//! know is shown as it stands in the file. The same reader serves the records of the admin interface.
+//! Identifiers, timestamps and etags are kept byte for byte, and numbers keep their digits. Unknown fields are shown
+//! verbatim. The admin interface parses records in the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use super::cell::Cell;
 use super::definition::{CustomDefinition, NewField};
 use super::world::World;
 
-/// The members of a fixture, in the order in which they are read: definitions come before the values of their fields.
+/// The members of a fixture, in the order of parsing: definitions come before the values of their fields.
 const MEMBERS: [(&str, Resource); 4] = [
     ("customFieldDefinitions", Resource::CustomFields),
     ("teamMembers", Resource::TeamMembers),
@@ -26,24 +26,24 @@ const MEMBERS: [(&str, Resource); 4] = [
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {why}")]
 pub struct FixtureError {
-    /// The member and the record's place in it.
+    /// The member and the record's index in it.
     pub at: String,
     /// What is wrong.
     pub why: String,
 }
 
 impl World {
-    /// Makes a world from the text of a fixture. Records without timestamps were created at `now`.
+    /// Makes a world from the text of a fixture. Records without timestamps get `now`.
     ///
     /// # Errors
-    /// [`FixtureError`] names the first record that cannot be read.
+    /// Returns a [`FixtureError`] that names the first invalid record.
     pub fn from_fixture(text: &str, now: Instant) -> Result<World, FixtureError> {
         let error = |at: &str, why: String| FixtureError { at: at.to_string(), why };
         let document: BTreeMap<String, Box<RawValue>> =
             serde_json::from_str(text).map_err(|e| error("the file", e.to_string()))?;
         if let Some(unknown) = document.keys().find(|name| MEMBERS.iter().all(|(known, _)| known != name)) {
             let known: Vec<&str> = MEMBERS.iter().map(|(name, _)| *name).collect();
-            return Err(error(unknown, format!("is no member of a fixture; there are {}", known.join(", "))));
+            return Err(error(unknown, format!("is not a member of a fixture; known members: {}", known.join(", "))));
         }
         let mut world = World::new(now);
         for (member, resource) in MEMBERS {
@@ -55,14 +55,14 @@ impl World {
                 let at = format!("{member}[{place}]");
                 let id = world.load(resource, record.get()).map_err(|why| error(&at, why))?;
                 if !seen.insert(id.clone()) {
-                    return Err(error(&at, format!("the id `{id}` is there twice")));
+                    return Err(error(&at, format!("duplicate id `{id}`")));
                 }
             }
         }
         Ok(world)
     }
 
-    /// Puts in one record as a detail, or a list of its kind, shows it. Gives its identifier.
+    /// Adds one record in the form of a detail, or of a list item, and returns its identifier.
     fn load(&mut self, resource: Resource, source: &str) -> Result<String, String> {
         let record: Value = serde_json::from_str(source).map_err(|e| e.to_string())?;
         let Value::Object(members) = &record else {
@@ -82,7 +82,7 @@ impl World {
         Ok(id.as_str().to_string())
     }
 
-    /// Numbers keep the digits of the source: `1.10`, or 2^70, is no number that Rust would write back as it was.
+    /// Numbers keep the digits of the source: Rust would not write `1.10` or 2^70 back unchanged.
     fn keep_digits(&mut self, resource: Resource, id: &str, source: &str) {
         let Ok(members) = serde_json::from_str::<BTreeMap<String, &RawValue>>(source) else { return };
         let number = |raw: &str| raw.starts_with(|c: char| c == '-' || c.is_ascii_digit());
@@ -94,7 +94,7 @@ impl World {
     }
 }
 
-/// The object that an admin request names, or a team member or a definition.
+/// The resource that an admin request names: an object, a team member or a definition.
 pub(crate) fn resource_named(name: &str) -> Option<Resource> {
     match name {
         "team-member" => Some(Resource::TeamMembers),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn records_come_out_as_they_stand_in_the_file() {
+    fn records_are_returned_as_written_in_the_file() {
         let text = r#"{
             "customFieldDefinitions": [{"id": "f1", "key": "tier", "label": "Tier", "dataType": "SINGLE_SELECT",
                 "objectType": "contact", "status": "ACTIVE", "options": [{"value": "gold", "label": "Gold"}]}],
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_record() {
+    fn error_names_the_record() {
         for (text, at) in [
             ("[]", "the file"),
             (r#"{"people": []}"#, "people"),

@@ -1,8 +1,8 @@
-//! A believable workspace from a seed: the same seed gives the same workspace, byte for byte.
+//! A realistic workspace from a seed: the same seed gives the same workspace, byte for byte.
 //!
-//! It has what real ones have and careless mirrors trip over: imports that share one `updatedAt`, missing timestamps,
-//! names in every script, texts of ten thousand characters, decimals beyond a double, owners and companies that nobody
-//! has, archived fields, and values of all nine types.
+//! It contains the edge cases of real workspaces: imports that share one `updatedAt`, missing timestamps, names in
+//! every script, texts of ten thousand characters, decimals beyond a double, dangling owners and companies, archived
+//! fields, and values of all nine types.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::table::{Id, WorldRecord};
 use super::words;
 use super::world::World;
 
-/// Two years: how far back records were created.
+/// Records are created within the last two years.
 const HISTORY: u64 = 2 * 365 * 24 * 3600;
 
 /// Makes a workspace whose latest change is not after `base_time`.
@@ -103,7 +103,8 @@ impl Maker {
         }
     }
 
-    /// Identifier, timestamps and etag. Every fourth record came with an import and shares its moment with many others.
+    /// Sets the identifier, the timestamps and the etag. Every fourth record is part of an import and shares its
+    /// timestamp with many others.
     fn dates(&mut self, record: &mut WorldRecord, n: usize) -> Instant {
         let created = self.ago(HISTORY);
         let span = self.base.since(created).as_secs();
@@ -230,7 +231,7 @@ impl Maker {
         self.put(&mut record, "firstName", Cell::Word(first));
         self.put(&mut record, "lastName", Cell::Word(last));
         if self.chance(95) {
-            // Entered twice, in capitals: the duplicate that every workspace has.
+            // A duplicate in capitals, as workspaces often have.
             let email = match n % 150 {
                 149 => format!("CONTACT{}@mail{}.example", n - 1, (n - 1) % 40),
                 _ => format!("contact{n}@mail{}.example", n % 40),
@@ -324,7 +325,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_gives_one_workspace() {
+    fn seed_determines_the_workspace() {
         let base: Instant = "2026-03-01T12:00:00Z".parse().unwrap();
         let texts = |seed| {
             let world = generate(seed, 300, 40, base);

@@ -13,11 +13,11 @@ use super::world::World;
 
 use DataType::{Boolean, Date, DateTime, Decimal, Integer, LongText, MultiSelect, ShortText, SingleSelect};
 
-/// A field and what its values look like.
+/// A field and the shape of its values.
 pub(crate) struct FieldShape {
     pub(crate) object: Object,
     pub(crate) place: u32,
-    /// How many of a hundred records have a value.
+    /// The percentage of records that have a value.
     pub(crate) filled: u32,
     data_type: DataType,
     options: Vec<Box<str>>,

@@ -1,4 +1,4 @@
-//! A sandbox in the hand: shared by the server that answers and the test or the demo that looks on and meddles.
+//! A handle to a sandbox, shared by the server that answers and the test or demo that inspects and changes it.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,7 +28,7 @@ pub struct Sandbox(Arc<SandboxShared>);
 struct SandboxShared {
     clock: Arc<dyn Clock>,
     faults: Faults,
-    // Locked in this order, wherever more than one is.
+    // Locks are taken in this order.
     world: Mutex<World>,
     hook: Mutex<Option<Hook>>,
     memory: Mutex<Memory>,
@@ -54,25 +54,25 @@ impl Sandbox {
         }))
     }
 
-    /// The world, at the clock's time. Requests wait while it is held, so do not hold it across an await: a `for` over
-    /// `sandbox.world().ids(..)` does, [`Sandbox::with_world`] does not.
+    /// The world, at the clock's time. Requests wait while the guard is held, so do not hold it across an await: a
+    /// `for` over `sandbox.world().ids(..)` does, [`Sandbox::with_world`] does not.
     pub fn world(&self) -> MutexGuard<'_, World> {
         let mut world = locked(&self.0.world);
         world.set_now(self.0.clock.now());
         world
     }
 
-    /// Looks at the world or changes it.
-    pub fn with_world<T>(&self, look: impl FnOnce(&mut World) -> T) -> T {
-        look(&mut self.world())
+    /// Reads or changes the world.
+    pub fn with_world<T>(&self, access: impl FnOnce(&mut World) -> T) -> T {
+        access(&mut self.world())
     }
 
-    /// Runs before each request is answered: the world may change between two pages.
+    /// Sets a hook that runs before each request: the world can change between two pages.
     pub fn before_request(&self, hook: impl FnMut(&mut World, &RequestLine) + Send + 'static) {
         *locked(&self.0.hook) = Some(Box::new(hook));
     }
 
-    /// Requests leave the world alone again.
+    /// Removes the hook.
     pub fn clear_hook(&self) {
         *locked(&self.0.hook) = None;
     }
@@ -82,12 +82,12 @@ impl Sandbox {
         locked(&self.0.log).0.clone()
     }
 
-    /// Forgets the requests so far.
+    /// Clears the log.
     pub fn clear_log(&self) {
         locked(&self.0.log).0.clear();
     }
 
-    /// The plan of misbehaviour.
+    /// The plan of faults.
     pub fn faults(&self) -> &Faults {
         &self.0.faults
     }
@@ -97,37 +97,37 @@ impl Sandbox {
         locked(&self.0.memory).keys.add(None, scopes)
     }
 
-    /// Adds a key with a chosen secret, or gives the key of that secret other scopes.
+    /// Adds a key with a chosen secret, or changes the scopes of that key.
     pub fn set_key(&self, secret: &str, scopes: &[&str]) {
         locked(&self.0.memory).keys.add(Some(secret), scopes);
     }
 
-    /// Adds a key that may do everything.
+    /// Adds a key with all scopes.
     pub fn full_key(&self) -> String {
         self.add_key(&SCOPES)
     }
 
-    /// Makes a key unknown.
+    /// Revokes a key.
     pub fn revoke_key(&self, secret: &str) {
         locked(&self.0.memory).keys.revoke(secret);
     }
 
-    /// The switches as they stand.
+    /// The current settings.
     pub fn settings(&self) -> SandboxSettings {
         locked(&self.0.memory).settings.clone()
     }
 
-    /// Turns switches.
+    /// Changes the settings.
     pub fn configure(&self, change: impl FnOnce(&mut SandboxSettings)) {
         change(&mut locked(&self.0.memory).settings);
     }
 
-    /// The clock that dates changes and answers.
+    /// The clock for timestamps of changes and answers.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.0.clock
     }
 
-    /// Replaces the faults by those of a line.
+    /// Replaces the faults by those of a fault line.
     pub fn apply_faults(&self, line: &FaultLine) {
         self.faults().clear();
         for rule in line.rules() {
@@ -140,7 +140,7 @@ impl Sandbox {
         locked(&self.0.origin).is_some()
     }
 
-    /// Gives the sandbox what a reset restores, and writes its state file for the first time.
+    /// Sets what a reset restores, and writes the state file for the first time.
     pub(crate) fn begin(&self, origin: Origin, replays: Replays) -> Result<(), StateError> {
         let mut world = self.world();
         let mut memory = locked(&self.0.memory);
@@ -151,7 +151,7 @@ impl Sandbox {
         let mut slot = locked(&self.0.origin);
         let origin = slot.insert(origin);
         match &mut origin.file {
-            Some(file) => file.write_anew(&mut world, &mut memory.replays, origin.clock.advanced()),
+            Some(file) => file.rewrite(&mut world, &mut memory.replays, origin.clock.advanced()),
             None => Ok(()),
         }
     }
@@ -164,13 +164,13 @@ impl Sandbox {
         Ok(changed)
     }
 
-    /// Everything as it was in the beginning: records, clock, faults and stored answers; the log is empty.
+    /// Restores records, clock, faults and stored answers to their initial state, and clears the log.
     pub(crate) fn reset(&self) -> Result<(), StateError> {
         let mut world = self.world();
         let mut memory = locked(&self.0.memory);
         let mut origin = locked(&self.0.origin);
         let Some(origin) = origin.as_mut() else { return Ok(()) };
-        // A fixture was valid when the sandbox began.
+        // The fixture was valid when the sandbox started.
         if let Ok(begun) = origin.world() {
             *world = begun;
         }
@@ -182,13 +182,13 @@ impl Sandbox {
         match &mut origin.file {
             Some(file) => {
                 world.track_changes();
-                file.write_anew(&mut world, &mut memory.replays, origin.clock.advanced())
+                file.rewrite(&mut world, &mut memory.replays, origin.clock.advanced())
             }
             None => Ok(()),
         }
     }
 
-    /// Advances the clock of a sandbox that is a service of its own.
+    /// Advances the clock of a standalone service.
     pub(crate) fn advance(&self, by: std::time::Duration) -> Result<(), StateError> {
         let mut world = self.world();
         let mut memory = locked(&self.0.memory);
@@ -211,7 +211,7 @@ impl Sandbox {
 
     pub(crate) fn serve(&self, request: &IncomingRequest) -> (Served, u64) {
         let mut world = self.world();
-        // The hook is taken out while it runs, so that it may itself use the sandbox's other handles.
+        // The hook is taken out while it runs, so that it can use other handles of the sandbox.
         let hook = locked(&self.0.hook).take();
         if let Some(mut hook) = hook {
             hook(&mut world, &request.asked);

@@ -1,4 +1,4 @@
-//! HTTP in, HTTP out: headers, compression, and answers that are spoiled on purpose.
+//! The HTTP layer: headers, compression, and answers that are damaged on purpose.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -22,14 +22,14 @@ const MAX_BODY: usize = 16 << 20;
 /// Bodies up to this size are not worth compressing.
 const SMALL: usize = 256;
 
-/// Answers one request, now or as late as its fault says.
+/// Answers one request, after the delay of its fault.
 pub(crate) async fn answer(
     sandbox: Sandbox,
     switch: Switch,
     http: Request<Body>,
 ) -> Result<Response<Body>, Infallible> {
     let (head, body) = http.into_parts();
-    // Longer than any update: what is left is no JSON, and is refused as such.
+    // Longer than any valid update: a truncated body is not valid JSON, and is refused.
     let body = axum::body::to_bytes(body, MAX_BODY).await.unwrap_or_default();
     if head.uri.path().starts_with(admin::PREFIX) {
         return Ok(admin_response(&admin::answer(&sandbox, head.method.as_str(), head.uri.path(), &body)));
@@ -70,7 +70,7 @@ fn incoming(head: &Parts, body: Vec<u8>) -> IncomingRequest {
     IncomingRequest {
         asked: RequestLine::new(head.method.as_str(), head.uri.path(), head.uri.query().unwrap_or_default()),
         authorization: text("authorization"),
-        // Etags may hold any character; the header's bytes are compared as they are.
+        // Etags may contain any character; the bytes of the header are compared.
         if_match: head.headers.get("if-match").map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()),
         idempotency_key: text("idempotency-key"),
         content_type: text("content-type"),

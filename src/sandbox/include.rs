@@ -1,4 +1,4 @@
-//! The `include` parameter: related records on request, and old names that add nothing (reference, *Versioning*).
+//! The `include` parameter: related records, and legacy names that add nothing (reference, *Versioning*).
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -20,7 +20,7 @@ pub(crate) enum Include {
     ContactSummary,
 }
 
-/// The values that an endpoint accepts; `None` for those that add nothing.
+/// The values that an endpoint accepts; `None` for values that add nothing.
 pub(crate) type IncludeTable = &'static [(&'static str, Option<Include>)];
 
 pub(crate) const CONTACT: IncludeTable = &[
@@ -49,7 +49,7 @@ pub(crate) const fn accepted(object: Object) -> IncludeTable {
     }
 }
 
-/// Reads a comma-separated `include`.
+/// Parses a comma-separated `include`.
 pub(crate) fn read(accepted: IncludeTable, value: &str) -> Result<BTreeSet<Include>, String> {
     let mut includes = BTreeSet::new();
     for name in value.split(',') {
@@ -61,7 +61,7 @@ pub(crate) fn read(accepted: IncludeTable, value: &str) -> Result<BTreeSet<Inclu
     Ok(includes)
 }
 
-/// Each include needs the read scope of what it includes.
+/// Each include needs the read scope of its resource.
 pub(crate) fn require(key: &TenantKey, includes: &BTreeSet<Include>) -> Result<(), ErrorAnswer> {
     includes.iter().try_for_each(|include| {
         let related = match include {
@@ -73,12 +73,12 @@ pub(crate) fn require(key: &TenantKey, includes: &BTreeSet<Include>) -> Result<(
     })
 }
 
-/// What the includes of one answer need, looked up once for all its records.
+/// The data for the includes of one answer, looked up once for all its records.
 pub(crate) struct Expansion<'a> {
     world: &'a World,
     object: Object,
     includes: &'a BTreeSet<Include>,
-    /// Contacts by company, where they are asked for.
+    /// Contacts by company, if they are included.
     contacts: HashMap<String, usize>,
 }
 
@@ -95,7 +95,7 @@ impl<'a> Expansion<'a> {
         Expansion { world, object, includes, contacts }
     }
 
-    /// The members that the includes add to a record. Their inner shape is not shown by the reference.
+    /// The members that the includes add to a record. The reference does not specify their inner structure.
     pub(crate) fn of(&self, record: &WorldRecord) -> Vec<(&'static str, String)> {
         let mut members = Vec::new();
         let mut expanded = serde_json::Map::new();

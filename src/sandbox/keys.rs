@@ -1,14 +1,14 @@
-//! API keys and what they may do (reference, *Authentication*).
+//! API keys and their scopes (reference, *Authentication*).
 
 use sha2::{Digest, Sha256};
 
 use super::error_answer::ErrorAnswer;
 
-/// Every scope that the reference names.
+/// Every scope of the reference.
 pub const SCOPES: [&str; 6] =
     ["contacts:read", "contacts:write", "companies:read", "companies:write", "custom-fields:read", "team-members:read"];
 
-/// The key that follows from a seed.
+/// The key of a seed.
 pub fn key_of_seed(seed: u64) -> String {
     let hash = Sha256::digest(format!("crm-mirror sandbox key {seed}"));
     let digits: String = hash[..12].iter().map(|byte| format!("{byte:02x}")).collect();
@@ -24,13 +24,13 @@ pub(crate) struct TenantKey {
 }
 
 impl TenantKey {
-    /// Fails with a 403 that names the missing scope.
+    /// Returns a 403 error that names the missing scope.
     pub(crate) fn require(&self, scope: &str) -> Result<(), ErrorAnswer> {
         if self.scopes.iter().any(|s| s == scope) {
             return Ok(());
         }
         Err(ErrorAnswer::new(403, format!("The API key lacks the scope {scope}"))
-            .saying(&format!("missing scope: {scope}")))
+            .with_details(&format!("missing scope: {scope}")))
     }
 
     pub(crate) fn scopes(&self) -> &[String] {
@@ -38,7 +38,7 @@ impl TenantKey {
     }
 }
 
-/// The keys of the tenant. A key's index is what the log shows of it.
+/// The keys of the tenant. The log identifies a key by its index.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TenantKeys(Vec<TenantKey>);
 
@@ -52,7 +52,7 @@ impl TenantKeys {
         scopes.sort();
         scopes.dedup();
         let key = TenantKey { secret: secret.clone(), scopes, revoked: false };
-        // The same secret again is the same key with other scopes: its index in the log stays.
+        // A known secret keeps its index in the log and gets the new scopes.
         match self.0.iter_mut().find(|k| k.secret == secret) {
             Some(known) => *known = key,
             None => self.0.push(key),

@@ -1,7 +1,7 @@
-//! One page of a list: which rows meet the conditions, in which order, from which place on.
+//! One page of a list: the rows that meet the conditions, in order, from a position on.
 //!
-//! Lists by `createdAt` or `updatedAt` alone walk the table's own order from the cursor; anything else gathers the
-//! matching rows and sorts them.
+//! Lists sorted by `createdAt` or `updatedAt` alone walk the table's own order from the cursor; all others collect the
+//! matching rows and sort them.
 
 use crate::model::{FieldKind, Instant, Op, Resource};
 
@@ -21,7 +21,7 @@ pub(crate) struct ServedPage<'a> {
     pub(crate) total: Option<usize>,
 }
 
-/// Serves the page at `place`. With `offsets` the next place counts rows instead of naming one.
+/// Serves the page at `place`. With `offsets` the next position is a row count instead of sort values.
 pub(crate) fn page<'a>(world: &'a World, query: &ListRequest, place: &PagePosition, offsets: bool) -> ServedPage<'a> {
     let table = world.table(query.resource);
     let wanted = query.limit + 1;
@@ -84,7 +84,7 @@ pub(crate) fn page<'a>(world: &'a World, query: &ListRequest, place: &PagePositi
     ServedPage { rows, next, total }
 }
 
-/// A row that does not meet the conditions, for a service that breaks its own rules.
+/// A row that does not meet the conditions, for a service that violates its own rules.
 pub(crate) fn outsider<'a>(world: &'a World, query: &ListRequest) -> Option<&'a WorldRecord> {
     let table = world.table(query.resource);
     table.iter().find(|record| !matches(table, query, record))
@@ -95,7 +95,7 @@ fn count(table: &WorldTable, query: &ListRequest) -> usize {
         return table.len();
     }
     for (order, slot) in [(&table.updated, table.updated_slot), (&table.created, table.created_slot)] {
-        // A range of one timestamp, as audits count it: the order alone knows the answer.
+        // A range of one timestamp, as audits count it: the order alone gives the result.
         let target = ConditionTarget::Standard(slot);
         let timed = |p: &Condition| p.target == target && matches!(p.test, Test::Time(..));
         if query.search.is_none() && query.predicates.iter().all(timed) {
@@ -107,7 +107,7 @@ fn count(table: &WorldTable, query: &ListRequest) -> usize {
     candidates(table, query).filter(|record| matches(table, query, record)).count()
 }
 
-/// The order that serves the query as it is, unless ids are asked for: those are looked up.
+/// The order that serves the query without sorting, unless it filters by ids: those are looked up.
 fn indexed<'a>(table: &'a WorldTable, query: &ListRequest) -> Option<(&'a Order, usize, bool)> {
     match query.sort.as_slice() {
         _ if ids(query).is_some() => None,
@@ -117,7 +117,7 @@ fn indexed<'a>(table: &'a WorldTable, query: &ListRequest) -> Option<(&'a Order,
     }
 }
 
-/// The rows that can meet the conditions at all, from the narrowest source there is.
+/// The rows that can meet the conditions, from the narrowest source.
 fn candidates<'a: 'q, 'q>(
     table: &'a WorldTable,
     query: &'q ListRequest,
@@ -148,7 +148,7 @@ fn ids(query: &ListRequest) -> Option<&[String]> {
     })
 }
 
-/// The range of a timestamp outside which some predicate rejects every row.
+/// The timestamp range outside of which some predicate rejects every row.
 fn bounds(query: &ListRequest, slot: usize) -> (Option<Instant>, Option<Instant>) {
     let (mut low, mut high) = (None::<Instant>, None::<Instant>);
     for predicate in query.predicates.iter().filter(|p| p.target == ConditionTarget::Standard(slot)) {
@@ -194,7 +194,7 @@ fn found(table: &WorldTable, query: &ListRequest, record: &WorldRecord, q: &str)
         || query.resource == Resource::Companies && host(table, record).is_some_and(|host| host.contains(q))
 }
 
-/// A company's host name: what it was given, else that of its web site.
+/// A company's host name: the given one, else that of its web site.
 fn host(table: &WorldTable, record: &WorldRecord) -> Option<String> {
     let text = |wire| table.slot(wire).and_then(|slot| record.cell(slot)?.text());
     match text("domain") {

@@ -1,4 +1,4 @@
-//! Everything that was asked and what it cost, in order.
+//! Every request and its cost, in order.
 
 use crate::model::{Instant, Object, Resource, Ru};
 
@@ -7,9 +7,9 @@ use super::request_line::{RequestLine, Route};
 /// One request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedRequest {
-    /// When it came, by the sandbox's clock.
+    /// When it arrived, by the sandbox's clock.
     pub at: Instant,
-    /// What was asked.
+    /// The method, path and parameters.
     pub asked: RequestLine,
     /// The `If-Match` header.
     pub if_match: Option<String>,
@@ -17,17 +17,17 @@ pub struct LoggedRequest {
     pub idempotency_key: Option<String>,
     /// The body of a PATCH.
     pub body: Option<String>,
-    /// The status of the answer; `None` if none was made.
+    /// The status of the answer; `None` if there was none.
     pub status: Option<u16>,
-    /// What was charged for it.
+    /// The RU that were charged.
     pub ru: Ru,
-    /// Which key it came with, in the order they were added; never the secret.
+    /// The index of its key, in the order in which keys were added.
     pub key: Option<usize>,
-    /// Whether the answer was lost or cut on its way.
+    /// Whether the answer was lost or truncated on its way.
     pub cut: bool,
     /// Whether the answer was a stored one.
     pub replayed: bool,
-    /// Whether it was an update that was carried out, by this very request.
+    /// Whether this request applied an update.
     pub changed: bool,
 }
 
@@ -42,7 +42,7 @@ impl Log {
         self.entries.push(entry);
     }
 
-    /// Forgets the oldest requests beyond a limit, some at a time.
+    /// Drops the oldest requests beyond a limit, several at a time.
     pub(crate) fn keep(&mut self, limit: usize) {
         if self.entries.len() > limit + limit / 10 {
             self.entries.drain(..self.entries.len() - limit);
@@ -58,7 +58,7 @@ impl Log {
         &self.entries
     }
 
-    /// How many requests there were.
+    /// The number of requests.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -68,32 +68,32 @@ impl Log {
         self.entries.is_empty()
     }
 
-    /// Everything charged.
+    /// The total RU charged.
     pub fn ru(&self) -> Ru {
         self.entries.iter().map(|entry| entry.ru).sum()
     }
 
-    /// How many list requests of a resource there were.
+    /// The number of list requests of a resource.
     pub fn lists(&self, resource: Resource) -> usize {
         self.entries.iter().filter(|entry| entry.asked.lists(resource)).count()
     }
 
-    /// How many detail requests of an object there were.
+    /// The number of detail requests of an object.
     pub fn details(&self, object: Object) -> usize {
         self.of_records(object, "GET").count()
     }
 
-    /// How many PATCH requests of an object there were.
+    /// The number of PATCH requests of an object.
     pub fn patches(&self, object: Object) -> usize {
         self.of_records(object, "PATCH").count()
     }
 
-    /// How many requests had this answer.
+    /// The number of requests with this status.
     pub fn with_status(&self, status: u16) -> usize {
         self.entries.iter().filter(|entry| entry.status == Some(status)).count()
     }
 
-    /// The updates that were carried out, whatever became of their answers; stored answers given again are none.
+    /// The updates that were applied, whether or not their answers arrived; replayed answers do not count.
     pub fn carried_out(&self) -> impl Iterator<Item = &LoggedRequest> {
         self.entries.iter().filter(|entry| entry.asked.method == "PATCH" && entry.changed)
     }

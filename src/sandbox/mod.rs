@@ -1,17 +1,17 @@
-//! The whole API of the reference as a local server, for demos, tests and trying things out.
+//! The whole API of the reference as a local server, for demos, tests and development.
 //!
-//! [`World`] is the pretend CRM, in memory. [`Sandbox`] puts keys, misbehaviour ([`Faults`]) and a log in front of it;
-//! [`Sandbox::start`] serves it over HTTP. A request goes through `service`: key, path, scope, parameters (`rules`), then
-//! the work (`list`, `patch`), and out through `render`, which knows what each answer shows.
+//! [`World`] is the simulated CRM, in memory. [`Sandbox`] adds keys, faults ([`Faults`]) and a log; [`Sandbox::start`]
+//! serves it over HTTP. `service` checks a request's key, path, scope and parameters (`rules`), then executes it
+//! (`list`, `patch`), and `render` writes the answer.
 //!
-//! # Always true
-//! - Every rule about a standard field comes from [`crate::model::catalogue`], none from a list of its own.
-//! - Time is the injected clock's: dates, etags, retention and the `Date` header.
+//! # Invariants
+//! - Every rule about a standard field comes from [`crate::model::catalogue`].
+//! - All times come from the injected clock: dates, etags, retention and the `Date` header.
 //! - A request is one step of the world; nothing changes while it is answered.
 //!
 //! # Why answers are written as text
-//! A mirror must survive what the service really sends: `1.10`, 2^70, a lone surrogate, a field nobody announced. A JSON
-//! value in between would mend such things on the way out.
+//! A mirror must handle everything that a real service may send: `1.10`, 2^70, a lone surrogate, an undocumented field.
+//! An intermediate JSON value would normalize such things.
 
 mod admin;
 mod admin_fields;

@@ -1,4 +1,4 @@
-//! Where the world of a service comes from, so that a reset can make it once more, and where its changes are written.
+//! The origin of a service's world, for resets, and the file that its changes are written to.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use super::plain;
 use super::state::StateFile;
 use super::world::World;
 
-/// Where a world comes from.
+/// The origin of a world.
 #[derive(Clone, Debug)]
 pub enum WorldOrigin {
     /// Generated from the seed.
@@ -21,25 +21,25 @@ pub enum WorldOrigin {
         contacts: usize,
         /// How many companies.
         companies: usize,
-        /// Realistic and sane, not full of edge cases.
+        /// Realistic data without edge cases.
         plain: bool,
     },
     /// The text of a fixture.
     Fixture(String),
 }
 
-/// What kind of service is wanted.
+/// The options of a standalone service.
 #[derive(Clone, Debug)]
 pub struct Development {
-    /// Where the world comes from, unless the state file has one.
+    /// The origin of the world, unless the state file contains one.
     pub origin: WorldOrigin,
-    /// Decides the generated data, the key, the faults that have a share, and the changes.
+    /// Determines the generated data, the key, the faults that have a share, and the changes.
     pub seed: u64,
-    /// Where the clock stands still; without, it runs with the system's.
+    /// The fixed time of the clock; without it, the clock follows the system's.
     pub now: Option<Instant>,
     /// The file of a world that survives restarts.
     pub state: Option<PathBuf>,
-    /// The faults of the beginning.
+    /// The initial faults.
     pub faults: FaultLine,
 }
 
@@ -53,19 +53,19 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// An origin without a file, whose clock begins now.
+    /// An origin without a file, whose clock starts now.
     pub(crate) fn new(development: Development) -> Origin {
         let clock = SandboxClock::new(development.now);
         let base = clock.now();
         Origin { development, base, clock, file: None }
     }
 
-    /// When it began.
+    /// When the service started.
     pub(crate) fn base(&self) -> Instant {
         self.base
     }
 
-    /// The world of the beginning.
+    /// The initial world.
     pub(crate) fn world(&self) -> Result<World, FixtureError> {
         match &self.development.origin {
             WorldOrigin::Generated { contacts, companies, plain: false } => {

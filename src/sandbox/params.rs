@@ -1,15 +1,15 @@
-//! A query string, taken apart once: every parameter occurs once, as a string (*List query conventions*, rule 1).
+//! A parsed query string: every parameter occurs once, as a string (*List query conventions*, rule 1).
 
 use percent_encoding::percent_decode_str;
 
 use super::error_answer::{Complaints, ErrorAnswer};
 
-/// The decoded parameters, each name once, in the order they came.
+/// The decoded parameters, each name once, in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Params(Vec<(String, String)>);
 
 impl Params {
-    /// Takes a query string apart without judging it, for the log.
+    /// Splits a query string without validation, for the log.
     pub(crate) fn pairs(query: &str) -> Vec<(String, String)> {
         query
             .split('&')
@@ -21,7 +21,7 @@ impl Params {
             .collect()
     }
 
-    /// Takes pairs; a repeated name is a refusal.
+    /// Takes pairs; a repeated name is an error.
     pub(crate) fn new(pairs: &[(String, String)]) -> Result<Params, ErrorAnswer> {
         let mut complaints = Complaints::default();
         for (n, (name, _)) in pairs.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! What records looked like before: the undo log of a world, from which a lagging replica answers.
+//! Earlier states of records: the undo log of a world, from which a lagging replica answers.
 //!
-//! The log holds the latest [`MAX_CHANGES`] changes of records, in order. A state further back than that is the oldest
-//! one that the log can still restore.
+//! The log holds the latest [`MAX_CHANGES`] changes of records, in order. For an earlier time, the oldest state that
+//! the log can restore is used.
 
 use std::collections::VecDeque;
 
@@ -9,10 +9,10 @@ use crate::model::{Instant, Resource};
 
 use super::table::{Id, WorldRecord};
 
-/// How many changes can be undone.
+/// The maximum number of changes that can be undone.
 const MAX_CHANGES: usize = 10_000;
 
-/// One record as it was before a change, or that it was not there.
+/// One record as it was before a change, or that it did not exist.
 #[derive(Clone, Debug)]
 pub(crate) struct PastRecord {
     pub(crate) changed_at: Instant,
@@ -33,9 +33,10 @@ impl UndoLog {
         self.0.push_back(past);
     }
 
-    /// What to undo, newest first, for the state of `at`.
+    /// The changes to undo, newest first, for the state at `at`.
     pub(crate) fn since(&self, at: Instant) -> impl Iterator<Item = &PastRecord> {
-        // The clock may have been set back in between, so the first change after `at` decides, not each one's time.
+        // The clock may have been set back in between, so the first change after `at` decides, not the time of each
+        // change.
         let first = self.0.iter().position(|past| past.changed_at > at).unwrap_or(self.0.len());
         self.0.range(first..).rev()
     }

@@ -1,9 +1,9 @@
-//! Updates (reference, *PATCH /contacts/{id}*, *PATCH /companies/{id}*), in the order that the service checks them:
+//! Updates (reference, *PATCH /contacts/{id}*, *PATCH /companies/{id}*), with the checks in the order of the service:
 //! record, If-Match, Idempotency-Key, replay, body, stale version, values.
 //!
-//! # Always true
+//! # Invariants
 //! - A refused update changes nothing.
-//! - A stored answer is given again only for the very same request; what failed is not stored, so it may be tried again.
+//! - A stored answer is replayed only for the identical request; failures are not stored, so they can be retried.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -30,11 +30,11 @@ const MAX_KEYS: usize = 100;
 #[derive(Debug, Default)]
 pub(crate) struct Replays {
     stored: BTreeMap<String, StoredReplay>,
-    /// Those that no state file has yet.
+    /// The answers that are not in the state file yet.
     new: BTreeSet<String>,
 }
 
-/// An answer that is given again to the very same request.
+/// An answer that is replayed for the identical request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct StoredReplay {
     at: Instant,
@@ -52,7 +52,7 @@ impl StoredReplay {
 }
 
 impl Replays {
-    /// The stored answer to this very request; a 409 if the key came with another.
+    /// The stored answer to this request; a 409 error if the key was used with a different one.
     fn find(
         &mut self,
         key: &str,
@@ -95,7 +95,7 @@ impl Replays {
     }
 }
 
-/// Carries an update out, or gives its stored answer again.
+/// Applies an update, or replays its stored answer.
 pub(crate) fn patch(
     world: &mut World,
     settings: &SandboxSettings,
@@ -109,7 +109,7 @@ pub(crate) fn patch(
         wrong.add(name, "is not a parameter of an update");
     }
     wrong.or(())?;
-    // A stored answer outlives its record.
+    // A stored answer is kept even if its record is removed.
     let stored = request.idempotency_key.as_ref().is_some_and(|key| replays.stored.contains_key(key));
     let etag = world.etag(object, id);
     if etag.is_none() && !stored {
@@ -131,9 +131,8 @@ pub(crate) fn patch(
     };
     let changes = PatchChanges::read(world, settings, object, &body(request)?)?;
     if etag != if_match {
-        return Err(
-            ErrorAnswer::new(412, "The record has changed since").saying("If-Match does not match the current etag")
-        );
+        return Err(ErrorAnswer::new(412, "The record has changed since")
+            .with_details("If-Match does not match the current etag"));
     }
     let answer = changes.carry_out(world, object, id);
     let stored = StoredReplay {
@@ -177,7 +176,7 @@ impl PatchChanges {
         Ok(PatchChanges { standard, custom })
     }
 
-    /// PatchChanges the record and gives the body of the confirmation.
+    /// Changes the record and returns the body of the confirmation.
     fn carry_out(self, world: &mut World, object: Object, id: &str) -> String {
         let resource = object.resource();
         let now = world.tick();
@@ -219,12 +218,12 @@ fn body(request: &IncomingRequest) -> Result<Map<String, Value>, ErrorAnswer> {
     }
 }
 
-/// The standard fields of a body. What the catalogue does not call writable is refused.
+/// The standard fields of a body. Fields that are not writable in the catalogue are refused.
 fn standard(object: Object, body: &Map<String, Value>) -> Result<Vec<(String, Option<Cell>)>, ErrorAnswer> {
     let identity = |wire: &&str| object == Object::Contact && body.contains_key(*wire);
     if let Some(wire) = ["email", "mobile"].iter().find(|wire| identity(wire)) {
         let message = format!("CONTACT_IDENTITY_READ_ONLY: {wire} cannot be changed here");
-        return Err(ErrorAnswer::new(422, message).saying("CONTACT_IDENTITY_READ_ONLY"));
+        return Err(ErrorAnswer::new(422, message).with_details("CONTACT_IDENTITY_READ_ONLY"));
     }
     let mut wrong = Complaints::default();
     let mut changes = Vec::new();

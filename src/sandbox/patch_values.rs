@@ -1,6 +1,6 @@
-//! Custom values in an update, held against the reference's table *Custom values*.
+//! Custom values in an update, validated by the reference's table *Custom values*.
 //!
-//! A key that cannot be written is a 422; so is a value that is well-formed JSON but not one of its type.
+//! A key that cannot be written gives a 422; so does a well-formed JSON value of the wrong type.
 
 use serde_json::{Map, Value};
 
@@ -15,7 +15,7 @@ const SHORT_TEXT: usize = 255;
 const LONG_TEXT: usize = 10_000;
 const MULTI_SELECT: usize = 100;
 
-/// Reads the values by their definitions' places; `None` clears.
+/// Parses the values by their definitions' indexes; `None` clears.
 pub(crate) fn read(
     world: &World,
     object: Object,
@@ -39,7 +39,7 @@ pub(crate) fn read(
     Ok(cells)
 }
 
-/// Reads one value of a field; `None` clears it.
+/// Parses one value of a field; `None` clears it.
 pub(crate) fn cell(definition: &CustomDefinition, value: &Value) -> Result<Option<Cell>, String> {
     let data_type = definition.kind();
     let known = |value: &str| definition.options.iter().any(|option| option.value == value);
@@ -80,7 +80,7 @@ pub(crate) fn cell(definition: &CustomDefinition, value: &Value) -> Result<Optio
     }
 }
 
-/// The reference does not promise to keep trailing zeros, so they are not kept: nobody shall rely on them.
+/// Trailing zeros are removed, because the reference does not promise to keep them.
 fn without_trailing_zeros(text: &str) -> &str {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
 }

@@ -1,8 +1,7 @@
-//! A plain workspace from a seed: what a demonstration or an application's tests want to see.
+//! A plain workspace from a seed, for demonstrations and the tests of applications.
 //!
-//! Names are common, places and languages match the country, companies have an industry that suits their name, amounts
-//! are of the size that such companies have, and every reference leads to a record. The other generator makes the
-//! opposite on purpose.
+//! Names are common, places and languages match the country, companies have a fitting industry, amounts are realistic,
+//! and every reference leads to a record. The other generator makes edge cases on purpose.
 
 use std::time::Duration;
 
@@ -69,7 +68,7 @@ impl PlainMaker {
         self.base.minus(Duration::from_secs(self.rng.u64(from..to)))
     }
 
-    /// Created up to two years ago and changed since: the timestamps and the etag.
+    /// Sets the timestamps and the etag: created up to two years ago and changed since.
     fn dates(&mut self, record: &mut Value) -> Instant {
         let created = self.ago(40 * DAY, 730 * DAY);
         let since = self.base.since(created).as_secs();
@@ -124,7 +123,7 @@ impl PlainMaker {
         let place = self.rng.usize(..COUNTRIES.len());
         let country: &Country = &COUNTRIES[place];
         let (kind, industry, revenue) = self.one(INDUSTRIES);
-        // Stems and kinds make so many names; after that a number tells them apart.
+        // The combinations of stems and kinds are limited; after that a number makes names unique.
         let (stem, round) = (STEMS[n % STEMS.len()], n / STEMS.len());
         let name = if round == 0 { format!("{stem} {kind}") } else { format!("{stem} {kind} {}", round + 1) };
         let domain = format!("{}.example", plain(&name));
@@ -204,7 +203,7 @@ impl PlainMaker {
     }
 }
 
-/// A name as it stands in an address: lower case, letters and digits.
+/// A name in the form of an address: lower case, letters and digits.
 fn plain(name: &str) -> String {
     let folded = name.to_lowercase().replace(['á', 'ä', 'ã'], "a").replace(['é', 'è'], "e").replace('ç', "c");
     let folded =
@@ -218,7 +217,7 @@ mod tests {
     use crate::model::Resource;
 
     #[test]
-    fn a_plain_workspace_is_sane_and_the_same_for_a_seed() {
+    fn plain_workspace_is_consistent_and_determined_by_its_seed() {
         let base: Instant = "2026-03-01T12:00:00Z".parse().unwrap();
         let world = generate(5, 200, 30, base);
         let again = generate(5, 200, 30, base);

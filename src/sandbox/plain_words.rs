@@ -1,6 +1,6 @@
-//! Words of plain workspaces: people, places and companies that belong together.
+//! Words of plain workspaces: matching people, places and companies.
 
-/// A country with what is usual there.
+/// A country with its typical places and names.
 #[derive(Debug)]
 pub(crate) struct Country {
     pub(crate) code: &'static str,

@@ -1,4 +1,4 @@
-//! Conditions on records: how a filter's value is read, and whether a record meets it (*List query conventions*).
+//! Conditions on records: how a filter's value is parsed, and whether a record meets it (*List query conventions*).
 
 use std::cmp::Ordering;
 
@@ -8,25 +8,28 @@ use super::cell::Cell;
 use super::domain;
 use super::table::WorldRecord;
 
-/// What a condition looks at.
+/// The maximum number of characters of a text predicate (*Limits*).
+pub(crate) const LONGEST_TEXT: usize = 320;
+
+/// What a condition applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConditionTarget {
     /// A standard field, by slot.
     Standard(usize),
-    /// A custom field, by the definition's place.
+    /// A custom field, by the definition's index.
     Custom(u32),
     /// The company's host name.
     Domain,
 }
 
-/// What it asks of the value.
+/// The test that the value must pass.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Test {
     Missing(bool),
     Flag(bool),
     OneOf(Vec<String>),
     AnyOf(Vec<String>),
-    /// Lower-case text that the value holds in any case.
+    /// Lower-case text that the value contains, ignoring case.
     Holds(String),
     Time(Op, Instant),
     Number(Op, String),
@@ -40,7 +43,7 @@ pub(crate) struct Condition {
     pub(crate) test: Test,
 }
 
-/// How the values of a field are read, whether standard or custom.
+/// How the values of a standard or custom field are parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
     Text,
@@ -76,7 +79,7 @@ impl Reading {
         }
     }
 
-    /// Reads a filter's value; the error says what is wrong with it.
+    /// Parses a filter's value; the error says what is wrong with it.
     pub(crate) fn test(self, op: Op, value: &str) -> Result<Test, String> {
         match (op, self) {
             (Op::IsNull, _) => flag(value).map(Test::Missing),
@@ -115,7 +118,11 @@ fn flag(value: &str) -> Result<bool, String> {
 }
 
 fn phrase(value: &str) -> Result<&str, String> {
-    if (1..=320).contains(&value.chars().count()) { Ok(value) } else { Err("must be 1 to 320 characters".to_string()) }
+    if (1..=LONGEST_TEXT).contains(&value.chars().count()) {
+        Ok(value)
+    } else {
+        Err("must be 1 to 320 characters".to_string())
+    }
 }
 
 fn list(value: &str) -> Result<Vec<String>, String> {
@@ -128,7 +135,7 @@ fn list(value: &str) -> Result<Vec<String>, String> {
 }
 
 impl Condition {
-    /// Whether the record meets the condition. A missing value meets none but `isNull=true`.
+    /// Whether the record meets the condition. A missing value meets only `isNull=true`.
     pub(crate) fn holds(&self, record: &WorldRecord, host: impl FnOnce() -> Option<String>) -> bool {
         let cell = match self.target {
             ConditionTarget::Standard(slot) => record.cell(slot),

@@ -1,4 +1,4 @@
-//! Records as answers show them (reference, *Projections by response*), written as text so that raw source survives.
+//! Records in answers (reference, *Projections by response*), written as text to preserve raw source.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::cell::write_text;
 use super::table::WorldRecord;
 use super::world::World;
 
-/// Which answer a record is shown in.
+/// The kind of answer that shows a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RecordProjection {
     /// A list item.
@@ -19,7 +19,7 @@ pub(crate) enum RecordProjection {
     Confirmation,
 }
 
-/// A record's JSON. `more` names the detail fields that a confirmation echoes; `related` is appended as it is.
+/// A record's JSON. `more` names the detail fields that a confirmation echoes; `related` is appended verbatim.
 pub(crate) fn record(
     world: &World,
     resource: Resource,
@@ -37,7 +37,7 @@ pub(crate) fn record(
             (FieldProjection::FilterOnly, _) => false,
             (FieldProjection::Detail, RecordProjection::List) => false,
             (FieldProjection::Detail, RecordProjection::Confirmation) => more.iter().any(|wire| wire == field.wire),
-            // A confirmation of a company has no fit data.
+            // The confirmation of a company has no fit data.
             (FieldProjection::List, RecordProjection::Confirmation) => field.wire != "customerFitScore",
             _ => true,
         };
@@ -61,7 +61,7 @@ pub(crate) fn record(
     for (wire, source) in &record.raw {
         let known = wire.starts_with("customFields.") || wire.starts_with("location.");
         if let (Some(source), false) = (source, known || out.has(wire)) {
-            // A raw name of the catalogue that this projection leaves out stays out.
+            // A raw value of a catalogue field outside of this projection is omitted.
             if fields.iter().all(|field| field.wire != wire) {
                 out.add(wire, source);
             }
@@ -115,6 +115,7 @@ fn custom(out: &mut JsonObjectText, world: &World, record: &WorldRecord, object:
             Some(Some(source)) => inner.add(&definition.key, source),
             None => match record.custom(place as u32) {
                 Some(cell) => inner.add_with(&definition.key, |text| cell.write(text)),
+                None if list && world.lists_omit_nulls => {}
                 None => inner.add(&definition.key, "null"),
             },
         }
@@ -140,7 +141,7 @@ fn unknown_keys(inner: &mut JsonObjectText, record: &WorldRecord, object: &str, 
     }
 }
 
-/// A JSON object being written.
+/// A JSON object that is being written.
 struct JsonObjectText {
     text: String,
     names: Vec<String>,
@@ -188,12 +189,12 @@ impl World {
         Some(record(self, resource, found, RecordProjection::List, &[], &[]))
     }
 
-    /// [`World::detail_text`], parsed; null where the text holds no JSON that Rust can hold.
+    /// [`World::detail_text`], parsed; null if Rust cannot parse it as JSON.
     pub fn detail_json(&self, object: Object, id: &str) -> Option<Value> {
         self.detail_text(object, id).map(|text| parsed(&text))
     }
 
-    /// [`World::list_text`], parsed; null where the text holds no JSON that Rust can hold.
+    /// [`World::list_text`], parsed; null if Rust cannot parse it as JSON.
     pub fn list_json(&self, resource: Resource, id: &str) -> Option<Value> {
         self.list_text(resource, id).map(|text| parsed(&text))
     }

@@ -1,17 +1,17 @@
-//! A request as the sandbox sees it: what was asked of which resource, before anything is judged.
+//! The method, path and parameters of a request, before validation.
 
 use crate::model::{Object, Resource};
 
 use super::params::Params;
 
-/// What a path names.
+/// The target of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
     /// A list.
     List(Resource),
     /// One record.
     One(Object, String),
-    /// Nothing that the service has.
+    /// A path that the service does not have.
     Unknown,
 }
 
@@ -20,11 +20,11 @@ pub enum Route {
 pub struct RequestLine {
     /// The method, upper case.
     pub method: String,
-    /// The path below the base URL, as it came.
+    /// The path below the base URL, unchanged.
     pub path: String,
-    /// What the path names.
+    /// The target of the path.
     pub route: Route,
-    /// The decoded parameters in the order they came, repeated ones included.
+    /// The decoded parameters in their order, repeated ones included.
     pub query: Vec<(String, String)>,
 }
 

@@ -1,6 +1,7 @@
-//! What a list may be asked (reference, *List query conventions* and each list's own parameters), from the catalogue.
+//! The rules of list requests (reference, *List query conventions* and each list's own parameters), from the catalogue.
 //!
-//! A [`ListRequest`] has passed every rule; nothing behind it checks again. Everything that is wrong is told at once.
+//! A [`ListRequest`] has passed every rule; nothing after it checks again. All errors of a request are reported
+//! together.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +23,7 @@ pub(crate) struct ListRequest {
     pub(crate) count: bool,
     /// Lower case.
     pub(crate) search: Option<String>,
-    /// Slots and whether each runs downwards.
+    /// Slots, and whether each is sorted in descending order.
     pub(crate) sort: Vec<(usize, bool)>,
     pub(crate) predicates: Vec<Condition>,
     pub(crate) include: BTreeSet<Include>,
@@ -105,7 +106,7 @@ impl ListRequest {
 
 fn equals(resource: Resource, wire: &str, value: &str) -> Condition {
     Condition {
-        // A slot that no record has if the catalogue lost the field: then nothing matches.
+        // A slot that no record has, if the field is not in the catalogue: then nothing matches.
         target: ConditionTarget::Standard(slot(resource.fields(), wire).unwrap_or(usize::from(u8::MAX))),
         test: Test::OneOf(vec![value.to_string()]),
     }
@@ -147,7 +148,7 @@ fn sort(resource: Resource, value: &str) -> Result<Vec<(usize, bool)>, String> {
     Ok(order)
 }
 
-/// Reads `filter[field]`, `filter[field][op]` and `filter[customFields.KEY][op]`.
+/// Parses `filter[field]`, `filter[field][op]` and `filter[customFields.KEY][op]`.
 fn predicate(world: &World, resource: Resource, name: &str, value: &str) -> Result<Condition, String> {
     let inner = name.strip_prefix("filter[").and_then(|rest| rest.strip_suffix(']'));
     let Some(inner) = inner else {
@@ -171,9 +172,9 @@ fn predicate(world: &World, resource: Resource, name: &str, value: &str) -> Resu
     let reading = if host { Reading::Host } else { Reading::of_kind(field.kind) };
     let test = reading.test(op, value)?;
     if let (Resource::TeamMembers, Test::OneOf(values)) = (resource, &test)
-        && let Some(odd) = values.iter().find(|v| !MEMBER_STATUS.contains(&v.as_str()))
+        && let Some(unknown) = values.iter().find(|v| !MEMBER_STATUS.contains(&v.as_str()))
     {
-        return Err(format!("has no value `{odd}`"));
+        return Err(format!("has no value `{unknown}`"));
     }
     Ok(Condition { target: if host { ConditionTarget::Domain } else { ConditionTarget::Standard(slot) }, test })
 }

@@ -1,4 +1,4 @@
-//! The sandbox on a socket: accepts connections and serves each one until it, or the server, is cut.
+//! The sandbox on a socket: accepts connections and serves each one until it, or the server, is closed.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use super::handle::Sandbox;
 use super::http;
 use super::wire::{Switch, Wire};
 
-/// A sandbox that answers. Dropping it stops the answers; connections break.
+/// A running sandbox server. Dropping it stops the server and breaks its connections.
 #[derive(Debug)]
 pub struct SandboxServer {
     /// The base URL, `/v1` included.
@@ -37,10 +37,10 @@ impl Drop for SandboxServer {
 }
 
 impl Sandbox {
-    /// Serves on 127.0.0.1; port 0 finds a free one. The sandbox can be served more than once, also after a stop.
+    /// Serves on 127.0.0.1; port 0 picks a free one. The sandbox can be served more than once, also after a stop.
     ///
     /// # Errors
-    /// When the port is not available.
+    /// Returns an error if the port is not available.
     pub async fn start(&self, port: u16) -> io::Result<SandboxServer> {
         let listener = TcpListener::bind(("127.0.0.1", port)).await?;
         let port = listener.local_addr()?.port();
@@ -52,7 +52,7 @@ impl Sandbox {
 
 async fn accept(sandbox: Sandbox, listener: TcpListener, stop: Switch) {
     loop {
-        // A connection that fails before it is accepted concerns its peer only.
+        // A connection that fails before it is accepted is ignored.
         let Ok((stream, _)) = listener.accept().await else {
             tokio::task::yield_now().await;
             continue;
@@ -62,13 +62,13 @@ async fn accept(sandbox: Sandbox, listener: TcpListener, stop: Switch) {
 }
 
 async fn serve(sandbox: Sandbox, stream: TcpStream, stop: Switch) {
-    // Answers are small: waiting to fill a packet would only slow the tests down.
+    // Answers are small: Nagle's algorithm would only delay them.
     let _ = stream.set_nodelay(true);
     let switch = Switch::default();
     let wire = Wire { stream, switch: switch.clone(), stop };
     let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
         http::answer(sandbox.clone(), switch.clone(), request.map(Body::new))
     });
-    // A test decides what the `Date` header says, and whether there is one. A broken connection is the peer's to notice.
+    // The `Date` header is set by the settings. A broken connection is noticed by the peer.
     let _ = http1::Builder::new().auto_date_header(false).serve_connection(TokioIo::new(wire), service).await;
 }

@@ -1,8 +1,8 @@
-//! One request from its headers to its answer, in the order that the service checks things: key, path, scope,
-//! parameters, then the work.
+//! Processes one request, with the checks in the order of the service: key, path, scope, parameters, then the request
+//! itself.
 //!
 //! Nothing here awaits: a request is one step of the world. What happens to the answer on its way is a [`Delivery`],
-//! carried out by the server.
+//! which the server executes.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,25 +19,26 @@ use super::keys::{TenantKey, TenantKeys};
 use super::list::{self, ServedPage};
 use super::params::Params;
 use super::patch;
+use super::predicate::LONGEST_TEXT;
 use super::render::{self, RecordProjection};
 use super::request_line::{RequestLine, Route};
 use super::rules::ListRequest;
 use super::settings::{CursorKind, SandboxSettings};
 use super::world::World;
 
-/// What the service remembers between requests, beside the world.
+/// The state between requests, next to the world.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     pub(crate) keys: TenantKeys,
     pub(crate) settings: SandboxSettings,
     pub(crate) replays: patch::Replays,
-    /// The page served last for each resource.
+    /// The last page of each resource.
     last_pages: BTreeMap<Resource, String>,
     nonce: u64,
 }
 
 impl Memory {
-    /// Forgets everything but keys and settings.
+    /// Clears everything except keys and settings.
     pub(crate) fn forget(&mut self) {
         self.replays = patch::Replays::default();
         self.last_pages.clear();
@@ -49,7 +50,7 @@ impl Memory {
 pub(crate) fn serve(world: &mut World, memory: &mut Memory, request: &IncomingRequest, faults: &TakenFaults) -> Served {
     let key = memory.keys.find(request.authorization.as_deref());
     let mut served = Served {
-        result: Err(ErrorAnswer::new(500, "The sandbox was asked to fail")),
+        result: Err(ErrorAnswer::new(500, "This failure was injected")),
         retry_after_header: None,
         delivery: Delivery::Whole,
         date: date(faults, &memory.settings),
@@ -86,7 +87,7 @@ fn date(faults: &TakenFaults, settings: &SandboxSettings) -> Option<DateHeader> 
     }
 }
 
-/// Answers with a failure before anything is done, where the fault is such a failure.
+/// Answers with a failure before the request has an effect, if the fault is one.
 fn refuse(served: &mut Served, fault: &Fault) -> bool {
     match fault {
         Fault::TooMany { body, header } => {
@@ -95,10 +96,10 @@ fn refuse(served: &mut Served, fault: &Fault) -> bool {
         }
         Fault::StatusWithRetry { status, body, header } => {
             served.retry_after_header = *header;
-            let refusal = ErrorAnswer::new(*status, "The sandbox was asked to fail");
+            let refusal = ErrorAnswer::new(*status, "This failure was injected");
             served.result = Err(ErrorAnswer { retry_after: *body, ..refusal });
         }
-        Fault::Status(status) => served.result = Err(ErrorAnswer::new(*status, "The sandbox was asked to fail")),
+        Fault::Status(status) => served.result = Err(ErrorAnswer::new(*status, "This failure was injected")),
         Fault::Html(status) => served.delivery = Delivery::Html(*status),
         Fault::Redirect { status, location } => {
             served.delivery = Delivery::Redirect { status: *status, location: location.clone() };
@@ -109,7 +110,7 @@ fn refuse(served: &mut Served, fault: &Fault) -> bool {
     true
 }
 
-/// Spoils the answer to a request that was carried out.
+/// Damages the answer to a request that was executed.
 fn distort(served: &mut Served, fault: &Fault) {
     let rows = served.result.as_ref().map_or(0, |success| success.rows);
     served.delivery = match fault {
@@ -131,7 +132,7 @@ fn distort(served: &mut Served, fault: &Fault) {
     };
 }
 
-/// The world as the replica shows it that answers this request.
+/// The world as seen by the replica that answers this request.
 fn seen<'w>(world: &'w World, faults: &TakenFaults) -> Cow<'w, World> {
     match faults.of(FaultLayer::View) {
         Some(Fault::Lag(by)) => Cow::Owned(world.as_of(world.now().minus(*by))),
@@ -178,6 +179,10 @@ fn serve_list(
 ) -> Result<Success, ErrorAnswer> {
     let params = Params::new(&asked.query)?;
     let mut query = ListRequest::read(world, resource, &params)?;
+    let is_long = |(name, value): &(String, String)| name.ends_with("[in]") && value.chars().count() > LONGEST_TEXT;
+    if memory.settings.limits_whole_lists && asked.query.iter().any(is_long) {
+        return Err(ErrorAnswer::new(400, "A list of values must be 1 to 320 characters"));
+    }
     include::require(key, &query.include)?;
     let binding = Binding::new(&memory.settings.tenant, resource.path(), key.scopes(), &params);
     let (place, nonce) = match params.get("cursor") {

@@ -1,4 +1,4 @@
-//! How the pretend service behaves where the reference leaves it open, or where a test wants it otherwise.
+//! The behaviour of the sandbox where the reference is open, or where a test needs something else.
 
 use std::time::Duration;
 
@@ -9,35 +9,38 @@ use super::fault::DateHeader;
 /// The kind of page token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CursorKind {
-    /// Names the last row: rows neither slip nor repeat when others move.
+    /// Contains the last row: rows are neither skipped nor repeated when others move.
     #[default]
     Keyset,
-    /// Counts rows: they may do both.
+    /// Counts rows: rows can be skipped and repeated.
     Offset,
 }
 
-/// The switches. [`SandboxSettings::default`] is a well-behaved service.
+/// The settings. [`SandboxSettings::default`] is a well-behaved service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SandboxSettings {
     /// The tenant that cursors are bound to.
     pub tenant: String,
     /// The kind of page token.
     pub cursors: CursorKind,
-    /// What a failed request costs; the reference does not say.
+    /// The cost of a failed request; the reference does not specify it.
     pub failed_ru: Ru,
-    /// What a replayed PATCH costs; the reference does not say.
+    /// The cost of a replayed PATCH; the reference does not specify it.
     pub replayed_ru: Ru,
     /// Whether the plan allows custom values to be written.
     pub custom_fields_editable: bool,
-    /// The most rows of a page, whatever `limit` asks for: pages of few rows make walks of many.
+    /// The maximum number of rows of a page, whatever the `limit`: small pages make walks of many pages.
     pub page_cap: Option<usize>,
+    /// Whether the limit of 320 characters applies to a whole list of values rather than to each; the reference does
+    /// not say.
+    pub limits_whole_lists: bool,
     /// Whether answers are compressed for clients that accept it.
     pub gzip: bool,
-    /// How long every answer takes, in real time.
+    /// The delay of every answer, in real time.
     pub latency: Duration,
-    /// How many requests the log keeps; all of them where there is no limit.
+    /// The maximum number of requests in the log; `None` for no limit.
     pub log_limit: Option<usize>,
-    /// What the `Date` header says.
+    /// The `Date` header.
     pub date_header: DateHeader,
 }
 
@@ -50,6 +53,7 @@ impl Default for SandboxSettings {
             replayed_ru: Ru::PATCH,
             custom_fields_editable: true,
             page_cap: None,
+            limits_whole_lists: false,
             gzip: true,
             latency: Duration::ZERO,
             log_limit: None,

@@ -1,14 +1,14 @@
 //! A world that survives restarts and kills: its file, written with every request that changes something.
 //!
-//! The file is a journal, one JSON object a line. The first line names the format and the seed; the others hold records,
-//! definitions, stored PATCH answers and the clock's advance, and a later line replaces what an earlier one said. The
-//! changes of one request are one line, written before the request is answered, so a kill leaves either all of them or
-//! none: a last line without its line break is dropped. When the journal has grown to a multiple of the world it is
-//! written anew beside the file and renamed over it.
+//! The file is a journal with one JSON object per line. The first line has the format and the seed; the others contain
+//! records, definitions, stored PATCH answers and the clock's advance, and later lines replace earlier ones. The
+//! changes of one request are one line, written before the request is answered, so a kill keeps either all of them or
+//! none: a last line without its line break is dropped. When the journal has grown to a multiple of the world, it is
+//! rewritten to a new file, which is renamed over the old one.
 //!
-//! # Always true
-//! - A second process cannot open the same file: a lock is held on `FILE.lock` until the process ends.
-//! - Every value comes back byte for byte, also source text that no JSON value in memory could hold.
+//! # Invariants
+//! - Two processes cannot use the same file: `FILE.lock` is locked until the process ends.
+//! - Every value is restored byte for byte, including source text that no JSON value in memory can represent.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -27,29 +27,29 @@ use super::patch::{Replays, StoredReplay};
 use super::table::WorldRecord;
 use super::world::{Touched, World};
 
-/// The format that this version writes.
+/// The format of this version.
 const FORMAT: u32 = 1;
-/// A journal smaller than this is not worth writing anew.
+/// A smaller journal is not rewritten.
 const SMALL: u64 = 16 << 20;
 
 /// Why a state file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// The file system refused.
+    /// An error of the file system.
     #[error("{what} the state file {path}")]
     Io {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// Another sandbox has it.
+    /// Another process uses it.
     #[error("the state file {0} is in use by another process")]
     InUse(PathBuf),
-    /// It is not a state file, or a newer one.
-    #[error("{path} is no state file of this sandbox: line {line}: {why}")]
+    /// It is not a state file, or was written by a newer version.
+    #[error("{path} is not a state file of this sandbox: line {line}: {why}")]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -73,15 +73,15 @@ struct StateLine {
     put: Vec<StoredRecord>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     removed: Vec<(String, String)>,
-    /// All definitions, where one of them changed.
+    /// All definitions, if one of them changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     definitions: Option<Vec<StoredDefinition>>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     replays: BTreeMap<String, StoredReplay>,
-    /// How many identifiers were given out.
+    /// The number of identifiers created.
     #[serde(skip_serializing_if = "Option::is_none")]
     born: Option<u64>,
-    /// How far the clock was advanced.
+    /// The clock's advance.
     #[serde(skip_serializing_if = "Option::is_none")]
     advanced: Option<Duration>,
 }
@@ -89,7 +89,7 @@ struct StateLine {
 #[derive(Serialize, Deserialize)]
 struct StoredDefinition {
     definition: Value,
-    /// Whether lists of definitions name it.
+    /// Whether lists of definitions contain it.
     listed: bool,
 }
 
@@ -104,7 +104,7 @@ struct StoredRecord {
     raw: BTreeMap<String, Option<String>>,
 }
 
-/// A value in a form that comes back unchanged.
+/// A value in a form that is restored unchanged.
 #[derive(Serialize, Deserialize)]
 enum StoredCell {
     Bool(bool),
@@ -121,7 +121,7 @@ impl From<&Cell> for StoredCell {
         match cell {
             Cell::Bool(flag) => StoredCell::Bool(*flag),
             Cell::Int(integer) => StoredCell::Int(*integer),
-            // The digits, not the double: they are what answers show.
+            // The digits instead of the double, because answers show the digits.
             Cell::Real(real) => StoredCell::Source(Value::from(*real).to_string().into()),
             Cell::Text(text) => StoredCell::Text(text.clone()),
             Cell::Word(word) => StoredCell::Text((*word).into()),
@@ -147,21 +147,21 @@ impl From<StoredCell> for Cell {
     }
 }
 
-/// What a state file held when it was opened.
+/// The contents of a state file when it was opened.
 #[derive(Debug)]
-pub struct StoredState {
+pub(crate) struct StoredState {
     /// The world.
     pub world: World,
     /// The seed of the file's first line.
     pub seed: u64,
-    /// How far the clock was advanced.
+    /// The clock's advance.
     pub advanced: Duration,
     pub(crate) replays: Replays,
 }
 
 /// An open state file.
 #[derive(Debug)]
-pub struct StateFile {
+pub(crate) struct StateFile {
     path: PathBuf,
     seed: u64,
     journal: File,
@@ -172,11 +172,11 @@ pub struct StateFile {
 }
 
 impl StateFile {
-    /// Opens the file and reads the world in it; a file that is not there or empty has none.
+    /// Opens the file and reads its world; a missing or empty file has none.
     ///
     /// # Errors
-    /// [`StateError`] when the file is in use, cannot be read, or is something else.
-    pub fn open(path: &Path, seed: u64, empty: World) -> Result<(StateFile, Option<StoredState>), StateError> {
+    /// Returns a [`StateError`] if the file is in use, cannot be read, or is not a state file.
+    pub(crate) fn open(path: &Path, seed: u64, empty: World) -> Result<(StateFile, Option<StoredState>), StateError> {
         let failed = |what| move |source| StateError::Io { what, path: path.to_path_buf(), source };
         let mut lock_path = path.as_os_str().to_owned();
         lock_path.push(".lock");
@@ -188,14 +188,14 @@ impl StateFile {
         let journal = OpenOptions::new().read(true).create(true).append(true).open(path);
         let journal = journal.map_err(failed("could not open"))?;
         let (stored, whole) = read(path, BufReader::new(&journal), empty)?;
-        // What a kill left unfinished must not be continued by the next line.
+        // An incomplete last line is removed, so that the next line does not continue it.
         journal.set_len(whole).map_err(failed("could not repair"))?;
         let seed = stored.as_ref().map_or(seed, |stored| stored.seed);
         let file = StateFile { path: path.to_path_buf(), seed, journal, appended: 0, base: whole, _lock: lock };
         Ok((file, stored))
     }
 
-    /// Appends what changed since the last time. Whatever cannot be written is tried again with the next change.
+    /// Appends the changes since the last call. If writing fails, they are written with the next change.
     pub(crate) fn append(
         &mut self,
         world: &mut World,
@@ -208,7 +208,7 @@ impl StateFile {
         self.note(world, replays, advanced)
     }
 
-    /// Appends a line, also where no record changed.
+    /// Appends a line even if no record changed.
     pub(crate) fn note(
         &mut self,
         world: &mut World,
@@ -216,7 +216,7 @@ impl StateFile {
         advanced: Duration,
     ) -> Result<(), StateError> {
         if self.appended > SMALL.max(self.base) {
-            return self.write_anew(world, replays, advanced);
+            return self.rewrite(world, replays, advanced);
         }
         let line = changes(world, world.touched(), replays.new_ones(), advanced);
         let text = text(&line);
@@ -229,7 +229,7 @@ impl StateFile {
     }
 
     /// Writes the whole world to a new file and renames it over this one.
-    pub(crate) fn write_anew(
+    pub(crate) fn rewrite(
         &mut self,
         world: &mut World,
         replays: &mut Replays,
@@ -261,8 +261,8 @@ impl StateFile {
         let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.sync_all()?;
         std::fs::rename(&beside, &self.path)?;
-        if let Some(folder) = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            File::open(folder)?.sync_all()?;
+        if let Some(directory) = self.path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+            File::open(directory)?.sync_all()?;
         }
         let bytes = file.metadata()?.len();
         Ok((OpenOptions::new().append(true).open(&self.path)?, bytes))
@@ -305,7 +305,7 @@ fn stored_record(world: &World, resource: Resource, record: &WorldRecord) -> Sto
     }
 }
 
-/// Reads a journal; also says how many of its bytes are whole lines.
+/// Reads a journal; also returns how many of its bytes are complete lines.
 fn read(path: &Path, mut from: impl BufRead, mut world: World) -> Result<(Option<StoredState>, u64), StateError> {
     let unreadable = |line, why: String| StateError::Unreadable { path: path.to_path_buf(), line, why };
     let (mut header, mut replays, mut advanced) = (None, Replays::default(), Duration::ZERO);
@@ -333,9 +333,9 @@ fn read(path: &Path, mut from: impl BufRead, mut world: World) -> Result<(Option
         }
         whole += bytes as u64;
     }
-    // Something else than a state file must not be cut to nothing.
+    // A file that is not a state file must not be truncated.
     if header.is_none() && !line.is_empty() {
-        return Err(unreadable(1, "it has no first line of a state file".to_string()));
+        return Err(unreadable(1, "it is not the first line of a state file".to_string()));
     }
     world.forget_touched();
     let stored = header.map(|header| StoredState { world, seed: header.seed, advanced, replays });
@@ -345,7 +345,7 @@ fn read(path: &Path, mut from: impl BufRead, mut world: World) -> Result<(Option
 fn apply(world: &mut World, replays: &mut Replays, line: StateLine) -> Result<(), String> {
     let resource = |path: &str| {
         let found = Resource::ALL.into_iter().find(|resource| resource.path() == path);
-        found.ok_or_else(|| format!("`{path}` is no list of the service"))
+        found.ok_or_else(|| format!("`{path}` is not a list of the service"))
     };
     if let Some(definitions) = line.definitions {
         let mut read = Vec::new();
@@ -361,7 +361,7 @@ fn apply(world: &mut World, replays: &mut Replays, line: StateLine) -> Result<()
         let resource = resource(&stored.of)?;
         let mut record = WorldRecord::new(stored.id.as_str().into());
         for (wire, cell) in stored.cells {
-            let slot = world.table(resource).slot(&wire).ok_or_else(|| format!("`{wire}` is no field"))?;
+            let slot = world.table(resource).slot(&wire).ok_or_else(|| format!("`{wire}` is not a field"))?;
             record.set(slot, Some(cell.into()));
         }
         for (place, cell) in stored.custom {

@@ -1,9 +1,9 @@
-//! The records of one resource, with the orders that long lists are walked in.
+//! The records of one resource, with sorted orders for long lists.
 //!
-//! # Always true
-//! - `created` and `updated` hold every record exactly once: a list over a hundred thousand records by either of them
-//!   starts at its cursor and reads one page, however long the table is.
-//! - Cells are sorted by slot; a slot is a field's place in the catalogue's table.
+//! # Invariants
+//! - `created` and `updated` contain every record exactly once: a list over a hundred thousand records by either of
+//!   them starts at its cursor and reads one page, whatever the length of the table.
+//! - Cells are sorted by slot; a slot is a field's index in the catalogue's table.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,15 +17,15 @@ use super::cell::Cell;
 /// A record's identifier, shared between a table and its orders.
 pub(crate) type Id = Arc<str>;
 
-/// One pretend record.
+/// One record.
 #[derive(Clone, Debug)]
 pub(crate) struct WorldRecord {
     pub(crate) id: Id,
     /// Standard values by slot.
     pub(crate) cells: Vec<(u8, Cell)>,
-    /// Custom values by the definition's place in the world.
+    /// Custom values by the definition's index in the world.
     pub(crate) custom: Vec<(u32, Cell)>,
-    /// What answers say instead: source text by wire name, `None` where a field is left out.
+    /// Overrides for answers: source text by wire name, `None` if a field is omitted.
     pub(crate) raw: BTreeMap<String, Option<String>>,
 }
 
@@ -68,7 +68,7 @@ fn put<K: Ord + Copy>(cells: &mut Vec<(K, Cell)>, key: K, cell: Option<Cell>) {
     }
 }
 
-/// The records by one timestamp, both ways; ties by rising id, nulls at the end of either.
+/// The records by one timestamp, in both directions; ties by ascending id, nulls last in both directions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Order {
     rising: BTreeSet<(Instant, Id)>,
@@ -76,7 +76,7 @@ pub(crate) struct Order {
     nulls: BTreeSet<Id>,
 }
 
-/// A place in an [`Order`], just behind one record.
+/// A position in an [`Order`], after one record.
 pub(crate) type After<'a> = (Option<Instant>, &'a str);
 
 impl Order {
@@ -104,7 +104,7 @@ impl Order {
         }
     }
 
-    /// The timestamps between two, both included, rising.
+    /// The timestamps between two, both included, ascending.
     pub(crate) fn times(&self, low: Option<Instant>, high: Option<Instant>) -> impl Iterator<Item = Instant> {
         let from = low.map_or(Bound::Unbounded, |low| Bound::Included((low, Arc::from(""))));
         self.rising
@@ -113,7 +113,7 @@ impl Order {
             .take_while(move |time| high.is_none_or(|high| *time <= high))
     }
 
-    /// Walks the order from a place on. `low` and `high` may cut the walk short where a filter rejects the rest anyway.
+    /// Walks the order from a position on. `low` and `high` can end the walk early if a filter rejects the rest.
     pub(crate) fn walk<'a>(
         &'a self,
         descending: bool,
@@ -171,7 +171,7 @@ pub(crate) struct WorldTable {
 
 impl WorldTable {
     pub(crate) fn new(fields: &'static [Field]) -> WorldTable {
-        // A table without the field keeps everything among the nulls of a slot that no record has.
+        // Without the field, every record counts as null in a slot that no record has.
         let place = |wire: &str| slot(fields, wire).unwrap_or(usize::from(u8::MAX));
         WorldTable {
             fields,
@@ -199,7 +199,7 @@ impl WorldTable {
         slot(self.fields, wire)
     }
 
-    /// Puts a record in, in place of one with its id.
+    /// Inserts a record, or replaces the one with the same id.
     pub(crate) fn put(&mut self, mut record: WorldRecord) {
         record.cells.shrink_to_fit();
         self.remove(&record.id.clone());
@@ -223,7 +223,7 @@ impl WorldTable {
     }
 }
 
-/// A field's place in its table.
+/// A field's index in its table.
 pub(crate) fn slot(fields: &[Field], wire: &str) -> Option<usize> {
     fields.iter().position(|field| field.wire == wire)
 }

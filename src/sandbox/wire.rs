@@ -1,7 +1,7 @@
-//! Connections that can be cut: an answer is lost on the wire, not in a client's imagination.
+//! Connections that can be cut, so that an answer is really lost on the network.
 //!
 //! Every connection has a switch; a handler that flips it makes the next write fail, so that hyper drops the socket
-//! without a byte of the answer, and the peer sees a reset.
+//! without sending a byte of the answer, and the peer sees a reset.
 
 use std::io;
 use std::pin::Pin;
@@ -46,7 +46,7 @@ impl Wire {
 
 impl AsyncRead for Wire {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        // An idle connection is woken by its next request, and must not take it after the stop.
+        // An idle connection is woken by its next request, and must not process it after the stop.
         let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
         self.check()?;
         polled

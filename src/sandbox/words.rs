@@ -1,4 +1,4 @@
-//! Words that generated records are made of: many locales, many scripts, and a few texts that break careless code.
+//! Words for generated records: many locales, many scripts, and a few texts that break careless code.
 
 pub(crate) const PEOPLE: &[(&str, &str, &str)] = &[
     ("Ada", "Lovelace", "GB"),
@@ -130,7 +130,7 @@ pub(crate) const REACHABILITY: &[&str] = &["REACHABLE", "UNREACHABLE", "UNKNOWN"
 pub(crate) const CHANNELS: &[&str] = &["email", "whatsapp", "phone", "webchat"];
 pub(crate) const SOURCES: &[&str] = &["import", "form", "api", "manual"];
 
-/// Decimals that a double, and some at that a 28-digit decimal, cannot hold.
+/// Decimals that a double cannot represent, and some that a 28-digit decimal cannot represent.
 pub(crate) const DECIMALS: &[&str] = &[
     "99999999999999999999.9999999999",
     "-99999999999999999999.9999999999",

@@ -1,12 +1,12 @@
-//! The pretend CRM: its records, definitions and team members, in memory, without a server.
+//! The simulated CRM: its records, definitions and team members, in memory, without a server.
 //!
-//! # Always true
-//! - A change that the service would show moves `updatedAt` to now and the `etag` to a value the record never had, also
-//!   when two changes fall on one tick of the clock.
-//! - What is silent is called so: [`World::edit_silently`] moves neither.
-//! - A field that the catalogue does not know is kept as it is and comes out of answers verbatim, so a test can make the
-//!   service say anything; [`World::set_raw`] does the same for source text that no JSON value can hold. Filters and
-//!   orders never see what is raw.
+//! # Invariants
+//! - A change that the service would show sets `updatedAt` to now and the `etag` to a value that the record never had,
+//!   even if two changes happen in one tick of the clock.
+//! - Changes that move neither have `silently` in their name: [`World::edit_silently`].
+//! - A field that is not in the catalogue is kept and returned verbatim, so a test can make the service send anything;
+//!   [`World::set_raw`] does the same for source text that no JSON value can represent. Filters and orders ignore raw
+//!   values.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -22,7 +22,7 @@ use super::fault::Hidden;
 use super::past::{PastRecord, UndoLog};
 use super::table::{Id, WorldRecord, WorldTable};
 
-/// The pretend CRM of one tenant.
+/// The simulated CRM of one tenant.
 #[derive(Clone, Debug)]
 pub struct World {
     now: Instant,
@@ -31,9 +31,11 @@ pub struct World {
     born: u64,
     undo: UndoLog,
     touched: Touched,
+    /// Whether lists omit custom keys without a value.
+    pub(crate) lists_omit_nulls: bool,
 }
 
-/// Which records changed since the last time a state file was written; nothing where there is none.
+/// The records that changed since a state file was last written; `None` without a state file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Touched(Option<BTreeSet<(Resource, Id)>>);
 
@@ -57,21 +59,27 @@ impl World {
             born: 0,
             undo: UndoLog::default(),
             touched: Touched::default(),
+            lists_omit_nulls: false,
         }
     }
 
-    /// The time that changes are dated with. The sandbox sets it from its clock before every request.
+    /// Makes lists omit custom keys without a value; details always have them.
+    pub fn omit_nulls_in_lists(&mut self) {
+        self.lists_omit_nulls = true;
+    }
+
+    /// The time for new changes. The sandbox sets it from its clock before every request.
     pub fn now(&self) -> Instant {
         self.now
     }
 
-    /// Moves the time.
+    /// Sets the time.
     pub fn set_now(&mut self, now: Instant) {
         self.now = now;
     }
 
-    /// Creates a contact or a company from its fields by wire name, `customFields` and nested objects included. Without
-    /// an `id` it gets one; without timestamps it was created now. An explicit null stays null.
+    /// Creates a contact or a company from its fields by wire name, including `customFields` and nested objects. A
+    /// missing `id` is generated; missing timestamps are now. An explicit null stays null.
     pub fn create(&mut self, object: Object, fields: &Value) -> RecordId {
         self.insert(object.resource(), fields)
     }
@@ -100,17 +108,17 @@ impl World {
         RecordId::new(id.as_ref())
     }
 
-    /// Changes fields by wire name; `customFields` merges by key. False if there is no such record.
+    /// Changes fields by wire name; `customFields` merges by key. Returns false if there is no such record.
     pub fn edit(&mut self, object: Object, id: &str, changes: &Value) -> bool {
         let now = self.tick();
         self.edit_at(object, id, changes, Some(now))
     }
 
-    /// Changes fields as of another time: a late commit in the past, a date in the future, or none at all.
+    /// Changes fields with a different `updatedAt`: a late commit in the past, a date in the future, or none at all.
     pub fn edit_at(&mut self, object: Object, id: &str, changes: &Value, updated_at: Option<Instant>) -> bool {
         self.change(object.resource(), id, |world, record| {
             world.set_slot(object.resource(), record, "updatedAt", updated_at.map(Cell::Time));
-            // Before the changes, so that a test may choose the etag too.
+            // Before the changes, so that a test can set the etag too.
             world.bump_etag(object.resource(), record);
             world.apply(object.resource(), record, changes);
         })
@@ -132,18 +140,18 @@ impl World {
         })
     }
 
-    /// Dates a record: ties, the future, the past or null. The etag moves with it.
+    /// Sets `updatedAt`: ties, the future, the past or null. The etag changes too.
     pub fn set_updated_at(&mut self, object: Object, id: &str, updated_at: Option<Instant>) -> bool {
         self.edit_at(object, id, &Value::Null, updated_at)
     }
 
-    /// Makes answers say `source`, byte for byte, where the record's `wire` field stands; a dot reaches into `location`
-    /// and `customFields`.
+    /// Makes answers contain `source` verbatim as the record's `wire` field; a dot addresses fields in `location` and
+    /// `customFields`.
     pub fn set_raw(&mut self, object: Object, id: &str, wire: &str, source: &str) -> bool {
         self.raw(object, id, wire, Some(source.to_string()))
     }
 
-    /// Makes answers leave the record's field out.
+    /// Omits a field of the record from answers.
     pub fn leave_out(&mut self, object: Object, id: &str, wire: &str) -> bool {
         self.raw(object, id, wire, None)
     }
@@ -154,12 +162,12 @@ impl World {
         })
     }
 
-    /// Takes back everything raw about a record.
+    /// Removes everything raw from a record.
     pub fn clear_raw(&mut self, object: Object, id: &str) -> bool {
         self.change(object.resource(), id, |_, record| record.raw.clear())
     }
 
-    /// Removes a record; the API has no trace of it.
+    /// Removes a record without a trace in the API.
     pub fn remove(&mut self, object: Object, id: &str) -> bool {
         self.take(object.resource(), id).is_some()
     }
@@ -184,7 +192,7 @@ impl World {
         id
     }
 
-    /// Changes a definition by key in any way a test likes. False if there is none.
+    /// Changes a definition by key. Returns false if there is none.
     pub fn redefine(&mut self, object: Object, key: &str, change: impl FnOnce(&mut CustomDefinition)) -> bool {
         let now = self.tick();
         let found = self.definitions.iter_mut().find(|d| d.object == object && d.key == key);
@@ -196,17 +204,17 @@ impl World {
         true
     }
 
-    /// Gives a field another label.
+    /// Changes the label of a field.
     pub fn relabel(&mut self, object: Object, key: &str, label: &str) -> bool {
         self.redefine(object, key, |d| d.label = label.to_string())
     }
 
-    /// Gives a select field other options.
+    /// Changes the options of a select field.
     pub fn set_options(&mut self, object: Object, key: &str, options: Vec<Choice>) -> bool {
         self.redefine(object, key, |d| d.options = options)
     }
 
-    /// Archives a field: its values vanish from records until it is reactivated.
+    /// Archives a field: its values are omitted from records until it is reactivated.
     pub fn archive(&mut self, object: Object, key: &str) -> bool {
         let now = self.tick();
         self.redefine(object, key, |d| {
@@ -215,7 +223,7 @@ impl World {
         })
     }
 
-    /// Brings an archived field back, its values with it.
+    /// Reactivates an archived field with its values.
     pub fn reactivate(&mut self, object: Object, key: &str) -> bool {
         self.redefine(object, key, |d| {
             d.active = true;
@@ -223,7 +231,7 @@ impl World {
         })
     }
 
-    /// Removes a field without a trace: neither list names it, and no record carries its values.
+    /// Removes a field without a trace: no list contains it, and no record has its values.
     pub fn undefine(&mut self, object: Object, key: &str) -> bool {
         let found = self.definitions.iter_mut().find(|d| d.object == object && d.key == key);
         let Some(definition) = found else { return false };
@@ -232,7 +240,7 @@ impl World {
         self.take(Resource::CustomFields, &id).is_some()
     }
 
-    /// Every definition, archived ones included, in the order they were made.
+    /// Every definition, including archived ones, in the order of creation.
     pub fn definitions(&self) -> &[CustomDefinition] {
         &self.definitions
     }
@@ -242,7 +250,7 @@ impl World {
         self.table(resource).iter().map(|record| record.id.to_string()).collect()
     }
 
-    /// How many items a resource has.
+    /// The number of items of a resource.
     pub fn count(&self, resource: Resource) -> usize {
         self.table(resource).len()
     }
@@ -265,13 +273,13 @@ impl World {
         self.tables.entry(resource).or_insert_with(|| WorldTable::new(resource.fields()))
     }
 
-    /// An active definition and its place.
+    /// An active definition and its index.
     pub(crate) fn active(&self, object: Object, key: &str) -> Option<(u32, &CustomDefinition)> {
         let place = self.definitions.iter().position(|d| d.active && d.object == object && d.key == key)?;
         Some((place as u32, &self.definitions[place]))
     }
 
-    /// Takes a record out, changes it and puts it back, so that the table's orders stay true.
+    /// Takes a record out, changes it and puts it back, so that the table's orders stay valid.
     pub(crate) fn change(
         &mut self,
         resource: Resource,
@@ -282,12 +290,12 @@ impl World {
             return false;
         };
         change(self, &mut record);
-        // The undo log has the record as it was before, since it was taken out.
+        // The undo log already contains the earlier state, since the record was taken out.
         self.table_mut(resource).put(record);
         true
     }
 
-    /// Puts a new record in, in place of one with its id.
+    /// Inserts a new record, or replaces the one with the same id.
     fn put(&mut self, resource: Resource, record: WorldRecord) {
         self.remember(resource, &record.id);
         self.table_mut(resource).put(record);
@@ -307,8 +315,8 @@ impl World {
         self.undo.push(PastRecord { changed_at: self.now, resource, id: id.clone(), before });
     }
 
-    /// The records as they were at another moment, for a replica that lags. Definitions of custom fields keep their
-    /// present type and status inside records; only their own list is as it was.
+    /// The records as they were at another time, for a lagging replica. Custom field definitions keep their current
+    /// type and status inside records; only their own list is the earlier one.
     pub fn as_of(&self, at: Instant) -> World {
         let mut world = self.without_undo();
         for past in self.undo.since(at) {
@@ -334,7 +342,7 @@ impl World {
         world
     }
 
-    /// From now on the world knows which records changed.
+    /// Starts recording which records changed.
     pub(crate) fn track_changes(&mut self) {
         self.touched = Touched(Some(BTreeSet::new()));
     }
@@ -349,7 +357,7 @@ impl World {
         }
     }
 
-    /// How many identifiers were given out.
+    /// The number of identifiers created.
     pub(crate) fn born(&self) -> u64 {
         self.born
     }
@@ -358,7 +366,7 @@ impl World {
         self.born = born;
     }
 
-    /// Replaces all definitions; the flag says whether lists of definitions name it.
+    /// Replaces all definitions; the flag says whether lists of definitions contain it.
     pub(crate) fn restore_definitions(&mut self, definitions: Vec<(CustomDefinition, bool)>) {
         self.tables.insert(Resource::CustomFields, WorldTable::new(Resource::CustomFields.fields()));
         for (definition, _) in definitions.iter().filter(|(_, listed)| *listed) {
@@ -375,6 +383,7 @@ impl World {
             born: self.born,
             undo: UndoLog::default(),
             touched: Touched::default(),
+            lists_omit_nulls: self.lists_omit_nulls,
         }
     }
 
@@ -444,12 +453,12 @@ impl World {
         record.set(slot, Some(Cell::Etag(etag)));
     }
 
-    /// Now, as fine as the service writes it.
-    pub(crate) fn tick(&self) -> Instant {
+    /// Now, in the precision of the timestamps that the service makes.
+    pub fn tick(&self) -> Instant {
         Instant::from_micros(self.now.as_micros().div_euclid(1000) * 1000).unwrap_or(self.now)
     }
 
-    /// Identifiers do not rise with time, so that nobody comes to rely on it.
+    /// Identifiers do not increase with time, so that no client relies on their order.
     pub(crate) fn new_id(&mut self, resource: Resource) -> String {
         self.born += 1;
         let scrambled = self.born.wrapping_mul(0x9E37_79B9_7F4A_7C15) & 0xFFFF_FFFF_FFFF;

@@ -1,4 +1,4 @@
-//! What can go wrong with the mirror's file.
+//! Errors of the mirror's file.
 
 use std::path::PathBuf;
 
@@ -10,18 +10,18 @@ pub enum StoreError {
     Open {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: rusqlite::Error,
     },
-    /// The folder or the lock beside the file could not be used.
+    /// The directory or the lock file cannot be used.
     #[error("could not use {path}", path = path.display())]
     Io {
-        /// The file or folder.
+        /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The file is there but is something else.
+    /// The file exists, but is not a mirror.
     #[error("{path} is not a mirror: {why}", path = path.display())]
     NotAMirror {
         /// The file.
@@ -35,16 +35,16 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
-    /// A newer program wrote the file.
-    #[error("the mirror has schema {found}, and this program knows schemas up to {known}")]
+    /// A newer version wrote the file.
+    #[error("the mirror has schema {found}, but this version supports schemas up to {known} only")]
     NewerSchema {
         /// The file's `user_version`.
         found: u32,
-        /// The newest that this program knows.
+        /// The newest schema that this version supports.
         known: u32,
     },
-    /// An older program wrote the file, and nobody has brought its tables up to date yet.
-    #[error("the mirror has schema {found}, which has no place for this yet")]
+    /// An older version wrote the file, and its tables have not been migrated yet.
+    #[error("the mirror has the older schema {found}, which does not support this")]
     OlderSchema {
         /// The file's `user_version`.
         found: u32,
@@ -54,57 +54,57 @@ pub enum StoreError {
     Locked {
         /// The file.
         path: PathBuf,
-        /// The other process, as far as it said.
+        /// The other process, if it is known.
         pid: Option<u32>,
     },
-    /// SQLite refused something.
+    /// SQLite returned an error.
     #[error("could not {doing}")]
     Sqlite {
         /// What was being done.
         doing: &'static str,
-        /// Why.
+        /// The cause.
         source: rusqlite::Error,
     },
-    /// The program's own state in the file cannot be understood.
-    #[error("the mirror's state `{name}` cannot be understood")]
+    /// An entry of the program's own state cannot be parsed.
+    #[error("the mirror's state `{name}` cannot be parsed")]
     State {
         /// The entry.
         name: String,
-        /// Why.
+        /// The cause.
         source: serde_json::Error,
     },
-    /// The system has no random numbers.
-    #[error("the system gives no random numbers: {0}")]
+    /// The system's random number generator failed.
+    #[error("the system's random number generator failed: {0}")]
     Random(String),
-    /// A page was decoded with columns that have changed since: decode it again.
-    #[error("the custom columns changed while a page was on its way")]
+    /// A page was decoded with columns that have changed since: it has to be decoded again.
+    #[error("the custom columns changed while a page was being processed")]
     StaleLayout,
     /// The writing thread has ended.
     #[error("the mirror's writer has ended")]
     Closed,
-    /// A test ended the writer here, as a kill would.
+    /// A test ended the writer, as a kill would.
     #[error("the writer was interrupted")]
     Interrupted,
 }
 
 impl StoreError {
-    /// What a person can do about it.
+    /// A hint that helps to fix the problem.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            StoreError::NotAMirror { .. } => Some("name another file with `database.path`; this one was left as it is"),
-            StoreError::NewerSchema { .. } => Some("install the newer crm-mirror again; the file was left as it is"),
-            StoreError::OlderSchema { .. } => Some("run `crm-mirror sync` once: it brings the mirror up to date"),
-            StoreError::Locked { .. } => Some("stop the other process, or ask it: `crm-mirror status`"),
-            StoreError::Missing { .. } => Some("`crm-mirror sync` makes the first copy"),
+            StoreError::NotAMirror { .. } => Some("set `database.path` to a different file; this one was not changed"),
+            StoreError::NewerSchema { .. } => Some("install the newer crm-mirror again; the file was not changed"),
+            StoreError::OlderSchema { .. } => Some("run `crm-mirror sync` once: it migrates the mirror"),
+            StoreError::Locked { .. } => Some("stop the other process; `crm-mirror status` shows what it does"),
+            StoreError::Missing { .. } => Some("run `crm-mirror sync` to make the first copy"),
             StoreError::Open { .. } | StoreError::Io { .. } => {
-                Some("check that the folder exists and that this user may write there (`database.path`)")
+                Some("check that the directory exists and that the current user can write it (`database.path`)")
             }
             _ => None,
         }
     }
 }
 
-/// Says what was being done when SQLite refused.
+/// Adds what was being done to an error of SQLite.
 pub(crate) trait Doing<T> {
     /// Names the step for the error.
     fn doing(self, doing: &'static str) -> Result<T, StoreError>;

@@ -1,7 +1,7 @@
-//! Reading the mirror: a connection that can only read, and one moment of the file.
+//! Reads the mirror: a read-only connection, and one snapshot of the file.
 //!
-//! Every question of `store::read` is asked in a [`ReadTx`], so that the answers to several belong together. A
-//! [`MirrorTx`](super::MirrorTx) is one too: what can be asked of the file can be asked inside a write.
+//! Every query of `store::read` runs in a [`ReadTx`], so that the results of several are consistent. A
+//! [`MirrorTx`](super::MirrorTx) contains one, so the same queries can be used inside a write.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use super::error::{Doing, StoreError};
 use super::file::open;
 use super::read::functions;
 
-/// A mirror that is open for reading only.
+/// A mirror that is open read-only.
 #[derive(Debug)]
 pub struct Reader {
     conn: Connection,
@@ -31,21 +31,29 @@ impl Reader {
         Ok(Reader { conn: open::reader(path)? })
     }
 
-    /// Opens a mirror for people's own statements: with the exact functions, and a misspelt column is an error.
+    /// Opens a mirror for a short check that creates no file, not even SQLite's own files. Later writes are not seen.
+    ///
+    /// # Errors
+    /// Like [`Reader::open`].
+    pub fn open_at_rest(path: &Path) -> Result<Reader, StoreError> {
+        Ok(Reader { conn: open::reader_at_rest(path)? })
+    }
+
+    /// Opens a mirror for statements of users: with the exact functions, and with misspelt columns as errors.
     ///
     /// # Errors
     /// As [`Reader::open`].
     pub fn open_for_queries(path: &Path) -> Result<Reader, StoreError> {
         let conn = open::reader(path)?;
         conn.pragma_update(None, "query_only", true)
-            // A misspelt column must be an error, never a text.
+            // A misspelt column must be an error, not a string literal.
             .and_then(|()| conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false))
             .and_then(|_| functions::register(&conn))
             .map_err(|source| StoreError::Open { path: path.to_path_buf(), source })?;
         Ok(Reader { conn })
     }
 
-    /// As [`Reader::open_for_queries`], and what takes longer than this, counted from now, is interrupted.
+    /// Like [`Reader::open_for_queries`], with a time limit, counted from now, after which statements are interrupted.
     ///
     /// # Errors
     /// As [`Reader::open`].
@@ -57,7 +65,7 @@ impl Reader {
         Ok(reader)
     }
 
-    /// Begins to read at one moment, which lasts as long as the transaction.
+    /// Begins a read transaction, which sees one snapshot.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -65,7 +73,7 @@ impl Reader {
         self.conn.unchecked_transaction().doing("read the mirror").map(ReadTx::new)
     }
 
-    /// A number that changes whenever somebody else has committed something.
+    /// A number that changes whenever another connection has committed something.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -73,26 +81,26 @@ impl Reader {
         self.conn.pragma_query_value(None, "data_version", |row| row.get(0)).doing("read the mirror")
     }
 
-    /// Prepares a person's own statement.
+    /// Prepares a statement of a user.
     ///
     /// # Errors
-    /// What SQLite says about it.
+    /// Returns the error of SQLite.
     pub fn prepare(&self, sql: &str) -> rusqlite::Result<Statement<'_>> {
         self.conn.prepare(sql)
     }
 
-    /// A reader of any connection, for tests of questions on tables made by hand.
+    /// A reader of any connection, for tests.
     #[cfg(test)]
     pub(in crate::store) fn of(conn: Connection) -> Reader {
         Reader { conn }
     }
 }
 
-/// One moment of the mirror's file.
+/// One snapshot of the mirror's file.
 #[derive(Debug)]
 pub struct ReadTx<'a> {
     pub(in crate::store) conn: Transaction<'a>,
-    /// State entries that could not be parsed, with their texts: whoever can write drops them.
+    /// State entries that could not be parsed, with their texts: the next writer drops them.
     pub(in crate::store) unreadable: RefCell<BTreeSet<(String, String)>>,
 }
 

@@ -1,8 +1,9 @@
-//! The shapes of all record tables under one layout, and the documents that search holds of their rows.
+//! The shapes of all record tables under one layout, and their search documents.
 
 use std::sync::Arc;
 
-use super::derived::document::Document;
+use super::custom::extras::ObjectExtras;
+use super::derived::search_document::Document;
 use super::records::shape::Shape;
 use crate::model::catalogue::{Object, Resource};
 use crate::model::custom::Layout;
@@ -10,24 +11,26 @@ use crate::model::custom::Layout;
 /// The shapes of the record tables under one layout.
 #[derive(Debug, Clone)]
 pub struct Shapes {
-    /// The layout that these follow from.
+    /// The layout of the shapes.
     pub layout: Arc<Layout>,
     list: [Arc<Shape>; 2],
     detail: [Arc<Shape>; 2],
     team: Arc<Shape>,
     definitions: Arc<Shape>,
     documents: [Arc<Document>; 2],
+    extras: Arc<[ObjectExtras; 2]>,
 }
 
 impl Shapes {
-    /// The shapes that follow from a layout.
-    pub fn new(layout: Arc<Layout>) -> Shapes {
+    /// The shapes that result from a layout and the additional columns of the views.
+    pub fn new(layout: Arc<Layout>, extras: [ObjectExtras; 2]) -> Shapes {
         Shapes {
             list: Object::ALL.map(|object| Arc::new(Shape::list(object, layout.of(object)))),
             detail: Object::ALL.map(|object| Arc::new(Shape::detail(object, layout.of(object)))),
             team: Arc::new(Shape::plain(Resource::TeamMembers)),
             definitions: Arc::new(Shape::plain(Resource::CustomFields)),
             documents: Object::ALL.map(|object| Arc::new(Document::new(object, layout.of(object)))),
+            extras: Arc::new(extras),
             layout,
         }
     }
@@ -42,6 +45,11 @@ impl Shapes {
         self.detail[object as usize].clone()
     }
 
+    /// The additional columns of an object's `_full` view.
+    pub fn extras(&self, object: Object) -> &ObjectExtras {
+        &self.extras[object as usize]
+    }
+
     /// The table of team members.
     pub fn team(&self) -> Arc<Shape> {
         self.team.clone()
@@ -52,7 +60,7 @@ impl Shapes {
         self.definitions.clone()
     }
 
-    /// What full-text search holds of an object's records.
+    /// The search documents of an object.
     pub fn document(&self, object: Object) -> Arc<Document> {
         self.documents[object as usize].clone()
     }

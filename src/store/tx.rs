@@ -7,22 +7,26 @@ use std::sync::Arc;
 use rusqlite::{Transaction, params};
 
 use super::error::{Doing, StoreError};
-use super::pending::Pending;
+use super::pending_writes::Pending;
 use super::reader::ReadTx;
+use super::row_order::{RowOrder, WrittenRows};
 use super::shapes::Shapes;
-use crate::model::catalogue::Resource;
+use crate::model::catalogue::{Object, Resource};
 use crate::model::custom::Layout;
 use crate::model::instant::Instant;
+use crate::model::request_order::RequestStamp;
 
-/// An open transaction. Dropped without being committed, it never happened.
+/// An open transaction. It is rolled back if it is dropped without a commit.
 #[derive(Debug)]
 pub struct MirrorTx<'a> {
     read: ReadTx<'a>,
+    /// The request that last wrote each row before this transaction.
+    rows: &'a RowOrder,
     pub(in crate::store) shapes: Shapes,
     changes_before: u64,
     /// Whether this transaction writes versions that are older than the rows.
     pub(in crate::store) accepts_older: Cell<bool>,
-    /// What is settled at its end.
+    /// The work left for its end.
     pub(in crate::store) pending: Pending,
 }
 
@@ -35,26 +39,43 @@ impl<'a> Deref for MirrorTx<'a> {
 }
 
 impl<'a> MirrorTx<'a> {
-    pub(in crate::store) fn new(conn: Transaction<'a>, shapes: Shapes) -> MirrorTx<'a> {
+    pub(in crate::store) fn new(conn: Transaction<'a>, shapes: Shapes, rows: &'a RowOrder) -> MirrorTx<'a> {
         MirrorTx {
             changes_before: conn.total_changes(),
             accepts_older: Cell::default(),
             pending: Pending::default(),
             read: ReadTx::new(conn),
+            rows,
             shapes,
         }
     }
 
-    pub(in crate::store) fn commit(self) -> Result<Shapes, StoreError> {
+    pub(in crate::store) fn commit(self) -> Result<(Shapes, WrittenRows), StoreError> {
         self.settle_search()?;
         self.settle_counts()?;
         self.settle_changed()?;
         self.drop_unreadable()?;
         self.read.conn.commit().doing("commit a page")?;
-        Ok(self.shapes)
+        Ok((self.shapes, self.pending.written.into_inner()))
     }
 
-    /// Lets this transaction write versions that are older than the rows: they came so twice, and are the truth.
+    /// Whether a later request than this has written or removed the row.
+    pub(in crate::store) fn is_overtaken(&self, object: Object, id: &str, asked: &RequestStamp) -> bool {
+        let number = asked.order.number();
+        let here = self.pending.written.borrow()[object as usize].get(id).copied();
+        here.or_else(|| self.rows.of(object, id)).is_some_and(|last| number < last)
+    }
+
+    /// Notes the request that wrote, confirmed or removed a row.
+    pub(in crate::store) fn note_order(&self, object: Object, id: &str, number: u64) {
+        let written = &mut self.pending.written.borrow_mut()[object as usize];
+        match written.get_mut(id) {
+            Some(last) => *last = number.max(*last),
+            None => _ = written.insert(id.into(), number),
+        }
+    }
+
+    /// Allows this transaction to write versions that are older than the rows: they were read twice, and are correct.
     pub fn accept_older_versions(&self) {
         self.accepts_older.set(true);
     }
@@ -64,12 +85,29 @@ impl<'a> MirrorTx<'a> {
         self.conn.total_changes() != self.changes_before
     }
 
-    /// The layout inside this transaction.
+    /// The layout in this transaction.
     pub fn layout(&self) -> &Arc<Layout> {
         &self.shapes.layout
     }
 
-    /// Refuses a page that was decoded with other columns than the tables have now.
+    /// What was decoded with the columns of this version; decoded again with `decode` if the columns have changed since.
+    /// Everything that is decoded before its transaction is taken through here, so that nothing has to be retried.
+    ///
+    /// # Errors
+    /// [`StoreError::StaleLayout`] if it cannot be decoded with the current columns.
+    pub fn with_current_layout<D>(
+        &self,
+        decoded: D,
+        version: u64,
+        decode: impl FnOnce(&Layout) -> Option<D>,
+    ) -> Result<D, StoreError> {
+        if self.shapes.layout.version == version {
+            return Ok(decoded);
+        }
+        decode(&self.shapes.layout).ok_or(StoreError::StaleLayout)
+    }
+
+    /// Refuses a page that was decoded with a different layout.
     ///
     /// # Errors
     /// [`StoreError::StaleLayout`]: decode the page again.
@@ -77,11 +115,11 @@ impl<'a> MirrorTx<'a> {
         if self.shapes.layout.version == version { Ok(()) } else { Err(StoreError::StaleLayout) }
     }
 
-    /// Notes what the service did against its own document.
+    /// Records an anomaly: the service broke its own documentation.
     ///
     /// # Errors
     /// If SQLite refuses.
-    pub fn note_oddity(&self, kind: &str, resource: Resource, what: &str, now: Instant) -> Result<(), StoreError> {
+    pub fn note_anomaly(&self, kind: &str, resource: Resource, what: &str, now: Instant) -> Result<(), StoreError> {
         self.conn
             .prepare_cached(
                 "INSERT INTO service_oddities (kind, resource, what, first_seen_at, last_seen_at, times)
@@ -90,7 +128,7 @@ impl<'a> MirrorTx<'a> {
                  DO UPDATE SET times = times + 1, last_seen_at = excluded.last_seen_at",
             )
             .and_then(|mut stmt| stmt.execute(params![kind, resource.as_str(), what, now.to_string()]))
-            .doing("note an oddity of the service")?;
+            .doing("note an anomaly of the service")?;
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
-//! The one thread that writes the mirror. Whoever wants to write sends it a piece of work and waits for the answer.
+//! The one thread that writes the mirror. Other threads send it closures and wait for the results.
 //!
-//! One writer makes "a page is one transaction" true by construction, and keeps SQLite's blocking calls off the
-//! runtime's threads while pages are fetched and decoded beside it. The queue is bounded, so memory is too.
+//! One writer guarantees that a page is one transaction, and keeps SQLite's blocking calls off the runtime's threads
+//! while pages are fetched and decoded. The queue is bounded, and therefore memory too.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -10,74 +10,94 @@ use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::model::custom::Layout;
-use crate::store::custom::columns;
+use crate::model::request_order::RequestRegister;
+use crate::store::custom::file_shapes;
+use crate::store::derived::options::ViewOptions;
 use crate::store::error::{Doing, StoreError};
-use crate::store::file::lock::Lock;
+use crate::store::file::lock::{self, Lock};
 use crate::store::file::open;
 use crate::store::file::wal;
 use crate::store::reader::ReadTx;
+use crate::store::row_order::RowOrder;
 use crate::store::shapes::Shapes;
 use crate::store::tx::MirrorTx;
 
 type WriterJob = Box<dyn FnOnce(&mut Writer) + Send>;
 
-/// Pieces of work that may wait for the writer.
+/// The maximum number of closures that wait for the writer.
 const QUEUE: usize = 4;
 
-/// The mirror's file, open for writing. Cheap to clone; the writer ends when the last clone is gone.
+/// The mirror's file, open for writing. Cheap to clone; the writer ends with the last clone.
 #[derive(Clone, Debug)]
 pub struct Store {
     queue: mpsc::Sender<WriterJob>,
     layout: Arc<RwLock<Arc<Layout>>>,
     path: Arc<PathBuf>,
     lock: Arc<Lock>,
+    requests: RequestRegister,
     thread: Arc<Mutex<Option<std::thread::JoinHandle<()>>>>,
 }
 
-/// The connection and what belongs to it; only ever touched by the writer's thread.
+/// The connection and its state; only the writer's thread uses it.
 struct Writer {
     conn: Connection,
     shapes: Shapes,
     wal: wal::Keeper,
+    rows: RowOrder,
     before_commit: Option<CommitHook>,
+    /// The version of the schema for which users' indexes were checked.
+    checked_schema: Option<i64>,
     killed: bool,
 }
 
-/// Called before each commit; where it says no, the writer ends there as a kill would end it: nothing is committed and
-/// nothing is tidied up.
+/// Called before each commit; if it returns false, the writer ends there as by a kill: nothing is committed or cleaned
+/// up.
 pub type CommitHook = Box<dyn FnMut() -> bool + Send>;
 
 /// How a mirror is opened for writing.
 #[derive(Default)]
 pub struct StoreOptions {
-    /// At most so many custom fields of each object have an index from now on; `None` leaves it as it was.
+    /// The maximum number of custom fields of each object with an index; `None` leaves it unchanged.
     pub indexed: Option<u32>,
+    /// New settings of views and indexes; `None` leaves them unchanged.
+    pub views: Option<ViewOptions>,
     /// What decides on every commit after the opening.
     pub before_commit: Option<CommitHook>,
+    /// Whether the files that opening creates next to the mirror are removed on close.
+    pub leaves_no_files: bool,
 }
 
 impl Store {
-    /// Opens the mirror for writing, makes it if there is none.
+    /// Opens the mirror for writing, and creates it if it does not exist.
     ///
     /// # Errors
-    /// As `open::writer`.
+    /// Like `open::writer`.
     pub fn open(path: &Path) -> Result<Store, StoreError> {
         Store::open_with(path, StoreOptions::default())
     }
 
-    /// As [`Store::open`], in another way.
+    /// Like [`Store::open`], with options.
     ///
     /// # Errors
-    /// As `open::writer`.
+    /// Like `open::writer`.
     pub fn open_with(path: &Path, options: StoreOptions) -> Result<Store, StoreError> {
+        let [log, index] = wal::files_beside(path);
+        let (removes_log, removes_lock) = (
+            options.leaves_no_files && !(log.exists() && index.exists()),
+            options.leaves_no_files && !lock::is_beside(path),
+        );
         let (conn, lock, _) = open::writer(path)?;
-        let shapes = Shapes::new(Arc::new(columns::layout(&conn)?));
+        let shapes = file_shapes::shapes(&conn)?;
         let layout = Arc::new(RwLock::new(shapes.layout.clone()));
         let wal = wal::Keeper::of(path);
-        let mut writer = Writer { conn, shapes, wal, before_commit: None, killed: false };
+        let requests = RequestRegister::default();
+        let rows = RowOrder::new(requests.clone());
+        let mut writer = Writer { conn, shapes, wal, rows, before_commit: None, checked_schema: None, killed: false };
         writer.tx(|tx| {
             tx.name_mirror()?;
+            options.views.as_ref().map_or(Ok(()), |views| tx.configure_views(views))?;
             tx.catch_up()?;
+            tx.refresh_view_files()?;
             tx.count_once()?;
             options.indexed.map_or(Ok(()), |most| tx.index_at_most(most))
         })?;
@@ -92,23 +112,25 @@ impl Store {
                 while let Some(work) = work.blocking_recv() {
                     work(&mut writer);
                 }
+                // Otherwise SQLite removes the WAL and its index when the last connection is closed.
                 if !writer.killed
+                    && !removes_log
                     && let Err(error) = open::before_close(&writer.conn)
                 {
-                    tracing::warn!(%error, "The mirror could not be closed tidily: {error}");
+                    tracing::warn!(%error, "The mirror could not be closed cleanly: {error}");
                 }
                 drop(writer);
-                held.release();
+                if removes_lock { held.remove() } else { held.release() }
             })
             .map_err(|source| StoreError::Io { path: path.to_path_buf(), source })?;
         let thread = Arc::new(Mutex::new(Some(thread)));
-        Ok(Store { queue, layout, path: Arc::new(path.to_path_buf()), lock, thread })
+        Ok(Store { queue, layout, path: Arc::new(path.to_path_buf()), lock, requests, thread })
     }
 
-    /// Carries out `work` in one transaction: committed if it succeeds, as if it never was if it fails.
+    /// Executes `work` in one transaction: it is committed if `work` succeeds, and rolled back if it fails.
     ///
     /// # Errors
-    /// What `work` gives, or a failed commit; [`StoreError::Closed`] if the writer has ended.
+    /// Returns the error of `work`, or of the commit; [`StoreError::Closed`] if the writer has ended.
     pub async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -117,7 +139,7 @@ impl Store {
         self.carry_out(|writer| writer.tx(work)).await
     }
 
-    /// As [`Store::write`], and beyond a power cut once it returns: for what cannot be read again from the service.
+    /// Like [`Store::write`], but durable once it returns: for data that cannot be read again from the service.
     ///
     /// # Errors
     /// As [`Store::write`].
@@ -129,46 +151,16 @@ impl Store {
         self.carry_out(|writer| writer.durably(|writer| writer.tx(work))).await
     }
 
-    /// Reads at one moment, after everything that was written before, without a lock that keeps others from writing.
+    /// Reads one snapshot, after all earlier writes, without a lock that blocks writers.
     ///
     /// # Errors
-    /// What `work` gives; [`StoreError::Closed`] if the writer has ended.
+    /// Returns the error of `work`; [`StoreError::Closed`] if the writer has ended.
     pub async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnOnce(&ReadTx<'_>) -> Result<T, StoreError> + Send + 'static,
     {
         self.carry_out(|writer| writer.read(work)).await
-    }
-
-    /// Decodes an answer with the custom columns as they are and writes it in one transaction; decodes it again where
-    /// another transaction has changed them meanwhile.
-    ///
-    /// # Errors
-    /// What `decode` and `apply` give, and as [`Store::write`].
-    pub async fn write_decoded<D, T, E, F, G>(&self, decode: F, apply: G) -> Result<T, E>
-    where
-        D: Send + 'static,
-        T: Send + 'static,
-        E: From<StoreError>,
-        F: Fn(&Layout) -> Result<D, E>,
-        G: FnOnce(&mut MirrorTx<'_>, D) -> Result<T, StoreError> + Clone + Send + 'static,
-    {
-        loop {
-            let layout = self.layout();
-            let decoded = decode(&layout)?;
-            let apply = apply.clone();
-            let written = self
-                .write(move |tx| {
-                    tx.expect_layout(layout.version)?;
-                    apply(tx, decoded)
-                })
-                .await;
-            match written {
-                Err(StoreError::StaleLayout) => {}
-                other => return Ok(other?),
-            }
-        }
     }
 
     async fn carry_out<T, F>(&self, work: F) -> Result<T, StoreError>
@@ -184,7 +176,7 @@ impl Store {
             if layout.read().unwrap_or_else(PoisonError::into_inner).version != now.version {
                 *layout.write().unwrap_or_else(PoisonError::into_inner) = now.clone();
             }
-            // Whoever asked may have given up waiting; the work is done all the same.
+            // The caller may have stopped waiting; the work is done anyway.
             let _ = answer.send(result);
             if !writer.killed {
                 writer.wal.after_commit(&writer.conn);
@@ -194,10 +186,10 @@ impl Store {
         answered.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// Ends a run: leaves the WAL empty, as far as those who read allow. Says whether they did.
+    /// Ends a run: empties the WAL, as far as readers allow. Returns whether it is empty.
     ///
     /// # Errors
-    /// If SQLite refuses; the mirror is whole all the same.
+    /// Returns an error of SQLite; the mirror is intact anyway.
     pub async fn settle(&self) -> Result<bool, StoreError> {
         let (answer, answered) = oneshot::channel();
         let work: WriterJob = Box::new(move |writer| {
@@ -208,14 +200,19 @@ impl Store {
         answered.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// The custom columns as the last finished transaction left them.
+    /// The custom columns after the last finished transaction.
     pub fn layout(&self) -> Arc<Layout> {
         self.layout.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The lock beside the file, and its note.
+    /// The lock of the file, with its note.
     pub fn lock(&self) -> &Lock {
         &self.lock
+    }
+
+    /// The requests that are made for this mirror, in their order.
+    pub fn requests(&self) -> &RequestRegister {
+        &self.requests
     }
 
     /// The file.
@@ -223,7 +220,7 @@ impl Store {
         &self.path
     }
 
-    /// Ends the writer and waits until the file is closed. Other clones can write no more.
+    /// Ends the writer and waits until the file is closed. Other clones cannot write any more.
     pub async fn close(self) {
         let Store { queue, thread, .. } = self;
         let handle = thread.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -236,7 +233,7 @@ impl Store {
 }
 
 impl Writer {
-    /// Does the work with every commit on the disk before it counts. It cannot be set inside a transaction.
+    /// Runs the closure with durable commits. This cannot be set inside a transaction.
     fn durably<T>(&mut self, work: impl FnOnce(&mut Writer) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let set =
             |writer: &Writer, how| writer.conn.pragma_update(None, "synchronous", how).doing("make a commit durable");
@@ -246,7 +243,7 @@ impl Writer {
         done
     }
 
-    /// Reads at one moment; what cannot be parsed of the program's state is dropped afterwards.
+    /// Reads one snapshot; unparsable entries of the program's state are dropped afterwards.
     fn read<T>(&mut self, work: impl FnOnce(&ReadTx<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
         if self.killed {
             return Err(StoreError::Interrupted);
@@ -270,13 +267,23 @@ impl Writer {
             return Err(StoreError::Interrupted);
         }
         let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate).doing("begin a transaction")?;
-        let mut tx = MirrorTx::new(tx, self.shapes.clone());
+        let mut tx = MirrorTx::new(tx, self.shapes.clone(), &self.rows);
+        let schema: i64 =
+            tx.conn.pragma_query_value(None, "schema_version", |row| row.get(0)).doing("read the schema")?;
+        if self.checked_schema != Some(schema) {
+            // Another process, or the last transaction, changed it.
+            tx.drop_harmful_indexes()?;
+        }
         let out = work(&mut tx)?;
         if self.before_commit.as_mut().is_some_and(|may_commit| !may_commit()) {
             self.killed = true;
             return Err(StoreError::Interrupted);
         }
-        self.shapes = tx.commit()?;
+        let (shapes, written) = tx.commit()?;
+        self.shapes = shapes;
+        self.rows.note(written);
+        // A transaction that changes the schema leaves a newer version, which the next one checks.
+        self.checked_schema = Some(schema);
         Ok(out)
     }
 }

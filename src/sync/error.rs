@@ -1,45 +1,57 @@
-//! What can end a run early, and what the caller does about it.
+//! Errors that end a run, and their class for the caller.
 
+use crate::api::admission::AdmissionError;
 use crate::api::error::ApiError;
 use crate::api::error_class::ErrorClass;
-use crate::api::meter::AdmissionError;
 use crate::model::{Instant, Resource};
 use crate::store::StoreError;
 
-/// Why a run ended before its work was done.
+/// Why a run ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum SyncError {
-    /// The service did not give what was asked for.
+    /// A request failed.
     #[error("could not {doing} {resource}")]
     Api {
-        /// What was being done: "list", "count", "read a detail of".
+        /// The operation: "list", "count", "read a detail of".
         doing: &'static str,
-        /// Of what.
+        /// The resource.
         resource: Resource,
-        /// Why.
+        /// The cause.
         source: ApiError,
     },
-    /// The mirror's file refused.
+    /// The mirror's file cannot be written.
     #[error("could not write the mirror")]
     Store(#[from] StoreError),
-    /// The cursors of a list lead nowhere.
+    /// The cursors of a list do not advance.
     #[error("the service's list of {resource} does not advance")]
     NotAdvancing {
         /// The list.
         resource: Resource,
     },
-    /// The key is of another workspace than the mirror.
-    #[error(
-        "this key sees {met} of the {asked} records of the mirror that it was asked for: it is another workspace's"
-    )]
+    /// The key belongs to a different workspace than the mirror.
+    #[error("{met} of {asked} known records are visible with this API key: it belongs to a different workspace")]
     OtherWorkspace {
-        /// Known records that were asked for.
+        /// The number of known records that were looked up.
         asked: usize,
-        /// Those that the service has, unchanged in what does not change.
+        /// The number of those that exist with unchanged creation times.
         met: usize,
     },
-    /// The key has no scope for anything that was asked for.
-    #[error("the key may read none of what was asked for; it lacks {scopes}")]
+    /// None of the known records exists with a new key or address, which may be temporary.
+    #[error("with this new key or address, none of the {asked} known records that were asked for is there")]
+    NotRecognised {
+        /// The number of requested known records.
+        asked: usize,
+    },
+    /// A step that failed recently, whose next attempt is not due yet.
+    #[error("{error}; the next attempt is due at {due_at}")]
+    NotDue {
+        /// The error of the last attempt.
+        error: String,
+        /// When the next attempt is due.
+        due_at: Instant,
+    },
+    /// The key lacks the scopes for everything that was requested.
+    #[error("the API key cannot read any of the requested objects; it lacks {scopes}")]
     NoScope {
         /// The scopes.
         scopes: String,
@@ -49,16 +61,16 @@ pub enum SyncError {
 /// Why a run was suspended, and when it can be resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suspension {
-    /// The budget of the window is spent; it refills then.
+    /// The budget of the window is exhausted; it refills at this time.
     Budget(Instant),
-    /// The service set a rate limit until then.
+    /// A rate limit holds requests until this time.
     Hold(Instant),
-    /// The program ends, or something urgent goes first.
+    /// The program is stopping, or an urgent job preempts the run.
     Shutdown,
 }
 
 impl SyncError {
-    /// The suspension that this error is, if it is one.
+    /// The suspension that this error stands for, if any.
     pub fn suspension(&self) -> Option<Suspension> {
         let SyncError::Api { source: ApiError::NotAdmitted(refused), .. } = self else {
             return None;
@@ -71,7 +83,7 @@ impl SyncError {
         }
     }
 
-    /// What the service's answer means for the run, where it was the service.
+    /// The class of the service's error, if it was one.
     pub fn class(&self) -> Option<ErrorClass> {
         match self {
             SyncError::Api { source, .. } => Some(source.class()),
@@ -79,28 +91,51 @@ impl SyncError {
         }
     }
 
-    /// Whether an answer was larger than allowed: with fewer rows it may not be.
+    /// Whether the error concerns only the requested object, so that other objects may still be read.
+    pub fn concerns_one_resource(&self) -> bool {
+        match self {
+            SyncError::NotAdvancing { .. } | SyncError::NotDue { .. } => true,
+            SyncError::Api { source: ApiError::Unreachable { .. } | ApiError::Timeout { .. }, .. } => false,
+            SyncError::Api { source, .. } => matches!(
+                source.class(),
+                ErrorClass::Retry
+                    | ErrorClass::Gone
+                    | ErrorClass::Rebase
+                    | ErrorClass::SkipRecord
+                    | ErrorClass::BadRequest
+                    | ErrorClass::Failed
+            ),
+            _ => false,
+        }
+    }
+
+    /// Whether an answer was too large: with fewer rows it may not be.
     pub fn is_too_large(&self) -> bool {
         matches!(self, SyncError::Api { source: ApiError::TooLarge { .. }, .. })
     }
 
-    /// A next move for a person.
+    /// A hint that helps to fix the problem.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             SyncError::Api { source, .. } => source.hint(),
             SyncError::Store(source) => source.hint(),
-            SyncError::NotAdvancing { .. } => Some("what was stored stays; the next run tries again from there"),
+            SyncError::NotDue { .. } => Some("the rest of the mirror is up to date; a manual run attempts it at once"),
+            SyncError::NotAdvancing { .. } => Some("stored data is kept; the next run continues from there"),
             SyncError::OtherWorkspace { .. } => {
-                Some("use the workspace's own key, or another `database.path` for the other workspace")
+                Some("use the key of the mirrored workspace, or a different `database.path` for the other workspace")
             }
-            SyncError::NoScope { .. } => Some("make a key with these scopes in the workspace console"),
+            SyncError::NotRecognised { .. } => Some(
+                "nothing was written; if the key is of the mirrored workspace, the next run finds out. If it is another \
+                 workspace's, use its own key, or another `database.path`",
+            ),
+            SyncError::NoScope { .. } => Some("create a key with these scopes in the workspace console"),
         }
     }
 }
 
-/// Names what was being done when the service refused.
+/// Adds the operation to an error of the service.
 pub(crate) trait Asking<T> {
-    /// Adds the step and the resource.
+    /// Adds the operation and the resource.
     fn asking(self, doing: &'static str, resource: Resource) -> Result<T, SyncError>;
 }
 

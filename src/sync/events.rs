@@ -1,55 +1,55 @@
-//! What a run tells while it goes: for progress bars, plain log lines and the daemon's event stream.
+//! The events of a run: for progress bars, log lines and the daemon's event stream.
 
 use crate::model::{Instant, Resource, Ru};
 
-/// The words for pieces of work.
+/// The names of the steps.
 pub const WORK: [&str; 4] = ["changes", "full copy", "sweep", "details"];
 
-/// Something that happened in a run.
+/// An event of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunEvent {
-    /// A kind of work on a resource begins.
+    /// Work on a resource starts.
     Begins {
-        /// What is worked on.
+        /// The resource.
         resource: Resource,
-        /// In people's words: "changes", "full copy", "sweep", "details".
+        /// The name of the step: "changes", "full copy", "sweep", "details".
         work: &'static str,
-        /// How many rows there will be, where that is known for free.
+        /// The expected number of rows, if it is known without a request.
         total: Option<u64>,
     },
-    /// The service said how many rows the piece of work under way has.
+    /// The service reported the number of rows of the current step.
     Total {
-        /// What it is of.
+        /// The resource.
         resource: Resource,
         /// The rows.
         total: u64,
     },
     /// A page or a detail was stored.
     Stored {
-        /// What it was of.
+        /// The resource.
         resource: Resource,
-        /// Rows so far in this piece of work.
+        /// Rows so far in this step.
         rows: u64,
         /// Request units charged so far in this run.
         ru: Ru,
     },
-    /// The piece of work ended, for now or for good.
+    /// The step ended, or was suspended.
     Ends {
-        /// What was worked on.
+        /// The resource.
         resource: Resource,
     },
-    /// Every request waits, since the service asked for it.
+    /// Every request waits, because the service set a rate limit.
     Holding {
-        /// Until when.
+        /// The end of the hold.
         until: Instant,
     },
-    /// Something a person should know, once.
+    /// A warning for the user, sent once.
     Warning(String),
 }
 
-/// Whoever listens to a run.
+/// Receives the events of a run.
 pub trait RunObserver: Send + Sync {
-    /// Takes an event; must not block.
+    /// Receives an event; must not block.
     fn on(&self, event: RunEvent);
     /// Whether totals are shown, which makes `count=exact` worth its counting work (reference, *Limits*, rule 1).
     fn wants_totals(&self) -> bool {
@@ -57,7 +57,7 @@ pub trait RunObserver: Send + Sync {
     }
 }
 
-/// Listens to nothing.
+/// Ignores all events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 

@@ -1,63 +1,73 @@
-//! What a run would cost: counted, not guessed, for 1 RU an object.
+//! The cost of a run: counted, not guessed, for 1 RU per object.
 
+use serde::Serialize;
+
+use super::checkpoints::{Changes, Fresh, Sweep};
 use super::engine::Engine;
 use super::error::{Asking, SyncError};
 use super::job::Job;
 use super::run::Run;
-use super::state::{Changes, Fresh, Sweep};
 use crate::api::{PageSize, decode};
+use crate::model::ServiceTime;
 use crate::model::{Object, Purpose, Resource, Ru};
 use crate::store::{Phase, StateKey};
 use crate::sync::walks::changes::lower_bound;
-use crate::sync::walks::definitions::{LISTS, is_due};
-use crate::sync::walks::walk::Range;
+use crate::sync::walks::definitions::LISTS;
+use crate::sync::walks::walk::WalkRange;
 
-/// What a run would do for one object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+/// The forecast for one object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ObjectForecast {
     /// The object.
+    #[serde(serialize_with = "as_resource")]
     pub object: Object,
-    /// Whether it would be read whole.
+    /// Whether it would be read completely.
     pub whole: bool,
     /// Rows that the lists would return.
     pub rows: u64,
-    /// For the lists' pages.
+    /// The cost of the lists' pages.
     pub lists: Ru,
-    /// For details: of those rows, and of records whose details are due already.
+    /// The cost of details: for those rows, and for records whose details are already due.
     pub details: Ru,
 }
 
-/// What a run would cost.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+/// Serializes an object under the name of its list.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn as_resource<S: serde::Serializer>(object: &Object, serializer: S) -> Result<S::Ok, S::Error> {
+    object.resource().serialize(serializer)
+}
+
+/// The forecast of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Forecast {
-    /// For definitions and team members.
+    /// The cost of definitions and team members.
     pub short_lists: Ru,
-    /// For contacts and companies.
+    /// The cost of contacts and companies.
     pub objects: Vec<ObjectForecast>,
 }
 
 impl Forecast {
-    /// Everything together.
+    /// The total cost.
     pub fn total(&self) -> Ru {
         self.objects.iter().map(|object| object.lists + object.details).sum::<Ru>() + self.short_lists
     }
 }
 
 impl Engine {
-    /// Says what a run would cost. Spends 1 RU for each contact or company list that it counts, and changes nothing.
+    /// Estimates the cost of a run. Spends 1 RU for each contact or company list that it counts, and changes nothing.
     ///
     /// # Errors
-    /// [`SyncError`] if the service does not answer.
+    /// Returns a [`SyncError`] if the service does not answer.
     pub async fn forecast(&self, job: &Job) -> Result<Forecast, SyncError> {
         let run = Run::new(self, job, "manual");
         run.check_identity().await?;
         let mut forecast = Forecast::default();
         let resync = matches!(job, Job::Resync { .. });
         let objects: Vec<Object> = Object::ALL.into_iter().filter(|object| job.concerns(object.resource())).collect();
-        if !objects.is_empty() && (resync || self.is_list_due(Fresh::DEFINITIONS).await?) {
+        if !objects.is_empty() && (resync || self.is_stored_list_due(Fresh::DEFINITIONS).await?) {
             forecast.short_lists += LISTS;
         }
-        if job.concerns(Resource::TeamMembers) && (resync || self.is_list_due(Fresh::TEAM).await?) {
+        if job.concerns(Resource::TeamMembers) && (resync || self.is_stored_list_due(Fresh::TEAM).await?) {
             forecast.short_lists += Ru::GET;
         }
         for object in objects {
@@ -67,9 +77,9 @@ impl Engine {
         Ok(forecast)
     }
 
-    async fn is_list_due(&self, entry: StateKey) -> Result<bool, SyncError> {
-        let now = self.clock.now();
-        Ok(self.store.read(move |tx| Ok(is_due(tx.state(&entry)?, now))).await?)
+    async fn is_stored_list_due(&self, entry: StateKey) -> Result<bool, SyncError> {
+        let fresh: Option<Fresh> = self.store.read(move |tx| tx.state(&entry)).await?;
+        Ok(self.is_list_due(fresh, self.clock.now()))
     }
 
     async fn forecast_object(&self, object: Object, resync: bool) -> Result<ObjectForecast, SyncError> {
@@ -89,24 +99,34 @@ impl Engine {
         let copying = phase == Phase::FirstCopy;
         let whole = resync || copying || sweeping;
         let range = if copying {
-            Range::All
+            WalkRange::All
         } else {
-            Range::Changes { after: lower_bound(&known, self.settings.overlap), inclusive: false }
+            let time: Option<ServiceTime> = self.store.read(|tx| tx.state(&StateKey::ServiceTime)).await?;
+            let now = time.and_then(|time| time.at_least());
+            WalkRange::Changes { after: lower_bound(&known, now, self.settings.overlap), inclusive: false }
         };
         let query = range.query(resource).asking("count", resource)?.limit(PageSize::ONE).count_exact();
         let answer = self.client.list(&query, Purpose::Changes).await.asking("count", resource)?;
         let page = decode::page(resource, &answer.body, &self.store.layout()).asking("count", resource)?;
         let counted = page.total.unwrap_or(0);
         let pages = |rows: u64| Ru::new(rows.div_ceil(100).max(1));
+        // A large list is read in slices side by side; the last page of each is only partly filled.
+        let slices = match (whole, self.workers()) {
+            (true, 2..) => {
+                Ru::new(Some(counted / self.settings.rows_per_slice.max(1)).filter(|n| *n >= 2).unwrap_or(0))
+            }
+            _ => Ru::ZERO,
+        };
         let lists = match (whole, copying) {
             (false, _) => pages(counted),
             (true, true) => pages(counted.saturating_sub(rows_here)),
             (true, false) => pages(counted) + pages(rows_here),
         };
+        let lists = lists + slices;
         let rows = if whole && !copying { counted + rows_here } else { counted };
         let details = match (self.settings.details, copying) {
             (false, _) => 0,
-            // Every record that is not here yet is due too.
+            // Every record that is not mirrored yet is due too.
             (true, true) => due + counted.saturating_sub(rows_here),
             (true, false) => due + counted,
         };

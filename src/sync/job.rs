@@ -1,75 +1,74 @@
-//! Jobs: what a run is asked to do.
+//! Jobs: what a run should do.
 //!
-//! One value says it everywhere: on the command line, on the daemon's socket, in the daemon's queue and in
-//! `sync_runs.kind`.
+//! The same type is used on the command line, on the daemon's socket, in the daemon's queue and in `sync_runs.kind`.
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::Resource;
 
-/// What a run is asked to do.
+/// What a run should do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Job {
-    /// Changes, then whatever is under way: sweeps, details.
+    /// Changes, then work in progress: sweeps, details.
     Sync {
-        /// What to bring up to date.
+        /// The objects to update.
         objects: Selection,
-        /// What a person allows.
+        /// The permissions that a person gave.
         accept: Acceptance,
     },
     /// Every record, whatever its age.
     Resync {
-        /// What to read.
+        /// The objects to read.
         objects: Selection,
-        /// What a person allows.
+        /// The permissions that a person gave.
         accept: Acceptance,
     },
-    /// The mirror compared with the service.
+    /// A comparison of the mirror with the service.
     Verify {
         /// Contacts, companies or both.
         objects: Selection,
         /// Whether to compare every listed field of every record, at 1 RU per 100, instead of counting.
         full: bool,
-        /// Whether to repair what differs.
+        /// Whether to repair differences.
         repair: bool,
-        /// What a person allows.
+        /// The permissions that a person gave.
         accept: Acceptance,
     },
-    /// Local edits only, where `write_back` allows it.
+    /// Local edits only, if `write_back` is enabled.
     Push,
 }
 
-/// Which resources a job is about.
+/// The resources of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Selection {
     /// All of them.
     #[default]
     All,
-    /// Those that the configuration names, when they are due.
+    /// The configured ones, if they are due.
     Configured(Vec<Resource>),
-    /// Those that a person named: they are read even where they are not due.
+    /// Those that a person named: they are read even if they are not due.
     Named(Vec<Resource>),
 }
 
-/// What a person allows that no run does by itself.
+/// Permissions that only a person can give.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Acceptance {
-    /// Whatever the service no longer has may be removed, however much it is.
+    /// Any number of records that the service no longer has may be removed.
     pub removals: bool,
-    /// Another workspace may take the place of the one that is mirrored.
+    /// A different workspace may replace the mirrored one.
     pub workspace: bool,
 }
 
 impl Selection {
-    /// What was named; everything if nothing was.
+    /// The named resources; all if none is named.
     pub fn named(resources: &[Resource]) -> Selection {
         if resources.is_empty() { Selection::All } else { Selection::Named(resources.to_vec()) }
     }
 
-    /// The resources; `None` for all of them.
+    /// The resources; `None` for all.
     pub fn resources(&self) -> Option<&[Resource]> {
         match self {
             Selection::All => None,
@@ -77,7 +76,7 @@ impl Selection {
         }
     }
 
-    /// Whether a resource belongs to it.
+    /// Whether a resource is part of the selection.
     pub fn contains(&self, resource: Resource) -> bool {
         self.resources().is_none_or(|resources| resources.contains(&resource))
     }
@@ -87,10 +86,10 @@ impl Selection {
         matches!(self, Selection::Named(resources) if resources.contains(&resource))
     }
 
-    /// This selection within what the configuration names: all of that where nothing was named.
+    /// This selection, limited to the configured resources; all of those if none was named.
     ///
     /// # Errors
-    /// What was named and is not among what the configuration names.
+    /// Returns a named resource that is not configured.
     pub fn within(self, configured: Option<&[Resource]>) -> Result<Selection, Resource> {
         let Some(configured) = configured else { return Ok(self) };
         match self {
@@ -104,27 +103,27 @@ impl Selection {
 }
 
 impl Job {
-    /// Everything, as far as it changed.
+    /// A sync of everything.
     pub fn sync() -> Job {
         Job::Sync { objects: Selection::All, accept: Acceptance::default() }
     }
 
-    /// Everything, whole.
+    /// A resync of everything.
     pub fn resync() -> Job {
         Job::Resync { objects: Selection::All, accept: Acceptance::default() }
     }
 
-    /// Ranges of contacts and companies counted here and there, and nothing repaired.
+    /// A verification of contacts and companies by counts, without repair.
     pub fn verify() -> Job {
         Job::Verify { objects: Selection::All, full: false, repair: false, accept: Acceptance::default() }
     }
 
-    /// What the schedule does against slow drift: [`Job::verify`], and what differs is repaired.
+    /// The scheduled audit: [`Job::verify`] with repair.
     pub fn audit() -> Job {
         Job::Verify { objects: Selection::All, full: false, repair: true, accept: Acceptance::default() }
     }
 
-    /// The name in `sync_runs`, on the socket and for people.
+    /// The name in `sync_runs`, on the socket and in texts.
     pub const fn kind(&self) -> &'static str {
         match self {
             Job::Sync { .. } => "sync",
@@ -134,7 +133,7 @@ impl Job {
         }
     }
 
-    /// What it is about; nothing for a job that reads no list.
+    /// The selection; `None` for a job that reads no list.
     pub fn selection(&self) -> Option<&Selection> {
         match self {
             Job::Sync { objects, .. } | Job::Resync { objects, .. } | Job::Verify { objects, .. } => Some(objects),
@@ -142,7 +141,7 @@ impl Job {
         }
     }
 
-    /// Whether it is about this resource.
+    /// Whether the job includes this resource.
     pub fn concerns(&self, resource: Resource) -> bool {
         self.selection().is_some_and(|objects| objects.contains(resource))
     }
@@ -152,7 +151,7 @@ impl Job {
         self.selection().is_some_and(|objects| objects.names(resource))
     }
 
-    /// What a person allows.
+    /// The permissions that a person gave.
     pub fn accept(&self) -> Acceptance {
         match self {
             Job::Sync { accept, .. } | Job::Resync { accept, .. } | Job::Verify { accept, .. } => *accept,
@@ -160,7 +159,7 @@ impl Job {
         }
     }
 
-    /// The same job about something else.
+    /// The same job with a different selection.
     #[must_use]
     pub fn about(mut self, selection: Selection) -> Job {
         if let Job::Sync { objects, .. } | Job::Resync { objects, .. } | Job::Verify { objects, .. } = &mut self {
@@ -169,13 +168,13 @@ impl Job {
         self
     }
 
-    /// The same job about these resources, named by a person.
+    /// The same job for these resources, named by a person.
     #[must_use]
     pub fn of(self, resources: &[Resource]) -> Job {
         self.about(Selection::named(resources))
     }
 
-    /// The same job, with what a person allows.
+    /// The same job, with permissions of a person.
     #[must_use]
     pub fn accepting(mut self, allowed: Acceptance) -> Job {
         if let Job::Sync { accept, .. } | Job::Resync { accept, .. } | Job::Verify { accept, .. } = &mut self {
@@ -184,17 +183,17 @@ impl Job {
         self
     }
 
-    /// The same job, with removals of any number allowed.
+    /// The same job, with removals of any number permitted.
     #[must_use]
     pub fn accepting_removals(self) -> Job {
         let accept = Acceptance { removals: true, ..self.accept() };
         self.accepting(accept)
     }
 
-    /// The same job within what the configuration names.
+    /// The same job, limited to the configured resources.
     ///
     /// # Errors
-    /// What was named and is not among what the configuration names.
+    /// Returns a named resource that is not configured.
     pub fn within(self, configured: Option<&[Resource]>) -> Result<Job, Resource> {
         match self.selection().cloned() {
             Some(objects) => Ok(self.about(objects.within(configured)?)),
@@ -209,7 +208,7 @@ mod tests {
     use Resource::{Companies, Contacts, TeamMembers};
 
     #[test]
-    fn the_configuration_limits_a_job() {
+    fn configuration_limits_a_job() {
         let configured = Some(&[Contacts, TeamMembers][..]);
         assert_eq!(Job::sync().within(None), Ok(Job::sync()));
         let within = Job::sync().within(configured).unwrap();
@@ -222,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_written_and_read_as_json() {
+    fn job_round_trips_through_json() {
         for job in [Job::sync().of(&[Contacts]).accepting_removals(), Job::audit(), Job::Push] {
             let text = serde_json::to_string(&job).unwrap();
             assert_eq!(serde_json::from_str::<Job>(&text).unwrap(), job, "{text}");

@@ -1,30 +1,33 @@
-//! The order of work in a run. Pure: what is known → the next step.
+//! The order of the steps of a run: a pure function from the knowledge to the next step.
 //!
-//! Order is priority. Edits go first; then the short lists, which explain what records hold; then what keeps the mirror
-//! up to date: changes, columns to fill, counts that walks still owe; then sweeps; and last details, with what the budget
-//! has left. What the key may not read is skipped, and the rest goes on.
+//! The order is the priority. Edits come first; then the short lists, which describe the fields of records; then what
+//! keeps the mirror up to date: changes, columns to fill, owed counts; then sweeps; and last details, with the rest of
+//! the budget. Objects that the key cannot read are skipped, and the others continue.
 
 use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
 
 use super::job::Job;
 use crate::model::{Object, Resource};
 
 /// A step of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// Make sure that the key sees the workspace that is mirrored.
+    /// Make sure that the key sees the mirrored workspace.
     Identity,
     /// Send local edits.
     Edits,
-    /// Note the sweeps that were asked for, so that the next run begins those that this one does not reach.
+    /// Store the requested sweeps, so that the next run starts those that this one does not reach.
     NoteSweeps,
     /// Read the custom field definitions.
     Definitions,
     /// Read the team members.
     Team,
-    /// Read what changed since the last run.
+    /// Read the changes since the last run.
     Changes(Object),
-    /// Read the values of columns that are new.
+    /// Read the values of new columns.
     Fill(Object),
     /// Count what walks of more than one page have read.
     Counts(Object),
@@ -32,51 +35,71 @@ pub enum Step {
     Sweep(Object),
     /// Compare the mirror with the service.
     Audit(Object),
-    /// Decide about the records that were nominated for removal so far.
+    /// Decide on the nominations so far.
     Removals(Object),
-    /// Read the details that are due.
+    /// Read the due details.
     Details(Object),
-    /// Read old details again, with request units to spare.
+    /// Read old details again, if RU are left over.
     OldDetails(Object),
-    /// Decide about the records whose details were not found.
+    /// Decide on the records whose details were not found.
     LateRemovals(Object),
     /// Nothing is left to do.
     End,
 }
 
+impl Step {
+    /// The resource that the step reads; `None` if it concerns the whole run.
+    pub const fn resource(self) -> Option<Resource> {
+        match self {
+            Step::Identity | Step::Edits | Step::NoteSweeps | Step::End => None,
+            Step::Definitions => Some(Resource::CustomFields),
+            Step::Team => Some(Resource::TeamMembers),
+            Step::Changes(object)
+            | Step::Fill(object)
+            | Step::Counts(object)
+            | Step::Sweep(object)
+            | Step::Audit(object)
+            | Step::Removals(object)
+            | Step::Details(object)
+            | Step::OldDetails(object)
+            | Step::LateRemovals(object) => Some(object.resource()),
+        }
+    }
+}
+
 /// What the next step depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Knowledge {
-    /// The steps that were carried out in this run.
+    /// The steps that were executed in this run.
     pub done: BTreeSet<Step>,
-    /// What the key may not read.
+    /// The resources that the key cannot read or that failed in this run.
     pub skipped: BTreeSet<Resource>,
-    /// Whether edits are sent at all.
+    /// Whether edits are sent.
     pub write_back: bool,
-    /// Whether the schedule is paused: edits are kept here then, unless a push is asked for.
+    /// Whether the schedule is paused: then edits are kept, unless a push is requested.
     pub paused: bool,
-    /// Whether details are read at all.
+    /// Whether details are read.
     pub details: bool,
-    /// Whether the definitions were last read longer than their interval ago.
+    /// Whether the definitions were last read longer ago than their interval.
     pub definitions_due: bool,
-    /// Whether the team members were last read longer than their interval ago.
+    /// Whether the team members were last read longer ago than their interval.
     pub team_due: bool,
-    /// What is known about each object, in the order of [`Object::ALL`].
+    /// The knowledge about each object, in the order of [`Object::ALL`].
     pub objects: [ObjectKnowledge; 2],
 }
 
 /// What the next step depends on, for one object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ObjectKnowledge {
-    /// Whether its first copy was finished before this run began.
+    /// Whether its first copy was finished before this run started.
     pub copied: bool,
-    /// Whether a sweep is under way that waits for nobody.
+    /// Whether a sweep is in progress that does not wait for a person.
     pub sweeping: bool,
-    /// Whether a person, the schedule or a column to fill asks for a sweep.
+    /// Whether a person, the schedule or a column to fill requests a sweep.
     pub sweep_wanted: bool,
-    /// Whether a sweep is still being read: what it passed over so far may come later.
+    /// Whether a sweep is still being read: records that it has not read yet may follow.
     pub sweep_reading: bool,
-    /// Whether records are nominated for removal, and it is time to decide about them.
+    /// Whether records are nominated for removal, and a decision is due.
     pub nominated: bool,
 }
 
@@ -130,7 +153,7 @@ fn is_needed(step: Step, known: &Knowledge, job: &Job) -> bool {
             syncs && reads(object) && (resync || !known.copied || known.sweeping || known.sweep_wanted)
         }
         Step::Details(object) | Step::OldDetails(object) => syncs && known.details && reads(object),
-        // Edits that were answered with 404 nominate too.
+        // Edits that were answered with 404 also nominate.
         Step::Removals(object) | Step::LateRemovals(object) => {
             let known = of(object);
             (reads(object) || *job == Job::Push) && !verify && known.nominated && !known.sweep_reading
@@ -151,12 +174,12 @@ mod tests {
     const COPIED: ObjectKnowledge =
         ObjectKnowledge { copied: true, sweeping: false, sweep_wanted: false, sweep_reading: false, nominated: false };
 
-    /// A mirror that was copied, of a workspace where nothing is due.
+    /// A copied mirror of a workspace where nothing is due.
     fn settled() -> Knowledge {
         Knowledge { objects: [COPIED; 2], ..Knowledge::default() }
     }
 
-    /// All steps of a run in which nothing new becomes known.
+    /// All steps of a run without new knowledge.
     fn steps(mut known: Knowledge, job: &Job) -> Vec<Step> {
         let mut steps = Vec::new();
         loop {
@@ -170,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_a_run_follows_from_what_is_known() {
+    fn order_of_steps_follows_from_the_knowledge() {
         let keep = |object| [Changes(object), Fill(object), Counts(object)];
         let both = [keep(Contact), keep(Company)].concat();
         let details = [Details(Contact), Details(Company), OldDetails(Contact), OldDetails(Company)];
@@ -244,7 +267,7 @@ mod tests {
                 Job::sync(),
                 [&[Identity][..], &both, &[Removals(Contact)], &details, &[LateRemovals(Contact)]].concat(),
             ),
-            ("edits only, and they are off", settled(), Job::Push, vec![Identity]),
+            ("edits only, which are off", settled(), Job::Push, vec![Identity]),
         ] {
             assert_eq!(steps(known, &job), expected, "{name}");
         }

@@ -1,33 +1,35 @@
-//! What a run reports when it ends.
+//! The report of a run.
 
+use super::checkpoints::Outage;
 use super::checks::findings::Findings;
 use super::error::Suspension;
-use super::state::Outage;
 use crate::model::{Object, Resource};
 use crate::outbox::PushTally;
-use crate::store::{RunOutcome, Tally};
+use crate::store::{DefinitionChanges, RunOutcome, Tally};
 
-/// How a run ended and what it did.
+/// The report of a run.
 #[derive(Clone, Debug)]
 pub struct RunReport {
     /// The run's number in `sync_runs`.
     pub run: i64,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: RunOutcome,
     /// Why it was suspended, if it was.
     pub suspension: Option<Suspension>,
-    /// What it did.
+    /// Its counters.
     pub tally: Tally,
-    /// What became of local edits.
+    /// The results of local edits.
     pub push: PushTally,
-    /// Resources that the key may not read or write, with the scope that is missing.
+    /// Resources that the key cannot read or write, with the missing scope.
     pub missing_scopes: Vec<(Resource, &'static str)>,
     /// Objects whose removals were refused.
     pub outages: Vec<(Object, Outage)>,
-    /// What a verification found, object by object.
+    /// The changes of definitions and options.
+    pub definitions: DefinitionChanges,
+    /// The findings of a verification, object by object.
     pub findings: Vec<(Object, Findings)>,
     /// Details still due.
     pub pending_details: u64,
-    /// What a person should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }

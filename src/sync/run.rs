@@ -1,68 +1,80 @@
-//! One run: what it was asked to do, and what it has done and learnt so far.
+//! One run: its job, and its results so far.
 //!
-//! A [`Run`] is made for each run and dropped with it, so nothing of one run is left over in the next. Walks and checks
-//! are methods of it; they share it, also side by side.
+//! A [`Run`] is created for each run and dropped with it, so no state is carried over to the next. Walks and checks are
+//! methods of it; they share it, also concurrently.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::checkpoints::Outage;
 use super::checks::findings::Findings;
 use super::engine::Engine;
 use super::error::SyncError;
 use super::events::RunEvent;
 use super::job::Job;
-use super::state::Outage;
+use super::plan::Step;
 use crate::api::ErrorClass;
+use crate::model::ServiceTime;
 use crate::model::{Instant, Object, RecordId, Resource, Ru};
-use crate::outbox::PushTally;
-use crate::store::Tally;
+use crate::outbox::{EditWatch, PushTally};
+use crate::store::{DefinitionChanges, Tally};
 
-/// A run under way.
+/// A run in progress.
 pub(super) struct Run<'a> {
     pub(super) engine: &'a Engine,
     pub(super) job: &'a Job,
-    /// Whether a person asked for it, or a schedule.
+    /// Whether a person requested it, or the schedule.
     pub(super) by_person: bool,
-    /// What was ever spent when the run began.
+    /// The total RU spent when the run started.
     spent_before: Ru,
     results: Mutex<RunResults>,
-    /// Whether this run has read the definitions; held while they are read.
+    /// Whether this run has read the definitions; locked while they are read.
     pub(super) definitions_read: tokio::sync::Mutex<bool>,
+    /// Reports when edits are due while this run does other work.
+    pub(super) edit_watch: tokio::sync::Mutex<Option<EditWatch>>,
 }
 
-/// What a run has done and learnt.
+/// The results of a run.
 #[derive(Debug, Default)]
 pub(super) struct RunResults {
     /// Rows and changes.
     pub(super) tally: Tally,
-    /// What became of local edits.
+    /// The results of local edits.
     pub(super) pushed: PushTally,
-    /// What the key may not read, with the scope that is missing.
+    /// The resources that the key cannot read, with the missing scope.
     pub(super) skipped: BTreeMap<Resource, &'static str>,
-    /// What the key may not write, with the scope that is missing.
+    /// The resources that the key cannot write, with the missing scope.
     pub(super) unwritable: BTreeMap<Resource, &'static str>,
-    /// What was read to its end.
+    /// The resources that were read completely.
     pub(super) served: BTreeSet<Resource>,
-    /// Scopes that were enough for an update.
+    /// Scopes that were sufficient for an update.
     pub(super) writable: BTreeSet<&'static str>,
     /// Objects whose removals were refused.
     pub(super) outages: Vec<(Object, Outage)>,
-    /// What a verification found.
+    /// The changes of definitions and options.
+    pub(super) definitions: DefinitionChanges,
+    /// The findings of a verification.
     pub(super) findings: Vec<(Object, Findings)>,
-    /// What a person should know.
+    /// The steps that failed alone, with their errors: others were answered.
+    pub(super) failed_steps: BTreeMap<Step, String>,
+    /// The steps that were completed.
+    pub(super) completed_steps: BTreeSet<Step>,
+    /// Warnings for the user.
     pub(super) warnings: Vec<String>,
-    /// A record of each object that answers by id are asked together with; `Some(None)` where the service lists none.
+    /// The witness of each object, which is part of every lookup by id; `Some(None)` if the service lists no record.
     pub(super) witnesses: [Option<Option<RecordId>>; 2],
-    /// Whether an answer lacked the witness that the mirror named.
+    /// Whether an answer lacked the witness from the mirror.
     pub(super) withdrawn_witness: [bool; 2],
-    /// Records of each object that came in an older version than the mirror has, with that version.
+    /// Records of each object that were received in an older version than the mirror has, with that version.
     pub(super) older: [BTreeMap<RecordId, Option<Instant>>; 2],
-    /// Rows of the sweep under way.
+    /// What is known about the service's time.
+    pub(super) service_time: ServiceTime,
+    /// Rows of the current sweep.
     swept: u64,
 }
 
 impl<'a> Run<'a> {
-    /// A run that has done nothing.
+    /// A run without results.
     pub(super) fn new(engine: &'a Engine, job: &'a Job, trigger: &str) -> Run<'a> {
         Run {
             engine,
@@ -71,15 +83,16 @@ impl<'a> Run<'a> {
             spent_before: engine.meter.ledger().total,
             results: Mutex::default(),
             definitions_read: tokio::sync::Mutex::new(false),
+            edit_watch: tokio::sync::Mutex::new(None),
         }
     }
 
-    /// What it has done so far.
+    /// The results so far.
     pub(super) fn results(&self) -> MutexGuard<'_, RunResults> {
         self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What it has done, at its end.
+    /// The results at the end.
     pub(super) fn into_results(self) -> RunResults {
         let spent = self.spent();
         let mut results = self.results.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -87,7 +100,7 @@ impl<'a> Run<'a> {
         results
     }
 
-    /// Passes over a missing scope: the resource is skipped, the rest goes on.
+    /// Handles a missing scope: the resource is skipped, the others continue.
     pub(super) fn guard<T>(&self, resource: Resource, result: Result<T, SyncError>) -> Result<Option<T>, SyncError> {
         match result {
             Ok(value) => {
@@ -99,7 +112,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Notes that the key may not read a resource, if that is what the error says.
+    /// Records that the key cannot read a resource, if the error says so.
     pub(super) fn skip(&self, resource: Resource, error: &SyncError) -> bool {
         let missing = error.class() == Some(ErrorClass::SkipObject);
         if missing {
@@ -112,8 +125,8 @@ impl<'a> Run<'a> {
         self.results().skipped.contains_key(&resource)
     }
 
-    /// Fails if the key may read nothing of what was asked for. What was not due, and not tried, says nothing about the
-    /// key.
+    /// Fails if the key cannot read any of the requested resources. Resources that were not due, and not tried, do not
+    /// count.
     pub(super) fn expect_a_scope(&self) -> Result<(), SyncError> {
         let results = self.results();
         let (skipped, served) = (&results.skipped, &results.served);
@@ -129,7 +142,7 @@ impl<'a> Run<'a> {
         self.results().tally.add(tally);
     }
 
-    /// Says something that a person should know, once.
+    /// Adds a warning for the user, once.
     pub(super) fn warn(&self, warning: String) {
         let mut results = self.results();
         if !results.warnings.contains(&warning) {
@@ -138,7 +151,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Adds to the rows of the sweep under way, whose slices are read side by side, and gives their sum.
+    /// Adds to the rows of the current sweep, whose slices are read concurrently, and returns the sum.
     pub(super) fn swept(&self, rows: u64) -> u64 {
         let mut results = self.results();
         results.swept += rows;

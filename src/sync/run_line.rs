@@ -1,7 +1,7 @@
-//! The one line in the log that every run ends with.
+//! The log line at the end of every run.
 //!
-//! It stands apart so that the log can name it: a person who watches the run sees a summary instead. Its numbers are
-//! fields for programs, and words in its message for people.
+//! It has its own module so that the log filter can select it: a person who watches the run sees a summary instead. Its
+//! numbers are fields for programs, and part of the message for people.
 
 use std::time::Duration;
 
@@ -9,27 +9,29 @@ use crate::model::Ru;
 use crate::outbox::PushTally;
 use crate::store::{RunOutcome, Tally};
 
-/// Where the line comes from, as the log's filter spells it.
+/// The target of the line, for the log filter.
 pub const RUN_LINE: &str = module_path!();
 
-/// A run that ended.
+/// A finished run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EndedRun<'a> {
     /// Its number in `sync_runs`.
     pub run: i64,
-    /// What it was.
+    /// Its kind.
     pub kind: &'a str,
-    /// Who asked for it.
+    /// Its trigger.
     pub trigger: &'a str,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: RunOutcome,
-    /// What it did and cost.
+    /// Why it failed; a suspension is no failure.
+    pub error: Option<&'a str>,
+    /// Its counters.
     pub tally: &'a Tally,
-    /// What became of edits.
+    /// The results of edits.
     pub push: PushTally,
-    /// Request units that are left in the window.
+    /// The RU left in the window.
     pub ru_left: Ru,
-    /// How long it took.
+    /// Its duration.
     pub took: Duration,
 }
 
@@ -42,6 +44,7 @@ impl EndedRun<'_> {
             kind = self.kind,
             trigger = self.trigger,
             outcome = self.outcome.as_str(),
+            error = self.error,
             rows = tally.rows,
             inserted = tally.inserted,
             updated = tally.updated,
@@ -70,9 +73,10 @@ impl EndedRun<'_> {
             );
         }
         let (tally, outcome, left) = (self.tally, self.outcome.as_str(), self.ru_left.get());
+        let why = self.error.map(|error| format!(": {error}")).unwrap_or_default();
         format!(
             "{kind}, run {run} ({trigger}): {outcome} after {} ms; {} rows read, {} new, {} changed, {} removed, \
-             {} details; {edits}{} RU spent, {left} left",
+             {} details; {edits}{} RU spent, {left} left{why}",
             self.took.as_millis(),
             tally.rows,
             tally.inserted,
@@ -89,13 +93,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_message_has_every_number() {
+    fn message_has_every_number() {
         let tally = Tally { rows: 10, inserted: 1, updated: 4, removed: 2, details: 5, warnings: 0, ru: Ru::new(7) };
         let ended = EndedRun {
             run: 3,
             kind: "sync",
             trigger: "schedule",
             outcome: RunOutcome::Done,
+            error: None,
             tally: &tally,
             push: PushTally::default(),
             ru_left: Ru::new(93),
@@ -112,6 +117,8 @@ mod tests {
             words.ends_with("; 6 edits applied, 1 in conflict, 0 rejected, 0 waiting; 7 RU spent, 93 left"),
             "{words}"
         );
+        let failed = EndedRun { outcome: RunOutcome::Failed, error: Some("could not reach the service"), ..ended };
+        assert!(failed.words().ends_with("7 RU spent, 93 left: could not reach the service"), "{}", failed.words());
         assert_eq!(RUN_LINE, "crm_mirror::sync::run_line");
     }
 }

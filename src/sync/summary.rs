@@ -1,4 +1,4 @@
-//! What a run did, as `sync` and `resync` print it.
+//! The summary of a run, as `sync` and `resync` print it.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -10,55 +10,58 @@ use crate::budget::{Ledger, Limits};
 use crate::format;
 use crate::model::Instant;
 use crate::outbox::PushTally;
-use crate::store::RunOutcome;
+use crate::store::{DefinitionChanges, RunOutcome};
 
-/// How a run went.
+/// A finished run.
 #[derive(Debug)]
 pub struct Ran {
-    /// What the engine reports.
+    /// The engine's report.
     pub report: RunReport,
-    /// The ledger after it.
+    /// The ledger after the run.
     pub ledger: Ledger,
-    /// How long it took.
+    /// Its duration.
     pub took: Duration,
 }
 
-/// The result of a run. Its JSON form is documented in the README and only ever grows.
+/// The summary of a run. Its JSON form is documented in `docs/interfaces.md`; members may be added, but not removed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {
     /// The run's number in `sync_runs`.
     pub run: i64,
     /// `sync`, `resync`, `verify` or `push`.
     pub kind: Cow<'static, str>,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: RunOutcome,
-    /// How long it took.
+    /// Its duration in seconds.
     pub seconds: f64,
     /// Rows that lists and details returned.
     pub rows_read: u64,
-    /// Records that were new here.
+    /// New records.
     pub inserted: u64,
-    /// Records that had changed.
+    /// Changed records.
     pub updated: u64,
     /// Records that the service no longer has.
     pub removed: u64,
     /// Details read.
     pub details_read: u64,
-    /// Details still to be read.
+    /// Details that are still due.
     pub details_pending: u64,
+    /// The changes of definitions and options.
+    #[serde(default)]
+    pub definitions: DefinitionChanges,
     /// Values kept in `extra`, and items that cannot be mirrored.
     pub warnings: u64,
-    /// What became of local edits.
+    /// The results of local edits.
     pub push: PushTally,
     /// Request units.
     pub ru: RuSummary,
-    /// Why the run stopped early, if it did.
+    /// Why the run was suspended, if it was.
     pub pause: Option<PauseSummary>,
-    /// What the key may not read.
+    /// The resources that the key cannot read.
     pub missing_scopes: Vec<MissingScope>,
-    /// Objects whose removals wait for a person.
+    /// Objects with removals that need confirmation.
     pub outages: Vec<OutageSummary>,
-    /// What a person should know.
+    /// Warnings for the user.
     pub notes: Vec<String>,
 }
 
@@ -77,19 +80,19 @@ pub struct RuSummary {
     pub refills_at: String,
 }
 
-/// Why a run stopped early.
+/// Why a run was suspended.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PauseSummary {
     /// `budget`, `hold` or `stopped`.
     pub reason: Cow<'static, str>,
-    /// Until when, where that is known; UTC.
+    /// The end of the suspension, if it is known; UTC.
     pub until: Option<String>,
 }
 
 /// A scope that the key lacks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MissingScope {
-    /// What was skipped.
+    /// The skipped resource.
     pub object: String,
     /// The scope.
     pub scope: Cow<'static, str>,
@@ -98,11 +101,11 @@ pub struct MissingScope {
 /// Removals that look like an outage.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OutageSummary {
-    /// Of what.
+    /// The object.
     pub object: String,
-    /// Records that would have gone.
+    /// Records that would be removed.
     pub going: u64,
-    /// Of so many.
+    /// All records of the object.
     pub of: u64,
 }
 
@@ -121,6 +124,7 @@ impl Summary {
             removed: tally.removed,
             details_read: tally.details,
             details_pending: report.pending_details,
+            definitions: report.definitions,
             warnings: tally.warnings,
             push: report.push,
             ru: RuSummary {
@@ -156,7 +160,7 @@ impl Summary {
         }
     }
 
-    /// Takes in what an earlier run of the same job did.
+    /// Adds the summary of an earlier run of the same job.
     #[must_use]
     pub fn after(mut self, earlier: &Summary) -> Summary {
         self.kind = earlier.kind.clone();
@@ -166,6 +170,7 @@ impl Summary {
         self.updated += earlier.updated;
         self.removed += earlier.removed;
         self.details_read += earlier.details_read;
+        self.definitions.add(earlier.definitions);
         self.warnings += earlier.warnings;
         self.ru.spent += earlier.ru.spent;
         self.push = PushTally {
@@ -186,12 +191,12 @@ impl Summary {
         self
     }
 
-    /// For people, a few lines.
+    /// The summary as text, a few lines.
     pub fn text(&self, now: Instant) -> String {
         let took = format::duration(Duration::from_secs_f64(self.seconds.max(0.0)));
         let ended = match self.outcome {
             RunOutcome::Done => format!("{} finished in {took}", self.kind),
-            RunOutcome::Suspended => format!("{} stopped early after {took}", self.kind),
+            RunOutcome::Suspended => format!("{} suspended after {took}", self.kind),
             RunOutcome::Refused => format!("{} finished in {took}, removals refused", self.kind),
             RunOutcome::Failed => format!("{} failed after {took}", self.kind),
         };
@@ -217,6 +222,17 @@ impl Summary {
                 n(self.details_read),
             ));
         }
+        let fields = self.definitions;
+        if fields != DefinitionChanges::default() {
+            text.push_str(&format!(
+                "  fields     {} new, {} archived, {} restored, {} changed; {}\n",
+                n(fields.added),
+                n(fields.archived),
+                n(fields.restored),
+                n(fields.changed),
+                format::counted(fields.options, "option changed", "options changed"),
+            ));
+        }
         let push = &self.push;
         if self.kind == "push" || *push != PushTally::default() {
             text.push_str(&format!(
@@ -236,19 +252,25 @@ impl Summary {
         ));
         if self.warnings > 0 {
             let values = format::counted(self.warnings, "value or item does", "values or items do");
-            text.push_str(&format!("  warnings   {values} not fit their column; they are kept whole in `extra`\n"));
+            text.push_str(&format!("  warnings   {values} not fit their column; they are kept verbatim in `extra`\n"));
         }
         text
     }
 
-    /// Why the run stopped early and how it goes on.
+    /// Why the run was suspended, and how it continues.
     pub fn pause_sentence(&self) -> String {
         let until = self.pause.as_ref().and_then(|pause| pause.until.as_ref()?.parse().ok()).map(format::moment);
         let why = match (self.pause.as_ref().map(|pause| pause.reason.as_ref()), until) {
+            (Some("budget"), Some(until)) if self.ru.left > 0 => {
+                let left = format::count(self.ru.left);
+                format!(
+                    "the last {left} RU of this window are kept for scheduled runs and edits; it refills at {until}"
+                )
+            }
             (Some("budget"), Some(until)) => format!("the budget of this window is spent; it refills at {until}"),
-            (Some("hold"), Some(until)) => format!("the service asked for quiet until {until}"),
-            _ => "stopped as asked; everything read so far is stored".into(),
+            (Some("hold"), Some(until)) => format!("rate limit: no request is sent before {until}"),
+            _ => "stopped on request; everything read so far is stored".into(),
         };
-        format!("{why}\nhint: `crm-mirror sync` goes on from there")
+        format!("{why}\nhint: `crm-mirror sync` continues from there")
     }
 }

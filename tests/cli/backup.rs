@@ -1,18 +1,18 @@
-//! `backup`: one file, complete and checked, and a mirror of its own.
+//! `backup`: one complete, checked file, which is a mirror with its own identity.
 
 use crm_mirror::store::Store;
 
-use crate::binary::{Ended, Place, Service};
+use crate::binary::{Ended, Service, TestDir};
 
-fn mirrored() -> (Service, Place) {
+fn mirrored() -> (Service, TestDir) {
     let service = Service::with(150, 10);
-    let place = Place::of(&service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
+    let place = TestDir::of(&service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
     place.run("sync").done();
     (service, place)
 }
 
-/// What a statement answers on a file.
-fn ask(place: &Place, file: &str, sql: &str) -> String {
+/// The result of a query on a file.
+fn ask(place: &TestDir, file: &str, sql: &str) -> String {
     let args = ["sql", "--database", file, "--format", "csv", sql];
     let ended = Ended::from(place.command(&args).output().unwrap()).done();
     ended.out.replace("\r\n", "\n").split_once('\n').unwrap().1.trim_end().to_string()
@@ -21,7 +21,7 @@ fn ask(place: &Place, file: &str, sql: &str) -> String {
 const MIRROR_ID: &str = "SELECT value FROM state WHERE name = 'mirror_id'";
 
 #[test]
-fn a_copy_has_everything_in_one_file_also_while_the_mirror_is_written() {
+fn backup_has_everything_in_one_file_even_during_writes() {
     let (_service, place) = mirrored();
     let before = place.files();
     let writer = Store::open(&place.path("mirror.db")).unwrap();
@@ -40,14 +40,14 @@ fn a_copy_has_everything_in_one_file_also_while_the_mirror_is_written() {
         assert_eq!(ask(&place, "copy.db", sql), ask(&place, "mirror.db", sql), "{sql}");
     }
     assert_ne!(ask(&place, "copy.db", MIRROR_ID), ask(&place, "mirror.db", MIRROR_ID));
-    // It is a mirror that can be used in the place of the other.
+    // The copy can replace the original mirror.
     let restored = place.set("CRM_MIRROR_DATABASE__PATH", "copy.db");
     restored.run("sync").done();
     restored.run("verify --full").done();
 }
 
 #[test]
-fn open_edits_are_held_in_the_copy_and_go_on_in_the_original() {
+fn open_edits_are_held_in_the_copy_and_continue_in_the_original() {
     let (_service, place) = mirrored();
     let contact = place.ask("SELECT id FROM contacts ORDER BY id LIMIT 1");
     Ended::from(place.command(&["edit", "contact", &contact, "position=CTO"]).output().unwrap()).done();
@@ -59,12 +59,12 @@ fn open_edits_are_held_in_the_copy_and_go_on_in_the_original() {
 }
 
 #[test]
-fn nothing_is_overwritten_unless_asked_for_and_the_mirror_never() {
+fn backup_overwrites_only_with_force_and_never_the_mirror() {
     let (_service, place) = mirrored();
     std::fs::write(place.path("notes.txt"), "mine").unwrap();
     std::os::unix::fs::symlink("mirror.db", place.path("link.db")).unwrap();
     std::fs::create_dir(place.path("folder")).unwrap();
-    // A reader notes in the WAL's index that it reads.
+    // A reader writes its mark into the WAL index.
     let files = || place.files().into_iter().filter(|(path, _)| !path.ends_with("mirror.db-shm")).collect::<Vec<_>>();
     let before = files();
     for (line, code, part) in [
@@ -73,7 +73,7 @@ fn nothing_is_overwritten_unless_asked_for_and_the_mirror_never() {
         ("backup link.db --force", 2, "is the mirror itself"),
         ("backup mirror.db-wal --force", 2, "or one of its files"),
         ("backup mirror.db-journal", 2, "or one of its files"),
-        ("backup notes.txt", 2, "hint: name another file, or add `--force`"),
+        ("backup notes.txt", 2, "hint: choose another file, or pass `--force`"),
         ("backup folder --force", 74, "is a directory"),
         ("backup gone/copy.db", 74, "could not write"),
         ("backup copy.db --database notes.txt", 74, "is not a mirror"),

@@ -1,15 +1,15 @@
-//! What is wrong is said in one sentence with a next move, ends with its code, and writes nothing.
+//! Every error is one sentence with a hint, has its exit code, and writes nothing.
 
 use crm_mirror::model::Resource;
 use crm_mirror::sandbox::SCOPES;
 use crm_mirror::store::Store;
 use rusqlite::Connection;
 
-use crate::binary::{Ended, Place, SECRET, Service};
+use crate::binary::{Ended, SECRET, Service, TestDir};
 
-/// Runs `sync`; nothing may be written.
+/// Asserts that the command fails and writes nothing.
 #[track_caller]
-fn refused(place: &Place, line: &str, code: i32, parts: &[&str]) {
+fn refused(place: &TestDir, line: &str, code: i32, parts: &[&str]) {
     let before = place.files();
     let ended = place.run(line).code(code);
     assert_eq!(place.files(), before, "{line} wrote something");
@@ -19,21 +19,22 @@ fn refused(place: &Place, line: &str, code: i32, parts: &[&str]) {
 #[track_caller]
 fn sentence(ended: &Ended, parts: &[&str]) {
     assert!(ended.out.is_empty(), "{}", ended.out);
-    // A run that failed has its line in the log first.
-    let said: Vec<&str> = ended.err.lines().filter(|line| !line.contains(" INFO ")).collect();
-    assert!(said[0].starts_with("error: "), "{}", ended.err);
-    assert!(said.len() <= 2, "{}", ended.err);
+    // A failed run logs its line before the error.
+    let printed: Vec<&str> =
+        ended.err.lines().filter(|line| !line.contains(" INFO ") && !line.contains(" WARN ")).collect();
+    assert!(printed[0].starts_with("error: "), "{}", ended.err);
+    assert!(printed.len() <= 2, "{}", ended.err);
     for part in parts {
         assert!(ended.err.contains(part), "{part}: {}", ended.err);
     }
 }
 
-fn configured() -> Place {
-    Place::empty().set("CRM_MIRROR_API__BASE_URL", "http://127.0.0.1:9/v1").set("CRM_MIRROR_API__KEY", SECRET)
+fn configured() -> TestDir {
+    TestDir::empty().set("CRM_MIRROR_API__BASE_URL", "http://127.0.0.1:9/v1").set("CRM_MIRROR_API__KEY", SECRET)
 }
 
 #[test]
-fn a_configuration_that_cannot_work_is_78() {
+fn invalid_configuration_exits_with_78() {
     let url = "CRM_MIRROR_API__BASE_URL";
     for (place, parts) in [
         (configured().unset("CRM_MIRROR_API__KEY"), &["no API key", "hint: "][..]),
@@ -55,7 +56,7 @@ fn a_configuration_that_cannot_work_is_78() {
 }
 
 #[test]
-fn a_file_that_cannot_work_is_78_and_named() {
+fn invalid_configuration_file_exits_with_78_and_is_named() {
     let place = configured();
     for (text, parts) in [
         ("[sync]\nschedul = \"0 0 * * * *\"\n", &["unknown key `sync.schedul`", "c.toml", "`sync.schedule`"][..]),
@@ -70,7 +71,7 @@ fn a_file_that_cannot_work_is_78_and_named() {
 }
 
 #[test]
-fn words_that_are_not_understood_are_2() {
+fn invalid_arguments_exit_with_2() {
     let place = configured();
     place.run("sync deals").code(2);
     place.run("resync --accept").code(2);
@@ -81,7 +82,7 @@ fn words_that_are_not_understood_are_2() {
 }
 
 #[test]
-fn a_file_that_is_no_place_for_a_mirror_is_74_and_stays_as_it_is() {
+fn file_that_is_not_a_mirror_exits_with_74_and_is_not_changed() {
     let place = configured();
     std::fs::write(place.path("notes.txt"), "these are notes, and notes they stay".repeat(40)).unwrap();
     let other = Connection::open(place.path("other.db")).unwrap();
@@ -93,7 +94,7 @@ fn a_file_that_is_no_place_for_a_mirror_is_74_and_stays_as_it_is() {
         ("other.db", &["other.db is not a mirror: it is a database of something else", "hint: "]),
         ("newer.db", &["has schema 999", "hint: "]),
         (".", &["is not a mirror: it is not a file"]),
-        ("none/mirror.db", &["none/mirror.db", "hint: check that the folder exists"]),
+        ("none/mirror.db", &["none/mirror.db", "hint: check that the directory exists"]),
         ("notes.txt/mirror.db", &["notes.txt/mirror.db", "hint: "]),
     ] {
         let place_with = ["sync", "resync"];
@@ -108,7 +109,7 @@ fn a_file_that_is_no_place_for_a_mirror_is_74_and_stays_as_it_is() {
     }
 }
 
-fn mirror_of_a_newer_program(place: &Place) {
+fn mirror_of_a_newer_program(place: &TestDir) {
     let path = place.path("newer.db");
     drop(crm_mirror::store::open::create(&path).unwrap());
     let conn = Connection::open(&path).unwrap();
@@ -117,7 +118,7 @@ fn mirror_of_a_newer_program(place: &Place) {
 }
 
 #[test]
-fn a_second_writer_is_74_and_told_who_the_first_is() {
+fn second_writer_exits_with_74_and_names_the_first() {
     let place = configured();
     let store = Store::open(&place.path("mirror.db")).unwrap();
     let ended = place.run("sync").code(74);
@@ -127,12 +128,12 @@ fn a_second_writer_is_74_and_told_who_the_first_is() {
 }
 
 #[test]
-fn a_service_that_is_not_there_is_69() {
+fn unreachable_service_exits_with_69() {
     let service = Service::with(0, 0);
     let elsewhere = service.base_url.replace("/v1", "/elsewhere/v1");
-    let place = Place::of(&service).set("CRM_MIRROR_API__BASE_URL", &elsewhere);
+    let place = TestDir::of(&service).set("CRM_MIRROR_API__BASE_URL", &elsewhere);
     sentence(&place.run("sync").code(69), &["the service answered 404"]);
-    // A port that was free a moment ago.
+    // A port that was free just before.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let place = configured().set("CRM_MIRROR_API__BASE_URL", &format!("http://127.0.0.1:{port}/v1"));
     sentence(&place.run("sync").code(69), &["could not reach the service", "hint: check `api.base_url`"]);
@@ -140,14 +141,14 @@ fn a_service_that_is_not_there_is_69() {
 }
 
 #[test]
-fn a_refused_key_is_77_and_is_tried_once() {
+fn refused_key_exits_with_77_after_one_request() {
     let service = Service::with(30, 3);
-    let place = Place::of(&service).set("CRM_MIRROR_API__KEY", "crm_other_key");
+    let place = TestDir::of(&service).set("CRM_MIRROR_API__KEY", "crm_other_key");
     sentence(&place.run("sync").code(77), &["401", "hint: "]);
     assert_eq!(service.sandbox.log().len(), 1);
     assert_eq!(place.ask("SELECT outcome FROM sync_runs"), "failed");
-    // What is here stays when a key is revoked later.
-    let place = Place::of(&service);
+    // Revoking a key later removes nothing.
+    let place = TestDir::of(&service);
     place.run("sync").done();
     service.sandbox.revoke_key(SECRET);
     place.run("sync").code(77);
@@ -155,30 +156,30 @@ fn a_refused_key_is_77_and_is_tried_once() {
 }
 
 #[test]
-fn one_missing_scope_is_a_warning_and_no_scope_at_all_is_77() {
+fn missing_scope_is_a_warning_and_no_scope_exits_with_77() {
     let service = Service::with(30, 3);
     let without = |scope: &str| -> Vec<&str> { SCOPES.into_iter().filter(|s| *s != scope).collect() };
     service.sandbox.set_key(SECRET, &without("companies:read"));
-    let place = Place::of(&service);
+    let place = TestDir::of(&service);
     let ended = place.run("sync --json").done();
     assert!(ended.err.contains("warning: companies were skipped: the key lacks `companies:read`"), "{}", ended.err);
     assert_eq!(ended.json()["missing_scopes"][0]["object"], "companies");
     assert_eq!(place.ask("SELECT count(*) FROM contacts"), "30");
     let status = place.run("status").done();
     assert!(status.out.contains("missing: the key lacks `companies:read`"), "{}", status.out);
-    // Mended, and no longer told.
+    // Once fixed, the warning is gone.
     service.sandbox.set_key(SECRET, &SCOPES);
     place.run("sync").done();
-    assert_eq!(place.run("status --json").json()["missing_scopes"], serde_json::json!({}));
-    // Also where some lists are not due and were not tried.
+    assert_eq!(place.run("status --json").json()["missing_scopes"], serde_json::json!([]));
+    // Also when some lists are not due and are not requested.
     service.sandbox.set_key(SECRET, &[]);
     sentence(&place.run("sync").code(77), &["contacts:read", "hint: "]);
-    let fresh = Place::of(&service);
+    let fresh = TestDir::of(&service);
     sentence(&fresh.run("sync").code(77), &["contacts:read", "team-members:read"]);
 }
 
 #[test]
-fn another_workspace_is_78_unless_told_otherwise() {
+fn different_workspace_exits_with_78_unless_accepted() {
     let (mine, other) = (
         Service::with(60, 5),
         Service::of(crm_mirror::sandbox::generate(
@@ -188,10 +189,10 @@ fn another_workspace_is_78_unless_told_otherwise() {
             crm_mirror::model::Instant::system_now().minus(std::time::Duration::from_secs(7777)),
         )),
     );
-    let place = Place::of(&mine);
+    let place = TestDir::of(&mine);
     place.run("sync").done();
     let place = place.set("CRM_MIRROR_API__BASE_URL", &other.base_url);
-    sentence(&place.run("sync").code(78), &["another workspace", "--accept-workspace"]);
+    sentence(&place.run("sync").code(78), &["different workspace", "--accept-workspace"]);
     assert_eq!(other.sandbox.log().lists(Resource::TeamMembers), 0);
     place.run("sync --accept-workspace").done();
 }

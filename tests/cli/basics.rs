@@ -1,4 +1,4 @@
-//! The program as a shell sees it: codes, streams, and readers that go away.
+//! Exit codes, streams, and readers that close early.
 
 use std::process::{Command, Output, Stdio};
 
@@ -13,7 +13,7 @@ fn run(line: &str) -> Output {
 }
 
 #[test]
-fn help_and_version_are_answers_and_a_typo_is_a_usage_error() {
+fn help_and_version_succeed_and_a_typo_is_a_usage_error() {
     for line in ["--help", "--version", "help init", "init --help"] {
         let output = run(line);
         assert_eq!(output.status.code(), Some(0), "{line}");
@@ -27,7 +27,7 @@ fn help_and_version_are_answers_and_a_typo_is_a_usage_error() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_the_program_silently() {
+fn closed_stdout_ends_the_program_silently() {
     for line in ["init --stdout", "completions zsh", "man", "--help"] {
         let mut child = crm_mirror(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
@@ -38,13 +38,13 @@ fn a_reader_that_goes_away_ends_the_program_silently() {
 }
 
 #[test]
-fn a_file_is_written_once() {
+fn init_writes_a_file_once() {
     let dir = tempfile::tempdir().unwrap();
     let init = || crm_mirror("init").current_dir(dir.path()).output().unwrap();
     assert_eq!(init().status.code(), Some(0));
     let again = init();
     assert_eq!(again.status.code(), Some(74));
-    let told = String::from_utf8(again.stderr).unwrap();
-    assert!(told.starts_with("error: could not write ./crm-mirror.toml: "), "{told}");
-    assert!(told.ends_with("hint: `--force` replaces it\n"), "{told}");
+    let message = String::from_utf8(again.stderr).unwrap();
+    assert!(message.starts_with("error: could not write ./crm-mirror.toml: "), "{message}");
+    assert!(message.ends_with("hint: `--force` replaces it\n"), "{message}");
 }

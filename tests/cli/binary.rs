@@ -1,4 +1,4 @@
-//! The binary in a folder of its own, and a service for it.
+//! Runs the binary in its own directory, against its own service.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,7 +11,7 @@ use crm_mirror::model::{Instant, SystemClock};
 use crm_mirror::sandbox::{SCOPES, Sandbox, SandboxServer, World, generate};
 use serde_json::Value;
 
-/// The key of every service here. It must never be seen in any output.
+/// The key of every service in these tests. No output may contain it.
 pub const SECRET: &str = "crm_secret_b7f3aa90e1";
 
 /// A sandbox served on loopback.
@@ -36,13 +36,13 @@ impl Service {
     }
 }
 
-/// A folder, and the environment of what runs in it.
-pub struct Place {
+/// A directory and the environment of the commands that run in it.
+pub struct TestDir {
     dir: tempfile::TempDir,
     env: BTreeMap<String, String>,
 }
 
-/// How a command ended.
+/// The output of a command and its exit code.
 pub struct Ended {
     pub code: Option<i32>,
     pub out: String,
@@ -75,22 +75,22 @@ impl Ended {
     }
 }
 
-impl Place {
-    pub fn empty() -> Place {
-        Place { dir: tempfile::tempdir().unwrap(), env: BTreeMap::new() }
+impl TestDir {
+    pub fn empty() -> TestDir {
+        TestDir { dir: tempfile::tempdir().unwrap(), env: BTreeMap::new() }
     }
 
-    /// Set up for a service.
-    pub fn of(service: &Service) -> Place {
-        Place::empty().set("CRM_MIRROR_API__BASE_URL", &service.base_url).set("CRM_MIRROR_API__KEY", SECRET)
+    /// Configured for a service.
+    pub fn of(service: &Service) -> TestDir {
+        TestDir::empty().set("CRM_MIRROR_API__BASE_URL", &service.base_url).set("CRM_MIRROR_API__KEY", SECRET)
     }
 
-    pub fn set(mut self, name: &str, value: &str) -> Place {
+    pub fn set(mut self, name: &str, value: &str) -> TestDir {
         self.env.insert(name.into(), value.into());
         self
     }
 
-    pub fn unset(mut self, name: &str) -> Place {
+    pub fn unset(mut self, name: &str) -> TestDir {
         self.env.remove(name);
         self
     }
@@ -105,20 +105,20 @@ impl Place {
         command
     }
 
-    /// Runs a line of words.
+    /// Runs a command line, split at spaces.
     pub fn run(&self, line: &str) -> Ended {
         let words: Vec<&str> = line.split_whitespace().collect();
         self.command(&words).output().unwrap().into()
     }
 
-    /// Asks the mirror; the answer as CSV without its header.
+    /// Runs a query on the mirror. Returns CSV without the header.
     pub fn ask(&self, sql: &str) -> String {
         let ended = Ended::from(self.command(&["sql", "--format", "csv", sql]).output().unwrap()).done();
         let answer = ended.out.replace("\r\n", "\n");
         answer.split_once('\n').unwrap().1.trim_end().to_string()
     }
 
-    /// Every file, and a number that changes with its bytes.
+    /// Every file with a hash of its bytes.
     pub fn files(&self) -> BTreeMap<PathBuf, u64> {
         files(self.dir.path())
     }
@@ -136,7 +136,7 @@ fn files(dir: &Path) -> BTreeMap<PathBuf, u64> {
         .collect()
 }
 
-/// A program that goes on while the test does something, its stdout and stderr read line by line.
+/// A running process whose stdout and stderr are read line by line.
 pub struct Going {
     pub child: Child,
     pub out: BufReader<std::process::ChildStdout>,
@@ -160,8 +160,8 @@ impl Going {
         line.trim_end().to_string()
     }
 
-    /// Reads stderr up to a line that has `part`.
-    pub fn until_told(&mut self, part: &str) {
+    /// Reads stderr up to a line that contains `part`.
+    pub fn until_logged(&mut self, part: &str) {
         let mut line = String::new();
         while !line.contains(part) {
             line.clear();
@@ -174,7 +174,7 @@ impl Going {
         assert!(status.unwrap().success());
     }
 
-    /// Waits for the end; gives the code and the rest of stderr.
+    /// Waits for the end. Returns the exit code and the rest of stderr.
     pub fn end(mut self) -> (Option<i32>, String) {
         let mut rest = String::new();
         self.err.read_to_string(&mut rest).unwrap();
@@ -182,7 +182,16 @@ impl Going {
     }
 }
 
-/// Whether a `sqlite3` shell is here; says so where it is not.
+impl Drop for Going {
+    /// Leaves no process behind, however a test ends.
+    fn drop(&mut self) {
+        // After a clean exit there is nothing to kill.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Whether a `sqlite3` shell is installed; prints a note if not.
 pub fn has_sqlite3() -> bool {
     let found = Command::new("sqlite3").arg("--version").output().is_ok();
     if !found {
@@ -191,7 +200,7 @@ pub fn has_sqlite3() -> bool {
     found
 }
 
-/// What the system's `sqlite3` says.
+/// The output of the system's `sqlite3`.
 pub fn sqlite3(database: &Path, sql: &str) -> String {
     let output = Command::new("sqlite3").arg("-readonly").arg(database).arg(sql).output().unwrap();
     let err = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -1,6 +1,6 @@
-//! The status page in a real browser: that it shows what is so, live, and that nothing on it breaks its own policy.
+//! The status page in a real browser: it shows the current state, live, and keeps its content security policy.
 //!
-//! `tests/page/run` runs this, where Chromium is; `SCREENSHOTS` names a folder for pictures.
+//! `tests/page/run` runs this if Chromium is installed; `SCREENSHOTS` names a directory for screenshots.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -9,19 +9,19 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use crm_mirror::model::{Object, Resource};
 use serde_json::{Value, json};
 
-use crate::binary::{Place, Service};
+use crate::binary::{Going, Service, TestDir};
 use crate::page::{Daemon, shown};
 
-/// An id that would be an element, were it taken for markup.
+/// An id that would become an element if it were taken for markup.
 const HOSTILE: &str = "<img src=x onerror=alert(1)>";
 
-/// Chromium, spoken to over a pair of pipes; it ends with this.
+/// Chromium, controlled over a pair of pipes; dropping this ends it.
 struct Browser {
     child: Child,
     to: ChildStdin,
     from: BufReader<ChildStdout>,
     asked: u64,
-    /// What went wrong on the pages: exceptions, refusals of the policy, errors on the console.
+    /// Errors of the pages: exceptions, policy violations, console errors.
     complaints: Vec<String>,
     _profile: tempfile::TempDir,
 }
@@ -29,7 +29,7 @@ struct Browser {
 impl Browser {
     fn start() -> Browser {
         let profile = tempfile::tempdir().unwrap();
-        // The browser reads its third file and writes its fourth.
+        // The browser reads file descriptor 3 and writes file descriptor 4.
         let mut child = Command::new("sh")
             .arg("-c")
             .arg("exec chromium \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1")
@@ -62,7 +62,7 @@ impl Browser {
         }
     }
 
-    /// Asks the browser for something and waits for its answer.
+    /// Sends a command to the browser and waits for its result.
     fn ask(&mut self, session: Option<&str>, method: &str, params: &Value) -> Value {
         self.asked += 1;
         let mut question = json!({"id": self.asked, "method": method, "params": params});
@@ -73,20 +73,22 @@ impl Browser {
         loop {
             let mut bytes = Vec::new();
             assert!(self.from.read_until(0, &mut bytes).unwrap() > 0, "Chromium ended by itself");
-            let told: Value = serde_json::from_slice(&bytes[..bytes.len() - 1]).unwrap();
-            if told["id"] == self.asked {
-                assert_eq!(told["error"], Value::Null, "{method}");
-                return told["result"].clone();
+            let message: Value = serde_json::from_slice(&bytes[..bytes.len() - 1]).unwrap();
+            if message["id"] == self.asked {
+                assert_eq!(message["error"], Value::Null, "{method}");
+                return message["result"].clone();
             }
-            match told["method"].as_str() {
-                Some("Runtime.exceptionThrown" | "Log.entryAdded") => self.complaints.push(told["params"].to_string()),
-                Some("Runtime.consoleAPICalled") => self.complaints.push(told["params"]["args"].to_string()),
+            match message["method"].as_str() {
+                Some("Runtime.exceptionThrown" | "Log.entryAdded") => {
+                    self.complaints.push(message["params"].to_string())
+                }
+                Some("Runtime.consoleAPICalled") => self.complaints.push(message["params"]["args"].to_string()),
                 _ => {}
             }
         }
     }
 
-    /// Opens an address in a window of a width, light or dark.
+    /// Opens an address in a window of this width, with this color scheme.
     fn open(&mut self, url: &str, width: u32, scheme: &str) -> Window<'_> {
         let target = self.ask(None, "Target.createTarget", &json!({"url": "about:blank"}));
         let attach = json!({"targetId": target["targetId"], "flatten": true});
@@ -116,13 +118,13 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // One that ended well is gone already.
+        // After a clean exit there is no process to kill.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// One window.
+/// A browser window.
 struct Window<'a> {
     browser: &'a mut Browser,
     session: String,
@@ -134,7 +136,7 @@ impl Window<'_> {
         self.browser.ask(Some(&session), method, params)
     }
 
-    /// The value of an expression, or what its promise comes to.
+    /// The value of an expression, with promises awaited.
     fn value(&mut self, expression: &str) -> Value {
         let asked = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
         let answer = self.ask("Runtime.evaluate", &asked);
@@ -142,17 +144,17 @@ impl Window<'_> {
         answer["result"]["value"].clone()
     }
 
-    /// Waits until an expression holds.
+    /// Waits until an expression is true.
     fn until(&mut self, expression: &str) {
         let waits = format!(
             "new Promise((done, late) => {{
                  const since = Date.now();
-                 const look = () => {{
+                 const poll = () => {{
                      if ({expression}) done(true);
                      else if (Date.now() - since > 60000) late(new Error('it never held'));
-                     else setTimeout(look, 20);
+                     else setTimeout(poll, 20);
                  }};
-                 look();
+                 poll();
              }})"
         );
         assert_eq!(self.value(&waits), true, "{expression}");
@@ -163,7 +165,7 @@ impl Window<'_> {
         text.as_str().unwrap().to_string()
     }
 
-    /// Keeps a picture of all of it, where pictures are wanted.
+    /// Saves a screenshot of the whole page if `SCREENSHOTS` is set.
     fn picture(&mut self, name: &str) {
         let Some(dir) = std::env::var_os("SCREENSHOTS") else {
             return;
@@ -195,8 +197,8 @@ fn base64(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// A daemon that has made its first copy and seen changes.
-fn with_a_past(service: &Service) -> (Place, Daemon) {
+/// A daemon after its first copy and a run with changes.
+fn with_a_past(service: &Service) -> (TestDir, Daemon) {
     let place = shown(service);
     let daemon = Daemon::start(&place, &[]);
     place.run("sync").done();
@@ -212,7 +214,7 @@ fn with_a_past(service: &Service) -> (Place, Daemon) {
 
 #[test]
 #[ignore = "needs Chromium: tests/page/run"]
-fn the_page_shows_what_is_so_and_keeps_to_its_policy() {
+fn page_shows_the_current_state_and_keeps_its_policy() {
     let service = Service::with(260, 40);
     let (place, daemon) = with_a_past(&service);
     let url = format!("http://{}/", daemon.page());
@@ -224,7 +226,7 @@ fn the_page_shows_what_is_so_and_keeps_to_its_policy() {
     assert_eq!(window.text("#fresh tbody tr:nth-child(1) td:nth-child(2)"), "260");
     assert_eq!(window.text("#fresh tbody tr:nth-child(2) td:nth-child(2)"), "40");
     assert_eq!(window.text("#ru strong").replace(',', ""), (10_000 - used).to_string());
-    assert_eq!(window.text("#now"), "Up to date; waiting to be asked");
+    assert_eq!(window.text("#now"), "Up to date; nothing is scheduled");
     assert_eq!(window.value("document.querySelectorAll('#strip g.run.done').length"), 2);
     assert_eq!(window.value("document.querySelectorAll('#changes tbody tr').length"), 9);
     assert!(window.text("#changes tbody tr td:nth-child(4)").contains("position"));
@@ -232,14 +234,14 @@ fn the_page_shows_what_is_so_and_keeps_to_its_policy() {
     assert_eq!(window.value("document.querySelectorAll('#windows .bar').length"), 7);
     window.picture("wide-light.png");
 
-    // Live: what is new appears without anybody's doing.
+    // Live: new data appears without interaction.
     service.sandbox.with_world(|world| {
         world.create(Object::Contact, &json!({"id": HOSTILE, "firstName": "Ada"}));
     });
     place.run("sync").done();
     window.until("document.querySelector('#fresh tbody td').textContent === '261'");
     place.run("pause").done();
-    window.until("document.querySelector('#notices').textContent.includes('The schedule rests since')");
+    window.until("document.querySelector('#notices').textContent.includes('The schedule is paused since')");
     place.run("resume").done();
     window.until("document.querySelector('#now').textContent.startsWith('Up to date')");
     window.until("document.querySelectorAll('#notices p').length === 0");
@@ -254,21 +256,87 @@ fn the_page_shows_what_is_so_and_keeps_to_its_policy() {
     }
     assert_eq!(browser.complaints, Vec::<String>::new());
 
-    // A text of the mirror is a text, whatever it looks like.
+    // A text of the mirror is never treated as markup.
     let mut window = browser.open(&url, 800, "light");
     window.until("document.body?.dataset.read");
     assert_eq!(window.text("#changes tbody code"), HOSTILE);
     assert_eq!(window.value("document.querySelectorAll('img').length"), 0);
 
-    // The daemon goes: the page says so, and keeps what it knows.
+    // The daemon stops: the page reports it and keeps the last known state.
     daemon.going.signal("-TERM");
     let (code, _) = daemon.going.end();
     assert_eq!(code, Some(0));
     window.until("document.querySelector('#notices').textContent.includes('The daemon does not answer')");
     assert_eq!(window.text("#fresh tbody td"), "261");
-    window.picture("silent.png");
+    window.picture("unreachable.png");
 
-    // Without a daemon requests fail, which the browser itself notes; nothing else may go wrong.
+    // Without a daemon requests fail and the browser reports that; there must be no other error.
     let complaints = browser.end();
-    assert!(complaints.iter().all(|told| told.contains("net::ERR_")), "{complaints:#?}");
+    assert!(complaints.iter().all(|error| error.contains("net::ERR_")), "{complaints:#?}");
+}
+
+#[test]
+#[ignore = "needs Chromium: tests/page/run"]
+fn page_of_an_empty_mirror_a_first_copy_edits_and_publishing_is_true() {
+    let service = Service::with(900, 5);
+    let place = shown(&service)
+        .set("CRM_MIRROR_WRITE_BACK__ENABLED", "true")
+        .set("CRM_MIRROR_SYNC__DETAILS", "off")
+        .set("CRM_MIRROR_API__CONCURRENCY", "1");
+    let daemon = Daemon::start(&place, &[]);
+    let url = format!("http://{}/", daemon.page());
+    let mut browser = Browser::start();
+
+    // Without data no bar is full, and nothing is up to date.
+    for (name, width, scheme) in [
+        ("empty-light.png", 1200, "light"),
+        ("empty-dark.png", 1200, "dark"),
+        ("empty-narrow-light.png", 375, "light"),
+        ("empty-narrow-dark.png", 375, "dark"),
+    ] {
+        let mut window = browser.open(&url, width, scheme);
+        window.until("document.body?.dataset.read");
+        assert_eq!(window.text("#now"), "Nothing is copied yet");
+        assert_eq!(window.text("#fresh tbody td.wide"), "not copied yet");
+        assert_eq!(window.value("document.querySelectorAll('.meter').length"), 0);
+        assert_eq!(window.value("document.querySelector('#no-runs').hidden"), false);
+        assert_eq!(window.value("document.querySelector('#run-strip').hidden"), true);
+        assert_eq!(window.value("document.querySelector('#edits').hidden"), true);
+        assert_eq!(window.value("document.querySelector('#publish').hidden"), true);
+        assert_eq!(window.value("document.documentElement.scrollWidth"), width, "nothing sticks out");
+        window.picture(name);
+    }
+
+    let mut window = browser.open(&url, 1200, "light");
+    window.until("document.body?.dataset.read");
+    service.sandbox.configure(|settings| settings.latency = std::time::Duration::from_millis(500));
+    let sync = Going::start(place.command(&["sync"]));
+    // Stored data is shown at the next refresh, ten seconds later at most.
+    window.until("document.querySelector('#fresh tbody')?.textContent.includes('first copy: ')");
+    assert!(window.text("#now").starts_with("Sync running: full copy of contacts"), "{}", window.text("#now"));
+    window.picture("first-copy.png");
+    service.sandbox.configure(|settings| settings.latency = std::time::Duration::ZERO);
+    assert_eq!(sync.end().0, Some(0));
+    window.until("document.querySelector('#now').textContent.startsWith('Up to date')");
+    assert!(!window.text("#fresh tbody").contains("first copy"));
+
+    place.run("pause").done();
+    let id = service.sandbox.with_world(|world| world.ids(Resource::Contacts)[0].clone());
+    place.run(&format!("edit contact {id} position=Director")).done();
+    let conn = rusqlite::Connection::open(place.path("mirror.db")).unwrap();
+    let progress = json!({"seq": 0, "changed": 0, "published_at": "2026-01-02T03:04:05Z", "last_error": "it is away",
+                          "failed_at": null, "failures": 3});
+    conn.execute("INSERT INTO state VALUES ('publish', ?1)", [progress.to_string()]).unwrap();
+    for (name, width, scheme) in [("edits-light.png", 1200, "light"), ("edits-narrow-dark.png", 375, "dark")] {
+        let mut window = browser.open(&url, width, scheme);
+        window.until("document.body?.dataset.read");
+        assert!(window.text("#edit-states").starts_with("1 queued; the oldest was created "));
+        assert!(window.text("#publish-state").contains("0 changes behind"), "{}", window.text("#publish-state"));
+        assert_eq!(window.value("document.documentElement.scrollWidth"), width, "nothing sticks out");
+        assert!(window.text("#publish-state").contains("; 3 failed attempts since: "));
+        window.picture(name);
+    }
+    assert_eq!(browser.end(), Vec::<String>::new());
+    daemon.going.signal("-TERM");
+    assert_eq!(daemon.going.end().0, Some(0));
 }

@@ -1,13 +1,13 @@
-//! `check`: what it finds wrong on this machine, how it says to fix it, and what it leaves alone.
+//! `check`: the problems that it finds on this machine, the fixes that it suggests, and what it must not change.
 
 use std::os::unix::fs::PermissionsExt;
 
 use crm_mirror::model::Resource;
 use serde_json::Value;
 
-use crate::binary::{Ended, Place, SECRET, Service};
+use crate::binary::{Ended, SECRET, Service, TestDir};
 
-/// The line of this name.
+/// The line with this name.
 #[track_caller]
 fn line(document: &Value, name: &str) -> Value {
     let checks = document["checks"].as_array().unwrap();
@@ -15,7 +15,7 @@ fn line(document: &Value, name: &str) -> Value {
     found.unwrap_or_else(|| panic!("no {name} in {document:#}")).clone()
 }
 
-/// The line of this name: its state, and what it says with how to fix it.
+/// The state of the line with this name, and its text with the fix.
 #[track_caller]
 fn state(document: &Value, name: &str) -> (String, String) {
     let line = line(document, name);
@@ -23,18 +23,18 @@ fn state(document: &Value, name: &str) -> (String, String) {
     (line["state"].as_str().unwrap().into(), format!("{} | {fix}", line["message"].as_str().unwrap()))
 }
 
-/// Makes sure that the line of this name is in this state, and says all of this, its fix included.
+/// Asserts the state of the line with this name, and that its text and fix contain all parts.
 #[track_caller]
 pub fn is(document: &Value, name: &str, expected: &str, parts: &[&str]) {
-    let (found, says) = state(document, name);
-    assert_eq!(found, expected, "{name}: {says}");
+    let (found, text) = state(document, name);
+    assert_eq!(found, expected, "{name}: {text}");
     for part in parts {
-        assert!(says.contains(part), "{name} lacks `{part}`: {says}");
+        assert!(text.contains(part), "{name} lacks `{part}`: {text}");
     }
 }
 
-/// A place whose PATH holds a `sqlite3` of this version and nothing else.
-fn with_shell(place: Place, version: &str) -> Place {
+/// A directory whose PATH contains a `sqlite3` of this version and nothing else.
+fn with_shell(place: TestDir, version: &str) -> TestDir {
     let bin = place.path("bin");
     std::fs::create_dir(&bin).unwrap();
     let shell = bin.join("sqlite3");
@@ -44,7 +44,7 @@ fn with_shell(place: Place, version: &str) -> Place {
     place.set("PATH", &path)
 }
 
-fn private(place: &Place) {
+fn private(place: &TestDir) {
     std::fs::set_permissions(place.path("."), PermissionsExt::from_mode(0o750)).unwrap();
 }
 
@@ -57,9 +57,9 @@ fn one_list_each(service: &Service) {
 }
 
 #[test]
-fn a_good_setup_is_ok_and_costs_one_request_a_resource() {
+fn valid_setup_is_ok_and_costs_one_request_per_resource() {
     let service = Service::with(130, 12);
-    let place = with_shell(Place::of(&service), "3.54.1");
+    let place = with_shell(TestDir::of(&service), "3.54.1");
     private(&place);
     place.run("sync").done();
     let before = place.run("status --json").done().json()["ru"]["total"].as_u64().unwrap();
@@ -73,9 +73,9 @@ fn a_good_setup_is_ok_and_costs_one_request_a_resource() {
     is(&document, "service.contacts", "ok", &["contacts:read", "130"]);
     is(&document, "service.cost", "ok", &["4 RU", "in the mirror's ledger"]);
     is(&document, "mirror.file", "ok", &["130 contacts, 12 companies"]);
-    is(&document, "mirror.workspace", "ok", &["of this address and key"]);
+    is(&document, "mirror.workspace", "ok", &["to this address and key"]);
     is(&document, "readers.file", "ok", &["(0640)"]);
-    // 288 runs of 2 RU, and what one first copy cost is not what a run costs.
+    // 288 runs of 2 RU; the cost of the first copy does not count as the cost of a run.
     is(&document, "budget.needs", "ok", &["of 10,000 RU in 1 d: changes 576"]);
 
     let text = place.run("check").done().out;
@@ -84,9 +84,9 @@ fn a_good_setup_is_ok_and_costs_one_request_a_resource() {
 }
 
 #[test]
-fn without_a_mirror_everything_is_asked_and_nothing_is_made() {
+fn check_without_a_mirror_contacts_the_service_and_creates_nothing() {
     let service = Service::with(130, 12);
-    let place = with_shell(Place::of(&service), "3.54.1");
+    let place = with_shell(TestDir::of(&service), "3.54.1");
     private(&place);
     let before = place.files();
     let document = place.run("check --json").done().json();
@@ -94,14 +94,79 @@ fn without_a_mirror_everything_is_asked_and_nothing_is_made() {
     one_list_each(&service);
     assert_eq!(document["verdict"], "ok", "{document:#}");
     is(&document, "mirror.file", "ok", &["there is no mirror at mirror.db yet"]);
-    is(&document, "service.cost", "ok", &["4 RU", "in no ledger"]);
+    is(&document, "service.cost", "ok", &["4 RU", "not recorded"]);
     // 2 pages, 2 counts, 130 details; 1 page, 12 details; 5 for definitions and the team.
     is(&document, "budget.first-copy", "ok", &["152 RU, which fits in this window"]);
 }
 
 #[test]
-fn without_configuration_it_says_what_is_missing_and_looks_at_the_rest() {
-    let place = Place::empty();
+fn check_and_forecast_create_no_file() {
+    let service = Service::with(130, 12);
+    let place = TestDir::of(&service);
+    place.run("sync").done();
+    // A mirror that was copied from elsewhere consists of the file alone.
+    for beside in ["mirror.db-wal", "mirror.db-shm", "mirror.db.lock"] {
+        std::fs::remove_file(place.path(beside)).unwrap();
+    }
+    let names = |place: &TestDir| place.files().into_keys().collect::<Vec<_>>();
+    let total = |place: &TestDir| place.run("status --json").done().json()["ru"]["total"].as_u64().unwrap();
+    let (before, spent) = (names(&place), total(&place));
+    assert_eq!(before.len(), 1);
+    service.sandbox.clear_log();
+    for verb in ["check --offline", "check", "sync --dry-run", "resync --dry-run", "status"] {
+        place.run(verb).done();
+        assert_eq!(names(&place), before, "{verb}");
+    }
+    assert_eq!(total(&place) - spent, service.sandbox.log().ru().get(), "what they cost is in the ledger");
+    place.run("sync").done();
+    let before = names(&place);
+    assert_eq!(before.len(), 4, "those who may only read need them");
+    for verb in ["check", "sync --dry-run", "status"] {
+        place.run(verb).done();
+        assert_eq!(names(&place), before, "{verb}");
+    }
+    // After a kill and a restart of the machine: a WAL with contents, and no index of it.
+    let writer = rusqlite::Connection::open(place.path("mirror.db")).unwrap();
+    writer.execute_batch("PRAGMA wal_autocheckpoint = 0; UPDATE state SET value = value").unwrap();
+    let killed = TestDir::of(&service);
+    for name in ["mirror.db", "mirror.db-wal"] {
+        std::fs::copy(place.path(name), killed.path(name)).unwrap();
+    }
+    drop(writer);
+    let before = killed.files();
+    assert_eq!(before.len(), 2);
+    for verb in ["check --offline", "status"] {
+        killed.run(verb).done();
+        assert_eq!(killed.files(), before, "{verb}");
+    }
+    // These write what they cost into the ledger.
+    for verb in ["check", "sync --dry-run"] {
+        killed.run(verb).done();
+        let created: Vec<_> = names(&killed).into_iter().filter(|name| !before.contains_key(name)).collect();
+        assert!(created.is_empty(), "{verb}: {created:?}");
+    }
+    // A forecast would migrate the tables of an older schema, which cannot be undone.
+    let conn = rusqlite::Connection::open(place.path("mirror.db")).unwrap();
+    conn.pragma_update(None, "user_version", 4).unwrap();
+    drop(conn);
+    let ended = place.run("sync --dry-run").code(74);
+    assert!(ended.err.contains("run `crm-mirror sync` once"), "{}", ended.err);
+    assert_eq!(place.ask("SELECT user_version FROM pragma_user_version"), "4");
+}
+
+#[test]
+fn acknowledged_warning_counts_as_ok() {
+    let service = Service::with(5, 1);
+    let place = with_shell(TestDir::of(&service), "3.40.1").set("CRM_MIRROR_CHECK__ACKNOWLEDGED", "readers.sqlite3");
+    private(&place);
+    let document = place.run("check --offline --json").done().json();
+    is(&document, "readers.sqlite3", "ok", &["(acknowledged)"]);
+    assert_eq!(document["verdict"], "ok", "{document:#}");
+}
+
+#[test]
+fn check_without_configuration_reports_what_is_missing_and_continues() {
+    let place = TestDir::empty();
     let ended = place.run("check --json").code(78);
     let document = ended.json();
     assert_eq!(document["verdict"], "fail");
@@ -114,7 +179,7 @@ fn without_configuration_it_says_what_is_missing_and_looks_at_the_rest() {
 
     place.run("init").done();
     let document = place.run("check --json").code(78).json();
-    is(&document, "config.base_url", "fail", &["add `--config ./crm-mirror.toml`"]);
+    is(&document, "config.base_url", "fail", &["pass `--config ./crm-mirror.toml`"]);
 
     std::fs::write(place.path("c.toml"), "[sync]\nshedule = \"off\"\n").unwrap();
     let ended = place.run("check --config c.toml").code(78);
@@ -123,12 +188,12 @@ fn without_configuration_it_says_what_is_missing_and_looks_at_the_rest() {
 }
 
 #[test]
-fn a_key_file_that_others_can_read_is_a_warning_and_the_key_is_never_shown() {
+fn key_file_that_others_can_read_is_a_warning_and_the_key_is_never_shown() {
     let service = Service::with(5, 1);
-    let place = Place::of(&service).unset("CRM_MIRROR_API__KEY").set("CRM_MIRROR_API__KEY_FILE", "key");
+    let place = TestDir::of(&service).unset("CRM_MIRROR_API__KEY").set("CRM_MIRROR_API__KEY_FILE", "key");
     std::fs::write(place.path("key"), SECRET).unwrap();
     std::fs::set_permissions(place.path("key"), PermissionsExt::from_mode(0o644)).unwrap();
-    // `Ended` makes sure that the key is in no output.
+    // `Ended` asserts that the key is in no output.
     let document = place.run("check --offline --json").done().json();
     is(&document, "key.source", "ok", &["from key"]);
     is(&document, "key.permissions", "warn", &["(0644)", "chmod o= key"]);
@@ -137,9 +202,9 @@ fn a_key_file_that_others_can_read_is_a_warning_and_the_key_is_never_shown() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_is_a_failure() {
+fn directory_that_cannot_be_written_is_a_failure() {
     let service = Service::with(5, 1);
-    let place = Place::of(&service).set("CRM_MIRROR_DATABASE__PATH", "gone/mirror.db");
+    let place = TestDir::of(&service).set("CRM_MIRROR_DATABASE__PATH", "gone/mirror.db");
     let document = place.run("check --json").code(74).json();
     is(&document, "disk.folder", "fail", &["does not exist", "mkdir -p /", "/gone"]);
     is(&document, "service.contacts", "ok", &[]);
@@ -147,9 +212,9 @@ fn a_folder_that_cannot_be_written_is_a_failure() {
 }
 
 #[test]
-fn a_file_of_something_else_is_named_and_left_alone() {
+fn file_that_is_not_a_mirror_is_named_and_not_changed() {
     let service = Service::with(5, 1);
-    let place = Place::of(&service).set("CRM_MIRROR_DATABASE__PATH", "notes.txt");
+    let place = TestDir::of(&service).set("CRM_MIRROR_DATABASE__PATH", "notes.txt");
     std::fs::write(place.path("notes.txt"), "notes").unwrap();
     let before = place.files();
     let document = place.run("check --json").code(74).json();
@@ -158,13 +223,14 @@ fn a_file_of_something_else_is_named_and_left_alone() {
 }
 
 #[test]
-fn a_budget_that_is_too_small_is_a_warning_that_says_how_much_is_needed() {
+fn too_small_budget_is_a_warning_with_the_required_amount() {
     let service = Service::with(230, 5);
-    let place = Place::of(&service).set("CRM_MIRROR_BUDGET__LIMIT", "100");
+    let place = TestDir::of(&service).set("CRM_MIRROR_BUDGET__LIMIT", "100");
     let document = place.run("check --json").done().json();
     is(&document, "budget.needs", "warn", &["of 100 RU in 1 d", "set `budget.limit` to 6"]);
     // 3 pages, 3 counts, 230 details; 6; 5: 247 RU. 100 now, and 50 a window beside the runs for changes.
     is(&document, "budget.first-copy", "ok", &["247 RU, so about 4 windows of 1 d"]);
+    let place = place.set("CRM_MIRROR_SYNC__SCHEDULE", "off");
     place.run("sync").code(75);
     let document = place.run("check --json").done().json();
     is(&document, "budget.window", "warn", &["all 100 RU", "it refills at"]);
@@ -172,9 +238,9 @@ fn a_budget_that_is_too_small_is_a_warning_that_says_how_much_is_needed() {
 }
 
 #[test]
-fn readers_are_told_of_an_old_shell_and_an_open_folder() {
+fn old_shell_and_writable_directory_are_reported() {
     let service = Service::with(5, 1);
-    let place = with_shell(Place::of(&service), "3.40.1");
+    let place = with_shell(TestDir::of(&service), "3.40.1");
     std::fs::set_permissions(place.path("."), PermissionsExt::from_mode(0o770)).unwrap();
     let document = place.run("check --offline --json").done().json();
     is(&document, "readers.sqlite3", "warn", &["3.40.1", "-readonly", "mode=ro"]);
@@ -182,13 +248,13 @@ fn readers_are_told_of_an_old_shell_and_an_open_folder() {
 }
 
 #[test]
-fn the_text_has_a_mark_a_line_and_the_fix_below() {
+fn text_has_one_line_per_finding_with_its_fix_below() {
     let service = Service::with(5, 1);
-    let place = with_shell(Place::of(&service), "3.40.1");
+    let place = with_shell(TestDir::of(&service), "3.40.1");
     let ended: Ended = place.run("check --offline").done();
     let lines: Vec<&str> = ended.out.lines().collect();
     let at = lines.iter().position(|line| line.contains("sqlite3 3.40.1")).unwrap();
     assert!(lines[at].starts_with("  warn  sqlite3 "), "{}", ended.out);
     assert!(lines[at + 1].trim_start().starts_with("fix: open the mirror"), "{}", ended.out);
-    assert!(lines.last().unwrap().starts_with("verdict: it works, with "), "{}", ended.out);
+    assert!(lines.last().unwrap().starts_with("verdict: ok, with "), "{}", ended.out);
 }

@@ -1,29 +1,29 @@
-//! `check` and the service: what it asks, what the answers mean, and when it asks nothing.
+//! `check` and the service: its requests, how it interprets the answers, and when it sends nothing.
 
 use crm_mirror::model::{Instant, Resource};
 use crm_mirror::sandbox::{DateHeader, Fault, Rule, generate};
 use crm_mirror::store::Store;
 
-use crate::binary::{Place, Service};
+use crate::binary::{Service, TestDir};
 use crate::check::is;
 
 #[test]
-fn a_refused_key_ends_the_asking_and_not_the_looking() {
+fn refused_key_ends_the_requests_but_not_the_check() {
     let service = Service::with(20, 5);
-    let place = Place::of(&service).set("CRM_MIRROR_API__KEY", "crm_wrong");
+    let place = TestDir::of(&service).set("CRM_MIRROR_API__KEY", "crm_wrong");
     let document = place.run("check --json").code(77).json();
     assert_eq!(service.sandbox.log().len(), 1);
-    is(&document, "service.contacts", "fail", &["401", "whole"]);
+    is(&document, "service.contacts", "fail", &["401", "complete"]);
     is(&document, "service.companies", "skip", &[]);
     is(&document, "disk.space", "skip", &["free"]);
     is(&document, "schedule.sweeps", "ok", &[]);
 }
 
 #[test]
-fn a_missing_scope_is_a_warning_and_no_scope_at_all_a_failure() {
+fn missing_scope_is_a_warning_and_no_scope_is_a_failure() {
     let service = Service::with(20, 5);
     let key = service.sandbox.add_key(&["contacts:read", "custom-fields:read", "team-members:read"]);
-    let place = Place::of(&service).set("CRM_MIRROR_API__KEY", &key);
+    let place = TestDir::of(&service).set("CRM_MIRROR_API__KEY", &key);
     let document = place.run("check --json").done().json();
     assert_eq!(document["verdict"], "warn");
     is(&document, "service.companies", "warn", &["the key lacks `companies:read`", "give the key this scope"]);
@@ -35,20 +35,21 @@ fn a_missing_scope_is_a_warning_and_no_scope_at_all_a_failure() {
 }
 
 #[test]
-fn only_what_the_configuration_wants_is_asked_for() {
+fn only_configured_objects_are_requested() {
     let service = Service::with(20, 5);
-    let place =
-        Place::of(&service).set("CRM_MIRROR_SYNC__OBJECTS", "companies").set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
+    let place = TestDir::of(&service)
+        .set("CRM_MIRROR_SYNC__OBJECTS", "companies")
+        .set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
     let document = place.run("check --json").done().json();
     let log = service.sandbox.log();
     assert_eq!((log.len(), log.lists(Resource::Companies), log.lists(Resource::CustomFields)), (2, 1, 1));
-    is(&document, "service.write", "skip", &["companies:write cannot be tried without a write"]);
+    is(&document, "service.write", "skip", &["companies:write cannot be tested without a write"]);
 }
 
 #[test]
-fn a_service_that_is_down_is_tried_once() {
+fn unreachable_service_is_tried_once() {
     let service = Service::with(20, 5);
-    let place = Place::of(&service);
+    let place = TestDir::of(&service);
     place.run("sync").done();
     service.sandbox.clear_log();
     service.sandbox.faults().add(Rule::new(Fault::Reset).forever());
@@ -62,31 +63,31 @@ fn a_service_that_is_down_is_tried_once() {
 }
 
 #[test]
-fn a_clock_that_is_off_is_a_warning() {
+fn wrong_clock_is_a_warning() {
     let service = Service::with(5, 1);
     let date = DateHeader::Text("Sun, 06 Nov 1994 08:49:37 GMT".to_string());
     service.sandbox.configure(|settings| settings.date_header = date);
-    let document = Place::of(&service).run("check --json").done().json();
+    let document = TestDir::of(&service).run("check --json").done().json();
     is(&document, "service.clock", "warn", &["behind this machine's", "timedatectl"]);
 }
 
 #[test]
-fn another_workspaces_mirror_is_a_failure_of_the_configuration() {
+fn mirror_of_a_different_workspace_is_a_configuration_failure() {
     let ours = Service::with(60, 5);
-    let place = Place::of(&ours);
+    let place = TestDir::of(&ours);
     place.run("sync").done();
     let theirs = Service::of(generate(8, 60, 5, Instant::system_now()));
     let place = place.set("CRM_MIRROR_API__BASE_URL", &theirs.base_url);
     let offline = place.run("check --offline --json").done().json();
-    is(&offline, "mirror.workspace", "warn", &["another key or address"]);
+    is(&offline, "mirror.workspace", "warn", &["different key or address"]);
     let document = place.run("check --json").code(78).json();
-    is(&document, "mirror.workspace", "fail", &["another workspace's", "own key"]);
+    is(&document, "mirror.workspace", "fail", &["different workspace", "key of the mirrored workspace"]);
     assert_eq!(theirs.sandbox.log().len(), 5, "known records are looked up with one more request");
-    // It stays whose it was: the next look finds the same.
+    // The mirror keeps its identity: the next check finds the same.
     place.run("check --json").code(78);
-    // Another key of the same workspace is none of that.
+    // Another key of the same workspace is no mismatch.
     let key = ours.sandbox.add_key(&["contacts:read"]);
-    let place = Place::of(&ours)
+    let place = TestDir::of(&ours)
         .set("CRM_MIRROR_API__KEY", &key)
         .set("CRM_MIRROR_DATABASE__PATH", place.path("mirror.db").to_str().unwrap());
     let document = place.run("check --json").done().json();
@@ -94,29 +95,29 @@ fn another_workspaces_mirror_is_a_failure_of_the_configuration() {
 }
 
 #[test]
-fn during_a_hold_nothing_is_asked() {
+fn check_sends_nothing_during_a_hold() {
     let service = Service::with(20, 5);
-    let place = Place::of(&service);
+    let place = TestDir::of(&service);
     place.run("sync").done();
     let hold = Fault::TooMany { body: Some(3600), header: None };
     service.sandbox.faults().add(Rule::new(hold));
-    // The first check meets it, and stores it for whoever comes next.
+    // The first check receives the hold and stores it for the next process.
     place.run("check").code(75);
     service.sandbox.clear_log();
     let document = place.run("check --json").code(75).json();
     assert!(service.sandbox.log().is_empty());
     is(&document, "mirror.hold", "fail", &["no request before 20", "(in "]);
-    is(&document, "service.scopes", "skip", &["a rate limit is in force"]);
+    is(&document, "service.scopes", "skip", &["there is a hold"]);
     place.run("sync").code(75);
     assert!(service.sandbox.log().is_empty());
 }
 
 #[test]
-fn without_a_mirror_a_hold_ends_the_asking() {
+fn hold_without_a_mirror_ends_the_requests() {
     let service = Service::with(20, 5);
     let hold = Fault::TooMany { body: Some(3600), header: None };
     service.sandbox.faults().add(Rule::new(hold));
-    let place = Place::of(&service);
+    let place = TestDir::of(&service);
     let document = place.run("check --json").code(75).json();
     assert_eq!(service.sandbox.log().len(), 1);
     is(&document, "service.contacts", "fail", &["asked to wait until", "wait"]);
@@ -124,9 +125,9 @@ fn without_a_mirror_a_hold_ends_the_asking() {
 }
 
 #[test]
-fn while_another_process_writes_nothing_is_asked() {
+fn check_sends_nothing_while_another_process_writes() {
     let service = Service::with(20, 5);
-    let place = Place::of(&service);
+    let place = TestDir::of(&service);
     place.run("sync").done();
     service.sandbox.clear_log();
     let writer = Store::open(&place.path("mirror.db")).unwrap();
@@ -136,5 +137,5 @@ fn while_another_process_writes_nothing_is_asked() {
     let pid = format!("process {}", std::process::id());
     is(&document, "service.scopes", "skip", &[&pid, "`crm-mirror status`"]);
     is(&document, "mirror.writer", "ok", &[&pid]);
-    is(&document, "mirror.workspace", "ok", &["of this address and key"]);
+    is(&document, "mirror.workspace", "ok", &["to this address and key"]);
 }

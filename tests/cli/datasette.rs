@@ -1,15 +1,15 @@
-//! `datasette`: metadata that fits the mirror.
+//! `datasette`: metadata that matches the mirror.
 
 use serde_json::{Value, json};
 
-use crate::binary::{Place, has_sqlite3, sqlite3};
+use crate::binary::{TestDir, has_sqlite3, sqlite3};
 
 #[test]
-fn it_names_what_is_in_the_file() {
-    let place = Place::empty();
+fn metadata_describes_the_tables_of_the_file() {
+    let place = TestDir::empty();
     place.run("demo --path my.demo.db").done();
     let found = place.run("datasette --database my.demo.db").done().json();
-    // The name that Datasette gives the file.
+    // The name that Datasette gives the database.
     let database = &found["databases"]["my.demo"];
     let tables = database["tables"].as_object().unwrap();
     for own in ["state", "sweep_missing", "sqlite_sequence"] {

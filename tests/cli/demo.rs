@@ -1,13 +1,13 @@
-//! `demo`: no key, no configuration, and a mirror at the end.
+//! `demo`: creates a mirror without key or configuration.
 
-use crate::binary::{Place, Service};
+use crate::binary::{Service, TestDir};
 
 #[test]
-fn it_shows_every_step_and_leaves_a_mirror() {
+fn demo_shows_every_step_and_leaves_a_mirror() {
     // Not even a broken environment is read.
-    let place = Place::empty().set("CRM_MIRROR_SYNC__NONSENSE", "1");
+    let place = TestDir::empty().set("CRM_MIRROR_SYNC__NONSENSE", "1");
     for _ in 0..2 {
-        // The second time it replaces its own file.
+        // The second run replaces its own file.
         let ended = place.run("demo --path demo.db").done();
         assert!(ended.err.is_empty(), "{}", ended.err);
         for part in [
@@ -29,9 +29,9 @@ fn it_shows_every_step_and_leaves_a_mirror() {
 }
 
 #[test]
-fn it_replaces_no_mirror_but_its_own() {
+fn demo_replaces_only_its_own_mirror() {
     let service = Service::with(5, 1);
-    let place = Place::of(&service);
+    let place = TestDir::of(&service);
     place.run("sync").done();
     let ended = place.run("demo --path mirror.db").code(74);
     assert!(ended.err.contains("a mirror that the demo did not make"), "{}", ended.err);

@@ -2,17 +2,17 @@
 
 use serde_json::json;
 
-use crate::binary::{Place, Service};
+use crate::binary::{Service, TestDir};
 
-fn mirrored() -> (Service, Place) {
+fn mirrored() -> (Service, TestDir) {
     let service = Service::with(20, 4);
-    let place = Place::of(&service);
+    let place = TestDir::of(&service);
     place.run("sync").done();
     (service, place)
 }
 
 #[test]
-fn every_table_has_a_purpose_and_its_rows() {
+fn every_table_has_a_purpose_and_a_row_count() {
     let (_service, place) = mirrored();
     let text = place.run("describe").done().out;
     let line = text.lines().find(|line| line.starts_with("contacts_full ")).unwrap();
@@ -31,7 +31,7 @@ fn every_table_has_a_purpose_and_its_rows() {
 }
 
 #[test]
-fn columns_come_with_labels_and_options() {
+fn columns_have_labels_and_options() {
     let (_service, place) = mirrored();
     let text = place.run("describe Contacts_Full").done().out;
     assert!(text.starts_with("contacts_full (view, 20 rows): "), "{text}");
@@ -53,7 +53,7 @@ fn columns_come_with_labels_and_options() {
 }
 
 #[test]
-fn an_unknown_table_is_a_usage_error_that_names_the_nearest() {
+fn unknown_table_is_a_usage_error_with_a_suggestion() {
     let (_service, place) = mirrored();
     let ended = place.run("describe contact_ful").code(2);
     assert!(ended.out.is_empty());
@@ -63,7 +63,7 @@ fn an_unknown_table_is_a_usage_error_that_names_the_nearest() {
 }
 
 #[test]
-fn without_a_mirror_it_says_how_to_make_one() {
-    let ended = Place::empty().run("describe").code(74);
+fn describe_without_a_mirror_shows_how_to_create_one() {
+    let ended = TestDir::empty().run("describe").code(74);
     assert!(ended.err.contains("crm-mirror sync"), "{}", ended.err);
 }

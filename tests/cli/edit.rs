@@ -1,30 +1,30 @@
-//! `edit`: what it queues, what it refuses, and that nothing stands in its way.
+//! `edit`: what it queues, what it refuses, and that it needs no lock.
 
 use serde_json::json;
 
-use crate::binary::{Ended, Place, Service};
+use crate::binary::{Ended, Service, TestDir};
 
-/// A mirror with writing back on, and the id of a contact and a company.
-fn mirrored() -> (Service, Place, String, String) {
+/// A mirror with write-back enabled, and the ids of a contact and a company.
+fn mirrored() -> (Service, TestDir, String, String) {
     let service = Service::with(20, 4);
-    let place = Place::of(&service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
+    let place = TestDir::of(&service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
     place.run("sync").done();
     let contact = place.ask("SELECT id FROM contacts WHERE position NOT GLOB '*[^a-zA-Z ]*' ORDER BY id LIMIT 1");
     let company = place.ask("SELECT id FROM companies ORDER BY id LIMIT 1");
     (service, place, contact, company)
 }
 
-fn edit(place: &Place, args: &[&str]) -> Ended {
+fn edit(place: &TestDir, args: &[&str]) -> Ended {
     let args: Vec<&str> = ["edit"].iter().chain(args).copied().collect();
     place.command(&args).output().unwrap().into()
 }
 
-fn queued(place: &Place) -> String {
+fn queued(place: &TestDir) -> String {
     place.ask("SELECT count(*) FROM outbox")
 }
 
 #[test]
-fn an_edit_is_queued_with_what_changes_and_its_trail() {
+fn edit_is_queued_with_its_changes_and_its_history() {
     let (_service, place, contact, company) = mirrored();
     let before = place.ask(&format!("SELECT position FROM contacts WHERE id = '{contact}'"));
     std::fs::write(place.path("notes.txt"), "Two\nlines.\n").unwrap();
@@ -53,20 +53,20 @@ fn an_edit_is_queued_with_what_changes_and_its_trail() {
         (&json!(2), &json!("company"), &json!(company))
     );
     assert_eq!(document["fields"]["industry"][1], json!("Toys"));
-    // The value that the record holds takes the edit that waits back; once more, there is nothing to do.
-    for says in ["taken back: the edits of position", "nothing to do"] {
+    // An edit to the stored value cancels the waiting edit; a second one does nothing.
+    for message in ["cancelled: the waiting edits of position", "nothing to do"] {
         let ended = edit(&place, &["contact", &contact, &format!("position={before}")]).done();
-        assert!(ended.out.contains(says), "{}", ended.out);
+        assert!(ended.out.contains(message), "{}", ended.out);
     }
     assert_eq!(queued(&place), "2");
 }
 
 #[test]
-fn a_dry_run_shows_the_request_and_queues_nothing() {
+fn dry_run_shows_the_request_and_queues_nothing() {
     let (_service, place, contact, _) = mirrored();
     let etag = place.ask(&format!("SELECT replace(etag, '\"', '') FROM contacts WHERE id = '{contact}'"));
     let args = ["contact", &contact, "position=CTO", "cf_lifetime_value=12.5", "cf_newsletter:=null", "cf_children=3"];
-    // Asking is free: it needs no writing back.
+    // A dry run needs no write-back.
     let place = place.unset("CRM_MIRROR_WRITE_BACK__ENABLED");
     let ended = edit(&place, &[&args[..], &["--dry-run"]].concat()).done();
     assert!(ended.out.starts_with(&format!("PATCH /contacts/{contact}\nIf-Match: \"{etag}\"\n\n{{")), "{}", ended.out);
@@ -81,17 +81,17 @@ fn a_dry_run_shows_the_request_and_queues_nothing() {
 }
 
 #[test]
-fn what_the_service_would_not_take_is_a_usage_error_and_queues_nothing() {
+fn edit_that_the_service_would_refuse_is_a_usage_error_and_queues_nothing() {
     let (_service, place, contact, company) = mirrored();
-    for (args, told) in [
+    for (args, message) in [
         (vec!["contact", &contact, "email=x@example.com"], "`email` is read-only at the service"),
-        (vec!["contact", &contact, "positon=CTO"], "`positon` is no column of contacts_full"),
+        (vec!["contact", &contact, "positon=CTO"], "`positon` is not a column of contacts_full"),
         (vec!["contact", &contact, "cf_tier=platinum"], "`cf_tier` takes one of its options: gold, silver, bronze"),
         (vec!["contact", &contact, "position=x", "cf_tier=platinum"], "`cf_tier` takes one of its options"),
         (vec!["contact", &contact, "position=a", "position=b"], "`position` is given twice"),
-        (vec!["contact", &contact, "details_current=1"], "`details_current` is derived here"),
-        (vec!["contact", &contact, "position"], "`position` is no field=value"),
-        (vec!["contact", &contact, "cf_tier:=gold"], "no JSON"),
+        (vec!["contact", &contact, "details_current=1"], "`details_current` is derived"),
+        (vec!["contact", &contact, "position"], "`position` is not of the form field=value"),
+        (vec!["contact", &contact, "cf_tier:=gold"], "not JSON"),
         (vec!["contact", "nobody", "position=x"], "there is no contact `nobody` in the mirror"),
         (vec!["contact", &contact, "position=x", "--if-match", "\"old\""], "not \"old\""),
         (vec!["company", &company, "industry=  "], "`industry` must contain a character"),
@@ -99,7 +99,7 @@ fn what_the_service_would_not_take_is_a_usage_error_and_queues_nothing() {
         (vec!["person", &contact, "position=x"], "possible values: contact, company"),
     ] {
         let ended = edit(&place, &args).code(2);
-        assert!(ended.err.contains(told), "{args:?}: {}", ended.err);
+        assert!(ended.err.contains(message), "{args:?}: {}", ended.err);
         assert!(ended.out.is_empty(), "{args:?}: {}", ended.out);
     }
     let near = edit(&place, &["contact", &contact, "positon=CTO"]);
@@ -108,17 +108,17 @@ fn what_the_service_would_not_take_is_a_usage_error_and_queues_nothing() {
 }
 
 #[test]
-fn while_writing_back_is_off_it_says_how_to_turn_it_on() {
+fn edit_without_write_back_shows_how_to_enable_it() {
     let (_service, place, contact, _) = mirrored();
     let place = place.unset("CRM_MIRROR_WRITE_BACK__ENABLED");
     let ended = edit(&place, &["contact", &contact, "position=CTO"]).code(78);
     assert!(ended.err.contains("hint: set `enabled = true` under `[write_back]`"), "{}", ended.err);
     assert_eq!(queued(&place), "0");
-    Place::empty().set("CRM_MIRROR_WRITE_BACK__ENABLED", "true").run("edit contact x position=y").code(74);
+    TestDir::empty().set("CRM_MIRROR_WRITE_BACK__ENABLED", "true").run("edit contact x position=y").code(74);
 }
 
 #[test]
-fn an_edit_needs_no_lock() {
+fn edit_needs_no_lock() {
     let (_service, place, contact, _) = mirrored();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let held = crm_mirror::store::Store::open(&place.path("mirror.db")).unwrap();

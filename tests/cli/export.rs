@@ -1,4 +1,4 @@
-//! `export`: the feed of changes, by its number.
+//! `export`: the change feed by its cursor.
 
 use std::process::Stdio;
 
@@ -6,12 +6,12 @@ use crm_mirror::model::{Object, Resource};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::binary::{Ended, Place, Service};
+use crate::binary::{Ended, Service, TestDir};
 
-/// A mirror whose CRM changed `edits` contacts and one company since.
-fn changed(edits: usize) -> (Service, Place) {
+/// A mirror with `edits` changed contacts and one changed company after its first copy.
+fn changed(edits: usize) -> (Service, TestDir) {
     let service = Service::with(edits + 10, 4);
-    let place = Place::of(&service).set("CRM_MIRROR_SYNC__DETAILS", "off");
+    let place = TestDir::of(&service).set("CRM_MIRROR_SYNC__DETAILS", "off");
     place.run("sync").done();
     edit(&service, edits, "say \"hi\",\nthen leave");
     place.run("sync").done();
@@ -37,15 +37,15 @@ fn cursor(ended: &Ended) -> i64 {
     line.strip_prefix("cursor: ").unwrap().split(':').nth(1).unwrap().parse().unwrap()
 }
 
-/// The cursor behind a change of this mirror.
-fn at(place: &Place, seq: i64) -> String {
+/// The cursor after a change of this mirror.
+fn at(place: &TestDir, seq: i64) -> String {
     let id = place.ask("SELECT json_extract(value, '$') FROM state WHERE name = 'mirror_id'");
     format!("{}:{seq}", id.trim())
 }
 
 #[test]
-fn the_feed_is_whole_and_in_order() {
-    // More than a slice.
+fn feed_is_complete_and_in_order() {
+    // More than one slice.
     let (_service, place) = changed(450);
     let ended = place.run("export --since 0").done();
     let found = lines(&ended);
@@ -63,7 +63,7 @@ fn the_feed_is_whole_and_in_order() {
 }
 
 #[test]
-fn a_reader_that_keeps_the_cursor_misses_nothing_and_sees_nothing_twice() {
+fn follower_with_a_cursor_misses_and_repeats_nothing() {
     let (service, place) = changed(30);
     let mut seen = Vec::new();
     let mut since = 0;
@@ -78,7 +78,7 @@ fn a_reader_that_keeps_the_cursor_misses_nothing_and_sees_nothing_twice() {
     }
     assert_eq!(seen, (1..=since).collect::<Vec<_>>());
     assert_eq!(since, 37);
-    // Of one object only, and the numbers of the other are passed over.
+    // With one object, the other object's numbers are skipped.
     let companies = place.run("export --since 0 --object company").done();
     assert_eq!(lines(&companies).len(), 2);
     assert!(lines(&companies).iter().all(|line| line["object_type"] == "company"));
@@ -99,38 +99,38 @@ fn csv_is_quoted() {
 }
 
 #[test]
-fn what_is_forgotten_is_said_and_never_passed_over() {
+fn pruned_changes_are_reported_and_never_skipped() {
     let (_service, place) = changed(9);
     let conn = Connection::open(place.path("mirror.db")).unwrap();
-    // As retention does it.
+    // As retention prunes.
     conn.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
     conn.execute("DELETE FROM changes WHERE seq <= 4", []).unwrap();
     for since in [0, 3] {
         let ended = place.run(&format!("export --since {} --format csv", at(&place, since))).code(74);
         assert!(ended.out.is_empty(), "{}", ended.out);
-        let told = format!("the changes {} to 4 are already forgotten", since + 1);
-        assert!(ended.err.contains(&told) && ended.err.contains("hint: "), "{}", ended.err);
+        let message = format!("the changes {} to 4 were pruned", since + 1);
+        assert!(ended.err.contains(&message) && ended.err.contains("hint: "), "{}", ended.err);
     }
     assert_eq!(lines(&place.run(&format!("export --since {}", at(&place, 4))).done()).len(), 6);
     conn.execute("DELETE FROM changes", []).unwrap();
     place.run(&format!("export --since {}", at(&place, 9))).code(74);
     assert_eq!(cursor(&place.run(&format!("export --since {}", at(&place, 10))).done()), 10);
-    // A cursor of another mirror.
+    // A cursor of a different mirror.
     let ended = place.run("export --since another:10").code(74);
-    assert!(ended.err.contains("of the mirror another"), "{}", ended.err);
-    // Of a copy of this mirror that went another way.
+    assert!(ended.err.contains("the mirror another"), "{}", ended.err);
+    // A cursor of a copy of this mirror that diverged.
     for diverged in [at(&place, 11), format!("{}:00000000", at(&place, 10))] {
         conn.execute("INSERT OR IGNORE INTO changes VALUES (10, 'contact', 'x', 'remove', '{}', '')", []).unwrap();
         let ended = place.run(&format!("export --since {diverged}")).code(74);
-        assert!(ended.err.contains("went another way"), "{}", ended.err);
+        assert!(ended.err.contains("with a different history"), "{}", ended.err);
     }
     place.run("export --since 7").code(2);
 }
 
 #[test]
-fn a_fresh_mirror_has_an_empty_feed() {
+fn new_mirror_has_an_empty_feed() {
     let service = Service::with(5, 1);
-    let place = Place::of(&service);
+    let place = TestDir::of(&service);
     place.run("sync").done();
     let ended = place.run("export --since 0").done();
     assert_eq!((ended.out.as_str(), cursor(&ended)), ("", 0));
@@ -140,7 +140,7 @@ fn a_fresh_mirror_has_an_empty_feed() {
 }
 
 #[test]
-fn it_reads_while_somebody_writes_and_ends_silently_without_a_reader() {
+fn export_works_during_writes_and_ends_silently_if_stdout_is_closed() {
     let (_service, place) = changed(450);
     let mut conn = Connection::open(place.path("mirror.db")).unwrap();
     conn.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
@@ -148,7 +148,7 @@ fn it_reads_while_somebody_writes_and_ends_silently_without_a_reader() {
     let sql = "INSERT INTO changes (object_type, record_id, kind, fields, seen_at)
                VALUES ('contact', 'x', 'remove', '{}', '')";
     tx.execute(sql, []).unwrap();
-    // What is not committed is not there yet.
+    // Uncommitted changes are invisible.
     assert_eq!(cursor(&place.run("export --since 0").done()), 451);
     tx.commit().unwrap();
     assert_eq!(lines(&place.run(&format!("export --since {}", at(&place, 451))).done())[0]["record_id"], "x");

@@ -1,14 +1,14 @@
-//! `forget`: what a removed record leaves behind, and how it goes.
+//! `forget`: what a removed record leaves behind, and how it is deleted.
 
 use crm_mirror::model::Object;
 use serde_json::json;
 
-use crate::binary::{Ended, Place, Service};
+use crate::binary::{Ended, Service, TestDir};
 
 #[test]
-fn a_removed_record_is_erased_from_everything_in_the_file() {
+fn removed_record_is_erased_from_the_whole_file() {
     let service = Service::with(12, 3);
-    let place = Place::of(&service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
+    let place = TestDir::of(&service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
     place.run("sync").done();
     let contact = place.ask("SELECT id FROM contacts ORDER BY id LIMIT 1");
     let secret = "Zyxwvutsrq";
@@ -30,8 +30,8 @@ fn a_removed_record_is_erased_from_everything_in_the_file() {
     }
     assert_eq!(place.ask("SELECT count(*) FROM outbox_events"), "0");
     let again = place.run(&format!("forget contact {contact} --yes")).code(2);
-    assert!(again.err.contains("nothing is known of"), "{}", again.err);
-    // Without its unused pages the file has nothing of it, the search index included.
+    assert!(again.err.contains("unknown contact"), "{}", again.err);
+    // Without its free pages the file contains nothing of the record, the search index included.
     place.run("backup copy.db").done();
     rusqlite::Connection::open(place.path("copy.db")).unwrap().execute_batch("VACUUM").unwrap();
     let bytes = std::fs::read(place.path("copy.db")).unwrap();
@@ -42,7 +42,7 @@ fn a_removed_record_is_erased_from_everything_in_the_file() {
 
 #[test]
 fn without_a_mirror_nothing_is_made() {
-    let place = Place::empty();
+    let place = TestDir::empty();
     assert!(place.run("forget contact x --yes").code(74).err.contains("there is no mirror"));
     assert!(place.files().is_empty());
     place.run("forget deal x --yes").code(2);

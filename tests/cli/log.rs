@@ -1,23 +1,23 @@
-//! The log: one line a run, and at no level anything of people or the key.
+//! The log: one line per run, and at no level any record values or the key.
 
 use crm_mirror::model::{Object, Resource};
 use crm_mirror::sandbox::{Fault, Rule};
 use serde_json::{Value, json};
 
-use crate::binary::{Place, SECRET, Service};
+use crate::binary::{SECRET, Service, TestDir};
 
-/// Stands in every value that a person would not want to find in a log.
+/// Part of every value that the log must not contain.
 const MARK: &str = "Zyxmark";
 
-/// The documents of a log.
+/// The JSON lines of a log.
 fn documents(log: &str) -> Vec<Value> {
     log.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[test]
-fn every_run_ends_with_one_line_that_has_its_numbers() {
+fn every_run_is_logged_in_one_line_with_its_numbers() {
     let service = Service::with(230, 20);
-    let place = Place::of(&service);
+    let place = TestDir::of(&service);
     for (number, verb) in ["sync", "sync", "resync contacts", "verify"].into_iter().enumerate() {
         let ended = place.run(&format!("{verb} --log-format json")).done();
         let lines: Vec<Value> = documents(&ended.err).into_iter().filter(|line| line["level"] == "INFO").collect();
@@ -29,8 +29,8 @@ fn every_run_ends_with_one_line_that_has_its_numbers() {
             Value::String(text) => text.clone(),
             number => number.to_string(),
         };
-        let told = ["run", "kind", "trigger", "outcome", "rows", "inserted", "details", "ru"].map(field);
-        assert_eq!(told.join(" "), entered, "{verb}");
+        let logged = ["run", "kind", "trigger", "outcome", "rows", "inserted", "details", "ru"].map(field);
+        assert_eq!(logged.join(" "), entered, "{verb}");
         assert_eq!(line["run"], number + 1);
         let spent = service.sandbox.log().ru().get();
         assert_eq!(line["ru_left"], 10_000 - spent, "{verb}");
@@ -41,21 +41,21 @@ fn every_run_ends_with_one_line_that_has_its_numbers() {
 }
 
 #[test]
-fn a_run_that_fails_or_pauses_ends_with_its_line_too() {
+fn failed_or_suspended_run_is_logged_with_its_numbers() {
     let service = Service::with(230, 5);
-    let poor = Place::of(&service).set("CRM_MIRROR_BUDGET__LIMIT", "9");
+    let poor = TestDir::of(&service).set("CRM_MIRROR_BUDGET__LIMIT", "9").set("CRM_MIRROR_SYNC__SCHEDULE", "off");
     let paused = poor.run("sync --log-format text").code(75);
     let lines: Vec<&str> = paused.err.lines().filter(|line| line.contains(" INFO ")).collect();
     assert_eq!(lines.len(), 1, "{}", paused.err);
     assert!(lines[0].contains("sync, run 1 (manual): suspended after "), "{}", paused.err);
     assert!(lines[0].ends_with("9 RU spent, 0 left"), "{}", paused.err);
-    let refused = Place::of(&service).set("CRM_MIRROR_API__KEY", "another");
+    let refused = TestDir::of(&service).set("CRM_MIRROR_API__KEY", "another");
     let refused = refused.run("sync --log-format text").code(77);
     assert!(refused.err.contains("sync, run 1 (manual): failed after "), "{}", refused.err);
 }
 
 #[test]
-fn nothing_of_people_or_the_key_is_logged_at_any_level() {
+fn personal_data_and_the_key_are_logged_at_no_level() {
     let service = Service::with(40, 10);
     service.sandbox.with_world(|world| {
         let marked = json!({
@@ -70,11 +70,11 @@ fn nothing_of_people_or_the_key_is_logged_at_any_level() {
             world.edit(Object::Company, &id, &json!({"name": MARK, "website": MARK}));
         }
     });
-    let place = Place::of(&service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
+    let place = TestDir::of(&service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
     place.run("sync").done();
     let contact = place.ask("SELECT id FROM contacts ORDER BY id LIMIT 1");
     let mut edits = 0;
-    // The second asks for the libraries by name.
+    // The second command names the libraries' level.
     for (level, format) in [
         ("trace", "text"),
         ("trace,hyper=trace,hyper_util=trace,reqwest=trace,h2=trace,rustls=trace,log=trace", "json"),
@@ -88,19 +88,19 @@ fn nothing_of_people_or_the_key_is_logged_at_any_level() {
             Fault::Body(format!("{MARK}: it is not JSON")),
         ] {
             service.sandbox.faults().add(Rule::new(fault).on(Resource::Contacts).lists());
-            let told = |verb: &[&str]| {
+            let log_of = |verb: &[&str]| {
                 let args = [verb, &["--log-level", level, "--log-format", format]].concat();
                 String::from_utf8(place.command(&args).output().unwrap().stderr).unwrap()
             };
             edits += 1;
-            let edit = told(&["edit", "contact", &contact, &format!("position={MARK} {edits}")]);
+            let edit = log_of(&["edit", "contact", &contact, &format!("position={MARK} {edits}")]);
             assert!(!edit.contains(MARK), "{edit}");
-            let log = told(&["push"]) + &told(&["resync"]);
-            assert!(log.contains("DEBUG") && log.contains("Trying again in "), "it really is at trace: {log}");
+            let log = log_of(&["push"]) + &log_of(&["resync"]);
+            assert!(log.contains("DEBUG") && log.contains("Retrying in "), "it really is at trace: {log}");
             if format == "json" {
-                let told_by = |line: &Value| line["target"].as_str().unwrap().starts_with("crm_mirror");
+                let is_ours = |line: &Value| line["target"].as_str().unwrap().starts_with("crm_mirror");
                 let fine = |line: &Value| line["level"] == "TRACE" || line["level"] == "DEBUG";
-                assert!(documents(&log).iter().all(|line| told_by(line) || !fine(line)), "{log}");
+                assert!(documents(&log).iter().all(|line| is_ours(line) || !fine(line)), "{log}");
             }
             for secret in [MARK, SECRET, "earer", "people.example"] {
                 assert!(!log.contains(secret), "{secret} at {level}: {log}");

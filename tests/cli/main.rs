@@ -1,4 +1,4 @@
-//! The program as people and scripts meet it: the real binary against a sandbox in this process.
+//! The real binary against a sandbox in this process.
 
 #![expect(clippy::unwrap_used, reason = "a test's helpers may fail as its tests do")]
 
@@ -13,13 +13,16 @@ mod datasette;
 mod demo;
 mod describe;
 mod documentation;
+mod documented;
 mod edit;
 mod export;
 mod forget;
 mod golden;
 mod hold;
+mod interfaces;
 mod log;
 mod mcp;
+mod network;
 mod outbox;
 mod page;
 mod recipes;
@@ -30,4 +33,5 @@ mod show;
 mod sql;
 mod status;
 mod stopping;
+mod tls;
 mod verify;

@@ -1,11 +1,11 @@
-//! `mcp`: the real binary, spoken to as a client of the protocol does.
+//! `mcp`: the real binary with a client of the protocol.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::binary::{Place, Service};
+use crate::binary::{Service, TestDir};
 
 struct McpClient {
     child: Child,
@@ -15,7 +15,7 @@ struct McpClient {
 }
 
 impl McpClient {
-    fn start(place: &Place) -> McpClient {
+    fn start(place: &TestDir) -> McpClient {
         let mut child = place.command(&["mcp"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (input, output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
         McpClient { child, input, output, asked: 0 }
@@ -39,7 +39,7 @@ impl McpClient {
         reply
     }
 
-    /// Whether a tool failed, and what it said.
+    /// Whether a tool failed, and its text.
     fn call(&mut self, name: &str, arguments: &Value) -> (bool, String) {
         let reply = self.ask("tools/call", &json!({"name": name, "arguments": arguments}));
         let result = &reply["result"];
@@ -54,9 +54,9 @@ impl McpClient {
 }
 
 #[test]
-fn an_assistant_looks_things_up_and_only_proposes_edits() {
+fn assistant_can_query_and_only_propose_edits() {
     let service = Service::with(30, 4);
-    let place = Place::of(&service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
+    let place = TestDir::of(&service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
     place.run("sync").done();
     let mut client = McpClient::start(&place);
     let hello =
@@ -86,13 +86,13 @@ fn an_assistant_looks_things_up_and_only_proposes_edits() {
     let edit = json!({"object": "contact", "id": id, "fields": {"position": "Proposed"}});
     let proposed = client.answer("propose_edit", &edit);
     assert_eq!(proposed["changes"]["position"][1], "Proposed");
-    // Another one must not replace it.
-    assert!(client.call("propose_edit", &edit).1.contains("wait already"));
+    // A second proposal must not replace it.
+    assert!(client.call("propose_edit", &edit).1.contains("has pending edits"));
     let pending = client.answer("show", &json!({"object": "contact", "id": id}));
     assert_eq!(pending["pending_edits"][0][3], "held", "{pending}");
     drop(client.input);
     assert_eq!(client.child.wait().unwrap().code(), Some(0));
-    // Held: no run sends it, until a person releases it.
+    // Held: no run sends it until the user releases it.
     let sent = || service.sandbox.log().entries().iter().filter(|entry| entry.asked.method == "PATCH").count();
     place.run("sync").done();
     assert_eq!((place.ask("SELECT state, source FROM outbox").as_str(), sent()), ("held,assistant", 0));
@@ -102,9 +102,9 @@ fn an_assistant_looks_things_up_and_only_proposes_edits() {
 }
 
 #[test]
-fn what_would_write_or_never_end_is_refused_and_the_conversation_continues() {
+fn writes_and_endless_statements_are_refused_and_the_session_continues() {
     let service = Service::with(5, 1);
-    let place = Place::of(&service);
+    let place = TestDir::of(&service);
     place.run("sync").done();
     let mut client = McpClient::start(&place);
     for sql in [
@@ -131,7 +131,7 @@ fn what_would_write_or_never_end_is_refused_and_the_conversation_continues() {
     ] {
         assert!(client.call(name, &arguments).0, "{name} {arguments}");
     }
-    // Quotes and operators of the search language are words.
+    // Quotes and operators of the search language are treated as words.
     assert!(!client.call("search", &json!({"object": "contact", "text": "a\" OR * NEAR("})).0);
     assert_eq!(client.ask("tools/call", &json!({"name": "delete_all"}))["error"]["code"], -32602);
     assert_eq!(client.ask("resources/list", &json!({}))["error"]["code"], -32601);

@@ -1,20 +1,20 @@
-//! `outbox` and `push`: what waits, what became of it, and what a person decides.
+//! `outbox` and `push`: waiting edits, their outcomes, and the decisions of users.
 
 use crm_mirror::model::Object;
 use serde_json::{Value, json};
 
-use crate::binary::{Ended, Place, Service};
+use crate::binary::{Ended, Service, TestDir};
 
 struct EditingMirror {
     service: Service,
-    place: Place,
+    place: TestDir,
     contact: String,
 }
 
 impl EditingMirror {
     fn new() -> EditingMirror {
         let service = Service::with(12, 3);
-        let place = Place::of(&service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
+        let place = TestDir::of(&service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
         place.run("sync").done();
         let contact = place.ask("SELECT id FROM contacts ORDER BY id LIMIT 1");
         EditingMirror { service, place, contact }
@@ -24,18 +24,18 @@ impl EditingMirror {
         Ended::from(self.place.command(&["edit", "contact", &self.contact, change]).output().unwrap()).done();
     }
 
-    /// Somebody else changes the record at the service.
+    /// Changes the record at the service, as another client.
     fn elsewhere(&self, change: &Value) {
         self.service.sandbox.with_world(|world| world.edit(Object::Contact, &self.contact, change));
     }
 
-    /// What the service has.
+    /// The service's value of a field.
     fn there(&self, field: &str) -> Value {
         let detail = self.service.sandbox.with_world(|world| world.detail_json(Object::Contact, &self.contact));
         detail.unwrap()[field].clone()
     }
 
-    /// An edit in conflict: here `mine`, at the service `theirs`.
+    /// Creates an edit in conflict: `mine` here, `theirs` at the service.
     fn conflict(&self) {
         self.edit("position=mine");
         self.elsewhere(&json!({"position": "theirs"}));
@@ -49,10 +49,10 @@ impl EditingMirror {
 }
 
 #[test]
-fn what_waits_is_listed_and_push_sends_it() {
+fn waiting_edits_are_listed_and_push_sends_them() {
     let desk = EditingMirror::new();
     let nothing = desk.place.run("outbox").done();
-    assert_eq!(nothing.out, "no edits wait\n");
+    assert_eq!(nothing.out, "no edits are waiting\n");
     desk.edit("position=Chief Data Officer");
     let list = desk.place.run("outbox").done().out;
     let line = list.lines().nth(1).unwrap();
@@ -66,38 +66,38 @@ fn what_waits_is_listed_and_push_sends_it() {
     let pushed = desk.place.run("push --json").done().json();
     assert_eq!((&pushed["kind"], &pushed["push"]["applied"]), (&json!("push"), &json!(1)));
     assert_eq!(desk.there("position"), json!("Chief Data Officer"));
-    assert_eq!(desk.place.run("outbox").done().out, "no edits wait\n");
+    assert_eq!(desk.place.run("outbox").done().out, "no edits are waiting\n");
     let all = desk.place.run("outbox --all --json").done().json();
     assert_eq!(all["edits"][0]["state"], json!("applied"));
     let shown = desk.place.run("outbox show 1 --json").done().json();
     let steps: Vec<&str> = shown["trail"].as_array().unwrap().iter().filter_map(|step| step["to"].as_str()).collect();
     assert_eq!(steps, ["queued", "sending", "applied"]);
-    // Nothing is left to decide about it.
-    for (line, told) in [
-        ("outbox drop 1 --yes", "is applied already"),
-        ("outbox retry 1", "is applied already"),
-        ("outbox resolve 1 --mine --yes", "is in no conflict"),
+    // An applied edit takes no further decision.
+    for (line, message) in [
+        ("outbox drop 1 --yes", "is already applied"),
+        ("outbox retry 1", "is already applied"),
+        ("outbox resolve 1 --mine --yes", "is not in conflict"),
         ("outbox show 9", "there is no edit 9"),
         ("outbox drop 9 --yes", "there is no edit 9"),
         ("outbox resolve 1", "--mine"),
     ] {
         let ended = desk.place.run(line).code(2);
-        assert!(ended.err.contains(told), "{line}: {}", ended.err);
+        assert!(ended.err.contains(message), "{line}: {}", ended.err);
     }
     let text = desk.place.run("push").done().out;
     assert!(text.contains("edits      0 applied, 0 in conflict, 0 rejected, 0 waiting; 0 updates sent"), "{text}");
 }
 
 #[test]
-fn a_conflict_shows_all_three_and_is_decided_for_mine() {
+fn conflict_shows_all_values_and_is_resolved_as_mine() {
     let desk = EditingMirror::new();
     desk.conflict();
     let shown = desk.place.run("outbox show 1").done().out;
-    for part in ["    after   \"mine\"", "    theirs  \"theirs\"", "somebody else changed what this edit changes"] {
+    for part in ["    after   \"mine\"", "    theirs  \"theirs\"", "somebody else changed the same fields"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     assert_eq!(desk.place.ask("SELECT after, theirs, state FROM pending_edits"), "mine,theirs,conflict");
-    // Tried again as it is, it is a conflict again: nobody's change is overwritten unseen.
+    // A retry without a resolution conflicts again: another client's change is never overwritten blindly.
     desk.place.run("outbox retry 1").done();
     desk.place.run("push").code(1);
     assert_eq!((desk.states().as_str(), desk.there("position")), ("conflict", json!("theirs")));
@@ -113,12 +113,12 @@ fn a_conflict_shows_all_three_and_is_decided_for_mine() {
     assert_eq!((desk.states().as_str(), desk.there("position")), ("applied", json!("mine")));
     let why = desk
         .place
-        .ask("SELECT count(*) FROM outbox_events WHERE why = 'decided by hand: it replaces what the service has'");
+        .ask("SELECT count(*) FROM outbox_events WHERE why = 'resolved by a person: it replaces the service''s value'");
     assert_eq!(why, "1");
 }
 
 #[test]
-fn a_decision_for_mine_holds_only_against_what_was_seen() {
+fn resolving_as_mine_applies_only_to_the_values_that_were_shown() {
     let desk = EditingMirror::new();
     desk.conflict();
     desk.place.run("outbox resolve 1 --mine --yes").done();
@@ -128,12 +128,12 @@ fn a_decision_for_mine_holds_only_against_what_was_seen() {
 }
 
 #[test]
-fn a_conflict_is_decided_for_theirs_and_nothing_is_sent() {
+fn conflict_resolved_as_theirs_sends_nothing() {
     let desk = EditingMirror::new();
     desk.conflict();
     desk.place.run("outbox resolve 1 --theirs").code(2);
-    let told = desk.place.run("outbox resolve 1 --theirs --yes").done();
-    assert_eq!(told.out, "edit 1 is dropped\n");
+    let ended = desk.place.run("outbox resolve 1 --theirs --yes").done();
+    assert_eq!(ended.out, "edit 1 is dropped\n");
     let patches = desk.service.sandbox.log().patches(Object::Contact);
     desk.place.run("push").done();
     assert_eq!(desk.service.sandbox.log().patches(Object::Contact), patches);
@@ -141,7 +141,7 @@ fn a_conflict_is_decided_for_theirs_and_nothing_is_sent() {
 }
 
 #[test]
-fn an_edit_that_is_given_up_is_never_sent_and_can_be_queued_anew() {
+fn dropped_edit_is_never_sent_and_can_be_retried() {
     let desk = EditingMirror::new();
     desk.edit("position=never");
     desk.place.run("outbox drop 1").code(2);
@@ -149,17 +149,17 @@ fn an_edit_that_is_given_up_is_never_sent_and_can_be_queued_anew() {
     desk.place.run("outbox drop 1 --yes").done();
     desk.place.run("push").done();
     assert_ne!(desk.there("position"), json!("never"));
-    let told = desk.place.run("outbox retry 1").done();
-    assert!(told.out.starts_with("edit 1 is queued again as edit 2\n"), "{}", told.out);
+    let ended = desk.place.run("outbox retry 1").done();
+    assert!(ended.out.starts_with("edit 1 is queued again as edit 2\n"), "{}", ended.out);
     assert_eq!(desk.states(), "dropped,queued");
     desk.place.run("push").done();
     assert_eq!((desk.states().as_str(), desk.there("position")), ("dropped,applied", json!("never")));
-    let told = desk.place.run("outbox retry 1").done();
-    assert_eq!(told.out, "nothing to do: the record holds this already\n");
+    let ended = desk.place.run("outbox retry 1").done();
+    assert_eq!(ended.out, "nothing to do: the record already has these values\n");
 }
 
 #[test]
-fn while_writing_back_is_off_edits_can_be_seen_and_given_up_but_not_sent() {
+fn without_write_back_edits_can_be_listed_and_dropped_but_not_sent() {
     let desk = EditingMirror::new();
     desk.edit("position=CTO");
     let place = desk.place.unset("CRM_MIRROR_WRITE_BACK__ENABLED");
@@ -168,11 +168,11 @@ fn while_writing_back_is_off_edits_can_be_seen_and_given_up_but_not_sent() {
     place.run("outbox retry 1").code(78);
     assert!(place.run("outbox").done().out.contains("queued"));
     place.run("outbox drop 1 --yes").done();
-    assert_eq!(place.run("outbox").done().out, "no edits wait\n");
+    assert_eq!(place.run("outbox").done().out, "no edits are waiting\n");
 }
 
 #[test]
-fn an_edit_that_was_rejected_says_why_and_can_be_queued_anew() {
+fn rejected_edit_shows_the_reason_and_can_be_retried() {
     let desk = EditingMirror::new();
     let tier = desk.place.ask(&format!("SELECT coalesce(cf_tier, '') FROM contacts WHERE id = '{}'", desk.contact));
     let wanted = if tier == "gold" { "silver" } else { "gold" };
@@ -180,18 +180,21 @@ fn an_edit_that_was_rejected_says_why_and_can_be_queued_anew() {
     let writable = |flag| {
         desk.service.sandbox.with_world(|world| world.redefine(Object::Contact, "tier", |field| field.writable = flag));
     };
-    // The mirror does not know yet that the field was closed.
+    // The mirror's definitions still show the field as writable.
     writable(false);
     desk.place.run("push").code(1);
     assert_eq!(desk.states(), "rejected");
     let list = desk.place.run("outbox").done();
-    assert_eq!(list.out, "no edits wait\n");
+    assert_eq!(list.out, "no edits are waiting\n");
     assert!(list.err.contains("1 edit was rejected: `crm-mirror outbox --all` shows them"), "{}", list.err);
     let shown = desk.place.run("outbox show 1").done().out;
-    assert!(shown.contains("the service said: ") && shown.contains("customFields.tier is not writable"), "{shown}");
+    assert!(
+        shown.contains("answer of the service: ") && shown.contains("customFields.tier is not writable"),
+        "{shown}"
+    );
     writable(true);
-    let told = desk.place.run("outbox retry 1").done();
-    assert!(told.out.starts_with("edit 1 is queued again as edit 2\n"), "{}", told.out);
+    let ended = desk.place.run("outbox retry 1").done();
+    assert!(ended.out.starts_with("edit 1 is queued again as edit 2\n"), "{}", ended.out);
     desk.place.run("push").done();
     assert_eq!(desk.states(), "rejected,applied");
     assert_eq!(desk.there("customFields")["tier"], json!(wanted));
@@ -199,15 +202,15 @@ fn an_edit_that_was_rejected_says_why_and_can_be_queued_anew() {
 }
 
 #[test]
-fn a_flood_of_edits_is_held_released_and_taken_back() {
+fn too_many_edits_are_held_released_and_undone() {
     let mirror = EditingMirror::new();
     let place = &mirror.place;
-    let limit = |place: &Place| place.run("push --json").code(1).json()["push"]["held"].clone();
+    let limit = |place: &TestDir| place.run("push --json").code(1).json()["push"]["held"].clone();
     let edits = |sql: &str| {
         rusqlite::Connection::open(place.path("mirror.db")).unwrap().execute_batch(sql).unwrap();
     };
     edits("UPDATE contacts_full SET position = 'everybody'");
-    let small = Place::of(&mirror.service)
+    let small = TestDir::of(&mirror.service)
         .set("CRM_MIRROR_WRITE_BACK__ENABLED", "true")
         .set("CRM_MIRROR_WRITE_BACK__MAX_EDITS", "5")
         .set("CRM_MIRROR_DATABASE__PATH", place.path("mirror.db").to_str().unwrap());
@@ -215,7 +218,7 @@ fn a_flood_of_edits_is_held_released_and_taken_back() {
     assert_eq!(mirror.service.sandbox.log().patches(Object::Contact), 0);
     let status = small.run("status --json").done().json();
     assert_eq!((&status["edits"]["held"], &status["edits"]["queued"]), (&json!(12), &json!(0)));
-    assert!(small.run("status").done().out.contains("edits: 12 held; the oldest was made"));
+    assert!(small.run("status").done().out.contains("edits: 12 held; the oldest was created"));
     let list = small.run("outbox").done();
     assert!(list.err.contains("12 edits are held"), "{}", list.err);
 
@@ -246,7 +249,7 @@ fn a_flood_of_edits_is_held_released_and_taken_back() {
 }
 
 #[test]
-fn the_rows_of_a_file_are_queued_together_or_not_at_all() {
+fn rows_of_a_file_are_queued_all_or_none() {
     let mirror = EditingMirror::new();
     let place = &mirror.place;
     let other = place.ask("SELECT id FROM contacts ORDER BY id LIMIT 1 OFFSET 1");
@@ -257,13 +260,13 @@ fn the_rows_of_a_file_are_queued_together_or_not_at_all() {
     };
     file("bad.csv", &format!("id,position\n{},CTO\nnobody,CFO\n", mirror.contact));
     let refused = edit("bad.csv", "").code(2);
-    assert!(refused.err.contains("1 of 2 rows cannot be queued, and none was"), "{}", refused.err);
+    assert!(refused.err.contains("1 of 2 rows cannot be queued, so none was queued"), "{}", refused.err);
     assert!(refused.err.contains("line 3: there is no contact `nobody`"), "{}", refused.err);
-    assert_eq!(place.run("outbox").done().out, "no edits wait\n");
+    assert_eq!(place.run("outbox").done().out, "no edits are waiting\n");
 
     file("good.csv", &format!("id,position,language\n{},\"Chief, Data\",de\n{other},CFO,\n", mirror.contact));
     assert!(edit("good.csv", "--dry-run").done().out.starts_with("2 edits would be queued"));
-    assert_eq!(place.run("outbox").done().out, "no edits wait\n");
+    assert_eq!(place.run("outbox").done().out, "no edits are waiting\n");
     assert!(edit("good.csv", "").done().out.starts_with("2 edits queued"));
     file("more.ndjson", &format!("{{\"id\": \"{other}\", \"notes\": \"hello\"}}\n"));
     let document = edit("more.ndjson", "--json").done().json();

@@ -1,4 +1,4 @@
-//! The status page: served where it is asked for and nowhere else, to this machine's people and not to other sites.
+//! The status page: served only where configured, only to this machine, and never to other sites.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -7,22 +7,22 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use crm_mirror::model::{Object, Resource};
 use serde_json::{Value, json};
 
-use crate::binary::{Going, Place, Service};
+use crate::binary::{Going, Service, TestDir};
 
-/// The policy that every answer carries, to the letter.
+/// The exact content security policy of every answer.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
                       trusted-types 'none'";
 
-/// A daemon that is ready, and where its page is.
+/// A daemon that is ready, and the address of its page.
 pub struct Daemon {
     pub going: Going,
     pub page: Option<SocketAddr>,
 }
 
 impl Daemon {
-    /// Starts it and waits until it is ready.
-    pub fn start(place: &Place, args: &[&str]) -> Daemon {
+    /// Starts a daemon and waits until it is ready.
+    pub fn start(place: &TestDir, args: &[&str]) -> Daemon {
         let mut going = Going::start(place.command(&[args, &["daemon"]].concat()));
         let page = page_before(&mut going, "The daemon is ready");
         Daemon { going, page }
@@ -39,7 +39,7 @@ impl Daemon {
     }
 }
 
-/// Reads the log up to a line that has `part`; gives where the page was said to be.
+/// Reads the log up to a line that contains `part`. Returns the logged address of the page.
 fn page_before(going: &mut Going, part: &str) -> Option<SocketAddr> {
     let mut page = None;
     let mut line = String::new();
@@ -53,20 +53,20 @@ fn page_before(going: &mut Going, part: &str) -> Option<SocketAddr> {
     page
 }
 
-/// A place whose daemon does nothing but what it is asked for, and shows its page.
-pub fn shown(service: &Service) -> Place {
-    quiet(service).set("CRM_MIRROR_DAEMON__HTTP", "127.0.0.1:0")
+/// A directory whose daemon has no schedule and serves its page.
+pub fn shown(service: &Service) -> TestDir {
+    unscheduled(service).set("CRM_MIRROR_DAEMON__HTTP", "127.0.0.1:0")
 }
 
-fn quiet(service: &Service) -> Place {
-    Place::of(service)
+fn unscheduled(service: &Service) -> TestDir {
+    TestDir::of(service)
         .set("CRM_MIRROR_SYNC__SCHEDULE", "off")
         .set("CRM_MIRROR_SYNC__AUDIT_SCHEDULE", "off")
         .set("CRM_MIRROR_SYNC__SWEEP_SCHEDULE", "off")
         .set("CRM_MIRROR_SYNC__JITTER", "0s")
 }
 
-/// An answer, as it came over the wire.
+/// An answer as received.
 struct Answer {
     status: u16,
     head: String,
@@ -84,7 +84,7 @@ impl Answer {
     }
 }
 
-/// Sends the lines of a request's head and reads the answer to its end.
+/// Sends the head of a request and reads the whole answer.
 fn send(at: SocketAddr, lines: &[&str]) -> Answer {
     let mut stream = TcpStream::connect(at).unwrap();
     let head = format!("{}\r\nConnection: close\r\n\r\n", lines.join("\r\n"));
@@ -99,7 +99,7 @@ fn get(at: SocketAddr, path: &str) -> Answer {
     send(at, &[&format!("GET {path} HTTP/1.1"), &format!("Host: {at}")])
 }
 
-/// The stream of events, once it has begun.
+/// The event stream, after its head.
 struct Events(BufReader<TcpStream>);
 
 impl Events {
@@ -118,7 +118,7 @@ impl Events {
         (read > 0).then(|| line.trim_end().to_string())
     }
 
-    /// Everything up to the end of a job.
+    /// All events up to the end of a job.
     fn of_a_job(&mut self) -> Vec<Value> {
         let mut events = Vec::new();
         while events.last().is_none_or(|event: &Value| event["event"] != "finished") {
@@ -143,11 +143,11 @@ fn listens(pid: u32) -> BTreeSet<u16> {
         .collect();
     let mut ports = BTreeSet::new();
     for table in ["tcp", "tcp6"] {
-        // A machine without IPv6 has no second table.
+        // Without IPv6 the second table does not exist.
         let table = std::fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default();
         for line in table.lines().skip(1) {
             let words: Vec<&str> = line.split_whitespace().collect();
-            // State 0A listens.
+            // State 0A is LISTEN.
             if words[3] == "0A" && mine.contains(words[9]) {
                 ports.insert(u16::from_str_radix(words[1].rsplit_once(':').unwrap().1, 16).unwrap());
             }
@@ -157,9 +157,9 @@ fn listens(pid: u32) -> BTreeSet<u16> {
 }
 
 #[test]
-fn nothing_listens_unless_it_is_asked_for() {
+fn page_is_not_served_by_default() {
     let service = Service::with(3, 1);
-    let place = quiet(&service);
+    let place = unscheduled(&service);
     let daemon = Daemon::start(&place, &[]);
     assert_eq!(daemon.page, None);
     assert_eq!(listens(daemon.going.child.id()), BTreeSet::new());
@@ -174,7 +174,7 @@ fn nothing_listens_unless_it_is_asked_for() {
 }
 
 #[test]
-fn every_answer_says_what_a_browser_may_do_with_it() {
+fn every_answer_has_the_security_headers() {
     let service = Service::with(3, 1);
     let place = shown(&service);
     let daemon = Daemon::start(&place, &[]);
@@ -224,7 +224,7 @@ fn assert_headers(answer: &Answer) {
 }
 
 #[test]
-fn other_names_other_sites_and_other_methods_are_refused() {
+fn other_host_names_sites_and_methods_are_refused() {
     let service = Service::with(3, 1);
     let place = shown(&service);
     let daemon = Daemon::start(&place, &[]);
@@ -262,26 +262,26 @@ fn other_names_other_sites_and_other_methods_are_refused() {
             assert_headers(&answer);
         }
     }
-    let daemon_says = &get(page, "/status").json()["daemon"];
-    assert_eq!((&daemon_says["paused_since"], &daemon_says["running"]), (&Value::Null, &Value::Null));
-    assert_eq!(daemon_says["waiting"], json!([]));
-    assert_eq!(service.sandbox.log().len(), 0, "nothing was asked of the service");
+    let daemon_status = &get(page, "/status").json()["daemon"];
+    assert_eq!((&daemon_status["paused_since"], &daemon_status["running"]), (&Value::Null, &Value::Null));
+    assert_eq!(daemon_status["waiting"], json!([]));
+    assert_eq!(service.sandbox.log().len(), 0, "the service received no request");
     daemon.ends_well();
 }
 
 #[test]
-fn it_tells_what_happens_and_what_changed_but_no_value_of_a_record() {
+fn page_shows_events_and_changes_but_no_values_of_records() {
     let service = Service::with(120, 10);
     let place = shown(&service);
     let daemon = Daemon::start(&place, &[]);
     let page = daemon.page();
     let mut events = Events::of(page);
     place.run("sync").done();
-    let told = events.of_a_job();
-    let words: Vec<&str> = told.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    let job_events = events.of_a_job();
+    let words: Vec<&str> = job_events.iter().map(|event| event["event"].as_str().unwrap()).collect();
     assert_eq!(words[..2], ["queued", "started"], "{words:?}");
     assert!(words.contains(&"begins") && words.contains(&"stored") && words.contains(&"ends"));
-    let last = told.last().unwrap();
+    let last = job_events.last().unwrap();
     assert_eq!((&last["exit"], &last["summary"]["details_read"], &last["found"]), (&json!(0), &json!(130), &json!([])));
 
     let id = service.sandbox.with_world(|world| {
@@ -294,13 +294,13 @@ fn it_tells_what_happens_and_what_changed_but_no_value_of_a_record() {
     assert_eq!(second.last().unwrap()["summary"]["updated"], 1);
 
     let (status, history) = (get(page, "/status"), get(page, "/history"));
-    let told = format!("{}{}{second:?}", status.body, history.body);
-    assert!(!told.contains("Quuxmaster"), "{told}");
+    let sent = format!("{}{}{second:?}", status.body, history.body);
+    assert!(!sent.contains("Quuxmaster"), "{sent}");
     assert_eq!(place.ask("SELECT count(*) FROM contacts WHERE position = 'Quuxmaster'"), "1");
-    // What the control socket says, which `status` prints.
+    // The page has the same document as the control socket, which `status` prints.
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();
     let (status, mut printed) = (status.json(), place.run("status --json").done().json());
-    // What only a process beside the daemon can find out.
+    // Only a process beside the daemon can determine these.
     for own in ["daemon_state", "writer"] {
         assert!(printed.as_object_mut().unwrap().remove(own).is_some(), "{own}");
     }
@@ -328,7 +328,7 @@ fn it_tells_what_happens_and_what_changed_but_no_value_of_a_record() {
 }
 
 #[test]
-fn streams_end_with_the_daemon() {
+fn event_streams_end_with_the_daemon() {
     let service = Service::with(3, 1);
     let place = shown(&service);
     let daemon = Daemon::start(&place, &[]);
@@ -342,11 +342,11 @@ fn streams_end_with_the_daemon() {
 }
 
 #[test]
-fn an_address_that_is_taken_never_stops_mirroring_and_is_served_once_it_is_free() {
+fn port_in_use_does_not_stop_mirroring_and_is_retried() {
     let service = Service::with(3, 1);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = taken.local_addr().unwrap();
-    let place = quiet(&service).set("CRM_MIRROR_DAEMON__HTTP", &at.to_string());
+    let place = unscheduled(&service).set("CRM_MIRROR_DAEMON__HTTP", &at.to_string());
     let mut daemon = Daemon::start(&place, &[]);
     assert_eq!(daemon.page, None);
     place.run("sync").done();
@@ -361,16 +361,16 @@ fn an_address_that_is_taken_never_stops_mirroring_and_is_served_once_it_is_free(
 }
 
 #[test]
-fn an_address_of_other_machines_is_refused_with_78() {
+fn page_address_beyond_loopback_exits_with_78() {
     let service = Service::with(3, 1);
-    let ended = quiet(&service).set("CRM_MIRROR_DAEMON__HTTP", "0.0.0.0:8787").run("daemon").code(78);
+    let ended = unscheduled(&service).set("CRM_MIRROR_DAEMON__HTTP", "0.0.0.0:8787").run("daemon").code(78);
     assert!(ended.err.contains("0.0.0.0:8787, which other machines could reach"), "{}", ended.err);
 }
 
 #[test]
-fn a_reload_moves_it_opens_it_and_closes_it() {
+fn reload_moves_opens_and_closes_the_page() {
     let service = Service::with(3, 1);
-    let place = quiet(&service);
+    let place = unscheduled(&service);
     let configure = |text: &str| std::fs::write(place.path("config.toml"), text).unwrap();
     configure("[daemon]\nhttp = \"127.0.0.1:0\"\n");
     let mut daemon = Daemon::start(&place, &["--config", "config.toml"]);
@@ -380,7 +380,7 @@ fn a_reload_moves_it_opens_it_and_closes_it() {
         daemon.going.signal("-HUP");
         page_before(&mut daemon.going, until)
     };
-    let (read, moved) = ("The configuration was read again", "The status page is at");
+    let (read, moved) = ("Configuration reloaded", "The status page is at");
     assert_eq!(reload("[daemon]\nhttp = \"127.0.0.1:0\"\n[log]\nlevel = \"info\"\n", read), None);
     assert_eq!(get(first, "/").status, 200, "what did not change stays");
     assert_eq!(reload("[daemon]\nhttp = \"off\"\n", read), None);
@@ -393,7 +393,7 @@ fn a_reload_moves_it_opens_it_and_closes_it() {
     daemon.ends_well();
 }
 
-/// Waits until nobody listens there any more.
+/// Waits until the port is closed.
 fn until_closed(at: SocketAddr) {
     for _ in 0..3_000 {
         if TcpStream::connect(at).is_err() {

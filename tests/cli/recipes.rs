@@ -1,17 +1,17 @@
-//! The recipes of `docs/sql.md` run on the demo's mirror, in the system's own shell, and answer something.
+//! The recipes of `docs/sql.md` run on the demo's mirror in the system's shell and return rows.
 
 use crm_mirror::cli::recipes;
 
-use crate::binary::{Place, has_sqlite3, sqlite3};
+use crate::binary::{TestDir, has_sqlite3, sqlite3};
 
-fn demo() -> Place {
-    let place = Place::empty();
+fn demo() -> TestDir {
+    let place = TestDir::empty();
     place.run("demo --path demo.db").done();
     place.set("CRM_MIRROR_DATABASE__PATH", "demo.db")
 }
 
 #[test]
-fn every_recipe_answers_something() {
+fn every_recipe_returns_rows() {
     let place = demo();
     let (mut ran, mut empty) = (0, Vec::new());
     for recipe in recipes::all() {
@@ -34,7 +34,7 @@ fn every_recipe_answers_something() {
 }
 
 #[test]
-fn the_sum_by_integers_is_the_exact_one() {
+fn sum_by_integers_is_exact() {
     let place = demo();
     let recipe = recipes::all().into_iter().find(|recipe| recipe.title == "Add decimals exactly").unwrap();
     // Every sign, carry and length.

@@ -1,15 +1,15 @@
-//! `sync` and `resync`: what they say, in text and JSON, and how they end.
+//! `sync` and `resync`: their output in text and JSON, and their exit codes.
 
 use crm_mirror::model::{Object, Resource};
 use crm_mirror::sandbox::{Fault, Rule};
 use serde_json::json;
 
-use crate::binary::{Place, Service};
+use crate::binary::{Service, TestDir};
 
 #[test]
-fn a_first_copy_and_an_idle_run_are_summed_up() {
+fn first_copy_and_idle_run_print_a_summary() {
     let service = Service::with(230, 20);
-    let place = Place::of(&service);
+    let place = TestDir::of(&service);
     let first = place.run("sync").done();
     let charged = service.sandbox.log().ru().get();
     assert!(first.out.starts_with("sync finished in "), "{}", first.out);
@@ -24,28 +24,28 @@ fn a_first_copy_and_an_idle_run_are_summed_up() {
 }
 
 #[test]
-fn only_what_is_named_or_configured_runs() {
+fn only_named_or_configured_objects_are_synced() {
     let service = Service::with(20, 5);
-    let place = Place::of(&service);
+    let place = TestDir::of(&service);
     place.run("sync team-members").done();
     let log = service.sandbox.log();
     assert_eq!((log.len(), log.lists(Resource::TeamMembers)), (1, 1));
-    let limited = Place::of(&service).set("CRM_MIRROR_SYNC__OBJECTS", "companies, team-members");
+    let limited = TestDir::of(&service).set("CRM_MIRROR_SYNC__OBJECTS", "companies, team-members");
     limited.run("sync").done();
     limited.run("sync").done();
     assert_eq!(limited.ask("SELECT count(*) FROM contacts"), "0");
     assert_eq!(limited.ask("SELECT count(*) FROM companies"), "5");
-    // Named by the configuration is not asked for by name: the team is read when it is due.
+    // The configuration names the team, but the command does not: it is read when it is due.
     assert_eq!(service.sandbox.log().lists(Resource::TeamMembers), 2);
 }
 
 #[test]
-fn a_spent_budget_pauses_and_says_when_it_goes_on() {
+fn exhausted_budget_suspends_the_run_and_shows_when_it_refills() {
     let service = Service::with(230, 5);
-    let place = Place::of(&service).set("CRM_MIRROR_BUDGET__LIMIT", "9");
+    let place = TestDir::of(&service).set("CRM_MIRROR_BUDGET__LIMIT", "9").set("CRM_MIRROR_SYNC__SCHEDULE", "off");
     let ended = place.run("sync --json").code(75);
     assert!(ended.err.contains("the budget of this window is spent; it refills at "), "{}", ended.err);
-    assert!(ended.err.contains("`crm-mirror sync` goes on from there"), "{}", ended.err);
+    assert!(ended.err.contains("`crm-mirror sync` continues from there"), "{}", ended.err);
     let json = ended.json();
     assert_eq!((&json["outcome"], &json["pause"]["reason"]), (&json!("suspended"), &json!("budget")));
     assert_eq!(json["pause"]["until"], json["ru"]["refills_at"]);
@@ -56,13 +56,29 @@ fn a_spent_budget_pauses_and_says_when_it_goes_on() {
 }
 
 #[test]
-fn a_long_hold_pauses_and_binds_the_next_process() {
+fn manual_run_reserves_the_units_of_scheduled_runs() {
+    let service = Service::with(230, 5);
+    // Runs that are due every second would need more than half of the budget in any remaining part of a window.
+    let place =
+        TestDir::of(&service).set("CRM_MIRROR_BUDGET__LIMIT", "40").set("CRM_MIRROR_SYNC__SCHEDULE", "* * * * * *");
+    let ended = place.run("sync --json").code(75);
+    assert!(ended.err.contains("the last 20 RU of this window are kept for scheduled runs and edits"), "{}", ended.err);
+    assert_eq!(ended.json()["ru"]["left"], json!(20));
+    assert_eq!(place.ask("SELECT count(*) FROM contacts"), "230", "lists go before details");
+    // A run for changes may use the reserve.
+    service.sandbox.clear_log();
+    place.run("sync").code(75);
+    assert_eq!(service.sandbox.log().ru().get(), 2);
+}
+
+#[test]
+fn long_hold_suspends_the_run_and_applies_to_the_next_process() {
     let service = Service::with(20, 5);
     let hold = Fault::TooMany { body: Some(3600), header: None };
     service.sandbox.faults().add(Rule::new(hold));
-    let place = Place::of(&service);
+    let place = TestDir::of(&service);
     let ended = place.run("sync").code(75);
-    assert!(ended.err.contains("the service asked for quiet until "), "{}", ended.err);
+    assert!(ended.err.contains("rate limit: no request is sent before "), "{}", ended.err);
     let asked = service.sandbox.log().len();
     place.run("sync").code(75);
     assert_eq!(service.sandbox.log().len(), asked, "nothing is sent during a hold");
@@ -71,19 +87,19 @@ fn a_long_hold_pauses_and_binds_the_next_process() {
 }
 
 #[test]
-fn a_short_hold_is_waited_for() {
+fn short_hold_is_waited_for() {
     let service = Service::with(20, 5);
     let hold = Fault::TooMany { body: Some(1), header: None };
     service.sandbox.faults().add(Rule::new(hold));
-    let place = Place::of(&service);
+    let place = TestDir::of(&service);
     let ended = place.run("sync").done();
     assert!(ended.err.contains("the service asked to wait until "), "{}", ended.err);
 }
 
 #[test]
-fn what_looks_like_an_outage_is_65_until_a_person_accepts_it() {
+fn suspected_outage_exits_with_65_until_accepted() {
     let service = Service::with(200, 5);
-    let place = Place::of(&service);
+    let place = TestDir::of(&service);
     place.run("sync").done();
     service.sandbox.with_world(|world| {
         for id in world.ids(Resource::Contacts).iter().take(90) {

@@ -1,10 +1,10 @@
-//! `sandbox`: what it prints is all that `sync` needs, and what `sync` makes any SQLite can read.
+//! `sandbox`: it prints everything that `sync` needs, and any SQLite can read the resulting mirror.
 
-use crate::binary::{Going, Place, has_sqlite3, sqlite3};
+use crate::binary::{Going, TestDir, has_sqlite3, sqlite3};
 
 #[test]
-fn a_sandbox_is_mirrored_and_read_by_the_systems_sqlite() {
-    let place = Place::empty();
+fn sandbox_is_mirrored_and_read_by_the_systems_sqlite() {
+    let place = TestDir::empty();
     let mut sandbox = Going::start(place.command(&[
         "sandbox",
         "--port",
@@ -36,22 +36,22 @@ fn a_sandbox_is_mirrored_and_read_by_the_systems_sqlite() {
         assert_eq!(sqlite3(&mirror, "SELECT count(*), sum(details_current) FROM contacts_full"), "150|150\n");
         assert_eq!(sqlite3(&mirror, "SELECT count(*), sum(details_current) FROM companies_full"), "20|20\n");
     }
-    let reader = Place::empty().set("CRM_MIRROR_API__BASE_URL", base_url).set("CRM_MIRROR_API__KEY", "reader");
+    let reader = TestDir::empty().set("CRM_MIRROR_API__BASE_URL", base_url).set("CRM_MIRROR_API__KEY", "reader");
     let warned = reader.run("sync").done();
     assert!(warned.err.contains("`companies:read`") && warned.err.contains("`team-members:read`"), "{}", warned.err);
     sandbox.signal("-TERM");
     let (code, rest) = sandbox.end();
     assert_eq!(code, Some(0), "{rest}");
-    assert!(rest.contains("DEBUG GET /contacts?limit=100&sort=createdAt 200 1 RU"), "{rest}");
+    assert!(rest.contains("DEBUG GET /contacts?limit=100&sort=createdAt&count=exact 200 1 RU"), "{rest}");
     let last = rest.lines().last().unwrap();
     assert!(last.starts_with("answered ") && last.ends_with(" RU charged"), "{last}");
 }
 
 #[test]
-fn a_port_that_is_taken_is_said_so() {
+fn port_in_use_is_reported() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
-    let ended = Place::empty().run(&format!("sandbox --contacts 0 --companies 0 --port {port}")).code(69);
+    let ended = TestDir::empty().run(&format!("sandbox --contacts 0 --companies 0 --port {port}")).code(69);
     assert!(ended.err.contains(&format!("could not listen on 127.0.0.1:{port}")), "{}", ended.err);
     assert!(ended.err.contains("hint: `--port 0`"), "{}", ended.err);
 }

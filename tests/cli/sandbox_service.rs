@@ -1,4 +1,5 @@
-//! `sandbox` as a development service: the same bytes for the same command, a world that survives kills, a fixture,
+//! `sandbox` as a development service: identical bytes for identical commands, a world that survives kills, fixtures,
+//! faults, and the admin interface beside the API.
 //! faults, and the admin interface beside the API.
 
 use std::io::{Read, Write};
@@ -6,7 +7,7 @@ use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
-use crate::binary::{Going, Place};
+use crate::binary::{Going, TestDir};
 
 /// A running `crm-mirror sandbox`.
 struct DevService {
@@ -15,7 +16,7 @@ struct DevService {
     key: String,
 }
 
-/// An answer: status, headers in lower case, and body.
+/// An answer: status, lower-case headers and body.
 #[derive(Debug, PartialEq, Eq)]
 struct Answer {
     status: u16,
@@ -30,7 +31,7 @@ impl Answer {
 }
 
 impl DevService {
-    fn start(place: &Place, line: &str) -> DevService {
+    fn start(place: &TestDir, line: &str) -> DevService {
         let mut args = vec!["sandbox", "--port", "0"];
         args.extend(line.split_whitespace());
         let mut going = Going::start(place.command(&args));
@@ -78,7 +79,7 @@ impl DevService {
 
 const NOW: &str = "--now 2026-01-05T10:00:00Z --contacts 40 --companies 6";
 
-/// Everything that a small session is answered: lists, details, updates, replays and refusals.
+/// The answers of a small session: lists, details, updates, replays and refusals.
 fn session(service: &DevService) -> Vec<Answer> {
     let mut answers = vec![service.get("/v1/contacts?limit=10&count=exact"), service.get("/v1/team-members")];
     let listed = answers[0].json();
@@ -97,11 +98,11 @@ fn session(service: &DevService) -> Vec<Answer> {
 }
 
 #[test]
-fn the_same_command_gives_byte_identical_answers() {
+fn same_command_gives_byte_identical_answers() {
     for line in [format!("{NOW} --seed 3"), format!("{NOW} --seed 3 --plain")] {
         let lived: Vec<(String, Vec<Answer>)> = (0..2)
             .map(|_| {
-                let service = DevService::start(&Place::empty(), &line);
+                let service = DevService::start(&TestDir::empty(), &line);
                 let answers = session(&service);
                 let key = service.key.clone();
                 service.stop();
@@ -114,15 +115,15 @@ fn the_same_command_gives_byte_identical_answers() {
         assert!(lived[0].1[4].head.contains("idempotent-replayed: true"));
         assert!(lived[0].1[3].body.contains("2026-01-05T10:00:00.000Z"), "{}", lived[0].1[3].body);
     }
-    let other = DevService::start(&Place::empty(), &format!("{NOW} --seed 4"));
-    let first = DevService::start(&Place::empty(), &format!("{NOW} --seed 3"));
+    let other = DevService::start(&TestDir::empty(), &format!("{NOW} --seed 4"));
+    let first = DevService::start(&TestDir::empty(), &format!("{NOW} --seed 3"));
     assert_ne!(other.key, first.key);
     assert_ne!(other.get("/v1/contacts").body, first.get("/v1/contacts").body);
 }
 
 #[test]
-fn a_world_with_a_state_file_survives_kills() {
-    let place = Place::empty();
+fn world_with_a_state_file_survives_kills() {
+    let place = TestDir::empty();
     let state = place.path("crm.state");
     let line = format!("{NOW} --state {}", state.display());
     let service = DevService::start(&place, &line);
@@ -172,13 +173,13 @@ fn a_world_with_a_state_file_survives_kills() {
     service.stop();
     std::fs::write(&state, "something else").unwrap();
     let refused = place.run(&format!("sandbox --port 0 --state {}", state.display())).code(74);
-    assert!(refused.err.contains("no state file"), "{}", refused.err);
+    assert!(refused.err.contains("is not a state file"), "{}", refused.err);
     assert_eq!(std::fs::read_to_string(&state).unwrap(), "something else");
 }
 
 #[test]
-fn a_fixture_is_served_as_it_stands_in_the_file() {
-    let place = Place::empty();
+fn fixture_is_served_verbatim() {
+    let place = TestDir::empty();
     let fixture = place.path("crm.json");
     let text =
         r#"{"contacts": [{"id": "c1", "name": "Ada", "etag": "\"v-7\"", "createdAt": "2026-01-01T00:00:00.000Z"}]}"#;
@@ -200,7 +201,7 @@ fn a_fixture_is_served_as_it_stands_in_the_file() {
 }
 
 #[test]
-fn junk_on_the_command_line_is_a_usage_error() {
+fn invalid_arguments_of_sandbox_are_usage_errors() {
     for junk in [
         "--fault 503",
         "--fault 503:200%",
@@ -210,13 +211,13 @@ fn junk_on_the_command_line_is_a_usage_error() {
         "--now yesterday",
         "--fault ,",
     ] {
-        Place::empty().run(&format!("sandbox --port 0 {junk}")).code(2);
+        TestDir::empty().run(&format!("sandbox --port 0 {junk}")).code(2);
     }
 }
 
 #[test]
-fn a_test_changes_the_world_the_faults_and_the_clock() {
-    let service = DevService::start(&Place::empty(), &format!("{NOW} --fault 503:100%"));
+fn admin_interface_changes_the_world_the_faults_and_the_clock() {
+    let service = DevService::start(&TestDir::empty(), &format!("{NOW} --fault 503:100%"));
     assert_eq!(service.get("/v1/contacts").status, 503);
     assert_eq!(service.admin("faults", &json!({"fault": ""})).status, 200);
     let fields = json!({"name": "Zoe", "location": {"city": "Paris"}, "customFields": {"tier": "gold"}});
@@ -272,8 +273,8 @@ fn a_test_changes_the_world_the_faults_and_the_clock() {
 }
 
 #[test]
-fn records_change_by_themselves_at_the_rate_asked_for() {
-    let service = DevService::start(&Place::empty(), "--contacts 30 --companies 5 --churn 500/s");
+fn churn_changes_records_at_the_requested_rate() {
+    let service = DevService::start(&TestDir::empty(), "--contacts 30 --companies 5 --churn 500/s");
     let latest = |service: &DevService| service.get("/v1/contacts?sort=-updatedAt&limit=1").body;
     let first = latest(&service);
     let changed = (0..10_000).any(|_| latest(&service) != first);
@@ -281,7 +282,7 @@ fn records_change_by_themselves_at_the_rate_asked_for() {
     assert!(changed);
 }
 
-/// The first block of a language in the page about the sandbox.
+/// The first block of this language on the sandbox page.
 fn block(language: &str) -> String {
     let page = include_str!("../../docs/sandbox.md");
     let (_, rest) = page.split_once(&format!("```{language}\n")).unwrap();
@@ -289,8 +290,8 @@ fn block(language: &str) -> String {
 }
 
 #[test]
-fn the_examples_of_the_documentation_run() {
-    let place = Place::empty();
+fn examples_of_the_documentation_run() {
+    let place = TestDir::empty();
     std::fs::write(place.path("test.py"), block("python")).unwrap();
     std::fs::write(place.path("test.mjs"), block("javascript")).unwrap();
     std::fs::write(place.path("crm.json"), block("json")).unwrap();

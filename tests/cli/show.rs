@@ -1,20 +1,20 @@
-//! `show`: one record now and then, against what the service had at that time.
+//! `show`: one record now and in the past, compared with the service's record at that time.
 
 use crm_mirror::model::{Instant, Object, Resource};
 use serde_json::{Value, json};
 
-use crate::binary::{Ended, Place, Service};
+use crate::binary::{Ended, Service, TestDir};
 
 struct Shown {
     service: Service,
-    place: Place,
+    place: TestDir,
     contact: String,
 }
 
 impl Shown {
     fn new() -> Shown {
         let service = Service::with(12, 3);
-        let place = Place::of(&service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
+        let place = TestDir::of(&service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
         place.run("sync").done();
         let contact = place.ask("SELECT id FROM contacts ORDER BY id LIMIT 1");
         Shown { service, place, contact }
@@ -31,7 +31,7 @@ impl Shown {
 }
 
 #[test]
-fn a_record_is_shown_as_the_view_has_it_with_edits_and_changes() {
+fn record_is_shown_with_its_edits_and_changes() {
     let shown = Shown::new();
     shown.change(&json!({"position": "CTO"}));
     let change = ["edit", "contact", &shown.contact, "position=CEO"];
@@ -58,7 +58,7 @@ fn a_record_is_shown_as_the_view_has_it_with_edits_and_changes() {
 }
 
 #[test]
-fn a_record_is_shown_as_it_was() {
+fn record_is_shown_as_of_an_earlier_time() {
     let shown = Shown::new();
     let all = || shown.show("--json").done().json()["values"].clone();
     let (first, between) = (all(), Instant::system_now().to_string());
@@ -67,7 +67,7 @@ fn a_record_is_shown_as_it_was() {
     assert_ne!(first["position"], second["position"]);
     let then = |at: &str| {
         let mut values = shown.show(&format!("--at {at} --json")).done().json()["values"].clone();
-        // When a row was last written is no part of the history.
+        // The time of the last write to a row is not part of the history.
         for own in ["synced_at", "fetched_at"] {
             values.as_object_mut().unwrap().remove(own);
         }
@@ -83,18 +83,18 @@ fn a_record_is_shown_as_it_was() {
     assert_eq!(then(&between)["position"], first["position"]);
     assert_eq!(then(&between)["first_name"], first["first_name"]);
     assert_eq!(then(&later), comparable(&second));
-    // Removed: nothing now, everything before.
+    // A removed record: nothing now, everything before.
     shown.service.sandbox.with_world(|world| world.remove(Object::Contact, &shown.contact));
     shown.place.run("resync").done();
     assert_eq!(then(&later)["position"], second["position"]);
     let gone = shown.show("--json").done().json();
     assert!(gone["removed_at"].is_string() && gone["values"]["position"] == second["position"], "{gone}");
     let now = Instant::system_now().to_string();
-    assert!(shown.show(&format!("--at {now}")).code(2).err.contains("was not here at"));
+    assert!(shown.show(&format!("--at {now}")).code(2).err.contains("was not in the mirror at"));
 }
 
 #[test]
-fn what_cannot_be_known_is_an_error() {
+fn unknown_state_of_a_record_is_an_error() {
     let shown = Shown::new();
     for (line, part) in [
         ("show contact ct_none", "there is no contact ct_none"),
@@ -106,7 +106,7 @@ fn what_cannot_be_known_is_an_error() {
     }
     assert!(shown.show("--at 2001-01-01").code(2).err.contains("the history begins at"));
     assert!(shown.show("--at yesterday").code(2).err.contains("must be a time such as"));
-    // One that came after the first copy was not here before.
+    // A record created after the first copy did not exist earlier.
     let before = Instant::system_now().to_string();
     let new = shown.service.sandbox.with_world(|world| {
         let id = world.ids(Resource::Contacts)[5].clone();
@@ -114,7 +114,7 @@ fn what_cannot_be_known_is_an_error() {
         id
     });
     assert!(!before.is_empty() && !new.is_empty());
-    let place = Place::empty();
+    let place = TestDir::empty();
     assert!(place.run("show contact x").code(74).err.contains("there is no mirror"));
     assert!(place.files().is_empty());
 }

@@ -1,26 +1,31 @@
 //! `status`: from the file alone, also while another process writes it.
 
+use crm_mirror::model::{Object, Resource};
+use crm_mirror::sandbox::{Fault, Rule};
 use crm_mirror::store::Store;
 use serde_json::json;
 
-use crate::binary::{Ended, Place, Service};
+use crate::binary::{Ended, Service, TestDir};
 
 #[test]
-fn without_a_mirror_it_says_so() {
-    let place = Place::empty();
+fn status_without_a_mirror_reports_it() {
+    let place = TestDir::empty();
     let ended = place.run("status").code(74);
-    assert_eq!(ended.err, "error: there is no mirror at mirror.db yet\nhint: `crm-mirror sync` makes the first copy\n");
+    assert_eq!(
+        ended.err,
+        "error: there is no mirror at mirror.db yet\nhint: run `crm-mirror sync` to make the first copy\n"
+    );
     assert!(place.files().is_empty());
 }
 
 #[test]
-fn it_tells_what_is_here_and_asks_nothing() {
+fn status_shows_the_contents_and_sends_nothing() {
     let service = Service::with(130, 12);
-    let place = Place::of(&service);
+    let place = TestDir::of(&service);
     place.run("sync").done();
     let spent = service.sandbox.log().ru().get();
     service.sandbox.clear_log();
-    // Another process may have it open for writing; neither key nor address is needed.
+    // Another process may have the mirror open for writing; neither key nor address is needed.
     let writer = Store::open(&place.path("mirror.db")).unwrap();
     let place = place.unset("CRM_MIRROR_API__KEY").unset("CRM_MIRROR_API__BASE_URL");
     let text = place.run("status").done().out;
@@ -42,8 +47,46 @@ fn it_tells_what_is_here_and_asks_nothing() {
 }
 
 #[test]
-fn a_file_that_is_no_mirror_is_left_alone() {
-    let place = Place::empty();
+fn undecided_removals_and_short_lists_that_wait_are_shown() {
+    let service = Service::with(20, 3);
+    let place = TestDir::of(&service);
+    place.run("sync").done();
+    let clean = place.run("status --json").done().json();
+    assert!(clean["objects"].as_array().unwrap().iter().all(|object| object["undecided"].is_null()), "{clean}");
+    let team = clean["objects"][2]["rows"].as_u64().unwrap();
+    service.sandbox.with_world(|world| {
+        for id in world.ids(Resource::Companies) {
+            world.remove(Object::Company, &id);
+        }
+        let member = world.ids(Resource::TeamMembers)[0].clone();
+        world.remove_team_member(&member);
+    });
+    // No company is left that could prove that the others are gone, and one list proves nothing about a member.
+    place.run("resync");
+    let status = place.run("status --json").done().json();
+    let objects = &status["objects"];
+    assert_eq!((&objects[1]["rows"], &objects[1]["undecided"]["items"]), (&json!(3), &json!(3)));
+    assert!(objects[1]["undecided"]["next_lookup"].as_str() > status["read_at"].as_str(), "{objects}");
+    assert_eq!(
+        (&objects[2]["rows"], &objects[2]["undecided"]),
+        (&json!(team), &json!({"items": 1, "next_lookup": null}))
+    );
+    let text = place.run("status").done().out;
+    for part in [
+        "\nundecided: 3 items of companies may have been removed",
+        "\nundecided: 1 item of team-members",
+        "by the next run",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    place.run("sync");
+    let after = place.run("status --json").done().json();
+    assert_eq!((&after["objects"][2]["rows"], &after["objects"][2]["undecided"]), (&json!(team - 1), &json!(null)));
+}
+
+#[test]
+fn file_that_is_not_a_mirror_is_not_changed() {
+    let place = TestDir::empty();
     std::fs::write(place.path("notes.txt"), "notes").unwrap();
     let before = place.files();
     let ended = place.run("status --database notes.txt").code(74);
@@ -52,28 +95,28 @@ fn a_file_that_is_no_mirror_is_left_alone() {
 }
 
 #[test]
-fn a_wal_that_somebody_keeps_from_being_emptied_is_named_with_its_cure() {
+fn large_wal_is_reported_with_its_fix() {
     let service = Service::with(20, 2);
-    let place = Place::of(&service);
+    let place = TestDir::of(&service);
     place.run("sync").done();
     assert!(!place.run("status").done().out.contains("large:"));
-    // SQLite passes over what follows its last frame, so a hole of this size is as good as frames.
+    // SQLite ignores everything after the last frame, so a hole of this size counts like frames.
     let wal = std::fs::File::options().write(true).open(place.path("mirror.db-wal")).unwrap();
     wal.set_len(300 << 20).unwrap();
-    let told = place.run("status").done().out;
+    let text = place.run("status").done().out;
     for part in ["WAL 300.0 MiB", "large: the WAL, 300.0 MiB, ", "`fuser -v mirror.db-shm`", "end that program"] {
-        assert!(told.contains(part), "{part}\n{told}");
+        assert!(text.contains(part), "{part}\n{text}");
     }
     assert_eq!(place.run("status --json").done().json()["wal_bytes"], json!(300 << 20));
     place.run("sync").done();
-    let told = place.run("status").done().out;
-    assert!(!told.contains("large:") && !told.contains("WAL"), "{told}");
+    let text = place.run("status").done().out;
+    assert!(!text.contains("large:") && !text.contains("WAL"), "{text}");
 }
 
 #[test]
-fn max_age_has_a_code_for_each_state() {
+fn max_age_has_an_exit_code_for_each_state() {
     let service = Service::with(20, 2);
-    let place = Place::of(&service);
+    let place = TestDir::of(&service);
     assert!(place.run("status --max-age 15m").code(1).err.contains("there is no mirror"));
     for wrong in ["15", "soon", "-1m", "99999999999999999999d", "5 parsecs"] {
         let ended = Ended::from(place.command(&["status", "--max-age", wrong]).output().unwrap());
@@ -89,9 +132,9 @@ fn max_age_has_a_code_for_each_state() {
 }
 
 #[test]
-fn a_list_that_is_not_mirrored_is_never_stale() {
+fn unmirrored_list_is_never_stale() {
     let service = Service::with(20, 2);
-    let place = Place::of(&service).set("CRM_MIRROR_SYNC__OBJECTS", "contacts");
+    let place = TestDir::of(&service).set("CRM_MIRROR_SYNC__OBJECTS", "contacts");
     place.run("sync").done();
     place.run("status --max-age 1h").done();
     let all = place.unset("CRM_MIRROR_SYNC__OBJECTS");
@@ -99,13 +142,99 @@ fn a_list_that_is_not_mirrored_is_never_stale() {
 }
 
 #[test]
-fn a_killed_daemon_is_told_from_none() {
+fn status_shows_progress_and_time_left_of_any_process() {
+    let service = Service::with(900, 2);
+    let place = TestDir::of(&service).set("CRM_MIRROR_BUDGET__LIMIT", "9").set("CRM_MIRROR_SYNC__SCHEDULE", "off");
+    place.run("sync").code(75);
+    assert_eq!(place.run("status --json").done().json()["running"], json!(null));
+    // The state during a run, 100 s after its start.
+    let conn = rusqlite::Connection::open(place.path("mirror.db")).unwrap();
+    conn.execute_batch("UPDATE sync_runs SET outcome = NULL, finished_at = NULL").unwrap();
+    let set = |what: &str| {
+        let sql = format!(
+            "UPDATE state SET value = json_set(value, '$.since', '9999-01-01T00:00:00Z', '$.total', 900, '$.rows', 0)
+             WHERE name = 'progress:contact'; {what}"
+        );
+        conn.execute_batch(&sql).unwrap();
+    };
+    set("");
+    // Without a writing process the run was killed.
+    assert_eq!(place.run("status --json").done().json()["running"], json!(null));
+    let writer = Store::open(&place.path("mirror.db")).unwrap();
+    let running = || place.run("status --json").done().json()["running"].clone();
+    assert_eq!(running()["progress"][0]["seconds_left"], json!(null), "its clock is not ours");
+    set("UPDATE state SET value = json_set(value, '$.since', strftime('%Y-%m-%dT%H:%M:%SZ', 'now', '-100 seconds'))
+         WHERE name = 'progress:contact';
+         UPDATE sync_runs SET started_at = '2026-01-01T00:00:00.000000Z'");
+    let found = running();
+    assert_eq!((&found["kind"], &found["pid"]), (&json!("sync"), &json!(std::process::id())));
+    let progress = &found["progress"][0];
+    assert_eq!((&progress["object"], &progress["work"]), (&json!("contacts"), &json!("first-copy")));
+    let (rows, left) = (progress["rows"].as_u64().unwrap(), progress["seconds_left"].as_u64().unwrap());
+    assert!((100..900).contains(&rows), "{progress}");
+    // The rate of 100 s, within the duration of this test.
+    assert!((100 * (900 - rows) / rows..=130 * (900 - rows) / rows).contains(&left), "{progress}");
+    let text = place.run("status").done().out;
+    let line = format!("         contacts: first copy, {rows} of 900, about ");
+    assert!(text.contains(&line) && text.contains(&format!("process {}: sync", std::process::id())), "{text}");
+    drop(writer);
+}
+
+#[test]
+fn status_shows_the_history_horizon_and_a_pause() {
     let service = Service::with(20, 2);
-    let place = Place::of(&service);
+    let place = TestDir::of(&service);
+    place.run("sync").done();
+    let status = place.run("status --json").done().json();
+    assert_eq!(status["history_since"], status["runs"][0]["started_at"]);
+    assert!(place.run("status").done().out.contains("history  every change since 20"));
+    // The stored pause outlives the daemon.
+    let conn = rusqlite::Connection::open(place.path("mirror.db")).unwrap();
+    conn.execute_batch("INSERT INTO state VALUES ('paused_since', '\"2026-01-02T03:04:05Z\"')").unwrap();
+    assert!(place.run("status").done().out.contains("paused   since 20"));
+    assert!(place.run("status --json").done().json()["paused_since"].is_string());
+}
+
+#[test]
+fn killed_daemon_is_distinguished_from_no_daemon() {
+    let service = Service::with(20, 2);
+    let place = TestDir::of(&service);
     place.run("sync").done();
     assert!(place.run("status").done().out.contains("daemon   not running"));
     assert_eq!(place.run("status --json").done().json()["daemon_state"], "none");
     drop(std::os::unix::net::UnixListener::bind(place.path("mirror.db.sock")).unwrap());
     assert!(place.run("status").done().out.contains("daemon   was killed"));
     assert_eq!(place.run("status --json").done().json()["daemon_state"], "killed");
+}
+
+#[test]
+fn status_without_a_daemon_says_why_nothing_runs() {
+    let service = Service::with(20, 2);
+    let place = TestDir::of(&service);
+    place.run("sync").done();
+    let said = |part: &str| {
+        let text = place.run("status").done().out;
+        assert!(text.contains(part), "{part}\n{text}");
+    };
+    said("daemon   not running; nothing runs until `crm-mirror sync`, a timer or `systemctl start crm-mirror`");
+    assert!(!place.run("status").done().out.contains("next     "));
+    service.sandbox.faults().add(Rule::new(Fault::TooMany { body: Some(3600), header: None }));
+    place.run("sync").code(75);
+    said("next     nothing before ");
+    said("rate limit; `crm-mirror hold clear` ends the wait");
+    place.run("hold clear").done();
+    let place = place.set("CRM_MIRROR_BUDGET__LIMIT", "1");
+    let text = place.run("status").done().out;
+    assert!(text.contains("the budget of this window is spent"), "{text}");
+}
+
+#[test]
+fn details_that_nothing_reads_are_not_pending() {
+    let service = Service::with(20, 2);
+    let place = TestDir::of(&service).set("CRM_MIRROR_SYNC__DETAILS", "off");
+    place.run("sync").done();
+    let status = place.run("status --json").done().json();
+    assert_eq!(status["objects"][0]["details_pending"], json!(null));
+    let place = place.set("CRM_MIRROR_SYNC__DETAILS", "all");
+    assert_eq!(place.run("status --json").done().json()["objects"][0]["details_pending"], json!(20));
 }

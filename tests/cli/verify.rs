@@ -1,13 +1,13 @@
-//! `verify` and `--dry-run`: what they say, what they spend, how they end.
+//! `verify` and `--dry-run`: their output, cost and exit codes.
 
 use serde_json::json;
 
-use crate::binary::{Place, Service};
+use crate::binary::{Service, TestDir};
 
 #[test]
-fn differences_are_named_end_with_one_and_are_repaired_when_asked() {
+fn differences_are_listed_exit_with_1_and_are_repaired_on_request() {
     let service = Service::with(120, 10);
-    let place = Place::of(&service);
+    let place = TestDir::of(&service);
     place.run("sync").done();
     let clean = place.run("verify").done();
     assert!(clean.out.contains("contacts: equal to the service"), "{}", clean.out);
@@ -33,11 +33,11 @@ fn differences_are_named_end_with_one_and_are_repaired_when_asked() {
 }
 
 #[test]
-fn a_dry_run_says_the_cost_and_changes_nothing() {
+fn dry_run_shows_the_cost_and_changes_nothing() {
     let service = Service::with(230, 20);
-    let place = Place::of(&service);
-    let said = place.run("sync --dry-run").done();
-    assert!(said.out.contains("contacts: 230 rows read whole, 3 RU for lists, 230 RU for details"), "{}", said.out);
+    let place = TestDir::of(&service);
+    let ended = place.run("sync --dry-run").done();
+    assert!(ended.out.contains("contacts: 230 rows read whole, 3 RU for lists, 230 RU for details"), "{}", ended.out);
     assert_eq!(service.sandbox.log().ru().get(), 2, "1 RU an object");
     assert!(place.files().is_empty(), "no mirror is made");
     let document = place.run("sync --dry-run --json").done().json();
@@ -49,12 +49,12 @@ fn a_dry_run_says_the_cost_and_changes_nothing() {
 }
 
 #[test]
-fn a_missing_scope_leaves_its_object_out() {
+fn missing_scope_skips_its_object_in_verify() {
     let service = Service::with(20, 5);
-    let place = Place::of(&service);
+    let place = TestDir::of(&service);
     place.run("sync").done();
     let key = service.sandbox.add_key(&["companies:read"]);
-    let other = Place::of(&service)
+    let other = TestDir::of(&service)
         .set("CRM_MIRROR_API__KEY", &key)
         .set("CRM_MIRROR_DATABASE__PATH", place.path("mirror.db").to_str().unwrap());
     let ended = other.run("verify").done();

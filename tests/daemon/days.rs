@@ -1,4 +1,4 @@
-//! What takes days: a service that is down, a key that is refused, an empty budget, a clock that is moved.
+//! Situations that last days: a service that is down, a refused key, an empty budget, a clock that jumps.
 
 use crm_mirror::model::{Instant, Object, Resource};
 use crm_mirror::sandbox::{Fault, Rule, generate};
@@ -8,17 +8,18 @@ use crate::inside::Inside;
 use crate::support::noon;
 
 const DAY: u64 = 86_400;
+const DAY_PART: std::time::Duration = std::time::Duration::from_secs(3_600);
 const EVERY_FIVE_MINUTES: (&str, &str) = ("SYNC__SCHEDULE", "0 */5 * * * *");
 
 #[test]
-fn a_service_that_is_down_for_a_day_is_not_hammered_and_recovery_needs_no_help() {
+fn service_that_is_down_for_a_day_gets_few_runs_and_recovery_is_automatic() {
     let inside = Inside::start(generate(3, 40, 4, noon()), &[EVERY_FIVE_MINUTES]);
     inside.settle();
     inside.mirror.assert_exact(&inside.crm);
     inside.crm.sandbox.faults().add(Rule::new(Fault::Reset).forever());
     inside.crm.sandbox.clear_log();
     let down_since = inside.now();
-    // A person tries too, and need not wait for the answer.
+    // A manual run is tried, too, and its caller need not wait for the answer.
     assert_eq!(inside.job("/sync")["exit"], 69);
     while inside.now().since(down_since).as_secs() < DAY {
         inside.pass(900);
@@ -27,14 +28,14 @@ fn a_service_that_is_down_for_a_day_is_not_hammered_and_recovery_needs_no_help()
     assert!((15..=40).contains(&runs), "{runs} runs");
     assert!(requests <= 40 * 10, "{requests} requests");
     println!("a day without the service: {runs} runs, {requests} requests");
-    // The mirror is read as ever, and it tells since when and why.
+    // The mirror remains readable and reports the error with its start.
     assert_eq!(inside.mirror.count("contacts"), 40);
     let status = inside.status();
-    let (told, trouble) = (&status["trouble"], &status["daemon"]["trouble"]);
-    assert_eq!((&told["runs"], &trouble["runs"]), (&json!(runs), &json!(runs)));
+    let (stored, trouble) = (&status["trouble"], &status["daemon"]["trouble"]);
+    assert_eq!((&stored["runs"], &trouble["runs"]), (&json!(runs), &json!(runs)));
     let since: Instant = trouble["since"].as_str().unwrap().parse().unwrap();
     assert!(since.since(down_since).as_secs() < 600, "{since}");
-    for why in [&told["error"], &trouble["why"]] {
+    for why in [&stored["error"], &trouble["why"]] {
         assert!(why.as_str().unwrap().contains("could not reach the service"), "{why}");
     }
 
@@ -53,9 +54,52 @@ fn a_service_that_is_down_for_a_day_is_not_hammered_and_recovery_needs_no_help()
     assert_eq!(inside.status()["daemon"]["trouble"], Value::Null);
 }
 
+/// One list fails for ever: the rest follows the schedule, the failing list is asked for at growing intervals, and the status
+/// names it.
 #[test]
-fn a_run_that_failed_is_tried_again_before_the_schedule_comes_round() {
-    // At the first start, changes are due at once; then not before the next year.
+fn list_that_fails_for_ever_delays_nothing_else() {
+    let inside = Inside::start(generate(10, 20, 4, noon()), &[EVERY_FIVE_MINUTES, ("SYNC__DETAILS", "off")]);
+    inside.settle();
+    let companies = Rule::new(Fault::Status(400)).on(Resource::Companies).forever();
+    inside.crm.sandbox.faults().add(companies);
+    inside.crm.sandbox.clear_log();
+    let since = inside.now();
+    while inside.now().since(since).as_secs() < DAY / 8 {
+        let name = format!("Named at {}", inside.now());
+        inside.crm.sandbox.with_world(|world| {
+            let ids = world.ids(Resource::Contacts);
+            world.edit(Object::Contact, &ids[1], &json!({ "name": name }));
+        });
+        inside.pass(300);
+        let fresh = inside.mirror.count(&format!("contacts WHERE name = '{name}'"));
+        assert_eq!(fresh, 1, "with the next run: {:#}", inside.status());
+    }
+    let log = inside.crm.sandbox.log();
+    let asked = log.entries().iter().filter(|entry| entry.asked.lists(Resource::Companies)).count();
+    assert!((5..=12).contains(&asked), "{asked} requests for companies in three hours");
+    let status = inside.status();
+    let trouble = &status["daemon"]["trouble"];
+    assert_eq!(trouble["partial"], true);
+    assert!(trouble["why"].as_str().unwrap().contains("could not list"), "{trouble}");
+    assert!(status["objects"][1]["changes_as_of"].as_str().unwrap() < since.plus(DAY_PART).to_string().as_str());
+    inside.crm.sandbox.faults().clear();
+    inside.crm.sandbox.with_world(|world| {
+        let ids = world.ids(Resource::Companies);
+        world.edit(Object::Company, &ids[1], &json!({ "name": "Meanwhile" }));
+    });
+    let mut waited = 0;
+    while inside.status()["trouble"] != Value::Null {
+        inside.pass(300);
+        waited += 300;
+        assert!(waited <= 3_900, "an hour is the longest wait");
+    }
+    inside.mirror.assert_exact_lists(&inside.crm);
+    assert_eq!(inside.status()["daemon"]["trouble"], Value::Null);
+}
+
+#[test]
+fn failed_run_is_retried_before_the_next_scheduled_time() {
+    // At the first start changes are due at once, then not before the next year.
     let world = generate(4, 20, 2, noon());
     let inside = Inside::start(world, &[("SYNC__SCHEDULE", "0 0 0 1 1 *")]);
     inside.settle();
@@ -72,7 +116,7 @@ fn a_run_that_failed_is_tried_again_before_the_schedule_comes_round() {
 }
 
 #[test]
-fn a_refused_key_is_tried_a_few_times_a_day() {
+fn refused_key_is_retried_a_few_times_a_day() {
     let inside = Inside::start(generate(5, 20, 2, noon()), &[EVERY_FIVE_MINUTES]);
     inside.settle();
     inside.crm.sandbox.revoke_key(&inside.crm.key);
@@ -82,13 +126,13 @@ fn a_refused_key_is_tried_a_few_times_a_day() {
     }
     let requests = inside.crm.sandbox.log().len();
     assert_eq!(requests as i64, inside.runs("failed"), "one request a run");
-    // Every jump of the clock shortens the wait to an hour; without them it grows to six.
+    // Every jump of the clock shortens the wait to an hour; otherwise it grows to six.
     assert!((5..=26).contains(&requests), "{requests} requests");
     assert!(inside.status()["daemon"]["trouble"]["why"].as_str().unwrap().contains("401"));
 }
 
 #[test]
-fn an_empty_budget_is_waited_for_and_what_is_left_goes_on_at_its_end() {
+fn exhausted_budget_is_waited_for_and_the_job_continues_afterwards() {
     let inside = Inside::start(
         generate(6, 90, 4, noon()),
         &[("SYNC__SCHEDULE", "0 0 * * * *"), ("BUDGET__LIMIT", "40"), ("BUDGET__WINDOW", "1h")],
@@ -97,7 +141,7 @@ fn an_empty_budget_is_waited_for_and_what_is_left_goes_on_at_its_end() {
     assert_eq!(inside.crm.charged(), 40);
     let hold = inside.status()["daemon"]["hold"].clone();
     assert_eq!(hold, json!({"reason": "budget", "until": "2026-03-04T13:00:00.000000Z"}));
-    // What is asked by hand waits too, and is told until when.
+    // A manual request waits as well, and its answer says until when.
     let waits = inside.post("/sync", &json!({})).with(202).json();
     assert_eq!(
         waits["waits_until"].as_str().unwrap().parse::<Instant>().unwrap(),
@@ -106,7 +150,7 @@ fn an_empty_budget_is_waited_for_and_what_is_left_goes_on_at_its_end() {
     for _ in 0..5 {
         inside.pass(600);
     }
-    assert_eq!(inside.crm.charged(), 40, "nothing is asked");
+    assert_eq!(inside.crm.charged(), 40, "no request is sent");
     for window in 2..=4 {
         inside.pass(600);
         inside.settle();
@@ -121,7 +165,7 @@ fn an_empty_budget_is_waited_for_and_what_is_left_goes_on_at_its_end() {
 }
 
 #[test]
-fn a_long_hold_binds_everybody_and_ends_by_itself() {
+fn long_hold_applies_to_every_job_and_ends_by_itself() {
     let inside = Inside::start(generate(7, 60, 4, noon()), &[]);
     let held = Fault::TooMany { body: Some(3_600), header: None };
     inside.crm.sandbox.faults().add(Rule::new(held).records().after(30));
@@ -136,7 +180,7 @@ fn a_long_hold_binds_everybody_and_ends_by_itself() {
     for _ in 0..5 {
         inside.pass(600);
     }
-    assert_eq!(inside.crm.sandbox.log().len(), asked, "nothing is asked");
+    assert_eq!(inside.crm.sandbox.log().len(), asked, "no request is sent");
     inside.pass(700);
     inside.settle();
     let log = inside.crm.sandbox.log();
@@ -146,13 +190,13 @@ fn a_long_hold_binds_everybody_and_ends_by_itself() {
 }
 
 #[test]
-fn a_clock_that_jumps_a_day_ahead_and_back_stops_neither_schedule_nor_budget() {
+fn clock_that_jumps_a_day_stops_neither_schedule_nor_budget() {
     let inside = Inside::start(generate(8, 30, 3, noon()), &[EVERY_FIVE_MINUTES, ("BUDGET__LIMIT", "1000")]);
     inside.settle();
     let runs = |inside: &Inside| inside.mirror.count("sync_runs");
     assert_eq!(runs(&inside), 1);
     inside.pass(DAY);
-    assert_eq!(runs(&inside), 2, "ticks that were missed are one run");
+    assert_eq!(runs(&inside), 2, "missed ticks become one run");
     let back = inside.now().minus(std::time::Duration::from_secs(DAY));
     inside.crm.clock.set(back);
     inside.settle();
@@ -160,7 +204,7 @@ fn a_clock_that_jumps_a_day_ahead_and_back_stops_neither_schedule_nor_budget() {
     for _ in 0..3 {
         inside.pass(300);
     }
-    assert_eq!(runs(&inside), before + 3, "the schedule goes on");
+    assert_eq!(runs(&inside), before + 3, "the schedule continues");
     let ru = inside.status()["ru"].clone();
     assert_eq!(ru["total"], json!(inside.crm.charged()), "every request is in the ledger");
     let refills: Instant = ru["refills_at"].as_str().unwrap().parse().unwrap();

@@ -1,116 +1,159 @@
-//! Edits while the daemon runs: whoever makes them, they are at the service within seconds, once.
+//! Edits while the daemon runs: however they are made, the service receives each within seconds, exactly once.
 
 use crm_mirror::model::Object;
+use crm_mirror::sandbox::{Fault, Rule, generate};
 use serde_json::{Value, json};
 
-use crate::scene::{Daemon, Scene};
+use crate::fixture::{Daemon, DaemonFixture};
+use crate::inside::Inside;
 use crate::socket::until;
-use crate::support::shell;
+use crate::support::{noon, shell};
 
-/// A daemon that sends edits, with everything copied. Nothing but edits makes it ask anything.
-fn editing() -> (Scene, Daemon, String) {
-    let scene = Scene::with(30, 5).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
-    let daemon = scene.start();
+/// A daemon with write-back enabled and a complete copy. Only edits cause requests.
+fn editing() -> (DaemonFixture, Daemon, String) {
+    let fixture = DaemonFixture::with(30, 5).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
+    let daemon = fixture.start();
     daemon.sync();
-    let id = scene.column("SELECT id FROM contacts ORDER BY id LIMIT 1").remove(0);
-    scene.service.sandbox.clear_log();
-    (scene, daemon, id)
+    let id = fixture.column("SELECT id FROM contacts ORDER BY id LIMIT 1").remove(0);
+    fixture.service.sandbox.clear_log();
+    (fixture, daemon, id)
 }
 
-/// The updates that the service was sent.
-fn patches(scene: &Scene) -> usize {
-    scene.service.sandbox.log().patches(Object::Contact)
+/// The updates sent to the service.
+fn patches(fixture: &DaemonFixture) -> usize {
+    fixture.service.sandbox.log().patches(Object::Contact)
 }
 
 #[track_caller]
-fn until_applied(scene: &Scene, edits: usize) {
+fn until_applied(fixture: &DaemonFixture, edits: usize) {
     until("every edit is applied", || {
-        let states = scene.column("SELECT state FROM outbox");
+        let states = fixture.column("SELECT state FROM outbox");
         (states.len() == edits && states.iter().all(|state| state == "applied")).then_some(())
     });
 }
 
-fn there(scene: &Scene, id: &str, field: &str) -> Value {
-    let sandbox = &scene.service.sandbox;
+fn there(fixture: &DaemonFixture, id: &str, field: &str) -> Value {
+    let sandbox = &fixture.service.sandbox;
     let detail = sandbox.with_world(|world| world.detail_json(Object::Contact, id));
     detail.unwrap()[field].clone()
 }
 
 #[test]
-fn an_update_in_a_stock_shell_is_at_the_service_within_seconds() {
+fn update_in_a_stock_shell_reaches_the_service_within_seconds() {
     if !shell::is_there() {
         return;
     }
-    let (scene, daemon, id) = editing();
+    let (fixture, daemon, id) = editing();
     let change = format!("UPDATE contacts_full SET position = 'CTO' WHERE id = '{id}'");
-    shell::write(&scene.place.path("mirror.db"), &change).unwrap();
-    until_applied(&scene, 1);
-    assert_eq!(there(&scene, &id, "position"), json!("CTO"));
-    assert_eq!((patches(&scene), scene.requests()), (1, 1), "one update, and nothing else");
-    let here = scene.column(&format!("SELECT position FROM contacts WHERE id = '{id}'"));
+    shell::write(&fixture.place.path("mirror.db"), &change).unwrap();
+    until_applied(&fixture, 1);
+    assert_eq!(there(&fixture, &id, "position"), json!("CTO"));
+    assert_eq!((patches(&fixture), fixture.requests()), (1, 1), "one update, and nothing else");
+    let here = fixture.column(&format!("SELECT position FROM contacts WHERE id = '{id}'"));
     assert_eq!(here, ["CTO"], "the answer is in the mirror at once");
     daemon.stop();
 }
 
 #[test]
-fn the_socket_takes_edits_and_says_what_is_wrong_with_others() {
-    let (scene, daemon, id) = editing();
+fn socket_accepts_edits_and_reports_what_is_wrong_with_invalid_ones() {
+    let (fixture, daemon, id) = editing();
     let edit = |fields: Value| json!({"object": "contact", "id": id, "fields": fields});
     let queued = daemon.post("/edits", &edit(json!({"position": "CFO"}))).with(202).json();
     assert_eq!((&queued["edit"], &queued["fields"]["position"][1]), (&json!(1), &json!("CFO")));
-    until_applied(&scene, 1);
-    assert_eq!(there(&scene, &id, "position"), json!("CFO"));
+    until_applied(&fixture, 1);
+    assert_eq!(there(&fixture, &id, "position"), json!("CFO"));
     let again = daemon.post("/edits", &edit(json!({"position": "CFO"}))).with(202).json();
-    assert_eq!(again["edit"], Value::Null, "the record holds it already");
+    assert_eq!(again["edit"], Value::Null, "the record already has the value");
 
     for (body, status, part) in [
         (edit(json!({"email": "x@y.example"})), 422, "`email`"),
         (edit(json!({"nonsense": 1})), 422, "`nonsense`"),
         (json!({"object": "contact", "id": "nobody", "fields": {"position": "x"}}), 404, "nobody"),
         (json!({"object": "contact", "id": id, "fields": {"position": "x"}, "if_match": "\"old\""}), 409, "version"),
-        (json!({"object": "lead", "id": id, "fields": {}}), 400, "not understood"),
+        (json!({"object": "lead", "id": id, "fields": {}}), 400, "is invalid"),
         (json!({"object": "contact", "id": id}), 400, "fields"),
     ] {
         let error = daemon.post("/edits", &body).with(status).json()["error"].to_string();
         assert!(error.contains(part), "{body}: {error}");
     }
-    assert_eq!(scene.column("SELECT count(*) FROM outbox"), ["1"]);
-    assert_eq!(scene.requests(), 1);
+    assert_eq!(fixture.column("SELECT count(*) FROM outbox"), ["1"]);
+    assert_eq!(fixture.requests(), 1);
     daemon.stop();
 }
 
 #[test]
-fn edits_made_while_it_was_away_are_sent_when_it_is_back_and_not_again() {
-    let (scene, daemon, id) = editing();
+fn edits_made_while_the_daemon_was_stopped_are_sent_once_after_its_start() {
+    let (fixture, daemon, id) = editing();
     daemon.stop();
     assert_eq!(
-        scene.place.run(&format!("edit contact {id} position=COO")).done().err,
-        "the next `crm-mirror sync` sends it, and `crm-mirror push` at once\n"
+        fixture.place.run(&format!("edit contact {id} position=COO")).done().err,
+        "the next `crm-mirror sync` sends it; `crm-mirror push` sends it at once\n"
     );
-    let daemon = scene.start();
-    until_applied(&scene, 1);
-    assert_eq!((patches(&scene), there(&scene, &id, "position")), (1, json!("COO")));
+    let daemon = fixture.start();
+    until_applied(&fixture, 1);
+    assert_eq!((patches(&fixture), there(&fixture, &id, "position")), (1, json!("COO")));
     daemon.stop();
 
-    let runs = scene.column("SELECT count(*) FROM sync_runs WHERE kind = 'push'");
-    let daemon = scene.start();
+    let runs = fixture.column("SELECT count(*) FROM sync_runs WHERE kind = 'push'");
+    let daemon = fixture.start();
     daemon.sync();
     daemon.stop();
-    assert_eq!(patches(&scene), 1);
-    let after = scene.column("SELECT count(*) FROM sync_runs WHERE kind = 'push'");
-    assert_eq!(runs, after, "an edit that is applied is no reason for a run");
+    assert_eq!(patches(&fixture), 1);
+    let after = fixture.column("SELECT count(*) FROM sync_runs WHERE kind = 'push'");
+    assert_eq!(runs, after, "an applied edit starts no run");
 }
 
 #[test]
-fn without_leave_to_write_back_nothing_is_taken() {
-    let scene = Scene::with(5, 1);
-    let daemon = scene.start();
+fn without_write_back_no_edit_is_accepted() {
+    let fixture = DaemonFixture::with(5, 1);
+    let daemon = fixture.start();
     daemon.sync();
-    let id = scene.column("SELECT id FROM contacts LIMIT 1").remove(0);
+    let id = fixture.column("SELECT id FROM contacts LIMIT 1").remove(0);
     let body = json!({"object": "contact", "id": id, "fields": {"position": "x"}});
     let refused = daemon.post("/edits", &body).with(409).json();
     assert!(refused["hint"].to_string().contains("write_back.enabled"), "{refused}");
     daemon.post("/push", &json!({})).with(409);
-    assert_eq!(scene.column("SELECT count(*) FROM outbox"), ["0"]);
+    assert_eq!(fixture.column("SELECT count(*) FROM outbox"), ["0"]);
+    daemon.stop();
+}
+
+#[test]
+fn failed_edit_is_retried_without_a_schedule() {
+    let inside = Inside::start(generate(3, 5, 1, noon()), &[("WRITE_BACK__ENABLED", "true")]);
+    inside.job("/sync");
+    let crm = &inside.crm;
+    crm.sandbox.faults().add(Rule::new(Fault::Status(503)).method("PATCH").forever());
+    crm.sandbox.clear_log();
+    let conn = rusqlite::Connection::open(&inside.mirror.path).unwrap();
+    let change = "UPDATE contacts_full SET position = 'CTO' WHERE id = (SELECT min(id) FROM contacts)";
+    conn.execute_batch(change).unwrap();
+    let is = |state: &str| {
+        until(state, || (inside.mirror.count(&format!("outbox WHERE state = '{state}'")) == 1).then_some(()));
+    };
+    is("sending");
+    until("the end of the run", || inside.status()["daemon"]["running"].is_null().then_some(()));
+    crm.sandbox.faults().clear();
+    // No requests, only the passage of time.
+    crm.wait(3_600);
+    is("applied");
+    assert_eq!(inside.mirror.count("sync_runs WHERE kind = 'push' AND \"trigger\" <> 'schedule'"), 0);
+}
+
+#[test]
+fn edit_waits_for_the_end_of_a_pause_unless_pushed() {
+    let (fixture, daemon, id) = editing();
+    daemon.post("/pause", &json!({})).with(200);
+    let edit = |position| json!({"object": "contact", "id": id, "fields": {"position": position}});
+    daemon.post("/edits", &edit("CFO")).with(202);
+    let ended = daemon.job("/push", &json!({}));
+    assert_eq!((&ended["exit"], patches(&fixture)), (&json!(0), 1), "asked for, it is sent");
+    daemon.post("/edits", &edit("CTO")).with(202);
+    daemon.sync();
+    assert_eq!(
+        (patches(&fixture), fixture.column("SELECT state FROM outbox WHERE id = 2")),
+        (1, vec!["queued".into()])
+    );
+    daemon.post("/resume", &json!({})).with(200);
+    until_applied(&fixture, 2);
     daemon.stop();
 }

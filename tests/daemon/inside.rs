@@ -1,6 +1,6 @@
-//! The daemon in this process, with a clock that is set by hand: days pass while the test looks on.
+//! The daemon in this process with a manual clock, so that days pass within a test.
 //!
-//! Its loop looks at the clock when something happens; a word on the socket that changes nothing makes it look now.
+//! Its loop reads the clock when something happens; a request to the socket that changes nothing triggers that.
 
 use std::path::PathBuf;
 
@@ -19,12 +19,12 @@ pub struct Inside {
     pub mirror: Mirror,
     pub socket: PathBuf,
     daemon: Option<Runtime>,
-    // Apart from the daemon's: a service that stands still must not hold the daemon up.
+    // A runtime apart from the daemon's: a blocked service must not block the daemon.
     _service: Runtime,
 }
 
 impl Inside {
-    /// A daemon without a schedule but for these settings, which has begun and waits.
+    /// A started daemon without a schedule except for these settings.
     pub fn start(world: World, settings: &[(&str, &str)]) -> Inside {
         let (service, runtime) = (Runtime::new().unwrap(), Runtime::new().unwrap());
         let crm = service.block_on(Crm::serve(world));
@@ -72,25 +72,25 @@ impl Inside {
         Events::listen(&self.socket, "*/*")
     }
 
-    /// Asks for a job and waits for its end; gives that.
+    /// Requests a job and waits for its end, which it returns.
     pub fn job(&self, path: &str) -> Value {
         let mut events = self.events();
         let job = self.post(path, &json!({})).with(202).json()["job"].clone();
         events.finished(&job).0
     }
 
-    /// Lets the daemon look at the clock.
+    /// Makes the daemon read the clock.
     pub fn nudge(&self) {
         self.post("/resume", &json!({})).with(200);
     }
 
-    /// Lets the daemon look at the clock, and waits until what began has ended.
+    /// Makes the daemon read the clock and waits until everything that started has ended.
     pub fn settle(&self) {
         self.nudge();
         socket::until("the run under way", || self.status()["daemon"]["running"].is_null().then_some(()));
     }
 
-    /// Lets time pass, and whatever it brings come to its end.
+    /// Advances the clock and waits until everything that started has ended.
     pub fn pass(&self, seconds: u64) {
         self.crm.wait(seconds);
         self.settle();
@@ -100,7 +100,7 @@ impl Inside {
         self.crm.clock.now()
     }
 
-    /// Runs in the mirror's book with this outcome.
+    /// The number of recorded runs with this outcome.
     pub fn runs(&self, outcome: &str) -> i64 {
         self.mirror.count(&format!("sync_runs WHERE outcome = '{outcome}'"))
     }

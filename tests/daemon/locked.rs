@@ -1,26 +1,26 @@
-//! The database held from outside, as a shell in a transaction holds it: the daemon answers, says what is true, and ends
-//! in time; and a mirror that another process writes, or that is not there, is waited for.
+//! The database locked by another process, as by a shell in a transaction: the daemon answers, reports the correct
+//! state, and stops in time. A mirror that another process writes, or that is missing, is waited for.
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::scene::{Daemon, Scene, verb};
+use crate::binary::Going;
+use crate::fixture::{Daemon, DaemonFixture, verb};
 use crate::socket;
 
-/// What a person may wait for an answer that needs no database.
-/// A database that is waited for takes ten seconds.
+/// The longest acceptable time for an answer that needs no database. Waiting for a locked database takes ten seconds.
 const PROMPT: Duration = Duration::from_secs(2);
 
-/// A shell that holds the database until it is dropped.
-fn held(scene: &Scene) -> rusqlite::Connection {
-    let conn = rusqlite::Connection::open(scene.place.path("mirror.db")).unwrap();
+/// A shell's transaction that locks the database until it is dropped.
+fn held(fixture: &DaemonFixture) -> rusqlite::Connection {
+    let conn = rusqlite::Connection::open(fixture.place.path("mirror.db")).unwrap();
     conn.busy_timeout(Duration::from_secs(20)).unwrap();
     conn.execute_batch("BEGIN IMMEDIATE").unwrap();
     conn
 }
 
-/// The least of a few tries: what the machine does beside this test must not decide.
+/// The shortest of a few tries, so that other load on the machine does not matter.
 fn quickest<T>(mut ask: impl FnMut() -> T) -> Duration {
     let times = (0..5).map(|_| {
         let began = Instant::now();
@@ -37,56 +37,96 @@ fn begun(daemon: &Daemon) -> Value {
 }
 
 #[test]
-fn a_held_database_delays_no_answer_and_a_pause_says_whether_it_is_stored() {
-    let scene = Scene::with(30, 2);
-    let daemon = scene.start();
+fn locked_database_delays_no_answer_and_a_pause_reports_whether_it_is_stored() {
+    let fixture = DaemonFixture::with(30, 2);
+    let daemon = fixture.start();
     daemon.sync();
-    let shell = held(&scene);
+    let shell = held(&fixture);
     begun(&daemon);
     let paused = daemon.post("/pause", &json!({})).with(202).json();
     assert_eq!((&paused["paused"], &paused["stored"]), (&json!(true), &json!(false)));
     assert!(paused["reason"].is_string(), "{paused}");
     assert!(daemon.status()["daemon"]["paused_since"].is_string());
-    assert_eq!(scene.column("SELECT count(*) FROM state WHERE name = 'paused_since'"), ["0"]);
+    assert_eq!(fixture.column("SELECT count(*) FROM state WHERE name = 'paused_since'"), ["0"]);
     daemon.signal("-HUP");
     assert!(quickest(|| daemon.status()) < PROMPT);
     drop(shell);
     socket::until("the pause is stored", || {
-        (scene.column("SELECT count(*) FROM state WHERE name = 'paused_since'") == ["1"]).then_some(())
+        (fixture.column("SELECT count(*) FROM state WHERE name = 'paused_since'") == ["1"]).then_some(())
     });
-    daemon.until_logged("The configuration was read again");
+    daemon.until_logged("Configuration reloaded");
     let resumed = daemon.post("/resume", &json!({})).with(200).json();
     assert_eq!(resumed, json!({"paused": false, "stored": true}));
     daemon.stop();
 }
 
+/// Files that never answer, as on a network disk that hangs: to open a pipe that nobody writes waits for ever.
 #[test]
-fn sigterm_ends_it_in_time_while_the_database_is_held() {
-    for idle in [true, false] {
-        let scene = Scene::with(120, 4);
-        let daemon = scene.start();
+fn status_is_answered_while_the_files_never_answer_and_the_daemon_stops() {
+    let fixture = DaemonFixture::with(30, 2).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
+    let fixture = fixture.set("CRM_MIRROR_DAEMON__HTTP", "127.0.0.1:0");
+    let daemon = fixture.start();
+    daemon.sync();
+    let page = daemon.status()["daemon"]["page"]["at"].as_str().unwrap().to_string();
+    let lock = fixture.place.path("mirror.db.lock");
+    std::fs::remove_file(&lock).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&lock).status().unwrap().success());
+    let status = daemon.status();
+    for _ in 0..20 {
+        let again = daemon.status();
+        assert_eq!(again["objects"], status["objects"]);
+        // When it was last read.
+        assert_eq!(again["read_at"], status["read_at"]);
+        daemon.get("/metrics").with(200);
+        socket::ask_page(&page, "/status").with(200);
+        socket::ask_page(&page, "/healthz").with(200);
+    }
+    assert_eq!(status["objects"][0]["rows"], 30);
+    daemon.post("/pause", &json!({})).with(200);
+    assert!(daemon.status()["daemon"]["paused_since"].is_string(), "the daemon's part is current");
+    daemon.sync();
+    daemon.stop();
+    std::fs::remove_file(&lock).unwrap();
+    fixture.assert_exact();
+}
+
+#[test]
+fn sigterm_while_the_database_is_locked_ends_in_time() {
+    let nothing: fn(&Daemon) = |_| {};
+    let run: fn(&Daemon) = |daemon| drop(begun(daemon));
+    let reload: fn(&Daemon) = |daemon| daemon.signal("-HUP");
+    let everything: fn(&Daemon) = |daemon| {
+        begun(daemon);
+        daemon.post("/resync/stop", &json!({}));
+        daemon.post("/push", &json!({}));
+        daemon.signal("-HUP");
+        daemon.status();
+    };
+    for begin in [nothing, run, reload, everything] {
+        let fixture = DaemonFixture::with(120, 4).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
+        let daemon = fixture.start();
         daemon.sync();
-        let shell = held(&scene);
-        if !idle {
-            begun(&daemon);
-        }
+        let shell = held(&fixture);
+        begin(&daemon);
+        // Held until the daemon has ended: nothing of this waits for it.
+        daemon.status();
         daemon.stop();
         drop(shell);
-        scene.assert_consistent();
-        let daemon = scene.start();
+        fixture.assert_consistent();
+        let daemon = fixture.start();
         daemon.sync();
         daemon.stop();
-        scene.assert_exact();
+        fixture.assert_exact();
     }
 }
 
 #[test]
-fn a_mirror_that_another_process_writes_is_waited_for() {
-    let scene = Scene::with(20, 2);
-    let lock = std::fs::File::create(scene.place.path("mirror.db.lock")).unwrap();
-    std::fs::write(scene.place.path("mirror.db.lock"), "4711\n").unwrap();
+fn mirror_that_another_process_writes_is_waited_for() {
+    let fixture = DaemonFixture::with(20, 2);
+    let lock = std::fs::File::create(fixture.place.path("mirror.db.lock")).unwrap();
+    std::fs::write(fixture.place.path("mirror.db.lock"), "4711\n").unwrap();
     lock.lock().unwrap();
-    let daemon = scene.start();
+    let daemon = fixture.start();
     daemon.until_logged("process 4711 is writing the mirror");
     let refused = daemon.post("/sync", &json!({})).with(503).json();
     assert!(refused["error"].as_str().unwrap().contains("4711"), "{refused}");
@@ -94,77 +134,98 @@ fn a_mirror_that_another_process_writes_is_waited_for() {
     assert!(status["daemon"]["waiting_for"].as_str().unwrap().contains("4711"), "{status}");
     daemon.signal("-HUP");
     lock.unlock().unwrap();
-    daemon.until_logged("The mirror is open now");
+    daemon.until_logged("The mirror is open");
     socket::until("it works", || {
         let reply = socket::ask(&daemon.socket, "GET", "/status", b"");
         (reply.status == 200 && reply.json()["daemon"]["waiting_for"].is_null()).then_some(())
     });
     daemon.sync();
     daemon.stop();
-    scene.assert_exact();
+    fixture.assert_exact();
 }
 
 #[test]
-fn sigterm_ends_it_while_it_waits_for_the_mirror() {
-    let scene = Scene::with(3, 1);
-    let lock = std::fs::File::create(scene.place.path("mirror.db.lock")).unwrap();
+fn sigterm_while_waiting_for_the_mirror_ends_in_time() {
+    let fixture = DaemonFixture::with(3, 1);
+    let lock = std::fs::File::create(fixture.place.path("mirror.db.lock")).unwrap();
     lock.lock().unwrap();
-    let daemon = scene.start();
+    let daemon = fixture.start();
     let log = daemon.stop();
     assert!(log.contains("another process is writing the mirror"), "{log}");
 }
 
 #[test]
-fn a_folder_that_is_missing_for_a_while_is_waited_for() {
-    let scene = Scene::with(20, 2).set("CRM_MIRROR_DATABASE__PATH", "data/mirror.db");
-    let scene = scene.set("CRM_MIRROR_DAEMON__SOCKET", "mirror.db.sock");
-    let daemon = scene.start();
-    daemon.until_logged("cannot be opened yet");
-    std::fs::create_dir(scene.place.path("data")).unwrap();
-    daemon.until_logged("The mirror is open now");
+fn missing_directory_is_waited_for() {
+    let fixture = DaemonFixture::with(20, 2).set("CRM_MIRROR_DATABASE__PATH", "data/mirror.db");
+    let fixture = fixture.set("CRM_MIRROR_DAEMON__SOCKET", "mirror.db.sock");
+    let daemon = fixture.start();
+    daemon.until_logged("which cannot be opened");
+    std::fs::create_dir(fixture.place.path("data")).unwrap();
+    daemon.until_logged("The mirror is open");
     daemon.sync();
-    // Away under a daemon that works: nothing is made in its place, and it is taken up again where it was.
-    std::fs::rename(scene.place.path("data"), scene.place.path("away")).unwrap();
-    std::fs::create_dir(scene.place.path("data")).unwrap();
+    // The file disappears under a working daemon: no new file is created, and work continues when it is back.
+    std::fs::rename(fixture.place.path("data"), fixture.place.path("away")).unwrap();
+    std::fs::create_dir(fixture.place.path("data")).unwrap();
     let failed = daemon.job("/sync", &json!({}));
     assert_eq!(failed["exit"], 74, "{failed}");
-    assert_eq!(std::fs::read_dir(scene.place.path("data")).unwrap().count(), 0);
-    std::fs::remove_dir(scene.place.path("data")).unwrap();
-    std::fs::rename(scene.place.path("away"), scene.place.path("data")).unwrap();
+    assert_eq!(std::fs::read_dir(fixture.place.path("data")).unwrap().count(), 0);
+    std::fs::remove_dir(fixture.place.path("data")).unwrap();
+    std::fs::rename(fixture.place.path("away"), fixture.place.path("data")).unwrap();
     daemon.sync();
     daemon.stop();
 }
 
 #[test]
-fn a_file_that_was_replaced_is_opened_again() {
-    let scene = Scene::with(20, 2);
-    let daemon = scene.start();
+fn replaced_file_is_reopened() {
+    let fixture = DaemonFixture::with(20, 2);
+    let daemon = fixture.start();
     daemon.sync();
-    // As a restore from a backup does.
-    let (file, copy) = (scene.place.path("mirror.db"), scene.place.path("copy.db"));
+    // A restore from a backup replaces the file like this.
+    let (file, copy) = (fixture.place.path("mirror.db"), fixture.place.path("copy.db"));
     rusqlite::Connection::open(&file).unwrap().execute("VACUUM INTO ?1", [copy.to_str().unwrap()]).unwrap();
     for name in ["mirror.db-wal", "mirror.db-shm"] {
-        let _ = std::fs::remove_file(scene.place.path(name));
+        let _ = std::fs::remove_file(fixture.place.path(name));
     }
     std::fs::rename(&copy, &file).unwrap();
-    scene.service.sandbox.with_world(|world| {
+    fixture.service.sandbox.with_world(|world| {
         let ids = world.ids(crm_mirror::model::Resource::Contacts);
         world.edit(crm_mirror::model::Object::Contact, &ids[3], &json!({ "name": "Changed" }));
     });
     daemon.sync();
-    assert_eq!(scene.column("SELECT count(*) FROM contacts WHERE name = 'Changed'"), ["1"]);
-    assert!(daemon.stop().contains("Another file has taken the place"));
+    assert_eq!(fixture.column("SELECT count(*) FROM contacts WHERE name = 'Changed'"), ["1"]);
+    assert!(daemon.stop().contains("was replaced by another file"));
 }
 
 #[test]
-fn a_newer_schema_is_the_one_that_ends_it() {
-    let scene = Scene::with(3, 1);
-    verb(&scene, "sync").done();
-    rusqlite::Connection::open(scene.place.path("mirror.db"))
+fn newer_schema_ends_the_daemon() {
+    let fixture = DaemonFixture::with(3, 1);
+    verb(&fixture, "sync").done();
+    rusqlite::Connection::open(fixture.place.path("mirror.db"))
         .unwrap()
         .execute_batch("PRAGMA user_version = 9999")
         .unwrap();
-    let mut daemon = scene.spawn(&["daemon"]);
+    let mut daemon = fixture.spawn(&["daemon"]);
     assert_eq!(daemon.end(), Some(74));
     assert!(daemon.log().contains("install the newer crm-mirror"), "{}", daemon.log());
+}
+
+#[test]
+fn verb_waits_for_a_daemon_that_is_not_ready() {
+    let fixture = DaemonFixture::with(20, 2);
+    let lock = std::fs::File::create(fixture.place.path("mirror.db.lock")).unwrap();
+    std::fs::write(fixture.place.path("mirror.db.lock"), "4711\n").unwrap();
+    lock.lock().unwrap();
+    // Its status names the mirror only if there is a file.
+    std::fs::write(fixture.place.path("mirror.db"), "").unwrap();
+    let daemon = fixture.start();
+    daemon.until_logged("process 4711 is writing the mirror");
+    let mut going = Going::start(fixture.place.command(&["sync"]));
+    going.until_logged("waiting until the daemon is ready: process 4711 is writing the mirror");
+    assert_eq!(fixture.requests(), 0);
+    lock.unlock().unwrap();
+    going.until_logged("the daemon runs it");
+    let (code, rest) = going.end();
+    assert_eq!(code, Some(0), "{rest}");
+    daemon.stop();
+    fixture.assert_exact();
 }

@@ -1,4 +1,4 @@
-//! By the clock: every tick brings a run, never two at once, and a long one gives way.
+//! The schedule: every tick starts a run, never two at once, and a long run yields.
 
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -7,19 +7,19 @@ use crm_mirror::model::{Object, Resource};
 use crm_mirror::sandbox::generate;
 use serde_json::json;
 
+use crate::fixture::DaemonFixture;
 use crate::inside::Inside;
-use crate::scene::Scene;
 use crate::support::noon;
 
 #[test]
-fn runs_come_by_the_schedule_and_never_two_at_once() {
-    let scene = Scene::with(30, 3)
+fn runs_follow_the_schedule_and_never_overlap() {
+    let fixture = DaemonFixture::with(30, 3)
         .set("CRM_MIRROR_SYNC__SCHEDULE", "* * * * * *")
         .set("CRM_MIRROR_SYNC__AUDIT_SCHEDULE", "* * * * * *")
         .set("CRM_MIRROR_SYNC__SWEEP_SCHEDULE", "*/2 * * * * *");
     // A run takes longer than a second.
-    scene.service.sandbox.configure(|settings| settings.latency = Duration::from_millis(300));
-    let daemon = scene.start();
+    fixture.service.sandbox.configure(|settings| settings.latency = Duration::from_millis(300));
+    let daemon = fixture.start();
     let mut events = daemon.events();
     let mut seen = std::collections::BTreeSet::new();
     let mut ended = 0;
@@ -40,13 +40,13 @@ fn runs_come_by_the_schedule_and_never_two_at_once() {
     }
     daemon.stop();
     let together = "SELECT a.id || ' and ' || b.id FROM sync_runs a JOIN sync_runs b ON a.id < b.id AND b.started_at < a.finished_at";
-    assert_eq!(scene.column(together), Vec::<String>::new());
-    assert_eq!(scene.column("SELECT DISTINCT \"trigger\" FROM sync_runs"), ["schedule"]);
-    scene.assert_exact();
+    assert_eq!(fixture.column(together), Vec::<String>::new());
+    assert_eq!(fixture.column("SELECT DISTINCT \"trigger\" FROM sync_runs"), ["schedule"]);
+    fixture.assert_exact();
 }
 
 #[test]
-fn a_long_sweep_gives_way_to_the_changes_and_goes_on_in_the_same_job() {
+fn long_sweep_is_preempted_by_changes_and_continues_in_the_same_job() {
     let inside =
         Inside::start(generate(9, 1_000, 3, noon()), &[("SYNC__SCHEDULE", "0 */5 * * * *"), ("SYNC__DETAILS", "off")]);
     inside.settle();
@@ -64,21 +64,21 @@ fn a_long_sweep_gives_way_to_the_changes_and_goes_on_in_the_same_job() {
         pages += usize::from(asked.lists(Resource::Contacts) && asked.param("sort") == Some("createdAt"));
         if pages == 3 {
             let _ = reached.send(());
-            // A gate whose keeper went away is open.
+            // A dropped sender opens the gate.
             let _ = opened.recv();
         }
     });
     let mut events = inside.events();
     let job = inside.post("/resync", &json!({})).with(202).json()["job"].clone();
     at_gate.recv().unwrap();
-    // Three minutes later the changes are due, and the sweep has had its turn.
+    // Three minutes later changes are due, and the sweep has had its share of time.
     inside.crm.wait(180);
     inside.nudge();
     drop(open);
     let (_, before) = events.until(|event| event["event"] == "preempted");
     assert!(before.iter().all(|event| event["event"] != "finished"));
     let (again, _) = events.until(|event| event["event"] == "started");
-    assert_eq!(again["job"], job, "the same job goes on");
+    assert_eq!(again["job"], job, "the same job continues");
     let (ended, _) = events.finished(&job);
     assert_eq!(ended["exit"], 0, "{ended}");
     inside.settle();
@@ -92,8 +92,8 @@ fn a_long_sweep_gives_way_to_the_changes_and_goes_on_in_the_same_job() {
     let changes = first + lists[first..].iter().position(|sweep| !sweep).unwrap();
     assert!(lists[changes..].contains(&true), "changes between the pages of the sweep: {lists:?}");
     let swept = lists.iter().filter(|sweep| **sweep).count();
-    assert!(swept <= 16, "{swept} pages of the sweep: none twice");
-    assert!(ended["summary"]["rows_read"].as_u64().unwrap() >= 999, "the job tells of all its runs: {ended}");
+    assert!(swept <= 16, "{swept} pages of the sweep: none was read twice");
+    assert!(ended["summary"]["rows_read"].as_u64().unwrap() >= 999, "the job reports all its runs: {ended}");
     assert_eq!(ended["summary"]["removed"], 1);
     inside.mirror.assert_exact_lists(&inside.crm);
 }

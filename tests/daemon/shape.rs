@@ -1,10 +1,10 @@
-//! The documented shape of `status`: the same from the socket and from the command line, with a daemon and without one.
+//! The documented shape of `status`: the same from the socket and the command line, with and without a daemon.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::scene::{Scene, verb};
+use crate::fixture::{DaemonFixture, verb};
 use crate::socket;
 
 fn keys(value: &Value) -> BTreeSet<&str> {
@@ -16,30 +16,31 @@ fn words(text: &str) -> BTreeSet<&str> {
 }
 
 #[test]
-fn the_document_is_the_same_from_everywhere() {
-    let scene = Scene::with(60, 4).set("CRM_MIRROR_SYNC__SCHEDULE", "0 0 0 1 1 *");
-    let daemon = scene.start();
+fn status_document_is_the_same_from_every_source() {
+    let fixture = DaemonFixture::with(60, 4).set("CRM_MIRROR_SYNC__SCHEDULE", "0 0 0 1 1 *");
+    let daemon = fixture.start();
     // The first copy is due at once.
     socket::until("the first copy", || {
         let status = daemon.status();
         (status["last_success"].is_string() && status["daemon"]["running"].is_null()).then_some(())
     });
     let mut from_socket = daemon.status();
-    let mut from_verb = verb(&scene, "status --json").done().json();
+    let mut from_verb = verb(&fixture, "status --json").done().json();
     assert!(from_socket["database"].as_str().unwrap().starts_with('/'));
-    // What only somebody outside the daemon can see.
+    // Only a process outside the daemon can determine these.
     let outside = ["daemon_state", "writer"].map(|key| from_verb.as_object_mut().unwrap().remove(key));
     assert_eq!(outside[0], Some(json!("running")));
-    for standing in [&mut from_socket, &mut from_verb] {
-        let path = standing["database"].take();
+    for document in [&mut from_socket, &mut from_verb] {
+        let path = document["database"].take();
         assert!(path.as_str().unwrap().ends_with("mirror.db"), "{path}");
+        assert!(document["read_at"].take().is_string());
     }
     assert_eq!(from_socket, from_verb);
     assert_eq!(
         keys(&from_verb),
         words(
-            "base_url bytes daemon database edits hold_until last_success missing_scopes objects oddities ru runs trouble \
-             wal_bytes"
+            "base_url broken_objects bytes daemon database edits history_since hold_until last_success missing_scopes objects \
+             oddities paused_since read_at ru running runs trouble wal_bytes"
         )
     );
     assert_eq!(
@@ -53,52 +54,53 @@ fn the_document_is_the_same_from_everywhere() {
     assert_eq!(kinds, ["changes", "audit", "sweep"]);
     assert_eq!(next[1], json!({"kind": "audit", "at": null}));
     assert!(from_verb["last_success"].as_str().unwrap().ends_with('Z'));
-    let text = verb(&scene, "status").done().out;
+    let text = verb(&fixture, "status").done().out;
     let process = format!("daemon   process {}, since ", daemon.child.id());
     assert!(text.contains(&process) && text.contains(": idle\n"), "{text}");
     assert!(text.contains("\nnext     changes in "), "{text}");
     daemon.stop();
 
-    let mut alone = verb(&scene, "status --json").done().json();
+    let mut alone = verb(&fixture, "status --json").done().json();
     for key in ["daemon_state", "writer"] {
         alone.as_object_mut().unwrap().remove(key);
     }
     assert_eq!(alone["daemon"], Value::Null);
     alone["daemon"] = from_verb["daemon"].take();
     alone["database"] = Value::Null;
-    // The file was closed in between, which empties its WAL.
+    alone["read_at"] = Value::Null;
+    // Closing the file empties its WAL.
     for of in ["bytes", "wal_bytes"] {
         alone[of] = Value::Null;
         from_verb[of] = Value::Null;
     }
     alone["daemon"] = Value::Null;
     assert_eq!(alone, from_verb);
-    assert!(verb(&scene, "status").done().out.contains("\ndaemon   not running"));
+    assert!(verb(&fixture, "status").done().out.contains("\ndaemon   not running"));
 }
 
 #[test]
-fn a_job_under_way_and_those_that_wait_are_named() {
-    let scene = Scene::with(300, 4);
+fn running_and_queued_jobs_are_shown() {
+    let fixture = DaemonFixture::with(300, 4);
     let (reached, at_gate) = std::sync::mpsc::channel();
     let (open, opened) = std::sync::mpsc::channel::<()>();
     let mut first = true;
-    scene.service.sandbox.before_request(move |_, asked| {
+    fixture.service.sandbox.before_request(move |_, asked| {
         if std::mem::take(&mut first) || asked.param("cursor").is_some() {
             let _ = reached.send(());
             let _ = opened.recv();
         }
     });
-    let daemon = scene.start();
+    let daemon = fixture.start();
     daemon.post("/sync", &json!({})).with(202);
     daemon.post("/verify", &json!({})).with(202);
     at_gate.recv().unwrap();
-    let told = daemon.status()["daemon"].take();
-    assert_eq!(keys(&told["running"]), words("job since trigger work"));
-    assert_eq!((&told["running"]["job"], &told["running"]["work"]), (&json!(1), &json!("sync")));
-    assert_eq!(told["waiting"], json!([{"job": 2, "work": "verify", "trigger": "manual", "since": null}]));
-    let text = verb(&scene, "status").done().out;
+    let daemon_status = daemon.status()["daemon"].take();
+    assert_eq!(keys(&daemon_status["running"]), words("job since trigger work"));
+    assert_eq!((&daemon_status["running"]["job"], &daemon_status["running"]["work"]), (&json!(1), &json!("sync")));
+    assert_eq!(daemon_status["waiting"], json!([{"job": 2, "work": "verify", "trigger": "manual", "since": null}]));
+    let text = verb(&fixture, "status").done().out;
     assert!(text.contains(": running sync, started "), "{text}");
     drop(open);
-    scene.service.sandbox.clear_hook();
+    fixture.service.sandbox.clear_hook();
     daemon.stop();
 }

@@ -1,4 +1,4 @@
-//! The control socket as any program speaks to it: HTTP by hand, no client of ours.
+//! The control socket, used without the project's client: hand-written HTTP.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// The longest that anything is waited for.
+/// The longest wait for anything.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An answer.
@@ -34,13 +34,13 @@ impl Reply {
 fn sent(socket: &Path, method: &str, path: &str, accept: &str, body: &[u8]) -> BufReader<UnixStream> {
     let mut stream = UnixStream::connect(socket).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    // HTTP/1.0: the answer ends with the connection, and a stream comes without chunks.
+    // With HTTP/1.0 the answer ends with the connection, and a stream is not chunked.
     let head = format!(
         "{method} {path} HTTP/1.0\r\nHost: localhost\r\nAccept: {accept}\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
     stream.write_all(head.as_bytes()).unwrap();
-    // Whoever is sent too much may close before it has read all.
+    // The server may close before it has read a body that is too large.
     let _ = stream.write_all(body);
     BufReader::new(stream)
 }
@@ -53,7 +53,7 @@ fn head_of(stream: &mut BufReader<UnixStream>) -> String {
     head
 }
 
-/// Asks and reads the answer.
+/// Sends a request and reads the answer.
 pub fn ask(socket: &Path, method: &str, path: &str, body: &[u8]) -> Reply {
     let mut stream = sent(socket, method, path, "*/*", body);
     let head = head_of(&mut stream);
@@ -62,7 +62,18 @@ pub fn ask(socket: &Path, method: &str, path: &str, body: &[u8]) -> Reply {
     Reply { status: head.split(' ').nth(1).unwrap().parse().unwrap(), head: head.to_lowercase(), body }
 }
 
-/// The stream of what happens.
+/// Reads from the status page at an address.
+pub fn ask_page(at: &str, path: &str) -> Reply {
+    let mut stream = std::net::TcpStream::connect(at).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {at}\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    Reply { status: head.split(' ').nth(1).unwrap().parse().unwrap(), head: head.to_lowercase(), body: body.into() }
+}
+
+/// The event stream.
 pub struct Events {
     stream: BufReader<UnixStream>,
     pub head: String,
@@ -75,7 +86,7 @@ impl Events {
         Events { stream, head }
     }
 
-    /// The next line that is not empty; `None` at the end.
+    /// The next line that is not empty, or `None` at the end.
     pub fn line(&mut self) -> Option<String> {
         loop {
             let mut line = String::new();
@@ -92,7 +103,7 @@ impl Events {
         self.line().map(|line| serde_json::from_str(&line).unwrap())
     }
 
-    /// Reads up to the event that `is` looks for; gives it and those before it.
+    /// Reads up to the event that satisfies `is`. Returns it and those before it.
     #[track_caller]
     pub fn until(&mut self, is: impl Fn(&Value) -> bool) -> (Value, Vec<Value>) {
         let mut before = Vec::new();
@@ -112,7 +123,7 @@ impl Events {
     }
 }
 
-/// Looks again and again until it is so.
+/// Polls until there is a value.
 #[track_caller]
 pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;

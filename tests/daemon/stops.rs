@@ -1,5 +1,5 @@
-//! Stops and kills, whatever the daemon is doing: it ends within seconds, the file is whole, and the next one ends with
-//! an exact mirror.
+//! Stops and kills at any moment: the daemon ends within seconds, the file is intact, and the next daemon ends with an
+//! exact mirror.
 
 use std::time::Duration;
 
@@ -7,38 +7,38 @@ use crm_mirror::model::Object;
 use crm_mirror::sandbox::{Fault, Rule};
 use serde_json::{Value, json};
 
-use crate::scene::{Daemon, Scene};
+use crate::fixture::{Daemon, DaemonFixture};
 
 const CONTACTS: usize = 250;
 
-/// Brings the daemon to the moment, ends it there, and makes sure that nothing was lost.
-fn ended_at(moment: impl Fn(&Scene, &Daemon)) {
+/// Brings the daemon to a state, ends it there, and asserts that nothing was lost.
+fn ended_at(moment: impl Fn(&DaemonFixture, &Daemon)) {
     for kill in [false, true] {
-        let scene = Scene::with(CONTACTS, 12);
-        scene.service.sandbox.configure(|settings| settings.latency = Duration::from_millis(15));
-        let daemon = scene.start();
-        moment(&scene, &daemon);
+        let fixture = DaemonFixture::with(CONTACTS, 12);
+        fixture.service.sandbox.configure(|settings| settings.latency = Duration::from_millis(15));
+        let daemon = fixture.start();
+        moment(&fixture, &daemon);
         if kill {
             daemon.kill();
-            assert!(scene.place.path("mirror.db.sock").exists(), "left behind");
+            assert!(fixture.place.path("mirror.db.sock").exists(), "left behind");
         } else {
             daemon.stop();
-            assert!(!scene.place.path("mirror.db.sock").exists());
+            assert!(!fixture.place.path("mirror.db.sock").exists());
         }
-        scene.assert_consistent();
-        scene.service.sandbox.faults().clear();
-        scene.service.sandbox.configure(|settings| settings.latency = Duration::ZERO);
-        let daemon = scene.start();
-        // A hold that is still in force is waited for.
+        fixture.assert_consistent();
+        fixture.service.sandbox.faults().clear();
+        fixture.service.sandbox.configure(|settings| settings.latency = Duration::ZERO);
+        let daemon = fixture.start();
+        // A hold that still applies is waited for.
         let ended = daemon.job("/sync", &json!({}));
         assert_eq!(ended["exit"], 0, "{ended}");
         daemon.stop();
-        scene.assert_exact();
-        assert_eq!(scene.column("SELECT count(*) FROM sync_runs WHERE outcome = 'running'"), ["0"]);
+        fixture.assert_exact();
+        assert_eq!(fixture.column("SELECT count(*) FROM sync_runs WHERE outcome = 'running'"), ["0"]);
     }
 }
 
-/// Asks for a job and waits for a word of it.
+/// Requests a job and waits for an event of it.
 fn begun(daemon: &Daemon, path: &str, is: impl Fn(&Value) -> bool) {
     let mut events = daemon.events();
     daemon.post(path, &json!({})).with(202);
@@ -46,26 +46,26 @@ fn begun(daemon: &Daemon, path: &str, is: impl Fn(&Value) -> bool) {
 }
 
 #[test]
-fn in_a_first_copy() {
+fn stop_during_a_first_copy_loses_nothing() {
     ended_at(|_, daemon| begun(daemon, "/sync", |event| event["event"] == "stored" && event["resource"] == "contacts"));
 }
 
 #[test]
-fn in_the_details() {
+fn stop_during_details_loses_nothing() {
     ended_at(|_, daemon| begun(daemon, "/sync", |event| event["event"] == "begins" && event["work"] == "details"));
 }
 
 #[test]
-fn in_a_sweep() {
-    ended_at(|scene, daemon| {
+fn stop_during_a_sweep_loses_nothing() {
+    ended_at(|fixture, daemon| {
         daemon.sync();
-        scene.service.sandbox.with_world(|world| {
+        fixture.service.sandbox.with_world(|world| {
             let ids = world.ids(crm_mirror::model::Resource::Contacts);
             world.remove(Object::Contact, &ids[7]);
             world.edit(Object::Contact, &ids[8], &json!({ "name": "Changed" }));
         });
         begun(daemon, "/resync", |event| event["event"] == "begins" && event["work"] == "sweep");
-        // The removal is found by the sweep that goes on after the restart.
+        // The sweep that continues after the restart finds the removal.
     });
 }
 
@@ -76,29 +76,29 @@ fn at_rest() {
 
 #[test]
 fn during_a_hold() {
-    ended_at(|scene, daemon| {
+    ended_at(|fixture, daemon| {
         let held = Fault::TooMany { body: Some(3), header: None };
-        scene.service.sandbox.faults().add(Rule::new(held).records().after(20));
+        fixture.service.sandbox.faults().add(Rule::new(held).records().after(20));
         begun(daemon, "/sync", |event| event["event"] == "holding");
     });
 }
 
 #[test]
-fn while_a_request_hangs_for_longer_than_anybody_waits() {
-    ended_at(|scene, daemon| {
+fn sigterm_while_a_request_hangs_ends_in_time() {
+    ended_at(|fixture, daemon| {
         let slow = Fault::Slow(Duration::from_secs(20));
-        scene.service.sandbox.faults().add(Rule::new(slow).records().after(20));
+        fixture.service.sandbox.faults().add(Rule::new(slow).records().after(20));
         begun(daemon, "/sync", |event| event["event"] == "begins" && event["work"] == "details");
-        let asked = || scene.service.sandbox.log().details(Object::Contact);
+        let asked = || fixture.service.sandbox.log().details(Object::Contact);
         crate::socket::until("the request that hangs", || (asked() > 40).then_some(()));
     });
 }
 
 #[test]
-fn what_was_told_before_the_end_is_heard() {
-    let scene = Scene::with(CONTACTS, 12);
-    scene.service.sandbox.configure(|settings| settings.latency = Duration::from_millis(15));
-    let daemon = scene.start();
+fn events_before_the_end_are_delivered() {
+    let fixture = DaemonFixture::with(CONTACTS, 12);
+    fixture.service.sandbox.configure(|settings| settings.latency = Duration::from_millis(15));
+    let daemon = fixture.start();
     let mut events = daemon.events();
     let job = daemon.post("/sync", &json!({})).with(202).json()["job"].clone();
     events.until(|event| event["event"] == "stored");

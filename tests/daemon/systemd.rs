@@ -1,50 +1,85 @@
-//! What systemd is told, and when.
+//! The notifications to systemd and their timing.
 
 use std::process::Command;
 
 use serde_json::json;
 
-use crate::scene::Scene;
+use crm_mirror::exit::Exit;
+
+use crate::fixture::DaemonFixture;
 use crate::socket;
 
 #[test]
-fn ready_means_that_the_mirror_is_open_the_schedule_set_and_the_socket_answers() {
-    let scene = Scene::with(30, 3).set("CRM_MIRROR_SYNC__SCHEDULE", "0 0 0 1 1 *");
-    let daemon = scene.spawn(&["daemon"]);
-    let (_, before) = daemon.until_told("READY=1");
+fn ready_is_sent_once_mirror_schedule_and_socket_are_available() {
+    let fixture = DaemonFixture::with(30, 3).set("CRM_MIRROR_SYNC__SCHEDULE", "0 0 0 1 1 *");
+    let daemon = fixture.spawn(&["daemon"]);
+    let (_, before) = daemon.until_notified("READY=1");
     assert!(before.is_empty(), "{before:?}");
-    // Tried once each: nothing is waited for.
+    // Each is tried once; nothing is waited for.
     let status = daemon.status();
     let next = status["daemon"]["next"][0].clone();
     assert_eq!(next["kind"], "changes");
     assert!(next["at"].as_str().unwrap().ends_with("-01-01T00:00:00.000000Z"), "{next}");
-    assert_eq!(scene.column("PRAGMA user_version").len(), 1);
-    assert_eq!(status["daemon"]["pid"], json!(daemon.child.id()), "it is the one that was started");
+    assert_eq!(fixture.column("PRAGMA user_version").len(), 1);
+    assert_eq!(status["daemon"]["pid"], json!(daemon.child.id()), "the answering daemon is the one that was started");
     daemon.stop();
 }
 
 #[test]
-fn a_daemon_that_cannot_begin_is_never_ready() {
-    let scene = Scene::with(3, 1);
-    let first = scene.start();
-    let mut second = scene.spawn(&["daemon"]);
-    assert_eq!(second.end(), Some(74));
-    let (log, pid) = (second.log(), first.child.id());
-    assert!(log.contains(&pid.to_string()), "names process {pid}:\n{log}");
-    // What it told before its end is here by now.
-    let told: Vec<String> = second.told.try_iter().collect();
-    assert!(!told.iter().any(|told| told.contains("READY=1")), "{told:?}");
-    // The first one has lost nothing by it.
+fn second_daemon_waits_for_the_first_and_takes_over() {
+    let fixture = DaemonFixture::with(3, 1);
+    let first = fixture.start();
     first.sync();
+    let second = fixture.spawn(&["daemon"]);
+    let (line, _) = second.until_notified("STATUS=Waiting: another process listens on the control socket");
+    assert!(line.contains(&first.child.id().to_string()), "{line}");
+    // The first daemon is not affected.
+    first.sync();
+    // One that waits stops at once.
+    second.stop();
+    let second = fixture.spawn(&["daemon"]);
+    second.until_logged("Waiting for the control socket");
     first.stop();
-    scene.assert_exact();
+    second.until_logged("The daemon is ready");
+    second.sync();
+    second.stop();
+    fixture.assert_exact();
 }
 
 #[test]
-fn it_is_alive_as_often_as_the_watchdog_wants_to_hear() {
-    let scene = Scene::with(3, 1);
+fn missing_directory_of_the_socket_is_waited_for() {
+    let fixture = DaemonFixture::with(3, 1).set("CRM_MIRROR_DAEMON__SOCKET", "run/control.sock");
+    let mut daemon = fixture.spawn(&["daemon"]);
+    daemon.socket = fixture.place.path("run/control.sock");
+    daemon.until_logged("could not open the control socket");
+    std::fs::create_dir(fixture.place.path("run")).unwrap();
+    daemon.until_logged("The daemon is ready");
+    daemon.sync();
+    daemon.stop();
+}
+
+/// The daemon waits for every problem of the database but one, so 74 is not restarted either.
+#[test]
+fn unit_restarts_no_end_that_a_restart_does_not_fix() {
+    for unit in ["crm-mirror.service", "crm-mirror@.service"] {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd").join(unit);
+        let text = std::fs::read_to_string(path).unwrap();
+        let prevented = text.lines().find_map(|line| line.strip_prefix("RestartPreventExitStatus=")).unwrap();
+        let codes: Vec<u8> = prevented.split(' ').map(|code| code.parse().unwrap()).collect();
+        // 243 is systemd's own, for a credential that cannot be loaded.
+        assert_eq!(
+            codes,
+            [Exit::Usage.code(), Exit::Storage.code(), Exit::KeyRefused.code(), Exit::Config.code(), 243]
+        );
+        assert!(text.contains("\nRestart=on-failure\n") && text.contains("\nStartLimitIntervalSec=0\n"), "{unit}");
+    }
+}
+
+#[test]
+fn watchdog_is_notified_in_time() {
+    let fixture = DaemonFixture::with(3, 1);
     let mut command = Command::new("sh");
-    let daemon = scene.place.command(&["daemon"]);
+    let daemon = fixture.place.command(&["daemon"]);
     command
         .args(["-c", "WATCHDOG_PID=$$ exec \"$0\" daemon"])
         .arg(daemon.get_program())
@@ -52,35 +87,35 @@ fn it_is_alive_as_often_as_the_watchdog_wants_to_hear() {
         .envs(daemon.get_envs().filter_map(|(name, value)| Some((name, value?))))
         .env("WATCHDOG_USEC", "400000")
         .current_dir(daemon.get_current_dir().unwrap());
-    let daemon = scene.spawn_command(command);
-    daemon.until_told("READY=1");
+    let daemon = fixture.spawn_command(command);
+    daemon.until_notified("READY=1");
     for _ in 0..5 {
-        daemon.until_told("WATCHDOG=1");
+        daemon.until_notified("WATCHDOG=1");
     }
     daemon.stop();
 }
 
 #[test]
-fn it_tells_how_it_stands_while_it_works_and_after() {
-    let scene = Scene::with(500, 3);
-    // Longer than the two seconds after which it looks at its run.
-    scene.service.sandbox.configure(|settings| settings.latency = std::time::Duration::from_millis(25));
-    let daemon = scene.start();
+fn status_line_is_sent_during_and_after_a_job() {
+    let fixture = DaemonFixture::with(500, 3);
+    // Longer than the two seconds after which the daemon examines its run.
+    fixture.service.sandbox.configure(|settings| settings.latency = std::time::Duration::from_millis(25));
+    let daemon = fixture.start();
     daemon.post("/sync", &json!({})).with(202);
-    let (line, _) = daemon.until_told("STATUS=sync: ");
+    let (line, _) = daemon.until_notified("STATUS=sync: ");
     assert!(line.contains(" of "), "{line}");
-    let (line, _) = daemon.until_told("STATUS=Up to date");
+    let (line, _) = daemon.until_notified("STATUS=Up to date");
     assert_eq!(line, "STATUS=Up to date; no schedule; runs on request");
     daemon.post("/pause", &json!({})).with(200);
-    let (line, _) = daemon.until_told("STATUS=The schedule is paused");
+    let (line, _) = daemon.until_notified("STATUS=The schedule is paused");
     assert!(line.ends_with("`crm-mirror resume` resumes it"), "{line}");
 
     daemon.signal("-HUP");
-    let (line, _) = daemon.until_told("RELOADING=1");
+    let (line, _) = daemon.until_notified("RELOADING=1");
     assert!(line.contains("\nMONOTONIC_USEC="), "{line}");
-    daemon.until_told("READY=1");
+    daemon.until_notified("READY=1");
     daemon.signal("-TERM");
-    daemon.until_told("STOPPING=1");
+    daemon.until_notified("STOPPING=1");
     let mut daemon = daemon;
     assert_eq!(daemon.end(), Some(0));
     socket::until("the socket is gone", || (!daemon.socket.exists()).then_some(()));

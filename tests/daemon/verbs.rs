@@ -1,4 +1,4 @@
-//! The verbs with a daemon and without one: the same words, the same document, the same code.
+//! The verbs with and without a daemon: the same text, the same document, the same exit code.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,9 +8,11 @@ use crm_mirror::sandbox::{Fault, Rule};
 use serde_json::{Value, json};
 
 use crate::binary::{Going, SECRET};
-use crate::scene::{Scene, verb};
+use crate::documented::DocumentTable;
+use crate::fixture::{DaemonFixture, verb};
+use crate::socket;
 
-/// Every path of a document; the numbers in it do not matter.
+/// Every path of a document; its numbers do not matter.
 fn paths(value: &Value, at: &str, into: &mut BTreeSet<String>) {
     match value {
         Value::Object(map) => map.iter().for_each(|(key, value)| paths(value, &format!("{at}.{key}"), into)),
@@ -34,84 +36,91 @@ fn words(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_verb_says_the_same_with_a_daemon_and_without_one() {
-    let scene = Scene::with(150, 6);
-    verb(&scene, "sync").done();
+fn verb_prints_the_same_with_and_without_a_daemon() {
+    let fixture = DaemonFixture::with(150, 6);
+    verb(&fixture, "sync").done();
     let lines = ["sync --json", "resync --json", "verify --json", "verify --full --json"];
     let texts = ["sync", "resync contacts", "verify"];
-    let run = |line: &&str| verb(&scene, line).done();
+    let run = |line: &&str| verb(&fixture, line).done();
     let alone: Vec<_> = lines.iter().map(run).collect();
     let alone_texts: Vec<_> = texts.iter().map(run).collect();
-    let daemon = scene.start();
+    let daemon = fixture.start();
     for (line, alone) in lines.iter().zip(&alone) {
-        let through = verb(&scene, line).done();
+        let through = verb(&fixture, line).done();
         assert_eq!(shape(&through.json()), shape(&alone.json()), "{line}");
         assert!(through.err.contains("the daemon runs it (job "), "{}", through.err);
     }
     for (line, alone) in texts.iter().zip(&alone_texts) {
-        assert_eq!(words(&verb(&scene, line).done().out), words(&alone.out), "{line}");
+        assert_eq!(words(&verb(&fixture, line).done().out), words(&alone.out), "{line}");
     }
-    assert_eq!(scene.column("SELECT DISTINCT \"trigger\" FROM sync_runs"), ["manual"], "a person asked");
+    assert_eq!(fixture.column("SELECT DISTINCT \"trigger\" FROM sync_runs"), ["manual"], "the trigger is manual");
     daemon.stop();
 }
 
 #[test]
-fn what_is_found_and_mended_is_told_with_the_same_code() {
-    let scene = Scene::with(150, 6);
-    verb(&scene, "sync").done();
-    let daemon = scene.start();
-    scene.service.sandbox.with_world(|world| {
+fn findings_and_repairs_are_printed_with_the_same_exit_code() {
+    let fixture = DaemonFixture::with(150, 6);
+    verb(&fixture, "sync").done();
+    let daemon = fixture.start();
+    fixture.service.sandbox.with_world(|world| {
         let ids = world.ids(Resource::Contacts);
         world.remove(Object::Contact, &ids[3]);
     });
-    let found = verb(&scene, "verify --json").code(1).json();
+    let found = verb(&fixture, "verify --json").code(1).json();
     assert_eq!(found["objects"][0]["lingering"], 1, "{found}");
-    let found = verb(&scene, "verify --repair").done();
-    assert!(found.out.contains("1 lingering here"), "{}", found.out);
+    let found = verb(&fixture, "verify --repair").done();
+    assert!(found.out.contains("1 extra"), "{}", found.out);
     daemon.stop();
-    scene.assert_exact();
+    fixture.assert_exact();
 }
 
 #[test]
-fn a_failed_job_ends_with_the_code_and_the_hint_that_it_has_alone() {
-    let scene = Scene::with(30, 3);
-    verb(&scene, "sync").done();
-    let faults = scene.service.sandbox.faults();
-    let told = |code: i32| {
-        let ended = verb(&scene, "sync --log-level off").code(code);
+fn failed_job_has_the_exit_code_and_hint_of_the_verb() {
+    let fixture = DaemonFixture::with(30, 3);
+    verb(&fixture, "sync").done();
+    let faults = fixture.service.sandbox.faults();
+    let error_of = |code: i32| {
+        let ended = verb(&fixture, "sync --log-level off").code(code);
         let said = ended.err.lines().filter(|line| !line.starts_with("the daemon runs it"));
         said.map(String::from).collect::<Vec<_>>()
     };
-    // The same three failures, alone and through the daemon.
+    // The same three failures without and with a daemon.
     let failures = || {
-        scene.service.sandbox.revoke_key(SECRET);
-        let refused = told(77);
-        scene.service.sandbox.set_key(SECRET, &crm_mirror::sandbox::SCOPES);
+        fixture.service.sandbox.revoke_key(SECRET);
+        let refused = error_of(77);
+        fixture.service.sandbox.set_key(SECRET, &crm_mirror::sandbox::SCOPES);
         faults.add(Rule::new(Fault::Status(400)).forever());
-        let down = told(70);
+        let down = error_of(70);
         faults.clear();
         faults.add(Rule::new(Fault::TooMany { body: Some(90), header: None }));
-        let held = told(75);
+        let held = error_of(75);
         faults.clear();
         (refused, down, held)
     };
-    let daemon = scene.start();
+    let daemon = fixture.start();
     let through = failures();
-    // A hold binds whoever asks by hand, too: nothing is sent, and the job is done when it is over.
-    scene.service.sandbox.clear_log();
-    let waits = verb(&scene, "sync").code(75);
+    // A hold applies to manual jobs, too: nothing is sent, and the job runs when the hold is over.
+    fixture.service.sandbox.clear_log();
+    let waits = verb(&fixture, "sync").code(75);
     assert!(waits.err.contains("when the hold ends"), "{}", waits.err);
-    assert_eq!(scene.requests(), 0);
+    assert_eq!(fixture.requests(), 0);
     let status = daemon.status();
     assert_eq!(status["daemon"]["hold"]["reason"], "rate-limit");
     assert_eq!(status["daemon"]["hold"]["until"], status["hold_until"]);
     assert_eq!(status["daemon"]["waiting"][0]["work"], "sync");
+    DocumentTable::read("status", &[0]).check(&[status]);
+    // A person ends the hold through the daemon: the job that waits runs, and so does the next.
+    let cleared = verb(&fixture, "hold clear").done();
+    assert!(cleared.err.starts_with("hold cleared"), "{}", cleared.err);
+    verb(&fixture, "sync").done();
+    assert!(fixture.requests() > 0);
+    assert_eq!(daemon.status()["hold_until"], Value::Null);
     daemon.stop();
-    // A new mirror: the hold of the old one binds.
+    // A new mirror, to which the old mirror's hold applies.
     for file in ["mirror.db", "mirror.db-wal", "mirror.db-shm", "mirror.db.lock"] {
-        let _ = std::fs::remove_file(scene.place.path(file));
+        let _ = std::fs::remove_file(fixture.place.path(file));
     }
-    verb(&scene, "sync").done();
+    verb(&fixture, "sync").done();
     let alone = failures();
     for (through, alone) in [(&through.0, &alone.0), (&through.1, &alone.1)] {
         assert_eq!(through, alone);
@@ -123,112 +132,142 @@ fn a_failed_job_ends_with_the_code_and_the_hint_that_it_has_alone() {
 }
 
 #[test]
-fn options_that_need_the_mirror_alone_say_so() {
-    let scene = Scene::with(3, 1);
-    let daemon = scene.start();
+fn options_that_need_exclusive_access_are_refused() {
+    let fixture = DaemonFixture::with(3, 1);
+    let daemon = fixture.start();
     for line in ["sync --dry-run", "resync --accept-workspace"] {
-        let refused = verb(&scene, line).code(74);
-        assert!(refused.err.contains("the daemon keeps this mirror"), "{}", refused.err);
+        let refused = verb(&fixture, line).code(74);
+        assert!(refused.err.contains("exclusive access"), "{}", refused.err);
         assert!(refused.err.contains("hint: stop the daemon first"), "{}", refused.err);
     }
-    assert_eq!(scene.requests(), 0);
+    assert_eq!(fixture.requests(), 0);
     daemon.stop();
 }
 
 #[test]
-fn ctrl_c_leaves_the_job_to_the_daemon_and_stop_ends_it_without_a_trace() {
-    let scene = Scene::with(900, 6);
-    let daemon = scene.start();
+fn ctrl_c_leaves_the_job_to_the_daemon_and_stop_discards_it() {
+    let fixture = DaemonFixture::with(900, 6);
+    let daemon = fixture.start();
     daemon.sync();
-    let gone = scene.service.sandbox.with_world(|world| {
+    let gone = fixture.service.sandbox.with_world(|world| {
         let ids = world.ids(Resource::Contacts);
         world.remove(Object::Contact, &ids[5]);
         ids[5].clone()
     });
-    scene.service.sandbox.configure(|settings| settings.latency = Duration::from_millis(250));
+    fixture.service.sandbox.configure(|settings| settings.latency = Duration::from_millis(250));
     let mut events = daemon.events();
-    let mut going = Going::start(scene.place.command(&["resync"]));
-    going.until_told("the daemon runs it");
+    let mut going = Going::start(fixture.place.command(&["resync"]));
+    going.until_logged("the daemon runs it");
     events.until(|event| event["event"] == "begins" && event["work"] == "sweep");
     events.until(|event| event["event"] == "stored");
     going.signal("-INT");
     let (code, rest) = going.end();
     assert_eq!(code, Some(75), "{rest}");
     assert!(rest.contains("the daemon continues; `crm-mirror resync --stop` stops it"), "{rest}");
-    assert_eq!(daemon.status()["daemon"]["running"]["work"], "resync");
+    let status = daemon.status();
+    assert_eq!(status["daemon"]["running"]["work"], "resync");
+    DocumentTable::read("status", &[0]).check(&[status]);
 
-    let stopped = verb(&scene, "resync --stop").done();
+    let stopped = verb(&fixture, "resync --stop").done();
     assert!(stopped.err.contains("no record was removed"), "{}", stopped.err);
     let (ended, _) = events.until(|event| event["event"] == "finished");
     assert_eq!((&ended["exit"], &ended["summary"]["outcome"]), (&json!(75), &json!("suspended")));
-    scene.service.sandbox.configure(|settings| settings.latency = Duration::ZERO);
-    // Nothing is under way, nothing was removed, and changes go on as ever.
+    fixture.service.sandbox.configure(|settings| settings.latency = Duration::ZERO);
+    // No job is running, nothing was removed, and changes continue.
     daemon.until_logged("The sweep of contacts was stopped");
-    scene.service.sandbox.with_world(|world| {
+    fixture.service.sandbox.with_world(|world| {
         let ids = world.ids(Resource::Contacts);
         world.edit(Object::Contact, &ids[9], &json!({ "name": "Later" }));
     });
-    scene.service.sandbox.clear_log();
+    fixture.service.sandbox.clear_log();
     let ended = daemon.job("/sync", &json!({}));
     assert_eq!((&ended["exit"], &ended["summary"]["kind"]), (&json!(0), &json!("sync")));
-    let sweeps = scene.service.sandbox.log();
+    let sweeps = fixture.service.sandbox.log();
     let swept = sweeps.entries().iter().filter(|entry| entry.asked.param("sort") == Some("createdAt"));
     assert_eq!(swept.count(), 0, "the sweep is forgotten");
-    assert!(scene.column("SELECT name FROM contacts").contains(&"Later".to_string()));
-    assert_eq!(scene.column("SELECT count(*) FROM removed_records"), ["0"]);
-    assert_eq!(scene.column(&format!("SELECT count(*) FROM contacts WHERE id = '{gone}'")), ["1"]);
-    let none = verb(&scene, "resync --stop").code(2);
-    assert!(none.err.contains("no resync is under way"), "{}", none.err);
-    // A new one finds it.
-    let progress = verb(&scene, "resync --log-level debug").done();
+    assert!(fixture.column("SELECT name FROM contacts").contains(&"Later".to_string()));
+    assert_eq!(fixture.column("SELECT count(*) FROM removed_records"), ["0"]);
+    assert_eq!(fixture.column(&format!("SELECT count(*) FROM contacts WHERE id = '{gone}'")), ["1"]);
+    let none = verb(&fixture, "resync --stop").code(2);
+    assert!(none.err.contains("no resync is running"), "{}", none.err);
+    // A new resync finds it.
+    let progress = verb(&fixture, "resync --log-level debug").done();
     assert!(progress.err.contains("contacts: sweep, "), "{}", progress.err);
     daemon.stop();
-    scene.assert_exact();
+    fixture.assert_exact();
 }
 
 #[test]
-fn a_resync_that_waits_is_taken_back_and_whoever_waits_for_it_is_told() {
-    let scene = Scene::with(300, 6);
-    let daemon = scene.start();
+fn queued_resync_is_withdrawn_and_its_client_is_notified() {
+    let fixture = DaemonFixture::with(300, 6);
+    let daemon = fixture.start();
     daemon.sync();
-    scene.service.sandbox.configure(|settings| settings.latency = Duration::from_millis(200));
+    fixture.service.sandbox.configure(|settings| settings.latency = Duration::from_millis(200));
     let mut events = daemon.events();
     daemon.post("/verify", &json!({"full": true})).with(202);
     events.until(|event| event["event"] == "started");
-    let mut going = Going::start(scene.place.command(&["resync"]));
-    going.until_told("the daemon runs it");
-    verb(&scene, "resync --stop").done();
+    let mut going = Going::start(fixture.place.command(&["resync"]));
+    going.until_logged("the daemon runs it");
+    verb(&fixture, "resync --stop").done();
     let (code, rest) = going.end();
     assert_eq!(code, Some(75), "{rest}");
-    assert!(rest.contains("the job was withdrawn before it began"), "{rest}");
+    assert!(rest.contains("the job was withdrawn before it started"), "{rest}");
     daemon.stop();
 }
 
 #[test]
-fn pause_and_resume_need_a_daemon_and_outlive_it() {
-    let scene = Scene::with(30, 3).set("CRM_MIRROR_SYNC__SCHEDULE", "* * * * * *");
-    let none = verb(&scene, "pause").code(69);
+fn push_during_a_verification_says_at_once_that_edits_are_sent_meanwhile() {
+    let fixture = DaemonFixture::with(600, 6)
+        .set("CRM_MIRROR_WRITE_BACK__ENABLED", "true")
+        .set("CRM_MIRROR_SYNC__DETAILS", "off");
+    let daemon = fixture.start();
+    daemon.sync();
+    fixture.service.sandbox.configure(|settings| settings.latency = Duration::from_millis(300));
+    let mut events = daemon.events();
+    let verify = daemon.post("/verify", &json!({"full": true})).with(202).json()["job"].clone();
+    events.until(|event| event["event"] == "started");
+    rusqlite::Connection::open(fixture.place.path("mirror.db"))
+        .unwrap()
+        .execute_batch("UPDATE contacts_full SET position = 'CTO' WHERE id = (SELECT min(id) FROM contacts)")
+        .unwrap();
+    let mut going = Going::start(fixture.place.command(&["push"]));
+    going.until_logged("which sends due edits between its requests");
+    socket::until("the edit is carried out during the verification", || {
+        let log = fixture.service.sandbox.log();
+        log.entries().iter().any(|entry| entry.asked.method == "PATCH").then_some(())
+    });
+    let running = daemon.status()["daemon"]["running"].clone();
+    assert_eq!((&running["work"], &running["job"]), (&json!("verify"), &verify));
+    let (code, rest) = going.end();
+    assert_eq!(code, Some(0), "{rest}");
+    daemon.stop();
+}
+
+#[test]
+fn pause_and_resume_need_a_daemon_and_survive_its_restart() {
+    let fixture = DaemonFixture::with(30, 3).set("CRM_MIRROR_SYNC__SCHEDULE", "* * * * * *");
+    let none = verb(&fixture, "pause").code(69);
     assert!(none.err.contains("no daemon of this mirror listens on "), "{}", none.err);
-    let daemon = scene.start();
+    let daemon = fixture.start();
     let mut events = daemon.events();
     events.until(|event| event["event"] == "finished");
-    let said = verb(&scene, "pause").done();
+    let said = verb(&fixture, "pause").done();
     assert!(said.err.contains("the schedule is paused"), "{}", said.err);
     let since = daemon.status()["daemon"]["paused_since"].clone();
     assert!(since.is_string());
     daemon.stop();
 
-    let daemon = scene.start();
+    let daemon = fixture.start();
     assert_eq!(daemon.status()["daemon"]["paused_since"], since);
-    let text = verb(&scene, "status").done().out;
+    let text = verb(&fixture, "status").done().out;
     assert!(text.contains("next     paused since "), "{text}");
-    scene.service.sandbox.clear_log();
+    fixture.service.sandbox.clear_log();
     let mut events = daemon.events();
-    // Whoever asks by hand is served all the same: so the ticks of this second have been looked at, too.
+    // A manual job still runs; after it the ticks of this second have been processed as well.
     let ended = daemon.job("/sync", &json!({}));
     assert_eq!(ended["exit"], 0);
     std::thread::sleep(Duration::from_millis(1_600));
-    let said = verb(&scene, "resume").done();
+    let said = verb(&fixture, "resume").done();
     assert!(said.err.contains("the schedule is resumed"), "{}", said.err);
     let (_, before) = events.until(|event| event["event"] == "resumed");
     let started: Vec<&Value> = before.iter().filter(|event| event["event"] == "started").collect();

@@ -1,11 +1,10 @@
-//! Audits and verification: every kind of fault that is planted in a mirror is found by the check that should find it,
-//! for the RU that it may cost.
+//! Audits and verification: the responsible check finds every kind of fault planted in a mirror, within its cost in RU.
 
 use std::time::Duration;
 
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Object, Resource};
-use crm_mirror::sandbox::{CursorKind, RequestLine, World, generate};
+use crm_mirror::sandbox::{CursorKind, Fault, Hidden, RequestLine, Rule, World, generate};
 use crm_mirror::sync::findings::DifferenceKind;
 use crm_mirror::sync::{Findings, Job};
 use rusqlite::Connection;
@@ -19,6 +18,20 @@ fn world_of(contacts: usize) -> World {
         world.create(
             Object::Contact,
             &json!({ "id": format!("c{n:06}"), "name": format!("Contact {n}"), "createdAt": created, "updatedAt": created }),
+        );
+    }
+    world
+}
+
+/// Contacts that share some of their timestamps.
+fn tied_world(contacts: usize, tied: &[&str], tie: &str) -> World {
+    let mut world = World::new(noon().minus(Duration::from_secs(10_000_000)));
+    for n in 0..contacts {
+        let own = noon().minus(Duration::from_secs(4_000_000 - 60 * n as u64)).to_wire();
+        let at = |field| if tied.contains(&field) { tie } else { own.as_str() };
+        world.create(
+            Object::Contact,
+            &json!({ "id": format!("c{n:06}"), "createdAt": at("createdAt"), "updatedAt": at("updatedAt") }),
         );
     }
     world
@@ -47,10 +60,10 @@ fn full(repair: bool) -> Job {
     contacts(Job::Verify { objects, full: true, repair, accept })
 }
 
-/// Changes the file behind the program's back.
+/// Changes the file without the program's knowledge.
 fn plant(mirror: &Mirror, sql: &str) {
     let conn = Connection::open(&mirror.path).unwrap();
-    // As a program that goes round the triggers, or a damaged file.
+    // Like a program that bypasses the triggers, or a damaged file.
     conn.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
     assert!(conn.execute_batch(sql).is_ok(), "{sql}");
 }
@@ -86,8 +99,48 @@ async fn one_removed_record_among_a_hundred_thousand_costs_at_most_sixty_request
     assert_eq!(mirror.one("SELECT id FROM removed_records"), "'c054321'");
 }
 
+/// All of 5,000 records were changed by one import: they share their `updatedAt`, or their `createdAt`, or both.
 #[tokio::test]
-async fn one_lost_and_one_lingering_are_found_although_the_totals_agree() {
+async fn one_removed_record_in_a_tie_is_found_by_the_other_timestamp() {
+    let tie = noon().minus(Duration::from_secs(5_000_000)).to_wire();
+    for (tied, most) in [(&["updatedAt"][..], 60), (&["createdAt"][..], 60), (&["createdAt", "updatedAt"][..], 90)] {
+        let (crm, mirror) = settled(tied_world(5_000, tied, &tie)).await;
+        crm.sandbox.with_world(|world| world.remove(Object::Contact, "c003000"));
+        crm.wait(600);
+        crm.sandbox.clear_log();
+        let (_, findings) = mirror.verify(&crm, &contacts(Job::audit())).await;
+        assert_eq!(found(&only(findings)), [("c003000".to_string(), DifferenceKind::Lingering)], "{tied:?}");
+        let cost = crm.charged();
+        assert!(cost <= most, "{tied:?}: {cost} RU");
+        mirror.assert_exact_lists(&crm);
+    }
+}
+
+/// A service whose count is wrong for records that share both timestamps makes no schedule list them more than once a day.
+#[tokio::test]
+async fn what_is_tied_in_both_timestamps_is_listed_once_a_day() {
+    let tie = noon().minus(Duration::from_secs(5_000_000)).to_wire();
+    let (crm, mirror) = settled(tied_world(4_000, &["createdAt", "updatedAt"], &tie)).await;
+    let hidden = Hidden::ids(["c001000".to_string()]);
+    let counts = Rule::new(Fault::Hide(hidden)).on(Resource::Contacts).with_param("count").forever();
+    crm.sandbox.faults().add(counts);
+    let mut cost = Vec::new();
+    for _ in 0..3 {
+        crm.sandbox.clear_log();
+        crm.wait(3_600);
+        let report = mirror.scheduled(&crm, &contacts(Job::audit())).await;
+        assert_eq!(report.tally.removed, 0);
+        cost.push(crm.charged());
+    }
+    assert!(cost[0] >= 40 && cost[1] < 20 && cost[2] < 20, "{cost:?}");
+    crm.wait(86_400);
+    crm.sandbox.clear_log();
+    mirror.scheduled(&crm, &contacts(Job::audit())).await;
+    assert!(crm.charged() >= 40, "{}", crm.charged());
+}
+
+#[tokio::test]
+async fn one_missing_and_one_extra_record_are_found_despite_equal_totals() {
     let (crm, mirror) = settled(world_of(5_000)).await;
     crm.sandbox.with_world(|world| world.remove(Object::Contact, "c000700"));
     plant(&mirror, "DELETE FROM contacts WHERE id = 'c004100'");
@@ -98,13 +151,13 @@ async fn one_lost_and_one_lingering_are_found_although_the_totals_agree() {
         found(&findings),
         [("c000700".to_string(), DifferenceKind::Lingering), ("c004100".to_string(), DifferenceKind::Missing)]
     );
-    assert_eq!(mirror.count("contacts"), 4_999, "told, not mended");
+    assert_eq!(mirror.count("contacts"), 4_999, "reported, not repaired");
     mirror.verify(&crm, &contacts(Job::audit())).await;
     mirror.assert_exact_lists(&crm);
 }
 
 #[tokio::test]
-async fn a_stale_row_is_found_by_its_updated_at() {
+async fn stale_row_is_found_by_its_updated_at() {
     let (crm, mirror) = settled(world_of(5_000)).await;
     crm.sandbox.with_world(|world| {
         let early = noon().minus(Duration::from_secs(8_999_000));
@@ -116,7 +169,7 @@ async fn a_stale_row_is_found_by_its_updated_at() {
 }
 
 #[tokio::test]
-async fn records_without_a_date_are_a_range_of_their_own() {
+async fn records_without_a_date_are_a_separate_range() {
     let (crm, mirror) = settled(world_of(5_000)).await;
     crm.sandbox.with_world(|world| {
         world.set_updated_at(Object::Contact, "c003000", None);
@@ -131,7 +184,7 @@ async fn records_without_a_date_are_a_range_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_full_verification_names_every_field_of_every_record_that_differs() {
+async fn full_verification_lists_every_field_that_differs() {
     let (crm, mirror) = settled(generate(11, 1_000, 20, noon())).await;
     let column = mirror.one(
         "SELECT column_name FROM custom_field_definitions
@@ -140,7 +193,7 @@ async fn a_full_verification_names_every_field_of_every_record_that_differs() {
     let column = column.trim_matches('\'');
     plant(&mirror, &format!("UPDATE contacts SET {column} = 'wrong' WHERE rowid = 77"));
     plant(&mirror, "UPDATE contacts SET name = 'Nobody' WHERE rowid = 78");
-    // One of each in the same range: counts by `createdAt` cannot see it.
+    // One of each in the same range: counts by `createdAt` cannot detect it.
     plant(
         &mirror,
         "INSERT INTO contacts (id, name, created_at, updated_at, synced_at)
@@ -163,7 +216,7 @@ async fn a_full_verification_names_every_field_of_every_record_that_differs() {
 }
 
 #[tokio::test]
-async fn every_audit_is_evidence_that_is_kept() {
+async fn every_audit_is_recorded() {
     let (crm, mirror) = settled(world_of(5_000)).await;
     mirror.verify(&crm, &contacts(Job::verify())).await;
     let kept = "SELECT count(*) || ' ' || sum(count_here = count_there) FROM audits WHERE dimension = 'updated_at'";
@@ -173,13 +226,13 @@ async fn every_audit_is_evidence_that_is_kept() {
 }
 
 #[tokio::test]
-async fn what_slipped_between_offset_pages_is_caught_by_the_count() {
+async fn record_missed_between_offset_pages_is_found_by_the_count() {
     let crm = Crm::serve(world_of(1_000)).await;
     crm.sandbox.configure(|settings| settings.cursors = CursorKind::Offset);
     let mut mirror = Mirror::one_at_a_time();
     mirror.settings.details = false;
     let mut asked_pages = 0;
-    // While the walk is under way, records behind it go: at each page's edge another slips through.
+    // During the walk, records behind it are removed: another one slips through at the edge of every page.
     crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
         if asked.lists(Resource::Contacts) && asked.param("cursor").is_some() {
             asked_pages += 1;
@@ -191,7 +244,7 @@ async fn what_slipped_between_offset_pages_is_caught_by_the_count() {
     mirror.sync(&crm).await;
     mirror.assert_exact_lists(&crm);
 
-    // The same with changes: a record that changes once more moves ahead of the walk.
+    // The same with changes: a record that changes again moves ahead of the walk.
     crm.wait(600);
     crm.sandbox.with_world(|world| {
         for n in 100..600 {

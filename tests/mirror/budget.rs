@@ -1,10 +1,10 @@
-//! The budget: never over it, never losing anything to it.
+//! The budget is never exceeded, and nothing is lost because of it.
 
 use std::time::Duration;
 
 use crate::support::{Crm, Mirror, noon};
-use crm_mirror::model::{Clock, Object, Resource, Ru};
-use crm_mirror::sandbox::{Fault, Rule, generate};
+use crm_mirror::model::{Clock, DataType, Object, Resource, Ru};
+use crm_mirror::sandbox::{Fault, NewField, RequestLine, Rule, World, generate};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::{Job, Suspension};
 use serde_json::json;
@@ -12,7 +12,7 @@ use serde_json::json;
 const HOUR: Duration = Duration::from_secs(3_600);
 
 #[tokio::test]
-async fn a_workspace_that_needs_ten_windows_is_exact_after_ten() {
+async fn workspace_that_needs_ten_windows_is_exact_after_ten() {
     let crm = Crm::serve(generate(31, 420, 12, noon())).await;
     let mut mirror = Mirror::empty();
     mirror.limits.limit = Ru::new(50);
@@ -49,7 +49,7 @@ async fn a_workspace_that_needs_ten_windows_is_exact_after_ten() {
 }
 
 #[tokio::test]
-async fn a_wall_clock_that_jumps_is_no_new_window() {
+async fn jump_of_the_wall_clock_starts_no_new_window() {
     let crm = Crm::serve(generate(36, 420, 12, noon())).await;
     let mut mirror = Mirror::empty();
     mirror.limits.limit = Ru::new(20);
@@ -65,15 +65,48 @@ async fn a_wall_clock_that_jumps_is_no_new_window() {
             crm.clock.jump(true_time);
         }
     }
-    // When the window's length has passed, the budget is there, whatever the clock shows.
+    // After the window's length the budget is available again, whatever the clock shows.
     crm.clock.advance(12 * HOUR);
     crm.clock.jump(crm.clock.now().minus(72 * HOUR));
     mirror.sync(&crm).await;
     assert_eq!(crm.charged(), 40);
 }
 
+/// A request is sent in one window and fails in the next: it is credited to the first, and the second has no RU more than its
+/// limit.
 #[tokio::test]
-async fn sweeps_and_details_leave_what_scheduled_runs_will_need() {
+async fn refund_after_midnight_does_not_credit_the_new_window() {
+    let crm = Crm::serve(generate(37, 2_000, 2, noon())).await;
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.details = false;
+    mirror.limits.charge_failed = false;
+    mirror.limits.limit = Ru::new(12);
+    let (clock, mut lists, midnight) = (crm.clock.clone(), 0, noon().plus(24 * HOUR));
+    crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
+        lists += u32::from(asked.lists(Resource::Contacts));
+        if lists == 5 {
+            lists += 1;
+            clock.set(midnight);
+            world.set_now(midnight);
+        }
+    });
+    crm.sandbox.faults().add(Rule::new(Fault::Status(503)).on(Resource::Contacts).after(4).times(1));
+    // More time passed than a retry waits for.
+    assert!(mirror.run(&crm, &Job::sync()).await.is_err());
+    crm.sandbox.clear_hook();
+    let report = mirror.sync(&crm).await;
+    assert!(matches!(report.suspension, Some(Suspension::Budget(at)) if at > midnight), "{:?}", report.suspension);
+    let log = crm.sandbox.log();
+    let failed = log.entries().iter().position(|entry| entry.status == Some(503)).unwrap();
+    let spent: u64 = log.entries()[failed + 1..].iter().map(|entry| entry.ru.get()).sum();
+    assert_eq!(spent, 12, "in the new window, which began during the failed request");
+    let ledger: serde_json::Value =
+        serde_json::from_str(mirror.one("SELECT value FROM state WHERE name = 'ledger'").trim_matches('\'')).unwrap();
+    assert_eq!((ledger["used"].as_u64(), ledger["total"].as_u64()), (Some(12), Some(crm.charged())));
+}
+
+#[tokio::test]
+async fn sweeps_and_details_do_not_use_the_reserve() {
     let crm = Crm::serve(generate(32, 100, 4, noon())).await;
     let mut mirror = Mirror::empty();
     mirror.limits.limit = Ru::new(60);
@@ -94,7 +127,7 @@ async fn sweeps_and_details_leave_what_scheduled_runs_will_need() {
 }
 
 #[tokio::test]
-async fn what_failed_requests_count_is_configured_and_an_unreachable_service_costs_nothing() {
+async fn failed_requests_are_charged_as_configured_and_failed_connections_never() {
     for (charge_failed, expected) in [(true, 3), (false, 0)] {
         let crm = Crm::serve(generate(33, 5, 2, noon())).await;
         let mut mirror = Mirror::one_at_a_time();
@@ -113,11 +146,11 @@ async fn what_failed_requests_count_is_configured_and_an_unreachable_service_cos
     crm.stop();
     let failed = mirror.run(&crm, &Job::sync()).await.unwrap_err();
     assert!(failed.to_string().contains("could not list the changes of contacts"), "{failed}");
-    assert_eq!(mirror.ledger_total(), spent, "what was never sent is not counted");
+    assert_eq!(mirror.ledger_total(), spent, "requests that were not sent are not counted");
 }
 
 #[tokio::test]
-async fn a_budget_that_ends_in_a_walk_goes_on_at_the_next_page() {
+async fn budget_that_ends_during_a_walk_continues_at_the_next_page() {
     let crm = Crm::serve(generate(35, 1_000, 3, noon())).await;
     let mut mirror = Mirror::one_at_a_time();
     mirror.settings.details = false;
@@ -135,4 +168,64 @@ async fn a_budget_that_ends_in_a_walk_goes_on_at_the_next_page() {
             && e.asked.param("filter[updatedAt][gt]").is_none()
     });
     assert_eq!(copied.count(), 10, "each page once");
+}
+
+/// A field comes back from the archive, and a day's budget is not enough to read who has a value in it.
+#[tokio::test]
+async fn back_fill_continues_in_the_next_budget_window_and_reads_no_page_twice() {
+    let mut world = World::new(noon());
+    world.define(NewField::new(Object::Contact, "motto", DataType::ShortText));
+    for n in 0..60 {
+        world.create(Object::Contact, &json!({"id": format!("ct{n:03}"), "name": format!("Name {n}")}));
+    }
+    let crm = Crm::serve(world).await;
+    let mut mirror = Mirror::one_at_a_time();
+    // Without a trace in `updatedAt`.
+    let fill = |contacts: std::ops::Range<usize>, value: serde_json::Value| {
+        crm.sandbox.with_world(|world| {
+            for n in contacts {
+                world.edit_silently(Object::Contact, &format!("ct{n:03}"), &json!({"customFields": {"motto": value}}));
+            }
+        });
+    };
+    mirror.settings.details = false;
+    fill(0..55, json!("old"));
+    mirror.run(&crm, &Job::resync()).await.unwrap();
+    crm.sandbox.with_world(|world| world.archive(Object::Contact, "motto"));
+    crm.wait(6 * 3_600);
+    mirror.sync(&crm).await;
+    // Two lose their value silently meanwhile; the back-fill does not return them.
+    fill(3..4, json!(null));
+    fill(50..51, json!(null));
+    fill(10..40, json!("new"));
+    crm.sandbox.with_world(|world| world.reactivate(Object::Contact, "motto"));
+    crm.sandbox.configure(|settings| settings.page_cap = Some(5));
+    crm.wait(86_400);
+    crm.sandbox.clear_log();
+    let mut windows = 0;
+    loop {
+        // The definitions and changes of each day, and some pages of the back-fill.
+        mirror.limits.limit = Ru::new(10);
+        windows += 1;
+        let report = mirror.sync(&crm).await;
+        crm.wait(86_400);
+        if report.suspension.is_none() {
+            break;
+        }
+        assert!(windows < 10, "it never ends");
+    }
+    assert!(windows >= 3, "{windows}");
+    mirror.assert_exact_lists(&crm);
+    let filtered = "filter[customFields.motto][isNull]";
+    let read: Vec<Option<String>> = crm
+        .sandbox
+        .log()
+        .entries()
+        .iter()
+        .filter(|entry| entry.asked.param(filtered).is_some())
+        .map(|entry| entry.asked.param("cursor").map(String::from))
+        .collect();
+    assert_eq!(read.len(), 53_usize.div_ceil(5), "{windows} windows: {read:?}");
+    assert_eq!(mirror.count("filled_records"), 0);
+    assert_eq!(mirror.count("state WHERE name LIKE 'fill:%'"), 0);
 }

@@ -1,4 +1,4 @@
-//! The changes walk: what changed is read once, what did not is not read at all.
+//! The changes walk: changed records are read once, unchanged ones not at all.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::Job;
 use serde_json::json;
 
-/// The pages of a list that were asked for, counts left out.
+/// The requested pages of a list, without counts.
 fn pages(log: &Log, resource: Resource) -> Vec<LoggedRequest> {
     let whole = |entry: &&LoggedRequest| entry.asked.lists(resource) && entry.asked.param("limit") == Some("100");
     log.entries().iter().filter(whole).cloned().collect()
@@ -46,9 +46,9 @@ async fn settled(world: World) -> (Crm, Mirror) {
 }
 
 #[tokio::test]
-async fn an_idle_run_costs_one_request_an_object_and_reads_no_row() {
+async fn idle_run_costs_one_request_per_object_and_reads_no_row() {
     let mut world = plain_world(10_000);
-    let now = world.now();
+    let now = world.tick();
     for id in world.ids(Resource::Contacts) {
         world.set_updated_at(Object::Contact, &id, Some(now));
     }
@@ -118,10 +118,10 @@ async fn details_are_read_newest_first() {
 }
 
 #[tokio::test]
-async fn a_refused_cursor_in_the_middle_of_a_tie_loses_no_row() {
+async fn refused_cursor_within_a_tie_loses_no_row() {
     let (crm, mirror) = settled(plain_world(350)).await;
     let ids = edit_all(&crm, Object::Contact, 300, "Tied");
-    let now = crm.sandbox.world().now();
+    let now = crm.sandbox.world().tick();
     crm.sandbox.with_world(|world| {
         for id in &ids {
             world.set_updated_at(Object::Contact, id, Some(now));
@@ -136,12 +136,12 @@ async fn a_refused_cursor_in_the_middle_of_a_tie_loses_no_row() {
         .into_iter()
         .filter(|entry| entry.asked.param("filter[updatedAt][gte]").is_some())
         .collect();
-    assert!(!again.is_empty(), "goes on with gte: the tie is read again");
+    assert!(!again.is_empty(), "continues with gte: the tie is read again");
     assert_eq!(mirror.one("SELECT times FROM service_oddities WHERE kind = 'refused_cursor'"), "1");
 }
 
 #[tokio::test]
-async fn a_row_that_was_committed_late_is_read_by_the_next_run() {
+async fn row_that_was_committed_late_is_read_by_the_next_run() {
     let (crm, mirror) = settled(plain_world(5)).await;
     edit_all(&crm, Object::Contact, 1, "On time");
     mirror.sync(&crm).await;
@@ -156,7 +156,7 @@ async fn a_row_that_was_committed_late_is_read_by_the_next_run() {
 }
 
 #[tokio::test]
-async fn a_row_dated_in_the_future_hides_no_later_change() {
+async fn row_dated_in_the_future_hides_no_later_change() {
     let (crm, mirror) = settled(plain_world(5)).await;
     let ids = crm.sandbox.world().ids(Resource::Contacts);
     crm.sandbox.with_world(|world| {
@@ -172,11 +172,11 @@ async fn a_row_dated_in_the_future_hides_no_later_change() {
 }
 
 #[tokio::test]
-async fn timestamps_of_other_precision_are_neither_lost_nor_read_for_ever() {
+async fn timestamps_of_any_precision_are_neither_lost_nor_read_repeatedly() {
     let crm = Crm::serve(plain_world(3)).await;
     let ids = crm.sandbox.world().ids(Resource::Contacts);
     crm.sandbox.with_world(|world| {
-        // Served with nine digits: the column holds six, `extra` all of them.
+        // Served with nine digits: the column has six, `extra` all of them.
         world.set_raw(Object::Contact, &ids[1], "updatedAt", "\"2026-03-04T11:00:00.123456789Z\"");
     });
     let mirror = Mirror::empty();
@@ -199,12 +199,12 @@ async fn timestamps_of_other_precision_are_neither_lost_nor_read_for_ever() {
 }
 
 #[tokio::test]
-async fn a_walk_under_constant_churn_ends_and_the_next_one_takes_the_rest() {
+async fn walk_under_constant_changes_ends_and_the_next_one_reads_the_rest() {
     let (crm, mirror) = settled(plain_world(120)).await;
     crm.sandbox.configure(|settings| settings.page_cap = Some(2));
     let clock = crm.clock.clone();
     let mut n = 0_usize;
-    // Every request finds two more records changed: the walk alone would never end.
+    // Every request finds two more changed records: the walk alone would never end.
     crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
         if asked.lists(Resource::Contacts) {
             let ids = world.ids(Resource::Contacts);
@@ -225,8 +225,62 @@ async fn a_walk_under_constant_churn_ends_and_the_next_one_takes_the_rest() {
     mirror.assert_exact(&crm);
 }
 
+/// Within the overlap, all of a bulk change lies before the beginning of the next walk.
 #[tokio::test]
-async fn a_bulk_change_behind_a_suspended_walk_is_finished_in_one_run() {
+async fn rows_of_a_bulk_change_are_counted_and_not_read_again() {
+    let (crm, mut mirror) = settled(plain_world(1_600)).await;
+    mirror.settings.details = false;
+    edit_all(&crm, Object::Contact, 1_500, "Bulk");
+    crm.wait(5);
+    mirror.sync(&crm).await;
+    mirror.assert_exact_lists(&crm);
+    for _ in 0..2 {
+        crm.sandbox.clear_log();
+        crm.wait(5);
+        let report = mirror.sync(&crm).await;
+        assert_eq!((report.tally.rows, crm.charged()), (0, 3), "a count and a page of contacts, a page of companies");
+    }
+    // One of them changes again, and one is committed late among them: the count tells.
+    crm.sandbox.with_world(|world| {
+        let late = world.now().minus(Duration::from_secs(15));
+        world.edit_at(Object::Contact, "c01550", &json!({"name": "Late"}), Some(late));
+        world.edit(Object::Contact, "c00100", &json!({"name": "Again"}));
+        world.edit(Object::Contact, "c00101", &json!({"name": "Again"}));
+    });
+    mirror.sync(&crm).await;
+    mirror.assert_exact_lists(&crm);
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    crm.sandbox.clear_log();
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    assert_eq!(crm.charged(), 2, "settled again");
+}
+
+/// Changes cost `ceil(c / 100)` pages and a detail each; from the second page on, the counts that end such a walk.
+#[tokio::test]
+async fn changes_cost_their_pages_and_details_and_a_bounded_count() {
+    let (crm, mirror) = settled(plain_world(420)).await;
+    for changed in [0, 1, 99, 100, 101, 250, 400] {
+        edit_all(&crm, Object::Contact, changed, &format!("Changed {changed}"));
+        crm.wait(120);
+        crm.sandbox.clear_log();
+        let report = mirror.sync(&crm).await;
+        let pages = changed.div_ceil(100).max(1) as u64;
+        let counts = if pages > 1 { pages.clamp(2, 8) } else { 0 };
+        let least = pages + changed as u64 + 1;
+        let spent = report.tally.ru.get();
+        assert!((least..=least + counts).contains(&spent), "{changed} changed: {spent} RU");
+        mirror.assert_exact(&crm);
+        crm.wait(120);
+        crm.sandbox.clear_log();
+        mirror.sync(&crm).await;
+        assert_eq!(crm.charged(), 2, "idle after {changed}");
+    }
+}
+
+#[tokio::test]
+async fn bulk_change_after_a_suspended_walk_is_read_in_one_run() {
     let (crm, mut mirror) = settled(plain_world(130)).await;
     crm.sandbox.configure(|settings| settings.page_cap = Some(2));
     mirror.settings.details = false;
@@ -244,10 +298,42 @@ async fn a_bulk_change_behind_a_suspended_walk_is_finished_in_one_run() {
     mirror.assert_exact_lists(&crm);
 }
 
+/// A walk that was given up, with a cursor that the service no longer takes, as a program that was killed left it.
 #[tokio::test]
-async fn what_changed_is_remembered_field_by_field_and_removals_too() {
+async fn a_stored_walk_with_a_dead_cursor_and_no_restart_left_is_finished_by_any_job() {
+    for (job, entry) in
+        [(Job::sync(), "changes:contact"), (Job::resync(), "slice:contact:0"), (Job::audit(), "changes:contact")]
+    {
+        let (crm, mut mirror) = settled(plain_world(60)).await;
+        mirror.settings.details = false;
+        crm.sandbox.configure(|settings| settings.page_cap = Some(5));
+        edit_all(&crm, Object::Contact, 40, "Changed");
+        crm.wait(60);
+        // Enough for the changes of both objects, and for a part of the sweep.
+        let swept = entry.starts_with("slice");
+        mirror.limits.limit = Ru::new(mirror.ledger_total() + if swept { 24 } else { 4 });
+        let first = if swept { Job::resync() } else { Job::sync() };
+        assert!(mirror.run(&crm, &first).await.unwrap().suspension.is_some(), "{entry}");
+        mirror.limits.limit = Ru::new(1_000_000);
+        let conn = rusqlite::Connection::open(&mirror.path).unwrap();
+        let path = if swept { "$" } else { "$.walk" };
+        let spoil = format!(
+            "UPDATE state SET value = json_set(value, '{path}.cursor', 'dead', '{path}.restarts', 4)
+             WHERE name = '{entry}' AND json_extract(value, '{path}.cursor') IS NOT NULL"
+        );
+        assert_eq!(conn.execute(&spoil, []).unwrap(), 1, "{entry}");
+        drop(conn);
+        crm.wait(600);
+        let report = mirror.run(&crm, &job).await.unwrap();
+        assert_eq!(report.outcome, RunOutcome::Done, "{entry}");
+        mirror.assert_exact_lists(&crm);
+    }
+}
+
+#[tokio::test]
+async fn changes_and_removals_are_recorded_field_by_field() {
     let (crm, mirror) = settled(plain_world(3)).await;
-    assert_eq!(mirror.count("changes"), 0, "the first copy is no change");
+    assert_eq!(mirror.count("changes"), 0, "the first copy adds no changes");
     let ids = crm.sandbox.world().ids(Resource::Contacts);
     crm.sandbox.with_world(|world| {
         world.edit(Object::Contact, &ids[0], &json!({ "name": "Renamed", "notes": "Called" }));
@@ -282,20 +368,21 @@ async fn what_changed_is_remembered_field_by_field_and_removals_too() {
     crm.sandbox.with_world(|world| world.create(Object::Contact, &json!({ "id": ids[1], "name": "Back" })));
     crm.wait(120);
     mirror.sync(&crm).await;
-    assert_eq!(mirror.count("removed_records"), 0, "a record that comes back leaves the removed ones");
+    assert_eq!(mirror.count("removed_records"), 0, "a record that returns leaves the removed ones");
     mirror.assert_exact(&crm);
 }
 
 #[tokio::test]
-async fn history_is_forgotten_after_its_time_and_not_before() {
+async fn history_is_pruned_after_its_retention_and_not_before() {
     let (crm, mut mirror) = settled(plain_world(3)).await;
+    mirror.settings.retention = Some(Duration::from_secs(2 * 86_400));
+    crm.wait(3_600);
     edit_all(&crm, Object::Contact, 3, "Early");
     mirror.sync(&crm).await;
     let early = mirror.count("changes");
     assert!(early >= 3);
     crm.wait(86_400);
     edit_all(&crm, Object::Contact, 1, "Later");
-    mirror.settings.retention = Some(Duration::from_secs(2 * 86_400));
     mirror.sync(&crm).await;
     assert!(mirror.count("changes") > early);
     mirror.settings.retention = Some(Duration::from_secs(3_600));

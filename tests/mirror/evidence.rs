@@ -1,5 +1,5 @@
-//! What may change the mirror: a single answer proves little. False 404s, empty lists and replicas that lag remove nothing
-//! and overwrite nothing newer, whichever job meets them.
+//! The evidence that a change of the mirror requires: false 404s, empty lists and lagging replicas remove nothing and
+//! overwrite nothing newer, in any job.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ async fn settled(contacts: usize, details: bool) -> (Crm, Mirror) {
     (crm, mirror)
 }
 
-fn contacts(job: Job) -> Job {
+fn contacts_only(job: Job) -> Job {
     job.of(&[Resource::Contacts])
 }
 
@@ -46,7 +46,7 @@ fn ids(numbers: std::ops::Range<usize>) -> Hidden {
 }
 
 #[tokio::test]
-async fn no_job_mirrors_an_outage_however_the_records_vanish() {
+async fn no_job_mirrors_an_outage() {
     for hidden in [Hidden::Percent(100), Hidden::Percent(50), ids(0..160), ids(300..450)] {
         for job in [
             Job::audit(),
@@ -55,26 +55,74 @@ async fn no_job_mirrors_an_outage_however_the_records_vanish() {
         ] {
             let (crm, mirror) = settled(600, false).await;
             crm.sandbox.faults().add(hide(hidden.clone()));
-            let report = mirror.run(&crm, &contacts(job.clone())).await.unwrap();
+            let report = mirror.run(&crm, &contacts_only(job.clone())).await.unwrap();
             assert_eq!(report.outcome, RunOutcome::Refused, "{hidden:?} {job:?}");
             assert_eq!((mirror.count("contacts"), report.tally.removed), (600, 0), "{hidden:?} {job:?}");
             let complete = mirror
                 .one("SELECT coalesce(json_extract(value, '$.open'), 0) FROM state WHERE name = 'evidence:contact'");
             if job.kind() == "verify" {
-                assert_ne!(complete, "0", "{hidden:?} {job:?}: what was refused is still open");
+                assert_ne!(complete, "0", "{hidden:?} {job:?}: the refused removal is still open");
             }
-            // Once they are back, everything is as before, and nobody had to do anything.
+            // Once they are back, everything is as before without any intervention.
             crm.sandbox.faults().clear();
             crm.wait(600);
-            let report = mirror.run(&crm, &contacts(Job::audit())).await.unwrap();
+            let report = mirror.run(&crm, &contacts_only(Job::audit())).await.unwrap();
             assert_eq!((report.outcome, report.tally.removed), (RunOutcome::Done, 0), "{hidden:?} {job:?}");
             mirror.assert_exact_lists(&crm);
         }
     }
 }
 
+/// Jobs that may remove records: manual ones and those of the schedule.
+fn jobs() -> [(Job, bool); 6] {
+    let full = |repair| Job::Verify { objects: Default::default(), full: true, repair, accept: Default::default() };
+    [
+        (Job::sync(), false),
+        (Job::resync(), true),
+        (Job::resync(), false),
+        (full(true), true),
+        (Job::audit(), true),
+        (Job::audit(), false),
+    ]
+}
+
+/// Any subset of the records disappears at once: hidden or removed, which cannot be distinguished.
 #[tokio::test]
-async fn removals_in_small_portions_count_together_for_a_day() {
+async fn no_job_removes_more_than_the_guard_allows() {
+    let mut rng = fastrand::Rng::with_seed(7);
+    for round in 0..12 {
+        let contacts = [14, 60, 140][round % 3];
+        let (crm, mirror) = settled(contacts, false).await;
+        let share = [0.02, 0.15, 0.21, 0.5, 0.95, 1.0][rng.usize(..6)];
+        let gone: Vec<usize> = (0..contacts).filter(|_| share >= 1.0 || rng.f64() < share).collect();
+        if rng.bool() {
+            crm.sandbox.faults().add(hide(Hidden::ids(gone.iter().map(|n| format!("c{n:05}")))));
+        } else {
+            crm.sandbox.with_world(|world| {
+                for n in &gone {
+                    world.remove(Object::Contact, &format!("c{n:05}"));
+                }
+            });
+        }
+        let most = if gone.len() as f64 <= contacts as f64 * 0.2 { gone.len() } else { 0 };
+        let mut order = jobs();
+        rng.shuffle(&mut order);
+        for (job, by_person) in order {
+            crm.wait(rng.u64(60..9_000));
+            if by_person {
+                mirror.run(&crm, &contacts_only(job)).await.unwrap();
+            } else {
+                mirror.scheduled(&crm, &contacts_only(job)).await;
+            }
+            let left = mirror.count("contacts") as usize;
+            assert!(contacts - left <= most, "{} of {contacts} vanished, {left} are left", gone.len());
+        }
+        assert_eq!(contacts - mirror.count("contacts") as usize, most, "{} of {contacts}", gone.len());
+    }
+}
+
+#[tokio::test]
+async fn small_removals_count_together_for_a_day() {
     let (crm, mirror) = settled(600, false).await;
     let mut removed = 0;
     for portion in 0..8 {
@@ -84,51 +132,51 @@ async fn removals_in_small_portions_count_together_for_a_day() {
             }
         });
         crm.wait(60);
-        let report = mirror.run(&crm, &contacts(Job::audit())).await.unwrap();
+        let report = mirror.run(&crm, &contacts_only(Job::audit())).await.unwrap();
         removed += report.tally.removed;
     }
-    assert_eq!(removed, 120, "a fifth of 600, and no more on one day");
+    assert_eq!(removed, 120, "a fifth of 600 and no more within a day");
     assert_eq!(mirror.count("contacts"), 480);
     crm.wait(60);
-    let report = mirror.run(&crm, &contacts(Job::audit()).accepting_removals()).await.unwrap();
+    let report = mirror.run(&crm, &contacts_only(Job::audit()).accepting_removals()).await.unwrap();
     assert_eq!((report.outcome, report.tally.removed), (RunOutcome::Done, 200));
     mirror.assert_exact_lists(&crm);
 }
 
 #[tokio::test]
-async fn a_refusal_costs_scheduled_jobs_one_request_a_day_and_is_withdrawn_when_the_records_are_back() {
+async fn refused_removal_costs_one_request_per_day_and_is_withdrawn_when_the_records_return() {
     let (crm, mirror) = settled(600, false).await;
     crm.sandbox.faults().add(hide(ids(0..300)));
-    assert_eq!(mirror.scheduled(&crm, &contacts(Job::audit())).await.outcome, RunOutcome::Refused);
+    assert_eq!(mirror.scheduled(&crm, &contacts_only(Job::audit())).await.outcome, RunOutcome::Refused);
     // The same day: nothing but what an audit costs that finds everything equal.
     crm.wait(60);
     crm.sandbox.clear_log();
-    mirror.scheduled(&crm, &contacts(Job::audit())).await;
+    mirror.scheduled(&crm, &contacts_only(Job::audit())).await;
     let (lists, audit) = (crm.sandbox.log().lists(Resource::Contacts), crm.charged());
     assert!(audit <= 7, "{audit} RU, {lists} lists");
     for _ in 0..3 {
         crm.wait(86_400);
         crm.sandbox.clear_log();
-        mirror.scheduled(&crm, &contacts(Job::sync())).await;
+        mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
         let asked: usize =
             crm.sandbox.log().entries().iter().filter(|e| e.asked.param("filter[id][in]").is_some()).count();
         assert_eq!(asked, 1, "one request a day");
-        mirror.scheduled(&crm, &contacts(Job::sync())).await;
+        mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
         let asked: usize =
             crm.sandbox.log().entries().iter().filter(|e| e.asked.param("filter[id][in]").is_some()).count();
-        assert_eq!(asked, 1, "and no more on the same day");
+        assert_eq!(asked, 1, "none again on the same day");
     }
     crm.sandbox.faults().clear();
     crm.wait(86_400);
-    mirror.scheduled(&crm, &contacts(Job::sync())).await;
-    mirror.scheduled(&crm, &contacts(Job::sync())).await;
+    mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
+    mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
     assert_eq!(mirror.count("state WHERE name = 'outage:contact'"), 0);
     assert_eq!((mirror.count("contacts"), mirror.count("sweep_missing")), (600, 0));
     mirror.assert_exact_lists(&crm);
 }
 
 #[tokio::test]
-async fn a_false_404_of_a_detail_removes_nothing() {
+async fn false_404_of_a_detail_removes_nothing() {
     for missing in [1, 3, 17] {
         let (crm, mirror) = settled(50, true).await;
         crm.sandbox.with_world(|world| {
@@ -153,24 +201,24 @@ async fn a_false_404_of_a_detail_removes_nothing() {
 }
 
 #[tokio::test]
-async fn an_answer_of_an_older_version_overwrites_nothing() {
+async fn answer_with_an_older_version_overwrites_nothing() {
     let (crm, mirror) = settled(150, true).await;
     crm.wait(600);
     crm.sandbox.with_world(|world| world.edit(Object::Contact, "c00007", &json!({"name": "Newer"})));
-    // The list is of now, the detail of a replica that is ten minutes behind.
+    // The list is current, the detail from a replica that is ten minutes behind.
     let lag = || Fault::Lag(Duration::from_secs(1_000));
     crm.sandbox.faults().add(Rule::new(lag()).on(Resource::Contacts).records().forever());
     crm.wait(60);
     mirror.sync(&crm).await;
     let current = "SELECT name || ' ' || details_current FROM contacts_full WHERE id = 'c00007'";
     assert_eq!(mirror.one(current), "'Newer 0'", "the detail stays due");
-    // A sweep and an audit that meet the replica in their lists leave the newer row alone too.
+    // A sweep and an audit that read the replica's lists leave the newer row unchanged, too.
     crm.sandbox.faults().clear();
     let now = Fault::Lag(Duration::ZERO);
     crm.sandbox.faults().add(Rule::new(now).on(Resource::Contacts).with_param("filter[id][in]").forever());
     crm.sandbox.faults().add(Rule::new(lag()).on(Resource::Contacts).lists().forever());
-    mirror.run(&crm, &contacts(Job::resync())).await.unwrap();
-    mirror.run(&crm, &contacts(Job::audit())).await.unwrap();
+    mirror.run(&crm, &contacts_only(Job::resync())).await.unwrap();
+    mirror.run(&crm, &contacts_only(Job::audit())).await.unwrap();
     assert_eq!(mirror.one("SELECT name FROM contacts WHERE id = 'c00007'"), "'Newer'");
     crm.sandbox.faults().clear();
     crm.wait(90_000);
@@ -179,7 +227,7 @@ async fn an_answer_of_an_older_version_overwrites_nothing() {
 }
 
 #[tokio::test]
-async fn a_service_that_was_restored_from_a_backup_is_followed_by_a_resync() {
+async fn resync_follows_a_service_that_was_restored_from_a_backup() {
     let (crm, mirror) = settled(150, false).await;
     crm.sandbox.with_world(|world| {
         let earlier = noon().minus(Duration::from_secs(9_500_000));
@@ -188,6 +236,6 @@ async fn a_service_that_was_restored_from_a_backup_is_followed_by_a_resync() {
         }
     });
     crm.sandbox.clear_log();
-    mirror.run(&crm, &contacts(Job::resync())).await.unwrap();
+    mirror.run(&crm, &contacts_only(Job::resync())).await.unwrap();
     mirror.assert_exact_lists(&crm);
 }

@@ -1,4 +1,4 @@
-//! The change feed as a follower reads it, and the history that follows from it.
+//! The change feed as a follower reads it, and the history derived from it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,15 +10,15 @@ use crm_mirror::store::{Reader, cursor};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-/// Definitions are read again after this long.
+/// The interval after which definitions are read again.
 const INTERVAL: u64 = 6 * 3600;
 
-/// Columns that the feed says nothing of: stamps, etags, names of other records, and what follows from them.
+/// Columns that the feed omits: stamps, etags, names of other records, and derived columns.
 const NOT_IN_THE_FEED: [&str; 6] = ["synced_at", "fetched_at", "etag", "details_current", "owner_name", "company_name"];
 
 type Row = BTreeMap<String, Value>;
 
-/// The contacts of a mirror, as `contacts_full` has them.
+/// The contacts of a mirror as in `contacts_full`.
 fn contacts(path: &Path) -> BTreeMap<String, Row> {
     let conn = Connection::open(path).unwrap();
     let mut stmt = conn.prepare("SELECT * FROM contacts_full").unwrap();
@@ -42,7 +42,7 @@ fn contacts(path: &Path) -> BTreeMap<String, Row> {
     rows.unwrap().map(Result::unwrap).map(|row| (row["id"].as_str().unwrap().to_string(), row)).collect()
 }
 
-/// A copy that follows the feed and asks the mirror nothing else.
+/// A copy that follows the feed without other queries to the mirror.
 struct Follower {
     rows: BTreeMap<String, Row>,
     columns: Vec<String>,
@@ -134,7 +134,7 @@ async fn mirrored() -> (Crm, Mirror) {
 }
 
 #[tokio::test]
-async fn a_follower_of_the_feed_ends_equal_whatever_becomes_of_the_fields() {
+async fn follower_of_the_feed_ends_equal_whatever_happens_to_fields() {
     let (crm, mirror) = mirrored().await;
     let mut follower = Follower::copy(&mirror.path);
     for step in 0..9 {
@@ -175,7 +175,7 @@ async fn a_follower_of_the_feed_ends_equal_whatever_becomes_of_the_fields() {
         assert_eq!(follower.rows, here, "step {step}");
     }
     mirror.assert_exact(&crm);
-    // What the type was before a value came back is its old value.
+    // The type before a value returned is its old value.
     let emitted = mirror.one(
         "SELECT fields FROM changes WHERE record_id = 'ct1' AND json_type(fields, '$.cf_tier') IS NOT NULL
          ORDER BY seq DESC LIMIT 1",
@@ -188,7 +188,7 @@ async fn a_follower_of_the_feed_ends_equal_whatever_becomes_of_the_fields() {
 }
 
 #[tokio::test]
-async fn a_change_of_nothing_but_etags_is_no_entry() {
+async fn change_of_etags_only_has_no_entry() {
     let (crm, mirror) = mirrored().await;
     let before = mirror.one("SELECT count(*) FROM changes");
     let conn = Connection::open(&mirror.path).unwrap();
@@ -202,7 +202,7 @@ async fn a_change_of_nothing_but_etags_is_no_entry() {
 }
 
 #[tokio::test]
-async fn the_history_gives_every_value_with_its_time() {
+async fn history_has_every_value_with_its_time() {
     let (crm, mirror) = mirrored().await;
     let mut times: Vec<(Instant, BTreeMap<String, Row>)> = Vec::new();
     for step in 0..6 {
@@ -253,7 +253,7 @@ async fn the_history_gives_every_value_with_its_time() {
 }
 
 #[tokio::test]
-async fn a_cursor_names_its_mirror_for_ever() {
+async fn cursor_identifies_its_mirror_permanently() {
     let (crm, mirror) = mirrored().await;
     let id = mirror.one("SELECT value FROM state WHERE name = 'mirror_id'");
     crm.wait(600);

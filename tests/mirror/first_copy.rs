@@ -1,4 +1,4 @@
-//! The first copy: everything there is, exactly, for the RU that it must cost.
+//! The first copy: everything, exactly, for the necessary RU.
 
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Object, Resource};
@@ -14,9 +14,9 @@ fn pages(log: &Log, resource: Resource) -> usize {
     lists(log, resource).filter(|entry| entry.asked.param("limit") == Some("100")).count()
 }
 
-/// Pages of a hundred records do not fit into what is read of an answer, at the beginning and in the middle of the list.
+/// Pages of a hundred records exceed the limit of an answer, at the beginning and in the middle of the list.
 #[tokio::test]
-async fn pages_that_are_too_large_are_asked_for_with_fewer_rows() {
+async fn too_large_pages_are_requested_with_fewer_rows() {
     let crm = Crm::serve(generate(7, 600, 20, noon())).await;
     let long = "x".repeat(5_000);
     crm.sandbox.with_world(|world| {
@@ -34,7 +34,7 @@ async fn pages_that_are_too_large_are_asked_for_with_fewer_rows() {
     mirror.assert_exact(&crm);
     let lists = lists(&crm.sandbox.log(), Resource::Contacts).count();
     assert!(lists < 60, "{lists} requests for 600 contacts");
-    // A walk of changes meets the same pages.
+    // A changes walk reads the same pages.
     crm.wait(600);
     crm.sandbox.with_world(|world| {
         for id in world.ids(Resource::Contacts).iter().take(60) {
@@ -47,7 +47,7 @@ async fn pages_that_are_too_large_are_asked_for_with_fewer_rows() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_first_copy_equals_the_service_field_by_field() {
+async fn first_copy_equals_the_service_field_by_field() {
     let crm = Crm::serve(generate(7, 5_000, 500, noon())).await;
     let mirror = Mirror::empty();
     let report = mirror.sync(&crm).await;
@@ -59,16 +59,16 @@ async fn a_first_copy_equals_the_service_field_by_field() {
     assert_eq!(pages(&log, Resource::Companies), 5);
     assert_eq!(log.details(Object::Contact), 5_000);
     assert_eq!(log.details(Object::Company), 500);
-    assert_eq!(report.tally.ru, log.ru(), "the ledger says what the service charged");
-    // What lists cost is whole pages; what ends them is a count of a few ranges, since the kind of cursor is unknown.
+    assert_eq!(report.tally.ru, log.ru(), "the ledger equals what the service charged");
+    // Lists cost whole pages; a count of a few ranges ends them, because the kind of cursor is unknown.
     for (resource, counts) in [(Resource::Contacts, 15 + 1), (Resource::Companies, 5 + 1)] {
         let others: Vec<_> = lists(&log, resource).filter(|entry| entry.asked.param("limit") != Some("100")).collect();
-        assert_eq!(others.len(), counts, "as many dated ranges as pages, up to 15, and the dateless");
+        assert_eq!(others.len(), counts, "as many dated ranges as pages, up to 15, and the rows without a date");
         for entry in others {
             assert_eq!((entry.asked.param("limit"), entry.asked.param("count")), (Some("1"), Some("exact")));
         }
         for page in lists(&log, resource).filter(|entry| entry.asked.param("limit") == Some("100")) {
-            assert_eq!(page.asked.param("count"), None, "no total is shown");
+            assert_eq!(page.asked.param("count"), Some("exact"), "whether it is worth cutting is not known before");
         }
     }
     assert_eq!(log.lists(Resource::CustomFields), 4, "active and archived, of both objects");
@@ -76,7 +76,7 @@ async fn a_first_copy_equals_the_service_field_by_field() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_second_sync_with_nothing_changed_writes_nothing() {
+async fn second_sync_without_changes_writes_nothing() {
     let crm = Crm::serve(generate(3, 250, 40, noon())).await;
     let mirror = Mirror::empty();
     mirror.sync(&crm).await;

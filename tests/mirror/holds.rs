@@ -1,4 +1,4 @@
-//! Holds: when the service asks for quiet, nobody asks anything.
+//! Holds: during a requested wait no request is sent.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn held(body: u64) -> Fault {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_asks_anything_until_the_hold_is_over() {
+async fn no_request_is_sent_until_the_hold_is_over() {
     let crm = Crm::serve(generate(41, 300, 20, noon())).await;
     let mirror = Mirror::empty();
     // In the middle of the details, with four workers.
@@ -25,11 +25,11 @@ async fn nobody_asks_anything_until_the_hold_is_over() {
     let refused = log.entries().iter().find(|entry| entry.status == Some(429)).unwrap().at;
     let over = refused.plus(Duration::from_secs(7));
     assert!(log.entries().iter().all(|entry| entry.at <= refused || entry.at >= over));
-    assert!(log.entries().iter().any(|entry| entry.at >= over), "then it goes on");
+    assert!(log.entries().iter().any(|entry| entry.at >= over), "then it continues");
 }
 
 #[tokio::test]
-async fn a_long_hold_ends_the_run_and_binds_the_next_process() {
+async fn long_hold_ends_the_run_and_applies_to_the_next_process() {
     let crm = Crm::serve(generate(42, 250, 3, noon())).await;
     let mut mirror = Mirror::empty();
     mirror.patience = Duration::from_secs(5);
@@ -49,7 +49,7 @@ async fn a_long_hold_ends_the_run_and_binds_the_next_process() {
 }
 
 #[tokio::test]
-async fn a_hold_of_any_status_survives_a_clock_that_is_set() {
+async fn hold_of_any_status_survives_a_clock_change() {
     let day = 86_400;
     let begin = noon();
     for (status, to) in [(429, -30_i64), (503, -30), (503, 10 * 86_400), (404, -10 * 86_400), (302, -30)] {
@@ -74,7 +74,7 @@ async fn a_hold_of_any_status_survives_a_clock_that_is_set() {
 }
 
 #[tokio::test]
-async fn refusals_that_name_no_time_wait_longer_each_time() {
+async fn refusals_without_retry_after_wait_longer_each_time() {
     let crm = Crm::serve(generate(43, 5, 2, noon())).await;
     let mut mirror = Mirror::one_at_a_time();
     mirror.patience = Duration::from_secs(1_000);
@@ -87,7 +87,7 @@ async fn refusals_that_name_no_time_wait_longer_each_time() {
 }
 
 #[tokio::test]
-async fn a_missing_scope_skips_its_object_and_names_it() {
+async fn missing_scope_skips_its_object_and_is_reported() {
     let crm = Crm::serve(generate(44, 20, 5, noon())).await;
     let mut mirror = Mirror::empty();
     mirror.key = Some(crm.sandbox.add_key(&["companies:read", "custom-fields:read", "team-members:read"]));
@@ -96,14 +96,14 @@ async fn a_missing_scope_skips_its_object_and_names_it() {
     let named: Vec<&str> = report.missing_scopes.iter().map(|(_, scope)| *scope).collect();
     assert_eq!(named, ["contacts:read"]);
     assert_eq!((mirror.count("contacts"), mirror.count("companies")), (0, 5));
-    // The scope comes: the object is copied as if nothing had been.
+    // The scope is granted: the object is copied as usual.
     mirror.key = None;
     mirror.sync(&crm).await;
     mirror.assert_exact(&crm);
 }
 
 #[tokio::test]
-async fn a_refused_key_stops_everything_at_the_first_request() {
+async fn refused_key_ends_the_run_at_the_first_request() {
     let crm = Crm::serve(generate(45, 20, 5, noon())).await;
     let mut mirror = Mirror::empty();
     mirror.key = Some("crm_test_v1_of_somebody_else".into());

@@ -1,17 +1,17 @@
-//! Whose mirror is this? A new key or address is held against known records before anything of it is mirrored.
+//! Identity of the workspace: with a new key or address, known records are compared before anything is mirrored.
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::{Crm, Mirror, noon};
-use crm_mirror::api::{ApiKey, Client, ClientSettings};
+use crm_mirror::api::{ApiKey, ClientSettings};
+use crm_mirror::app::{EngineSettings, assemble_engine};
 use crm_mirror::model::{Clock, DataType, Object, Resource};
-use crm_mirror::sandbox::{NewField, SCOPES, World};
+use crm_mirror::sandbox::{Fault, NewField, Rule, SCOPES, World};
 use crm_mirror::store::{RunOutcome, Store};
-use crm_mirror::sync::events::Silent;
-use crm_mirror::sync::{Acceptance, BudgetMeter, Engine, Job, SyncError};
+use crm_mirror::sync::{Acceptance, Job, SyncError};
 use serde_json::json;
 
-/// A workspace of this many contacts and companies, created a second apart from `start` seconds before noon on.
+/// A workspace of this many contacts and companies, created a second apart, starting `start` seconds before noon.
 fn workspace(name: &str, records: u64, start: u64) -> World {
     let mut world = World::new(noon());
     world.define(NewField::new(Object::Contact, "tier", DataType::ShortText));
@@ -27,7 +27,7 @@ fn workspace(name: &str, records: u64, start: u64) -> World {
     world
 }
 
-/// Every table's rows but for what says that a run was tried.
+/// The rows of every table, except the record of an attempted run.
 fn contents(mirror: &Mirror) -> Vec<String> {
     let conn = mirror.read();
     let tables: Vec<String> = conn
@@ -41,7 +41,8 @@ fn contents(mirror: &Mirror) -> Vec<String> {
         .collect();
     let mut out = Vec::new();
     for table in tables {
-        let only = if table == "state" { " WHERE name <> 'ledger'" } else { "" };
+        let only =
+            if table == "state" { " WHERE name NOT IN ('ledger', 'history_clock', 'history_marks')" } else { "" };
         let mut stmt = conn.prepare(&format!("SELECT * FROM {table}{only}")).unwrap();
         let count = stmt.column_count();
         let mut rows = stmt.query([]).unwrap();
@@ -63,7 +64,7 @@ async fn two(records: u64) -> (Crm, Crm, Mirror) {
 }
 
 #[tokio::test]
-async fn another_workspace_is_refused_for_one_request_before_anything_of_it_is_written() {
+async fn different_workspace_is_refused_after_one_request_before_any_write() {
     for records in [3, 80] {
         let (_ours, theirs, mirror) = two(records).await;
         let before = contents(&mirror);
@@ -71,7 +72,7 @@ async fn another_workspace_is_refused_for_one_request_before_anything_of_it_is_w
             theirs.sandbox.clear_log();
             let refused = mirror.run(&theirs, &job).await.unwrap_err();
             let SyncError::OtherWorkspace { asked, met } = refused else { panic!("{refused:?}") };
-            assert_eq!((asked as u64, met), (records.min(50), 0), "the ids match, the moments of creation do not");
+            assert_eq!((asked as u64, met), (records.min(50), 0), "the ids match, the times of creation do not");
             assert_eq!((theirs.charged(), theirs.sandbox.log().len()), (1, 1));
             assert_eq!(contents(&mirror), before);
         }
@@ -79,7 +80,7 @@ async fn another_workspace_is_refused_for_one_request_before_anything_of_it_is_w
 }
 
 #[tokio::test]
-async fn a_few_records_that_happen_to_match_are_not_enough() {
+async fn few_matching_records_do_not_identify_the_workspace() {
     let (ours, theirs, mirror) = two(10).await;
     for n in 0..4 {
         let created = ours
@@ -96,7 +97,7 @@ async fn a_few_records_that_happen_to_match_are_not_enough() {
 }
 
 #[tokio::test]
-async fn a_workspace_where_much_was_removed_since_is_still_recognised() {
+async fn workspace_with_many_removed_records_is_recognised() {
     let (ours, _theirs, mut mirror) = two(10).await;
     ours.sandbox.with_world(|world| {
         for n in 0..4 {
@@ -111,7 +112,7 @@ async fn a_workspace_where_much_was_removed_since_is_still_recognised() {
 }
 
 #[tokio::test]
-async fn a_few_records_that_are_left_tell_the_workspace() {
+async fn few_remaining_records_identify_the_workspace() {
     let (ours, _theirs, mut mirror) = two(50).await;
     ours.sandbox.with_world(|world| {
         for n in 0..40 {
@@ -126,7 +127,7 @@ async fn a_few_records_that_are_left_tell_the_workspace() {
 }
 
 #[tokio::test]
-async fn a_rotated_key_of_the_same_workspace_just_works() {
+async fn rotated_key_of_the_same_workspace_is_accepted() {
     let (ours, _theirs, mut mirror) = two(5).await;
     ours.wait(600);
     mirror.sync(&ours).await;
@@ -134,7 +135,7 @@ async fn a_rotated_key_of_the_same_workspace_just_works() {
     ours.wait(600);
     ours.sandbox.clear_log();
     mirror.sync(&ours).await;
-    assert_eq!(ours.charged(), 3, "the check, and one request an object");
+    assert_eq!(ours.charged(), 3, "the check, and one request per object");
     ours.sandbox.clear_log();
     ours.wait(600);
     mirror.sync(&ours).await;
@@ -143,7 +144,7 @@ async fn a_rotated_key_of_the_same_workspace_just_works() {
 }
 
 #[tokio::test]
-async fn the_first_run_of_an_empty_mirror_needs_no_check() {
+async fn first_run_of_an_empty_mirror_needs_no_identity_check() {
     let crm = Crm::serve(workspace("ours", 3, 100)).await;
     let mirror = Mirror::one_at_a_time();
     mirror.sync(&crm).await;
@@ -151,11 +152,11 @@ async fn the_first_run_of_an_empty_mirror_needs_no_check() {
 }
 
 #[tokio::test]
-async fn an_interrupted_walk_gives_its_cursors_up_with_its_key() {
+async fn interrupted_walk_discards_its_cursor_when_the_key_changes() {
     let waiting = "SELECT count(*) FROM state
                    WHERE name LIKE 'slice:contact:%' AND json_extract(value, '$.cursor') IS NOT NULL";
     for scopes in [&SCOPES[..], &["contacts:read", "companies:read", "custom-fields:read"]] {
-        // Killed later and later, until a cursor waits in the middle of the contacts.
+        // Killed later and later, until a cursor is stored in the middle of the contacts.
         let mut commits = 1;
         let (ours, mut mirror) = loop {
             let ours = Crm::serve(workspace("ours", 40, 10_000)).await;
@@ -183,7 +184,7 @@ async fn an_interrupted_walk_gives_its_cursors_up_with_its_key() {
 }
 
 #[tokio::test]
-async fn without_the_scope_of_contacts_the_companies_tell() {
+async fn companies_identify_the_workspace_without_the_contacts_scope() {
     let (ours, theirs, mut mirror) = two(5).await;
     let before = contents(&mirror);
     let scopes = ["companies:read", "custom-fields:read", "team-members:read"];
@@ -191,7 +192,7 @@ async fn without_the_scope_of_contacts_the_companies_tell() {
     theirs.sandbox.clear_log();
     let refused = mirror.run(&theirs, &Job::sync()).await.unwrap_err();
     assert!(matches!(refused, SyncError::OtherWorkspace { asked: 5, met: 0 }), "{refused:?}");
-    assert_eq!(theirs.charged(), 1, "a refusal for the scope costs nothing here");
+    assert_eq!(theirs.charged(), 1, "a refusal for the scope costs nothing");
     assert_eq!(contents(&mirror), before);
 
     mirror.key = Some(ours.sandbox.add_key(&scopes));
@@ -202,7 +203,7 @@ async fn without_the_scope_of_contacts_the_companies_tell() {
 }
 
 #[tokio::test]
-async fn a_key_that_sees_no_record_cannot_be_recognised_and_changes_nothing() {
+async fn key_without_visible_records_is_not_recognised_and_changes_nothing() {
     let (_ours, theirs, mut mirror) = two(5).await;
     let before = contents(&mirror);
     mirror.key = Some(theirs.sandbox.add_key(&["custom-fields:read", "team-members:read"]));
@@ -213,7 +214,7 @@ async fn a_key_that_sees_no_record_cannot_be_recognised_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn another_workspace_takes_the_mirror_over_when_a_person_says_so() {
+async fn different_workspace_replaces_the_mirror_if_accepted() {
     let (_ours, theirs, mirror) = two(5).await;
     theirs.sandbox.with_world(|world| world.remove(Object::Contact, "ct0"));
     theirs.wait(600);
@@ -224,18 +225,20 @@ async fn another_workspace_takes_the_mirror_over_when_a_person_says_so() {
 }
 
 #[tokio::test]
-async fn a_new_address_of_the_same_workspace_is_recognised_and_its_key_stays() {
+async fn new_address_of_the_same_workspace_is_recognised() {
     let (ours, _theirs, mirror) = two(5).await;
     let moved = ours.sandbox.start(0).await.unwrap();
     let store = Store::open(&mirror.path).unwrap();
+    let settings = EngineSettings {
+        client: ClientSettings::new(moved.base_url.parse().unwrap()),
+        key: ApiKey::new(&ours.key).unwrap(),
+        limits: mirror.limits,
+        patience: mirror.patience,
+        sync: mirror.settings,
+    };
     let clock: Arc<dyn Clock> = Arc::new(ours.clock.clone());
-    let meter = BudgetMeter::open(store.clone(), clock.clone(), mirror.limits, mirror.patience, Arc::new(Silent))
-        .await
-        .unwrap();
-    let meter = Arc::new(meter);
-    let settings = ClientSettings::new(moved.base_url.parse().unwrap());
-    let client = Client::new(settings, ApiKey::new(&ours.key).unwrap(), clock.clone(), meter.clone()).unwrap();
-    let engine = Engine::new(client, store.clone(), meter, clock, Arc::new(Silent), mirror.settings);
+    let (meter, engine) = assemble_engine(&store, settings, &clock, &mirror.observer).await.unwrap();
+    drop(meter);
     ours.wait(600);
     ours.sandbox.clear_log();
     let report = engine.run(&Job::sync(), "test").await.unwrap();
@@ -245,4 +248,68 @@ async fn a_new_address_of_the_same_workspace_is_recognised_and_its_key_stays() {
     drop(engine);
     store.close().await;
     mirror.assert_exact(&ours);
+}
+
+#[tokio::test]
+async fn single_empty_answer_is_not_a_different_workspace() {
+    let (ours, _theirs, mut mirror) = two(5).await;
+    mirror.key = Some(ours.sandbox.full_key());
+    ours.sandbox.faults().add(Rule::new(Fault::EmptyList).lists().forever());
+    let count = |table| mirror.count(table);
+    let before = (count("contacts"), count("companies"), count("team_members"), count("changes"));
+    let refused = mirror.run(&ours, &Job::sync()).await.unwrap_err();
+    assert!(matches!(refused, SyncError::NotRecognised { asked: 10 }), "of both objects: {refused:?}");
+    ours.wait(600);
+    let refused = mirror.run(&ours, &Job::resync()).await.unwrap_err();
+    assert!(matches!(refused, SyncError::NotRecognised { .. }), "the same moment: {refused:?}");
+    ours.wait(3600);
+    let refused = mirror.run(&ours, &Job::sync()).await.unwrap_err();
+    assert!(matches!(refused, SyncError::OtherWorkspace { asked: 10, met: 0 }), "{refused:?}");
+    let after = (count("contacts"), count("companies"), count("team_members"), count("changes"));
+    assert_eq!(before, after);
+    // It was an outage: recovery needs no intervention.
+    ours.sandbox.faults().clear();
+    ours.wait(600);
+    mirror.sync(&ours).await;
+    mirror.assert_exact(&ours);
+    assert_eq!(mirror.count("state WHERE name = 'unrecognised'"), 0);
+}
+
+#[tokio::test]
+async fn workspace_without_its_newest_records_is_recognised_by_older_ones() {
+    let (ours, _theirs, mut mirror) = two(120).await;
+    ours.sandbox.with_world(|world| {
+        for n in 60..120 {
+            world.remove(Object::Contact, &format!("ct{n}"));
+        }
+    });
+    mirror.key = Some(ours.sandbox.full_key());
+    ours.wait(600);
+    mirror.sync(&ours).await;
+}
+
+#[tokio::test]
+async fn length_limit_of_id_lists_costs_only_requests() {
+    let mut world = World::new(noon());
+    for n in 0..40 {
+        world.create(Object::Contact, &json!({"id": format!("contact-with-a-long-identifier-{n:03}")}));
+    }
+    let ours = Crm::serve(world).await;
+    ours.sandbox.configure(|settings| settings.limits_whole_lists = true);
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.sync(&ours).await;
+    ours.sandbox.with_world(|world| {
+        for n in 0..6 {
+            world.remove(Object::Contact, &format!("contact-with-a-long-identifier-{:03}", n * 5));
+        }
+    });
+    mirror.key = Some(ours.sandbox.full_key());
+    ours.wait(600);
+    mirror.sync(&ours).await;
+    for job in [Job::resync(), Job::audit()] {
+        ours.wait(600);
+        assert_eq!(mirror.run(&ours, &job).await.unwrap().outcome, RunOutcome::Done);
+        mirror.assert_exact(&ours);
+    }
+    assert_eq!(mirror.count("removed_records"), 6);
 }

@@ -1,5 +1,5 @@
-//! Secondary indexes and views: the questions that people ask are answered without reading whole tables, by the SQLite
-//! that is built in and by the one on the machine.
+//! Secondary indexes and views: common queries are answered without full table scans, by the built-in SQLite and by the
+//! machine's.
 
 use std::time::{Duration, Instant};
 
@@ -48,7 +48,7 @@ async fn mirrored() -> (Crm, Mirror) {
     (crm, mirror)
 }
 
-/// The plans that the built-in SQLite and the machine's make for a question.
+/// The query plans of the built-in SQLite and the machine's.
 fn plans(mirror: &Mirror, sql: &str) -> Vec<String> {
     let conn = mirror.read();
     let mut stmt = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
@@ -69,7 +69,7 @@ fn how_many(mirror: &Mirror) -> usize {
 }
 
 #[tokio::test]
-async fn filters_use_indexes_and_joins_that_no_column_needs_are_not_run() {
+async fn filters_use_indexes_and_unneeded_joins_are_skipped() {
     let (_crm, mirror) = mirrored().await;
     for (sql, uses, lacks) in [
         ("SELECT name FROM contacts_full WHERE email = 'x'", &["contacts_by_email"][..], &["JOIN", "AS d", "SCAN"][..]),
@@ -106,6 +106,12 @@ async fn filters_use_indexes_and_joins_that_no_column_needs_are_not_run() {
             &["changes_by_record"],
             &["SCAN", "TEMP B-TREE"],
         ),
+        (
+            "SELECT column_name, value FROM contact_history
+             WHERE id = 'ct1' AND valid_from <= '2026-01-01T00:00:00.000000Z' AND valid_to > '2026-01-01T00:00:00.000000Z'",
+            &["changes_by_record"],
+            &["changes_by_time"],
+        ),
         ("SELECT fields FROM changes WHERE seq > 7 ORDER BY seq", &["INTEGER PRIMARY KEY"], &["SCAN", "TEMP B-TREE"]),
         (
             "SELECT docid FROM search_documents WHERE object_type = 'contact' AND record_id = 'ct1'",
@@ -125,7 +131,7 @@ async fn filters_use_indexes_and_joins_that_no_column_needs_are_not_run() {
 }
 
 #[tokio::test]
-async fn the_views_say_what_owners_companies_and_options_are_called() {
+async fn views_have_the_names_of_owners_companies_and_options() {
     let (_crm, mirror) = mirrored().await;
     let names = "SELECT group_concat(id || '|' || coalesce(owner_name, '-') || '|' || coalesce(company_name, '-'), ' ')
                  FROM (SELECT * FROM contacts_full ORDER BY id)";
@@ -142,7 +148,7 @@ async fn the_views_say_what_owners_companies_and_options_are_called() {
 }
 
 #[tokio::test]
-async fn a_custom_fields_index_comes_and_goes_with_its_column() {
+async fn index_of_a_custom_field_follows_its_column() {
     let (crm, mirror) = mirrored().await;
     let all = "'ix_contacts_cf_fee_num ix_contacts_cf_since ix_contacts_cf_tier'";
     assert_eq!(indexes(&mirror), all);
@@ -172,20 +178,20 @@ async fn a_custom_fields_index_comes_and_goes_with_its_column() {
         }
     });
     sync().await;
-    // A text has an index for the view too, which shows it as an expression.
+    // A text has another index for the view, which shows it as an expression.
     let both = "'ix_contacts_cf_fee ix_contacts_cf_since_num ix_full_contacts_cf_fee'";
     assert_eq!(indexes(&mirror), both);
     assert_eq!(mirror.one("PRAGMA integrity_check"), "'ok'");
 }
 
 #[tokio::test]
-async fn as_many_custom_fields_have_an_index_as_the_last_setting_says() {
+async fn number_of_custom_indexes_follows_the_setting() {
     let (crm, mirror) = mirrored().await;
     let all = indexes(&mirror);
     for (most, there) in [(2, 2), (0, 0), (30, 3), (1, 1)] {
         open_indexing(&mirror.path, most).close().await;
         assert_eq!(how_many(&mirror), there, "{most}");
-        // The file remembers it, whatever the definitions do meanwhile.
+        // The file remembers it whatever happens to the definitions meanwhile.
         crm.wait(7 * 3600);
         crm.sandbox.with_world(|world| {
             world.redefine(Object::Contact, "story", |field| field.label = format!("Story {most}"));
@@ -201,7 +207,7 @@ async fn as_many_custom_fields_have_an_index_as_the_last_setting_says() {
 }
 
 #[tokio::test]
-async fn a_first_copy_builds_as_many_as_it_was_opened_with() {
+async fn first_copy_builds_the_configured_number_of_indexes() {
     let crm = Crm::serve(world()).await;
     let mirror = Mirror::empty();
     open_indexing(&mirror.path, 1).close().await;
@@ -210,7 +216,7 @@ async fn a_first_copy_builds_as_many_as_it_was_opened_with() {
 }
 
 #[tokio::test]
-async fn fifteen_hundred_fields_leave_a_file_that_opens_and_answers() {
+async fn file_with_fifteen_hundred_fields_can_be_queried() {
     let mut world = World::new(noon());
     let mut values = serde_json::Map::new();
     for n in 0..1_500_u64 {

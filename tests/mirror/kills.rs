@@ -1,5 +1,5 @@
-//! A hundred kills: the program is ended by SIGKILL at random requests of first copies, changes, sweeps and details,
-//! and the mirror is exact at the end all the same; nothing that was stored is read again, and the ledger is right.
+//! A hundred kills: the program is ended by SIGKILL at random requests of first copies, changes, sweeps and details. At
+//! the end the mirror is exact, no stored page was read again, and the ledger is correct.
 
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
@@ -37,7 +37,7 @@ impl Scene {
             .unwrap()
     }
 
-    /// Runs a verb and kills it when it makes its request number `at`. Says whether it came to that.
+    /// Runs a verb and kills it when it sends its request number `at`. Returns whether that happened.
     fn killed_at(&self, verb: &str, at: u64) -> bool {
         let child: Arc<Mutex<Option<Child>>> = Arc::default();
         let (victim, mut asked) = (child.clone(), 0);
@@ -49,11 +49,11 @@ impl Scene {
                 child.kill().unwrap();
             }
         });
-        // Held until the child is known, so that no request can come before.
+        // Locked until the child is known, so that no request can come before.
         let mut known = child.lock().unwrap();
         *known = Some(self.start(verb));
         drop(known);
-        // The hook needs the lock to kill: the child is looked at in turns.
+        // The hook needs the lock to kill, so the child is polled.
         loop {
             let ended = child.lock().unwrap().as_mut().unwrap().try_wait().unwrap();
             if let Some(status) = ended {
@@ -70,7 +70,7 @@ impl Scene {
 }
 
 #[test]
-fn a_hundred_kills_end_in_an_exact_mirror_and_a_right_ledger() {
+fn a_hundred_kills_end_in_an_exact_mirror_and_a_correct_ledger() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let now = Instant::system_now();
     let sandbox = Sandbox::new(generate(51, 260, 30, now.minus(Duration::from_secs(7_200))), Arc::new(SystemClock));
@@ -116,10 +116,10 @@ fn a_hundred_kills_end_in_an_exact_mirror_and_a_right_ledger() {
     let ledger: String = conn.query_row("SELECT value FROM state WHERE name = 'ledger'", [], |row| row.get(0)).unwrap();
     let ledger = serde_json::from_str::<serde_json::Value>(&ledger).unwrap()["total"].as_u64().unwrap();
     let charged = scene.sandbox.log().ru().get();
-    assert!(ledger >= charged, "the ledger says {ledger}, the service charged {charged}");
-    assert!(ledger <= charged + kills * WALKERS, "the ledger says {ledger}, the service charged {charged}");
+    assert!(ledger >= charged, "the ledger has {ledger}, the service charged {charged}");
+    assert!(ledger <= charged + kills * WALKERS, "the ledger has {ledger}, the service charged {charged}");
 
-    // A page of the first copy is asked for once, and once more for each kill that met it on its way.
+    // A page of the first copy is requested once, and once more for each kill during its request.
     let mut asked = BTreeMap::new();
     for entry in scene.sandbox.log().entries() {
         let first_copy = entry.asked.param("sort") == Some("createdAt") && entry.asked.lists(Resource::Contacts);

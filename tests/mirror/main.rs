@@ -1,20 +1,24 @@
-//! The mirror itself: whatever the service does, and whatever happens to the process, the file ends equal to the service.
+//! The mirror: whatever happens to the service and the process, the file ends equal to the service.
 //!
-//! Every test drives the real engine against a sandbox over HTTP on loopback, with a real SQLite file in a temporary
-//! folder; a file here is one subject.
+//! Every test runs the real engine against a sandbox over HTTP on loopback, with a real SQLite file in a temporary
+//! directory. Each file covers one subject.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on ends there")]
 
 #[path = "../support/mod.rs"]
 mod support;
+#[macro_use]
+mod shards;
 
 mod audits;
 mod broken_rules;
 mod budget;
 mod changes;
+mod clocks;
 mod definitions_over_time;
 mod evidence;
 mod feed;
+mod filled_columns;
 mod first_copy;
 mod histories;
 mod holds;
@@ -22,19 +26,29 @@ mod hostile_keys;
 mod identity;
 mod indexes;
 mod kills;
+mod lost_state;
 mod odd_answers;
 mod older_answers;
+mod omitted_values;
 mod outbox_bench;
 mod outbox_check;
 mod outbox_exact;
 mod outbox_histories;
+mod outbox_judgement;
 mod outbox_limits;
 mod outbox_local;
 mod outbox_others;
 mod outbox_push;
+mod outbox_values;
+mod parallel_copy;
+mod permanent_failures;
 mod random_worlds;
 mod readers;
 mod resync;
+mod ru_per_day;
 mod schema_upgrades;
 mod search;
+mod short_lists;
 mod stock_sqlite;
+mod user_objects;
+mod view_options;

@@ -1,45 +1,56 @@
-//! Answers that overtake each other: an older one never overwrites a newer one, and never brings back what is gone.
+//! Answers that arrive out of order: an older one never overwrites a newer one and never restores a removed record.
 
 use std::time::Duration;
 
 use crm_mirror::api::decode;
-use crm_mirror::model::{Instant, Layout, Object, RecordId, Resource};
+use crm_mirror::model::{Instant, Layout, Object, RecordId, RequestRegister, RequestStamp, Resource};
 use crm_mirror::store::{Applied, ConfirmedRemovals, MirrorTx, Phase, RemovalDecision, RemovalGuard, Store};
 
 fn at(second: u64) -> Instant {
     Instant::EPOCH.plus(Duration::from_secs(1_000_000 + second))
 }
 
-/// Applies a list item that says `name`, last updated at `updated`, in an answer that was asked for at `asked`.
-fn apply(tx: &MirrorTx<'_>, name: &str, updated: u64, asked: u64) -> Applied {
-    let body = format!(
-        r#"{{"data":[{{"id":"a","name":"{name}","updatedAt":"{}","etag":"\"{updated}\""}}],"nextCursor":null}}"#,
-        at(updated).to_wire()
-    );
+/// Requests in the order of sending, by a clock that is set back a day between any two of them.
+fn requests(store: &Store, count: u64) -> Vec<RequestStamp> {
+    let register: &RequestRegister = store.requests();
+    let back = |n: u64| at(10_000_000).minus(Duration::from_secs(n * 86_400));
+    (0..count).map(|n| RequestStamp::new(back(n), register.begin())).collect()
+}
+
+/// Applies a list item with this `name` and `updated` time, if any, from the answer to `asked`.
+fn apply(tx: &MirrorTx<'_>, name: &str, updated: Option<u64>, asked: &RequestStamp) -> Applied {
+    let updated = updated.map_or("null".into(), |updated| format!("\"{}\"", at(updated).to_wire()));
+    let body = format!(r#"{{"data":[{{"id":"a","name":"{name}","updatedAt":{updated}}}],"nextCursor":null}}"#);
     let page = decode::page(Resource::Contacts, body.as_bytes(), &Layout::default()).unwrap();
-    tx.apply_list(Object::Contact, &page.records[0], at(asked), Phase::Kept).unwrap()
+    tx.apply_list(Object::Contact, &page.records[0], asked, Phase::Kept).unwrap()
+}
+
+fn name(store_path: &std::path::Path) -> String {
+    let conn = rusqlite::Connection::open(store_path).unwrap();
+    conn.query_row("SELECT name FROM contacts", [], |row| row.get(0)).unwrap()
 }
 
 #[tokio::test]
-async fn an_older_answer_never_overwrites_a_newer_one() {
+async fn older_version_never_overwrites_a_newer_one() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("mirror.db");
     let store = Store::open(&path).unwrap();
+    let asked = requests(&store, 6);
     let applied = store
-        .write(|tx| {
+        .write(move |tx| {
             Ok([
-                apply(tx, "first", 10, 100),
-                apply(tx, "second", 20, 200),
-                // Asked for before the second and arrived after it.
-                apply(tx, "first", 10, 150),
-                // As old, but with a newer version: the service answered it later than it was asked for.
-                apply(tx, "third", 30, 150),
-                // However late it was asked for: a replica that lags, or an old body from a cache.
-                apply(tx, "lagging", 5, 300),
+                apply(tx, "first", Some(10), &asked[0]),
+                apply(tx, "second", Some(20), &asked[2]),
+                // Requested before the second and received after it.
+                apply(tx, "first", Some(10), &asked[1]),
+                // Requested as early, but with a newer version: the service answered it later.
+                apply(tx, "third", Some(30), &asked[1]),
+                // However late it was requested: a lagging replica, or an old body from a cache.
+                apply(tx, "lagging", Some(5), &asked[3]),
                 // Seen twice, by id: a service that was restored from a backup.
                 {
                     tx.accept_older_versions();
-                    apply(tx, "restored", 5, 301)
+                    apply(tx, "restored", Some(5), &asked[4])
                 },
             ])
         })
@@ -48,28 +59,63 @@ async fn an_older_answer_never_overwrites_a_newer_one() {
     use Applied::{Inserted, Older, Updated};
     assert_eq!(applied, [Inserted, Updated, Older, Updated, Older, Updated]);
     store.close().await;
-    let conn = rusqlite::Connection::open(&path).unwrap();
-    let name: String = conn.query_row("SELECT name FROM contacts", [], |row| row.get(0)).unwrap();
-    assert_eq!(name, "restored");
+    assert_eq!(name(&path), "restored");
 }
 
 #[tokio::test]
-async fn an_older_page_brings_no_removed_record_back() {
+async fn answer_to_the_later_request_wins_for_equal_or_missing_versions() {
+    for version in [Some(10), None] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mirror.db");
+        let store = Store::open(&path).unwrap();
+        let asked = requests(&store, 5);
+        let stamps = asked.clone();
+        let mut applied = store
+            .write(move |tx| {
+                Ok(vec![
+                    apply(tx, "first", version, &asked[0]),
+                    apply(tx, "third", version, &asked[2]),
+                    apply(tx, "second", version, &asked[1]),
+                ])
+            })
+            .await
+            .unwrap();
+        // A later answer without changes counts as well, and so does a separate transaction.
+        for (said, number) in [("third", 4), ("fourth", 3)] {
+            let stamp = stamps[number].clone();
+            applied.push(store.write(move |tx| Ok(apply(tx, said, version, &stamp))).await.unwrap());
+        }
+        use Applied::{Inserted, Older, Unchanged, Updated};
+        assert_eq!(applied, [Inserted, Updated, Older, Unchanged, Older], "{version:?}");
+        store.close().await;
+        assert_eq!(name(&path), "third");
+    }
+}
+
+/// The removal is stamped by a clock that is far ahead of all others.
+#[tokio::test]
+async fn older_page_restores_no_removed_record_and_a_later_one_does_whatever_the_clock() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(&dir.path().join("mirror.db")).unwrap();
+    let path = dir.path().join("mirror.db");
+    let store = Store::open(&path).unwrap();
+    let asked = requests(&store, 4);
     let applied = store
-        .write(|tx| {
-            let first = apply(tx, "here", 10, 100);
+        .write(move |tx| {
+            let first = apply(tx, "here", Some(10), &asked[0]);
             let mut gone = ConfirmedRemovals::none(Object::Contact);
             let witness = RecordId::new("w");
-            assert!(gone.take(&[RecordId::new("a")], Some(&witness), &[witness.clone()].into()));
+            assert!(gone.take(&[RecordId::new("a")], Some(&witness), &[witness.clone()].into(), &asked[2].order));
             let guard = RemovalGuard { most: 0.2, accepted: false };
-            let removed = tx.remove_confirmed(&gone, &guard, Instant::EPOCH, at(200))?;
+            let removed = tx.remove_confirmed(&gone, &guard, Instant::EPOCH, at(999_999_999))?;
             assert_eq!(removed, RemovalDecision::Removed(1));
-            Ok([first, apply(tx, "here", 10, 150), apply(tx, "back", 40, 400)])
+            Ok([first, apply(tx, "here", Some(10), &asked[1]), apply(tx, "back", Some(10), &asked[3])])
         })
         .await
         .unwrap();
     assert_eq!(applied, [Applied::Inserted, Applied::Older, Applied::Inserted]);
     store.close().await;
+    assert_eq!(name(&path), "back");
+    let conn = rusqlite::Connection::open(&path).unwrap();
+    let removed: i64 = conn.query_row("SELECT count(*) FROM removed_records", [], |row| row.get(0)).unwrap();
+    assert_eq!(removed, 0);
 }

@@ -1,4 +1,4 @@
-//! What the tests of edits on their way share: a world, a mirror of it, and what was sent.
+//! Shared by the tests of sending edits: a world, a mirror of it, and the sent requests.
 
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{DataType, Object};
@@ -28,7 +28,7 @@ fn world() -> World {
     world
 }
 
-/// A mirror that is up to date; every request is sent once, so that what happens to it is seen by itself.
+/// An up-to-date mirror; every request is sent once, so that its fate is visible.
 pub async fn mirrored() -> (Crm, Mirror) {
     let crm = Crm::serve(world()).await;
     let mut mirror = Mirror::one_at_a_time();
@@ -85,7 +85,7 @@ pub fn there(crm: &Crm, id: &str, field: &str) -> Value {
     crm.sandbox.world().detail_json(CONTACT, id).unwrap()[field].clone()
 }
 
-/// What a request must repeat.
+/// The parts that a repeated request must have in common.
 pub fn same_request(a: &LoggedRequest, b: &LoggedRequest) -> bool {
     (&a.body, &a.if_match, &a.idempotency_key) == (&b.body, &b.if_match, &b.idempotency_key)
 }

@@ -1,18 +1,18 @@
-//! Every value at and past every bound is taken or refused here exactly as the service would: the check before queueing
-//! is held against the sandbox, and the triggers of the views against the check.
+//! Every value at and beyond every limit is accepted or refused exactly as by the service: the check before queueing is
+//! compared with the sandbox, and the triggers of the views with the check.
 
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::editable::{CustomTarget, EditTarget, Editable};
 use crm_mirror::model::{DataType, FieldKey, Object};
 use crm_mirror::outbox::check;
-use crm_mirror::outbox::typed::Given;
+use crm_mirror::outbox::typed_values::Given;
 use crm_mirror::sandbox::{NewField, World};
 use rusqlite::types::Value as Sql;
 use serde_json::{Map, Value, json};
 
 const OPTIONS: [&str; 4] = ["x", "y", "a,b", "it's"];
 
-/// Texts at the bounds of every type, and just past them.
+/// Texts at the limits of every type, and just beyond them.
 const TEXTS: &[&str] = &[
     "",
     " ",
@@ -81,7 +81,7 @@ const TEXTS: &[&str] = &[
     "[\"x\"]",
 ];
 
-/// Values of every kind of JSON, and of every type what stands at its bounds and just past them.
+/// Values of every JSON kind, and for every type values at its limits and just beyond them.
 fn values() -> Vec<Value> {
     let mut values = vec![json!(null), json!(true), json!(false), json!({}), json!([])];
     values.extend([0, 1, -1, 2, 7, i64::MAX, i64::MIN].map(|n| json!(n)));
@@ -176,7 +176,7 @@ impl<'a> Judge<'a> {
 }
 
 #[tokio::test]
-async fn every_value_is_taken_or_refused_as_the_service_would() {
+async fn every_value_is_accepted_or_refused_as_by_the_service() {
     let crm = Crm::serve(world()).await;
     let judge = Judge::of(&crm);
     let (mut taken, mut refused) = (0, 0);
@@ -193,7 +193,7 @@ async fn every_value_is_taken_or_refused_as_the_service_would() {
                     continue;
                 };
                 taken += 1;
-                // What would be sent is what was meant, or its cleared form.
+                // The update would contain the intended value or its cleared form.
                 let cleared = wire.is_null() && (value == json!("") || value == json!([]));
                 assert!(wire == value || cleared, "{key} {value}: {wire}");
                 assert!(judge.takes(Object::Contact, &json!({"customFields": {&key: wire}})).await, "{key} {value}");
@@ -204,7 +204,7 @@ async fn every_value_is_taken_or_refused_as_the_service_would() {
 }
 
 #[tokio::test]
-async fn standard_fields_and_whole_bodies_are_judged_as_the_service_would() {
+async fn standard_fields_and_whole_bodies_are_validated_as_by_the_service() {
     let crm = Crm::serve(world()).await;
     let judge = Judge::of(&crm);
     for object in Object::ALL {
@@ -236,7 +236,7 @@ async fn standard_fields_and_whole_bodies_are_judged_as_the_service_would() {
     assert!(check::body(Object::Contact, json!({"customFields": many(100)}).as_object().unwrap()).is_ok());
 }
 
-/// The value that a column of this type holds after a statement gave it that value.
+/// The value of a column of this type after a statement set this value.
 fn stored(data_type: DataType, value: &Value) -> Option<(Sql, Value)> {
     let sql = match value {
         Value::Null => Sql::Null,
@@ -255,22 +255,22 @@ fn stored(data_type: DataType, value: &Value) -> Option<(Sql, Value)> {
         Sql::Integer(n) => json!(n.to_string()),
         Sql::Text(text) if integer => text.trim().parse::<i64>().map_or_else(|_| json!(text), |n| json!(n)),
         Sql::Text(text) => json!(text),
-        // How a double becomes a text or an integer is SQLite's affair.
+        // SQLite decides how a double becomes a text or an integer.
         _ => return None,
     };
-    // `-0`, `1.` and the like become integers too.
+    // `-0`, `1.` and similar texts become integers, too.
     let odd = integer && held.as_str().is_some_and(|text| text.trim().parse::<f64>().is_ok());
     (!odd).then_some((sql, held))
 }
 
 #[tokio::test]
-async fn the_triggers_take_and_refuse_what_the_check_does() {
+async fn triggers_accept_and_refuse_the_same_values_as_the_check() {
     let crm = Crm::serve(world()).await;
     let mut mirror = Mirror::empty();
     mirror.settings.write_back = true;
     mirror.sync(&crm).await;
     let mut conn = rusqlite::Connection::open(&mirror.path).unwrap();
-    // Stricter in SQL: a timestamp whose offset SQLite does not know.
+    // Stricter in SQL: a timestamp whose offset SQLite does not support.
     let stricter = [(DataType::DateTime, json!("2024-02-29T00:00:00-23:59"))];
     let mut judged = 0;
     for data_type in DataType::ALL {
@@ -288,7 +288,7 @@ async fn the_triggers_take_and_refuse_what_the_check_does() {
                     assert!(queued.is_err(), "{} {value}", field.column);
                     continue;
                 }
-                // A required field that is empty already may be told so again.
+                // Setting an empty required field to empty is accepted.
                 let nothing = check::settled(&field, &held).is_null() && !clearable;
                 assert_eq!(queued.is_ok(), check.is_ok() || nothing, "{} {value}: {queued:?} {check:?}", field.column);
                 let after: Option<String> = tx
@@ -300,7 +300,7 @@ async fn the_triggers_take_and_refuse_what_the_check_does() {
                         })
                     })
                     .ok();
-                // What is queued is in the form of the column.
+                // The queued value has the form of the column.
                 let settled = match check::settled(&field, &held) {
                     _ if check.is_err() => None,
                     Value::Null => None,

@@ -1,8 +1,8 @@
-//! What SQL writes arrives exactly, or is refused; and the last word about a column counts.
+//! Values written in SQL are sent exactly or refused, and the last write to a column wins.
 
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{DataType, Instant, Object, RecordId};
-use crm_mirror::outbox::typed::Given;
+use crm_mirror::outbox::typed_values::Given;
 use crm_mirror::outbox::{EditRequest, EditSource, queue};
 use crm_mirror::sandbox::{Fault, NewField, Rule, World};
 use crm_mirror::store::write_beside;
@@ -38,7 +38,7 @@ fn sql(mirror: &Mirror, sql: &str) -> Result<(), String> {
     rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(sql).map_err(|e| e.to_string())
 }
 
-/// What `crm-mirror edit` does.
+/// Does what `crm-mirror edit` does.
 fn in_shell(mirror: &Mirror, id: &str, column: &str, value: &str) -> Option<i64> {
     let request = EditRequest {
         object: CONTACT,
@@ -65,7 +65,7 @@ fn there(crm: &Crm, id: &str) -> Value {
     crm.sandbox.world().detail_json(CONTACT, id).unwrap()
 }
 
-/// The bodies that were sent.
+/// The sent bodies.
 fn bodies(crm: &Crm) -> Vec<Value> {
     let log = crm.sandbox.log();
     let sent = log.entries().iter().filter(|entry| entry.asked.method == "PATCH");
@@ -73,7 +73,7 @@ fn bodies(crm: &Crm) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_number_that_sqlite_has_rounded_is_refused_and_the_message_says_how_to_write_it() {
+async fn rounded_number_is_refused_with_a_message_how_to_write_it() {
     let (crm, mirror) = mirrored().await;
     for set in [
         "cf_decimal = 99999999999999.99",
@@ -107,7 +107,33 @@ async fn a_number_that_sqlite_has_rounded_is_refused_and_the_message_says_how_to
 }
 
 #[tokio::test]
-async fn a_text_that_is_not_utf8_is_refused_and_any_other_arrives() {
+async fn whole_number_is_sent_as_written_or_refused() {
+    let (crm, mirror) = mirrored().await;
+    for (literal, arrives) in [
+        ("12", Some(12)),
+        ("13.0", Some(13)),
+        ("9007199254740991.0", Some(9_007_199_254_740_991)),
+        ("9007199254740993", Some(9_007_199_254_740_993)),
+        ("9223372036854775807", Some(i64::MAX)),
+        ("-9223372036854775808", Some(i64::MIN)),
+        ("12.5", None),
+        ("9007199254740993.0", None),
+        ("9007199254740993.5", None),
+        ("1e17", None),
+        ("123456789012345678.0", None),
+        ("9223372036854775807.0", None),
+    ] {
+        let set = sql(&mirror, &format!("UPDATE contacts_full SET cf_integer = {literal} WHERE id = 'a'"));
+        assert_eq!(set.is_ok(), arrives.is_some(), "{literal}: {set:?}");
+        if let Some(number) = arrives {
+            push(&mirror, &crm).await;
+            assert_eq!(there(&crm, "a")["customFields"]["integer"], json!(number), "{literal}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn text_that_is_not_utf8_is_refused_and_any_other_is_sent() {
     let (crm, mirror) = mirrored().await;
     for bytes in ["61ff62", "c3", "6180", "e282", "eda080", "c080", "f8888080", "e0808a", "f4908080"] {
         for (column, before) in [("notes", ""), ("cf_short_text", ""), ("notes", &"x".repeat(600))] {
@@ -146,31 +172,31 @@ async fn filters_on_the_views_use_their_indexes() {
 }
 
 #[tokio::test]
-async fn the_last_word_counts_and_only_that_is_sent() {
+async fn last_edit_counts_and_only_it_is_sent() {
     let (crm, mirror) = mirrored().await;
     let set =
         |value: &str| sql(&mirror, &format!("UPDATE contacts_full SET position = '{value}' WHERE id = 'a'")).unwrap();
-    // The old value again: the edit that waits is taken back.
+    // The old value again: the waiting edit is cancelled.
     set("Wrong");
     sql(&mirror, "UPDATE contacts_full SET language = 'de' WHERE id = 'a'").unwrap();
-    assert_eq!(mirror.count("pending_edits"), 2, "another column takes nothing back");
+    assert_eq!(mirror.count("pending_edits"), 2, "an edit of another column cancels nothing");
     set("CEO");
     assert_eq!(states(&mirror), "dropped queued");
     push(&mirror, &crm).await;
     assert_eq!(bodies(&crm), [json!({"language": "de"})]);
-    // Two people's edits of one field: the earlier is replaced.
+    // Two users edit one field: the earlier edit is replaced.
     set("First");
     assert_eq!(in_shell(&mirror, "a", "position", "Second"), Some(4));
     set("Second");
-    assert_eq!(states(&mirror), "dropped applied replaced queued", "what waits already is not queued again");
-    // A part of an edit is replaced, the rest of it stays.
+    assert_eq!(states(&mirror), "dropped applied replaced queued", "waiting values are not queued again");
+    // A part of an edit is replaced, the rest stays.
     sql(&mirror, "UPDATE contacts_full SET position = 'Third', language = 'fr' WHERE id = 'a'").unwrap();
     set("Fourth");
     assert_eq!(states(&mirror), "dropped applied replaced replaced queued queued");
     push(&mirror, &crm).await;
     assert_eq!(bodies(&crm)[1..], [json!({"language": "fr", "position": "Fourth"})]);
     assert_eq!(states(&mirror), "dropped applied replaced replaced applied applied");
-    // From the shell too.
+    // From the command line, too.
     set("Wrong");
     assert_eq!(in_shell(&mirror, "a", "position", "Fourth"), None);
     push(&mirror, &crm).await;
@@ -181,7 +207,7 @@ async fn the_last_word_counts_and_only_that_is_sent() {
 }
 
 #[tokio::test]
-async fn what_is_on_its_way_is_set_back_by_another_edit() {
+async fn edit_that_is_being_sent_is_reverted_by_a_later_edit() {
     let (crm, mirror) = mirrored().await;
     let set =
         |value: &str| sql(&mirror, &format!("UPDATE contacts_full SET position = '{value}' WHERE id = 'a'")).unwrap();
@@ -189,7 +215,7 @@ async fn what_is_on_its_way_is_set_back_by_another_edit() {
     crm.sandbox.faults().add(Rule::new(Fault::ResetAfterApply).method("PATCH"));
     push(&mirror, &crm).await;
     set("Wrong");
-    assert_eq!(states(&mirror), "sending", "it is on its way already");
+    assert_eq!(states(&mirror), "sending", "it has been sent");
     set("CEO");
     assert_eq!(states(&mirror), "sending queued");
     crm.wait(10);
@@ -198,7 +224,7 @@ async fn what_is_on_its_way_is_set_back_by_another_edit() {
 }
 
 #[tokio::test]
-async fn a_row_that_is_matched_several_times_is_one_update_with_the_last_value() {
+async fn row_that_is_matched_several_times_is_one_edit_with_the_last_value() {
     let (crm, mirror) = mirrored().await;
     sql(
         &mirror,
@@ -220,7 +246,7 @@ async fn a_row_that_is_matched_several_times_is_one_update_with_the_last_value()
 }
 
 #[tokio::test]
-async fn an_empty_text_and_no_text_are_the_same_and_make_no_conflict() {
+async fn empty_text_and_null_are_equal_and_cause_no_conflict() {
     let (crm, mirror) = mirrored().await;
     crm.sandbox.with_world(|world| world.edit(CONTACT, "a", &json!({"position": null})));
     mirror.sync(&crm).await;
@@ -234,7 +260,7 @@ async fn an_empty_text_and_no_text_are_the_same_and_make_no_conflict() {
 }
 
 #[tokio::test]
-async fn notes_that_were_never_read_are_read_before_an_edit_of_them() {
+async fn unread_notes_are_read_before_an_edit_of_them() {
     let crm = Crm::serve(world()).await;
     let mut mirror = Mirror::one_at_a_time();
     mirror.settings.write_back = true;
@@ -244,11 +270,11 @@ async fn notes_that_were_never_read_are_read_before_an_edit_of_them() {
     sql(&mirror, "UPDATE contacts_full SET notes = 'ours' WHERE id = 'a'").unwrap();
     push(&mirror, &crm).await;
     assert_eq!((states(&mirror).as_str(), there(&crm, "a")["notes"].clone()), ("applied", json!("ours")));
-    assert_eq!(crm.charged(), 3, "a reading and an update");
+    assert_eq!(crm.charged(), 3, "a read and an update");
     assert_eq!(mirror.one("SELECT json_extract(fields, '$.notes[0]') FROM outbox"), "'old'");
 }
 
-/// A value as SQL may write it, and the text that a reader of the statement expects.
+/// A value as written in SQL, and the text that a reader of the statement expects.
 fn literal() -> impl Strategy<Value = (String, Option<String>)> {
     prop_oneof![
         "[1-9][0-9]{0,17}".prop_map(|digits| (digits.clone(), Some(digits))),
@@ -261,9 +287,9 @@ fn literal() -> impl Strategy<Value = (String, Option<String>)> {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
-    /// Whatever SQL writes to a decimal or a text: it arrives as it is written, or is refused.
+    /// Any literal written to a decimal or a text is sent as written or refused.
     #[test]
-    fn any_literal_arrives_as_written_or_is_refused(values in prop::collection::vec((literal(), 0_usize..4), 1..6)) {
+    fn any_literal_is_sent_as_written_or_refused(values in prop::collection::vec((literal(), 0_usize..4), 1..6)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let (crm, mirror) = mirrored().await;
@@ -278,7 +304,7 @@ proptest! {
                         push(&mirror, &crm).await;
                         let body = bodies(&crm).pop();
                         let held = mirror.one(&format!("SELECT {column} FROM contacts_full WHERE id = 'a'"));
-                        // A value that the record has already is not sent.
+                        // A value that the record already has is not sent.
                         let sent = body.is_some_and(|body| {
                             body[wire] == json!(text) || body["customFields"][wire] == json!(text)
                         });

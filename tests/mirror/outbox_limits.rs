@@ -1,11 +1,11 @@
-//! What bounds edits: the brake on new ones, and the delays between retries, whatever the service answers for ever.
+//! The limits on edits: the brake on new ones, and the delays between retries, whatever the service keeps answering.
 
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Clock, DataType, Instant, Object, Ru};
-use crm_mirror::outbox::decide::{self, Decision};
+use crm_mirror::outbox::user_decisions::{self, Decision};
 use crm_mirror::sandbox::{Fault, NewField, RequestLine, Rule, World};
-use crm_mirror::store::{Store, write_beside};
-use crm_mirror::sync::Job;
+use crm_mirror::store::write_beside;
+use crm_mirror::sync::{Acceptance, Job, Selection};
 use serde_json::{Value, json};
 
 const CONTACT: Object = Object::Contact;
@@ -43,8 +43,10 @@ fn states(mirror: &Mirror) -> String {
 
 fn decide(mirror: &Mirror, crm: &Crm, ids: impl IntoIterator<Item = i64>, decision: Decision) {
     let now = crm.clock.now();
-    write_beside(&mirror.path, |tx| ids.into_iter().try_for_each(|id| decide::decide(tx, id, decision, now).map(drop)))
-        .unwrap();
+    write_beside(&mirror.path, |tx| {
+        ids.into_iter().try_for_each(|id| user_decisions::decide(tx, id, decision, now).map(drop))
+    })
+    .unwrap();
 }
 
 fn ids(mirror: &Mirror, state: &str) -> Vec<i64> {
@@ -54,7 +56,7 @@ fn ids(mirror: &Mirror, state: &str) -> Vec<i64> {
     ids.map(Result::unwrap).collect()
 }
 
-/// Contacts whose position at the service is this.
+/// Contacts with this position at the service.
 fn with_position(crm: &Crm, position: &str) -> usize {
     let world = crm.sandbox.world();
     let is = |id: &String| world.detail_json(CONTACT, id).unwrap()["position"] == json!(position);
@@ -62,7 +64,7 @@ fn with_position(crm: &Crm, position: &str) -> usize {
 }
 
 #[tokio::test]
-async fn an_update_without_its_where_is_held_until_a_person_releases_it() {
+async fn update_without_where_is_held_until_a_person_releases_it() {
     let (crm, mut mirror) = mirrored(12).await;
     mirror.settings.max_edits = 10;
     sql(&mirror, "UPDATE contacts_full SET position = 'a'");
@@ -71,12 +73,12 @@ async fn an_update_without_its_where_is_held_until_a_person_releases_it() {
     assert!(report.push.needs_attention());
     assert!(report.warnings.iter().any(|warning| warning.contains("outbox release")), "{:?}", report.warnings);
     assert!(crm.sandbox.log().is_empty(), "nothing is sent");
-    // Time alone releases nothing, and what comes later is held with it.
+    // Time alone releases nothing, and later edits are held as well.
     crm.wait(48 * HOUR);
     sql(&mirror, "UPDATE contacts_full SET word = 'b' WHERE id = 'c000'".replace("word", "cf_word").as_str());
     mirror.sync(&crm).await;
     assert_eq!((states(&mirror).as_str(), with_position(&crm, "a")), ("held 13", 0));
-    // Those that are named go, the others stay; the rest is given up.
+    // The named edits are sent, the others stay; the rest is dropped.
     decide(&mirror, &crm, [3, 4], Decision::Release);
     mirror.run(&crm, &Job::Push).await.unwrap();
     assert_eq!((states(&mirror).as_str(), with_position(&crm, "a")), ("applied 2, held 11", 2));
@@ -87,10 +89,10 @@ async fn an_update_without_its_where_is_held_until_a_person_releases_it() {
 }
 
 #[tokio::test]
-async fn edits_that_were_sent_within_the_hour_count_and_are_never_held() {
+async fn edits_sent_within_the_hour_count_and_are_never_held() {
     let (crm, mut mirror) = mirrored(12).await;
     mirror.settings.max_edits = 10;
-    // At the limit everything goes.
+    // At the limit everything is sent.
     sql(&mirror, "UPDATE contacts_full SET position = 'a' WHERE id < 'c010'");
     crm.sandbox.faults().add(Rule::new(Fault::Status(503)).record("c000").method("PATCH"));
     mirror.run(&crm, &Job::Push).await.unwrap();
@@ -98,8 +100,8 @@ async fn edits_that_were_sent_within_the_hour_count_and_are_never_held() {
     sql(&mirror, "UPDATE contacts_full SET position = 'b' WHERE id = 'c011'");
     crm.wait(60);
     mirror.run(&crm, &Job::Push).await.unwrap();
-    assert_eq!(states(&mirror), "applied 10, held 1", "what was sent already goes on, and what is new is held");
-    // Taking it back, or replacing it, ends it too.
+    assert_eq!(states(&mirror), "applied 10, held 1", "a sent edit continues, and a new one is held");
+    // Cancelling or replacing an edit ends it, too.
     sql(&mirror, "UPDATE contacts_full SET position = 'CEO' WHERE id = 'c011'");
     assert_eq!(states(&mirror), "applied 10, dropped 1");
     crm.wait(HOUR);
@@ -109,7 +111,7 @@ async fn edits_that_were_sent_within_the_hour_count_and_are_never_held() {
 }
 
 #[tokio::test]
-async fn a_trickle_of_edits_is_held_as_a_flood_is() {
+async fn many_small_batches_of_edits_are_held_like_one_large_batch() {
     let (crm, mut mirror) = mirrored(12).await;
     mirror.settings.max_edits = 5;
     for n in 0..12 {
@@ -121,7 +123,7 @@ async fn a_trickle_of_edits_is_held_as_a_flood_is() {
 }
 
 #[tokio::test]
-async fn applied_edits_are_taken_back_unless_somebody_changed_the_field_since() {
+async fn applied_edits_are_undone_unless_the_field_changed_since() {
     let (crm, mirror) = mirrored(3).await;
     sql(&mirror, "UPDATE contacts_full SET position = 'a'");
     mirror.run(&crm, &Job::Push).await.unwrap();
@@ -130,8 +132,8 @@ async fn applied_edits_are_taken_back_unless_somebody_changed_the_field_since() 
     crm.sandbox.with_world(|world| world.edit(CONTACT, "c002", &json!({"position": "theirs"})));
     let edits = ids(&mirror, "applied");
     let now = crm.clock.now();
-    let undone = write_beside(&mirror.path, |tx| decide::undo(tx, &edits, now)).unwrap();
-    assert_eq!(undone.len(), 3, "one edit a record");
+    let undone = write_beside(&mirror.path, |tx| user_decisions::undo(tx, &edits, now)).unwrap();
+    assert_eq!(undone.len(), 3, "one edit per record");
     mirror.run(&crm, &Job::Push).await.unwrap();
     assert_eq!(states(&mirror), "applied 6, conflict 1");
     let position = |id: &str| crm.sandbox.world().detail_json(CONTACT, id).unwrap()["position"].clone();
@@ -142,7 +144,7 @@ async fn applied_edits_are_taken_back_unless_somebody_changed_the_field_since() 
 }
 
 #[tokio::test]
-async fn edits_are_kept_here_while_the_schedule_is_paused_and_a_push_sends_them() {
+async fn edits_wait_while_the_schedule_is_paused_and_push_sends_them() {
     let (crm, mirror) = mirrored(1).await;
     sql(
         &mirror,
@@ -155,7 +157,7 @@ async fn edits_are_kept_here_while_the_schedule_is_paused_and_a_push_sends_them(
 }
 
 #[tokio::test]
-async fn an_edit_that_always_fails_can_be_given_up_and_frees_its_record() {
+async fn edit_that_always_fails_can_be_dropped_and_unblocks_its_record() {
     let (crm, mirror) = mirrored(1).await;
     sql(&mirror, "UPDATE contacts_full SET position = 'a'");
     sql(&mirror, "UPDATE contacts_full SET cf_word = 'w'");
@@ -165,18 +167,21 @@ async fn an_edit_that_always_fails_can_be_given_up_and_frees_its_record() {
     decide(&mirror, &crm, [1], Decision::Drop);
     crm.wait(60);
     mirror.run(&crm, &Job::Push).await.unwrap();
-    // The other edit of the same request is settled by reading the record.
+    // Reading the record settles the other edit of the same request.
     assert_eq!(states(&mirror), "applied 1, dropped 1");
     let there = crm.sandbox.world().detail_json(CONTACT, "c000").unwrap();
     assert_eq!((&there["position"], &there["customFields"]["word"]), (&json!("CEO"), &json!("w")));
 }
 
 #[tokio::test]
-async fn ended_edits_are_forgotten_with_the_history_and_open_ones_never() {
+async fn finished_edits_are_pruned_with_the_history_and_open_ones_never() {
     let (crm, mut mirror) = mirrored(2).await;
     mirror.settings.retention = Some(std::time::Duration::from_secs(30 * 24 * HOUR));
     sql(&mirror, "UPDATE contacts_full SET position = 'a' WHERE id = 'c000'");
     mirror.run(&crm, &Job::Push).await.unwrap();
+    // A later run marks the end of the history.
+    crm.wait(24 * HOUR);
+    mirror.sync(&crm).await;
     sql(&mirror, "UPDATE contacts_full SET position = 'b' WHERE id = 'c001'");
     crm.sandbox.faults().add(Rule::new(Fault::Status(503)).method("PATCH").forever());
     crm.wait(40 * 24 * HOUR);
@@ -185,7 +190,7 @@ async fn ended_edits_are_forgotten_with_the_history_and_open_ones_never() {
     assert_eq!(mirror.one("SELECT count(*) FROM outbox_events WHERE outbox_id NOT IN (SELECT id FROM outbox)"), "0");
 }
 
-/// What the service does to every request for edits, for ever.
+/// A permanent fault of all requests for edits.
 #[derive(Clone, Debug)]
 enum Always {
     Answers(Fault),
@@ -194,8 +199,8 @@ enum Always {
     NoCustomValues,
 }
 
-/// Pushes every minute for hours, with the schedule off: how many requests any hour saw, and how the edits ended.
-async fn pushed_for_ever(always: Always, contacts: usize, custom: bool, hours: u64) -> (usize, String) {
+/// Pushes for hours without a schedule: every minute for half an hour, then every fifth. Returns the most requests within an hour and the final states.
+async fn pushed_repeatedly(always: Always, contacts: usize, custom: bool, hours: u64) -> (usize, String) {
     let (crm, mut mirror) = mirrored(contacts).await;
     mirror.tries = 5;
     match &always {
@@ -221,47 +226,65 @@ async fn pushed_for_ever(always: Always, contacts: usize, custom: bool, hours: u
     crm.sandbox.clear_log();
     let column = if custom { "cf_word" } else { "position" };
     sql(&mirror, &format!("UPDATE contacts_full SET {column} = 'a'"));
-    let store = Store::open(&mirror.path).unwrap();
-    for _ in 0..hours * 60 {
-        // Whatever it says: what counts is what was asked.
-        let _ = mirror.run_on_open(store.clone(), &crm, &Job::Push).await;
-        crm.wait(60);
+    let (store, engine) = mirror.open(&crm, None).await.unwrap();
+    let mut minute = 0;
+    while minute < hours * 60 {
+        // The outcome does not matter; the number of requests does.
+        let _ = engine.run(&Job::Push, "test").await;
+        let next = if minute < 30 { 1 } else { 5 };
+        crm.wait(next * 60);
+        minute += next;
     }
+    drop(engine);
     store.close().await;
     let times: Vec<Instant> = crm.sandbox.log().entries().iter().map(|entry| entry.at).collect();
     let within = |from: &Instant| times.iter().filter(|at| **at >= *from && at.since(*from).as_secs() < HOUR).count();
     (times.iter().map(within).max().unwrap_or(0), states(&mirror))
 }
 
-#[tokio::test]
-async fn no_answer_makes_a_loop_whatever_it_is_and_however_often_it_is_tried() {
-    let faults = [400, 401, 404, 405, 408, 409, 412, 422, 425, 429, 500, 501, 502, 503, 504].map(Fault::Status);
-    let others = [Fault::Reset, Fault::ResetAfterApply, Fault::Truncated, Fault::NotJson];
-    for always in faults.into_iter().chain(others).map(Always::Answers).chain([Always::OtherVersion, Always::NoScope]) {
-        let (most, states) = pushed_for_ever(always.clone(), 1, false, 2).await;
+async fn no_loop(always: impl IntoIterator<Item = Always>) {
+    for always in always {
+        let (most, states) = pushed_repeatedly(always.clone(), 1, false, 2).await;
         assert!(most <= 5, "{always:?}: {most} requests within an hour, {states}");
         assert!(most > 0, "{always:?}");
     }
-    let (most, states) = pushed_for_ever(Always::NoCustomValues, 1, true, 2).await;
+}
+
+#[tokio::test]
+async fn no_refusal_causes_a_request_loop() {
+    no_loop([400, 401, 404, 405, 409, 412, 422, 429, 501].map(Fault::Status).map(Always::Answers)).await;
+}
+
+#[tokio::test]
+async fn no_answer_causes_a_request_loop() {
+    let faults = [408, 425, 500, 502, 503, 504].map(Fault::Status);
+    let others = [Fault::Reset, Fault::ResetAfterApply, Fault::Truncated, Fault::NotJson];
+    no_loop(faults.into_iter().chain(others).map(Always::Answers)).await;
+}
+
+#[tokio::test]
+async fn no_lasting_state_causes_a_request_loop() {
+    no_loop([Always::OtherVersion, Always::NoScope]).await;
+    let (most, states) = pushed_repeatedly(Always::NoCustomValues, 1, true, 2).await;
     assert!((1..=5).contains(&most), "{most} requests within an hour, {states}");
     assert_eq!(states, "queued 1");
 }
 
 #[tokio::test]
-async fn many_records_that_fail_cost_no_more_than_an_object_may() {
+async fn failing_records_cost_at_most_the_limit_of_the_object() {
     for always in [
         Always::Answers(Fault::Status(503)),
         Always::Answers(Fault::Status(500)),
         Always::Answers(Fault::Reset),
         Always::NoScope,
     ] {
-        let (most, states) = pushed_for_ever(always.clone(), 60, false, 2).await;
+        let (most, states) = pushed_repeatedly(always.clone(), 60, false, 2).await;
         assert!((1..=60).contains(&most), "{always:?}: {most} requests within an hour, {states}");
     }
 }
 
 #[tokio::test]
-async fn with_one_unit_left_nothing_is_asked_and_nothing_counts_as_a_try() {
+async fn with_one_unit_left_nothing_is_sent_and_no_attempt_is_counted() {
     let (crm, mut mirror) = mirrored(1).await;
     sql(&mirror, "UPDATE contacts_full SET position = 'a'");
     mirror.limits.limit = Ru::new(mirror.ledger_total() + 1);
@@ -276,7 +299,7 @@ async fn with_one_unit_left_nothing_is_asked_and_nothing_counts_as_a_try() {
 }
 
 #[tokio::test]
-async fn a_service_that_was_away_for_six_seconds_has_the_edit_ten_seconds_later() {
+async fn edit_is_sent_ten_seconds_after_a_short_outage() {
     let (crm, mirror) = mirrored(1).await;
     sql(&mirror, "UPDATE contacts_full SET position = 'a'");
     crm.sandbox.faults().add(Rule::new(Fault::Status(503)).forever());
@@ -288,4 +311,29 @@ async fn a_service_that_was_away_for_six_seconds_has_the_edit_ten_seconds_later(
     assert_eq!(states(&mirror), "applied 1");
     let value: Value = crm.sandbox.world().detail_json(CONTACT, "c000").unwrap()["position"].clone();
     assert_eq!(value, json!("a"));
+}
+
+#[tokio::test]
+async fn full_verification_sends_due_edits() {
+    let (crm, mirror) = mirrored(350).await;
+    let path = mirror.path.clone();
+    let mut asked_before = 0;
+    crm.sandbox.before_request(move |_: &mut World, asked: &RequestLine| {
+        asked_before += u32::from(asked.method == "GET");
+        if asked_before == 2 && asked.method == "GET" {
+            let change = "UPDATE contacts_full SET position = 'CTO' WHERE id = 'c001'";
+            rusqlite::Connection::open(&path).unwrap().execute_batch(change).unwrap();
+        }
+    });
+    let verify = Job::Verify { objects: Selection::All, full: true, repair: false, accept: Acceptance::default() };
+    let report = mirror.run(&crm, &verify).await.unwrap();
+    assert_eq!((states(&mirror).as_str(), report.push.applied), ("applied 1", 1));
+    let log = crm.sandbox.log();
+    let methods: Vec<&str> = log.entries().iter().map(|entry| entry.asked.method.as_str()).collect();
+    let update = methods.iter().position(|method| *method == "PATCH").unwrap();
+    assert!(update < methods.len() - 1, "sent before the last page: {methods:?}");
+    let found: u64 = report.findings.iter().map(|(_, found)| found.count()).sum();
+    assert_eq!(found, 0, "what the edit changed is no difference");
+    assert_eq!(with_position(&crm, "CTO"), 1);
+    mirror.assert_exact(&crm);
 }

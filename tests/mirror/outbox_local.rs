@@ -1,8 +1,9 @@
-//! Edits made in SQL: what an UPDATE of a view queues, what it refuses and how it says so, in the shell that people have.
+//! Edits made in SQL: what an UPDATE of a view queues, and what it refuses with which message, in the machine's own
+//! shell.
 
 use crate::support::{Crm, Mirror, noon, shell};
 use crm_mirror::model::{Clock, DataType, Object};
-use crm_mirror::outbox::typed::Given;
+use crm_mirror::outbox::typed_values::Given;
 use crm_mirror::outbox::{self, EditRequest, EditSource};
 use crm_mirror::sandbox::{NewField, World};
 use crm_mirror::store::Store;
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 
 const CONTACT: Object = Object::Contact;
 
-/// Two contacts and a company with a field of every type, one that is read-only, one that is required, one archived.
+/// Two contacts and a company with a field of every type, one read-only, one required, one archived.
 fn world() -> World {
     let mut world = World::new(noon());
     for object in Object::ALL {
@@ -44,7 +45,7 @@ async fn mirrored(world: World) -> (Crm, Mirror) {
     (crm, mirror)
 }
 
-/// Runs a statement as a person would, in the machine's own shell. The SQLite that is built in must say the same.
+/// Runs a statement in the machine's own shell. The built-in SQLite must give the same result.
 fn edit(mirror: &Mirror, sql: &str) -> Result<(), String> {
     let mut conn = rusqlite::Connection::open(&mirror.path).unwrap();
     let tx = conn.transaction().unwrap();
@@ -78,7 +79,7 @@ fn queued(mirror: &Mirror) -> Vec<(String, Value)> {
 }
 
 #[tokio::test]
-async fn an_update_queues_one_edit_with_what_changed_and_the_first_line_of_its_trail() {
+async fn update_queues_one_edit_with_its_changes_and_first_history_entry() {
     let (_crm, mirror) = mirrored(world()).await;
     edit(
         &mirror,
@@ -120,30 +121,30 @@ async fn an_update_queues_one_edit_with_what_changed_and_the_first_line_of_its_t
          1|contact|a|Ann|cf_multi_select|[\"x\"]|[\"y\",\"x\"]|1|queued|1\n\
          1|contact|a|Ann|position|CEO|CTO|1|queued|1'"
     );
-    // The view shows the service's truth until the edit is applied there.
+    // The view shows the service's value until the service has applied the edit.
     assert_eq!(mirror.one("SELECT position FROM contacts_full WHERE id = 'a'"), "'CEO'");
 }
 
 #[tokio::test]
-async fn a_statement_over_many_rows_makes_an_edit_of_each_that_changes() {
+async fn statement_over_many_rows_makes_an_edit_per_changed_row() {
     let (_crm, mirror) = mirrored(world()).await;
     edit(&mirror, "UPDATE contacts_full SET position = 'CTO' WHERE name = 'Ann'").unwrap();
     assert_eq!(queued(&mirror).iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     edit(&mirror, "UPDATE contacts_full SET position = CASE id WHEN 'b' THEN 'COO' ELSE position END").unwrap();
     assert_eq!(queued(&mirror)[2..], [("b".to_string(), json!({"position": ["CEO", "COO"]}))]);
-    // The value that the record has takes the edit that waits back; another one replaces it.
+    // Setting the record's value cancels the waiting edit; another value replaces it.
     let states = "SELECT group_concat(state) FROM (SELECT state FROM outbox ORDER BY id)";
     assert_eq!((mirror.one(states).as_str(), mirror.count("outbox_events")), ("'dropped,replaced,queued'", 5));
     edit(&mirror, "UPDATE companies_full SET industry = upper(industry), cf_boolean = FALSE").unwrap();
     assert_eq!(queued(&mirror)[3..], [("p".to_string(), json!({"industry": ["Food", "FOOD"], "cf_boolean": [1, 0]}))]);
-    // One row that is refused takes the whole statement back.
+    // One refused row reverts the whole statement.
     let refused = edit(&mirror, "UPDATE contacts_full SET cf_integer = CASE id WHEN 'b' THEN 'x' ELSE 1 END");
-    assert!(refused.unwrap_err().contains("cf_integer"), "names the column");
+    assert!(refused.unwrap_err().contains("cf_integer"), "the error names the column");
     assert_eq!((mirror.count("outbox"), mirror.count("outbox_events")), (4, 6));
 }
 
 #[tokio::test]
-async fn what_changes_nothing_queues_nothing_and_empty_values_clear() {
+async fn unchanged_values_queue_nothing_and_empty_values_clear() {
     let (_crm, mirror) = mirrored(world()).await;
     for nothing in [
         "position = position, notes = notes, cf_multi_select = cf_multi_select, name = name, synced_at = synced_at",
@@ -168,9 +169,9 @@ async fn what_changes_nothing_queues_nothing_and_empty_values_clear() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_edited_is_refused_by_the_name_of_its_column_and_why() {
+async fn columns_that_cannot_be_edited_are_refused_with_name_and_reason() {
     let (_crm, mirror) = mirrored(world()).await;
-    for (set, told) in [
+    for (set, message) in [
         ("name = 'x'", "name is read-only at the service"),
         ("id = 'x'", "id is read-only at the service"),
         ("email = NULL", "email is read-only at the service"),
@@ -178,10 +179,10 @@ async fn what_cannot_be_edited_is_refused_by_the_name_of_its_column_and_why() {
         ("position = 'x', qualification = 1", "qualification is read-only at the service"),
         ("notes_at = 'x'", "notes_at is read-only at the service"),
         ("cf_fixed = 'x'", "cf_fixed is not writable by its definition"),
-        ("cf_decimal_num = 1", "cf_decimal_num is derived here: change cf_decimal"),
-        ("details_current = 0", "details_current is derived here and cannot be changed"),
-        ("owner_name = 'x'", "owner_name is derived here and cannot be changed"),
-        ("extra = '{}'", "extra is derived here and cannot be changed"),
+        ("cf_decimal_num = 1", "cf_decimal_num is derived from cf_decimal: change that column instead"),
+        ("details_current = 0", "details_current is derived and cannot be changed"),
+        ("owner_name = 'x'", "owner_name is derived and cannot be changed"),
+        ("extra = '{}'", "extra is derived and cannot be changed"),
         ("cf_old = 'x'", "no such column: cf_old"),
         ("position = x'41'", "position takes text; NULL clears it"),
         ("cf_short_text = printf('%256d', 1)", "cf_short_text takes text of at most 255 characters; NULL clears it"),
@@ -221,25 +222,28 @@ async fn what_cannot_be_edited_is_refused_by_the_name_of_its_column_and_why() {
     ] {
         let refused = edit(&mirror, &format!("UPDATE contacts_full SET {set} WHERE id = 'a'"));
         let refused = refused.expect_err(set);
-        assert!(refused.contains(told), "{set}: {refused}");
+        assert!(refused.contains(message), "{set}: {refused}");
         assert_eq!((mirror.count("outbox"), mirror.count("outbox_events")), (0, 0), "{set}");
     }
-    for (sql, told) in [
+    for (sql, message) in [
         ("UPDATE companies_full SET industry = ' ' || char(160, 9)", "industry takes text with a character"),
         ("UPDATE companies_full SET notes = 'x'", "notes is read-only at the service"),
-        ("UPDATE companies_full SET revenue_num = 1", "revenue_num is derived here: change revenue"),
+        (
+            "UPDATE companies_full SET revenue_num = 1",
+            "revenue_num is derived from revenue: change that column instead",
+        ),
         ("INSERT INTO contacts_full (id) VALUES ('n')", "a contact cannot be made here"),
         ("DELETE FROM companies_full WHERE id = 'p'", "a company cannot be removed here"),
     ] {
         let refused = edit(&mirror, sql).expect_err(sql);
-        assert!(refused.contains(told), "{sql}: {refused}");
+        assert!(refused.contains(message), "{sql}: {refused}");
     }
     assert_eq!(mirror.count("outbox"), 0);
     assert_eq!(mirror.count("companies"), 1);
 }
 
 #[tokio::test]
-async fn nothing_is_queued_while_writing_back_is_off_and_the_error_says_how_to_turn_it_on() {
+async fn without_write_back_nothing_is_queued_and_the_error_shows_how_to_enable_it() {
     let (crm, mut mirror) = mirrored(world()).await;
     mirror.settings.write_back = false;
     mirror.sync(&crm).await;
@@ -254,7 +258,7 @@ async fn nothing_is_queued_while_writing_back_is_off_and_the_error_says_how_to_t
 }
 
 #[tokio::test]
-async fn what_only_details_carry_is_edited_on_the_version_that_was_seen() {
+async fn detail_fields_are_edited_on_the_version_that_was_seen() {
     let (crm, mut mirror) = mirrored(world()).await;
     let seen = mirror.one("SELECT etag FROM contact_details WHERE contact_id = 'a'");
     crm.wait(600);
@@ -299,7 +303,7 @@ async fn fifteen_hundred_fields_can_be_edited_in_a_stock_shell() {
 }
 
 #[tokio::test]
-async fn hostile_keys_and_ids_are_edited_like_any_other() {
+async fn hostile_keys_and_ids_can_be_edited() {
     let mut world = World::new(noon());
     let keys = ["x'); DROP TABLE outbox; --", "a\"b", "$.a", "line\nbreak"];
     let id = "x'; DELETE FROM contacts; --\"";
@@ -321,7 +325,7 @@ async fn hostile_keys_and_ids_are_edited_like_any_other() {
 }
 
 #[tokio::test]
-async fn a_row_of_the_outbox_that_cannot_be_read_is_rejected_and_stops_nothing() {
+async fn unreadable_row_of_the_outbox_is_rejected_and_blocks_nothing() {
     let (crm, mirror) = mirrored(world()).await;
     edit(&mirror, "UPDATE contacts_full SET position = 'CTO' WHERE id = 'b'").unwrap();
     for fields in ["'no JSON'", "'{}'", "CAST(x'7b22706f736974696f6e223a5b6e756c6c2c22ff225d7d' AS TEXT)"] {
@@ -342,15 +346,15 @@ async fn a_row_of_the_outbox_that_cannot_be_read_is_rejected_and_stops_nothing()
         "'applied,rejected,rejected,rejected'"
     );
     let why = mirror.one("SELECT group_concat(why, '; ') FROM outbox_events WHERE to_state = 'rejected'");
-    for part in ["cannot be understood", "changes no field", "not UTF-8"] {
+    for part in ["cannot be parsed", "changes no field", "not UTF-8"] {
         assert!(why.contains(part), "{part}: {why}");
     }
     assert_eq!(mirror.one("SELECT count(*) FROM pending_edits"), "0");
 }
 
-/// The daemon's way into the outbox: through the writer, in its own transaction.
+/// As the daemon queues edits: through the writer, in a separate transaction.
 #[tokio::test]
-async fn an_edit_through_the_writer_is_judged_and_queued_like_any_other() {
+async fn edit_through_the_writer_is_validated_and_queued() {
     let (crm, mirror) = mirrored(world()).await;
     let request = |changes: &[(&str, Value)]| EditRequest {
         object: CONTACT,
@@ -382,7 +386,7 @@ async fn an_edit_through_the_writer_is_judged_and_queued_like_any_other() {
 }
 
 #[tokio::test]
-async fn the_tables_refuse_changes_and_name_the_view_and_a_dump_can_be_restored() {
+async fn tables_refuse_changes_and_name_the_view_and_a_dump_can_be_restored() {
     let (crm, mirror) = mirrored(world()).await;
     for (table, part) in [
         ("contacts", "change contacts_full instead"),
@@ -410,7 +414,7 @@ async fn the_tables_refuse_changes_and_name_the_view_and_a_dump_can_be_restored(
         }
         assert_eq!(mirror.count(table), rows);
     }
-    // The program itself is not in its own way.
+    // The program itself is not refused.
     crm.sandbox.with_world(|world| world.edit(CONTACT, "a", &json!({"name": "Bea"})));
     mirror.sync(&crm).await;
     mirror.assert_exact(&crm);

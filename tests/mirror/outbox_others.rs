@@ -1,4 +1,4 @@
-//! Edits among others: records that change meanwhile, edits behind each other, budgets and kills.
+//! Edits with other activity: records that change meanwhile, consecutive edits, budgets and kills.
 
 use crate::outbox_bench::{CONTACT, carried_out, mirrored, patches, push, said, set_position, sql, states, there};
 use crm_mirror::model::{Object, Ru};
@@ -8,7 +8,7 @@ use crm_mirror::sync::Job;
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn an_edit_is_rebased_where_others_left_its_fields_alone() {
+async fn edit_is_rebased_if_its_fields_are_unchanged() {
     for (theirs, end) in [
         (json!({"name": "Bea"}), "applied"),
         (json!({"notes": "theirs"}), "applied"),
@@ -40,7 +40,7 @@ async fn an_edit_is_rebased_where_others_left_its_fields_alone() {
 }
 
 #[tokio::test]
-async fn what_a_sync_brought_needs_no_refusal_to_be_known() {
+async fn changes_read_by_a_sync_need_no_refusal() {
     let (crm, mut mirror) = mirrored().await;
     set_position(&mirror, "a", "CTO");
     set_position(&mirror, "b", "CTO");
@@ -59,7 +59,7 @@ async fn what_a_sync_brought_needs_no_refusal_to_be_known() {
 }
 
 #[tokio::test]
-async fn a_record_that_never_rests_waits_for_the_next_run() {
+async fn constantly_changing_record_waits_for_the_next_run() {
     let (crm, mirror) = mirrored().await;
     set_position(&mirror, "a", "CTO");
     let mut n = 0;
@@ -83,7 +83,7 @@ async fn a_record_that_never_rests_waits_for_the_next_run() {
 }
 
 #[tokio::test]
-async fn edits_that_wait_become_one_request_and_go_in_order() {
+async fn waiting_edits_become_one_request_and_are_sent_in_order() {
     let (crm, mirror) = mirrored().await;
     set_position(&mirror, "a", "CTO");
     sql(&mirror, "UPDATE contacts_full SET language = 'de' WHERE id = 'a'");
@@ -91,7 +91,7 @@ async fn edits_that_wait_become_one_request_and_go_in_order() {
     crm.sandbox.faults().add(Rule::new(Fault::Reset).method("PATCH"));
     push(&mirror, &crm).await;
     assert_eq!(states(&mirror), "replaced sending sending");
-    // Made while the first request is on its way: it waits for that one's end, and is no conflict with it.
+    // Made while the first request is in flight: it waits for that request and does not conflict with it.
     set_position(&mirror, "a", "COO");
     crm.wait(10);
     let report = push(&mirror, &crm).await;
@@ -103,12 +103,12 @@ async fn edits_that_wait_become_one_request_and_go_in_order() {
 }
 
 #[tokio::test]
-async fn what_is_refused_together_is_sent_one_by_one() {
+async fn edits_refused_together_are_sent_one_by_one() {
     let (crm, mirror) = mirrored().await;
     sql(&mirror, "UPDATE contacts_full SET language = 'de' WHERE id = 'a'");
     sql(&mirror, "UPDATE contacts_full SET cf_short_text = 's' WHERE id = 'a'");
     set_position(&mirror, "a", "CTO");
-    // The mirror does not know it yet: the field has become read-only.
+    // The field has become read-only, which the mirror has not read yet.
     crm.sandbox.with_world(|world| world.redefine(CONTACT, "short_text", |field| field.writable = false));
     let report = push(&mirror, &crm).await;
     assert_eq!(states(&mirror), "applied rejected applied");
@@ -119,7 +119,7 @@ async fn what_is_refused_together_is_sent_one_by_one() {
 }
 
 #[tokio::test]
-async fn a_conflict_holds_what_is_behind_it() {
+async fn conflict_blocks_later_edits_of_the_record() {
     let (crm, mirror) = mirrored().await;
     set_position(&mirror, "a", "CTO");
     crm.sandbox.with_world(|world| world.edit(CONTACT, "a", &json!({"position": "Chair"})));
@@ -135,7 +135,7 @@ async fn a_conflict_holds_what_is_behind_it() {
 }
 
 #[tokio::test]
-async fn an_edit_of_a_record_that_is_gone_is_rejected_and_the_record_removed() {
+async fn edit_of_a_removed_record_is_rejected_and_the_record_removed() {
     let (crm, mirror) = mirrored().await;
     set_position(&mirror, "a", "CTO");
     crm.sandbox.with_world(|world| world.remove(CONTACT, "a"));
@@ -143,16 +143,19 @@ async fn an_edit_of_a_record_that_is_gone_is_rejected_and_the_record_removed() {
     assert_eq!((states(&mirror).as_str(), report.tally.removed), ("rejected", 1));
     assert_eq!(crm.charged(), 1, "one list confirms it");
     mirror.assert_exact(&crm);
-    // Where lists still have it, it stays.
+    // If lists still contain it, it stays.
     set_position(&mirror, "b", "CTO");
     crm.sandbox.faults().add(Rule::new(Fault::Status(404)).method("PATCH"));
     assert_eq!(push(&mirror, &crm).await.tally.removed, 0);
-    assert_eq!(states(&mirror), "rejected rejected");
+    assert_eq!(states(&mirror), "rejected queued", "one 404 ends no edit");
+    crm.wait(60);
+    push(&mirror, &crm).await;
+    assert_eq!((states(&mirror).as_str(), carried_out(&crm).len()), ("rejected applied", 1));
     mirror.assert_exact(&crm);
 }
 
 #[tokio::test]
-async fn a_detail_that_is_not_current_is_read_before_an_edit_of_it() {
+async fn outdated_detail_is_read_before_an_edit_of_it() {
     let (crm, mut mirror) = mirrored().await;
     mirror.settings.details = false;
     crm.sandbox.with_world(|world| world.edit(CONTACT, "a", &json!({"notes": "theirs"})));
@@ -166,12 +169,12 @@ async fn a_detail_that_is_not_current_is_read_before_an_edit_of_it() {
 }
 
 #[tokio::test]
-async fn units_are_kept_back_for_edits_that_wait() {
+async fn units_are_reserved_for_waiting_edits() {
     let (crm, mut mirror) = mirrored().await;
     set_position(&mirror, "a", "CTO");
     crm.sandbox.faults().add(Rule::new(Fault::Status(503)).method("PATCH").forever());
     crm.sandbox.with_world(|world| world.edit(CONTACT, "b", &json!({"notes": "theirs"})));
-    // Two for the lists of changes and three kept, for a reading and an update: nothing is left for the detail.
+    // Two for the lists of changes and three reserved for a read and an update: nothing is left for the detail.
     mirror.limits.limit = Ru::new(mirror.ledger_total() + 5);
     let report = mirror.sync(&crm).await;
     assert_eq!((report.outcome, report.tally.details, report.pending_details), (RunOutcome::Suspended, 0, 1));
@@ -182,7 +185,7 @@ async fn units_are_kept_back_for_edits_that_wait() {
 }
 
 #[tokio::test]
-async fn without_units_nothing_is_sent_and_nothing_is_in_doubt() {
+async fn without_budget_nothing_is_sent_and_nothing_is_in_doubt() {
     let (crm, mut mirror) = mirrored().await;
     set_position(&mirror, "a", "CTO");
     mirror.limits.limit = Ru::new(mirror.ledger_total() + 1);
@@ -193,7 +196,7 @@ async fn without_units_nothing_is_sent_and_nothing_is_in_doubt() {
 }
 
 #[tokio::test]
-async fn a_service_that_fails_does_not_hold_up_the_rest_of_the_run() {
+async fn failing_service_does_not_delay_the_rest_of_the_run() {
     let (crm, mirror) = mirrored().await;
     set_position(&mirror, "a", "CTO");
     set_position(&mirror, "b", "CTO");
@@ -205,7 +208,7 @@ async fn a_service_that_fails_does_not_hold_up_the_rest_of_the_run() {
 }
 
 #[tokio::test]
-async fn a_kill_at_any_commit_neither_loses_nor_repeats_an_edit() {
+async fn kill_at_any_commit_neither_loses_nor_repeats_an_edit() {
     let mut commits = 0;
     loop {
         let (crm, mirror) = mirrored().await;

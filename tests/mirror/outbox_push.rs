@@ -1,4 +1,4 @@
-//! Edits on their way: what is sent, what each answer does, and that nothing is done twice or lost.
+//! Sending edits: the requests, the effect of each answer, and that nothing is sent twice or lost.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crm_mirror::sync::{Job, PushTally, SyncError};
 use serde_json::json;
 
 #[tokio::test]
-async fn an_update_in_sql_reaches_the_service_for_two_units_and_is_here_at_once() {
+async fn update_in_sql_reaches_the_service_for_two_units_and_is_mirrored_at_once() {
     let (crm, mirror) = mirrored().await;
     sql(
         &mirror,
@@ -35,7 +35,7 @@ async fn an_update_in_sql_reaches_the_service_for_two_units_and_is_here_at_once(
             ("/companies/p".to_string(), json!({"industry": "Tools"})),
         ]
     );
-    // Details too, although none was read: between the version replaced and the new one lies our update alone.
+    // Details too, although none was read: only our update lies between the replaced version and the new one.
     mirror.assert_exact(&crm);
     assert_eq!(states(&mirror), "applied applied");
     let trail = "SELECT group_concat(coalesce(from_state, '') || '>' || to_state, ' ') FROM outbox_events
@@ -50,7 +50,7 @@ async fn an_update_in_sql_reaches_the_service_for_two_units_and_is_here_at_once(
 }
 
 #[tokio::test]
-async fn what_an_answer_cannot_show_is_read_again() {
+async fn fields_missing_in_an_answer_are_read_again() {
     let (crm, mirror) = mirrored().await;
     sql(&mirror, "UPDATE contacts_full SET notes = 'new' WHERE id = 'a'");
     push(&mirror, &crm).await;
@@ -62,7 +62,7 @@ async fn what_an_answer_cannot_show_is_read_again() {
 }
 
 #[tokio::test]
-async fn nothing_is_sent_where_writing_back_is_off() {
+async fn nothing_is_sent_without_write_back() {
     let (crm, mut mirror) = mirrored().await;
     set_position(&mirror, "a", "CTO");
     mirror.settings.write_back = false;
@@ -74,10 +74,11 @@ async fn nothing_is_sent_where_writing_back_is_off() {
 }
 
 #[tokio::test]
-async fn each_refusal_has_its_end() {
+async fn each_refusal_leads_to_its_final_state() {
     for (status, state, requests) in [
         (400, "rejected", 1),
         (403, "queued", 1),
+        (404, "queued", 1),
         (405, "rejected", 1),
         (408, "sending", 1),
         (409, "applied", 2),
@@ -100,7 +101,7 @@ async fn each_refusal_has_its_end() {
         if state == "rejected" {
             assert_eq!(said(&mirror, "answer")["status"], json!(status));
         }
-        // What waits is tried again after its delay; what is rejected stays so.
+        // Waiting edits are retried after their delay; rejected ones are final.
         crm.wait(60);
         mirror.sync(&crm).await;
         let end = if state == "rejected" { state } else { "applied" };
@@ -111,7 +112,7 @@ async fn each_refusal_has_its_end() {
 }
 
 #[tokio::test]
-async fn a_hold_is_waited_out_and_nothing_is_in_doubt() {
+async fn push_waits_for_a_hold_and_nothing_is_in_doubt() {
     for (wait, state, asked) in [(20, "applied", 2), (600, "queued", 1)] {
         let (crm, mirror) = mirrored().await;
         set_position(&mirror, "a", "CTO");
@@ -127,7 +128,7 @@ async fn a_hold_is_waited_out_and_nothing_is_in_doubt() {
 }
 
 #[tokio::test]
-async fn a_refusal_of_a_retry_does_not_hide_that_the_edit_came_through() {
+async fn refused_retry_does_not_hide_an_applied_edit() {
     for (fault, state, updates) in [(Fault::ResetAfterApply, "applied", 1), (Fault::Reset, "rejected", 0)] {
         let (crm, mut mirror) = mirrored().await;
         mirror.tries = 2;
@@ -142,7 +143,7 @@ async fn a_refusal_of_a_retry_does_not_hide_that_the_edit_came_through() {
 }
 
 #[tokio::test]
-async fn a_second_409_under_a_fresh_key_is_a_refusal() {
+async fn second_409_under_a_new_key_is_a_refusal() {
     let (crm, mirror) = mirrored().await;
     set_position(&mirror, "a", "CTO");
     crm.sandbox.faults().add(Rule::new(Fault::Status(409)).method("PATCH").forever());
@@ -153,7 +154,7 @@ async fn a_second_409_under_a_fresh_key_is_a_refusal() {
 }
 
 #[tokio::test]
-async fn a_refused_key_stops_everything_and_leaves_the_edit_queued() {
+async fn refused_key_ends_the_push_and_leaves_the_edit_queued() {
     let (crm, mirror) = mirrored().await;
     set_position(&mirror, "a", "CTO");
     crm.sandbox.faults().add(Rule::new(Fault::Status(401)).method("PATCH"));
@@ -163,7 +164,7 @@ async fn a_refused_key_stops_everything_and_leaves_the_edit_queued() {
 }
 
 #[tokio::test]
-async fn a_missing_write_scope_is_named_and_the_rest_goes_on() {
+async fn missing_write_scope_is_reported_and_the_rest_continues() {
     let (crm, mut mirror) = mirrored().await;
     set_position(&mirror, "a", "CTO");
     set_position(&mirror, "b", "CTO");
@@ -179,7 +180,7 @@ async fn a_missing_write_scope_is_named_and_the_rest_goes_on() {
     assert_eq!(refused, 1, "the second contact was not tried");
     assert_eq!(mirror.one("SELECT name FROM contacts WHERE id = 'b'"), "'Bea'");
     assert!(mirror.one("SELECT value FROM state WHERE name = 'missing_scopes'").contains("contacts:write"));
-    // Another key is tried at once.
+    // A new key is tried at once.
     mirror.key = None;
     let report = mirror.sync(&crm).await;
     assert_eq!((report.push.applied, states(&mirror).as_str()), (2, "applied applied applied"));
@@ -188,7 +189,7 @@ async fn a_missing_write_scope_is_named_and_the_rest_goes_on() {
 }
 
 #[tokio::test]
-async fn a_plan_without_custom_values_holds_only_those() {
+async fn plan_without_custom_values_blocks_only_those() {
     let (crm, mirror) = mirrored().await;
     crm.sandbox.configure(|settings| settings.custom_fields_editable = false);
     sql(&mirror, "UPDATE contacts_full SET cf_decimal = '3' WHERE id = 'a'");
@@ -200,7 +201,7 @@ async fn a_plan_without_custom_values_holds_only_those() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_is_found_again_with_the_same_request() {
+async fn lost_answer_is_recovered_by_the_same_request() {
     for fault in [Fault::ResetAfterApply, Fault::Truncated, Fault::NotJson, Fault::Reset, Fault::Status(500)] {
         let done = !matches!(fault, Fault::Reset | Fault::Status(_));
         let (crm, mirror) = mirrored().await;
@@ -208,7 +209,7 @@ async fn a_lost_answer_is_found_again_with_the_same_request() {
         crm.sandbox.faults().add(Rule::new(fault.clone()).method("PATCH"));
         assert_eq!(push(&mirror, &crm).await.push.waiting, 1, "{fault:?}");
         assert_eq!((states(&mirror).as_str(), carried_out(&crm).len()), ("sending", usize::from(done)), "{fault:?}");
-        // Others change what we changed, before we hear of it: that stays.
+        // Others change our change before we learn of it: their change stays.
         if done {
             crm.sandbox.with_world(|world| world.edit(CONTACT, "a", &json!({"position": "Chair"})));
         }
@@ -224,10 +225,10 @@ async fn a_lost_answer_is_found_again_with_the_same_request() {
 }
 
 #[tokio::test]
-async fn what_may_have_been_carried_out_is_read_back_before_anything_else() {
+async fn possibly_applied_request_is_read_back_first() {
     for fault in [Fault::ResetAfterApply, Fault::Truncated, Fault::Status(408), Fault::Status(504)] {
         let (crm, mut mirror) = mirrored().await;
-        // The client tries nothing by itself: the delay is stored.
+        // The client itself does not retry: the delay is stored.
         mirror.tries = 5;
         set_position(&mirror, "a", "CTO");
         crm.sandbox.faults().add(Rule::new(fault.clone()).method("PATCH"));
@@ -246,8 +247,8 @@ async fn what_may_have_been_carried_out_is_read_back_before_anything_else() {
 }
 
 #[tokio::test]
-async fn once_the_key_is_forgotten_the_record_is_read_first() {
-    // What was done by the lost request, what others did since, how it ends, and the updates carried out in all.
+async fn record_is_read_first_once_the_key_has_expired() {
+    // The effect of the lost request, the changes of others, the final state, and the number of updates carried out.
     let other = json!({"name": "Bea"});
     let same = json!({"position": "Chair"});
     let part = json!({"language": "fr"});
@@ -287,13 +288,13 @@ async fn once_the_key_is_forgotten_the_record_is_read_first() {
 }
 
 #[tokio::test]
-async fn values_that_the_mirror_saw_in_between_settle_what_became_of_a_request() {
+async fn values_seen_in_between_determine_the_outcome_of_a_request() {
     let (crm, mirror) = mirrored().await;
     set_position(&mirror, "a", "CTO");
     crm.sandbox.faults().add(Rule::new(Fault::ResetAfterApply).method("PATCH"));
     crm.sandbox.faults().add(Rule::new(Fault::Status(503)).method("PATCH").forever());
     mirror.sync(&crm).await;
-    // The same run read our value; then somebody set it back.
+    // The same run read our value; then another client reverted it.
     crm.sandbox.with_world(|world| world.edit(CONTACT, "a", &json!({"position": "CEO"})));
     crm.wait(DAY);
     crm.sandbox.faults().clear();

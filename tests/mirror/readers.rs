@@ -1,7 +1,7 @@
-//! People who read while the program writes: as a user of the file's group, after a clean stop, after a kill, briefly
-//! and for very long.
+//! Readers while the program writes: as a user of the file's group, after a clean stop, after a kill, briefly and for a
+//! very long time.
 //!
-//! The writer and its readers are two users, as under systemd, where the tests run as root; elsewhere they are one.
+//! When the tests run as root, the writer and its readers are two users, as under systemd; otherwise they are one.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
@@ -19,15 +19,15 @@ use rusqlite::{Connection, OpenFlags};
 
 const MIB: u64 = 1024 * 1024;
 
-/// Who runs a program: user, group, and further groups. Users need no entry anywhere.
+/// The identity of a process: user, group, and further groups. Users need no entry in the system's database.
 #[derive(Clone, Copy)]
 struct User(u32, u32, &'static str);
 
 const WRITER: User = User(64_001, 64_000, "--clear-groups");
-/// One who was added to the writer's group, and may only look.
+/// A member of the writer's group, with read access only.
 const READER: User = User(64_002, 64_002, "--groups=64000");
 
-/// A folder as `StateDirectory` makes it, with the program in a folder beside it; a service that answers.
+/// A directory as created by `StateDirectory`, with the program in a directory beside it, and a service.
 struct Place {
     dir: tempfile::TempDir,
     program: PathBuf,
@@ -56,7 +56,7 @@ impl Place {
             eprintln!("skipped: one user instead of two, for lack of root or of `setpriv`");
             return place;
         }
-        // Others can get here, and to a copy of the program, wherever it was built.
+        // Other users can reach this directory and a copy of the program, wherever it was built.
         chmod(place.dir.path(), 0o755);
         place.program = place.dir.path().join("crm-mirror");
         std::fs::copy(built, &place.program).unwrap();
@@ -76,7 +76,7 @@ impl Place {
         self.state().join("mirror.db")
     }
 
-    /// A program run as a user who has nothing but it.
+    /// A program run as a user with a minimal environment.
     fn command(&self, user: User, program: &Path) -> Command {
         let mut command = if self.program.starts_with(self.dir.path()) {
             let mut command = Command::new("setpriv");
@@ -90,7 +90,7 @@ impl Place {
         command
     }
 
-    /// Starts a verb with a umask that takes nothing away: what others may do is the program's own doing.
+    /// Starts a verb with an empty umask: the program itself sets the permissions for others.
     fn start(&self, verb: &str) -> Child {
         let mut command = self.command(WRITER, Path::new("/bin/sh"));
         command
@@ -111,7 +111,7 @@ impl Place {
         assert!(self.start(verb).wait().unwrap().success(), "{verb}");
     }
 
-    /// What the reader gets to see, asked of the program and of the machine's shell.
+    /// What the reader sees with the program and with the machine's shell.
     fn read(&self) -> Reading {
         Reading {
             rows: look(self.reading(), &self.mirror()),
@@ -127,7 +127,7 @@ impl Place {
         self.command(READER, &self.program)
     }
 
-    /// The rights of everything in the folder, and of the folder.
+    /// The permissions of the directory and everything in it.
     fn rights(&self) -> Vec<(String, u32)> {
         let mut rights: Vec<(String, u32)> = std::fs::read_dir(self.state())
             .unwrap()
@@ -143,7 +143,7 @@ impl Place {
     }
 }
 
-/// Rows of contacts, as two programs see them.
+/// Rows of contacts as two programs see them.
 #[derive(Debug)]
 struct Reading {
     rows: Result<i64, String>,
@@ -151,7 +151,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// The rows, the same for all; the shell also found the file whole.
+    /// The number of rows, which is the same for all; the shell also verified the file's integrity.
     #[track_caller]
     fn rows(&self) -> i64 {
         let rows = self.rows.clone().unwrap();
@@ -185,9 +185,9 @@ fn chmod(path: &Path, mode: u32) {
 }
 
 #[test]
-fn a_user_of_the_group_reads_during_a_run_after_a_stop_and_after_a_kill() {
+fn group_member_can_read_during_a_run_after_a_stop_and_after_a_kill() {
     let place = Arc::new(Place::new());
-    // During the first copy, a request in hand; killed at a later one.
+    // During the first copy, with a request in flight; killed at a later one.
     let readings: Arc<Mutex<Vec<Reading>>> = Arc::default();
     let child: Arc<Mutex<Option<Child>>> = Arc::default();
     let (at, seen, victim, mut pages) = (place.clone(), readings.clone(), child.clone(), 0);
@@ -205,7 +205,7 @@ fn a_user_of_the_group_reads_during_a_run_after_a_stop_and_after_a_kill() {
     let mut known = child.lock().unwrap();
     *known = Some(place.start("sync"));
     drop(known);
-    // The hook needs the child to kill it: it is looked at in turns.
+    // The hook needs the child to kill it, so the child is polled.
     while child.lock().unwrap().as_mut().unwrap().try_wait().unwrap().is_none() {
         std::thread::yield_now();
     }
@@ -228,16 +228,16 @@ fn a_user_of_the_group_reads_during_a_run_after_a_stop_and_after_a_kill() {
     if place.two_users {
         let status = place.reading().args(["status", "--database"]).arg(place.mirror()).output().unwrap();
         assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
-        // Who is not in the group sees nothing.
+        // Users outside the group have no access.
         let stranger = place.command(User(64_003, 64_003, "--clear-groups"), &place.program);
         assert!(look(stranger, &place.mirror()).is_err());
     }
-    // A stop and a kill leave no one able to write who was not before, and readers leave nothing of their own.
+    // A stop and a kill give nobody new write access, and readers leave no files.
     let owners: Vec<u32> =
         std::fs::read_dir(place.state()).unwrap().map(|entry| entry.unwrap().metadata().unwrap().uid()).collect();
     let owner = place.state().metadata().unwrap().uid();
     assert!(owners.iter().all(|uid| *uid == owner), "{owners:?}");
-    // The hook that was cleared held the place too.
+    // The cleared hook held the directory, too.
     assert!(Arc::into_inner(place).is_some());
 }
 
@@ -256,7 +256,7 @@ fn assert_rights(place: &Place) {
     assert_eq!(place.rights()[0].1 & 0o020, 0, "readers must not be able to write to the folder");
 }
 
-/// A reader that waits for nothing: what blocks it is an error.
+/// A reader without a busy timeout: blocking is an error.
 fn impatient(path: &Path) -> Connection {
     let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
     conn.busy_timeout(Duration::ZERO).unwrap();
@@ -264,7 +264,7 @@ fn impatient(path: &Path) -> Connection {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_is_never_blocked_and_never_sees_half_a_page() {
+async fn reader_is_never_blocked_and_never_sees_half_a_page() {
     let crm = Crm::serve(generate(62, 1_000, 0, noon())).await;
     crm.sandbox.configure(|settings| settings.page_cap = Some(20));
     let mut mirror = Mirror::one_at_a_time();
@@ -290,7 +290,7 @@ async fn a_reader_is_never_blocked_and_never_sees_half_a_page() {
 }
 
 #[tokio::test]
-async fn a_reader_reads_while_a_transaction_is_open() {
+async fn reader_can_read_while_a_transaction_is_open() {
     let crm = Crm::serve(generate(63, 100, 0, noon())).await;
     let mirror = Mirror::empty();
     mirror.sync(&crm).await;
@@ -298,8 +298,8 @@ async fn a_reader_reads_while_a_transaction_is_open() {
     let path = mirror.path.clone();
     let seen = store
         .write(move |tx| {
-            tx.set_state(&StateKey::Fill, &"x".repeat(20 << 20))?;
-            // Written, and larger than the cache, so it is in the WAL; not committed, so nobody sees it.
+            tx.set_state(&StateKey::MissingScopes, &"x".repeat(20 << 20))?;
+            // Written, and larger than the cache, so it is in the WAL; not committed, so it is invisible.
             assert!(wal::beside(&path).metadata().unwrap().len() > 8 * MIB);
             let conn = impatient(&path);
             let rows: i64 = conn.query_row("SELECT count(*) FROM contacts", [], |row| row.get(0)).unwrap();
@@ -313,12 +313,12 @@ async fn a_reader_reads_while_a_transaction_is_open() {
     store.close().await;
 }
 
-/// Writes so many times 4 MiB, each in a transaction, and gives the largest WAL that was met.
+/// Writes 4 MiB this many times, each in a transaction. Returns the largest observed size of the WAL.
 async fn write(store: &Store, rounds: u64) -> u64 {
     let largest = Arc::new(AtomicU64::new(0));
     for round in 0..rounds {
         store
-            .write(move |tx| tx.set_state(&StateKey::Fill, &format!("{round:9}").repeat((4 << 20) / 9)))
+            .write(move |tx| tx.set_state(&StateKey::MissingScopes, &format!("{round:9}").repeat((4 << 20) / 9)))
             .await
             .unwrap();
         let size = wal::beside(store.path()).metadata().unwrap().len();
@@ -328,7 +328,7 @@ async fn write(store: &Store, rounds: u64) -> u64 {
 }
 
 #[tokio::test]
-async fn without_readers_the_wal_stays_short() {
+async fn wal_stays_short_without_readers() {
     let mirror = Mirror::empty();
     let store = Store::open(&mirror.path).unwrap();
     let largest = write(&store, 25).await;
@@ -340,7 +340,7 @@ async fn without_readers_the_wal_stays_short() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn readers_that_overlap_do_not_let_the_wal_grow_with_what_is_written() {
+async fn overlapping_readers_do_not_let_the_wal_grow() {
     let mirror = Mirror::empty();
     let store = Store::open(&mirror.path).unwrap();
     write(&store, 1).await;
@@ -348,8 +348,8 @@ async fn readers_that_overlap_do_not_let_the_wal_grow_with_what_is_written() {
     let ended = done.clone();
     let started = Arc::new(std::sync::Barrier::new(2));
     let starting = started.clone();
-    // Two by turns, each for longer than a commit takes: there is never a moment without one, and never one in which
-    // all of them see the newest commit.
+    // Two readers alternate, each for longer than a commit takes: there is always at least one, and never do all of
+    // them see the newest commit.
     let slow =
         "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 50000) SELECT count(*) FROM n";
     let readers = std::thread::spawn(move || {
@@ -378,7 +378,7 @@ async fn readers_that_overlap_do_not_let_the_wal_grow_with_what_is_written() {
 }
 
 #[tokio::test]
-async fn one_long_reader_stops_nobody_and_the_wal_is_short_again_after_it() {
+async fn long_reader_blocks_no_writer_and_the_wal_shrinks_afterwards() {
     let crm = Crm::serve(generate(64, 200, 10, noon())).await;
     let mirror = Mirror::empty();
     mirror.sync(&crm).await;
@@ -400,11 +400,11 @@ async fn one_long_reader_stops_nobody_and_the_wal_is_short_again_after_it() {
     crm.wait(120);
     let ran = mirror.run_on_open(store.clone(), &crm, &Job::sync()).await.unwrap();
     assert_eq!(ran.tally.updated, 200);
-    // It sees what it saw; whoever comes now sees the new.
+    // The old reader sees the old state; a new one sees the new state.
     assert_eq!(ask(&long), before);
     assert_ne!(ask(&impatient(&mirror.path)), before);
     assert!(!store.settle().await.unwrap());
-    // Everything since is needed, and nothing is there twice.
+    // Everything since then is needed, and nothing is stored twice.
     let held = wal.metadata().unwrap().len();
     assert!((150 * MIB..180 * MIB).contains(&held), "{held}");
 
@@ -424,7 +424,7 @@ async fn one_long_reader_stops_nobody_and_the_wal_is_short_again_after_it() {
 }
 
 #[tokio::test]
-async fn a_stop_does_not_wait_for_a_long_reader_and_takes_nothing_from_it() {
+async fn stop_does_not_wait_for_a_long_reader_and_keeps_its_snapshot() {
     let crm = Crm::serve(generate(65, 50, 0, noon())).await;
     let mirror = Mirror::empty();
     mirror.sync(&crm).await;
@@ -437,8 +437,8 @@ async fn a_stop_does_not_wait_for_a_long_reader_and_takes_nothing_from_it() {
     let rows = |conn: &Connection| conn.query_row("SELECT count(*) FROM contacts", [], |row| row.get::<_, i64>(0));
     assert_eq!(rows(&long).unwrap(), 50);
     drop(long);
-    // What was written is in the WAL alone, and is read from there.
-    let kept = mirror.one("SELECT length(value) FROM state WHERE name = 'fill'");
+    // The written data is in the WAL only and is read from there.
+    let kept = mirror.one("SELECT length(value) FROM state WHERE name = 'missing_scopes'");
     assert!(kept.parse::<u64>().unwrap() >= MIB, "{kept}");
     mirror.sync(&crm).await;
     assert_eq!(wal::beside(&mirror.path).metadata().unwrap().len(), 0);

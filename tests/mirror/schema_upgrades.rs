@@ -1,7 +1,7 @@
-//! Mirrors that older programs made: each is opened by this one, keeps its rows, and gets the tables of a new file.
+//! Mirrors of older programs: this program opens each, keeps its rows, and gives it the tables of a new file.
 //!
-//! `vN.sql` is the dump of a mirror as the program wrote it whose schema had N steps: a small workspace's first copy, one
-//! changed record, and its changes. These files never change; a schema that was given out gets one.
+//! `vN.sql` is the dump of a mirror written by the program whose schema had N steps: a small workspace's first copy,
+//! one changed record, and its changes. These files never change; every released schema gets one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,15 +11,18 @@ use crm_mirror::sandbox::generate;
 use crm_mirror::store::{Store, migrate};
 use rusqlite::Connection;
 
-const OLD: [(u32, &str); 5] = [
+const OLD: [(u32, &str); 8] = [
     (1, include_str!("../schema/v1.sql")),
     (2, include_str!("../schema/v2.sql")),
     (3, include_str!("../schema/v3.sql")),
     (4, include_str!("../schema/v4.sql")),
     (5, include_str!("../schema/v5.sql")),
+    (6, include_str!("../schema/v6.sql")),
+    (7, include_str!("../schema/v7.sql")),
+    (8, include_str!("../schema/v8.sql")),
 ];
 
-/// Made anew, and not compared: the dictionary, the program's own state, and what search is made of.
+/// Tables that are rebuilt and not compared: the dictionary, the program's own state, and the search index.
 fn is_derived(table: &str) -> bool {
     ["mirror_columns", "state"].contains(&table) || table.contains("search") || table.starts_with("sqlite_")
 }
@@ -59,7 +62,7 @@ fn rows(conn: &Connection, tables: &BTreeMap<String, String>) -> Vec<String> {
     rows
 }
 
-/// What the file is made of, but for what depends on the workspace's custom fields.
+/// The schema of the file, without the parts that depend on the workspace's custom fields.
 fn schema(path: &Path) -> BTreeSet<String> {
     let conn = Connection::open(path).unwrap();
     let mut schema = BTreeSet::new();
@@ -74,7 +77,7 @@ fn schema(path: &Path) -> BTreeSet<String> {
     ) {
         schema.insert(column);
     }
-    // Whatever stands in a statement and in no column: WITHOUT ROWID, uniqueness, tokenizers, conditions.
+    // Properties of a statement that no column shows: WITHOUT ROWID, uniqueness, tokenizers, conditions.
     for entry in texts(
         &conn,
         "SELECT type, name, sql FROM sqlite_schema WHERE name NOT GLOB 'ix_*'
@@ -86,7 +89,7 @@ fn schema(path: &Path) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn a_mirror_of_every_older_schema_keeps_its_rows_and_becomes_as_a_new_one() {
+async fn mirror_of_every_older_schema_is_migrated_without_loss() {
     let crm = Crm::serve(generate(5, 6, 3, noon())).await;
     let new = Mirror::empty();
     new.sync(&crm).await;

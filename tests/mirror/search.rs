@@ -1,4 +1,4 @@
-//! Full-text search: what is in the records is found, what is no longer there is not, whatever happened in between.
+//! Full-text search: everything in the records is found, and nothing that was removed, whatever happened in between.
 
 use crate::support::{Crm, Mirror, noon, searched, shell};
 use crm_mirror::model::{DataType, Object};
@@ -37,7 +37,7 @@ async fn mirrored() -> (Crm, Mirror) {
     (crm, mirror)
 }
 
-/// The records that a question finds.
+/// The records that a query finds.
 fn found(mirror: &Mirror, table: &str, question: &str) -> String {
     let conn = mirror.read();
     let mut stmt =
@@ -61,7 +61,7 @@ async fn again(crm: &Crm, mirror: &Mirror) {
 }
 
 #[tokio::test]
-async fn names_notes_and_custom_texts_are_found_with_and_without_diacritics_and_by_prefix() {
+async fn texts_are_found_with_and_without_diacritics_and_by_prefix() {
     let (_crm, mirror) = mirrored().await;
     assert_in_step(&mirror);
     for (question, ids) in [
@@ -87,7 +87,7 @@ async fn names_notes_and_custom_texts_are_found_with_and_without_diacritics_and_
 }
 
 #[tokio::test]
-async fn ranks_and_snippets_come_through_a_join() {
+async fn ranks_and_snippets_work_in_a_join() {
     let (_crm, mirror) = mirrored().await;
     let sql = "SELECT c.name || ': ' || snippet(contact_search, 7, '[', ']', '...', 3)
                FROM contact_search AS s JOIN contacts_full AS c ON c.id = s.record_id
@@ -99,7 +99,7 @@ async fn ranks_and_snippets_come_through_a_join() {
 }
 
 #[tokio::test]
-async fn the_index_follows_edits_removals_and_returns() {
+async fn index_follows_edits_removals_and_returns() {
     let (crm, mirror) = mirrored().await;
     crm.sandbox.with_world(|world| {
         world.edit(
@@ -123,7 +123,7 @@ async fn the_index_follows_edits_removals_and_returns() {
 }
 
 #[tokio::test]
-async fn the_index_follows_what_becomes_of_custom_fields() {
+async fn index_follows_changes_of_custom_fields() {
     let (crm, mirror) = mirrored().await;
     let archive = |key: &'static str| crm.sandbox.with_world(|world| world.archive(Object::Contact, key));
     archive("motto");
@@ -153,7 +153,7 @@ async fn the_index_follows_what_becomes_of_custom_fields() {
 }
 
 #[tokio::test]
-async fn a_kill_at_any_commit_of_the_first_copy_ends_in_the_same_index() {
+async fn kill_at_any_commit_of_the_first_copy_ends_in_the_same_index() {
     for commits in 0..200 {
         let crm = Crm::serve(world()).await;
         let mirror = Mirror::one_at_a_time();
@@ -162,7 +162,7 @@ async fn a_kill_at_any_commit_of_the_first_copy_ends_in_the_same_index() {
         mirror.assert_exact(&crm);
         assert_in_step(&mirror);
         if !killed {
-            assert!(commits > 8, "so few commits are no test");
+            assert!(commits > 8, "too few commits for this test");
             return;
         }
     }
@@ -170,7 +170,7 @@ async fn a_kill_at_any_commit_of_the_first_copy_ends_in_the_same_index() {
 }
 
 #[tokio::test]
-async fn a_vacuum_by_a_person_does_no_harm() {
+async fn vacuum_keeps_the_search_index_valid() {
     let (crm, mirror) = mirrored().await;
     crm.sandbox.with_world(|world| world.remove(Object::Contact, "ct1"));
     again(&crm, &mirror).await;
@@ -183,7 +183,7 @@ async fn a_vacuum_by_a_person_does_no_harm() {
     assert_eq!(found(&mirror, "contact_search", "vacuum"), "ct2");
 }
 
-/// Takes a mirror back to the schema before search: what an older program would have left.
+/// Reverts a mirror to the schema before search, as an older program would have left it.
 fn make_old(mirror: &Mirror) {
     let conn = rusqlite::Connection::open(&mirror.path).unwrap();
     let mut triggers = conn.prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger'").unwrap();
@@ -193,7 +193,7 @@ fn make_old(mirror: &Mirror) {
     }
     conn.execute_batch(
         "DROP VIEW pending_edits; DROP TABLE outbox_events; DROP TABLE outbox;
-         DROP TABLE changed_records; DROP TABLE outbox_delays; DROP TABLE outbox_values; DROP TABLE retyped_values;
+         DROP TABLE changed_records; DROP TABLE outbox_delays; DROP TABLE outbox_values; DROP TABLE retyped_values; DROP TABLE filled_records;
          DROP VIEW IF EXISTS contact_history; DROP VIEW IF EXISTS company_history; DROP VIEW IF EXISTS change_fields;
          DROP INDEX IF EXISTS changes_by_time;
          DROP TABLE contact_search; DROP TABLE company_search; DROP TABLE search_documents; DROP VIEW select_labels;
@@ -206,7 +206,7 @@ fn make_old(mirror: &Mirror) {
 }
 
 #[tokio::test]
-async fn a_mirror_of_the_first_schema_gets_its_index_when_it_is_opened() {
+async fn mirror_of_the_first_schema_gets_its_index_when_opened() {
     let (crm, mirror) = mirrored().await;
     make_old(&mirror);
     crm_mirror::store::Store::open(&mirror.path).unwrap().close().await;
@@ -218,7 +218,7 @@ async fn a_mirror_of_the_first_schema_gets_its_index_when_it_is_opened() {
 }
 
 #[tokio::test]
-async fn an_upgrade_that_was_killed_before_the_index_goes_on_at_the_next_opening() {
+async fn killed_upgrade_builds_the_index_at_the_next_opening() {
     let (crm, mirror) = mirrored().await;
     make_old(&mirror);
     let mut conn = rusqlite::Connection::open(&mirror.path).unwrap();

@@ -1,4 +1,4 @@
-//! The file as other programs meet it: an older SQLite, a read-only folder, a tool that reads the schema.
+//! The file in other programs: an older SQLite, a read-only directory, a tool that reads the schema.
 
 use std::collections::BTreeSet;
 use std::fs::Permissions;
@@ -11,7 +11,7 @@ use crm_mirror::model::{DataType, Object};
 use crm_mirror::sandbox::{NewField, generate};
 use serde_json::json;
 
-/// A mirror with everything in it: all types, an archived field, a removed record, changes, odd values, an audit.
+/// A mirror with everything: all types, an archived field, a removed record, changes, unusual values, an audit.
 async fn lived_in() -> (Crm, Mirror) {
     let mut world = generate(5, 120, 20, noon());
     for data_type in DataType::ALL {
@@ -39,7 +39,21 @@ async fn lived_in() -> (Crm, Mirror) {
 }
 
 #[tokio::test]
-async fn the_shell_of_an_older_sqlite_reads_everything() {
+async fn sqlite_with_lower_limits_reads_everything() {
+    let (_crm, mirror) = lived_in().await;
+    let conn = mirror.read();
+    // Like the JDBC driver: a view that it cannot parse would prevent all reading.
+    conn.set_limit(rusqlite::limits::Limit::SQLITE_LIMIT_FUNCTION_ARG, 100).unwrap();
+    let sql = "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')";
+    let mut stmt = conn.prepare(sql).unwrap();
+    let names: Vec<String> = stmt.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    for name in names {
+        conn.query_row(&format!("SELECT count(*) FROM \"{name}\""), [], |row| row.get::<_, i64>(0)).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn older_sqlite_shell_reads_everything() {
     if !shell::is_there() {
         return;
     }
@@ -60,13 +74,21 @@ async fn the_shell_of_an_older_sqlite_reads_everything() {
 }
 
 #[tokio::test]
-async fn the_dictionary_covers_every_column_that_people_query() {
+async fn dictionary_covers_every_public_column() {
     let (_crm, mirror) = lived_in().await;
     let conn = mirror.read();
     let names = |sql: &str| -> Vec<String> {
         conn.prepare(sql).unwrap().query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
     };
-    let own = ["state", "sweep_missing", "changed_records", "outbox_delays", "outbox_values", "retyped_values"];
+    let own = [
+        "state",
+        "sweep_missing",
+        "changed_records",
+        "outbox_delays",
+        "outbox_values",
+        "retyped_values",
+        "filled_records",
+    ];
     let tables = names(
         "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type <> 'shadow'
          AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name",
@@ -77,7 +99,7 @@ async fn the_dictionary_covers_every_column_that_people_query() {
     for table in tables.iter().filter(|table| !own.contains(&table.as_str())) {
         let real: Vec<String> = names(&format!("SELECT name FROM pragma_table_info('{table}')"))
             .into_iter()
-            // Parked columns are nobody's business until their field comes back.
+            // Parked columns are hidden until their field is restored.
             .filter(|name| !name.starts_with("archived_cf_"))
             .collect();
         let entered =
@@ -86,20 +108,20 @@ async fn the_dictionary_covers_every_column_that_people_query() {
         assert_eq!(as_set(&real), as_set(&entered), "{table}");
         assert_eq!(real.len(), entered.len(), "{table}");
     }
-    // The view's order is the dictionary's.
+    // The view has the dictionary's order.
     let view = names("SELECT name FROM pragma_table_info('contacts_full')");
     let entered = names("SELECT column_name FROM mirror_columns WHERE table_name = 'contacts_full' ORDER BY position");
     assert_eq!(view, entered);
 }
 
 #[tokio::test]
-async fn the_schema_is_one_that_every_tool_can_read() {
+async fn schema_is_readable_by_every_supported_tool() {
     let (_crm, mirror) = lived_in().await;
     let conn = mirror.read();
     let mut stmt = conn.prepare("SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL").unwrap();
     let entries: Vec<(String, String, String)> =
         stmt.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap().map(Result::unwrap).collect();
-    // What an older parser does not know makes the whole file unreadable there.
+    // Syntax that an older parser does not support makes the whole file unreadable there.
     let too_new = [
         "->",
         "jsonb",
@@ -119,15 +141,15 @@ async fn the_schema_is_one_that_every_tool_can_read() {
         "timediff",
     ];
     for (kind, name, sql) in &entries {
-        // Comments are prose.
+        // Comments are text.
         let code: String =
             sql.lines().map(|line| line.split("--").next().unwrap_or_default().to_lowercase() + "\n").collect();
         for word in too_new {
             // `group_concat` is as old as views.
             assert!(!code.replace("group_concat(", "").contains(word), "{kind} {name} has `{word}`");
         }
-        // Before 3.47, RAISE takes one constant text and nothing else.
-        // A doubled quote is one in the text.
+        // Before 3.47, RAISE accepts only a constant text.
+        // A doubled quote is one quote in the text.
         for raised in code.replace("''", "").split("raise(").skip(1) {
             let text = raised.strip_prefix("abort, '").and_then(|rest| rest.split_once('\''));
             assert!(text.is_some_and(|(_, rest)| rest.starts_with(')')), "{kind} {name}: {}", &raised[..80]);
@@ -164,7 +186,7 @@ async fn the_schema_is_one_that_every_tool_can_read() {
     }
 }
 
-/// Reads the mirror as a user who may only look.
+/// Reads the mirror as a user with read access only.
 fn as_nobody(path: &Path, sql: &str) -> Option<Result<String, String>> {
     let is_root = Command::new("id").arg("-u").output().is_ok_and(|out| out.stdout == b"0\n");
     let mut command = if is_root {
@@ -184,7 +206,7 @@ fn chmod(path: &Path, mode: u32) {
 }
 
 #[tokio::test]
-async fn after_a_clean_stop_people_who_may_only_look_can_still_read() {
+async fn read_only_users_can_read_after_a_clean_stop() {
     let (_crm, mirror) = lived_in().await;
     let dir = mirror.dir.path().to_path_buf();
     for entry in std::fs::read_dir(&dir).unwrap() {

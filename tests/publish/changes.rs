@@ -1,8 +1,8 @@
-//! The first load, and what changes after it.
+//! The first load and the changes after it.
 
-use crm_mirror::model::{DataType, Object, Resource};
+use crm_mirror::model::{Choice, DataType, Object, Resource};
 use crm_mirror::sandbox::{NewField, World, generate};
-use crm_mirror::store::{Erasure, StoreError, write_beside};
+use crm_mirror::store::{Erasure, LabelColumns, StoreError, ViewOptions, write_beside};
 use serde_json::json;
 
 use crate::equal::assert_equal;
@@ -22,7 +22,7 @@ async fn published(contacts: usize, companies: usize) -> Option<(Crm, Mirror, Po
 }
 
 #[tokio::test]
-async fn the_first_publish_loads_every_table_with_types_indexes_and_comments() {
+async fn first_publish_loads_every_table_with_types_indexes_and_comments() {
     let Some((_crm, mirror, postgres)) = published(250, 20).await else { return };
     let type_of = |column: &str| {
         format!(
@@ -48,13 +48,13 @@ async fn the_first_publish_loads_every_table_with_types_indexes_and_comments() {
     assert!(postgres.one(about).await.contains("full name"), "{}", postgres.one(about).await);
     let indexes = "SELECT count(*) FROM pg_indexes WHERE schemaname = 'crm' AND tablename = 'contacts'";
     assert_eq!(postgres.one(indexes).await, "5");
-    // Nothing changed: nothing is sent.
+    // Nothing changed, so nothing is sent.
     let again = postgres.publish(&mirror).await;
     assert_eq!((again.reloaded, again.records, again.changes), (None, 0, 0));
 }
 
 #[tokio::test]
-async fn changes_removals_and_joined_names_follow_at_the_next_publish() {
+async fn changes_removals_and_joined_names_are_sent_by_the_next_publish() {
     let Some((crm, mirror, postgres)) = published(120, 6).await else { return };
     let (contacts, companies) =
         crm.sandbox.with_world(|world| (world.ids(Resource::Contacts), world.ids(Resource::Companies)));
@@ -78,7 +78,7 @@ async fn changes_removals_and_joined_names_follow_at_the_next_publish() {
     assert_eq!(report.reloaded, None);
     assert!(report.records >= 42, "{report:?}");
     assert_equal(&mirror, &postgres).await;
-    // A contact that comes back leaves the removed ones.
+    // A contact that returns leaves the removed records.
     let back = json!({"id": contacts[30], "name": "Back again"});
     crm.sandbox.with_world(|world| world.create(Object::Contact, &back));
     crm.wait(600);
@@ -88,7 +88,7 @@ async fn changes_removals_and_joined_names_follow_at_the_next_publish() {
 }
 
 #[tokio::test]
-async fn more_than_one_batch_arrives_whole() {
+async fn more_than_one_batch_is_published_completely() {
     let Some((crm, mirror, postgres)) = published(2_300, 3).await else { return };
     crm.sandbox.with_world(|world| {
         for id in world.ids(Resource::Contacts) {
@@ -103,7 +103,7 @@ async fn more_than_one_batch_arrives_whole() {
     assert_equal(&mirror, &postgres).await;
 }
 
-/// A workspace with one custom field, three contacts with a value in it.
+/// A workspace with one custom field and three contacts with a value in it.
 async fn with_field(data_type: DataType) -> Option<(Crm, Mirror, Postgres)> {
     let postgres = Postgres::start().await?;
     let mut world = World::new(noon());
@@ -130,7 +130,7 @@ async fn follow(crm: &Crm, mirror: &Mirror, postgres: &Postgres) {
 }
 
 #[tokio::test]
-async fn fields_that_come_go_and_return_are_followed_and_views_keep_working() {
+async fn added_archived_and_restored_fields_are_published_and_views_keep_working() {
     let Some((crm, mirror, postgres)) = with_field(DataType::SingleSelect).await else { return };
     postgres.run("CREATE VIEW crm.people AS SELECT id, cf_tier FROM crm.contacts").await;
     crm.sandbox.with_world(|world| world.archive(Object::Contact, "tier"));
@@ -165,7 +165,7 @@ async fn fields_that_come_go_and_return_are_followed_and_views_keep_working() {
 }
 
 #[tokio::test]
-async fn a_field_of_another_type_has_a_new_column_and_views_keep_the_old_values() {
+async fn retyped_field_has_a_new_column_and_views_keep_the_old_values() {
     let Some((crm, mirror, postgres)) = with_field(DataType::SingleSelect).await else { return };
     postgres.run("CREATE VIEW crm.people AS SELECT id, cf_tier FROM crm.contacts").await;
     crm.sandbox.with_world(|world| {
@@ -183,7 +183,7 @@ async fn a_field_of_another_type_has_a_new_column_and_views_keep_the_old_values(
     assert!(report.left_behind[0].contains("people"), "{report:?}");
     assert_equal(&mirror, &postgres).await;
     assert_eq!(postgres.one("SELECT count(cf_tier) FROM crm.people").await, "3");
-    // To a type that PostgreSQL stores alike: the values are others all the same.
+    // To a type that PostgreSQL stores in the same way: the values differ nevertheless.
     crm.sandbox.with_world(|world| {
         world.redefine(Object::Contact, "tier", |field| field.data_type = "SHORT_TEXT".into());
         world.edit(Object::Contact, "c1", &json!({"customFields": {"tier": "words"}}));
@@ -198,7 +198,7 @@ async fn a_field_of_another_type_has_a_new_column_and_views_keep_the_old_values(
 }
 
 #[tokio::test]
-async fn what_is_forgotten_here_is_erased_there_and_a_return_keeps_its_new_history() {
+async fn forgotten_record_is_erased_in_the_database_and_a_return_keeps_its_new_history() {
     let Some((crm, mirror, postgres)) = published(20, 2).await else { return };
     let id = crm.sandbox.with_world(|world| {
         let id = world.ids(Resource::Contacts)[0].clone();
@@ -224,5 +224,39 @@ async fn what_is_forgotten_here_is_erased_there_and_a_return_keeps_its_new_histo
     mirror.sync(&crm).await;
     postgres.publish(&mirror).await;
     assert_ne!(postgres.one(&about).await, "0");
+    assert_equal(&mirror, &postgres).await;
+}
+
+#[tokio::test]
+async fn columns_of_labels_and_of_archived_fields_are_published_and_follow() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let mut world = World::new(noon());
+    for (key, data_type) in [("tier", DataType::SingleSelect), ("fee", DataType::Decimal)] {
+        world.define(NewField::new(Object::Contact, key, data_type).options(&["gold", "tin"]));
+    }
+    for n in 0..4 {
+        let fields = json!({"tier": if n < 2 { "gold" } else { "tin" }, "fee": "1.50"});
+        world.create(Object::Contact, &json!({"id": format!("ct{n}"), "customFields": fields}));
+    }
+    let crm = Crm::serve(world).await;
+    let mut mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    postgres.publish(&mirror).await;
+    assert_equal(&mirror, &postgres).await;
+    mirror.views = Some(ViewOptions { labels: LabelColumns::All, keep_archived: true, ..ViewOptions::default() });
+    mirror.sync(&crm).await;
+    postgres.publish(&mirror).await;
+    assert_equal(&mirror, &postgres).await;
+    crm.sandbox.with_world(|world| {
+        let choice = Choice { value: "gold".into(), label: Some("Best".into()) };
+        world.set_options(Object::Contact, "tier", vec![choice]);
+        world.archive(Object::Contact, "fee");
+    });
+    follow(&crm, &mirror, &postgres).await;
+    let labels = "SELECT string_agg(cf_tier_label || cf_fee, ' ' ORDER BY id) FROM crm.contacts";
+    assert_eq!(postgres.one(labels).await, "Best1.50 Best1.50 tin1.50 tin1.50");
+    mirror.views = Some(ViewOptions::default());
+    mirror.sync(&crm).await;
+    postgres.publish(&mirror).await;
     assert_equal(&mirror, &postgres).await;
 }

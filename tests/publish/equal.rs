@@ -1,4 +1,4 @@
-//! Whether what is in PostgreSQL equals the mirror: every column of every published table, by plain SQL on both sides.
+//! Compares PostgreSQL with the mirror: every column of every published table, by plain SQL on both sides.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use rusqlite::types::Value;
 use crate::server::Postgres;
 use crate::support::Mirror;
 
-/// Published table, what it equals in the mirror, and its key.
+/// A published table, the equal query on the mirror, and its key.
 const TABLES: [(&str, &str, &str); 8] = [
     ("contacts", "contacts_full", "id"),
     ("companies", "companies_full", "id"),
@@ -20,10 +20,10 @@ const TABLES: [(&str, &str, &str); 8] = [
     ("changes", "changes", "seq"),
 ];
 
-/// Columns that need not be equal.
+/// Columns that may differ.
 const STAMPS: [&str; 2] = ["synced_at", "fetched_at"];
 
-/// How a column is read so that it can be compared with the mirror's text.
+/// The expression that makes a column comparable with the mirror's text.
 fn read(name: &str, data_type: &str) -> String {
     match data_type {
         "timestamp with time zone" => {
@@ -34,7 +34,7 @@ fn read(name: &str, data_type: &str) -> String {
     }
 }
 
-/// A document with every number as a double: `jsonb` writes them in a form of its own.
+/// A document with every number as a double: `jsonb` formats numbers differently.
 fn doubles(value: serde_json::Value) -> serde_json::Value {
     use serde_json::Value;
     match value {
@@ -99,7 +99,7 @@ pub async fn differences(mirror: &Mirror, postgres: &Postgres) -> Vec<String> {
             .map(Result::unwrap)
             .collect();
         let there_columns: Vec<String> = columns.iter().map(|name| read(name, &types[name])).collect();
-        // By the columns themselves, not by what is read of them.
+        // By the stored columns, not by their text.
         let there_key: Vec<String> = key
             .split(", ")
             .map(|name| format!("t.{name}{}", if types[name] == "text" { " COLLATE \"C\"" } else { "" }))

@@ -1,5 +1,5 @@
-//! Random histories of the service, with publishers that are killed anywhere and connections that are cut: afterwards one
-//! undisturbed publish makes both sides equal, and no entry of the feed is there twice.
+//! Random histories of the service, with publishers killed anywhere and connections cut: one undisturbed publish
+//! afterwards makes both sides equal, and no entry of the feed is duplicated.
 
 use std::future::Future;
 use std::pin::pin;
@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::equal::differences;
 use crate::server::Postgres;
+use crate::support::cases::cases;
 use crate::support::{Crm, Mirror, noon};
 
 const KEYS: [&str; 3] = ["first", "second", "Second"];
@@ -28,7 +29,7 @@ fn value(rng: &mut Rng, data_type: &str) -> serde_json::Value {
     }
 }
 
-/// One thing that happens at the service.
+/// Applies one random change at the service.
 pub fn happen(rng: &mut Rng, world: &mut World) {
     let object = Object::ALL[rng.usize(..2)];
     let ids = world.ids(object.resource());
@@ -81,7 +82,7 @@ pub fn happen(rng: &mut Rng, world: &mut World) {
     }
 }
 
-/// Carries a future on for so many polls, and drops it there, as a kill would end it.
+/// Polls a future this many times, then drops it, like a kill.
 async fn killed_after<F: Future>(polls: u32, work: F) -> Option<F::Output> {
     let mut work = pin!(work);
     let mut left = polls;
@@ -130,7 +131,7 @@ async fn live_through(seed: u64) -> Option<()> {
     }
     crm.wait(40_000);
     mirror.sync(&crm).await;
-    // What a killed publisher left may still be ending.
+    // The session of a killed publisher may still be ending.
     let mut report = postgres.try_publish(&Postgres::settings(&mirror)).await;
     while let Err(crm_mirror::publish::PublishError::Busy { .. }) = report {
         tokio::task::yield_now().await;
@@ -148,8 +149,7 @@ async fn live_through(seed: u64) -> Option<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_any_history_one_undisturbed_publish_makes_both_equal() {
-    let cases = std::env::var("PUBLISH_HISTORIES").ok().and_then(|n| n.parse().ok()).unwrap_or(8);
-    for seed in 1..=cases {
+    for seed in 1..=u64::from(cases(8)) {
         if live_through(seed).await.is_none() {
             return;
         }

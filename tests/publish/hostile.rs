@@ -1,15 +1,16 @@
-//! What PostgreSQL cannot store never stops publishing, and is not lost.
+//! Values that PostgreSQL cannot store never stop publishing and are not lost.
 
 use crm_mirror::model::{DataType, Object, Resource};
 use crm_mirror::sandbox::{NewField, World, generate};
 use rusqlite::Connection;
 use serde_json::json;
 
+use crate::equal::assert_equal;
 use crate::server::Postgres;
 use crate::support::{Crm, Mirror, noon};
 
 #[tokio::test]
-async fn what_postgresql_cannot_store_is_null_and_kept_in_extra() {
+async fn values_that_postgresql_cannot_store_are_null_and_kept_in_extra() {
     let Some(postgres) = Postgres::start().await else { return };
     let mut world = World::new(noon());
     for (key, data_type) in [
@@ -67,7 +68,7 @@ async fn what_postgresql_cannot_store_is_null_and_kept_in_extra() {
         assert!(all.contains("somethingNew") && all.contains("1.10") && all.contains("1e99999"), "{all}");
         assert_eq!(postgres.one("SELECT value FROM crm.custom_multi_values").await, "a\\u0000");
     }
-    // Changed, it travels the other way, and through the history.
+    // A change takes the other path, through the history.
     crm.sandbox.with_world(|world| {
         world.edit(Object::Contact, "c\u{0}1", &json!({"position": "nul\u{0}position", "lastName": "plain"}));
     });
@@ -79,7 +80,7 @@ async fn what_postgresql_cannot_store_is_null_and_kept_in_extra() {
 }
 
 #[tokio::test]
-async fn what_people_wrote_into_the_mirror_by_hand_does_not_stop_it() {
+async fn values_written_by_users_do_not_stop_publishing() {
     let Some(postgres) = Postgres::start().await else { return };
     let crm = Crm::serve(generate(5, 30, 3, noon())).await;
     let mirror = Mirror::empty();
@@ -100,7 +101,7 @@ async fn what_people_wrote_into_the_mirror_by_hand_does_not_stop_it() {
 }
 
 #[tokio::test]
-async fn what_is_excluded_is_nowhere_in_the_database() {
+async fn excluded_values_are_nowhere_in_the_database() {
     let Some(postgres) = Postgres::start().await else { return };
     let mut world = generate(5, 20, 3, noon());
     world.define(NewField::new(Object::Contact, "salary", DataType::Decimal));
@@ -124,7 +125,7 @@ async fn what_is_excluded_is_nowhere_in_the_database() {
         for (n, id) in ids[..10].iter().enumerate() {
             hide(world, id, n + 100);
         }
-        // Of a form that no column holds: kept verbatim in `extra`.
+        // Of a form that no column can hold: kept verbatim in `extra`.
         world.set_raw(Object::Contact, &ids[11], "notes", r#"{"why":"s3cret"}"#);
         world.set_raw(Object::Contact, &ids[11], "customFields.salary", r#"{"why":"77777777"}"#);
         world.edit(Object::Contact, &ids[11], &json!({"position": "x"}));
@@ -132,7 +133,7 @@ async fn what_is_excluded_is_nowhere_in_the_database() {
     });
     crm.wait(7 * 3600);
     mirror.resync(&crm).await;
-    // Published with everything first: what is excluded later is withdrawn.
+    // First published with everything; columns excluded later are withdrawn.
     postgres.publish(&mirror).await;
     postgres.run("CREATE VIEW crm.peoples AS SELECT id, mobile FROM crm.contacts").await;
     let mut settings = Postgres::settings(&mirror);
@@ -154,4 +155,75 @@ async fn what_is_excluded_is_nowhere_in_the_database() {
     settings.exclude = vec!["contacts.nots".into()];
     let refused = postgres.try_publish(&settings).await.unwrap_err().to_string();
     assert!(refused.contains("contacts.nots"), "{refused}");
+}
+
+#[tokio::test]
+async fn rows_that_the_database_refuses_are_named_and_stop_no_other() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let crm = Crm::serve(generate(4, 40, 3, noon())).await;
+    let mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    postgres.publish(&mirror).await;
+    let ids = crm.sandbox.with_world(|world| world.ids(Resource::Contacts));
+    // A check, a trigger, and a deferred reference to a row that is removed below.
+    postgres
+        .run(&format!(
+            "ALTER TABLE crm.contacts ADD CONSTRAINT ours CHECK (position <> 'forbidden');
+             CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+                 $$ BEGIN IF NEW.position = 'raised' THEN RAISE EXCEPTION 'not here'; END IF; RETURN NEW; END $$;
+             CREATE TRIGGER raises BEFORE INSERT OR UPDATE ON crm.contacts FOR EACH ROW EXECUTE FUNCTION refuse();
+             CREATE TABLE notes (contact text REFERENCES crm.contacts (id) DEFERRABLE INITIALLY DEFERRED);
+             INSERT INTO notes VALUES ('{}')",
+            ids[9]
+        ))
+        .await;
+    crm.sandbox.with_world(|world| {
+        for (n, id) in ids.iter().take(20).enumerate() {
+            let position = ["forbidden", "raised"].get(n.wrapping_sub(7)).unwrap_or(&"new");
+            world.edit(Object::Contact, id, &json!({"position": position}));
+        }
+        world.remove(Object::Contact, &ids[9]);
+    });
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    mirror.resync(&crm).await;
+    let refused = async |full: bool| {
+        let settings = crm_mirror::publish::PublishSettings { full, ..Postgres::settings(&mirror) };
+        let report = postgres.try_publish(&settings).await.unwrap();
+        let mut names: Vec<String> = report.refused_rows.iter().map(|row| row.name.clone()).collect();
+        assert_eq!((names.len() as u64, report.refused_rows[0].table.as_str()), (report.refused, "contacts"));
+        names.sort();
+        names
+    };
+    let position = async |id: &str| postgres.one(&format!("SELECT position FROM crm.contacts WHERE id = '{id}'")).await;
+    let mut expected = vec![ids[7].clone(), ids[8].clone(), ids[9].clone()];
+    expected.sort();
+    assert_eq!(refused(false).await, expected);
+    for n in (0..20).filter(|n| ![7, 8, 9].contains(n)) {
+        assert_eq!(position(&ids[n]).await, "new", "{n}");
+    }
+    // The merge of a reload takes all rows or none.
+    let mut expected = vec![ids[7].clone(), ids[8].clone(), format!("deletion of {}", ids[9])];
+    expected.sort();
+    assert_eq!(refused(true).await, expected);
+    assert_eq!(postgres.one("SELECT count(*) FROM crm.contacts").await, "40");
+    // So does COPY into an empty table.
+    postgres.run("DELETE FROM notes; DELETE FROM crm.contacts").await;
+    let mut expected = ids[7..9].to_vec();
+    expected.sort();
+    assert_eq!(refused(true).await, expected);
+    assert_eq!(postgres.one("SELECT count(*) FROM crm.contacts").await, "37");
+    let lag = mirror.one("SELECT json_extract(value, '$.refused') FROM state WHERE name = 'publish'");
+    assert_eq!(lag, "2");
+    // A row is sent again when its record changes; the others with a reload.
+    crm.sandbox.with_world(|world| world.edit(Object::Contact, &ids[7], &json!({"position": "allowed"})));
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    assert_eq!(refused(false).await, [ids[8].clone()]);
+    assert_eq!(position(&ids[7]).await, "allowed");
+    postgres.run("DROP TRIGGER raises ON crm.contacts").await;
+    let settings = crm_mirror::publish::PublishSettings { full: true, ..Postgres::settings(&mirror) };
+    let report = postgres.try_publish(&settings).await.unwrap();
+    assert_eq!((report.refused, postgres.one("SELECT count(*) FROM crm.publish_refused").await), (0, "0".into()));
+    assert_equal(&mirror, &postgres).await;
 }

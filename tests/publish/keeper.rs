@@ -1,4 +1,4 @@
-//! Publishing beside the daemon: what the runs change arrives by itself, and a database that is away is tried again.
+//! Publishing by the daemon: changes arrive by themselves, and an unreachable database is retried.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::equal::assert_equal;
 use crate::server::Postgres;
 use crate::support::{Crm, Mirror, noon};
 
-/// Waits until a statement gives a text; another text may come first, and so may an error.
+/// Waits until a query returns a text. Other texts and errors may come first.
 async fn until(postgres: &Postgres, sql: &str, expected: &str) {
     for _ in 0..2_000 {
         let found = postgres.client.query_one(sql, &[]).await.ok().map(|row| row.get::<_, String>(0));
@@ -30,7 +30,7 @@ async fn until(postgres: &Postgres, sql: &str, expected: &str) {
 const COUNT: &str = "SELECT count(*)::text FROM crm.contacts";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_changes_arrives_by_itself_and_a_database_that_is_away_is_tried_again() {
+async fn changes_are_published_automatically_and_an_unavailable_database_is_retried() {
     let Some(postgres) = Postgres::start().await else { return };
     let crm = Crm::serve(generate(8, 25, 3, noon())).await;
     let mirror = Mirror::empty();
@@ -64,8 +64,129 @@ async fn what_changes_arrives_by_itself_and_a_database_that_is_away_is_tried_aga
     assert_equal(&mirror, &postgres).await;
 }
 
+/// A problem of the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trouble {
+    Down,
+    Slow,
+    Full,
+    ReadOnly,
+    Restarted,
+}
+
+impl Trouble {
+    async fn begin(self, postgres: &Postgres) {
+        let name = &postgres.name;
+        match self {
+            Trouble::Full => {
+                postgres
+                    .run(
+                        "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS
+                             $$ BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = 'disk_full'; END $$;
+                         CREATE TRIGGER full_disk BEFORE UPDATE ON crm.publish_state
+                             FOR EACH ROW EXECUTE FUNCTION full_disk()",
+                    )
+                    .await;
+            }
+            Trouble::ReadOnly => {
+                postgres.run(&format!("ALTER DATABASE {name} SET default_transaction_read_only = on")).await;
+            }
+            // As while a server is restarted: it is there, and accepts no connection.
+            Trouble::Restarted => {
+                postgres.administer(&format!("ALTER DATABASE {name} ALLOW_CONNECTIONS false")).await;
+                postgres
+                    .run(
+                        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                         WHERE datname = current_database() AND pid <> pg_backend_pid()",
+                    )
+                    .await;
+            }
+            Trouble::Down | Trouble::Slow => {}
+        }
+    }
+
+    async fn end(self, postgres: &Postgres) {
+        let name = &postgres.name;
+        match self {
+            Trouble::Full => postgres.run("DROP TRIGGER full_disk ON crm.publish_state").await,
+            Trouble::ReadOnly => {
+                postgres
+                    .run(&format!(
+                        "SET transaction_read_only = off; ALTER DATABASE {name} RESET default_transaction_read_only"
+                    ))
+                    .await;
+            }
+            Trouble::Restarted => postgres.administer(&format!("ALTER DATABASE {name} ALLOW_CONNECTIONS true")).await,
+            Trouble::Down | Trouble::Slow => {}
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_daemon_publishes_what_its_runs_change() {
+async fn database_in_trouble_delays_no_run_by_a_request() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let dir = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp").unwrap();
+    // Accepts connections and never answers.
+    let silent = tokio::net::UnixListener::bind(dir.path().join(".s.PGSQL.5432")).unwrap();
+    let at = |dir: &std::path::Path| format!("postgres://u:s3cret@{}/d", dir.display().to_string().replace('/', "%2F"));
+    let crm = Crm::serve(generate(8, 25, 3, noon())).await;
+    let mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    postgres.publish(&mirror).await;
+    let requests = async |n: usize| {
+        crm.wait(600);
+        crm.sandbox.with_world(|world| {
+            let id = world.ids(Resource::Contacts)[n].clone();
+            world.edit(Object::Contact, &id, &json!({"position": n.to_string()}));
+        });
+        crm.sandbox.clear_log();
+        mirror.sync(&crm).await;
+        crm.sandbox.log().len()
+    };
+    requests(0).await;
+    let undisturbed = requests(1).await;
+    let clock = ManualClock::at(noon());
+    let troubles = [Trouble::Down, Trouble::Slow, Trouble::Full, Trouble::ReadOnly, Trouble::Restarted];
+    for (n, trouble) in troubles.into_iter().enumerate() {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (over, url, settings) = (is_over.clone(), postgres.url(), Postgres::settings(&mirror));
+        let wrong = match trouble {
+            Trouble::Down => at(std::path::Path::new("/nowhere")),
+            Trouble::Slow => at(dir.path()),
+            _ => url.clone(),
+        };
+        let plan = move || {
+            let url = if over.load(Ordering::SeqCst) { &url } else { &wrong };
+            let url = PublishUrl::new(&SecretString::from(url.clone())).map_err(|error| error.to_string())?;
+            Ok(Some((url, settings.clone())))
+        };
+        trouble.begin(&postgres).await;
+        let keeper = PublishKeeper::start(&mirror.path, plan, Arc::new(clock.clone()) as Arc<dyn Clock>);
+        if trouble == Trouble::Slow {
+            let (connection, _) = silent.accept().await.unwrap();
+            assert_eq!(requests(n + 2).await, undisturbed, "{trouble:?}");
+            drop(connection);
+        } else {
+            let failures = "SELECT coalesce(json_extract(value, '$.failures'), 0) FROM state WHERE name = 'publish'";
+            while mirror.one(failures) == "0" {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            assert_eq!(requests(n + 2).await, undisturbed, "{trouble:?}");
+        }
+        is_over.store(true, Ordering::SeqCst);
+        trouble.end(&postgres).await;
+        clock.advance(Duration::from_secs(600));
+        let id = crm.sandbox.with_world(|world| world.ids(Resource::Contacts)[n + 2].clone());
+        let position = format!("SELECT position FROM crm.contacts WHERE id = '{id}'");
+        until(&postgres, &position, &(n + 2).to_string()).await;
+        keeper.end().await;
+    }
+    postgres.publish(&mirror).await;
+    assert_equal(&mirror, &postgres).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn daemon_publishes_the_changes_of_its_runs() {
     let Some(postgres) = Postgres::start().await else { return };
     let crm = Crm::serve(generate(8, 25, 3, noon())).await;
     let dir = tempfile::tempdir().unwrap();
@@ -85,6 +206,31 @@ async fn the_daemon_publishes_what_its_runs_change() {
         .spawn()
         .unwrap();
     until(&postgres, COUNT, "25").await;
+    // A person erases a removed record while the daemon runs.
+    let id = crm.sandbox.with_world(|world| {
+        let id = world.ids(Resource::Contacts)[3].clone();
+        world.remove(Object::Contact, &id);
+        id
+    });
+    let verb = |line: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_crm-mirror"));
+        command.args(line.split(' ')).env_clear().current_dir(dir.path());
+        for (name, value) in [
+            ("API__BASE_URL", crm.base_url()),
+            ("API__KEY", crm.key.as_str()),
+            ("DATABASE__PATH", dir.path().join("mirror.db").to_str().unwrap()),
+        ] {
+            command.env(format!("CRM_MIRROR_{name}"), value);
+        }
+        let ended = command.output().unwrap();
+        assert!(ended.status.success(), "{line}: {}", String::from_utf8_lossy(&ended.stderr));
+    };
+    verb("resync contacts");
+    until(&postgres, COUNT, "24").await;
+    until(&postgres, "SELECT count(*)::text FROM crm.removed_records", "1").await;
+    verb(&format!("forget contact {id} --yes"));
+    until(&postgres, "SELECT count(*)::text FROM crm.removed_records", "0").await;
+    until(&postgres, &format!("SELECT count(*)::text FROM crm.changes WHERE record_id = '{id}'"), "0").await;
     assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }

@@ -1,10 +1,12 @@
 //! Publishing: whatever happens on either side, the tables in PostgreSQL end equal to the mirror.
 //!
-//! Every test publishes to a real PostgreSQL server, which it starts in a temporary folder and stops at its end. Where
-//! Debian's package `postgresql` is not installed, the tests say so and pass.
+//! Every test publishes to a real PostgreSQL server, which it starts in a temporary directory and stops at its end.
+//! Where Debian's package `postgresql` is not installed, the tests print a note and pass.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on ends there")]
 
+#[path = "../cli/documented.rs"]
+mod documented;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -17,3 +19,4 @@ mod refusals;
 mod reloads;
 mod server;
 mod stream;
+mod tls;

@@ -1,10 +1,11 @@
-//! A database that is away, or that is not ours: said in a sentence, without the password, and nothing is lost.
+//! An unreachable or foreign database: reported in one sentence without the password, and nothing is lost.
 
 use std::process::{Command, Stdio};
 
 use crm_mirror::publish::PublishError;
 use crm_mirror::sandbox::generate;
 
+use crate::documented::DocumentTable;
 use crate::equal::assert_equal;
 use crate::server::Postgres;
 use crate::support::{Crm, Mirror, noon};
@@ -16,7 +17,7 @@ async fn mirrored() -> (Crm, Mirror) {
     (crm, mirror)
 }
 
-/// The binary, with the mirror and a URL.
+/// Runs the binary with the mirror and a URL.
 fn verb(mirror: &Mirror, url: &str, args: &[&str]) -> (Option<i32>, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_crm-mirror"))
         .args(args)
@@ -32,9 +33,9 @@ fn verb(mirror: &Mirror, url: &str, args: &[&str]) -> (Option<i32>, String, Stri
 }
 
 #[tokio::test]
-async fn a_database_that_is_away_ends_with_69_and_shows_no_password() {
+async fn unavailable_database_exits_with_69_and_shows_no_password() {
     let (_crm, mirror) = mirrored().await;
-    // A port that nobody listens on.
+    // A port without a listener.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     for url in [format!("postgres://u:s3cret@127.0.0.1:{port}/crm"), "postgres://u:s3cret@%2Fnowhere/crm".into()] {
         let (code, out, err) = verb(&mirror, &url, &["publish"]);
@@ -54,13 +55,14 @@ async fn a_database_that_is_away_ends_with_69_and_shows_no_password() {
 }
 
 #[tokio::test]
-async fn the_verb_publishes_and_says_what_it_did() {
+async fn publish_verb_prints_a_report() {
     let Some(postgres) = Postgres::start().await else { return };
     let (_crm, mirror) = mirrored().await;
     let (code, out, err) = verb(&mirror, &postgres.url(), &["publish", "--json"]);
     assert_eq!(code, Some(0), "{err}");
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(report["loaded"]["contacts"], 12);
+    DocumentTable::read("publish", &[0]).check(&[report]);
     let (code, out, _) = verb(&mirror, &postgres.url(), &["publish"]);
     assert!(code == Some(0) && out.contains("sent 0 records"), "{out}");
     assert!(!out.contains("s3cret"), "{out}");
@@ -68,7 +70,7 @@ async fn the_verb_publishes_and_says_what_it_did() {
 }
 
 #[tokio::test]
-async fn tables_of_somebody_else_are_left_alone() {
+async fn foreign_tables_are_not_changed() {
     let Some(postgres) = Postgres::start().await else { return };
     let (_crm, mirror) = mirrored().await;
     postgres.run("CREATE SCHEMA crm; CREATE TABLE crm.contacts (id text, mine text)").await;
@@ -78,7 +80,7 @@ async fn tables_of_somebody_else_are_left_alone() {
 }
 
 #[tokio::test]
-async fn a_read_only_database_is_waited_for_and_an_overtaken_publisher_changes_nothing() {
+async fn read_only_database_is_retried_and_an_overtaken_publisher_changes_nothing() {
     let Some(postgres) = Postgres::start().await else { return };
     let (crm, mirror) = mirrored().await;
     postgres.publish(&mirror).await;

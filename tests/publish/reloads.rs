@@ -1,4 +1,4 @@
-//! When everything has to be loaded again, and what a reload leaves in place.
+//! What requires a full reload, and what a reload leaves in place.
 
 use crm_mirror::model::{Object, Resource};
 use crm_mirror::publish::PublishSettings;
@@ -32,7 +32,7 @@ async fn edit(crm: &Crm, mirror: &Mirror, position: &str) {
 }
 
 #[tokio::test]
-async fn a_reload_keeps_grants_and_views_and_leaves_no_shadow() {
+async fn reload_keeps_grants_and_views_and_leaves_no_shadow_table() {
     let Some((crm, mirror, postgres)) = published().await else { return };
     postgres
         .run(
@@ -55,7 +55,7 @@ async fn a_reload_keeps_grants_and_views_and_leaves_no_shadow() {
 }
 
 #[tokio::test]
-async fn another_mirror_and_a_forgotten_cursor_load_everything_again() {
+async fn different_mirror_and_pruned_cursor_reload_everything() {
     let Some((crm, mirror, postgres)) = published().await else { return };
     edit(&crm, &mirror, "first").await;
     let conn = Connection::open(&mirror.path).unwrap();
@@ -66,16 +66,16 @@ async fn another_mirror_and_a_forgotten_cursor_load_everything_again() {
     assert_equal(&mirror, &postgres).await;
     conn.execute_batch("UPDATE state SET value = '\"another\"' WHERE name = 'mirror_id'").unwrap();
     let report = postgres.publish(&mirror).await;
-    assert!(report.reloaded.unwrap().contains("another mirror"));
+    assert!(report.reloaded.unwrap().contains("a different mirror"));
     assert!(report.cursor.starts_with("another:"), "{}", report.cursor);
     assert_equal(&mirror, &postgres).await;
-    // Retention is followed too.
+    // Retention applies to the published changes, too.
     edit(&crm, &mirror, "second").await;
     postgres.publish(&mirror).await;
     conn.execute_batch("DELETE FROM changes WHERE seq < 12").unwrap();
     assert_eq!(postgres.publish(&mirror).await.reloaded, None);
     assert_equal(&mirror, &postgres).await;
-    // A table that somebody dropped is made and loaded again.
+    // A dropped table is created and loaded again.
     postgres.run("DROP TABLE crm.contacts").await;
     assert!(postgres.publish(&mirror).await.reloaded.is_some());
     assert_equal(&mirror, &postgres).await;
@@ -90,7 +90,7 @@ async fn records_are_published_once_their_first_copy_is_finished() {
     mirror.limits.limit = crm_mirror::model::Ru::new(8);
     let _ = mirror.run(&crm, &crm_mirror::sync::Job::sync()).await;
     let report = postgres.publish(&mirror).await;
-    assert!(report.not_copied.contains(&Object::Contact), "{report:?}");
+    assert!(report.not_copied.contains(&Resource::Contacts), "{report:?}");
     assert_eq!(postgres.one("SELECT count(*) FROM crm.contacts").await, "0");
     mirror.limits.limit = crm_mirror::model::Ru::new(100_000);
     crm.wait(2 * 86_400);
@@ -101,7 +101,7 @@ async fn records_are_published_once_their_first_copy_is_finished() {
 }
 
 #[tokio::test]
-async fn what_is_not_published_any_more_does_not_stay_and_company_names_follow_without_companies() {
+async fn unpublished_objects_are_removed_and_company_names_are_published_without_companies() {
     let Some((crm, mirror, postgres)) = published().await else { return };
     let mut settings = Postgres::settings(&mirror);
     settings.objects = Some(vec![Resource::Contacts]);

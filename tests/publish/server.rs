@@ -1,4 +1,5 @@
-//! A PostgreSQL server of the tests' own: in a temporary folder, on a Unix socket, gone with the last test that uses it.
+//! A PostgreSQL server for the tests: in a temporary directory, on a Unix socket, stopped after the last test that uses
+//! it.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -17,20 +18,21 @@ use crate::support::Mirror;
 static SERVER: Mutex<Weak<Server>> = Mutex::new(Weak::new());
 static DATABASES: AtomicU64 = AtomicU64::new(0);
 
-struct Server {
+pub struct Server {
     process: Child,
-    dir: tempfile::TempDir,
+    port: u16,
+    pub dir: tempfile::TempDir,
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Immediate: nothing of it is kept.
+        // Immediate shutdown: nothing is kept.
         let _ = Command::new("kill").args(["-QUIT", &self.process.id().to_string()]).status();
         let _ = self.process.wait();
     }
 }
 
-/// The folder of the server's programs.
+/// The directory of the server's programs.
 fn programs() -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
     let mut found: Vec<PathBuf> = versions.map(|entry| entry.unwrap().path().join("bin")).collect();
@@ -44,7 +46,7 @@ fn is_root() -> bool {
     String::from_utf8_lossy(&id.stdout).trim() == "0"
 }
 
-/// A command that root runs as another user: the server refuses to be root's.
+/// A command that root runs as another user, because the server refuses to run as root.
 fn command(program: &Path) -> Command {
     if !is_root() {
         return Command::new(program);
@@ -60,6 +62,29 @@ fn quiet(command: &mut Command) -> &mut Command {
 
 impl Server {
     fn start() -> Option<Server> {
+        Server::start_with(5432, &["listen_addresses="], |_| Some(()))
+    }
+
+    /// A server that also listens on `localhost`, for encrypted connections only. `prepare` makes `server.key` and
+    /// `server.crt` in its folder.
+    pub fn start_encrypted(port: u16, prepare: impl FnOnce(&Path) -> Option<()>) -> Option<Server> {
+        let settings =
+            ["listen_addresses=localhost", "ssl=on", "ssl_key_file=../server.key", "ssl_cert_file=../server.crt"];
+        Server::start_with(port, &settings, |dir| {
+            prepare(dir)?;
+            let rules = "local all all trust\nhostssl all all 127.0.0.1/32 trust\nhostssl all all ::1/128 trust\n";
+            std::fs::write(dir.join("data/pg_hba.conf"), rules).unwrap();
+            let key = dir.join("server.key");
+            std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+            if is_root() {
+                let files = [key, dir.join("server.crt")];
+                assert!(Command::new("chown").arg("postgres").args(files).status().unwrap().success());
+            }
+            Some(())
+        })
+    }
+
+    fn start_with(port: u16, settings: &[&str], prepare: impl FnOnce(&Path) -> Option<()>) -> Option<Server> {
         let Some(programs) = programs() else {
             eprintln!("SKIPPED: there is no PostgreSQL server (Debian's package `postgresql`)");
             return None;
@@ -80,17 +105,19 @@ impl Server {
             .status()
             .unwrap();
         assert!(made.success(), "initdb failed");
+        prepare(dir.path())?;
         let mut server = command(&programs.join("postgres"));
-        server.arg("-D").arg(&data).arg("-k").arg(dir.path());
-        let settings = ["listen_addresses=", "fsync=off", "max_connections=60", "shared_buffers=32MB"];
-        server.args(settings.iter().flat_map(|setting| ["-c", setting]));
+        server.arg("-D").arg(&data).arg("-k").arg(dir.path()).arg("-p").arg(port.to_string());
+        let common = ["fsync=off", "max_connections=60", "shared_buffers=32MB"];
+        server.args(settings.iter().chain(&common).flat_map(|setting| ["-c", setting]));
         let process = quiet(&mut server).spawn().unwrap();
-        Some(Server { process, dir })
+        Some(Server { process, port, dir })
     }
 
-    async fn connect(&self, database: &str) -> Client {
-        let config = format!("host={} user=mirror dbname={database}", self.dir.path().display());
-        // It takes a moment until the server listens.
+    pub async fn connect(&self, database: &str) -> Client {
+        let (socket, port) = (self.dir.path().display(), self.port);
+        let config = format!("host={socket} port={port} user=mirror dbname={database}");
+        // The server needs a moment until it listens.
         for _ in 0..600 {
             if let Ok((client, connection)) = tokio_postgres::connect(&config, NoTls).await {
                 tokio::spawn(connection);
@@ -102,7 +129,7 @@ impl Server {
     }
 }
 
-/// A database of one test, and a connection that looks at it.
+/// A test's database and a connection to it.
 pub struct Postgres {
     server: Arc<Server>,
     pub name: String,
@@ -110,7 +137,7 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// `None` where there is no server to be had.
+    /// `None` without an installed server.
     pub async fn start() -> Option<Postgres> {
         let server = {
             let mut running = SERVER.lock().unwrap();
@@ -135,7 +162,7 @@ impl Postgres {
         format!("postgres://mirror:s3cret@{socket}/{}", self.name)
     }
 
-    /// What is published where nothing else is said.
+    /// The default publish settings.
     pub fn settings(mirror: &Mirror) -> PublishSettings {
         PublishSettings {
             mirror: mirror.path.clone(),
@@ -155,7 +182,7 @@ impl Postgres {
         self.try_publish(&Postgres::settings(mirror)).await.unwrap()
     }
 
-    /// Every row of an answer, as texts.
+    /// Every row of a query as texts.
     pub async fn rows(&self, sql: &str) -> Vec<Vec<Option<String>>> {
         let answer = self.client.simple_query(sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
         answer
@@ -172,6 +199,12 @@ impl Postgres {
     /// The first column of the first row.
     pub async fn one(&self, sql: &str) -> String {
         self.rows(sql).await[0][0].clone().unwrap_or_else(|| "NULL".into())
+    }
+
+    /// Runs a statement in another database of the server.
+    pub async fn administer(&self, sql: &str) {
+        let client = self.server.connect("postgres").await;
+        client.batch_execute(sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
     }
 
     pub async fn run(&self, sql: &str) {

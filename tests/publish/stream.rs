@@ -1,4 +1,4 @@
-//! `export --snapshot`: a follower that knows no more than the documentation ends equal to the mirror.
+//! `export --snapshot`: a follower that implements only the documentation ends equal to the mirror.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -12,9 +12,10 @@ use rusqlite::types::Value as Sql;
 use serde_json::{Value, json};
 
 use crate::histories::happen;
+use crate::support::cases::cases;
 use crate::support::{Crm, Mirror, noon};
 
-/// Columns that a stream need not have newer than their record.
+/// Columns whose newer values a stream may send later than the record.
 const LATE: [&str; 4] = ["synced_at", "fetched_at", "owner_name", "company_name"];
 
 #[derive(Clone, Default)]
@@ -24,7 +25,7 @@ struct Table {
     rows: Vec<Value>,
 }
 
-/// What the documentation asks a follower to do.
+/// Does what the documentation requires of a follower.
 #[derive(Clone, Default)]
 struct Follower {
     tables: BTreeMap<String, Table>,
@@ -32,7 +33,7 @@ struct Follower {
 }
 
 impl Follower {
-    /// Says whether a group ends here.
+    /// Returns whether a group ends here.
     fn apply(&mut self, line: &Value) -> bool {
         if let Some(table) = line["schema"].as_str() {
             let table = self.tables.entry(table.into()).or_default();
@@ -60,7 +61,7 @@ impl Follower {
         line.get("cursor").is_some()
     }
 
-    /// Applies whole groups; what came after the last cursor is thrown away, as after a kill.
+    /// Applies whole groups. Lines after the last cursor are discarded, as after a kill.
     fn apply_groups(&mut self, text: &[u8]) {
         let mut group = self.clone();
         for line in text.lines() {
@@ -131,7 +132,7 @@ fn open(mirror: &Mirror) -> MirrorStream {
     MirrorStream::open(&mirror.path, None, Vec::new()).unwrap()
 }
 
-/// What a stream that goes on after the follower's cursor writes until nothing is left.
+/// The lines from the follower's cursor on, until there is nothing more to write.
 fn next_lines(mirror: &Mirror, follower: &Follower) -> Vec<u8> {
     let (mut stream, mut out) = (open(mirror), Vec::new());
     match &follower.cursor {
@@ -171,21 +172,20 @@ async fn live_through(seed: u64) {
     follower.apply_groups(&lines);
     let found = follower.differences(&mirror);
     assert!(found.is_empty(), "seed {seed}: {} differences\n{}", found.len(), found[..found.len().min(4)].join("\n"));
-    // And again a step brings nothing new but the small tables, which are complete.
+    // The next step again brings only the small tables, which are complete.
     follower.apply_groups(&next_lines(&mirror, &follower));
     assert!(follower.differences(&mirror).is_empty());
 }
 
 #[tokio::test]
-async fn a_follower_that_is_killed_anywhere_ends_equal_to_the_mirror() {
-    let cases = std::env::var("PUBLISH_HISTORIES").ok().and_then(|n| n.parse().ok()).unwrap_or(8);
-    for seed in 1..=cases {
+async fn killed_follower_ends_equal_to_the_mirror() {
+    for seed in 1..=u64::from(cases(8)) {
         live_through(seed).await;
     }
 }
 
 #[tokio::test]
-async fn cursors_that_do_not_lead_on_are_refused() {
+async fn cursors_that_cannot_be_continued_are_refused() {
     let crm = Crm::serve(generate(4, 20, 2, noon())).await;
     let mirror = Mirror::empty();
     mirror.sync(&crm).await;
@@ -210,7 +210,7 @@ fn export(mirror: &Mirror, args: &[&str]) -> Command {
 }
 
 #[tokio::test]
-async fn the_verb_follows_until_it_is_ended() {
+async fn export_follows_until_interrupted() {
     let crm = Crm::serve(generate(4, 20, 2, noon())).await;
     let mirror = Mirror::empty();
     mirror.sync(&crm).await;
@@ -220,7 +220,7 @@ async fn the_verb_follows_until_it_is_ended() {
     let mut until = |follower: &mut Follower, is_done: &dyn Fn(&Follower) -> bool| {
         let mut group = follower.clone();
         while !is_done(follower) {
-            if group.apply(&serde_json::from_slice(&lines.next().expect("the stream goes on")).unwrap()) {
+            if group.apply(&serde_json::from_slice(&lines.next().expect("the stream continues")).unwrap()) {
                 *follower = group.clone();
             }
         }
@@ -240,7 +240,7 @@ async fn the_verb_follows_until_it_is_ended() {
     until(&mut follower, &is_there);
     assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(0));
-    // From the cursor on there is nothing but complete small tables.
+    // After the cursor there are only complete small tables.
     let cursor = follower.cursor.clone().unwrap();
     let output = export(&mirror, &["--snapshot", "--since", &cursor]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,4 @@
-//! The client against a service that answers from a script.
+//! The client against a service with scripted answers.
 
 mod scripted;
 
@@ -6,8 +6,8 @@ use std::io::Write;
 use std::time::Duration;
 
 use self::scripted::{KEY, Say, Scene, answer, packed, page};
+use crm_mirror::api::admission::{AdmissionError, AttemptOutcome, Purpose, RequestedHold};
 use crm_mirror::api::error_class::classify;
-use crm_mirror::api::meter::{AdmissionError, AttemptOutcome, Purpose, RequestedHold};
 use crm_mirror::api::{ApiError, ConnectFailure, ErrorClass, ListQuery};
 use crm_mirror::exit::Exit;
 use crm_mirror::model::{Cursor, Etag, Object, RecordId, Resource};
@@ -25,14 +25,14 @@ async fn detail(scene: &Scene, id: &str) -> Result<crm_mirror::api::DetailAnswer
 }
 
 #[tokio::test]
-async fn a_page_comes_with_its_cursor_and_the_services_clock() {
+async fn page_has_its_cursor_and_the_services_clock() {
     let body = r#"{"data":[{"id":"a"}],"nextCursor":"c2"}"#;
     let scene = Scene::of(vec![answer("200 OK", "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n", body)]).await;
     let answer = list(&scene).await.unwrap();
     assert_eq!(answer.body, body);
     assert_eq!(answer.next, Some(Cursor::new("c2")));
     assert_eq!(answer.date, Some("1994-11-06T08:49:37Z".parse().unwrap()));
-    assert_eq!(answer.asked_at, "2026-01-02T03:04:05Z".parse().unwrap());
+    assert_eq!(answer.asked.at, "2026-01-02T03:04:05Z".parse().unwrap());
     let request = &scene.requests()[0];
     assert!(request.starts_with("GET /v1/contacts?limit=100 HTTP/1.1\r\n"), "{request}");
     assert!(request.to_lowercase().contains(&format!("authorization: bearer {KEY}")));
@@ -41,7 +41,7 @@ async fn a_page_comes_with_its_cursor_and_the_services_clock() {
 }
 
 #[tokio::test]
-async fn failures_are_tried_again_and_waited_for_on_the_given_clock() {
+async fn failures_are_retried_with_delays_of_the_given_clock() {
     let unavailable = || answer("503 Service Unavailable", "", UNAVAILABLE);
     let broken = |body: &str| answer("200 OK", "", body);
     let mut cut = b"HTTP/1.1 200 OK\r\ncontent-length: 900\r\n\r\n{\"data\":[".to_vec();
@@ -66,7 +66,7 @@ async fn failures_are_tried_again_and_waited_for_on_the_given_clock() {
 }
 
 #[tokio::test]
-async fn patience_ends_and_says_what_happened() {
+async fn retries_end_with_the_last_error() {
     let script = (0..9).map(|_| answer("503 Service Unavailable", "", UNAVAILABLE)).collect();
     let scene = Scene::of(script).await;
     let error = list(&scene).await.unwrap_err();
@@ -86,7 +86,7 @@ async fn patience_ends_and_says_what_happened() {
 }
 
 #[tokio::test]
-async fn a_service_that_keeps_silent_is_given_up() {
+async fn silent_service_times_out() {
     let script = vec![Say::Silence, Say::Silence];
     let scene = Scene::with(script, |settings| {
         settings.timeout = Duration::from_millis(40);
@@ -94,12 +94,12 @@ async fn a_service_that_keeps_silent_is_given_up() {
     })
     .await;
     let error = list(&scene).await.unwrap_err();
-    assert_eq!(error.to_string(), "the service did not answer within 0.04s, tried 2 times");
+    assert_eq!(error.to_string(), "the service did not answer within 0.04s (2 attempts)");
     assert_eq!(scene.outcomes(), [AttemptOutcome::Unknown; 2]);
 }
 
 #[tokio::test]
-async fn nobody_at_the_address_is_unreachable() {
+async fn address_without_a_server_is_unreachable() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -108,11 +108,11 @@ async fn nobody_at_the_address_is_unreachable() {
     })
     .await;
     let error = list(&scene).await.unwrap_err().to_string();
-    assert!(error.starts_with("could not reach the service (") && error.contains("refused"), "{error}");
+    assert!(error.starts_with("could not reach the service: ") && error.contains("refused"), "{error}");
 }
 
 #[tokio::test]
-async fn each_attempt_is_admitted_retries_too() {
+async fn each_attempt_is_admitted_including_retries() {
     let scene = Scene::of(vec![answer("500 Oops", "", "{}"), answer("502 Oops", "", ""), page()]).await;
     let query = ListQuery::new(Resource::Contacts);
     scene.client.list(&query, Purpose::Sweep).await.unwrap();
@@ -122,7 +122,7 @@ async fn each_attempt_is_admitted_retries_too() {
 }
 
 #[tokio::test]
-async fn a_refusal_of_the_meter_ends_it_before_anything_is_sent() {
+async fn refusal_of_the_meter_sends_nothing() {
     let scene = Scene::of(vec![answer("500 Oops", "", "{}"), page()]).await;
     *scene.book.allowance.lock().unwrap() = Some(1);
     let error = list(&scene).await.unwrap_err();
@@ -132,7 +132,7 @@ async fn a_refusal_of_the_meter_ends_it_before_anything_is_sent() {
 }
 
 #[tokio::test]
-async fn a_429_tells_the_meter_how_long_to_hold() {
+async fn status_429_sets_the_hold_of_the_meter() {
     let body = r#"{"error":"Too Many Requests","message":"slow down","code":429,"retryAfter":7}"#;
     let script = vec![
         answer("429 Too Many Requests", "Retry-After: 3\r\n", body),
@@ -144,11 +144,11 @@ async fn a_429_tells_the_meter_how_long_to_hold() {
     list(&scene).await.unwrap();
     let seconds = |s| RequestedHold::For(Duration::from_secs(s));
     assert_eq!(scene.holds(), [seconds(7), seconds(9), RequestedHold::Unspecified]);
-    assert_eq!(scene.client.pace(), 1);
+    assert_eq!(scene.client.pace(), 2, "down to one, and one more for the good answer");
 }
 
 #[tokio::test]
-async fn a_service_that_only_says_429_is_given_up() {
+async fn service_that_always_answers_429_is_given_up() {
     let script = (0..20).map(|_| answer("429 Too Many Requests", "Retry-After: 0\r\n", "{}")).collect();
     let scene = Scene::of(script).await;
     assert_eq!(list(&scene).await.unwrap_err().class(), ErrorClass::Hold);
@@ -157,7 +157,7 @@ async fn a_service_that_only_says_429_is_given_up() {
 }
 
 #[tokio::test]
-async fn what_is_refused_for_good_is_sent_once() {
+async fn permanently_refused_request_is_sent_once() {
     for (status, class) in [
         ("400 Bad Request", ErrorClass::BadRequest),
         ("401 Unauthorized", ErrorClass::StopAll),
@@ -175,7 +175,7 @@ async fn what_is_refused_for_good_is_sent_once() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_not_followed_and_the_key_stays_home() {
+async fn redirect_is_not_followed_and_the_key_is_not_sent_elsewhere() {
     let elsewhere = Scene::of(vec![page()]).await;
     let location = format!("Location: {}/contacts\r\n", elsewhere.client.base_url());
     for (status, class, sent) in [
@@ -193,7 +193,7 @@ async fn a_redirect_is_not_followed_and_the_key_stays_home() {
 }
 
 #[tokio::test]
-async fn a_gzip_body_is_unpacked_and_measured_unpacked() {
+async fn gzip_body_is_measured_after_decompression() {
     let gzip = |bytes: &[u8]| {
         let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
         packer.write_all(bytes).unwrap();
@@ -203,7 +203,7 @@ async fn a_gzip_body_is_unpacked_and_measured_unpacked() {
     let body = gzip(br#"{"data":[],"nextCursor":null}"#);
     let scene = Scene::of(vec![packed("200 OK", headers, &body[..12]), packed("200 OK", headers, &body)]).await;
     assert_eq!(list(&scene).await.unwrap().next, None);
-    assert_eq!(scene.requests().len(), 2, "a body cut off inside is asked for again");
+    assert_eq!(scene.requests().len(), 2, "a request with a truncated answer is repeated");
 
     let bomb = gzip(&vec![b' '; 300_000]);
     assert!(bomb.len() < 2_000);
@@ -214,7 +214,7 @@ async fn a_gzip_body_is_unpacked_and_measured_unpacked() {
 }
 
 #[tokio::test]
-async fn a_body_beyond_the_cap_is_refused_with_and_without_a_length() {
+async fn body_beyond_the_limit_is_refused_with_and_without_a_length() {
     let big = vec![b' '; 5_000];
     let mut unmeasured = b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n".to_vec();
     unmeasured.extend_from_slice(&big);
@@ -227,7 +227,7 @@ async fn a_body_beyond_the_cap_is_refused_with_and_without_a_length() {
 }
 
 #[tokio::test]
-async fn an_identifier_is_one_segment_whatever_it_holds() {
+async fn identifier_is_one_path_segment_whatever_its_text() {
     for (id, path) in [
         ("c1", "c1"),
         ("a/b", "a%2Fb"),
@@ -255,13 +255,13 @@ async fn an_identifier_is_one_segment_whatever_it_holds() {
 }
 
 #[tokio::test]
-async fn a_patch_is_repeated_byte_for_byte() {
+async fn patch_is_repeated_byte_for_byte() {
     let done = answer("200 OK", "ETag: \"v2\"\r\nIdempotent-Replayed: true\r\n", r#"{"data":{"id":"c1"}}"#);
     let scene = Scene::of(vec![Say::Close, answer("503 Oops", "", "{}"), done]).await;
     let body = r#"{ "position":"CTO",  "customFields":{"fee":"1.10"} }"#;
     let (id, etag) = (RecordId::new("c1"), Etag::new("\"v1\""));
     let patch = || scene.client.patch(Object::Contact, &id, body, &etag, "k-1");
-    // An update has delays of its own, which its caller stores: the client sends it once.
+    // Updates have their own delays, which the caller stores: the client sends each once.
     for sent in 1..=2 {
         let error = patch().await.unwrap_err();
         assert!(error.unanswered, "it may have been carried out: {error}");
@@ -283,7 +283,7 @@ async fn a_patch_is_repeated_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn a_stale_write_is_told_apart_and_not_repeated() {
+async fn stale_write_is_recognised_and_not_repeated() {
     let scene = Scene::of(vec![answer(
         "412 Precondition Failed",
         "",
@@ -293,12 +293,12 @@ async fn a_stale_write_is_told_apart_and_not_repeated() {
     let (id, etag) = (RecordId::new("c1"), Etag::new("\"v1\""));
     let error = scene.client.patch(Object::Company, &id, "{}", &etag, "k").await.unwrap_err();
     assert_eq!((error.why.class(), error.why.status()), (ErrorClass::Rebase, Some(412)));
-    assert!(!error.unanswered, "a refusal leaves no doubt");
+    assert!(!error.unanswered, "a refusal is an answer");
     assert!(scene.first_lines()[0].starts_with("PATCH /v1/companies/c1 "));
 }
 
 #[tokio::test]
-async fn the_key_is_never_shown() {
+async fn key_is_never_shown() {
     let body = format!(r#"{{"error":"{KEY}","message":"no such key {KEY}","details":"{KEY}"}}"#);
     let scene = Scene::of(vec![answer("401 Unauthorized", "", &body)]).await;
     let error = list(&scene).await.unwrap_err();
@@ -308,7 +308,7 @@ async fn the_key_is_never_shown() {
 }
 
 #[tokio::test]
-async fn a_dropped_call_leaves_its_attempt_charged_and_its_place_free() {
+async fn dropped_call_stays_charged_and_frees_its_permit() {
     let scene = Scene::with(vec![Say::Silence, page()], |s| s.concurrency = 1).await;
     tokio::select! {
         _ = list(&scene) => unreachable!("the service keeps silent"),
@@ -319,7 +319,7 @@ async fn a_dropped_call_leaves_its_attempt_charged_and_its_place_free() {
     list(&scene).await.unwrap();
 }
 
-/// Every status, with the service's envelope, a gateway's page and nothing at all as its body, with and without a wait.
+/// Every status, with the service's error body, a gateway's page and no body, with and without a wait.
 #[tokio::test]
 async fn every_status_is_charged_held_and_classified() {
     let statuses: Vec<u16> = (200..=599).filter(|status| !matches!(status, 204 | 205 | 429)).collect();
@@ -363,8 +363,8 @@ async fn every_status_is_charged_held_and_classified() {
 }
 
 #[tokio::test]
-async fn an_unknown_host_is_asked_for_once() {
-    // Longer than any name may be, so that every resolver refuses it without a network.
+async fn unknown_host_is_tried_once() {
+    // Longer than any valid name, so that every resolver refuses it without a network.
     let host = "a".repeat(70);
     let scene =
         Scene::with(Vec::new(), |settings| settings.base_url = format!("https://{host}.example/v1").parse().unwrap())

@@ -1,12 +1,14 @@
-//! The API reference, held from both sides: the sandbox answers as it says (a named case or more for each rule, asked over
-//! HTTP), and the client asks as it says.
+//! The API reference, tested from both sides: the sandbox answers as the reference requires (at least one named case
+//! per rule, over HTTP), and the client sends what the reference requires.
 //!
-//! By default the service is a sandbox in this process. With `CRM_CONFORMANCE_BASE_URL` and `CRM_CONFORMANCE_KEY` the same
-//! cases ask another one; those that need a world, a key or a fault of their own are then skipped and listed.
+//! By default the service is a sandbox in this process. With `CRM_CONFORMANCE_BASE_URL` and `CRM_CONFORMANCE_KEY` the
+//! same cases run against another service; cases that need a world, a key or a fault of their own are then skipped and
+//! listed.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that cannot be set up ends the run")]
 
 mod client;
+mod strangers;
 mod witness;
 mod conformance {
     pub mod access;
@@ -25,12 +27,12 @@ use conformance::bench::{Crm, Report};
 use conformance::{access, cursors, faults, filters, orders, projections, refusals, updates};
 
 #[tokio::test]
-async fn the_service_keeps_its_rules() {
+async fn service_follows_the_reference() {
     let target = std::env::var("CRM_CONFORMANCE_BASE_URL").ok();
     let mut report = Report { remote: target.is_some(), ..Report::default() };
     let crm = match target {
         Some(base) => {
-            let key = std::env::var("CRM_CONFORMANCE_KEY").expect("CRM_CONFORMANCE_KEY goes with the base URL");
+            let key = std::env::var("CRM_CONFORMANCE_KEY").expect("CRM_CONFORMANCE_BASE_URL needs CRM_CONFORMANCE_KEY");
             Crm::remote(&base, &key)
         }
         None => Crm::generated().await,

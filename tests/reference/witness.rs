@@ -1,9 +1,9 @@
-//! An independent witness of the field catalogue.
+//! An independent check of the field catalogue.
 //!
-//! The sandbox, the mirror and most tests derive from one catalogue, so a field that is misspelt there would pass all of
-//! them. The records below `records/` are written by hand from the reference text: every field of every group, with the
-//! JSON type that the reference gives it. They must decode with nothing left over and every field filled, which fails
-//! where either side misses or misspells a name.
+//! The sandbox, the mirror and most tests derive from one catalogue, so a misspelt field in it would pass all of them.
+//! The records in `records/` are written by hand from the reference: every field of every group, with the JSON type
+//! that the reference gives. They must decode with no unknown and no missing field, which fails where either side omits
+//! or misspells a name.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crm_mirror::model::{
     Resource, SqlValue,
 };
 
-/// The keys of the custom fields in the records; each is named after its type.
+/// The keys of the custom fields in the records, each named after its type.
 const CUSTOM_FIELDS: [(&str, DataType); 9] = [
     ("shortText", DataType::ShortText),
     ("longText", DataType::LongText),
@@ -27,7 +27,7 @@ const CUSTOM_FIELDS: [(&str, DataType); 9] = [
     ("multiSelect", DataType::MultiSelect),
 ];
 
-fn layout() -> Layout {
+pub fn layout() -> Layout {
     let field = |(key, data_type): &(&str, DataType)| CustomField {
         definition: RecordId::new(*key),
         key: FieldKey::new(*key),
@@ -44,12 +44,12 @@ fn only_item(page: ListPage) -> Record {
     page.records.into_iter().next().unwrap()
 }
 
-/// Nothing is left over, and every field that the projection carries has an exact value.
+/// Asserts that no field is unknown and every field of the projection has an exact value.
 fn assert_complete(resource: Resource, detail: bool, record: &Record) {
     let carried = |projection| projection == FieldProjection::List || detail && projection == FieldProjection::Detail;
-    assert_eq!(record.extra.to_json(), None, "{resource}: fields that the catalogue does not know");
-    assert_eq!(record.detail_extra.to_json(), None, "{resource}: fields that the catalogue does not know");
-    assert_eq!((record.odd, record.unknown_keys.len()), (0, 0), "{resource}");
+    assert_eq!(record.extra.to_json(), None, "{resource}: fields missing in the catalogue");
+    assert_eq!(record.detail_extra.to_json(), None, "{resource}: fields missing in the catalogue");
+    assert_eq!((record.inexact, record.unknown_keys.len()), (0, 0), "{resource}");
     for (field, value) in resource.fields().iter().zip(&record.fields) {
         let filled = matches!(value, FieldValue::Exact(_));
         assert_eq!(filled, carried(field.projection), "{resource} (detail: {detail}): {} is {value:?}", field.wire);

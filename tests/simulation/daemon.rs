@@ -1,14 +1,15 @@
-//! The daemon's state machine in simulated time: what it wants done next, and how a run's end is reported to it.
+//! The daemon's state machine in simulated time: its next job, and how the end of a run is reported to it.
 
+use crm_mirror::budget::ActiveHours;
 use crm_mirror::config::{Config, Environment, Sources};
 use crm_mirror::daemon::Timetable;
-use crm_mirror::daemon::input::{DaemonRequest, Effect, Input};
 use crm_mirror::daemon::job::{FailureKind, QueuedJob, RunEnd, RunEnding, scheduled};
-use crm_mirror::daemon::state::{PastRuns, StateMachine};
+use crm_mirror::daemon::machine_input::{DaemonRequest, Effect, Input};
+use crm_mirror::daemon::state_machine::{PastRuns, StateMachine};
 use crm_mirror::daemon::timetable::ScheduleKind;
 use crm_mirror::exit::Exit;
-use crm_mirror::model::Instant;
-use crm_mirror::sync::{Job, RunReport, SyncError};
+use crm_mirror::model::{Instant, Ru};
+use crm_mirror::sync::{Acceptance, Job, RunReport, Selection, SyncError};
 
 use crate::script::Script;
 
@@ -18,9 +19,20 @@ pub struct Daemon {
     timetable: Timetable,
     looked: Instant,
     start: Option<QueuedJob>,
+    /// Since when the schedule is paused, as the mirror's file says.
+    paused_since: Option<Instant>,
+    /// What is to be done on the open mirror before anything begins.
+    maintenance: Vec<Maintenance>,
 }
 
-/// The timetable of a script: changes by its schedule, an audit and a sweep each night.
+/// What the daemon wants done on the open mirror.
+#[derive(Clone, Copy, Debug)]
+pub enum Maintenance {
+    ForgetSweeps,
+    ClearHold,
+}
+
+/// The timetable of a script: changes on its schedule, an audit and a sweep every night.
 fn timetable(script: &Script) -> Timetable {
     let flags = vec![
         ("sync.time_zone", script.zone.into()),
@@ -34,30 +46,42 @@ fn timetable(script: &Script) -> Timetable {
 }
 
 /// Every kind has run up to then.
-fn past(until: Instant) -> PastRuns {
-    PastRuns { covered: [until; 3], paused_since: None, is_empty: false }
+fn past(until: Instant, paused_since: Option<Instant>) -> PastRuns {
+    PastRuns {
+        covered: [until; 3],
+        paused_since,
+        is_empty: false,
+        active_hours: ActiveHours::known_since(until),
+        polled: Ru::ZERO,
+    }
 }
 
 impl Daemon {
     pub fn new(script: &Script, now: Instant) -> Daemon {
         let timetable = timetable(script);
-        let state = StateMachine::new(timetable.clone(), past(now), now);
-        let mut daemon = Daemon { state, timetable, looked: now, start: None };
-        daemon.ask(Job::sync(), now);
+        let state = StateMachine::new(timetable.clone(), past(now, None), now);
+        let (start, paused_since, maintenance) = (None, None, Vec::new());
+        let mut daemon = Daemon { state, timetable, looked: now, start, paused_since, maintenance };
+        daemon.ask(first(script), now);
         daemon
     }
 
-    /// The process ended and another begins; what came due in between is due now.
+    /// Replaces the process by a new one; everything that became due in between is due now.
     pub fn restart(&mut self, now: Instant) {
-        self.state = StateMachine::new(self.timetable.clone(), past(self.looked.min(now)), now);
-        self.start = None;
+        let past = past(self.looked.min(now), self.paused_since);
+        self.state = StateMachine::new(self.timetable.clone(), past, now);
+        (self.start, self.maintenance) = (None, Vec::new());
     }
 
     fn on(&mut self, event: Input, now: Instant) {
         self.looked = now;
         for effect in self.state.on(event, now) {
-            if let Effect::Start(job) = effect {
-                self.start = Some(job);
+            match effect {
+                Effect::Start(job) => self.start = Some(job),
+                Effect::StorePause(_, since) => self.paused_since = since,
+                Effect::ForgetSweeps => self.maintenance.push(Maintenance::ForgetSweeps),
+                Effect::ClearHold => self.maintenance.push(Maintenance::ClearHold),
+                _ => {}
             }
         }
     }
@@ -72,29 +96,48 @@ impl Daemon {
         self.on(Input::ClockMoved, now);
     }
 
-    /// A person asks for a job.
+    /// A user requests a job.
     pub fn ask(&mut self, job: Job, now: Instant) {
-        self.on(Input::Asked(0, DaemonRequest::Run(job)), now);
+        self.request(DaemonRequest::Run(job), now);
+    }
+
+    /// A person asks for something else.
+    pub fn request(&mut self, request: DaemonRequest, now: Instant) {
+        self.on(Input::Asked(0, request), now);
+    }
+
+    /// The daemon has another key.
+    pub fn new_key(&mut self, now: Instant) {
+        self.on(Input::NewKey, now);
+    }
+
+    /// What is to be done on the open mirror now; [`Daemon::maintained`] reports that it is done.
+    pub fn maintenance(&mut self) -> Vec<Maintenance> {
+        std::mem::take(&mut self.maintenance)
+    }
+
+    pub fn maintained(&mut self, now: Instant) {
+        self.on(Input::Maintained, now);
     }
 
     /// Edits wait in the mirror.
     pub fn edited(&mut self, now: Instant) {
-        self.on(Input::Edited, now);
+        self.on(Input::EditsDue, now);
     }
 
-    /// The job to begin now.
+    /// The job to start now.
     pub fn next_job(&mut self) -> Option<Job> {
         Some(self.start.take()?.job)
     }
 
-    /// When time alone changes something next.
+    /// The time of the next change that depends on time alone.
     pub fn wakes_at(&self, now: Instant) -> Option<Instant> {
         let due = ScheduleKind::ALL.into_iter().filter_map(|kind| self.state.next_due(kind, now));
         due.chain(self.state.wakes_at(now)).min()
     }
 
     /// The run under way ended.
-    pub fn ended(&mut self, result: &Result<RunReport, SyncError>, now: Instant) {
+    pub fn ended(&mut self, result: &Result<RunReport, SyncError>, empty_until: Option<Instant>, now: Instant) {
         let end = match result {
             Ok(report) => report.suspension.map_or(RunEnd::Done, RunEnd::Suspended),
             Err(error) => {
@@ -103,16 +146,22 @@ impl Daemon {
                 RunEnd::Failed { kind, reason: error.to_string(), exit: exit.code() }
             }
         };
-        self.on(Input::Ended(RunEnding { end, empty_until: None }), now);
+        self.on(Input::Ended(RunEnding { end, empty_until, polled: None }), now);
     }
 }
 
-/// A verification with repair, as a person asks for it.
+/// The first run. The workspace of the frozen files is not the simulated one, and a person confirms that.
+pub fn first(script: &Script) -> Job {
+    let accept = Acceptance { removals: false, workspace: script.upgrade.is_some() };
+    Job::Sync { objects: Selection::All, accept }
+}
+
+/// A manual verification with repair.
 pub fn repair() -> Job {
     scheduled(ScheduleKind::Audit)
 }
 
-/// A whole copy, as a person asks for it.
+/// A manual whole copy.
 pub fn resync() -> Job {
     scheduled(ScheduleKind::Sweep)
 }

@@ -1,149 +1,247 @@
-//! What holds after every step, whatever happened: nothing is removed beyond the guard, no row becomes older, the ledger
-//! and the service's own count agree, the rate is bounded, and every edit is carried out at most once.
+//! What holds after every step, whatever happened: nothing is removed beyond the guard, no row becomes older, `status`
+//! claims nothing that is not so, the ledger and the service's own count agree, the rate is bounded, and every edit is
+//! carried out at most once and unaltered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crm_mirror::app::status;
+use crm_mirror::app::status::{self, MirrorStatus, ObjectStatus};
 use crm_mirror::config::{Config, Environment, Sources};
 use crm_mirror::model::{Clock, Instant, Object};
-use crm_mirror::sandbox::LoggedRequest;
+use crm_mirror::sandbox::{LoggedRequest, Route, World};
+use crm_mirror::store::Reader;
 use rusqlite::Connection;
 
+use crate::people::Edits;
 use crate::script::Script;
 use crate::support::{Crm, Mirror};
 
 const DAY: Duration = Duration::from_secs(86_400);
-/// The part of a table that may go within a day without a person's word; small tables are not guarded.
+/// The share of a table that may be removed within a day without confirmation; small tables are not guarded.
 const GUARD: f64 = 0.2;
 const SMALL: usize = 10;
 
+/// The records of a table, and when they were last changed.
+type Rows = BTreeMap<String, Option<String>>;
+
 /// What was seen so far.
 pub struct Watch {
-    /// The request units of a day, as long as they are watched.
+    /// The request units of a day, if they are observed.
     pub budget: Option<u64>,
-    rows: BTreeMap<Object, BTreeMap<String, Option<String>>>,
+    /// What the service charged, and how many requests it saw.
+    pub charged: u64,
+    pub requests: u64,
+    config: Config,
+    rows: BTreeMap<Object, Rows>,
     /// When rows went, and how many.
     gone: BTreeMap<Object, Vec<(Instant, usize)>>,
-    checked: usize,
-    /// How often each value of an edit was carried out.
-    carried_out: BTreeMap<u32, u32>,
+    /// Up to when changes were claimed to be complete, as far as that was looked into.
+    claimed: BTreeMap<Object, Instant>,
+    /// The records that the service listed at the time of which a list is claimed to be complete.
+    listed: BTreeMap<Object, (Instant, BTreeSet<String>)>,
+    /// How often each edit was carried out.
+    carried_out: BTreeMap<(u32, String), u32>,
+    /// When each edit was first sent.
+    first_sent: BTreeMap<(u32, String), Instant>,
+    /// The oldest entry of the history, once there is one.
+    oldest_change: Option<i64>,
     spent: Vec<(Instant, u64)>,
     last_run: Instant,
+    /// One connection for all queries: parsing the schema takes longer than the queries.
+    conn: Option<Connection>,
+    reader: Option<Reader>,
 }
 
-fn rows(conn: &Connection, object: Object) -> BTreeMap<String, Option<String>> {
+fn rows(conn: &Connection, object: Object) -> Rows {
     let sql = format!("SELECT id, updated_at FROM {}", object.table());
-    let mut stmt = conn.prepare(&sql).unwrap();
+    let mut stmt = conn.prepare_cached(&sql).unwrap();
     let rows = stmt.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
     rows.map(Result::unwrap).collect()
 }
 
-/// What the ledger says was spent, ever.
-fn ledger(mirror: &Mirror) -> u64 {
-    let stored = |conn: &Connection| {
-        let sql = "SELECT value FROM state WHERE name = 'ledger'";
-        let text: String = conn.query_row(sql, [], |row| row.get(0)).ok()?;
+/// The total of all time in the ledger.
+fn ledger(conn: &Connection) -> u64 {
+    let stored = || {
+        let mut stmt = conn.prepare_cached("SELECT value FROM state WHERE name = 'ledger'").ok()?;
+        let text: String = stmt.query_row([], |row| row.get(0)).ok()?;
         serde_json::from_str::<serde_json::Value>(&text).ok()?["total"].as_u64()
     };
-    if mirror.path.exists() { stored(&mirror.read()).unwrap_or(0) } else { 0 }
+    stored().unwrap_or(0)
+}
+
+/// When a record in the mirror was created; a row without it was always there.
+fn created_at(conn: &Connection, object: Object, id: &str) -> Option<Instant> {
+    let sql = format!("SELECT created_at FROM {} WHERE id = ?1", object.table());
+    let mut stmt = conn.prepare_cached(&sql).ok()?;
+    stmt.query_row([id], |row| row.get::<_, Option<String>>(0)).ok()??.parse().ok()
+}
+
+/// When a record was last changed, as the service says.
+fn updated_at(world: &World, object: Object, id: &str) -> Option<Instant> {
+    world.list_json(object.resource(), id)?["updatedAt"].as_str()?.parse().ok()
 }
 
 impl Watch {
     /// Nothing was seen yet of a mirror with so many request units a day.
-    pub fn of(budget: u64) -> Watch {
+    pub fn of(mirror: &Mirror, budget: u64) -> Watch {
+        let flags = vec![("database.path", mirror.path.display().to_string())];
+        let sources =
+            Sources { file: None, default_file: "/nowhere".into(), environment: Environment::default(), flags };
         Watch {
             budget: Some(budget),
+            charged: 0,
+            requests: 0,
+            config: Config::load(&sources).unwrap(),
             rows: BTreeMap::new(),
             gone: BTreeMap::new(),
-            checked: 0,
+            claimed: BTreeMap::new(),
+            listed: BTreeMap::new(),
             carried_out: BTreeMap::new(),
+            first_sent: BTreeMap::new(),
+            oldest_change: None,
             spent: Vec::new(),
             last_run: Instant::EPOCH,
+            conn: None,
+            reader: None,
         }
     }
 
-    /// Looks at the mirror and the log after a run. After a kill the ledger lies beside the file until the next run.
-    /// `doubt_until` says until when lists, or the mirror's clock, gave a picture that was wrong in itself.
+    /// Looks at the mirror and the log after a run. After a kill, or a full disk, the ledger lies beside the file until
+    /// the next run: it is not `settled`. `doubt_until` says until when lists, or the mirror's clock, gave a picture that
+    /// was wrong in itself.
     pub fn after_run(
         &mut self,
         script: &Script,
         crm: &Crm,
         mirror: &Mirror,
-        killed: bool,
+        edits: &Edits,
+        settled: bool,
         doubt_until: Instant,
     ) -> Result<(), String> {
         let now = crm.clock.now();
-        if mirror.path.exists() {
-            let conn = mirror.read();
-            for object in Object::ALL {
-                let there = rows(&conn, object);
-                let before = self.rows.get(&object);
-                let removed = before.into_iter().flat_map(|rows| rows.keys()).filter(|id| !there.contains_key(*id));
-                let world = crm.sandbox.world();
-                let wrong = removed.into_iter().find(|id| world.etag(object, id).is_some());
-                if let Some(id) = wrong.filter(|_| self.last_run >= doubt_until) {
-                    return Err(format!("{object} {id} was removed, and the service has it"));
-                }
-                drop(world);
-                self.table(object, there, now)?;
-            }
-            self.claims(crm, mirror, doubt_until)?;
-        }
-        self.last_run = now;
         let log = crm.sandbox.log();
-        self.requests(script, log.entries(), now)?;
-        let (ledger, charged) = (ledger(mirror), log.ru().get());
-        if !killed && ledger < charged {
-            return Err(format!("the ledger says {ledger} RU, the service charged {charged}"));
+        crm.sandbox.clear_log();
+        self.requests += log.len() as u64;
+        self.charged += log.ru().get();
+        self.carried_out(log.entries(), edits)?;
+        self.few_new_edits(script, edits)?;
+        self.rate(script, log.entries(), now)?;
+        if !mirror.path.exists() {
+            return Ok(());
+        }
+        let conn = self.conn.take().unwrap_or_else(|| mirror.read());
+        if !has_tables(&conn) {
+            return Ok(());
+        }
+        let checked = self.mirror(crm, &conn, doubt_until).and_then(|()| self.history(&conn));
+        let ledger = ledger(&conn);
+        self.conn = Some(conn);
+        checked?;
+        self.last_run = now;
+        if settled && ledger < self.charged {
+            return Err(format!("the ledger says {ledger} RU, the service charged {}", self.charged));
         }
         Ok(())
     }
 
-    /// What `status` says is complete was complete: no record that the service had then, and still has, is missing.
-    fn claims(&self, crm: &Crm, mirror: &Mirror, doubt_until: Instant) -> Result<(), String> {
+    /// The file was replaced by an older one: what was seen of it no longer holds.
+    pub fn restored(&mut self) {
+        (self.conn, self.reader) = (None, None);
+        self.rows.clear();
+        self.gone.clear();
+        self.claimed.clear();
+        self.oldest_change = None;
+    }
+
+    fn mirror(&mut self, crm: &Crm, conn: &Connection, doubt_until: Instant) -> Result<(), String> {
         let now = crm.clock.now();
-        let flags = vec![("database.path", mirror.path.display().to_string())];
-        let sources =
-            Sources { file: None, default_file: "/nowhere".into(), environment: Environment::default(), flags };
-        let config = Config::load(&sources).map_err(|error| error.to_string())?;
-        let status = status::read(&config, now).map_err(|error| format!("no status: {error}"))?;
+        let reader = self.reader.take().map_or_else(|| Reader::open(&self.config.database), Ok);
+        let reader = reader.map_err(|error| format!("the mirror cannot be read: {error}"))?;
+        let moment = reader.begin().map_err(|error| format!("the mirror cannot be read: {error}"))?;
+        let status = status::at_moment(&moment, &self.config, now).map_err(|error| format!("no status: {error}"))?;
+        drop(moment);
+        self.reader = Some(reader);
+        crm.sandbox.with_world(|world| self.tables(world, conn, &status, doubt_until))
+    }
+
+    fn tables(
+        &mut self,
+        world: &World,
+        conn: &Connection,
+        status: &MirrorStatus,
+        doubt_until: Instant,
+    ) -> Result<(), String> {
+        let last_run = self.last_run;
         for object in Object::ALL {
-            let said = status.objects.iter().find(|said| said.object == object.resource());
-            let Some(as_of) = said.and_then(|said| said.complete_as_of.filter(|_| said.differences == 0)) else {
-                continue;
-            };
-            // A claim about the future is one of a wrong clock, which is not over yet.
-            if as_of < doubt_until || as_of > now {
-                continue;
+            let there = rows(conn, object);
+            if let Some(said) = status.objects.iter().find(|said| said.object == object.resource()) {
+                self.claims(world, conn, object, &there, said, doubt_until)?;
             }
-            let there = rows(&mirror.read(), object);
-            let world = crm.sandbox.world();
-            let missing = world
-                .as_of(as_of)
-                .ids(object.resource())
-                .into_iter()
-                .find(|id| !there.contains_key(id) && world.etag(object, id).is_some());
-            if let Some(id) = missing {
+            let before = self.rows.get(&object);
+            let mut removed = before.into_iter().flat_map(|rows| rows.keys()).filter(|id| !there.contains_key(*id));
+            let wrong = removed.find(|id| world.etag(object, id).is_some());
+            if let Some(id) = wrong.filter(|_| last_run >= doubt_until) {
+                return Err(format!("{object} {id} was removed, and the service has it"));
+            }
+            self.table(object, there, world.now(), doubt_until)?;
+        }
+        Ok(())
+    }
+
+    /// What `status` says is complete was complete then.
+    fn claims(
+        &mut self,
+        world: &World,
+        conn: &Connection,
+        object: Object,
+        there: &Rows,
+        said: &ObjectStatus,
+        doubt_until: Instant,
+    ) -> Result<(), String> {
+        // A claim about the future is one of a wrong clock, which is not over yet.
+        let believable = |as_of: &Instant| *as_of >= doubt_until && *as_of <= world.now();
+        let has_it = |id: &str| world.etag(object, id).is_some();
+        if let Some(as_of) = said.complete_as_of.filter(|as_of| said.differences == 0 && believable(as_of)) {
+            if self.listed.get(&object).is_none_or(|(at, _)| *at != as_of) {
+                self.listed.insert(object, (as_of, world.as_of(as_of).ids(object.resource()).into_iter().collect()));
+            }
+            let ids = &self.listed[&object].1;
+            if let Some(id) = ids.iter().find(|id| !there.contains_key(*id) && has_it(id)) {
+                return Err(format!("status says that {object} is complete as of {as_of}, and {id} is missing"));
+            }
+            let gone = |id: &&String| !ids.contains(*id) && !has_it(id) && created_at(conn, object, id) <= Some(as_of);
+            if let Some(id) = there.keys().find(gone) {
+                return Err(format!("status says that {object} is complete as of {as_of}, and {id} is still there"));
+            }
+        }
+        // What a deceiving list left out stays missing until an audit or a sweep looks for it.
+        let audited = said.complete_as_of.is_some_and(|as_of| as_of >= doubt_until);
+        let changes = said.changes_as_of.filter(|as_of| audited && believable(as_of));
+        let Some(as_of) = changes.filter(|as_of| self.claimed.insert(object, *as_of) != Some(*as_of)) else {
+            return Ok(());
+        };
+        let then = world.as_of(as_of);
+        for id in then.ids(object.resource()).into_iter().filter(|id| has_it(id)) {
+            let row = there.get(&id);
+            let here = row.and_then(|at| at.as_ref()?.parse::<Instant>().ok());
+            let changed = updated_at(&then, object, &id);
+            if row.is_none() || changed.is_some() && here < changed {
                 return Err(format!(
-                    "status says that {object} records are complete as of {as_of}, and {id} is missing"
+                    "status says that changes of {object} are here as of {as_of}, and {id} is of {here:?}, not {changed:?}"
                 ));
             }
         }
         Ok(())
     }
 
-    fn table(
-        &mut self,
-        object: Object,
-        now_there: BTreeMap<String, Option<String>>,
-        now: Instant,
-    ) -> Result<(), String> {
+    fn table(&mut self, object: Object, now_there: Rows, now: Instant, doubt_until: Instant) -> Result<(), String> {
         let before = self.rows.entry(object).or_default();
         let removed = before.keys().filter(|id| !now_there.contains_key(*id)).count();
         for (id, updated) in &now_there {
             let older = matches!((before.get(id), updated), (Some(Some(was)), Some(is)) if is < was);
-            if older {
+            // A replica that lags, or has stopped, shows a look-up by id the same older version as a sweep or an audit:
+            // that is accepted, since a service that was restored from a backup shows it too.
+            if older && now >= doubt_until {
                 return Err(format!("{object} {id} went back from {:?} to {updated:?}", before[id]));
             }
         }
@@ -164,20 +262,54 @@ impl Watch {
         Ok(())
     }
 
-    fn requests(&mut self, script: &Script, log: &[LoggedRequest], now: Instant) -> Result<(), String> {
-        for entry in &log[self.checked..] {
+    fn carried_out(&mut self, log: &[LoggedRequest], edits: &Edits) -> Result<(), String> {
+        for entry in log {
             self.spent.push((entry.at, entry.ru.get()));
-            let Some(body) = entry.body.as_deref().filter(|_| entry.changed) else { continue };
-            for number in numbers(body) {
-                let times = self.carried_out.entry(number).or_default();
+            let (Some(body), Route::One(object, id)) = (&entry.body, &entry.asked.route) else { continue };
+            let numbers = edits.of_body(*object, id, body)?;
+            for number in &numbers {
+                self.first_sent.entry((*number, id.clone())).or_insert(entry.at);
+            }
+            for number in numbers.into_iter().filter(|_| entry.changed) {
+                let times = self.carried_out.entry((number, id.clone())).or_default();
                 *times += 1;
-                if *times > 1 {
-                    return Err(format!("the edit `ours {number}` was carried out twice"));
+                if *times > 1 && !edits.is_expected_again(number, id) {
+                    return Err(format!("the edit `ours {number}` of {id} was carried out twice"));
                 }
             }
         }
-        self.checked = log.len();
+        Ok(())
+    }
+
+    /// Beyond the limit, new edits are sent only if a person wants it. One hour of the mirror's clock may touch two hours.
+    fn few_new_edits(&self, script: &Script, edits: &Edits) -> Result<(), String> {
+        let Some(last) = self.first_sent.values().max() else { return Ok(()) };
+        let new = self.first_sent.values().filter(|at| last.since(**at).as_secs() < 3600).count() as u64;
+        let most = 2 * script.max_edits + edits.wanted;
+        if new > most {
+            return Err(format!("{new} edits were first sent within an hour; {most} are the bound"));
+        }
+        Ok(())
+    }
+
+    /// No life is as long as the history is kept.
+    fn history(&mut self, conn: &Connection) -> Result<(), String> {
+        let oldest = "SELECT min(seq) FROM changes";
+        let oldest: Option<i64> = conn.prepare_cached(oldest).unwrap().query_row([], |row| row.get(0)).unwrap();
+        if self.oldest_change.is_some() && oldest > self.oldest_change
+            || oldest.is_none() && self.oldest_change.is_some()
+        {
+            return Err(format!("the history began with {:?}, and now with {oldest:?}", self.oldest_change));
+        }
+        self.oldest_change = oldest;
+        Ok(())
+    }
+
+    fn rate(&mut self, script: &Script, log: &[LoggedRequest], now: Instant) -> Result<(), String> {
         self.spent.retain(|(at, _)| now.since(*at) < DAY);
+        if log.is_empty() {
+            return Ok(());
+        }
         // Two windows touch any period of the length of one.
         let spent: u64 = self.spent.iter().map(|(_, ru)| ru).sum();
         if let Some(budget) = self.budget.filter(|budget| spent > 2 * budget) {
@@ -193,31 +325,36 @@ impl Watch {
     }
 
     /// Every edit was carried out, or the outbox says why not.
-    pub fn edits(&self, mirror: &Mirror, made: &BTreeMap<u32, (String, &'static str)>) -> Result<(), String> {
+    pub fn edits(&self, crm: &Crm, mirror: &Mirror, edits: &Edits) -> Result<(), String> {
         let conn = mirror.read();
-        let mut stmt = conn.prepare("SELECT fields, state FROM outbox").unwrap();
-        let states: Vec<(String, String)> =
-            stmt.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect();
-        for (number, target) in made {
-            let times = self.carried_out.get(number).copied().unwrap_or(0);
+        let mut stmt = conn.prepare("SELECT record_id, fields, state FROM outbox").unwrap();
+        let rows = stmt.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
+        let states: Vec<(String, String, String)> = rows.map(Result::unwrap).collect();
+        for ((number, id), edit) in edits.iter() {
+            let times = self.carried_out.get(&(*number, id.clone())).copied().unwrap_or(0);
             let new = |fields: &str| fields.contains(&format!("\"ours {number}\"]"));
-            let found: Vec<&str> =
-                states.iter().filter(|(fields, _)| new(fields)).map(|(_, state)| state.as_str()).collect();
-            if found.iter().any(|state| matches!(*state, "queued" | "sending")) {
-                return Err(format!("the edit `ours {number}` is still {found:?} after undisturbed days"));
+            let of_it = states.iter().filter(|(record, fields, _)| record == id && new(fields));
+            let found: Vec<&str> = of_it.map(|(_, _, state)| state.as_str()).collect();
+            if found.iter().any(|state| matches!(*state, "queued" | "sending" | "held")) {
+                return Err(format!("the edit `ours {number}` of {id} is still {found:?} after undisturbed days"));
+            }
+            let exists = || Object::ALL.into_iter().any(|object| crm.sandbox.world().etag(object, id).is_some());
+            if times > 0 && !found.is_empty() && found.iter().all(|state| *state == "rejected") && exists() {
+                return Err(format!("the edit `ours {number}` of {id} was carried out and is {found:?}"));
             }
             // A later edit of the same field may have taken its place before it was sent.
-            let replaced = made.iter().any(|(other, of)| other > number && of == target);
+            let replaced = edits
+                .iter()
+                .any(|((_, other), later)| other == id && later.column == edit.column && later.place > edit.place);
             if times == 0 && !replaced && (found.is_empty() || found.contains(&"applied")) {
-                return Err(format!("the edit `ours {number}` was never carried out and is {found:?}"));
+                return Err(format!("the edit `ours {number}` of {id} was never carried out and is {found:?}"));
             }
         }
         Ok(())
     }
 }
 
-/// The numbers of the edits whose values a text holds.
-fn numbers(text: &str) -> Vec<u32> {
-    let after = text.split("ours ").skip(1);
-    after.filter_map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()).collect()
+/// Whether the tables are there: the first opening may have met a full disk.
+fn has_tables(conn: &Connection) -> bool {
+    conn.query_row("SELECT 1 FROM sqlite_schema WHERE name = 'mirror_columns'", [], |_| Ok(())).is_ok()
 }

@@ -1,35 +1,42 @@
-//! One simulated life: carries out a script against the real engine and the daemon's state machine.
+//! One simulated life: runs a script against the real engine and the daemon's state machine.
 
-use std::collections::BTreeMap;
+mod acts;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use crm_mirror::model::{Clock, DataType, Instant, Object, Resource, Ru};
-use crm_mirror::sandbox::{CursorKind, DateHeader, Fault, Hidden, NewField, Rule, SCOPES, World};
-use crm_mirror::store::Store;
-use crm_mirror::sync::{Engine, Job, SyncError};
-use serde_json::{Value, json};
+use crm_mirror::daemon::machine_input::DaemonRequest;
+use crm_mirror::model::{Clock, Instant, Ru};
+use crm_mirror::sandbox::{CursorKind, SCOPES};
+use crm_mirror::sync::{Acceptance, Job, Selection, SyncError};
+use rusqlite::Connection;
 
-use crate::daemon::{Daemon, repair, resync};
+use crate::daemon::{Daemon, Maintenance, repair, resync};
 use crate::invariants::Watch;
-use crate::script::{Script, Trouble, What};
+use crate::people::{self, Edits};
+use crate::process::{self, FullDisk, Process};
+use crate::script::{Script, What};
 use crate::support::clock::WrongClock;
 use crate::support::{Crm, Mirror};
+use crate::trouble::Trouble;
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// How long everything goes well at the end.
+/// The undisturbed time at the end.
 const UNDISTURBED: Duration = Duration::from_secs(2 * 86_400 + 7_200);
-const FIELDS: [(&str, DataType); 5] = [
-    ("motto", DataType::ShortText),
-    ("tier", DataType::SingleSelect),
-    ("fee", DataType::Decimal),
-    ("tags", DataType::MultiSelect),
-    ("story", DataType::LongText),
-];
-/// What people edit in SQL: column and table.
-const EDITED: [&str; 3] = ["position", "language", "cf_motto"];
 
-/// What was lived through.
+/// Mirrors as older programs wrote them.
+const FROZEN: [&str; crate::script::UPGRADES] = [
+    include_str!("../schema/v1.sql"),
+    include_str!("../schema/v2.sql"),
+    include_str!("../schema/v3.sql"),
+    include_str!("../schema/v4.sql"),
+    include_str!("../schema/v5.sql"),
+    include_str!("../schema/v6.sql"),
+    include_str!("../schema/v7.sql"),
+    include_str!("../schema/v8.sql"),
+];
+
+/// Counts of what happened.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub days: u64,
@@ -49,6 +56,22 @@ impl Tally {
         self.edits += more.edits;
         self.kills += more.kills;
     }
+
+    /// All of it in a line.
+    pub fn line(&self) -> String {
+        let Tally { days, runs, requests, ru, edits, kills } = self;
+        format!("{days} days, {runs} runs, {requests} requests, {ru} RU, {edits} edits, {kills} kills")
+    }
+}
+
+/// What ends at a moment of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Repair {
+    Clock,
+    Scopes,
+    Key,
+    Reader,
+    Pause,
 }
 
 struct Life<'a> {
@@ -57,111 +80,93 @@ struct Life<'a> {
     mirror: Mirror,
     clock: WrongClock,
     daemon: Daemon,
-    open: Option<(Store, Engine)>,
+    open: Option<Process>,
     watch: Watch,
-    made: BTreeMap<u32, (String, &'static str)>,
+    edits: Edits,
+    /// What befalls the next run: its death before a commit, a full disk, a locked file.
     kill: Option<u64>,
-    /// When the clock is set right, and when the key gets its scopes back.
-    clock_right_at: Option<Instant>,
-    scopes_back_at: Option<Instant>,
+    full_disk: Option<u32>,
+    locked: bool,
+    repairs: Vec<(Instant, Repair)>,
+    reader: Option<Connection>,
+    keys: u32,
     /// Until when lists or clocks give a picture that is wrong in itself.
     doubt_until: Instant,
     tally: Tally,
     verbose: bool,
 }
 
-/// Lives through a script. The error says which invariant was violated, and when.
+/// Runs a script. The error names the violated invariant and the time.
 pub async fn live(script: &Script, verbose: bool) -> Result<Tally, String> {
+    process::survive_full_disks();
     let start: Instant = script.start.parse().unwrap();
-    let crm = Crm::serve(world(script, start)).await;
-    crm.clock.set(start);
-    crm.sandbox.faults().seed(script.seed);
-    crm.sandbox.configure(|settings| {
-        settings.page_cap = Some(script.page_cap);
-        settings.cursors = if script.offsets { CursorKind::Offset } else { CursorKind::Keyset };
-    });
-    let clock = WrongClock::new(crm.clock.clone());
-    let mut mirror = Mirror::one_at_a_time();
-    mirror.settings.write_back = true;
-    mirror.tries = 3;
-    mirror.limits.limit = Ru::new(script.budget);
-    mirror.clock = Some(Arc::new(clock.clone()));
-    let daemon = Daemon::new(script, start);
-    let mut life = Life {
-        script,
-        crm,
-        mirror,
-        clock,
-        daemon,
-        open: None,
-        watch: Watch::of(script.budget),
-        made: BTreeMap::new(),
-        kill: None,
-        clock_right_at: None,
-        scopes_back_at: None,
-        doubt_until: start,
-        tally: Tally { days: u64::from(script.days) + 2, ..Tally::default() },
-        verbose,
-    };
+    let mut life = Life::begin(script, start, verbose).await;
     life.work().await?;
     for event in &script.events {
         life.until(start.plus(event.minute * MINUTE)).await?;
         life.say(&format!("{:?}", event.what));
-        life.happen(&event.what);
+        life.happen(&event.what).await?;
         life.work().await?;
     }
     life.until(start.plus(script.days * 1440 * MINUTE)).await?;
     life.end_well().await?;
-    let log = life.crm.sandbox.log();
-    life.tally.requests = log.len() as u64;
-    life.tally.ru = log.ru().get();
-    life.tally.edits = life.made.len() as u64;
+    life.tally.requests = life.watch.requests;
+    life.tally.ru = life.watch.charged;
+    life.tally.edits = life.edits.len() as u64;
     Ok(life.tally)
 }
 
-fn world(script: &Script, start: Instant) -> World {
-    let mut world = World::new(start.minus(Duration::from_secs(86_400)));
-    for object in Object::ALL {
-        for (key, data_type) in FIELDS {
-            let field = NewField::new(object, key, data_type);
-            world.define(if data_type.is_select() { field.options(&["a", "b", "gold"]) } else { field });
+/// A directory in memory if the machine has one; otherwise the test waits for the disk.
+fn disk() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
+fn accepting(script: &Script) -> Job {
+    let accept = Acceptance { removals: true, workspace: script.upgrade.is_some() };
+    Job::Resync { objects: Selection::All, accept }
+}
+
+impl<'a> Life<'a> {
+    async fn begin(script: &'a Script, start: Instant, verbose: bool) -> Life<'a> {
+        let crm = Crm::serve(people::world(script, start)).await;
+        crm.clock.set(start);
+        crm.sandbox.faults().seed(script.seed);
+        crm.sandbox.configure(|settings| {
+            settings.page_cap = Some(script.page_cap);
+            settings.cursors = if script.offsets { CursorKind::Offset } else { CursorKind::Keyset };
+            settings.gzip = script.gzip;
+        });
+        let clock = WrongClock::new(crm.clock.clone());
+        let mut mirror = Mirror::one_at_a_time_in(disk());
+        mirror.settings.write_back = true;
+        mirror.settings.max_edits = script.max_edits;
+        mirror.tries = 3;
+        mirror.limits.limit = Ru::new(script.budget);
+        mirror.clock = Some(Arc::new(clock.clone()));
+        if let Some(version) = script.upgrade {
+            Connection::open(&mirror.path).unwrap().execute_batch(FROZEN[version]).unwrap();
+        }
+        Life {
+            script,
+            watch: Watch::of(&mirror, script.budget),
+            crm,
+            mirror,
+            clock,
+            daemon: Daemon::new(script, start),
+            open: None,
+            edits: Edits::default(),
+            kill: None,
+            full_disk: None,
+            locked: false,
+            repairs: Vec::new(),
+            reader: None,
+            keys: 0,
+            doubt_until: start,
+            tally: Tally { days: u64::from(script.days) + 2, ..Tally::default() },
+            verbose,
         }
     }
-    for n in 0..script.contacts {
-        world.create(Object::Contact, &values(n));
-    }
-    for n in 0..script.companies {
-        world.create(Object::Company, &values(n));
-    }
-    for n in 0..3 {
-        world.add_team_member(&json!({ "firstName": format!("Member {n}"), "status": "ACTIVE" }));
-    }
-    world
-}
 
-fn values(v: u32) -> Value {
-    json!({
-        "name": format!("Name {v}"),
-        "customFields": {
-            "motto": if v.is_multiple_of(5) { json!(null) } else { json!(format!("Motto {v}")) },
-            "tier": if v.is_multiple_of(3) { json!(null) } else { json!("gold") },
-            "fee": format!("{v}.10"),
-            "tags": if v.is_multiple_of(2) { json!(["a", "b"]) } else { json!(["b"]) },
-        },
-    })
-}
-
-/// Three in four records that something happens to are contacts.
-fn object(which: u32) -> Object {
-    if which % 4 == 3 { Object::Company } else { Object::Contact }
-}
-
-fn pick(world: &World, object: Object, which: u32) -> Option<String> {
-    let ids = world.ids(object.resource());
-    (!ids.is_empty()).then(|| ids[which as usize % ids.len()].clone())
-}
-
-impl Life<'_> {
     fn say(&self, what: &str) {
         if self.verbose {
             println!("{}  {what}", self.crm.clock.now());
@@ -172,59 +177,107 @@ impl Life<'_> {
         format!("{}: {why}", self.crm.clock.now())
     }
 
-    /// Lets the daemon live until a moment.
+    /// Runs the daemon until a time.
     async fn until(&mut self, end: Instant) -> Result<(), String> {
         loop {
             let now = self.crm.clock.now();
             let due = self.daemon.wakes_at(self.clock.now()).map(|at| self.clock.true_time(at));
-            let repairs = [self.clock_right_at, self.scopes_back_at];
-            let next =
-                repairs.into_iter().flatten().chain(due).min().unwrap_or(end).max(now.plus(Duration::from_secs(1)));
+            let repairs = self.repairs.iter().map(|(at, _)| *at);
+            let next = repairs.chain(due).min().unwrap_or(end).max(now.plus(Duration::from_secs(1)));
             if next > end {
                 self.crm.clock.set(end.max(now));
                 return Ok(());
             }
             self.crm.clock.set(next);
-            self.repair_circumstances(next);
+            self.repair_due(next).await;
             self.work().await?;
         }
     }
 
-    fn repair_circumstances(&mut self, now: Instant) {
-        if self.clock_right_at.take_if(|at| *at <= now).is_some() {
-            self.clock.set_ahead(0);
-            self.daemon.clock_moved(self.clock.now());
+    /// Something ends so many minutes from now; what would have ended the same thing before does not.
+    fn repair_in(&mut self, minutes: u32, repair: Repair) {
+        self.repairs.retain(|(_, other)| *other != repair);
+        self.repairs.push((self.crm.clock.now().plus(minutes * MINUTE), repair));
+    }
+
+    async fn repair_due(&mut self, now: Instant) {
+        let due: Vec<_> = self.repairs.extract_if(.., |(at, _)| *at <= now).collect();
+        for (_, repair) in due {
+            self.say(&format!("  repaired: {repair:?}"));
+            match repair {
+                Repair::Clock => {
+                    self.clock.set_ahead(0);
+                    self.daemon.clock_moved(self.clock.now());
+                }
+                Repair::Scopes => self.crm.sandbox.set_key(self.key(), &SCOPES),
+                Repair::Key => {
+                    self.keys += 1;
+                    let key = format!("crm_test_v1_rotated{:04}", self.keys);
+                    self.crm.sandbox.set_key(&key, &SCOPES);
+                    self.mirror.key = Some(key);
+                    self.close().await;
+                    self.daemon.new_key(self.clock.now());
+                }
+                Repair::Reader => self.reader = None,
+                Repair::Pause => self.daemon.request(DaemonRequest::Resume, self.clock.now()),
+            }
         }
-        if self.scopes_back_at.take_if(|at| *at <= now).is_some() {
-            self.crm.sandbox.set_key(&self.crm.key, &SCOPES);
-        }
+    }
+
+    /// The key in the daemon's file.
+    fn key(&self) -> &str {
+        self.mirror.key.as_ref().unwrap_or(&self.crm.key)
+    }
+
+    /// Whether the key was revoked, and the next one is not there yet.
+    fn is_keyless(&self) -> bool {
+        self.repairs.iter().any(|(_, repair)| *repair == Repair::Key)
     }
 
     /// Carries out whatever the daemon wants to begin now.
     async fn work(&mut self) -> Result<(), String> {
         self.daemon.tick(self.clock.now());
         let mut runs = 0;
-        while let Some(job) = self.daemon.next_job() {
+        loop {
+            for what in self.daemon.maintenance() {
+                self.maintain(what).await;
+            }
+            let Some(job) = self.daemon.next_job() else { return Ok(()) };
             self.run(&job).await?;
             runs += 1;
             if runs > 50 {
                 return Err(self.failed("the daemon begins one run after the other"));
             }
         }
-        Ok(())
+    }
+
+    async fn maintain(&mut self, what: Maintenance) {
+        if let Ok(process) = self.opened(None).await {
+            match what {
+                // What cannot be written now is met again by the next run.
+                Maintenance::ForgetSweeps => drop(process.engine.forget_sweeps().await),
+                Maintenance::ClearHold => process.clear_hold().await,
+            }
+        }
+        self.daemon.maintained(self.clock.now());
     }
 
     async fn run(&mut self, job: &Job) -> Result<(), String> {
         self.tally.runs += 1;
-        let kill = self.kill.take();
+        let (kill, full_disk, locked) = (self.kill.take(), self.full_disk.take(), std::mem::take(&mut self.locked));
         self.tally.kills += u64::from(kill.is_some());
         if kill.is_some() {
             self.close().await;
         }
+        let disk = full_disk.map(FullDisk::of);
+        let lock = locked.then(|| process::lock_for_a_moment(&self.mirror.path)).flatten();
         let result = match self.opened(kill).await {
-            Ok(engine) => engine.run(job, "test").await,
+            Ok(process) => process.engine.run(job, "test").await,
             Err(error) => Err(error),
         };
+        lock.map(std::thread::JoinHandle::join);
+        drop(disk);
+        let empty_until = self.open.as_ref().and_then(Process::empty_until);
         if kill.is_some() {
             self.close().await;
         }
@@ -233,56 +286,60 @@ impl Life<'_> {
                 Ok(report) => format!("{:?} {:?}", report.outcome, report.suspension),
                 Err(error) => format!("{error:?}"),
             };
-            self.say(&format!("  {} ({} requests so far): {ended}", job.kind(), self.crm.sandbox.log().len()));
+            self.say(&format!("  {} ({} requests): {ended}", job.kind(), self.crm.sandbox.log().len()));
         }
-        let watched = self.watch.after_run(self.script, &self.crm, &self.mirror, kill.is_some(), self.doubt_until);
-        watched.map_err(|why| self.failed(&why))?;
+        self.look(kill.is_none() && full_disk.is_none())?;
         let now = self.clock.now();
         if kill.is_some() {
             self.daemon.restart(now);
             self.daemon.tick(now);
         } else {
-            self.daemon.ended(&result, now);
+            self.daemon.ended(&result, empty_until, now);
         }
         Ok(())
     }
 
+    /// Checks every invariant.
+    fn look(&mut self, settled: bool) -> Result<(), String> {
+        let (crm, mirror) = (&self.crm, &self.mirror);
+        let looked = self.watch.after_run(self.script, crm, mirror, &self.edits, settled, self.doubt_until);
+        looked.map_err(|why| self.failed(&why))
+    }
+
     /// The open mirror; a process that is to be killed has one of its own.
-    async fn opened(&mut self, kill: Option<u64>) -> Result<&Engine, SyncError> {
+    async fn opened(&mut self, kill: Option<u64>) -> Result<&Process, SyncError> {
         if self.open.is_none() {
-            self.open = Some(self.mirror.open(&self.crm, kill).await?);
+            self.open = Some(Process::open(&self.mirror, &self.crm, kill).await?);
         }
         match &self.open {
-            Some((_, engine)) => Ok(engine),
+            Some(process) => Ok(process),
             None => unreachable!("it was opened"),
         }
     }
 
     async fn close(&mut self) {
-        if let Some((store, engine)) = self.open.take() {
-            drop(engine);
-            store.close().await;
+        if let Some(process) = self.open.take() {
+            process.close().await;
         }
     }
 
-    /// Everything goes well for two days; then the mirror must be exact and every edit at its end.
+    /// Runs two days without disturbances, after which the mirror must be exact and every edit settled.
     async fn end_well(&mut self) -> Result<(), String> {
-        self.say("from now on everything goes well");
+        self.say("no disturbances from now on");
         self.crm.sandbox.faults().clear();
-        self.crm.sandbox.set_key(&self.crm.key, &SCOPES);
-        (self.kill, self.scopes_back_at) = (None, None);
-        if self.clock_right_at.take().is_some() {
-            self.clock.set_ahead(0);
-            self.daemon.clock_moved(self.clock.now());
-        }
+        self.repairs.iter_mut().for_each(|(at, _)| *at = Instant::EPOCH);
+        self.repair_due(self.crm.clock.now()).await;
+        (self.kill, self.full_disk, self.locked) = (None, None, false);
         self.mirror.limits.limit = Ru::new(1_000_000);
         self.watch.budget = None;
         self.close().await;
-        self.until(self.crm.clock.now().plus(UNDISTURBED)).await?;
+        self.until(self.crm.clock.now().plus(UNDISTURBED / 2)).await?;
+        self.settle_edits().await?;
+        self.until(self.crm.clock.now().plus(UNDISTURBED / 2)).await?;
         if self.mirror.differences(&self.crm).iter().any(|line| line.contains("which the service has not")) {
-            // What the guard refused is for a person to accept.
+            // A removal refused by the guard needs a user's acceptance.
             self.close().await;
-            let accepted = self.mirror.run(&self.crm, &accepting()).await;
+            let accepted = self.mirror.run(&self.crm, &accepting(self.script)).await;
             accepted.map_err(|error| self.failed(&format!("the last copy failed: {error:?}")))?;
         }
         let differences = self.mirror.differences(&self.crm);
@@ -291,179 +348,96 @@ impl Life<'_> {
             let count = differences.len();
             return Err(self.failed(&format!("{count} differences after two undisturbed days:\n  {shown}")));
         }
-        self.watch.edits(&self.mirror, &self.made).map_err(|why| self.failed(&why))
+        let whole = self.mirror.one("PRAGMA integrity_check");
+        if whole != "'ok'" {
+            return Err(self.failed(&format!("the file is not whole: {whole}")));
+        }
+        self.watch.edits(&self.crm, &self.mirror, &self.edits).map_err(|why| self.failed(&why))
     }
 
-    fn happen(&mut self, what: &What) {
+    async fn happen(&mut self, what: &What) -> Result<(), String> {
+        let now = self.clock.now();
+        match what {
+            What::Sql(which, number) => self.edit_in_sql(Some(*which), *number),
+            What::SqlMany(number) => self.edit_in_sql(None, *number),
+            What::Decide(which) => self.decide(*which),
+            What::Undo(which) => self.undo(*which),
+            What::Backup => self.back_up(),
+            What::Restore => self.restore().await,
+            What::View(n) => self.make_view(*n),
+            What::Pause(minutes) => {
+                self.daemon.request(DaemonRequest::Pause, now);
+                self.repair_in(*minutes, Repair::Pause);
+            }
+            What::ClearHold => self.daemon.request(DaemonRequest::ClearHold, now),
+            What::StopSweeps => self.daemon.request(DaemonRequest::StopSweeps, now),
+            What::Resync => self.daemon.ask(resync(), now),
+            What::Verify => self.daemon.ask(repair(), now),
+            What::OtherProcess => self.other_process().await?,
+            What::Trouble(..)
+            | What::ClockJump(..)
+            | What::Kill(_)
+            | What::Junk(_)
+            | What::ScopeLost(..)
+            | What::KeyRotated(_)
+            | What::Budget(_)
+            | What::DiskFull(_)
+            | What::Locked
+            | What::LongReader(_) => self.disturb(what).await,
+            _ => self.crm.sandbox.with_world(|world| people::in_the_crm(world, what)),
+        }
+        Ok(())
+    }
+
+    async fn disturb(&mut self, what: &What) {
         let now = self.crm.clock.now();
         match what {
-            What::Sql(which, number) => self.edit_in_sql(*which, *number),
             What::Trouble(trouble, minutes) => self.trouble(trouble, *minutes),
             What::ClockJump(seconds, minutes) => {
                 self.clock.set_ahead(*seconds);
-                self.clock_right_at = Some(now.plus(*minutes * MINUTE));
                 self.doubt_until = self.doubt_until.max(now.plus(*minutes * MINUTE));
+                self.repair_in(*minutes, Repair::Clock);
                 self.daemon.clock_moved(self.clock.now());
             }
             What::Kill(commits) => self.kill = Some(u64::from(*commits)),
-            What::Junk(which) => {
+            What::Junk(which) if self.mirror.path.exists() => {
                 let name = self.mirror.spoil_state(*which);
                 self.say(&format!("  the state entry {name:?}"));
             }
-            What::ScopeLost(resource, minutes) => {
-                let scopes: Vec<&str> = SCOPES.into_iter().filter(|scope| *scope != resource.read_scope()).collect();
-                self.crm.sandbox.set_key(&self.crm.key, &scopes);
-                self.scopes_back_at = Some(now.plus(*minutes * MINUTE));
+            What::ScopeLost(lost, minutes) if !self.is_keyless() => {
+                let scopes: Vec<&str> = SCOPES.into_iter().filter(|scope| scope != lost).collect();
+                self.crm.sandbox.set_key(self.key(), &scopes);
+                self.repair_in(*minutes, Repair::Scopes);
             }
-            What::Resync => self.daemon.ask(resync(), self.clock.now()),
-            What::Verify => self.daemon.ask(repair(), self.clock.now()),
-            _ => self.crm.sandbox.with_world(|world| in_the_crm(world, what)),
+            What::KeyRotated(minutes) => {
+                self.repairs.retain(|(_, repair)| *repair != Repair::Scopes);
+                self.crm.sandbox.revoke_key(self.key());
+                self.repair_in(*minutes, Repair::Key);
+            }
+            What::Budget(units) => {
+                // What the old one allowed may have been spent.
+                self.watch.budget = self.watch.budget.map(|before| before.max(*units));
+                self.mirror.limits.limit = Ru::new(*units);
+                self.close().await;
+            }
+            What::DiskFull(kib) => self.full_disk = Some(*kib),
+            What::Locked => self.locked = true,
+            What::LongReader(minutes) => {
+                self.reader = process::read_for_long(&self.mirror.path);
+                self.repair_in(*minutes, Repair::Reader);
+            }
+            _ => {}
         }
     }
 
     fn trouble(&mut self, trouble: &Trouble, minutes: u32) {
         let now = self.crm.clock.now();
-        // Nobody can tell a record that is hidden everywhere from one that is gone.
-        if matches!(trouble, Trouble::Hidden(_) | Trouble::Lag(..) | Trouble::RepeatedPages(_)) {
+        if trouble.deceives() {
             self.doubt_until = self.doubt_until.max(now.plus(minutes * MINUTE));
         }
-        let (fault, share) = match trouble {
-            Trouble::FalseNotFound(share) => (Fault::Status(404), *share),
-            Trouble::Html(status, share) => (Fault::Html(*status), *share),
-            Trouble::Status(status, share) => (Fault::Status(*status), *share),
-            Trouble::RateLimit(seconds, share) => {
-                (Fault::TooMany { body: Some(*seconds), header: Some(*seconds) }, *share)
-            }
-            Trouble::Gateway(status, share) => (Fault::StatusAfterApply(*status), *share),
-            Trouble::Reset(share) => (Fault::Reset, *share),
-            Trouble::Lost(share) => (Fault::ResetAfterApply, *share),
-            Trouble::Truncated(share) => (Fault::Truncated, *share),
-            Trouble::Redirect(status) => (Fault::Redirect { status: *status, location: "/maintenance".into() }, 100),
-            Trouble::RefusedCursors(share) => (Fault::RefusedCursor, *share),
-            Trouble::Lag(by, share) => (Fault::Lag(*by * MINUTE), *share),
-            Trouble::EmptyLists => (Fault::EmptyList, 100),
-            Trouble::Hidden(share) => (Fault::Hide(Hidden::Percent(*share)), 100),
-            Trouble::NoDate => (Fault::Date(DateHeader::Missing), 100),
-            Trouble::WrongDate(by) => (Fault::Date(DateHeader::Offset(*by)), 100),
-            Trouble::Unordered(share) => (Fault::Unordered, *share),
-            Trouble::RepeatedPages(share) => (Fault::RepeatedPage, *share),
-            Trouble::BadRecord(_, status) => (Fault::Status(*status), 100),
-        };
-        let mut rule = Rule::new(fault).percent(f64::from(share)).lasting(now, minutes * MINUTE);
-        rule = match trouble {
-            Trouble::FalseNotFound(_) => rule.method("GET").records(),
-            Trouble::RefusedCursors(_) => rule.with_cursor(),
-            Trouble::BadRecord(which, _) => match pick(&self.crm.sandbox.world(), object(*which), *which) {
-                Some(id) => rule.method("GET").record(&id),
-                None => return,
-            },
-            _ => rule,
-        };
-        self.crm.sandbox.faults().add(rule);
-    }
-
-    /// A person at the `sqlite3` prompt.
-    fn edit_in_sql(&mut self, which: u32, number: u32) {
-        if !self.mirror.path.exists() {
-            return;
+        let rule = self.crm.sandbox.with_world(|world| trouble.rule(world, now, minutes));
+        if let Some(rule) = rule {
+            self.crm.sandbox.faults().add(rule);
         }
-        let column = EDITED[number as usize % EDITED.len()];
-        let Ok(conn) = rusqlite::Connection::open(&self.mirror.path) else { return };
-        let ids: Vec<String> = match conn.prepare("SELECT id FROM contacts ORDER BY id") {
-            Ok(mut stmt) => stmt.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect(),
-            Err(_) => return,
-        };
-        let Some(id) = ids.get(which as usize % ids.len().max(1)) else { return };
-        let sql = format!("UPDATE contacts_full SET {column} = ?1 WHERE id = ?2");
-        // Refused before the first run allows edits, and where the column is archived.
-        let queued = conn.execute(&sql, (format!("ours {number}"), id));
-        let count = "SELECT count(*) FROM outbox WHERE fields LIKE ?1";
-        let stored = conn.query_row(count, [format!("%\"ours {number}\"%")], |row| row.get::<_, i64>(0));
-        if queued.is_ok() && stored == Ok(1) {
-            self.made.insert(number, (id.clone(), column));
-            self.daemon.edited(self.clock.now());
-        }
-    }
-}
-
-fn accepting() -> Job {
-    let accept = crm_mirror::sync::Acceptance { removals: true, workspace: false };
-    Job::Resync { objects: crm_mirror::sync::Selection::All, accept }
-}
-
-/// What other people do in the CRM.
-fn in_the_crm(world: &mut World, what: &What) {
-    let now = world.now();
-    match what {
-        What::Create(v) => {
-            world.create(object(*v), &values(*v));
-        }
-        What::Edit(r, v) => edit(world, *r, &values(*v)),
-        What::EditNotes(r, v) => edit(world, *r, &json!({ "notes": format!("Note {v}") })),
-        What::EditStory(r, v) => {
-            let story = if v.is_multiple_of(4) { json!(null) } else { json!(format!("Story {v}")) };
-            edit(world, *r, &json!({ "customFields": { "story": story } }));
-        }
-        What::EditSilently(r, v) => {
-            if let Some(id) = pick(world, object(*r), *r) {
-                world.edit_silently(object(*r), &id, &json!({ "name": format!("Silent {v}") }));
-            }
-        }
-        What::CommitLate(r, seconds) => {
-            if let Some(id) = pick(world, object(*r), *r) {
-                let at = now.minus(Duration::from_secs(u64::from(*seconds)));
-                let detail = world.detail_json(object(*r), &id).unwrap();
-                let before: Option<Instant> = detail["updatedAt"].as_str().and_then(|text| text.parse().ok());
-                // The service's own dates never go back.
-                if before.is_none_or(|before| before < at) {
-                    world.edit_at(object(*r), &id, &values(*seconds), Some(at));
-                }
-            }
-        }
-        What::Remove(r) => {
-            if let Some(id) = pick(world, object(*r), *r) {
-                world.remove(object(*r), &id);
-            }
-        }
-        What::RemoveMany(share) => {
-            let ids = world.ids(Resource::Contacts);
-            for id in ids.iter().take(ids.len() * *share as usize / 100) {
-                world.remove(Object::Contact, id);
-            }
-        }
-        What::BulkEdit(share, v) => {
-            let ids = world.ids(Resource::Contacts);
-            for id in ids.iter().take(ids.len() * *share as usize / 100) {
-                world.edit(Object::Contact, id, &values(*v));
-            }
-        }
-        What::Team(v) => {
-            world.add_team_member(&json!({ "firstName": format!("Member {v}"), "status": "PENDING" }));
-        }
-        What::Archive(f) => {
-            world.archive(Object::Contact, FIELDS[*f as usize % FIELDS.len()].0);
-        }
-        What::Reactivate(f) => {
-            world.reactivate(Object::Contact, FIELDS[*f as usize % FIELDS.len()].0);
-        }
-        What::Relabel(f) => {
-            world.relabel(Object::Contact, FIELDS[*f as usize % FIELDS.len()].0, "Another label");
-        }
-        What::Define(n) => {
-            let key = format!("New {}", n % 3);
-            if world.definitions().iter().all(|definition| definition.key != key) {
-                world.define(NewField::new(Object::Contact, &key, DataType::ShortText));
-                if let Some(id) = pick(world, Object::Contact, *n) {
-                    world.edit(Object::Contact, &id, &json!({ "customFields": { key: "new" } }));
-                }
-            }
-        }
-        _ => {}
-    }
-}
-
-fn edit(world: &mut World, which: u32, changes: &Value) {
-    if let Some(id) = pick(world, object(which), which) {
-        world.edit(object(which), &id, changes);
     }
 }

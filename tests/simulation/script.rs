@@ -1,16 +1,17 @@
-//! What happens in one simulated life: drawn from a seed, printed as a short script, and reduced event by event.
+//! The events of one simulated life: drawn from a seed, printed as a short script, and reduced event by event.
 
 use std::fmt;
 
-use crm_mirror::model::Resource;
 use fastrand::Rng;
+
+use crate::trouble::Trouble;
 
 /// One life: its circumstances and its events in order.
 #[derive(Clone, Debug)]
 pub struct Script {
     pub seed: u64,
     pub days: u32,
-    /// The first moment, as text.
+    /// The start time as text.
     pub start: &'static str,
     pub zone: &'static str,
     pub schedule: &'static str,
@@ -18,18 +19,23 @@ pub struct Script {
     pub companies: u32,
     pub page_cap: usize,
     pub offsets: bool,
+    pub gzip: bool,
     pub budget: u64,
+    /// Edits within an hour that need no person's word.
+    pub max_edits: u64,
+    /// The schema of the file in the beginning, where an older program made it.
+    pub upgrade: Option<usize>,
     pub events: Vec<Event>,
 }
 
-/// Something that happens so many minutes after the beginning.
+/// An event this many minutes after the start.
 #[derive(Clone, Debug)]
 pub struct Event {
     pub minute: u32,
     pub what: What,
 }
 
-/// What happens. A record is picked by a number among those that are there.
+/// The kinds of events. A record is picked by a number among the existing ones.
 #[derive(Clone, Debug)]
 pub enum What {
     Create(u32),
@@ -48,72 +54,91 @@ pub enum What {
     Reactivate(u32),
     Define(u32),
     Relabel(u32),
-    /// A person edits the mirror in SQL.
+    /// A person edits the mirror in SQL: one record, or all of a table in one statement.
     Sql(u32, u32),
+    SqlMany(u32),
+    /// A person retries, releases or drops an edit.
+    Decide(u32),
+    /// A person undoes one to three applied edits.
+    Undo(u32),
+    /// A person makes a backup, or puts the last one in the place of the mirror.
+    Backup,
+    Restore,
+    /// A person makes a view.
+    View(u32),
+    /// A person pauses the schedule for some minutes.
+    Pause(u32),
+    ClearHold,
+    StopSweeps,
+    /// A person asks for a whole copy, or for a verification with repair.
+    Resync,
+    Verify,
+    /// The daemon is stopped, a person runs `sync`, and the daemon begins again.
+    OtherProcess,
     /// The service misbehaves for some minutes.
     Trouble(Trouble, u32),
-    /// The mirror's clock is wrong by so many seconds for some minutes.
+    /// The mirror's clock is wrong by this many seconds for some minutes.
     ClockJump(i64, u32),
     /// The next run is killed before this commit.
     Kill(u32),
     /// An entry of the mirror's private state becomes unreadable.
     Junk(u32),
-    /// The key loses the right to read one object for some minutes.
-    ScopeLost(Resource, u32),
-    /// A person asks for a whole copy, or for a verification with repair.
-    Resync,
-    Verify,
+    /// The key loses a scope for some minutes.
+    ScopeLost(&'static str, u32),
+    /// The key is refused, and some minutes later the daemon gets another.
+    KeyRotated(u32),
+    /// The configuration allows another budget.
+    Budget(u64),
+    /// During the next run no file can grow beyond so many KiB.
+    DiskFull(u32),
+    /// Another program holds the write lock when the next run begins.
+    Locked,
+    /// Another program reads in one transaction for some minutes.
+    LongReader(u32),
 }
 
-/// How the service misbehaves: a share of the requests in percent, or all.
-#[derive(Clone, Debug)]
-pub enum Trouble {
-    FalseNotFound(u32),
-    Html(u16, u32),
-    Status(u16, u32),
-    RateLimit(u64, u32),
-    Gateway(u16, u32),
-    Reset(u32),
-    Lost(u32),
-    Truncated(u32),
-    Redirect(u16),
-    RefusedCursors(u32),
-    Lag(u32, u32),
-    EmptyLists,
-    Hidden(u8),
-    NoDate,
-    WrongDate(i64),
-    Unordered(u32),
-    RepeatedPages(u32),
-    BadRecord(u32, u16),
-}
-
-fn one<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
+pub fn one<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
     of[rng.usize(..of.len())]
 }
 
+/// The schemas of frozen files, and the world that they are a copy of.
+pub const UPGRADES: usize = 8;
+
+const SCHEDULES: [&str; 5] = ["0 0 * * * *", "0 15 */3 * * *", "0 40 */4 * * *", "0 0 */6 * * *", "0 30 2,14 * * *"];
+
+const BUDGETS: [u64; 6] = [3, 12, 40, 150, 1_000, 1_000_000];
+
 impl Script {
-    /// The life of a seed, with the events that are wanted.
-    pub fn of(seed: u64, days: u32, wanted: impl Fn(&What) -> bool) -> Script {
+    /// The life of a seed, with the events that are wanted. Without a number of days the seed draws one.
+    pub fn of(seed: u64, days: Option<u32>, wanted: impl Fn(&What) -> bool) -> Script {
         let rng = &mut Rng::with_seed(seed);
+        let days = days.unwrap_or_else(|| one(rng, &[1, 3, 7, 30, 90]));
         let mut script = Script {
             seed,
             days,
-            // The last ones reach the hours in which clocks are changed.
+            // The last ones reach the hours of daylight saving changes.
             start: one(rng, &["2026-06-03T09:17:00Z", "2026-03-27T20:40:00Z", "2026-10-23T22:05:00Z"]),
             zone: one(rng, &["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe"]),
-            schedule: one(rng, &["0 0 * * * *", "0 15 */3 * * *", "0 40 */4 * * *", "0 0 */6 * * *"]),
+            // Long lives have fewer runs a day, for the sake of their number.
+            schedule: one(rng, if days < 30 { &SCHEDULES[..4] } else { &SCHEDULES[3..] }),
             contacts: rng.u32(0..60),
             companies: rng.u32(0..14),
             page_cap: rng.usize(2..12),
             offsets: rng.u32(..4) == 0,
-            budget: one(rng, &[40, 150, 1_000, 1_000_000]),
+            gzip: rng.u32(..4) == 0,
+            budget: one(rng, &BUDGETS),
+            max_edits: one(rng, &[5, 100]),
+            upgrade: (rng.u32(..12) == 0).then(|| rng.usize(..UPGRADES)),
             events: Vec::new(),
         };
-        for _ in 0..rng.u32(2..days * 20) {
+        if script.upgrade.is_some() {
+            // A day after the frozen files were written.
+            script.start = "2026-11-22T12:00:00Z";
+        }
+        for _ in 0..rng.u32(2..days.min(5) * 20 + days) {
             let minute = rng.u32(..days * 1440);
             let drawn = What::drawn(rng);
-            // An unwanted disturbance makes room for a wanted one.
+            // An unwanted disturbance is replaced by a wanted one.
             let others = std::iter::repeat_with(|| What::drawn(rng)).take(500);
             let wanted = std::iter::once(drawn.clone())
                 .chain(others)
@@ -126,7 +151,7 @@ impl Script {
 }
 
 impl What {
-    /// The name of the event, or of the trouble.
+    /// The name of the event or of the misbehaviour.
     pub fn name(&self) -> String {
         let text = match self {
             What::Trouble(trouble, _) => format!("{trouble:?}"),
@@ -135,15 +160,30 @@ impl What {
         text.split('(').next().unwrap_or_default().to_string()
     }
 
-    /// Whether this is something wrong, rather than somebody's work.
+    /// Whether this is a disturbance rather than normal use.
     pub fn is_disturbance(&self) -> bool {
-        use What::{ClockJump, Junk, Kill, ScopeLost};
-        matches!(self, What::Trouble(..) | ClockJump(..) | Kill(_) | Junk(_) | ScopeLost(..))
+        use What::{Budget, ClockJump, DiskFull, Junk, KeyRotated, Kill, Locked, LongReader, ScopeLost};
+        matches!(
+            self,
+            What::Trouble(..)
+                | ClockJump(..)
+                | Kill(_)
+                | Junk(_)
+                | ScopeLost(..)
+                | KeyRotated(_)
+                | Budget(_)
+                | DiskFull(_)
+                | Locked
+                | LongReader(_)
+        )
     }
 
     fn drawn(rng: &mut Rng) -> What {
         let (a, b) = (rng.u32(..1000), rng.u32(1..1_000_000));
-        match rng.u32(..100) {
+        // Mostly minutes, sometimes days.
+        let minutes = if rng.u32(..8) == 0 { rng.u32(400..3_000) } else { rng.u32(1..400) };
+        let scopes = ["contacts:read", "companies:read", "custom-fields:read", "team-members:read", "contacts:write"];
+        match rng.u32(..124) {
             0..8 => What::Create(b),
             8..24 => What::Edit(a, b),
             24..30 => What::EditNotes(a, b),
@@ -159,47 +199,36 @@ impl What {
             54..56 => What::Define(a),
             56..57 => What::Relabel(a),
             57..70 => What::Sql(a, b),
-            70..87 => What::Trouble(Trouble::drawn(rng), rng.u32(1..400)),
-            87..90 => {
+            70..71 => What::SqlMany(b),
+            71..73 => What::Decide(b),
+            73..74 => What::View(b),
+            74..75 => What::Pause(minutes),
+            75..76 => {
+                if rng.bool() {
+                    What::ClearHold
+                } else {
+                    What::StopSweeps
+                }
+            }
+            76..77 => What::Resync,
+            77..79 => What::Verify,
+            79..81 => What::OtherProcess,
+            81..101 => What::Trouble(Trouble::drawn(rng), minutes),
+            101..104 => {
                 let jump = one(rng, &[-86_400 * 40, -86_400, -7_200, -30, 30, 5_400, 86_400, 86_400 * 400]);
                 What::ClockJump(jump, rng.u32(1..600))
             }
-            90..95 => What::Kill(b % 14),
-            95..96 => What::Junk(b),
-            96..97 => What::ScopeLost(one(rng, &[Resource::Contacts, Resource::Companies]), rng.u32(1..400)),
-            97..98 => What::Resync,
-            _ => What::Verify,
-        }
-    }
-}
-
-impl Trouble {
-    fn drawn(rng: &mut Rng) -> Trouble {
-        let share = one(rng, &[5, 20, 50, 100]);
-        match rng.u32(..18) {
-            0 => Trouble::FalseNotFound(share),
-            1 => Trouble::Html(one(rng, &[403, 404, 502, 503]), share),
-            2 => Trouble::Status(one(rng, &[400, 403, 502, 408, 503, 425, 500, 503, 504, 520]), share),
-            3 => Trouble::RateLimit(one(rng, &[1, 30, 600, 7_200]), share),
-            4 => Trouble::Gateway(one(rng, &[408, 502, 504]), share),
-            5 => Trouble::Reset(share),
-            6 => Trouble::Lost(share),
-            7 => Trouble::Truncated(share),
-            8 => Trouble::Redirect(one(rng, &[302, 303, 307])),
-            9 => Trouble::RefusedCursors(share),
-            10 | 11 => Trouble::Lag(rng.u32(1..240), share),
-            12 => Trouble::EmptyLists,
-            13 => Trouble::Hidden(one(rng, &[5, 30, 50, 90])),
-            14 => Trouble::NoDate,
-            15 => Trouble::WrongDate(one(rng, &[-86_400, -600, 600, 86_400])),
-            16 => {
-                if rng.bool() {
-                    Trouble::Unordered(share)
-                } else {
-                    Trouble::RepeatedPages(share.min(20))
-                }
-            }
-            _ => Trouble::BadRecord(rng.u32(..1000), one(rng, &[400, 403, 503, 500, 520])),
+            104..109 => What::Kill(b % 14),
+            109..110 => What::Junk(b),
+            110..112 => What::ScopeLost(one(rng, &scopes), minutes),
+            112..113 => What::KeyRotated(minutes),
+            113..114 => What::Budget(one(rng, &BUDGETS)),
+            114..118 => What::DiskFull(one(rng, &[0, 4, 40, 150, 300, 400, 500])),
+            118..119 => What::Locked,
+            119..120 => What::LongReader(rng.u32(1..150)),
+            120..122 => What::Undo(b),
+            122..123 => What::Backup,
+            _ => What::Restore,
         }
     }
 }
@@ -208,7 +237,8 @@ impl fmt::Display for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "seed {}, {} days from {} in {}, schedule \"{}\", {} contacts, {} companies, pages of {}{}, {} RU a day",
+            "seed {}, {} days from {} in {}, schedule \"{}\", {} contacts, {} companies, pages of {}{}{}, {} RU a day, \
+             {} edits an hour{}",
             self.seed,
             self.days,
             self.start,
@@ -218,7 +248,10 @@ impl fmt::Display for Script {
             self.companies,
             self.page_cap,
             if self.offsets { " by offset" } else { "" },
-            self.budget
+            if self.gzip { " compressed" } else { "" },
+            self.budget,
+            self.max_edits,
+            self.upgrade.map(|which| format!(", a file of schema {}", which + 1)).unwrap_or_default(),
         )?;
         for Event { minute, what } in &self.events {
             let (day, hour, minute) = (minute / 1440, minute / 60 % 24, minute % 60);

@@ -1,4 +1,4 @@
-//! The mirror's own clock: the true time plus an error that jumps.
+//! The mirror's clock: the true time plus an error that jumps.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use crm_mirror::model::clock::ClockReading;
 use crm_mirror::model::{Clock, Instant, ManualClock};
 
-/// The true time, plus or minus so many seconds.
+/// The true time plus or minus a number of seconds.
 #[derive(Clone, Debug)]
 pub struct WrongClock {
     truth: ManualClock,

@@ -1,8 +1,9 @@
-//! What the tests of capability share: a sandbox with a clock that is set by hand, a mirror in a temporary folder, and
-//! a comparison of both, field by field, that knows nothing of the code it judges but the catalogue.
+//! Shared by the integration tests: a sandbox with a manual clock, a mirror in a temporary directory, and a
+//! field-by-field comparison of both that shares no code with the mirror except the catalogue.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
 
+pub mod cases;
 pub mod clock;
 pub mod searched;
 pub mod shell;
@@ -12,21 +13,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crm_mirror::api::{ApiKey, Client, ClientSettings};
+use crm_mirror::api::{ApiKey, ClientSettings};
+use crm_mirror::app::{EngineSettings, MirrorError, assemble_engine};
 use crm_mirror::budget::Limits;
 use crm_mirror::model::Object;
 use crm_mirror::model::{Clock, Instant, ManualClock, Ru};
 use crm_mirror::sandbox::{Sandbox, SandboxServer, World};
-use crm_mirror::store::{CommitHook, Store, StoreOptions};
+use crm_mirror::store::{CommitHook, Store, StoreOptions, ViewOptions};
 use crm_mirror::sync::events::{RunObserver, Silent};
-use crm_mirror::sync::{BudgetMeter, Engine, Findings, Job, RunReport, SyncError, SyncSettings};
+use crm_mirror::sync::{Engine, Findings, Job, RunReport, SyncError, SyncSettings};
 
 /// The time at which every test begins.
 pub fn noon() -> Instant {
     "2026-03-04T12:00:00Z".parse().unwrap()
 }
 
-/// A sandbox that is served on loopback, with a key that may do everything.
+/// A sandbox served on loopback, with a key that has all scopes.
 pub struct Crm {
     pub sandbox: Sandbox,
     pub clock: ManualClock,
@@ -40,7 +42,7 @@ impl Crm {
     pub async fn serve(world: World) -> Crm {
         let clock = ManualClock::at(noon());
         let sandbox = Sandbox::new(world, Arc::new(clock.clone()));
-        // Compression costs the tests more than it saves; its own test turns it on.
+        // Compression slows the tests down; it has its own test.
         sandbox.configure(|settings| settings.gzip = false);
         let running = sandbox.start(0).await.unwrap();
         let key = sandbox.full_key();
@@ -51,12 +53,12 @@ impl Crm {
         &self.base_url
     }
 
-    /// Stops serving: connections are refused from now on.
+    /// Stops serving: further connections are refused.
     pub fn stop(&mut self) {
         self.running = None;
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub fn wait(&self, seconds: u64) {
         self.clock.advance(Duration::from_secs(seconds));
     }
@@ -67,7 +69,7 @@ impl Crm {
     }
 }
 
-/// A mirror in a temporary folder, and how runs on it behave.
+/// A mirror in a temporary directory, and the settings of its runs.
 pub struct Mirror {
     pub dir: tempfile::TempDir,
     pub path: PathBuf,
@@ -75,18 +77,24 @@ pub struct Mirror {
     pub limits: Limits,
     pub patience: Duration,
     pub tries: u32,
-    /// The largest body that is read, where it is not the default.
+    /// The largest accepted body, if not the default.
     pub max_body: Option<usize>,
     pub key: Option<String>,
     pub reserve: Ru,
     pub observer: Arc<dyn RunObserver>,
-    /// The mirror's own clock, where it is not the service's.
+    /// Settings of views, indexes and search, if not the default.
+    pub views: Option<ViewOptions>,
+    /// The mirror's clock, if not the service's.
     pub clock: Option<Arc<dyn Clock>>,
 }
 
 impl Mirror {
     pub fn empty() -> Mirror {
-        let dir = tempfile::tempdir().unwrap();
+        Mirror::empty_in(tempfile::tempdir().unwrap())
+    }
+
+    /// Like [`Mirror::empty`], in a given directory.
+    pub fn empty_in(dir: tempfile::TempDir) -> Mirror {
         Mirror {
             path: dir.path().join("mirror.db"),
             dir,
@@ -98,13 +106,19 @@ impl Mirror {
             key: None,
             reserve: Ru::ZERO,
             observer: Arc::new(Silent),
+            views: None,
             clock: None,
         }
     }
 
-    /// One walker and one worker: the order of requests is the order of the log.
+    /// One walker and one worker: requests are sent in the order of the log.
     pub fn one_at_a_time() -> Mirror {
-        let mut mirror = Mirror::empty();
+        Mirror::one_at_a_time_in(tempfile::tempdir().unwrap())
+    }
+
+    /// Like [`Mirror::one_at_a_time`], in a given directory.
+    pub fn one_at_a_time_in(dir: tempfile::TempDir) -> Mirror {
+        let mut mirror = Mirror::empty_in(dir);
         mirror.settings.concurrency = 1;
         mirror
     }
@@ -121,7 +135,7 @@ impl Mirror {
         self.run(crm, &Job::resync()).await.unwrap()
     }
 
-    /// A run that a schedule asked for.
+    /// A scheduled run.
     pub async fn scheduled(&self, crm: &Crm, job: &Job) -> RunReport {
         let store = Store::open(&self.path).unwrap();
         let engine = self.engine(store.clone(), Arc::new(crm.clock.clone()), crm).await.unwrap();
@@ -131,7 +145,7 @@ impl Mirror {
         report
     }
 
-    /// A run whose writer dies before commit number `commits + 1`, as a kill would end it.
+    /// A run whose writer dies before commit number `commits + 1`, as after a kill.
     pub async fn run_killed_after(&self, crm: &Crm, job: &Job, commits: Option<u64>) -> Result<RunReport, SyncError> {
         let (store, engine) = self.open(crm, commits).await?;
         let ended = engine.run(job, "test").await;
@@ -144,19 +158,19 @@ impl Mirror {
     pub async fn open(&self, crm: &Crm, commits: Option<u64>) -> Result<(Store, Engine), SyncError> {
         let before_commit: Option<CommitHook> = commits.map(|mut left| -> CommitHook {
             Box::new(move || {
-                let goes_on = left > 0;
+                let commits = left > 0;
                 left = left.saturating_sub(1);
-                goes_on
+                commits
             })
         });
-        let options = StoreOptions { before_commit, ..StoreOptions::default() };
+        let options = StoreOptions { before_commit, views: self.views.clone(), ..StoreOptions::default() };
         let store = Store::open_with(&self.path, options)?;
         let clock = self.clock.clone().unwrap_or_else(|| Arc::new(crm.clock.clone()));
         let engine = self.engine(store.clone(), clock, crm).await?;
         Ok((store, engine))
     }
 
-    /// A run on a store that is open and stays so.
+    /// A run on an open store, which stays open.
     pub async fn run_on_open(&self, store: Store, crm: &Crm, job: &Job) -> Result<RunReport, SyncError> {
         self.run_on(store, Arc::new(crm.clock.clone()), crm, job).await
     }
@@ -165,7 +179,7 @@ impl Mirror {
         self.engine(store, clock, crm).await?.run(job, "test").await
     }
 
-    /// Holds the mirror against the service.
+    /// Compares the mirror with the service.
     pub async fn verify(&self, crm: &Crm, job: &Job) -> (RunReport, Vec<(Object, Findings)>) {
         let report = self.run(crm, job).await.unwrap();
         let findings = report.findings.clone();
@@ -173,26 +187,33 @@ impl Mirror {
     }
 
     async fn engine(&self, store: Store, clock: Arc<dyn Clock>, crm: &Crm) -> Result<Engine, SyncError> {
-        let meter =
-            BudgetMeter::open(store.clone(), clock.clone(), self.limits, self.patience, self.observer.clone()).await?;
+        let mut client = ClientSettings::new(crm.base_url().parse().unwrap());
+        client.concurrency = self.settings.concurrency;
+        client.tries = self.tries;
+        client.max_body = self.max_body.unwrap_or(client.max_body);
+        let settings = EngineSettings {
+            client,
+            key: ApiKey::new(self.key.as_ref().unwrap_or(&crm.key)).unwrap(),
+            limits: self.limits,
+            patience: self.patience,
+            sync: self.settings,
+        };
+        let (meter, engine) = match assemble_engine(&store, settings, &clock, &self.observer).await {
+            Ok(assembled) => assembled,
+            Err(MirrorError::Store(error)) => return Err(error.into()),
+            Err(error) => panic!("{error}"),
+        };
         meter.set_reserve(self.reserve);
-        let meter = Arc::new(meter);
-        let mut settings = ClientSettings::new(crm.base_url().parse().unwrap());
-        settings.concurrency = self.settings.concurrency;
-        settings.tries = self.tries;
-        settings.max_body = self.max_body.unwrap_or(settings.max_body);
-        let key = ApiKey::new(self.key.as_ref().unwrap_or(&crm.key)).unwrap();
-        let client = Client::new(settings, key, clock.clone(), meter.clone()).unwrap();
-        Ok(Engine::new(client, store, meter, clock, self.observer.clone(), self.settings))
+        Ok(engine)
     }
 
-    /// A connection that only reads, as people have it.
+    /// A read-only connection, as users have.
     pub fn read(&self) -> rusqlite::Connection {
         let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
         rusqlite::Connection::open_with_flags(&self.path, flags).unwrap()
     }
 
-    /// The first column of the first row, as text.
+    /// The first column of the first row as text.
     pub fn one(&self, sql: &str) -> String {
         self.read().query_row(sql, [], |row| row.get::<_, rusqlite::types::Value>(0)).map(truth::shown).unwrap()
     }
@@ -201,8 +222,8 @@ impl Mirror {
         self.read().query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
     }
 
-    /// Makes an entry of the private state unreadable, and gives its name. The ledger stays: what it says was spent
-    /// cannot be known again.
+    /// Makes an entry of the private state unreadable and returns its name. Excludes the ledger, whose total cannot be
+    /// recomputed.
     pub fn spoil_state(&self, which: u32) -> Option<String> {
         let conn = rusqlite::Connection::open(&self.path).unwrap();
         let mut stmt = conn.prepare("SELECT name FROM state WHERE name <> 'ledger' ORDER BY name").ok()?;
@@ -213,7 +234,7 @@ impl Mirror {
         Some(name.clone())
     }
 
-    /// What the ledger says was spent, ever.
+    /// The ledger's total of all time.
     pub fn ledger_total(&self) -> u64 {
         let text: String =
             self.read().query_row("SELECT value FROM state WHERE name = 'ledger'", [], |row| row.get(0)).unwrap();
@@ -226,7 +247,7 @@ impl Mirror {
         truth::differences(&self.read(), &crm.sandbox, true)
     }
 
-    /// As [`Mirror::assert_exact`], details left out.
+    /// Like [`Mirror::assert_exact`], without details.
     #[track_caller]
     pub fn assert_exact_lists(&self, crm: &Crm) {
         let differences = truth::differences(&self.read(), &crm.sandbox, false);

@@ -1,10 +1,11 @@
-//! What the search index must hold, worked out from the tables by plain SQL and not by the code that is judged.
+//! The expected content of the search index, computed from the tables by plain SQL without the tested code.
 
 use crm_mirror::model::Object;
 use rusqlite::Connection;
 use rusqlite::types::Value;
 
-/// The texts of a record, one line each, in order; of standard fields, none whose words another said before.
+/// The texts of a record, one per line, in order; for standard fields without the texts whose words are in an earlier
+/// one.
 fn joined(texts: &[Value], distinct: bool) -> Value {
     let mut lines: Vec<&str> = Vec::new();
     for text in texts {
@@ -24,7 +25,7 @@ fn rows(conn: &Connection, sql: &str) -> Vec<Vec<Value>> {
     stmt.query_map([], |row| (0..count).map(|i| row.get(i)).collect()).unwrap().map(Result::unwrap).collect()
 }
 
-/// Every difference between the search index of a mirror and one that is made anew from its tables.
+/// Every difference between a mirror's search index and one built from its tables.
 pub fn differences(conn: &Connection) -> Vec<String> {
     let mut out = Vec::new();
     for object in Object::ALL {
@@ -83,7 +84,7 @@ pub fn differences(conn: &Connection) -> Vec<String> {
         if found != expected {
             out.push(format!("{table} holds {found:?}, should hold {expected:?}"));
         }
-        // The mapping is of the same rows.
+        // The mapping has the same rows.
         let mapped = rows(
             conn,
             &format!(
@@ -106,7 +107,7 @@ pub fn differences(conn: &Connection) -> Vec<String> {
     out
 }
 
-/// Asks FTS5 itself whether its index is that of its texts.
+/// Runs FTS5's own integrity check.
 pub fn integrity(path: &std::path::Path) -> Vec<String> {
     let conn = Connection::open(path).unwrap();
     Object::ALL

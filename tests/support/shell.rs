@@ -1,9 +1,9 @@
-//! The `sqlite3` that is installed on the machine, as people use it: an older parser than the one built in.
+//! The `sqlite3` installed on the machine: an older parser than the built-in one.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Whether there is one. Says so where there is none, so that a skipped test is seen.
+/// Whether it exists. Prints a note if not, so that a skipped test is visible.
 pub fn is_there() -> bool {
     let there = Command::new("sqlite3").arg("--version").output().is_ok();
     if !there {
@@ -12,7 +12,7 @@ pub fn is_there() -> bool {
     there
 }
 
-/// What the shell prints for a statement on a file that it opens for reading only.
+/// The output of a statement on a file opened read-only.
 pub fn run(path: &Path, sql: &str) -> Result<String, String> {
     let ran = Command::new("sqlite3")
         .args(["-batch", "-bail", "-readonly", "-cmd", ".limit column 2000"])
@@ -21,13 +21,13 @@ pub fn run(path: &Path, sql: &str) -> Result<String, String> {
         .output()
         .map_err(|e| e.to_string())?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    // The shell prints what it is told to set.
+    // The shell prints the values that it sets.
     let out = text(&ran.stdout);
     let out = out.lines().filter(|line| !line.trim_start().starts_with("column ")).collect::<Vec<_>>().join("\n");
     if ran.status.success() && ran.stderr.is_empty() { Ok(out) } else { Err(format!("{out}{}", text(&ran.stderr))) }
 }
 
-/// What the shell prints for statements on a file that it opens for writing, as people edit in it.
+/// The output of statements on a file opened for writing, as users edit.
 pub fn write(path: &Path, sql: &str) -> Result<String, String> {
     let ran =
         Command::new("sqlite3").args(["-batch", "-bail"]).arg(path).arg(sql).output().map_err(|e| e.to_string())?;

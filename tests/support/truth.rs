@@ -1,4 +1,4 @@
-//! The truth, as columns: what the mirror must hold for a world, worked out from the service's own answers.
+//! The expected columns of a world, computed from the service's answers.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ fn double(text: &str) -> String {
     text.parse::<f64>().map_or("NULL".into(), |value| format!("{value:?}"))
 }
 
-/// What a standard field's column holds for this source text.
+/// The expected column of a standard field for this source text.
 fn standard(kind: FieldKind, source: Option<&str>) -> String {
     let Some(source) = source.filter(|s| *s != "null") else {
         return "NULL".into();
@@ -100,7 +100,7 @@ fn standard_columns(row: &mut Row, fields: impl Iterator<Item = &'static Field>,
     }
 }
 
-/// The rows of a query whose first column is the key, columns by name.
+/// The rows of a query whose first column is the key; columns by name.
 fn rows(conn: &Connection, sql: &str, keep: &dyn Fn(&str) -> bool) -> Rows {
     let mut stmt = conn.prepare(sql).unwrap();
     let names: Vec<String> = stmt.column_names().map(String::from).collect();
@@ -135,7 +135,7 @@ fn compare(table: &str, truth: &Rows, mirror: &Rows, out: &mut Vec<String>) {
     }
 }
 
-/// Custom fields of an object that are active: key, type, column.
+/// The active custom fields of an object: key, type, column.
 fn active(conn: &Connection, object: Object) -> Vec<(String, DataType, String)> {
     let mut stmt = conn
         .prepare(
@@ -149,7 +149,7 @@ fn active(conn: &Connection, object: Object) -> Vec<(String, DataType, String)> 
     rows.unwrap().map(Result::unwrap).collect()
 }
 
-/// What the mirror says that it holds, where that is not what its tables hold.
+/// The difference between the mirror's stored counts and its tables.
 fn miscounted(conn: &Connection, kind: Object) -> Option<String> {
     let (table, details, key) = (kind.table(), kind.detail_table(), kind.detail_key());
     let reader = Reader::open(Path::new(conn.path().unwrap())).unwrap();
@@ -160,10 +160,10 @@ fn miscounted(conn: &Connection, kind: Object) -> Option<String> {
          WHERE d.{key} = r.id AND d.etag IS r.etag)"
     );
     let there: String = conn.query_row(&sql, [], |row| row.get(0)).unwrap();
-    (said != there).then(|| format!("{kind}: {there} rows and current details, and {said} are told"))
+    (said != there).then(|| format!("{kind}: {there} rows and current details, but {said} are stored"))
 }
 
-/// Every difference between a mirror and what the service would answer.
+/// Every difference between a mirror and the service's answers.
 pub fn differences(conn: &Connection, sandbox: &Sandbox, details: bool) -> Vec<String> {
     let world = sandbox.world();
     let mut out = Vec::new();

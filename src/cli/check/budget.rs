@@ -1,4 +1,4 @@
-//! The budget: what is left of it, what this workspace needs of it, and how many windows the first copy takes.
+//! The budget: what is left of it, what this workspace needs, and how many windows the first copy takes.
 
 use std::time::Duration;
 
@@ -6,22 +6,23 @@ use jiff::tz::TimeZone;
 
 use super::finding::Finding;
 use super::mirror::{CopiedObject, MirrorFacts};
+use crate::budget::LONGEST_POLL;
 use crate::budget::{Ledger, Limits, forecast};
-use crate::config::{Config, Cron, SyncConfig};
+use crate::config::{ChangesSchedule, Config, Cron, SyncConfig};
 use crate::format::{self, count};
 use crate::model::{Instant, Object, Resource, Ru};
 
-/// Schedules are counted over at least this long, so that a weekly run has its share in a daily window.
+/// Schedules are counted over at least this time, so that a weekly run has its share in a daily window.
 const HORIZON: Duration = Duration::from_secs(28 * 86_400);
-/// Runs that are counted of one schedule; the rest follows from how close they are.
+/// The maximum number of runs of one schedule that are counted; the total is extrapolated.
 const MOST: usize = 1_000;
-/// Lists without changes are read again this often: definitions of both objects and the team.
-const SHORT_LISTS: (Duration, u64) = (Duration::from_secs(6 * 3600), 5);
-/// The most that counting costs: an object, by both timestamps; and at the end of a walk.
+/// The cost of the lists without a filter for changes: definitions of both objects and the team.
+const SHORT_LISTS: u64 = 5;
+/// The maximum cost of counting: of an object, by both timestamps; and at the end of a walk.
 const AUDIT: u64 = 32;
 const WALK_COUNTS: u64 = 16;
 
-/// What is needed in one window, on average.
+/// The RU needed in one window, on average.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Needs {
     changes: f64,
@@ -31,17 +32,20 @@ struct Needs {
 }
 
 impl Needs {
-    /// `rows` are the objects' sizes, `per_run` what a run for changes costs.
+    /// `rows` are the objects' sizes, `per_run` is the cost of a run for changes.
     fn of(sync: &SyncConfig, window: Duration, rows: &[u64], per_run: Ru, now: Instant) -> Needs {
-        let runs = |cron: &Option<Cron>| cron.as_ref().map_or(0.0, |cron| runs(cron, &sync.time_zone, now, window));
+        let runs_of = |cron: Option<&Cron>| cron.map_or(0.0, |cron| runs(cron, &sync.time_zone, now, window));
         let pages = |most: u64| rows.iter().map(|rows| rows.div_ceil(100).clamp(1, most)).sum::<u64>() as f64;
-        let (every, cost) = SHORT_LISTS;
-        let changes = runs(&sync.schedule);
+        // Where the schedule is automatic, it takes what there is, and at least this.
+        let changes = match &sync.schedule {
+            ChangesSchedule::Auto => window.as_secs_f64() / LONGEST_POLL.as_secs_f64(),
+            other => runs_of(other.cron()),
+        };
         Needs {
             changes: changes * per_run.get() as f64,
-            short_lists: if changes > 0.0 { (window.as_secs_f64() / every.as_secs_f64()) * cost as f64 } else { 0.0 },
-            audits: runs(&sync.audit_schedule) * pages(AUDIT),
-            sweeps: runs(&sync.sweep_schedule) * (pages(u64::MAX) + cost as f64),
+            short_lists: runs_of(sync.definitions_schedule.as_ref()).min(changes) * SHORT_LISTS as f64,
+            audits: runs_of(sync.audit_schedule.as_ref()) * pages(AUDIT),
+            sweeps: runs_of(sync.sweep_schedule.as_ref()) * (pages(u64::MAX) + SHORT_LISTS as f64),
         }
     }
 
@@ -62,7 +66,8 @@ fn runs(cron: &Cron, zone: &TimeZone, now: Instant, window: Duration) -> f64 {
     number as f64 * (window.as_secs_f64() / over.as_secs_f64())
 }
 
-/// What the first copy still costs; `None` where it is done. Each object is what the service has and what is here.
+/// The remaining cost of the first copy; `None` if it is complete. Each object has the number of records at the
+/// service, and the contents of the mirror.
 fn first_copy(objects: &[(u64, CopiedObject)], details: bool) -> Option<u64> {
     let missing: Vec<&(u64, CopiedObject)> = objects.iter().filter(|(_, held)| !held.complete).collect();
     let of_object = |(there, held): &(u64, CopiedObject)| {
@@ -72,10 +77,11 @@ fn first_copy(objects: &[(u64, CopiedObject)], details: bool) -> Option<u64> {
         pages + counts + details
     };
     let cost = missing.iter().copied().map(of_object).sum::<u64>();
-    (!missing.is_empty()).then_some(cost + SHORT_LISTS.1)
+    (!missing.is_empty()).then_some(cost + SHORT_LISTS)
 }
 
-/// Windows until that much is spent, where `left` is left of this one and `each` may be spent of each later one.
+/// The number of windows until a cost is spent, if `left` is left of this window and `each` can be spent in each later
+/// one.
 fn windows(cost: u64, left: u64, each: u64) -> u64 {
     match cost.saturating_sub(left) {
         0 => 1,
@@ -83,8 +89,8 @@ fn windows(cost: u64, left: u64, each: u64) -> u64 {
     }
 }
 
-/// Looks at the budget. `totals` is what the service has of each object, where that is known.
-pub fn check(
+/// Checks the budget. `totals` are the numbers of records at the service, if known.
+pub(super) fn check(
     config: &Config,
     limits: &Limits,
     mirror: Option<&MirrorFacts>,
@@ -107,7 +113,7 @@ pub fn check(
         .map(|((_, total), held)| Some((total.or(held.complete.then_some(held.rows))?, held)))
         .collect();
     let Some(known) = known else {
-        let why = "how much there is to mirror is not known: it was not counted, and is not all here yet";
+        let why = "the number of records is not known: they were not counted, and the mirror is not complete yet";
         lines.push(Finding::skip("budget.needs", why));
         return lines;
     };
@@ -116,7 +122,7 @@ pub fn check(
     let needs = Needs::of(&config.sync, limits.window, &rows, per_run, now);
     lines.push(needs_line(&needs, limit, &window));
     if let Some(cost) = first_copy(&known, config.sync.details) {
-        // Runs for changes and audits come first, of half a window at most.
+        // Runs for changes and audits come first, with at most half of a window.
         let each = limit - needs.total().min(limit / 2);
         let windows = match windows(cost, left, each) {
             1 => "which fits in this window".to_string(),
@@ -133,7 +139,7 @@ fn window_line(left: u64, limit: u64, refills_at: Instant, now: Instant) -> Find
     let until = format!("{} ({})", format::moment(refills_at), format::when(refills_at, now));
     if left == 0 {
         let message = format!("all {} RU of this window are spent; it refills at {until}", count(limit));
-        return Finding::warn(name, message, "nothing is lost: runs go on then; `budget.limit` allows more");
+        return Finding::warn(name, message, "nothing is lost: runs resume then; raise `budget.limit` to allow more");
     }
     Finding::ok(name, format!("{} of {} RU left until {until}", count(left), count(limit)))
 }
@@ -156,7 +162,8 @@ fn needs_line(needs: &Needs, limit: u64, window: &str) -> Finding {
     }
     let message = format!("about {} of {} RU in {window}: {}", count(total), count(limit), parts.join(", "));
     if total > limit {
-        let fix = format!("set `budget.limit` to {} or more, or `sync.schedule` to fewer runs", count(total));
+        let fix =
+            format!("set `budget.limit` to {} or more, or schedule fewer runs with `sync.schedule`", count(total));
         return Finding::warn(name, message, fix);
     }
     Finding::ok(name, message)
@@ -188,7 +195,31 @@ mod tests {
     }
 
     #[test]
-    fn the_first_copy_counts_what_is_not_here_yet() {
+    fn short_lists_are_counted_by_their_schedule() {
+        let needs = |flags: &[(&'static str, &str)]| {
+            let flags = flags.iter().map(|(name, text)| (*name, (*text).into())).collect();
+            let environment = crate::config::Environment::default();
+            let default_file = "/nowhere".into();
+            let sources = crate::config::Sources { file: None, default_file, environment, flags };
+            let sync = Config::load(&sources).unwrap().sync;
+            Needs::of(&sync, DAY, &[100, 100], Ru::new(2), "2026-01-02T03:04:05Z".parse().unwrap()).short_lists
+        };
+        let definitions = "sync.definitions_schedule";
+        for (flags, units) in [
+            (&[][..], 20.0),
+            (&[(definitions, "0 0 * * * *")], 120.0),
+            (&[(definitions, "0 0 3 * * *")], 5.0),
+            (&[(definitions, "off")], 0.0),
+            // The lists are read by runs: not more often than those.
+            (&[(definitions, "0 0 * * * *"), ("sync.schedule", "0 0 3 * * *")], 5.0),
+            (&[("sync.schedule", "off")], 0.0),
+        ] {
+            assert!((needs(flags) - units).abs() < 1e-9, "{flags:?}: {}", needs(flags));
+        }
+    }
+
+    #[test]
+    fn first_copy_counts_missing_records() {
         let held = |rows, details, complete| CopiedObject { rows, details, complete };
         // 10 pages, 10 counts, 1,000 details; 1 page, 50 details; 5 for the short lists.
         let new = [(1_000, held(0, 0, false)), (50, held(0, 0, false))];
@@ -200,14 +231,14 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_takes_as_many_windows_as_it_needs() {
+    fn number_of_windows_of_a_copy() {
         for (cost, left, each, number) in [(10, 10, 5, 1), (11, 10, 5, 2), (20, 10, 5, 3), (7, 0, 0, 8)] {
             assert_eq!(windows(cost, left, each), number, "{cost} {left} {each}");
         }
     }
 
     #[test]
-    fn a_budget_below_the_needs_is_a_warning_that_says_how_much() {
+    fn budget_below_the_needs_is_a_warning_with_the_required_amount() {
         let needs = Needs { changes: 576.0, short_lists: 20.0, audits: 44.0, sweeps: 16.0 / 7.0 };
         assert_eq!(needs_line(&needs, 643, "1 d").state, FindingState::Ok);
         let short = needs_line(&needs, 642, "1 d");

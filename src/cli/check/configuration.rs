@@ -1,4 +1,4 @@
-//! The configuration: which sources it was read from, and whether it can be used.
+//! The configuration: its sources, and whether it is valid.
 
 use std::path::Path;
 
@@ -6,11 +6,11 @@ use super::finding::Finding;
 use crate::config::{Config, ConfigError, Sources};
 use crate::exit::Exit;
 
-/// Where `init` writes the file that nobody reads unless it is named.
+/// The default path of `init`, which is read only if it is passed with `--config`.
 const WRITTEN: &str = "./crm-mirror.toml";
 
-/// Looks at what was read, and from where.
-pub fn check(sources: &Sources, read: &Result<Config, ConfigError>) -> Vec<Finding> {
+/// Checks the configuration.
+pub(super) fn check(sources: &Sources, read: &Result<Config, ConfigError>) -> Vec<Finding> {
     let config = match read {
         Ok(config) => config,
         Err(error) => {
@@ -26,7 +26,7 @@ pub fn check(sources: &Sources, read: &Result<Config, ConfigError>) -> Vec<Findi
             let error = ConfigError::NoBaseUrl;
             let forgotten = files(sources).is_empty() && Path::new(WRITTEN).exists();
             let fix = match error.hint().unwrap_or_default() {
-                _ if forgotten => format!("{WRITTEN} is here and was not read: add `--config {WRITTEN}`"),
+                _ if forgotten => format!("{WRITTEN} exists but was not read: pass `--config {WRITTEN}`"),
                 hint => hint.into(),
             };
             Finding::fail("config.base_url", Exit::Config, error.to_string(), fix)

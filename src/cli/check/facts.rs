@@ -1,68 +1,78 @@
-//! What the probes judge: collected once, before the first of them.
+//! The input of the probes, collected before the first of them runs.
+
+use std::path::PathBuf;
 
 use super::mirror::{self, MirrorFacts};
 use super::service::{self, ServiceReport};
+use super::unit_user::UnitUser;
 use crate::app::MirrorSettings;
 use crate::budget::Limits;
 use crate::cli::Failure;
 use crate::cli::session;
-use crate::config::Config;
+use crate::config::{Config, Sources, unit};
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource};
 use crate::store::{StoreError, lock};
 
-/// What is known, and what could not be found out.
+/// The collected facts, and what could not be determined.
 #[derive(Debug)]
 pub struct CheckFacts<'a> {
-    /// The configuration, which can be used.
+    /// The configuration, which is valid.
     pub(super) config: &'a Config,
-    /// Whether nothing beyond this machine may be asked.
+    /// The files that it was read from.
+    pub(super) configuration_files: Vec<PathBuf>,
+    /// The user of the unit that reads it, if root runs the check.
+    pub(super) unit: Option<UnitUser>,
+    /// Whether no request beyond this machine is allowed.
     pub(super) offline: bool,
     /// The time of the check.
     pub(super) now: Instant,
-    /// What may be spent.
+    /// The limits of the budget.
     pub(super) limits: Limits,
-    /// Which process writes the mirror, where one does.
+    /// The process that writes the mirror, if there is one.
     pub(super) writer: Option<Option<u32>>,
     /// The mirror.
     pub(super) mirror: Result<MirrorFacts, StoreError>,
-    /// What the service is asked for.
+    /// The requested objects.
     pub(super) wanted: Vec<Resource>,
-    /// What the service answered, or why it was not asked.
+    /// The service's answers, or why no request was sent.
     pub(super) service: Result<ServiceReport, String>,
 }
 
 impl<'a> CheckFacts<'a> {
-    /// Collects everything.
+    /// Collects all facts.
     ///
     /// # Errors
-    /// When the system gives no threads.
-    pub fn collect(config: &'a Config, offline: bool) -> Result<CheckFacts<'a>, Failure> {
+    /// Returns an error if the system cannot create threads.
+    pub fn collect(sources: &Sources, config: &'a Config, offline: bool) -> Result<CheckFacts<'a>, Failure> {
         let now = Instant::system_now();
         let limits = crate::app::limits(&config.budget);
-        let writer = lock::who_writes(&config.database);
+        let writer = lock::current_writer(&config.database);
         let mut mirror = MirrorFacts::read(&config.database, &limits, now);
         let wanted = service::wanted(config.sync.objects.as_deref());
         let service = ask(config, offline, writer, &mirror, &wanted)?;
         if service.is_ok() {
-            // Its ledger has what the answers cost.
+            // The ledger now contains the cost of the requests.
             mirror = MirrorFacts::read(&config.database, &limits, now);
         }
-        Ok(CheckFacts { config, offline, now, limits, writer, mirror, wanted, service })
+        let configuration_files: Vec<PathBuf> =
+            sources.files().unwrap_or_default().into_iter().map(|(path, _)| path).collect();
+        let unit = unit::of_file(sources.main_file()).map(UnitUser::of);
+        Ok(CheckFacts { config, configuration_files, unit, offline, now, limits, writer, mirror, wanted, service })
     }
 
-    /// The mirror, where there is one that can be read.
+    /// The mirror, if there is one that can be read.
     pub(super) fn here(&self) -> Option<&MirrorFacts> {
         self.mirror.as_ref().ok()
     }
 
-    /// What the service has of each object, where that is known.
+    /// The number of records of each object at the service, if known.
     pub(super) fn totals(&self) -> [Option<u64>; 2] {
         Object::ALL.map(|object| self.service.as_ref().ok()?.total(object))
     }
 }
 
-/// Asks the service; or says why it was not asked.
+/// Sends the requests, or returns why none was sent.
 fn ask(
     config: &Config,
     offline: bool,
@@ -71,31 +81,31 @@ fn ask(
     wanted: &[Resource],
 ) -> Result<Result<ServiceReport, String>, Failure> {
     let Ok(setup) = MirrorSettings::from_config(config) else {
-        return Ok(Err("not asked: it takes an address and a key".into()));
+        return Ok(Err("no request sent: it needs an address and a key".into()));
     };
     if offline {
-        return Ok(Err("not asked: --offline".into()));
+        return Ok(Err("no request sent: --offline".into()));
     }
     if let Some(pid) = writer {
-        let why = "writes the mirror and keeps its ledger; `crm-mirror status` shows the result of its runs";
-        return Ok(Err(format!("not asked: {} {why}", mirror::process(pid))));
+        let why = "writes the mirror and its ledger; `crm-mirror status` shows the result of its runs";
+        return Ok(Err(format!("no request sent: {} {why}", mirror::process(pid))));
     }
     let runtime = session::runtime()?;
     let asked = match found {
-        Ok(here) if here.hold.is_some() => Err("not asked: a rate limit is in force, see `mirror.hold`".into()),
+        Ok(here) if here.hold.is_some() => Err("no request sent: there is a hold, see `mirror.hold`".into()),
         Ok(here) if here.is_older() => {
-            Err("not asked, since what it costs cannot be entered before the mirror is up to date".into())
+            Err("no request sent: its cost cannot be recorded before the mirror is migrated".into())
         }
         Ok(here) => {
             let fingerprint = setup.api.key.fingerprint();
             let new = mirror::is_ours(here, setup.api.base_url.as_str(), &fingerprint) == Some(false);
             let asked = runtime.block_on(service::ask_for(&config.database, &setup, wanted, new));
-            asked.map_err(|error| format!("not asked, since what it costs cannot be entered: {}", error_chain(&error)))
+            asked.map_err(|error| format!("no request sent: its cost cannot be recorded: {}", error_chain(&error)))
         }
         Err(StoreError::Missing { .. } | StoreError::NotAMirror { .. }) => {
-            Ok(runtime.block_on(service::ask_alone(&setup, wanted)))
+            Ok(runtime.block_on(service::request_without_mirror(&setup, wanted)))
         }
-        Err(_) => Err("not asked, since what it costs cannot be entered in the mirror".into()),
+        Err(_) => Err("no request sent: its cost cannot be recorded in the mirror".into()),
     };
     Ok(asked)
 }

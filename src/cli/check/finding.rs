@@ -7,17 +7,17 @@ use serde::Serialize;
 use crate::cli::ui::output::plain;
 use crate::exit::Exit;
 
-/// How something is.
+/// The state of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FindingState {
-    /// As it should be.
+    /// No problem was found.
     Ok,
-    /// It works, but somebody should know.
+    /// It works, but there is a problem.
     Warn,
     /// It does not work.
     Fail,
-    /// It was not looked at; the message says why.
+    /// It was not checked; the message says why.
     Skip,
 }
 
@@ -32,44 +32,44 @@ impl FindingState {
     }
 }
 
-/// One thing that was looked at.
+/// One finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What it is: its group and its own name, as in `key.permissions`.
+    /// Its group and its own name, as in `key.permissions`.
     pub name: &'static str,
     /// How it is.
     pub state: FindingState,
-    /// What was found.
+    /// The result of the check.
     pub message: String,
-    /// How to fix it; only where there is something to fix.
+    /// How to fix the problem, if there is one.
     pub fix: Option<String>,
-    /// The code of a failure.
+    /// The exit code of a failure.
     #[serde(skip)]
     pub exit: Exit,
 }
 
 impl Finding {
-    /// As it should be.
+    /// A check without a problem.
     pub fn ok(name: &'static str, message: impl Into<String>) -> Finding {
         Finding { name, state: FindingState::Ok, message: message.into(), fix: None, exit: Exit::Done }
     }
 
-    /// It works, but somebody should know.
+    /// A warning.
     pub fn warn(name: &'static str, message: impl Into<String>, fix: impl Into<String>) -> Finding {
         Finding { state: FindingState::Warn, fix: Some(fix.into()), ..Finding::ok(name, message) }
     }
 
-    /// It does not work.
+    /// A failure.
     pub fn fail(name: &'static str, exit: Exit, message: impl Into<String>, fix: impl Into<String>) -> Finding {
         Finding { state: FindingState::Fail, exit, ..Finding::warn(name, message, fix) }
     }
 
-    /// It was not looked at.
+    /// A check that was skipped.
     pub fn skip(name: &'static str, why: impl Into<String>) -> Finding {
         Finding { state: FindingState::Skip, ..Finding::ok(name, why) }
     }
 
-    /// Takes a warning that the configuration acknowledges for good.
+    /// Turns a warning that the configuration acknowledges into ok.
     pub fn acknowledge(&mut self, acknowledged: &[String]) {
         if self.state == FindingState::Warn && acknowledged.iter().any(|name| name == self.name) {
             self.state = FindingState::Ok;
@@ -87,20 +87,20 @@ impl Finding {
     }
 }
 
-/// All of it.
+/// The report.
 #[derive(Clone, Debug, Serialize)]
 pub struct CheckReport {
-    /// What was looked at, in order.
+    /// The findings, in order.
     pub checks: Vec<Finding>,
     /// The worst of them.
     pub verdict: FindingState,
 }
 
-/// The codes of failures, the one to fix first in front.
+/// The exit codes of failures, the one to fix first in front.
 const IMPORTANCE: [Exit; 5] = [Exit::Config, Exit::KeyRefused, Exit::Unavailable, Exit::Storage, Exit::Paused];
 
 impl CheckReport {
-    /// Sums up what was looked at.
+    /// The report of the given findings.
     pub fn new(checks: Vec<Finding>) -> CheckReport {
         let any = |state| checks.iter().any(|line| line.state == state);
         let verdict = if any(FindingState::Fail) {
@@ -113,7 +113,7 @@ impl CheckReport {
         CheckReport { checks, verdict }
     }
 
-    /// The code to end with: that of the failure to fix first.
+    /// The exit code: that of the failure to fix first.
     pub fn exit(&self) -> Exit {
         let mut failed = self.checks.iter().filter(|line| line.state == FindingState::Fail);
         let known = IMPORTANCE
@@ -122,7 +122,7 @@ impl CheckReport {
         known.or(failed.next().map(|line| line.exit)).unwrap_or(Exit::Done)
     }
 
-    /// For people: a group after the other, what is not as it should be with its fix.
+    /// The report as text: the findings by group, problems with their fix.
     pub fn text(&self) -> String {
         let width = self.checks.iter().map(|line| line.own_name().len()).max().unwrap_or(0);
         let mut text = String::new();
@@ -150,11 +150,11 @@ impl CheckReport {
         };
         let skipped = match count(FindingState::Skip) {
             0 => String::new(),
-            number => format!(", {number} not looked at"),
+            number => format!(", {number} skipped"),
         };
         match (count(FindingState::Fail), count(FindingState::Warn)) {
             (0, 0) => format!("verdict: ok{skipped}"),
-            (0, warnings) => format!("verdict: it works, with {}{skipped}", counted(warnings, "warning")),
+            (0, warnings) => format!("verdict: ok, with {}{skipped}", counted(warnings, "warning")),
             (failures, 0) => format!("verdict: FAIL, {}{skipped}", counted(failures, "failure")),
             (failures, warnings) => {
                 format!("verdict: FAIL, {}, {}{skipped}", counted(failures, "failure"), counted(warnings, "warning"))
@@ -168,9 +168,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_failure_to_fix_first_gives_the_code() {
+    fn failure_to_fix_first_determines_the_exit_code() {
         let fail = |exit| Finding::fail("a.b", exit, "broken", "fix it");
-        let warn = Finding::warn("a.c", "odd", "fix it");
+        let warn = Finding::warn("a.c", "bad", "fix it");
         for (lines, exit) in [
             (vec![], Exit::Done),
             (vec![warn.clone()], Exit::Done),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_is_grouped_and_says_how_to_fix() {
+    fn text_is_grouped_and_shows_fixes() {
         let findings = CheckReport::new(vec![
             Finding::ok("key.source", "from a file"),
             Finding::warn("key.permissions", "open to all", "chmod 600 key"),
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(
             findings.text(),
             "key\n  ok    source       from a file\n  warn  permissions  open to all\n                     fix: chmod 600 key\n\
-             service\n  skip  clock        --offline\n\nverdict: it works, with 1 warning, 1 not looked at\n"
+             service\n  skip  clock        --offline\n\nverdict: ok, with 1 warning, 1 skipped\n"
         );
     }
 }

@@ -1,25 +1,28 @@
-//! The key: where it comes from, and who else can read it. It is never shown.
+//! The API key: its source, and who else can read it. It is never shown.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::finding::Finding;
-use crate::config::{Config, KeyPlace};
+use crate::config::{Config, KeyPlace, UnitCredential};
 use crate::exit::Exit;
 
-/// Looks at the key.
-pub fn check(config: &Config) -> Vec<Finding> {
+/// Checks the key.
+pub(super) fn check(config: &Config) -> Vec<Finding> {
     let place = config.key_place();
     let mut lines = vec![match config.api_key() {
         Ok(_) => Finding::ok("key.source", source(&place)),
         Err(error) => {
-            let fix = error.hint().unwrap_or("make a new key in the workspace console");
+            let fix = error.hint().unwrap_or("create a new key in the workspace console");
             Finding::fail("key.source", Exit::Config, crate::error_chain::error_chain(&error), fix)
         }
     }];
-    if let KeyPlace::File(path) = &place
-        && let Ok(meta) = std::fs::metadata(path)
-    {
+    let file = match &place {
+        KeyPlace::File(path) => Some(path.as_path()),
+        KeyPlace::Unit(unit) => unit.credential.as_ref().map(UnitCredential::path),
+        KeyPlace::Variable { .. } | KeyPlace::Credential(_) | KeyPlace::Nowhere => None,
+    };
+    if let Some((path, meta)) = file.and_then(|path| Some((path, std::fs::metadata(path).ok()?))) {
         lines.push(permissions(path, meta.permissions().mode()));
     }
     lines
@@ -29,15 +32,22 @@ fn source(place: &KeyPlace) -> String {
     match place {
         KeyPlace::Variable { name, instead_of: None } => format!("from the variable {name}"),
         KeyPlace::Variable { name, instead_of: Some(file) } => {
-            format!("from the variable {name}, which wins over {}", file.display())
+            format!("from the variable {name}, which overrides {}", file.display())
         }
         KeyPlace::File(path) => format!("from {}", path.display()),
         KeyPlace::Credential(path) => format!("from the systemd credential {}", path.display()),
+        KeyPlace::Unit(unit) => match &unit.credential {
+            Some(UnitCredential::Plain(path)) => format!("from {}, which {} loads", path.display(), unit.name),
+            Some(UnitCredential::Encrypted(path)) => {
+                format!("from {}, which {} loads and systemd decrypts", path.display(), unit.name)
+            }
+            None => "nowhere".into(),
+        },
         KeyPlace::Nowhere => "nowhere".into(),
     }
 }
 
-/// A key is for its owner, and for a group that was given it to read.
+/// A key should be readable by its owner, and by a group that it was given to, only.
 fn permissions(path: &Path, mode: u32) -> Finding {
     let mode = mode & 0o777;
     let (message, fix) = match (mode & 0o007, mode & 0o030, mode & 0o040) {
@@ -61,7 +71,7 @@ mod tests {
     use crate::cli::check::finding::FindingState;
 
     #[test]
-    fn a_key_that_others_can_read_is_a_warning() {
+    fn key_that_others_can_read_is_a_warning() {
         for (mode, state, part) in [
             (0o100600, FindingState::Ok, "(0600)"),
             (0o100400, FindingState::Ok, "(0400)"),
@@ -79,8 +89,8 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_wins_over_a_file_says_so() {
+    fn variable_that_overrides_a_file_is_reported() {
         let place = KeyPlace::Variable { name: "X", instead_of: Some("/k".into()) };
-        assert_eq!(source(&place), "from the variable X, which wins over /k");
+        assert_eq!(source(&place), "from the variable X, which overrides /k");
     }
 }

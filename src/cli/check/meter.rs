@@ -1,28 +1,34 @@
-//! A meter for where there is no mirror, and so no ledger: it counts, and keeps quiet once the service asked for it.
+//! A meter without a mirror, and therefore without a ledger: it counts, and stops sending after a rate limit.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::api::meter::{Admission, AdmissionError, Attempt, AttemptOutcome, Meter, MeterFuture, RequestedHold};
+use crate::api::admission::{Admission, AdmissionError, Attempt, AttemptOutcome, Meter, MeterFuture, RequestedHold};
 use crate::budget::Hold;
-use crate::model::Clock;
+use crate::model::{Clock, RequestRegister};
 
-/// Counts what is sent.
+/// Counts requests.
 #[derive(Debug)]
-pub struct UnrecordedMeter {
+pub(super) struct UnrecordedMeter {
     clock: Arc<dyn Clock>,
     spent: AtomicU64,
     hold: Mutex<Option<Hold>>,
+    requests: RequestRegister,
 }
 
 impl UnrecordedMeter {
-    /// Nothing spent yet.
-    pub fn new(clock: Arc<dyn Clock>) -> UnrecordedMeter {
-        UnrecordedMeter { clock, spent: AtomicU64::new(0), hold: Mutex::new(None) }
+    /// A meter with nothing spent.
+    pub(super) fn new(clock: Arc<dyn Clock>) -> UnrecordedMeter {
+        UnrecordedMeter {
+            clock,
+            spent: AtomicU64::new(0),
+            hold: Mutex::new(None),
+            requests: RequestRegister::default(),
+        }
     }
 
     /// Request units that may have been charged.
-    pub fn spent(&self) -> u64 {
+    pub(super) fn spent(&self) -> u64 {
         self.spent.load(Ordering::Relaxed)
     }
 }
@@ -34,7 +40,7 @@ impl Meter for UnrecordedMeter {
             Some(hold) => Err(AdmissionError::Hold { until: hold.until }),
             None => {
                 self.spent.fetch_add(attempt.cost.get(), Ordering::Relaxed);
-                Ok(Admission { attempt, window: 0 })
+                Ok(Admission { attempt, window: 0, order: self.requests.begin() })
             }
         };
         Box::pin(std::future::ready(result))

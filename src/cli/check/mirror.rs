@@ -1,4 +1,4 @@
-//! The mirror: whether there is one, whose it is, who writes it, and how its last run ended. Opened for reading only.
+//! The mirror: whether it exists, its workspace, its writer, and the outcome of its last run. It is opened read-only.
 
 use std::path::Path;
 
@@ -8,27 +8,27 @@ use crate::config::Config;
 use crate::model::{Instant, Object, Ru};
 use crate::store::publishing::queue::{self, PublishLag};
 use crate::store::report::{self, RecordedRun};
-use crate::store::{ReadTx, Reader, StoreError, lock, migrate, wal};
-use crate::sync::meter::{self, HOLD, LEDGER};
-use crate::sync::state::{Fresh, Identity};
+use crate::store::{BrokenObject, ReadTx, Reader, StoreError, lock, migrate, people_report, wal};
+use crate::sync::budget_meter::{self, HOLD, LEDGER};
+use crate::sync::checkpoints::{Fresh, Identity};
 use crate::{exit::Exit, format};
 
-/// What the mirror holds about itself.
+/// The state of the mirror.
 #[derive(Clone, Debug)]
-pub struct MirrorFacts {
+pub(super) struct MirrorFacts {
     /// The version of its tables.
     pub schema: u32,
     /// The file's size in bytes.
     pub bytes: u64,
     /// Its WAL's size in bytes.
     pub wal_bytes: u64,
-    /// Whose it is; `None` before the first run.
+    /// The workspace; `None` before the first run.
     pub identity: Option<Identity>,
-    /// Until when no request is sent, because of a rate limit.
+    /// The end of the hold.
     pub hold: Option<Instant>,
-    /// What was spent.
+    /// The RU spent.
     pub ledger: Ledger,
-    /// What the last runs for changes cost.
+    /// The cost of the last runs for changes.
     pub costs: Vec<Ru>,
     /// The objects, contacts first.
     pub objects: [CopiedObject; 2],
@@ -36,26 +36,28 @@ pub struct MirrorFacts {
     pub last_run: Option<RecordedRun>,
     /// How far publishing is behind.
     pub publish: Option<PublishLag>,
+    /// Users' views, triggers and indexes that do not work.
+    pub broken_objects: Vec<BrokenObject>,
 }
 
-/// What is here of an object.
+/// The contents of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CopiedObject {
+pub(super) struct CopiedObject {
     /// Records.
     pub rows: u64,
     /// Records whose detail is current.
     pub details: u64,
-    /// Whether all of it was read once.
+    /// Whether it was completely copied once.
     pub complete: bool,
 }
 
 impl MirrorFacts {
-    /// Reads it, all at one moment.
+    /// Reads the facts, as one snapshot.
     ///
     /// # Errors
-    /// [`StoreError::Missing`] if there is none, and whatever else keeps it from being read.
-    pub fn read(path: &Path, limits: &Limits, now: Instant) -> Result<MirrorFacts, StoreError> {
-        let reader = Reader::open(path)?;
+    /// Returns [`StoreError::Missing`] if there is no mirror, or the error that prevents reading it.
+    pub(super) fn read(path: &Path, limits: &Limits, now: Instant) -> Result<MirrorFacts, StoreError> {
+        let reader = Reader::open_at_rest(path)?;
         let moment = reader.begin()?;
         let schema = moment.schema_version()?;
         let (bytes, wal_bytes) = report::sizes(path);
@@ -69,21 +71,22 @@ impl MirrorFacts {
             wal_bytes,
             identity: moment.state(&Identity::ENTRY)?,
             hold: hold.filter(|hold| hold.left(now).is_some()).map(|hold| hold.until),
-            ledger: meter::later(stored.unwrap_or_default(), note.as_deref()).at(now, limits),
-            costs: report::cost_of_runs(&moment, crate::app::RUNS_OF_FORECAST, now)?.0,
+            ledger: budget_meter::later(stored.unwrap_or_default(), note.as_deref()).at(now, limits),
+            costs: report::cost_of_runs(&moment, crate::app::RUNS_OF_FORECAST)?,
             objects: [held(&moment, contact)?, held(&moment, company)?],
             last_run: report::last_runs(&moment, 1)?.into_iter().next(),
             publish: queue::lag(&moment, now)?,
+            broken_objects: people_report::broken(&moment)?,
         })
     }
 
-    /// Whether an older program wrote it, so that the next run brings its tables up to date first.
-    pub fn is_older(&self) -> bool {
+    /// Whether an older version wrote it, so that the next run migrates it first.
+    pub(super) fn is_older(&self) -> bool {
         self.schema < migrate::KNOWN
     }
 
     /// Records of both objects.
-    pub fn rows(&self) -> u64 {
+    pub(super) fn rows(&self) -> u64 {
         self.objects.iter().map(|held| held.rows).sum()
     }
 }
@@ -94,8 +97,8 @@ fn held(tx: &ReadTx<'_>, object: Object) -> Result<CopiedObject, StoreError> {
     Ok(CopiedObject { rows: holds.rows, details: holds.details_current, complete: swept.is_some() })
 }
 
-/// The mirror in lines.
-pub fn check(
+/// The findings about the mirror.
+pub(super) fn check(
     config: &Config,
     read: &Result<MirrorFacts, StoreError>,
     writer: Option<Option<u32>>,
@@ -105,12 +108,12 @@ pub fn check(
     let mirror = match read {
         Ok(mirror) => mirror,
         Err(error @ StoreError::Missing { .. }) => {
-            return vec![Finding::ok("mirror.file", format!("{error}: `crm-mirror sync` makes it"))];
+            return vec![Finding::ok("mirror.file", format!("{error}: `crm-mirror sync` creates it"))];
         }
         Err(error) => {
-            let fix = error
-                .hint()
-                .unwrap_or("if it is damaged, move it away with its -wal and -shm; `crm-mirror sync` makes a new copy");
+            let fix = error.hint().unwrap_or(
+                "if it is damaged, move it away with its -wal and -shm; `crm-mirror sync` creates a new copy",
+            );
             return vec![Finding::fail(
                 "mirror.file",
                 Exit::of_store(error),
@@ -135,71 +138,83 @@ pub fn check(
         lines.push(Finding::warn(
             "mirror.schema",
             message,
-            "`crm-mirror sync` brings it up to date; older programs cannot write it then",
+            "`crm-mirror sync` migrates it; older versions can then no longer write it",
         ));
     }
     lines.extend(mirror.last_run.as_ref().map(|run| last_run(run, writer.is_some(), now)));
     lines.push(match writer {
-        None => Finding::ok("mirror.writer", "nobody writes it at the moment"),
-        Some(pid) => Finding::ok("mirror.writer", format!("{} writes it at the moment", process(pid))),
+        None => Finding::ok("mirror.writer", "no process writes it now"),
+        Some(pid) => Finding::ok("mirror.writer", format!("{} writes it now", process(pid))),
     });
+    lines.push(views(&mirror.broken_objects));
     lines.push(log_size(path, mirror));
     if let Some(until) = mirror.hold {
         lines.push(Finding::fail(
             "mirror.hold",
             Exit::Paused,
             format!("rate limit: no request before {} ({})", format::moment(until), format::when(until, now)),
-            "wait, and the next run resumes; or `crm-mirror hold clear` if you know that it is over",
+            "wait; or run `crm-mirror hold clear` if you know that the service answers again",
         ));
     }
     lines
 }
 
-/// A process in words.
-pub fn process(pid: Option<u32>) -> String {
+/// The description of a process.
+pub(super) fn process(pid: Option<u32>) -> String {
     pid.map_or_else(|| "another crm-mirror".into(), |pid| format!("process {pid}"))
 }
 
 fn last_run(run: &RecordedRun, written: bool, now: Instant) -> Finding {
     let started = run.started_at.parse().map_or_else(|_| run.started_at.clone(), |at| format::when(at, now));
     let name = "mirror.last-run";
-    let what = format!("run {}, a {} begun {started}", run.id, run.kind);
+    let what = format!("run {}, a {} started {started}", run.id, run.kind);
     match (run.outcome.as_deref(), run.error.as_deref()) {
         (Some("failed"), error) => Finding::warn(
             name,
-            format!("{what}, failed: {}", error.unwrap_or("it does not say why")),
-            "fix what is reported here, and run `crm-mirror sync`",
+            format!("{what}, failed: {}", error.unwrap_or("the reason was not recorded")),
+            "fix the reported problem, then run `crm-mirror sync`",
         ),
         (Some("refused"), _) => Finding::warn(
             name,
             format!("{what}, refused to mirror what looks like an outage"),
-            "`crm-mirror status` shows what would be removed; if it is really gone: `crm-mirror resync --accept-removals`",
+            "`crm-mirror status` shows what would be removed; if that is correct, run `crm-mirror resync --accept-removals`",
         ),
         (Some(outcome), _) => Finding::ok(name, format!("{what}: {outcome}")),
-        (None, _) if written => Finding::ok(name, format!("{what}, is running")),
+        (None, _) if written => Finding::ok(name, format!("{what}, still running")),
         (None, _) => Finding::warn(
             name,
-            format!("{what}, did not come to its end: its process was killed"),
-            "nothing is lost; `crm-mirror sync` resumes from there",
+            format!("{what}, was interrupted: its process was killed"),
+            "nothing is lost; `crm-mirror sync` continues it",
         ),
     }
+}
+
+fn views(broken: &[BrokenObject]) -> Finding {
+    let name = "mirror.views";
+    if broken.is_empty() {
+        return Finding::ok(name, "every view in the file compiles");
+    }
+    let what: Vec<String> =
+        broken.iter().map(|broken| format!("the {} {}: {}", broken.kind, broken.name, broken.why)).collect();
+    let fix = "change or drop them; a view works again once its columns are back";
+    Finding::warn(name, what.join("; "), fix)
 }
 
 fn log_size(path: &Path, mirror: &MirrorFacts) -> Finding {
     let size = format::bytes(mirror.wal_bytes);
     if wal::is_large(mirror.bytes, mirror.wal_bytes) {
         let fix = format!(
-            "end the program that has been reading for long (`fuser -v {}-shm` lists them); the next run empties it",
+            "end the program with a long read transaction (`fuser -v {}-shm` lists them); the next run empties it",
             path.display()
         );
-        return Finding::warn("mirror.wal", format!("{size}: somebody keeps it from being emptied"), fix);
+        return Finding::warn("mirror.wal", format!("{size}: a reader prevents a checkpoint"), fix);
     }
     Finding::ok("mirror.wal", size)
 }
 
-/// Whether the mirror is of this address and key, as far as the file knows. `None` where it does not know yet, or the
-/// configuration has neither.
-pub fn is_ours(mirror: &MirrorFacts, base_url: &str, fingerprint: &str) -> Option<bool> {
+/// Whether the mirror belongs to this address and key, as far as the file shows. `None` if the file does not have them
+/// yet, or the configuration has neither.
+pub(super) fn is_ours(mirror: &MirrorFacts, base_url: &str, fingerprint: &str) -> Option<bool> {
     let known = mirror.identity.as_ref()?;
     Some(known.base_url == base_url && known.key == fingerprint)
 }
@@ -228,10 +243,10 @@ mod tests {
     }
 
     #[test]
-    fn the_last_run_is_told_as_it_ended() {
+    fn last_run_is_reported_with_its_outcome() {
         let now = "2026-01-02T03:04:00Z".parse().unwrap();
         for (outcome, error, written, state, part) in [
-            (Some("done"), None, false, FindingState::Ok, "run 7, a sync begun 4 min ago: done"),
+            (Some("done"), None, false, FindingState::Ok, "run 7, a sync started 4 min ago: done"),
             (Some("failed"), Some("no route"), false, FindingState::Warn, "failed: no route"),
             (Some("refused"), None, false, FindingState::Warn, "looks like an outage"),
             (None, None, true, FindingState::Ok, "running"),

@@ -1,18 +1,20 @@
-//! What `crm-mirror check` looks at, from the configuration to the disk.
+//! The probes of `crm-mirror check`, from the configuration to the disk.
 //!
-//! [`probes`] is a table: each probe has a name, says what it needs, and judges facts that `facts` collected. A failure
-//! ends nothing: whatever can still be looked at is. To add a probe: a function from [`CheckFacts`] to findings, and a line in
-//! the table.
+//! [`probes`] is a table: each probe has a name, declares what it needs, and evaluates the facts that `facts`
+//! collected. A failure does not end the check: the other probes still run. To add a probe, add a function from
+//! [`CheckFacts`] to findings, and a line in the table.
 //!
-//! # Always true
-//! - Nothing is changed and no file is made. What is asked of the service (1 RU per resource) is entered in the mirror's
-//!   ledger; where it could not be, nothing is asked: while another process writes the mirror, and during a hold.
+//! # Invariants
+//! - For root, the check also covers the unit that reads the configuration: its user, its credential, its directory.
+//! - Nothing is changed and no file is created. The cost of requests (1 RU per resource) is recorded in the mirror's
+//!   ledger; if that is not possible, no request is sent: while another process writes the mirror, and during a hold.
 //! - Every warning and every failure has a fix.
 
 mod budget;
 mod configuration;
 mod facts;
 pub mod finding;
+mod http;
 mod key;
 mod meter;
 mod mirror;
@@ -22,6 +24,8 @@ mod readers;
 mod schedule;
 mod service;
 mod space;
+mod unit;
+mod unit_user;
 mod workspace;
 
 pub use facts::CheckFacts;

@@ -2,16 +2,16 @@
 
 use super::facts::CheckFacts;
 use super::finding::{CheckReport, Finding};
-use super::{budget, configuration, key, mirror, publish, readers, schedule, service, space, workspace};
+use super::{budget, configuration, http, key, mirror, publish, readers, schedule, service, space, unit, workspace};
 use crate::cli::Failure;
 use crate::config::{Config, ConfigError, Sources};
 
-/// What a probe cannot do without.
+/// What a probe needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeNeeds {
-    /// Nothing but the machine and the configuration.
+    /// The configuration only.
     Configuration,
-    /// A mirror that can be read.
+    /// A readable mirror.
     Mirror,
     /// The service's answers.
     Service,
@@ -22,15 +22,16 @@ pub enum ProbeNeeds {
 pub struct Probe {
     /// Its name: the group of its findings, or one of them.
     pub name: &'static str,
-    /// What it needs; without it, it is passed over.
+    /// What it needs; without that, it is skipped.
     pub needs: ProbeNeeds,
-    /// Judges the facts.
+    /// Evaluates the facts.
     run: fn(&CheckFacts<'_>) -> Vec<Finding>,
 }
 
-/// Every probe that depends on a configuration that can be used.
+/// Every probe that needs a valid configuration.
 pub const PROBES: &[Probe] = &[
     Probe { name: "key", needs: ProbeNeeds::Configuration, run: |facts| key::check(facts.config) },
+    Probe { name: "unit", needs: ProbeNeeds::Configuration, run: unit::check },
     Probe {
         name: "service.scopes",
         needs: ProbeNeeds::Service,
@@ -54,7 +55,7 @@ pub const PROBES: &[Probe] = &[
         needs: ProbeNeeds::Configuration,
         run: |facts| {
             let expected = facts.totals().into_iter().flatten().reduce(|a, b| a + b);
-            space::check(&facts.config.database, facts.here(), expected)
+            space::check(&facts.config.database, facts.unit.as_ref(), facts.here(), expected)
         },
     },
     Probe { name: "readers", needs: ProbeNeeds::Configuration, run: |facts| readers::check(&facts.config.database) },
@@ -74,22 +75,23 @@ pub const PROBES: &[Probe] = &[
         needs: ProbeNeeds::Configuration,
         run: |facts| vec![schedule::socket(&facts.config.socket, facts.writer)],
     },
+    Probe { name: "daemon.http", needs: ProbeNeeds::Configuration, run: http::check },
 ];
 
 /// Runs every probe that can be run.
 ///
 /// # Errors
-/// Only where nothing can be said at all; what is wrong is in the report.
+/// Returns an error only if nothing can be checked; problems are part of the report.
 pub fn run(sources: &Sources, read: &Result<Config, ConfigError>, offline: bool) -> Result<CheckReport, Failure> {
     let mut findings = configuration::check(sources, read);
     let Ok(config) = read else {
         return Ok(CheckReport::new(findings));
     };
-    let facts = CheckFacts::collect(config, offline)?;
+    let facts = CheckFacts::collect(sources, config, offline)?;
     for probe in PROBES {
         match (probe.needs, &facts.service) {
             (ProbeNeeds::Service, Err(why)) => findings.push(Finding::skip(probe.name, why)),
-            // Why there is none, another probe says.
+            // Another probe reports why there is no mirror.
             (ProbeNeeds::Mirror, _) if facts.here().is_none() => {}
             _ => findings.extend((probe.run)(&facts)),
         }
@@ -103,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_probe_has_a_name_of_its_own() {
+    fn every_probe_has_a_unique_name() {
         let mut names: Vec<&str> = PROBES.iter().map(|probe| probe.name).collect();
         names.sort_unstable();
         names.dedup();

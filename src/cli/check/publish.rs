@@ -1,4 +1,4 @@
-//! The database that the mirror is published to: whether it can be reached, and how far publishing came.
+//! The database of `[publish]`: whether it can be reached, and how far publishing is behind.
 
 use super::facts::CheckFacts;
 use super::finding::Finding;
@@ -8,8 +8,8 @@ use crate::exit::Exit;
 use crate::format;
 use crate::publish::{self, PublishError, PublishSettings, PublishUrl};
 
-/// Looks at the database, where one is configured.
-pub fn check(facts: &CheckFacts<'_>) -> Vec<Finding> {
+/// Checks the database, if one is configured.
+pub(super) fn check(facts: &CheckFacts<'_>) -> Vec<Finding> {
     let config = &facts.config.publish;
     if !config.is_on() {
         return Vec::new();
@@ -27,32 +27,44 @@ pub fn check(facts: &CheckFacts<'_>) -> Vec<Finding> {
     };
     let mut findings = vec![Finding::ok("publish.url", url.place())];
     if facts.offline {
-        findings.push(Finding::skip("publish.database", "not asked: --offline"));
+        findings.push(Finding::skip("publish.database", "not connected: --offline"));
         return findings;
     }
     let settings = PublishSettings::of(&facts.config.database, config);
     findings.push(match session::runtime().map(|runtime| runtime.block_on(publish::probe(&url, &settings))) {
-        Ok(Ok(())) => Finding::ok("publish.database", "it answers, and the schema is free or ours"),
+        Ok(Ok(())) => Finding::ok("publish.database", "it answers, and the schema can be used"),
         Ok(Err(error)) => failed("publish.database", &error),
-        Err(_) => Finding::skip("publish.database", "not asked: the system gives no threads"),
+        Err(_) => Finding::skip("publish.database", "not connected: the system cannot create threads"),
     });
     findings.extend(lag(facts));
+    findings.extend(refused(facts));
     findings
 }
 
 fn failed(name: &'static str, error: &PublishError) -> Finding {
-    let fix = error.hint().unwrap_or("`crm-mirror publish` says more");
+    let fix = error.hint().unwrap_or("run `crm-mirror publish` for details");
     Finding::fail(name, Exit::of_publish(error), error_chain(error), fix)
 }
 
-/// How far publishing came, where it ever did.
+/// The rows that the database refuses.
+fn refused(facts: &CheckFacts<'_>) -> Option<Finding> {
+    let lag = facts.here()?.publish.as_ref().filter(|lag| lag.refused > 0)?;
+    let first = lag.refused_rows.first().map(|row| format!(": {} {}: {}", row.table, row.name, row.reason));
+    Some(Finding::warn(
+        "publish.refused",
+        format!("{}{}", format::counted(lag.refused, "row is refused", "rows are refused"), first.unwrap_or_default()),
+        "remove what refuses them (`crm-mirror status` names them), then run `crm-mirror publish --full`",
+    ))
+}
+
+/// How far publishing is behind, if the mirror was ever published.
 fn lag(facts: &CheckFacts<'_>) -> Option<Finding> {
     let lag = facts.here()?.publish.as_ref()?;
     Some(match &lag.last_error {
         Some(error) => Finding::warn(
             "publish.lag",
             format!("{} behind: {error}", format::counted(lag.entries, "entry", "entries")),
-            "the daemon tries again by itself; `crm-mirror publish` tries at once",
+            "the daemon retries automatically; `crm-mirror publish` retries at once",
         ),
         None => Finding::ok("publish.lag", format!("{} behind", format::counted(lag.entries, "entry", "entries"))),
     })

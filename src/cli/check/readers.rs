@@ -1,4 +1,4 @@
-//! The people who read the mirror: who may, and with what.
+//! Readers of the mirror: which users can read it, and with which tools.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -6,11 +6,11 @@ use std::process::{Command, Stdio};
 
 use super::finding::Finding;
 
-/// Older shells may damage a file in WAL mode when two processes empty the WAL at once.
+/// Older versions may damage a file in WAL mode if two processes checkpoint at the same time.
 const SOUND: (u32, u32, u32) = (3, 51, 3);
 
-/// Looks at folder, files and shell.
-pub fn check(database: &Path) -> Vec<Finding> {
+/// Checks the directory, the files and the shell.
+pub(super) fn check(database: &Path) -> Vec<Finding> {
     let folder = folder_of(database);
     let mut lines = Vec::new();
     if let Ok(meta) = std::fs::metadata(&folder) {
@@ -32,8 +32,8 @@ pub fn check(database: &Path) -> Vec<Finding> {
     lines
 }
 
-/// The folder that a file is in, from the root: "." says little where the output is read elsewhere.
-pub fn folder_of(file: &Path) -> PathBuf {
+/// The directory of a file, as an absolute path, because the output may be read elsewhere.
+pub(super) fn folder_of(file: &Path) -> PathBuf {
     let parent = match file.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -46,9 +46,9 @@ fn folder_mode(folder: &Path, mode: u32, group: &str) -> Finding {
     let who = match (mode & 0o002, mode & 0o020) {
         (0, 0) => {
             let who = match (mode & 0o005, mode & 0o050) {
-                (0o005, _) => "everybody may look into it".into(),
-                (_, 0o050) => format!("group {group} may look into it"),
-                _ => "only its owner may look into it".into(),
+                (0o005, _) => "every user can open it".into(),
+                (_, 0o050) => format!("group {group} can open it"),
+                _ => "only its owner can open it".into(),
             };
             return Finding::ok(name, format!("{}: {who} ({mode:04o})", folder.display()));
         }
@@ -59,7 +59,7 @@ fn folder_mode(folder: &Path, mode: u32, group: &str) -> Finding {
     Finding::warn(
         name,
         format!(
-            "{who} may write to {} ({mode:04o}): a reader can leave a -wal there that this program cannot open",
+            "{who} can write to {} ({mode:04o}): a reader could create a -wal file there that crm-mirror cannot open",
             folder.display()
         ),
         format!("chmod {mode_change} {}", folder.display()),
@@ -69,25 +69,29 @@ fn folder_mode(folder: &Path, mode: u32, group: &str) -> Finding {
 fn file_mode(mode: u32, owner: &str, group: &str) -> Finding {
     let (name, mode) = ("readers.file", mode & 0o777);
     if mode & 0o022 != 0 {
-        let message = format!("others than its owner {owner} may write the mirror ({mode:04o})");
-        return Finding::warn(name, message, "chmod go-w on it and on its -wal and -shm; readers need to read only");
+        let message = format!("users other than its owner {owner} can write the mirror ({mode:04o})");
+        return Finding::warn(
+            name,
+            message,
+            "run chmod go-w on it and on its -wal and -shm; readers need read access only",
+        );
     }
     let who = match (mode & 0o004, mode & 0o040) {
-        (0, 0) => format!("only {owner} may read it"),
-        (0, _) => format!("{owner} and group {group} may read it"),
-        _ => "everybody may read it".into(),
+        (0, 0) => format!("only {owner} can read it"),
+        (0, _) => format!("{owner} and group {group} can read it"),
+        _ => "every user can read it".into(),
     };
     Finding::ok(name, format!("{who} ({mode:04o})"))
 }
 
-/// What stands beside a mirror must be its owner's; otherwise its writer cannot open it.
+/// The files next to a mirror must belong to its owner; otherwise its writer cannot open them.
 fn owners(owner: u32, beside: impl Iterator<Item = (PathBuf, u32)>) -> Option<Finding> {
     let (path, other) = { beside }.find(|(_, other)| *other != owner)?;
     let (path, owner) = (path.display(), user(owner));
     Some(Finding::warn(
         "readers.owners",
-        format!("{path} belongs to {}, and the mirror to {owner}, who cannot write it", user(other)),
-        format!("while nobody writes the mirror: chown {owner} {path}"),
+        format!("{path} belongs to {}, but the mirror belongs to {owner}, who cannot write it", user(other)),
+        format!("while no process writes the mirror, run: chown {owner} {path}"),
     ))
 }
 
@@ -101,22 +105,23 @@ fn shell(version: &str) -> Finding {
         Some(number) if number >= SOUND => Finding::ok(name, format!("sqlite3 {version_number} is on the PATH")),
         Some(_) => Finding::warn(
             name,
-            format!("sqlite3 {version_number} is on the PATH: before 3.51.3 it can damage a mirror that it may write"),
-            "open the mirror with `sqlite3 -readonly` or `mode=ro`, or use `crm-mirror sql`",
+            format!("sqlite3 {version_number} is on the PATH: before 3.51.3 it can damage a mirror that it can write"),
+            "open the mirror with `sqlite3 -readonly` or `mode=ro`, or use `crm-mirror sql`; to hide this: `check.acknowledged = \
+             [\"readers.sqlite3\"]`",
         ),
-        None => Finding::skip(name, "the sqlite3 on the PATH does not say its version"),
+        None => Finding::skip(name, "the sqlite3 on the PATH does not report its version"),
     }
 }
 
-/// What the shell on the PATH calls itself; `None` without one.
+/// The version of the shell on the PATH; `None` if there is none.
 fn version_on_the_path() -> Option<String> {
     let mut command = Command::new("sqlite3");
     let output = command.arg("--version").stdin(Stdio::null()).output().ok()?;
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// A user's name, else the number.
-pub fn user(id: u32) -> String {
+/// A user's name, or the id if it has none.
+pub(super) fn user(id: u32) -> String {
     name_in("/etc/passwd", id)
 }
 
@@ -129,7 +134,7 @@ fn name_in(table: &str, id: u32) -> String {
     name(&table, id).unwrap_or_else(|| id.to_string())
 }
 
-/// The name in the first field of the line whose third is the number.
+/// The name in the first field of the line whose third field is the id.
 fn name(table: &str, id: u32) -> Option<String> {
     let number = id.to_string();
     table.lines().find_map(|line| {
@@ -145,13 +150,13 @@ mod tests {
     use crate::cli::check::finding::FindingState;
 
     #[test]
-    fn a_folder_that_readers_may_write_to_is_a_warning() {
+    fn directory_that_readers_can_write_is_a_warning() {
         for (mode, state, part) in [
-            (0o40750, FindingState::Ok, "group crm may look into it (0750)"),
+            (0o40750, FindingState::Ok, "group crm can open it (0750)"),
             (0o40700, FindingState::Ok, "only its owner"),
-            (0o40755, FindingState::Ok, "everybody may look"),
-            (0o42770, FindingState::Warn, "group crm may write to d (2770)"),
-            (0o41777, FindingState::Warn, "everybody may write"),
+            (0o40755, FindingState::Ok, "every user can open it"),
+            (0o42770, FindingState::Warn, "group crm can write to d (2770)"),
+            (0o41777, FindingState::Warn, "everybody can write"),
         ] {
             let line = folder_mode(Path::new("d"), mode, "crm");
             assert_eq!(line.state, state, "{mode:o}");
@@ -160,12 +165,12 @@ mod tests {
     }
 
     #[test]
-    fn a_mirror_that_others_may_write_is_a_warning() {
+    fn mirror_that_others_can_write_is_a_warning() {
         for (mode, state, part) in [
-            (0o100640, FindingState::Ok, "me and group crm may read it (0640)"),
+            (0o100640, FindingState::Ok, "me and group crm can read it (0640)"),
             (0o100600, FindingState::Ok, "only me"),
-            (0o100644, FindingState::Ok, "everybody may read"),
-            (0o100660, FindingState::Warn, "others than its owner me"),
+            (0o100644, FindingState::Ok, "every user can read"),
+            (0o100660, FindingState::Warn, "users other than its owner me"),
         ] {
             let line = file_mode(mode, "me", "crm");
             assert_eq!(line.state, state, "{mode:o}");
@@ -174,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_somebody_else_beside_the_mirror_is_a_warning() {
+    fn file_of_another_user_next_to_the_mirror_is_a_warning() {
         let beside = |uid| [("m-wal".into(), 0), ("m-shm".into(), uid)].into_iter();
         assert_eq!(owners(0, beside(0)), None);
         let line = owners(0, beside(4_000_000)).unwrap();
@@ -183,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_shell_is_a_warning() {
+    fn older_shell_is_a_warning() {
         for (version, state) in [
             ("3.40.1 2022-12-28 14:03:47 df5c253c0b3d", FindingState::Warn),
             ("3.51.2 2026-01-01", FindingState::Warn),
@@ -197,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_has_its_name() {
+    fn user_id_has_its_name() {
         let table = "root:x:0:\ncrm:x:117:anna,bert\n";
         assert_eq!(name(table, 117).as_deref(), Some("crm"));
         assert_eq!(name(table, 11), None);

@@ -1,4 +1,4 @@
-//! The schedules: when each is due next, in its zone; and whether a daemon is there to keep them.
+//! The schedules: the next time of each, in its time zone; and whether a daemon is running.
 
 use std::io::ErrorKind;
 use std::os::unix::net::UnixStream;
@@ -8,20 +8,22 @@ use jiff::tz::TimeZone;
 
 use super::finding::Finding;
 use super::mirror;
-use crate::config::{Cron, SyncConfig};
+use crate::config::{ChangesSchedule, Cron, SyncConfig};
 use crate::model::Instant;
 use crate::{exit::Exit, format};
 
-/// Looks at every schedule.
-pub fn check(sync: &SyncConfig, now: Instant) -> Vec<Finding> {
-    [
-        ("schedule.changes", &sync.schedule),
-        ("schedule.audits", &sync.audit_schedule),
-        ("schedule.sweeps", &sync.sweep_schedule),
-    ]
-    .into_iter()
-    .map(|(name, cron)| schedule(name, cron.as_ref(), &sync.time_zone, now))
-    .collect()
+/// Checks every schedule.
+pub(super) fn check(sync: &SyncConfig, now: Instant) -> Vec<Finding> {
+    let changes = match &sync.schedule {
+        ChangesSchedule::Auto => Finding::ok(
+            "schedule.changes",
+            format!("\"auto\": as often as the budget allows, at most every {}", format::duration(sync.min_interval)),
+        ),
+        other => schedule("schedule.changes", other.cron(), &sync.time_zone, now),
+    };
+    let others = [("schedule.audits", &sync.audit_schedule), ("schedule.sweeps", &sync.sweep_schedule)];
+    let others = others.into_iter().map(|(name, cron)| schedule(name, cron.as_ref(), &sync.time_zone, now));
+    std::iter::once(changes).chain(others).collect()
 }
 
 fn schedule(name: &'static str, cron: Option<&Cron>, zone: &TimeZone, now: Instant) -> Finding {
@@ -37,33 +39,33 @@ fn schedule(name: &'static str, cron: Option<&Cron>, zone: &TimeZone, now: Insta
             name,
             Exit::Config,
             format!("\"{cron}\" is never due in this time zone"),
-            "correct the line, set it to \"off\", or name another `sync.time_zone`",
+            "correct the line, set it to \"off\", or set a different `sync.time_zone`",
         ),
     }
 }
 
-/// Whether somebody answers at the control socket. `writer` is who writes the mirror.
-pub fn socket(path: &Path, writer: Option<Option<u32>>) -> Finding {
+/// Whether a daemon answers at the control socket. `writer` is the process that writes the mirror.
+pub(super) fn socket(path: &Path, writer: Option<Option<u32>>) -> Finding {
     let name = "daemon.socket";
     let shown = path.display();
     match UnixStream::connect(path) {
         Ok(_) => Finding::ok(name, format!("a daemon answers at {shown}")),
         Err(error) if error.kind() == ErrorKind::NotFound => match writer {
-            None => Finding::ok(name, format!("no daemon runs here: there is no {shown}")),
-            Some(pid) => Finding::ok(name, format!("{} is no daemon: there is no {shown}", mirror::process(pid))),
+            None => Finding::ok(name, format!("no daemon is running: {shown} does not exist")),
+            Some(pid) => Finding::ok(name, format!("{} is not a daemon: {shown} does not exist", mirror::process(pid))),
         },
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            Finding::skip(name, format!("this user may not ask the daemon at {shown}"))
+            Finding::skip(name, format!("the current user cannot access the daemon at {shown}"))
         }
         Err(error) if error.kind() == ErrorKind::InvalidInput => Finding::warn(
             name,
             format!("{shown} is too long a path for a socket"),
-            "name a shorter one with `daemon.socket`",
+            "set `daemon.socket` to a shorter path",
         ),
         Err(_) => Finding::warn(
             name,
-            format!("{shown} is there, and nobody answers"),
-            "the daemon was killed or hangs: start it again; nothing is lost",
+            format!("{shown} exists, but no process answers"),
+            "the daemon was killed or hangs: restart it; nothing is lost",
         ),
     }
 }
@@ -75,7 +77,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     #[test]
-    fn the_next_time_is_told_in_the_zone() {
+    fn next_time_is_shown_in_the_time_zone() {
         let now = "2026-07-02T03:04:05Z".parse().unwrap();
         let zone = TimeZone::get("Europe/Berlin").unwrap();
         let cron = Cron::parse("0 0 12 * * *").unwrap();
@@ -88,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_without_anybody_behind_it_is_a_warning() {
+    fn socket_without_a_listener_is_a_warning() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         assert_eq!(socket(&path, None).state, FindingState::Ok);

@@ -1,5 +1,5 @@
-//! The service: whether it answers, what the key may read, and how its clock stands to ours. One list of one row for
-//! each resource, 1 RU each, and no second try: a failure now is what somebody wants to know.
+//! The service: whether it answers, what the key may read, and whether its clock agrees with ours. One list with one
+//! row per resource, 1 RU each, without retries, because the check should report the current state.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,45 +8,45 @@ use std::time::Duration;
 use super::finding::Finding;
 use super::meter::UnrecordedMeter;
 use crate::api::ClientSettings;
-use crate::api::meter::{AdmissionError, Meter};
+use crate::api::admission::{AdmissionError, Meter};
 use crate::api::{ApiError, Client, ErrorClass, ListAnswer, ListQuery, PageSize, decode};
 use crate::app::MirrorSettings;
 use crate::model::{Clock, Instant, Layout, Object, Purpose, Resource, SystemClock};
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, StoreOptions};
 use crate::sync::events::Silent;
 use crate::sync::{BudgetMeter, Engine, SyncError};
 use crate::{exit::Exit, format};
 
-/// A difference of the clocks that is nobody's business.
+/// A difference of the clocks that is not reported.
 const TOLERABLE: Duration = Duration::from_secs(30);
 
-/// What the service was asked, and said.
+/// The requests to the service, and its answers.
 #[derive(Debug)]
-pub struct ServiceReport {
-    /// Resource by resource; those after an answer that ends everything are not here.
+pub(super) struct ServiceReport {
+    /// The answers by resource; resources after a fatal error are missing.
     pub answers: Vec<(Resource, Result<ServiceAnswer, ApiError>)>,
-    /// Whether known records are there; asked only where key or address are new.
+    /// Whether known records exist; looked up only if the key or the address is new.
     pub recognised: Option<Result<(), SyncError>>,
     /// Request units spent.
     pub spent: u64,
-    /// Whether they are in the mirror's ledger.
+    /// Whether they are recorded in the mirror's ledger.
     pub in_ledger: bool,
 }
 
-/// A good answer.
+/// A successful answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ServiceAnswer {
-    /// How many there are.
+pub(super) struct ServiceAnswer {
+    /// The number of items.
     pub total: Option<u64>,
     /// The service's clock.
     pub date: Option<Instant>,
-    /// Our clock when the request was sent, and when its answer was here.
+    /// Our clock when the request was sent, and when its answer arrived.
     pub between: (Instant, Instant),
 }
 
 impl ServiceReport {
-    /// How many rows an object has, where it was counted.
-    pub fn total(&self, object: Object) -> Option<u64> {
+    /// The number of rows of an object, if it was counted.
+    pub(super) fn total(&self, object: Object) -> Option<u64> {
         let (_, answer) = self.answers.iter().find(|(resource, _)| *resource == object.resource())?;
         answer.as_ref().ok()?.total
     }
@@ -56,26 +56,27 @@ impl ServiceReport {
     }
 }
 
-/// What a configuration wants of the service: definitions come with the objects that have them.
-pub fn wanted(configured: Option<&[Resource]>) -> Vec<Resource> {
+/// The resources that a configuration needs: definitions are needed by the objects that have them.
+pub(super) fn wanted(configured: Option<&[Resource]>) -> Vec<Resource> {
     let has = |resource| configured.is_none_or(|configured| configured.contains(&resource));
     let any_object = Object::ALL.into_iter().any(|object| has(object.resource()));
     let needed = |resource: &Resource| has(*resource) || (*resource == Resource::CustomFields && any_object);
     Resource::ALL.into_iter().filter(needed).collect()
 }
 
-/// Asks, with the mirror's own ledger and hold; `new` says that key or address are, so that known records are looked up.
+/// Sends the requests, using the mirror's ledger and hold; `new` says that the key or the address is new, so that known
+/// records are looked up.
 ///
 /// # Errors
-/// When the mirror cannot be written: then nothing was asked.
-pub async fn ask_for(
+/// Returns an error if the mirror cannot be written: then no request was sent.
+pub(super) async fn ask_for(
     database: &Path,
     setup: &MirrorSettings,
     wanted: &[Resource],
     new: bool,
 ) -> Result<ServiceReport, StoreError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let store = Store::open(database)?;
+    let store = Store::open_with(database, StoreOptions { leaves_no_files: true, ..StoreOptions::default() })?;
     let meter = BudgetMeter::open(store.clone(), clock.clone(), setup.limits, Duration::ZERO, Arc::new(Silent)).await?;
     let meter = Arc::new(meter);
     let before = meter.ledger().total;
@@ -99,8 +100,8 @@ pub async fn ask_for(
     Ok(ServiceReport { spent, in_ledger: true, ..asked })
 }
 
-/// Asks where there is no mirror, and so no ledger. Nothing is made.
-pub async fn ask_alone(setup: &MirrorSettings, wanted: &[Resource]) -> ServiceReport {
+/// Sends the requests without a mirror, and therefore without a ledger. No file is created.
+pub(super) async fn request_without_mirror(setup: &MirrorSettings, wanted: &[Resource]) -> ServiceReport {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let meter = Arc::new(UnrecordedMeter::new(clock.clone()));
     match client(setup, clock, meter.clone()) {
@@ -155,10 +156,10 @@ async fn ask(client: &Client, wanted: &[Resource]) -> ServiceReport {
 
 fn answered(resource: Resource, answer: &ListAnswer) -> Result<ServiceAnswer, ApiError> {
     let page = decode::page(resource, &answer.body, &Layout::default())?;
-    Ok(ServiceAnswer { total: page.total, date: answer.date, between: (answer.asked_at, Instant::system_now()) })
+    Ok(ServiceAnswer { total: page.total, date: answer.date, between: (answer.asked.at, Instant::system_now()) })
 }
 
-/// Whether another request would fare no better.
+/// Whether another request would fail in the same way.
 fn ends_it(error: &ApiError) -> bool {
     match error.class() {
         ErrorClass::SkipObject | ErrorClass::BadRequest => false,
@@ -168,15 +169,15 @@ fn ends_it(error: &ApiError) -> bool {
     }
 }
 
-/// The answers in lines.
-pub fn check(asked: &ServiceReport, wanted: &[Resource], write_back: bool) -> Vec<Finding> {
+/// The findings about the answers.
+pub(super) fn check(asked: &ServiceReport, wanted: &[Resource], write_back: bool) -> Vec<Finding> {
     let anything = wanted.iter().any(|resource| asked.served(*resource));
     let mut lines: Vec<Finding> = wanted
         .iter()
         .map(|resource| {
             let answer = asked.answers.iter().find(|(known, _)| known == resource);
             match answer {
-                None => Finding::skip(name(*resource), "not asked after that"),
+                None => Finding::skip(name(*resource), "no request sent after the failure"),
                 Some((_, Ok(answer))) => Finding::ok(name(*resource), may_read(*resource, answer)),
                 Some((_, Err(error))) => refused(*resource, error, anything),
             }
@@ -188,20 +189,20 @@ pub fn check(asked: &ServiceReport, wanted: &[Resource], write_back: bool) -> Ve
         let scopes: Vec<&str> = wanted.iter().filter_map(|resource| resource.write_scope()).collect();
         lines.push(Finding::skip(
             "service.write",
-            format!("{} cannot be tried without a write; the first edit will tell", scopes.join(" and ")),
+            format!("{} cannot be tested without a write; the first edit will show", scopes.join(" and ")),
         ));
     }
     let spent = format::ru(crate::model::Ru::new(asked.spent));
     lines.push(if asked.in_ledger {
-        Finding::ok("service.cost", format!("{spent} for this, in the mirror's ledger"))
+        Finding::ok("service.cost", format!("{spent}, recorded in the mirror's ledger"))
     } else {
-        Finding::ok("service.cost", format!("{spent} for this, in no ledger: there is no mirror"))
+        Finding::ok("service.cost", format!("{spent}, not recorded: there is no mirror"))
     });
     lines
 }
 
-/// The line of a resource.
-pub const fn name(resource: Resource) -> &'static str {
+/// The name of a resource's finding.
+pub(super) const fn name(resource: Resource) -> &'static str {
     match resource {
         Resource::Contacts => "service.contacts",
         Resource::Companies => "service.companies",
@@ -213,10 +214,10 @@ pub const fn name(resource: Resource) -> &'static str {
 fn may_read(resource: Resource, answer: &ServiceAnswer) -> String {
     let scope = resource.read_scope();
     match answer.total {
-        // Only the active ones of contacts: one request tells no more.
-        Some(_) if resource == Resource::CustomFields => format!("may be read ({scope})"),
-        Some(total) => format!("may be read ({scope}): {}", format::count(total)),
-        None => format!("may be read ({scope}); the service did not count them"),
+        // Only the active ones of contacts: one request does not show more.
+        Some(_) if resource == Resource::CustomFields => format!("readable ({scope})"),
+        Some(total) => format!("readable ({scope}): {}", format::count(total)),
+        None => format!("readable ({scope}); the service did not count them"),
     }
 }
 
@@ -226,13 +227,13 @@ fn refused(resource: Resource, error: &ApiError, anything: bool) -> Finding {
         (ErrorClass::SkipObject, _) => {
             let message = format!("the key lacks `{scope}`: {resource} are skipped");
             let fix = match resource {
-                // Read with every object, whether named or not.
+                // Definitions are read with every object, even if they are not configured.
                 Resource::CustomFields => {
                     "give the key this scope in the workspace console: without it there are no columns of custom fields"
                         .into()
                 }
                 _ => format!(
-                    "give the key this scope in the workspace console, or leave {resource} out of `sync.objects`"
+                    "give the key this scope in the workspace console, or remove {resource} from `sync.objects`"
                 ),
             };
             if anything {
@@ -245,7 +246,7 @@ fn refused(resource: Resource, error: &ApiError, anything: bool) -> Finding {
             name,
             Exit::KeyRefused,
             crate::error_chain::error_chain(error),
-            "put a key there (`source` above) that is whole, of this workspace, and not revoked",
+            "replace the key (see `source` above) by one that is complete, belongs to this workspace, and is not revoked",
         ),
         (_, ApiError::NotAdmitted(AdmissionError::Budget { .. })) => {
             Finding::skip(name, crate::error_chain::error_chain(error))
@@ -254,16 +255,16 @@ fn refused(resource: Resource, error: &ApiError, anything: bool) -> Finding {
             name,
             Exit::of_api(error),
             crate::error_chain::error_chain(error),
-            "`api.base_url` must be the service's own address, up to and with /v1",
+            "`api.base_url` must be the service's address including /v1",
         ),
         (ErrorClass::Hold | ErrorClass::Pause, _) => Finding::fail(
             name,
             Exit::of_api(error),
             crate::error_chain::error_chain(error),
-            "wait; the next run after that resumes",
+            "wait; the next run continues afterwards",
         ),
         _ => {
-            let fix = error.hint().unwrap_or("if it lasts, ask the people who run the service");
+            let fix = error.hint().unwrap_or("if it persists, contact the operator of the service");
             Finding::fail(name, Exit::of_api(error), crate::error_chain::error_chain(error), fix)
         }
     }
@@ -272,10 +273,10 @@ fn refused(resource: Resource, error: &ApiError, anything: bool) -> Finding {
 fn clocks(answer: &ServiceAnswer) -> Finding {
     let name = "service.clock";
     let Some(date) = answer.date else {
-        return Finding::skip(name, "the service does not tell its time (no `Date` header)");
+        return Finding::skip(name, "the service sends no time (no `Date` header)");
     };
     let (sent, came) = answer.between;
-    // A date is a whole second that was cut, told somewhere between the two.
+    // A date is rounded down to a second, and was set between the two times.
     let (ahead, behind) = (date.since(came), sent.whole_second().since(date));
     let (distance, where_it_is) = if ahead > behind { (ahead, "ahead of") } else { (behind, "behind") };
     if distance <= TOLERABLE {
@@ -289,7 +290,7 @@ fn clocks(answer: &ServiceAnswer) -> Finding {
     Finding::warn(
         name,
         format!("the service's clock is {} {where_it_is} this machine's", format::duration(distance)),
-        "set this machine's clock (`timedatectl set-ntp true`): schedules, budget windows and holds go by it",
+        "set this machine's clock (`timedatectl set-ntp true`): schedules depend on it",
     )
 }
 
@@ -299,7 +300,7 @@ mod tests {
     use crate::cli::check::finding::FindingState;
 
     #[test]
-    fn definitions_come_with_the_objects_that_have_them() {
+    fn definitions_are_wanted_with_their_objects() {
         use Resource::{Companies, Contacts, CustomFields, TeamMembers};
         assert_eq!(wanted(None), Resource::ALL);
         assert_eq!(wanted(Some(&[TeamMembers])), [TeamMembers]);

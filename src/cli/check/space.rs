@@ -1,7 +1,7 @@
-//! The disk: whether this user may write there, and whether there is room for what the mirror will need.
+//! The disk: whether the user can write, and whether there is enough space.
 
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access, statvfs};
 use rustix::io::Errno;
@@ -9,33 +9,89 @@ use rustix::io::Errno;
 use super::finding::Finding;
 use super::mirror::MirrorFacts;
 use super::readers::{folder_of, user};
+use super::unit_user::{FileAccess, UnitUser};
 use crate::{exit::Exit, format};
 
-/// What a record with its detail takes where none is here yet to go by.
+/// The size of a record with its detail, if the mirror has no records yet.
 const PER_RECORD: u64 = 3 * 1024;
-/// A mirror with fewer records is mostly empty tables, and says little about a record.
+/// A mirror with fewer records is mostly empty tables, so its size per record is not representative.
 const ENOUGH: u64 = 500;
-/// What a run may leave in the WAL beside the file.
+/// The space for the WAL.
 const ROOM: u64 = 128 * 1024 * 1024;
 
-/// Looks at the folder and the disk. `expected` is how many records the service has, where that is known.
-pub fn check(database: &Path, mirror: Option<&MirrorFacts>, expected: Option<u64>) -> Vec<Finding> {
+/// Checks the directory and the disk. `unit` is the user that will write, if it is a different one; `expected` is the
+/// number of records at the service, if known.
+pub(super) fn check(
+    database: &Path,
+    unit: Option<&UnitUser>,
+    mirror: Option<&MirrorFacts>,
+    expected: Option<u64>,
+) -> Vec<Finding> {
     let folder = folder_of(database);
-    let mut lines = vec![folder_line(&folder, database)];
-    if let Ok(disk) = statvfs(&folder) {
+    let mut lines = vec![match unit {
+        Some(user) => unit_line(user, &folder, database),
+        None => folder_line(&folder, database),
+    }];
+    // A directory that systemd creates later is on the disk of its nearest existing ancestor.
+    let there = folder.ancestors().find(|folder| folder.exists()).unwrap_or(&folder);
+    if let Ok(disk) = statvfs(there) {
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
         lines.push(match SpaceForecast::of(mirror, expected) {
             Some(forecast) => room(free, &forecast),
             None => Finding::skip(
                 "disk.space",
-                format!("{} free; how much the mirror will take is not known", format::bytes(free)),
+                format!("{} free; the future size of the mirror is not known", format::bytes(free)),
             ),
         });
     }
     lines
 }
 
-/// Whether a run of this user could write. Nothing is written to find out.
+/// The directory and the files that a run writes.
+fn written(folder: &Path, database: &Path) -> Vec<PathBuf> {
+    let mut needed = vec![folder.to_path_buf()];
+    needed.extend(["", "-wal", "-shm", ".lock"].map(|suffix| {
+        let mut path = database.as_os_str().to_owned();
+        path.push(suffix);
+        path.into()
+    }));
+    needed.retain(|path| path.exists());
+    needed
+}
+
+/// Whether the unit's user can write.
+fn unit_line(user: &UnitUser, folder: &Path, database: &Path) -> Finding {
+    let (name, unit) = ("disk.folder", &user.unit);
+    let shown = folder.display();
+    let is_state = unit.state_directory.as_ref().is_some_and(|state| folder == state);
+    if !folder.exists() && is_state {
+        return Finding::ok(name, format!("systemd creates {shown} when {} starts", unit.name));
+    }
+    let refused = written(folder, database).into_iter().find(|path| user.may(FileAccess::Write, path) == Some(false));
+    match refused {
+        None if folder.exists() => Finding::ok(name, format!("{} can write to {shown}", unit.user)),
+        // systemd gives the directory and its contents to the user when the unit starts.
+        Some(path) if is_state && path == folder => {
+            Finding::ok(name, format!("systemd gives {shown} to {} when {} starts", unit.user, unit.name))
+        }
+        Some(path) => {
+            let path = path.display();
+            let message = format!("{}, the user of {}, cannot write to {path}", unit.user, unit.name);
+            Finding::fail(name, Exit::Storage, message, format!("chown {}: {path}", unit.user))
+        }
+        None => {
+            let state = unit.state_directory.as_deref().unwrap_or(folder).display();
+            Finding::fail(
+                name,
+                Exit::Storage,
+                format!("{shown} does not exist, and {} does not create it", unit.name),
+                format!("set `database.path` to a file in {state}"),
+            )
+        }
+    }
+}
+
+/// Whether a run of this user could write. Nothing is written for the check.
 fn folder_line(folder: &Path, database: &Path) -> Finding {
     let name = "disk.folder";
     let Ok(meta) = std::fs::metadata(folder) else {
@@ -43,50 +99,50 @@ fn folder_line(folder: &Path, database: &Path) -> Finding {
             name,
             Exit::Storage,
             format!("{} cannot be reached by this user, or does not exist", folder.display()),
-            format!("mkdir -p {}, or name another file with `database.path`", folder.display()),
+            format!("mkdir -p {}, or set `database.path` to a different file", folder.display()),
         );
     };
     if !meta.is_dir() {
         return Finding::fail(
             name,
             Exit::Storage,
-            format!("{} is not a folder", folder.display()),
-            "name another file with `database.path`",
+            format!("{} is not a directory", folder.display()),
+            "set `database.path` to a different file",
         );
     }
-    let mut needed = vec![folder.to_path_buf()];
-    needed.extend(["", "-wal", "-shm", ".lock"].map(|suffix| {
-        let mut path = database.as_os_str().to_owned();
-        path.push(suffix);
-        path.into()
-    }));
-    let refused = needed.iter().filter(|path| path.exists()).find_map(|path| {
+    let needed = written(folder, database);
+    let refused = needed.iter().find_map(|path| {
         let error = access(path, Access::WRITE_OK).err()?;
         Some((path, error))
     });
     match refused {
-        None => Finding::ok(name, format!("this user may write to {}", folder.display())),
+        None => Finding::ok(name, format!("the current user can write to {}", folder.display())),
         Some((_, Errno::ROFS)) => Finding::fail(
             name,
             Exit::Storage,
-            format!("{} is on a disk that is mounted for reading only", folder.display()),
-            "after an error the system does that by itself: `dmesg` shows why; then `mount -o remount,rw`",
+            format!("{} is on a disk that is mounted read-only", folder.display()),
+            "the system does that after an error: `dmesg` shows the reason; then run `mount -o remount,rw`",
         ),
-        Some((path, _)) => {
-            Finding::fail(name, Exit::Storage, format!("this user may not write to {}", path.display()), fix(path))
-        }
+        Some((path, _)) => Finding::fail(
+            name,
+            Exit::Storage,
+            format!("the current user cannot write to {}", path.display()),
+            fix(path),
+        ),
     }
 }
 
 fn fix(path: &Path) -> String {
     let owner = std::fs::metadata(path).map(|meta| user(meta.uid()));
     owner.map_or_else(
-        |_| "run this as the user that writes the mirror".into(),
-        |owner| format!("it belongs to {owner}: run this as that user, as in `sudo -u {owner} crm-mirror check`"),
+        |_| "run the check as the user that writes the mirror".into(),
+        |owner| {
+            format!("it belongs to {owner}: run the check as that user, for example `sudo -u {owner} crm-mirror check`")
+        },
     )
 }
 
-/// What the mirror will need beyond what it has.
+/// The space that the mirror will need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SpaceForecast {
     /// How large the file will be.
@@ -96,7 +152,7 @@ struct SpaceForecast {
 }
 
 impl SpaceForecast {
-    /// `None` where nothing tells how much it will be.
+    /// `None` if nothing is known about the future size.
     fn of(mirror: Option<&MirrorFacts>, expected: Option<u64>) -> Option<SpaceForecast> {
         let (bytes, rows) = mirror.map_or((0, 0), |mirror| (mirror.bytes + mirror.wal_bytes, mirror.rows()));
         let expected = expected.or(mirror.map(|_| rows))?;
@@ -109,7 +165,7 @@ impl SpaceForecast {
         SpaceForecast { file: bytes.saturating_add(growth), growth }
     }
 
-    /// The WAL's share: what a run leaves there, and the one large transaction at the end of a first copy.
+    /// The growth plus the space for the WAL: that of a run, and the large transaction at the end of a first copy.
     fn with_room(&self) -> u64 {
         self.growth.saturating_add(ROOM.max(self.growth / 2))
     }
@@ -117,12 +173,12 @@ impl SpaceForecast {
 
 fn room(free: u64, forecast: &SpaceForecast) -> Finding {
     let name = "disk.space";
-    let message = format!("{} free; the mirror will take about {}", format::bytes(free), format::bytes(forecast.file));
-    let fix = || format!("make room for {} on this disk, or move `database.path`", format::bytes(forecast.with_room()));
+    let message = format!("{} free; the mirror will need about {}", format::bytes(free), format::bytes(forecast.file));
+    let fix = || format!("free {} on this disk, or move `database.path`", format::bytes(forecast.with_room()));
     if free <= forecast.growth {
         Finding::fail(name, Exit::Storage, format!("{message}: not enough"), fix())
     } else if free < forecast.with_room() {
-        Finding::warn(name, format!("{message}: hardly enough with its WAL"), fix())
+        Finding::warn(name, format!("{message}: barely enough with its WAL"), fix())
     } else {
         Finding::ok(name, message)
     }
@@ -136,7 +192,7 @@ mod tests {
     const MIB: u64 = 1024 * 1024;
 
     #[test]
-    fn the_forecast_goes_by_what_is_here() {
+    fn forecast_is_based_on_the_existing_mirror() {
         assert_eq!(SpaceForecast::from(0, 0, 1000).file, 3000 * 1024);
         assert_eq!(SpaceForecast::from(10 * MIB, 1024, 2048), SpaceForecast { file: 20 * MIB, growth: 10 * MIB });
         assert_eq!(SpaceForecast::from(10 * MIB, 1024, 7).growth, 0);
@@ -156,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_there_is_told_and_not_made() {
+    fn missing_directory_is_reported_and_not_created() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("gone");
         let line = folder_line(&folder, &folder.join("m.db"));
@@ -164,7 +220,7 @@ mod tests {
         assert!(!folder.exists());
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
-        assert!(folder_line(&file, &file.join("m.db")).message.ends_with("is not a folder"));
+        assert!(folder_line(&file, &file.join("m.db")).message.ends_with("is not a directory"));
         assert_eq!(folder_line(dir.path(), &dir.path().join("m.db")).state, FindingState::Ok);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     }

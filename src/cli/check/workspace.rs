@@ -1,4 +1,4 @@
-//! The workspace: whether the mirror is of the one that the key sees.
+//! The workspace: whether the mirror belongs to the workspace of the key.
 
 use super::facts::CheckFacts;
 use super::finding::Finding;
@@ -7,21 +7,21 @@ use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::sync::SyncError;
 
-/// Whether the mirror is of the workspace that the key sees.
-pub fn check(facts: &CheckFacts<'_>) -> Option<Finding> {
+/// Checks whether the mirror belongs to the workspace of the key.
+pub(super) fn check(facts: &CheckFacts<'_>) -> Option<Finding> {
     let name = "mirror.workspace";
     let (config, here, asked) = (facts.config, facts.here()?, facts.service.as_ref().ok());
     let api = config.api().ok()?;
     let Some(ours) = mirror::is_ours(here, api.base_url.as_str(), &api.key.fingerprint()) else {
-        return Some(Finding::skip(name, "no run has asked for anything yet"));
+        return Some(Finding::skip(name, "no run has read anything yet"));
     };
     if ours {
-        return Some(Finding::ok(name, "of this address and key"));
+        return Some(Finding::ok(name, "the mirror belongs to this address and key"));
     }
-    let fix = "use the workspace's own key, or another `database.path` for the other workspace";
+    let fix = "use the key of the mirrored workspace, or a different `database.path` for the other workspace";
     Some(match asked.and_then(|asked| asked.recognised.as_ref()) {
         Some(Ok(())) => {
-            Finding::ok(name, "the key or the address is new, and known records are there: the same workspace")
+            Finding::ok(name, "the key or the address is new, and known records exist: it is the same workspace")
         }
         Some(Err(error @ SyncError::OtherWorkspace { .. })) => {
             Finding::fail(name, Exit::of_sync(error), error_chain(error), fix)
@@ -29,8 +29,8 @@ pub fn check(facts: &CheckFacts<'_>) -> Option<Finding> {
         Some(Err(error)) => Finding::warn(name, format!("the key or the address is new: {}", error_chain(error)), fix),
         None => Finding::warn(
             name,
-            "made with another key or address; whether of the same workspace was not asked",
-            "the next run looks up known records first, for 1 RU, and stops if they are not there",
+            "the mirror was made with a different key or address; the workspace was not compared",
+            "the next run looks up known records first, for 1 RU, and stops if they do not exist",
         ),
     })
 }

@@ -1,14 +1,14 @@
-//! Rows as an answer, within bounds.
+//! Query results as answers, within bounds.
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Rows, Statement, ToSql};
 use serde_json::{Value, json};
 
-/// The longest value, in characters, and the largest answer, in bytes of its values.
+/// The maximum length of a value, in characters, and of an answer, in bytes of its values.
 const LONGEST_VALUE: usize = 4_000;
 const LARGEST: usize = 100_000;
 
-/// Runs a statement. Says where rows were left out.
+/// Runs a statement. `truncated` says whether rows were left out.
 pub(super) fn rows(stmt: &mut Statement<'_>, params: &[&dyn ToSql], most: usize) -> rusqlite::Result<Value> {
     let columns: Vec<String> = stmt.column_names().map(String::from).collect();
     let mut rows = stmt.query(params)?;
@@ -52,19 +52,19 @@ mod tests {
     use super::*;
     use rusqlite::Connection;
 
-    fn ask(sql: &str, most: usize) -> Value {
+    fn run(sql: &str, most: usize) -> Value {
         let conn = Connection::open_in_memory().unwrap();
         rows(&mut conn.prepare(sql).unwrap(), &[], most).unwrap()
     }
 
     #[test]
-    fn answers_are_bounded_and_say_so() {
-        let all = ask("SELECT 1 AS a, NULL AS b, 'x' AS c", 10);
+    fn answers_are_bounded_and_marked_as_truncated() {
+        let all = run("SELECT 1 AS a, NULL AS b, 'x' AS c", 10);
         assert_eq!(all, json!({"columns": ["a", "b", "c"], "rows": [[1, null, "x"]], "truncated": false}));
         let many = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 1000) SELECT ";
-        let cut = ask(&format!("{many} i FROM n"), 5);
+        let cut = run(&format!("{many} i FROM n"), 5);
         assert_eq!((cut["rows"].as_array().unwrap().len(), &cut["truncated"]), (5, &json!(true)));
-        let long = ask(&format!("{many} hex(zeroblob(3000)) FROM n"), 1_000);
+        let long = run(&format!("{many} hex(zeroblob(3000)) FROM n"), 1_000);
         assert!(long.to_string().len() < 2 * LARGEST && long["truncated"] == true);
     }
 }

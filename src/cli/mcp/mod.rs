@@ -1,13 +1,14 @@
 //! `crm-mirror mcp`: the mirror for assistants, over the Model Context Protocol on stdin and stdout.
 //!
-//! `protocol` is the conversation: JSON-RPC, a message a line. `tools` are what an assistant may ask for, `answer`
-//! bounds what it is told.
+//! `protocol` implements JSON-RPC with one message per line. `tools` are the tools that an assistant can call, `answer`
+//! bounds their results.
 //!
-//! # Always true
-//! - The mirror is opened for reading only, anew for each call. The one thing that can be written is a held edit, which is
-//!   sent only after a person has released it.
+//! # Invariants
+//! - Each call opens the mirror read-only. Only held edits can be written, and they are sent only after a person has
+//!   released them.
 //! - Every answer has bounds: rows, bytes of a value, bytes in all, and time.
-//! - What records contain was written by other people. Every description says that it is data and no instruction.
+//! - Values in records were written by other people. Every tool's description says that they are data, not
+//!   instructions.
 
 mod answer;
 mod protocol;

@@ -1,4 +1,4 @@
-//! Asking before something that cannot be taken back.
+//! Asks for confirmation before something that cannot be undone.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
@@ -8,7 +8,7 @@ use crate::exit::Exit;
 /// Asks a question on the terminal; only `y` and `yes` agree.
 ///
 /// # Errors
-/// [`Exit::Usage`] where stdin or stderr is no terminal, so that nobody can answer.
+/// [`Exit::Usage`] if stdin or stderr is not a terminal.
 pub fn confirm(question: &str) -> Result<bool, Failure> {
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
         return Err(Failure::new(Exit::Usage, "this cannot be undone, and stdin is not a terminal")

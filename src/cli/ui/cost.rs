@@ -1,4 +1,4 @@
-//! What a run would cost, as `--dry-run` prints it.
+//! The cost estimate of `--dry-run`.
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use crate::model::Ru;
 use crate::sync::Forecast;
 use crate::sync::forecast::ObjectForecast;
 
-/// The forecast of a run beside the budget.
+/// The forecast of a run, and the budget.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cost {
     /// For definitions and team members.
@@ -21,12 +21,12 @@ pub struct Cost {
     left: u64,
     /// Allowed per window.
     limit: u64,
-    /// Windows that the run needs, this one included; `None` where the budget is zero.
+    /// Windows that the run needs, including this one; `None` if the budget is zero.
     windows: Option<u64>,
 }
 
 impl Cost {
-    /// The forecast beside what is left of the budget.
+    /// Combines the forecast with what is left of the budget.
     pub fn new(forecast: &Forecast, ledger: &Ledger, limits: &Limits) -> Cost {
         let (total, limit) = (forecast.total(), limits.limit);
         let left = limit.saturating_sub(ledger.used);
@@ -44,7 +44,7 @@ impl Cost {
         }
     }
 
-    /// For people, a few lines.
+    /// The estimate as text, a few lines.
     pub fn text(&self) -> String {
         let n = format::count;
         let mut text = String::new();

@@ -1,4 +1,4 @@
-//! What people see: tables and documents on stdout, progress and notes on stderr, and the texts of status and forecasts.
+//! User interface: tables and documents on stdout, progress and notes on stderr, and the texts of status and forecasts.
 
 pub mod confirm;
 pub mod cost;

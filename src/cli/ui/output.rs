@@ -1,14 +1,14 @@
-//! What a verb says on stdout: a table for people, or one JSON document for programs. Never a colour.
+//! Writes to stdout: a table as text, or one JSON document. Never coloured.
 //!
-//! Nothing here panics when the reader goes away: every write returns its error, and [`crate::cli::failure`] makes a silent
-//! end of it.
+//! Nothing here panics if the reader closes stdout: every write returns its error, and [`crate::cli::failure`] ends the
+//! program silently.
 
 use std::io::{self, IsTerminal, Write};
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 
-/// Which side a column leans to.
+/// The alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableColumn<'a> {
     /// Text.
@@ -28,7 +28,7 @@ impl<'a> TableColumn<'a> {
 /// Writes one JSON document, indented, and a newline.
 ///
 /// # Errors
-/// Whatever stdout says.
+/// Returns the error of stdout.
 pub fn json(value: &impl Serialize) -> io::Result<()> {
     let mut text = serde_json::to_vec_pretty(value)?;
     text.push(b'\n');
@@ -38,7 +38,7 @@ pub fn json(value: &impl Serialize) -> io::Result<()> {
 /// Writes a text, and a newline if it does not end in one.
 ///
 /// # Errors
-/// Whatever stdout says.
+/// Returns the error of stdout.
 pub fn text(text: &str) -> io::Result<()> {
     let newline: &[u8] = if text.is_empty() || text.ends_with('\n') { b"" } else { b"\n" };
     let mut out = io::stdout().lock();
@@ -47,37 +47,37 @@ pub fn text(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Writes a line for people to stderr. Where stderr is gone there is nobody to tell.
+/// Writes a line to stderr, and ignores errors.
 pub fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Writes bytes as they are.
+/// Writes bytes unchanged.
 ///
 /// # Errors
-/// Whatever stdout says.
+/// Returns the error of stdout.
 pub fn raw(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(bytes)?;
     out.flush()
 }
 
-/// Writes a table as wide as the terminal, or as wide as it needs to be elsewhere.
+/// Writes a table as wide as the terminal, or as wide as its contents if stdout is not a terminal.
 ///
 /// # Errors
-/// Whatever stdout says.
+/// Returns the error of stdout.
 pub fn table(columns: &[TableColumn<'_>], rows: impl IntoIterator<Item = Vec<String>>) -> io::Result<()> {
     text(&render(columns, rows, io::stdout().is_terminal()))
 }
 
-/// A table as text: columns apart by two spaces, a line below the titles.
+/// A table as text: columns are separated by two spaces.
 pub fn render(columns: &[TableColumn<'_>], rows: impl IntoIterator<Item = Vec<String>>, terminal: bool) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header(columns.iter().map(|column| column.title()));
     if terminal {
         table.set_content_arrangement(ContentArrangement::Dynamic);
     } else {
-        // What is piped is searched and cut by programs: a row stays one line.
+        // Piped output is processed by programs: a row is one line.
         table.force_no_tty().set_content_arrangement(ContentArrangement::Disabled);
     }
     for row in rows {
@@ -95,7 +95,7 @@ pub fn render(columns: &[TableColumn<'_>], rows: impl IntoIterator<Item = Vec<St
     text
 }
 
-/// A text of the mirror on one line, without what could move a terminal's cursor or change its colours.
+/// A text of the mirror on one line, without characters that could control a terminal.
 pub fn plain(text: &str) -> String {
     let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.chars()
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_piped_table_has_one_line_a_row_and_no_colours() {
+    fn piped_table_has_one_line_per_row_and_no_colours() {
         let columns = [TableColumn::Left("object"), TableColumn::Right("rows")];
         let rows = vec![vec!["contacts".into(), "12,345".into()], vec!["x\u{1b}[31m\ny".repeat(40), "1".into()]];
         let text = render(&columns, rows, false);

@@ -1,7 +1,6 @@
-//! What a run shows while it works: bars on a terminal, now and then a log line elsewhere.
+//! The progress of a run: bars on a terminal, log lines elsewhere.
 //!
-//! [`ProgressView`] listens to the engine's events and does not change them: there is one stream, and this is one way to
-//! look at it. During a hold a line counts down; the next stored page takes it away.
+//! [`ProgressView`] renders the engine's events. During a hold a line counts down; the next stored page removes it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,16 +14,16 @@ use crate::format;
 use crate::model::{Instant, Resource, Ru};
 use crate::sync::events::{RunEvent, RunObserver};
 
-/// Rows between two log lines about the same work.
+/// The number of rows between two log lines about the same work.
 const ROWS_PER_LINE: u64 = 10_000;
 
-/// Time between two log lines about the same work, however slowly it goes.
+/// The time between two log lines about the same work.
 const TIME_PER_LINE: Duration = Duration::from_secs(60);
 
-/// Records whose cost is worth a word before it is spent.
+/// The number of records from which the expected cost is reported in advance.
 const WORTH_A_WORD: u64 = 1_000;
 
-/// Shows the events of runs. Clones show on the same screen.
+/// Shows the events of runs. Clones share the screen.
 #[derive(Clone, Debug)]
 pub struct ProgressView(Arc<ProgressOutput>);
 
@@ -56,18 +55,18 @@ impl ProgressView {
         ProgressView(Arc::new(ProgressOutput::Lines(Mutex::default())))
     }
 
-    /// Nothing at all, for verbs that have no runs to show.
+    /// No output, for verbs without runs.
     pub fn nothing() -> ProgressView {
         ProgressView(Arc::new(ProgressOutput::Nothing))
     }
 
-    /// Whether the log is to tell how a run ended: where bars are watched, or the verb tells what happened, a line more
-    /// would only repeat it.
+    /// Whether the log reports how a run ended. If bars are shown, or the verb reports the result itself, a log line
+    /// would repeat it.
     pub(in crate::cli) fn logs_ends(&self) -> bool {
         matches!(*self.0, ProgressOutput::Lines(_))
     }
 
-    /// Runs something that writes to stderr, with the bars out of its way.
+    /// Runs something that writes to stderr, with the bars hidden.
     pub(in crate::cli) fn aside<R>(&self, write: impl FnOnce() -> R) -> R {
         match &*self.0 {
             ProgressOutput::Bars { screen, .. } => screen.suspend(write),
@@ -89,7 +88,7 @@ impl RunObserver for ProgressView {
             ProgressOutput::Lines(lines) => {
                 let line = lines.lock().unwrap_or_else(PoisonError::into_inner).line(&event, Instant::system_now());
                 match (line, event) {
-                    // The line that ends the run has its numbers.
+                    // The summary line of the run has these numbers.
                     (Some(line), RunEvent::Ends { .. }) => tracing::debug!("{line}"),
                     (Some(line), _) => tracing::info!("{line}"),
                     (None, _) => {}
@@ -104,7 +103,7 @@ impl RunObserver for ProgressView {
     }
 }
 
-/// The bars under way, and the countdown of a hold.
+/// The bars in progress, and the countdown of a hold.
 #[derive(Debug, Default)]
 struct Bars {
     work: HashMap<Resource, ProgressBar>,
@@ -121,13 +120,13 @@ impl Bars {
                 if let Some(total) = total {
                     bar.set_length(*total);
                 }
-                // ProgressOutput only now: it is drawn as it is added.
+                // Added only now, because adding draws it.
                 self.work.insert(*resource, screen.add(bar));
             }
             RunEvent::Total { resource, total } => {
                 if let Some(bar) = self.work.get(resource) {
                     if bar.length().is_none() && *total >= WORTH_A_WORD {
-                        // Where it cannot be written there is nobody to tell.
+                        // A failure to write cannot be reported.
                         let _ = screen.println(spending(*resource, *total));
                     }
                     bar.set_style(style(Some(*total)));
@@ -135,9 +134,9 @@ impl Bars {
                 }
             }
             RunEvent::Stored { resource, rows, ru } => {
-                self.go_on();
+                self.end_hold();
                 if let Some(bar) = self.work.get(resource) {
-                    // Rows are created while they are read: a bar never runs past its end.
+                    // Rows can be created while they are read: a bar never exceeds its length.
                     if bar.length().is_some_and(|length| length < *rows) {
                         bar.set_length(*rows);
                     }
@@ -152,7 +151,7 @@ impl Bars {
                     bar.finish_and_clear();
                     screen.remove(&bar);
                     if rows > 0 {
-                        // A line for good, which no later bar moves.
+                        // A permanent line, which later bars do not move.
                         let rows = format::counted(rows, "row", "rows");
                         let _ = screen.println(format!("{name:24} {rows} in {}", format::duration(took)));
                     }
@@ -167,11 +166,11 @@ impl Bars {
         if self.hold.as_ref().is_some_and(|(known, _)| *known == until) {
             return;
         }
-        self.go_on();
+        self.end_hold();
         let bar = screen.add(ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()));
         let left = move |_: &ProgressState, line: &mut dyn fmt::Write| {
             let left = until.since(Instant::system_now());
-            // Rounded up: the last second is a second, not nothing.
+            // Rounded up, so that the last second is not shown as zero.
             let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
             let _ = line.write_str(&format::duration(Duration::from_secs(seconds)));
         };
@@ -180,7 +179,7 @@ impl Bars {
         self.hold = Some((until, bar));
     }
 
-    fn go_on(&mut self) {
+    fn end_hold(&mut self) {
         if let Some((_, bar)) = self.hold.take() {
             bar.finish_and_clear();
         }
@@ -200,21 +199,21 @@ fn style(total: Option<u64>) -> ProgressStyle {
 }
 
 fn template(text: &str) -> ProgressStyle {
-    // The templates here are constants that parse; a plain bar is better than none should one not.
+    // The templates are valid constants; if one does not parse, a plain bar is shown.
     ProgressStyle::with_template(text).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// What reading so many records is going to cost, told before most of it is spent.
+/// The expected cost of reading so many records, reported before most of it is spent.
 fn spending(resource: Resource, total: u64) -> String {
     format!(
-        "{resource}: {} records, about {} for the lists and up to {} for their details (`--dry-run` only says)",
+        "{resource}: {} records, about {} for the lists and up to {} for their details (use `--dry-run` for an estimate only)",
         format::count(total),
         format::ru(Ru::new(total.div_ceil(100))),
         format::ru(Ru::new(total)),
     )
 }
 
-/// What the log lines have said.
+/// The state of the log lines.
 #[derive(Debug, Default)]
 struct ProgressLines {
     work: HashMap<Resource, WorkProgress>,
@@ -231,7 +230,7 @@ struct WorkProgress {
 }
 
 impl ProgressLines {
-    /// The line for an event, if it is worth one: every so many rows, every minute, ends, and holds.
+    /// The line for an event, if it has one: at intervals of rows and time, at ends, and for holds.
     fn line(&mut self, event: &RunEvent, now: Instant) -> Option<String> {
         match event {
             RunEvent::Begins { resource, work, total } => {
@@ -256,7 +255,7 @@ impl ProgressLines {
             }
             RunEvent::Ends { resource } => {
                 let WorkProgress { name, rows, .. } = self.work.remove(resource)?;
-                // That nothing happened is not worth a line every few minutes.
+                // A step without rows is not logged.
                 (rows > 0).then(|| format!("{resource}: {name}, {} rows, finished", format::count(rows)))
             }
             RunEvent::Holding { until } => {
@@ -285,26 +284,26 @@ mod tests {
     }
 
     #[test]
-    fn a_big_spend_is_said_before() {
+    fn large_cost_is_reported_in_advance() {
         assert_eq!(
             spending(RESOURCE, 20_050),
             "contacts: 20,050 records, about 201 RU for the lists and up to 20,050 RU for their details \
-             (`--dry-run` only says)"
+             (use `--dry-run` for an estimate only)"
         );
     }
 
     #[test]
-    fn lines_come_now_and_then() {
+    fn lines_are_logged_at_intervals() {
         let mut lines = ProgressLines::default();
         let until = "2026-01-02T03:04:05Z".parse().unwrap();
         let now = Instant::EPOCH;
-        let mut told = Vec::new();
-        told.extend(lines.line(&begins(Some(25_000)), now));
-        told.extend((1..=250).filter_map(|n| lines.line(&stored(n * 100), now)));
-        told.extend((0..4).filter_map(|_| lines.line(&RunEvent::Holding { until }, now)));
-        told.extend(lines.line(&RunEvent::Ends { resource: RESOURCE }, now));
+        let mut lines_logged = Vec::new();
+        lines_logged.extend(lines.line(&begins(Some(25_000)), now));
+        lines_logged.extend((1..=250).filter_map(|n| lines.line(&stored(n * 100), now)));
+        lines_logged.extend((0..4).filter_map(|_| lines.line(&RunEvent::Holding { until }, now)));
+        lines_logged.extend(lines.line(&RunEvent::Ends { resource: RESOURCE }, now));
         assert_eq!(
-            told,
+            lines_logged,
             [
                 "contacts: full copy, 10,000 of 25,000 rows, 100 RU so far",
                 "contacts: full copy, 20,000 of 25,000 rows, 200 RU so far",
@@ -315,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_work_has_a_line_each_minute() {
+    fn slow_work_is_logged_every_minute() {
         let mut lines = ProgressLines::default();
         let at = |seconds| Instant::EPOCH.plus(Duration::from_secs(seconds));
         assert_eq!(lines.line(&begins(Some(5_000)), at(0)), None);
@@ -325,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_take_every_event() {
+    fn bars_handle_every_event() {
         let progress = ProgressView::bars();
         assert!(progress.wants_totals() && !ProgressView::lines().wants_totals());
         let until = Instant::EPOCH;

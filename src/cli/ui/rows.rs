@@ -1,4 +1,4 @@
-//! The rows of a statement: as a table, as JSON or as CSV.
+//! The rows of a query: as a table, as JSON or as CSV.
 
 use std::io::{self, Write};
 
@@ -17,16 +17,16 @@ pub enum RowFormat {
     Table,
     /// An array of objects, a member per column.
     Json,
-    /// A header and a line per row, as RFC 4180 has it; a missing value is empty, an empty text is quoted.
+    /// A header and a line per row, as in RFC 4180; a missing value is empty, an empty text is quoted.
     Csv,
 }
 
 /// Why rows could not be printed.
 #[derive(Debug)]
 pub enum Stopped {
-    /// SQLite refused.
+    /// An error of SQLite.
     Sql(rusqlite::Error),
-    /// The reader of stdout is gone, or the disk is full.
+    /// The reader closed stdout, or the disk is full.
     Out(io::Error),
 }
 
@@ -42,10 +42,10 @@ impl From<io::Error> for Stopped {
     }
 }
 
-/// Runs a statement and writes its rows. JSON and CSV are written as they come, whatever their number.
+/// Runs a query and writes its rows. JSON and CSV are streamed.
 ///
 /// # Errors
-/// [`Stopped`] says on which side.
+/// Returns [`Stopped`], which says which side failed.
 pub fn write(out: &mut impl Write, stmt: &mut Statement<'_>, format: RowFormat, terminal: bool) -> Result<(), Stopped> {
     let titles = titles(stmt);
     let mut rows = stmt.query([])?;
@@ -60,7 +60,7 @@ pub fn write(out: &mut impl Write, stmt: &mut Statement<'_>, format: RowFormat, 
     Ok(out.flush()?)
 }
 
-/// A statement's column names, each once: `id`, `id_2`.
+/// The column names of a query, made unique: `id`, `id_2`.
 pub fn titles(stmt: &Statement<'_>) -> Vec<String> {
     let mut titles: Vec<String> = Vec::with_capacity(stmt.column_count());
     for name in stmt.column_names() {
@@ -75,10 +75,10 @@ pub fn titles(stmt: &Statement<'_>) -> Vec<String> {
     titles
 }
 
-/// The rows as a table, numbers to the right.
+/// The rows as a table, with numbers aligned to the right.
 ///
 /// # Errors
-/// If SQLite refuses.
+/// Returns an error of SQLite.
 pub fn table(titles: &[String], rows: &mut Rows<'_>, terminal: bool) -> rusqlite::Result<String> {
     let mut cells = Vec::new();
     let mut numbers = vec![None; titles.len()];
@@ -119,7 +119,7 @@ fn json(out: &mut impl Write, titles: &[String], rows: &mut Rows<'_>) -> Result<
             let value = match row.get_ref(place)? {
                 ValueRef::Null => Value::Null,
                 ValueRef::Integer(integer) => integer.into(),
-                // What JSON has no number for is null.
+                // Numbers that JSON cannot represent become null.
                 ValueRef::Real(real) => real.into(),
                 other => text(other).into(),
             };
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_shows_what_is_missing() {
+    fn table_shows_missing_values() {
         assert_eq!(
             written(RowFormat::Table),
             "id  name      gone  id_2  part  empty\n \
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn csv_is_quoted_and_tells_missing_from_empty() {
+    fn csv_is_quoted_and_distinguishes_missing_from_empty() {
         assert_eq!(
             written(RowFormat::Csv),
             "id,name,gone,id_2,part,empty\r\n1,\"a \"\"b\"\", c\",,2,0.5,\"\"\r\n20,\"x\ny\",,3,1.0,z\r\n"

@@ -1,8 +1,9 @@
 //! `status` as text: the mirror, the daemon, the objects, what needs attention, and the last runs.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
-use crate::app::status::{MirrorStatus, ObjectStatus};
+use crate::app::status::{MirrorStatus, ObjectStatus, RunProgress, RunningRun};
 use crate::cli::remote::DaemonState;
 use crate::cli::ui::output::{self, TableColumn, plain};
 use crate::daemon::{DaemonStatus, StatusReply};
@@ -11,6 +12,7 @@ use crate::model::{Instant, Ru};
 use crate::store::outbox_report::EditCounts;
 use crate::store::report::RecordedRun;
 use crate::store::wal;
+use crate::sync::MissingScope;
 
 /// The whole text. `writer` is the process that writes the mirror now.
 pub fn text(reply: &StatusReply, daemon_state: DaemonState, writer: Option<u32>, now: Instant) -> String {
@@ -35,7 +37,7 @@ fn head(status: &MirrorStatus, now: Instant) -> String {
         let _ = write!(text, ", WAL {}", format::bytes(status.wal_bytes));
     }
     let _ = writeln!(text, ")");
-    let _ = writeln!(text, "service  {}", status.base_url.as_deref().map_or("not asked yet".into(), plain));
+    let _ = writeln!(text, "service  {}", status.base_url.as_deref().map_or("not contacted yet".into(), plain));
     let ru = &status.ru;
     let _ = writeln!(
         text,
@@ -56,6 +58,9 @@ fn head(status: &MirrorStatus, now: Instant) -> String {
     if let Some(until) = status.hold_until {
         let _ = writeln!(text, "hold     rate limit: no request before {}", moment(until, now));
     }
+    if let Some(since) = status.history_since.as_deref().and_then(|since| since.parse().ok()) {
+        let _ = writeln!(text, "history  every change since {}", format::moment(since));
+    }
     if let Some(lag) = &status.publish {
         let behind = match lag.entries {
             0 => "up to date".to_string(),
@@ -63,25 +68,38 @@ fn head(status: &MirrorStatus, now: Instant) -> String {
         };
         let error = lag.last_error.as_deref().map(|error| format!("; {}", plain(error))).unwrap_or_default();
         let _ = writeln!(text, "publish  {behind}{error}");
+        if lag.refused > 0 {
+            let _ = writeln!(text, "         the database refuses {}:", format::counted(lag.refused, "row", "rows"));
+        }
+        for row in &lag.refused_rows {
+            let _ = writeln!(text, "         {} {}: {}", row.table, plain(&row.name), plain(&row.reason));
+        }
     }
     text
 }
 
-/// What the daemon does, when it runs next or why it does not, and since when runs fail.
+/// The daemon's state: what it does, when it runs next or why it does not, and since when runs fail.
 fn daemon(reply: &StatusReply, daemon_state: DaemonState, writer: Option<u32>, now: Instant) -> String {
     let mut text = String::new();
     match &reply.daemon {
         None => {
             let none = match daemon_state {
                 DaemonState::Unresponsive => "does not answer; `systemctl status crm-mirror` may show why",
-                DaemonState::Killed => "was killed: its socket is there and nobody listens; start it again",
-                _ => "not running; nothing is scheduled without it",
+                DaemonState::Killed => "was killed: its socket exists, but no process listens; restart it",
+                _ => "not running; nothing runs until `crm-mirror sync`, a timer or `systemctl start crm-mirror`",
             };
             let _ = writeln!(text, "daemon   {none}");
-            if let (Some(pid), Some(run)) = (writer, under_way(&reply.status)) {
-                let started =
-                    run.started_at.parse().map_or_else(|_| run.started_at.clone(), |at| format::when(at, now));
-                let _ = writeln!(text, "running  process {pid}: {}, started {started}", run.kind);
+            if let Some(wait) = wait_of_next_run(&reply.status, now) {
+                let _ = writeln!(text, "next     {wait}");
+            }
+            if let Some(run) = &reply.status.running {
+                let process = run.pid.or(writer).map_or("another process".into(), |pid| format!("process {pid}"));
+                let started = run.since.parse().map_or_else(|_| run.since.clone(), |at| format::when(at, now));
+                let _ = writeln!(text, "running  {process}: {}, started {started}", run.kind);
+                text.push_str(&progress(run));
+            }
+            if let Some(since) = reply.status.paused_since {
+                let _ = writeln!(text, "paused   {}", paused(since));
             }
         }
         Some(daemon) => {
@@ -93,6 +111,7 @@ fn daemon(reply: &StatusReply, daemon_state: DaemonState, writer: Option<u32>, n
                 None => "idle".into(),
             };
             let _ = writeln!(text, "daemon   process {}, since {}: {doing}", daemon.pid, format::moment(daemon.since));
+            text.push_str(&reply.status.running.as_ref().map(progress).unwrap_or_default());
             let _ = writeln!(text, "next     {}", next(reply, daemon, now));
         }
     }
@@ -108,9 +127,33 @@ fn daemon(reply: &StatusReply, daemon_state: DaemonState, writer: Option<u32>, n
     text
 }
 
-/// The run that has not ended, if it is the last one.
-fn under_way(status: &MirrorStatus) -> Option<&RecordedRun> {
-    status.runs.first().filter(|run| run.outcome.is_none())
+/// The progress of a run, one line per object.
+fn progress(run: &RunningRun) -> String {
+    let line = |RunProgress { object, progress }: &RunProgress| {
+        let so_far = match progress.total {
+            Some(total) => format!("{} of {}", count(progress.rows), count(total)),
+            None => format!("{} so far", count(progress.rows)),
+        };
+        let left = progress.seconds_left.map(|seconds| Duration::from_secs(seconds.max(1)));
+        let left = left.map(|left| format!(", about {} left", format::duration(left))).unwrap_or_default();
+        format!("         {object}: {}, {so_far}{left}\n", progress.work)
+    };
+    run.progress.iter().map(line).collect()
+}
+
+fn paused(since: Instant) -> String {
+    format!("since {}; `crm-mirror resume` resumes the schedule", format::moment(since))
+}
+
+/// What the next run has to wait for, of a schedule or of a person.
+fn wait_of_next_run(status: &MirrorStatus, now: Instant) -> Option<String> {
+    if let Some(until) = status.hold_until {
+        let until = moment(until, now);
+        return Some(format!("nothing before {until}: rate limit; `crm-mirror hold clear` ends the wait"));
+    }
+    let is_spent = status.ru.left == 0;
+    is_spent
+        .then(|| format!("nothing before {}: the budget of this window is spent", moment(status.ru.refills_at, now)))
 }
 
 /// What runs next, or why nothing does.
@@ -119,17 +162,17 @@ fn next(reply: &StatusReply, daemon: &DaemonStatus, now: Instant) -> String {
         return format!("waiting: {}", plain(reason));
     }
     if let Some(since) = daemon.paused_since {
-        return format!("paused since {}; `crm-mirror resume` resumes the schedule", format::moment(since));
+        return format!("paused {}", paused(since));
     }
-    if let Some(until) = reply.status.hold_until {
-        return format!("nothing before {}: rate limit; `crm-mirror hold clear` ends the wait", moment(until, now));
+    if let Some(wait) = wait_of_next_run(&reply.status, now).filter(|_| reply.status.hold_until.is_some()) {
+        return wait;
     }
     if let Some(hold) = daemon.hold.as_ref().filter(|hold| hold.reason == "budget") {
         return format!("nothing before {}: the budget of this window is spent", moment(hold.until, now));
     }
-    if let Some(trouble) = &daemon.trouble {
+    if let Some(trouble) = daemon.trouble.as_ref().filter(|trouble| !trouble.partial) {
         return format!(
-            "next try {} after {}",
+            "next attempt {} after {}",
             moment(trouble.next_try, now),
             format::counted(trouble.runs.into(), "failed run", "failed runs")
         );
@@ -137,7 +180,12 @@ fn next(reply: &StatusReply, daemon: &DaemonStatus, now: Instant) -> String {
     let kinds = daemon.next.iter().filter_map(|next| Some(format!("{} {}", next.kind, format::when(next.at?, now))));
     let kinds: Vec<String> = kinds.collect();
     let kinds = if kinds.is_empty() { "nothing".into() } else { kinds.join(", ") };
-    format!("{kinds} (schedule in {})", daemon.time_zone)
+    let auto = daemon.next.iter().find_map(|next| Some((next.interval?, next.reason.as_deref()?)));
+    let every = auto.map(|(interval, reason)| {
+        let interval = format::duration(std::time::Duration::from_secs(interval));
+        format!("; changes every {interval}: {reason}")
+    });
+    format!("{kinds} (schedule in {}){}", daemon.time_zone, every.unwrap_or_default())
 }
 
 fn moment(at: Instant, now: Instant) -> String {
@@ -175,8 +223,7 @@ fn objects(objects: &[ObjectStatus], now: Instant) -> String {
     output::render(&columns, rows, false)
 }
 
-/// What is under way, and what waits for somebody.
-/// The edits that are not at their end, and those that were refused; empty where there are none.
+/// The unfinished and rejected edits; empty if there are none.
 fn edits(edits: &EditCounts, now: Instant) -> String {
     let mut text = String::new();
     let open = [
@@ -193,17 +240,17 @@ fn edits(edits: &EditCounts, now: Instant) -> String {
     }
     let _ = write!(text, "edits: {}", counts.join(", "));
     if let Some(oldest) = edits.oldest {
-        let _ = write!(text, "; the oldest was made {}", format::when(oldest, now));
+        let _ = write!(text, "; the oldest was created {}", format::when(oldest, now));
     }
     text.push('\n');
     if edits.held > 0 {
-        text.push_str("held: too many edits were made within an hour; crm-mirror outbox release --all sends them, drop --all gives them up\n");
+        text.push_str("held: too many edits were made within an hour; crm-mirror outbox release --all sends them, drop --all discards them\n");
     }
     if edits.conflict > 0 {
         text.push_str("conflict: somebody else changed the same fields; crm-mirror outbox shows both sides\n");
     }
     if edits.rejected > 0 {
-        text.push_str("rejected: the service does not take these edits; crm-mirror outbox --all says why\n");
+        text.push_str("rejected: the service refused these edits; crm-mirror outbox --all shows the reasons\n");
     }
     text
 }
@@ -224,43 +271,50 @@ fn attention(status: &MirrorStatus, now: Instant) -> String {
         }
         if object.differences > 0 {
             let found = format::counted(object.differences, "difference", "differences");
-            let _ = writeln!(
-                text,
-                "differs: {found} to the service in {resource}; crm-mirror resync {resource} repairs them"
-            );
+            let _ = writeln!(text, "differs: {found} in {resource}; crm-mirror resync {resource} repairs them");
         }
         if let Some(outage) = object.outage {
             let _ = writeln!(
                 text,
-                "refused: {} of {} {resource} would be removed at once, which looks like an outage; if they are really gone: \
+                "refused: {} of {} {resource} would be removed at once, which looks like an outage; if that is correct, run \
                  crm-mirror resync {resource} --accept-removals",
                 count(outage.going),
                 count(outage.of),
             );
+        } else if let Some(undecided) = object.undecided {
+            let items = format::counted(undecided.items, "item", "items");
+            let next = undecided.next_lookup.map_or("by the next run".into(), |at| format::when(at, now));
+            let _ = writeln!(
+                text,
+                "undecided: {items} of {resource} may have been removed, which no answer has proven yet; looked up again {next}"
+            );
         }
     }
     text.push_str(&edits(&status.edits, now));
-    for (resource, scope) in &status.missing_scopes.0 {
+    for MissingScope { object: resource, scope } in &status.missing_scopes {
         let what = match scope.strip_suffix(":write") {
-            Some(written) => format!("edits of {} wait", plain(written)),
+            Some(written) => format!("edits of {} are waiting", plain(written)),
             None => format!("{} are not mirrored", plain(resource)),
         };
         let _ = writeln!(text, "missing: the key lacks `{}`; {what}", plain(scope));
     }
-    for odd in &status.oddities {
+    for anomaly in &status.oddities {
         let _ = writeln!(
             text,
             "anomaly: {} ({}, {}, last {})",
-            plain(&odd.what),
-            plain(&odd.resource),
-            format::counted(odd.times, "time", "times"),
-            odd.last_seen_at.parse().map_or_else(|_| odd.last_seen_at.clone(), |at| format::when(at, now)),
+            plain(&anomaly.what),
+            plain(&anomaly.resource),
+            format::counted(anomaly.times, "time", "times"),
+            anomaly.last_seen_at.parse().map_or_else(|_| anomaly.last_seen_at.clone(), |at| format::when(at, now)),
         );
+    }
+    for broken in &status.broken_objects {
+        let _ = writeln!(text, "broken: the {} {}: {}", broken.kind, plain(&broken.name), plain(&broken.why));
     }
     if wal::is_large(status.bytes, status.wal_bytes) {
         let _ = writeln!(
             text,
-            "large: the WAL, {}, cannot be emptied while a program holds an old read transaction; end that program \
+            "large: the WAL, {}, cannot be checkpointed while a program has a long read transaction; end that program \
              (`fuser -v {}-shm` lists them), and the next run empties it",
             format::bytes(status.wal_bytes),
             status.database,

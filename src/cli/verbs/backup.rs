@@ -1,4 +1,4 @@
-//! `crm-mirror backup`: a checked copy of the mirror in one file, also while it is written.
+//! `crm-mirror backup`: a verified copy of the mirror in one file, even while it is written.
 
 use std::path::PathBuf;
 
@@ -12,10 +12,11 @@ use crate::format;
 use crate::model::Instant;
 use crate::store::backup::{self, BackupError, BackupReport};
 
-/// Copy the mirror into one file, also while it is written.
+/// Copy the mirror into one file, even while it is written.
 ///
-/// The copy holds everything that was committed before it began, and is checked before it gets its name. It is a mirror of
-/// its own: followers of the change feed start again with it, and its open edits are held until a person releases them.
+/// The copy contains everything that was committed before it began, and is verified before it gets its name. It is a
+/// mirror of its own: followers of the change feed start again with it, and its open edits are held until a person
+/// releases them.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror backup /backup/mirror-$(date +%F).db")]
 pub struct BackupArgs {
@@ -41,11 +42,10 @@ struct BackupSummary {
     report: BackupReport,
 }
 
-/// Carries the verb out.
+/// Runs the verb.
 ///
 /// # Errors
-/// [`Exit::Storage`] where there is no mirror, or the copy cannot be written; [`Exit::Usage`] where it would replace a
-/// file.
+/// [`Exit::Storage`] if there is no mirror, or the copy cannot be written; [`Exit::Usage`] if it would replace a file.
 pub fn run(global: &Global, args: &BackupArgs) -> Result<Exit, Failure> {
     let config = global.load_with(args.database.as_deref())?;
     logging::start(&config.log, &ProgressView::nothing());
@@ -71,13 +71,15 @@ impl From<BackupError> for Failure {
     fn from(error: BackupError) -> Failure {
         match error {
             BackupError::Store(error) => error.into(),
-            BackupError::IsTheMirror { .. } => Failure::new(Exit::Usage, error).hint("name another file for the copy"),
+            BackupError::IsTheMirror { .. } => {
+                Failure::new(Exit::Usage, error).hint("choose another file for the copy")
+            }
             BackupError::Exists { .. } => {
-                Failure::new(Exit::Usage, error).hint("name another file, or add `--force` to replace it")
+                Failure::new(Exit::Usage, error).hint("choose another file, or pass `--force` to replace it")
             }
             BackupError::Io { .. } => Failure::new(Exit::Storage, error),
             BackupError::Damaged { .. } => Failure::new(Exit::Storage, error)
-                .hint("move the mirror away with its -wal and -shm; `crm-mirror sync` makes a new one"),
+                .hint("move the mirror away with its -wal and -shm; `crm-mirror sync` creates a new one"),
         }
     }
 }

@@ -16,12 +16,12 @@ pub struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Carries the verb out.
+/// Runs the verb.
 ///
 /// # Errors
-/// Whatever stdout says.
+/// Returns the error of stdout.
 pub fn run(args: &CompletionsArgs) -> Result<Exit, Failure> {
-    // The generator panics when its writer fails, and memory does not.
+    // The generator panics if its writer fails, so it writes to memory first.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "crm-mirror", &mut script);
     output::raw(&script)?;

@@ -17,18 +17,18 @@ use crate::model::SystemClock;
 #[command(after_help = "Example:\n  crm-mirror daemon\n  curl --unix-socket mirror.db.sock http://localhost/status")]
 pub struct DaemonArgs {}
 
-/// Carries `daemon` out.
+/// Runs the verb.
 ///
 /// # Errors
-/// Why it cannot begin, or cannot go on.
+/// Returns the error that prevents the start, or that ends the daemon.
 pub fn run(global: &Global, _: &DaemonArgs) -> Result<Exit, Failure> {
     let sources = global.sources();
     let config = crate::config::Config::load(&sources)?;
-    // Nobody watches, so the log tells how each run ended.
+    // There is no user watching, so the log reports how each run ended.
     logging::start(&config.log, &ProgressView::lines());
     let runtime = session::runtime()?;
     let ended = runtime.block_on(daemon::run(sources, Arc::new(SystemClock)));
-    // Whatever another process holds up is left, as after a kill.
+    // Blocking work that another process delays is abandoned, as after a kill.
     runtime.shutdown_background();
     ended?;
     Ok(Exit::Done)

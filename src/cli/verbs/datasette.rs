@@ -1,7 +1,7 @@
-//! `crm-mirror datasette`: what Datasette reads beside a database to show it well.
+//! `crm-mirror datasette`: the metadata with which Datasette shows a mirror well.
 //!
-//! The document is JSON, which Datasette takes as it is. Titles and meanings come from the data dictionary, the queries
-//! from `docs/sql.md`: those that this mirror's custom fields can answer.
+//! The document is JSON, which Datasette accepts. Titles and descriptions come from the data dictionary, the queries
+//! from `docs/sql.md`, limited to those that this mirror's custom fields can answer.
 
 use std::path::PathBuf;
 
@@ -17,9 +17,9 @@ use crate::store::{ReadTx, Reader, StoreError};
 
 /// Print the metadata that Datasette needs to show the mirror well, as JSON.
 ///
-/// It holds what tables and columns mean, columns that can be sorted by, and ready queries. It names no facets: each would
-/// count the whole table whenever the table is shown; `suggest_facets off` keeps Datasette from looking for some. Custom fields are part
-/// of it: print it again when they change.
+/// It contains the descriptions of tables and columns, sortable columns, and ready-made queries. It has no facets: each
+/// would count the whole table whenever the table is shown; `suggest_facets off` keeps Datasette from suggesting some.
+/// It depends on the custom fields: print it again when they change.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror datasette --database mirror.db > metadata.json\n  \
                         datasette mirror.db --metadata metadata.json --setting suggest_facets off")]
@@ -29,10 +29,10 @@ pub struct DatasetteArgs {
     database: Option<PathBuf>,
 }
 
-/// Carries the verb out.
+/// Runs the verb.
 ///
 /// # Errors
-/// [`Exit::Storage`] where there is no mirror.
+/// [`Exit::Storage`] if there is no mirror.
 pub fn run(global: &Global, args: &DatasetteArgs) -> Result<Exit, Failure> {
     let database = match &args.database {
         Some(path) => path.clone(),
@@ -83,7 +83,7 @@ fn sentence(about: &str) -> String {
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-/// A column's label, its meaning and its options, as far as there are any.
+/// A column's label, description and options, if it has any.
 fn meaning(column: &ColumnLine) -> Option<String> {
     let options: Vec<&str> =
         column.options.iter().map(|option| option.label.as_deref().unwrap_or(&option.value)).collect();
@@ -95,14 +95,14 @@ fn meaning(column: &ColumnLine) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(": "))
 }
 
-/// Whether text order, or a number's, is the order that people mean. Exact decimals are text: `_num` stands beside them.
+/// Whether the column sorts meaningfully. Exact decimals are text: `_num` is next to them.
 fn can_sort(column: &ColumnLine) -> bool {
     let plain = ["extra", "detail_extra", "notes", "fields", "record", "logo"];
     !matches!(column.data_type.as_str(), "DECIMAL" | "LONG_TEXT" | "MULTI_SELECT" | "value" | "json" | "etag")
         && !plain.contains(&column.name.as_str())
 }
 
-/// The column that stands for a row where another table links to it.
+/// The column that represents a row in links from other tables.
 fn label(table: &str) -> Option<&'static str> {
     match table {
         "contacts" | "companies" => Some("name"),
@@ -112,7 +112,7 @@ fn label(table: &str) -> Option<&'static str> {
     }
 }
 
-/// The recipes that this mirror can answer: others name custom fields that it does not have.
+/// The recipes that this mirror can answer: others use custom fields that it does not have.
 fn queries(reader: &Reader) -> Map<String, Value> {
     recipes::all()
         .into_iter()

@@ -1,11 +1,12 @@
-//! `crm-mirror demo`: a pretend CRM, its mirror, changes that follow, and questions to the result, in a few seconds.
+//! `crm-mirror demo`: a simulated CRM, its mirror, changes that are mirrored, and queries, in a few seconds.
 //!
-//! Everything is real but the CRM: the runs are the ones that `sync` and `resync` make, over HTTP on loopback.
+//! Everything except the CRM is real: the runs are those of `sync` and `resync`, over HTTP on loopback.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
 use serde_json::json;
 
 use crate::api::{ApiKey, BaseUrl};
@@ -19,13 +20,13 @@ use crate::cli::ui::progress::ProgressView;
 use crate::cli::verbs::demo_questions as questions;
 use crate::cli::verbs::sql;
 use crate::cli::{Global, logging};
-use crate::config::ApiConfig;
+use crate::config::{ApiConfig, ChangesSchedule};
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{Instant, Object, Resource, Ru, SystemClock};
 use crate::sandbox::{Sandbox, SandboxServer, World, generate};
-use crate::store::{MOST_INDEXED, ReadTx, Reader, RunOutcome, StoreError, open, report};
-use crate::sync::state::Identity;
+use crate::store::{MOST_INDEXED, ReadTx, Reader, RunOutcome, StoreError, ViewOptions, open, report};
+use crate::sync::checkpoints::Identity;
 use crate::sync::{Job, Summary, SyncSettings};
 
 const CONTACTS: usize = 600;
@@ -36,17 +37,17 @@ const SEED: u64 = 7;
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror demo\n  crm-mirror demo --path /tmp/demo.db")]
 pub struct DemoArgs {
-    /// The mirror that is made; one that the demo made before is replaced.
+    /// The mirror to create; a mirror of an earlier demo is replaced.
     #[arg(long, default_value = "./crm-mirror-demo.db", value_name = "FILE")]
     path: PathBuf,
 }
 
-/// Carries the verb out.
+/// Runs the verb.
 ///
 /// # Errors
-/// When the file stands for something else, or a step fails.
+/// Returns an error if the file is something else, or a step fails.
 pub fn run(global: &Global, args: &DemoArgs) -> Result<Exit, Failure> {
-    // The steps tell what happens; log lines between them would only repeat it.
+    // The steps report what happens; log lines in between would repeat it.
     let progress = ProgressView::bars_or_nothing();
     logging::start(&global.log_alone()?, &progress);
     make_room(&args.path)?;
@@ -54,17 +55,17 @@ pub fn run(global: &Global, args: &DemoArgs) -> Result<Exit, Failure> {
     if ended != Exit::Done {
         return Ok(ended);
     }
-    questions::ask(&sql::connect(&args.path)?)?;
+    questions::run(&sql::connect(&args.path)?)?;
     let path = args.path.display();
     output::text(&format!(
-        "\nThe mirror is {path}, {}. Ask it yourself:\n  sqlite3 -readonly {path}\n  \
+        "\nThe mirror is {path}, {}. To query it yourself:\n  sqlite3 -readonly {path}\n  \
          crm-mirror sql --database {path} 'SELECT * FROM mirror_columns LIMIT 10'\n",
         format::bytes(report::sizes(&args.path).0),
     ))?;
     Ok(Exit::Done)
 }
 
-/// Removes the mirror of an earlier demo; refuses to touch anything else.
+/// Removes the mirror of an earlier demo; refuses any other file.
 fn make_room(path: &Path) -> Result<(), Failure> {
     let reader = match Reader::open(path) {
         Ok(reader) => reader,
@@ -72,15 +73,15 @@ fn make_room(path: &Path) -> Result<(), Failure> {
         Err(error) => return Err(error.into()),
     };
     if !is_of_a_demo(&reader.begin()?)? {
-        let told = format!("{} is a mirror that the demo did not make", path.display());
+        let message = format!("{} is a mirror that the demo did not make", path.display());
         return Err(
-            Failure::new(Exit::Storage, told).hint("name another file with `--path`; this one was left as it is")
+            Failure::new(Exit::Storage, message).hint("choose another file with `--path`; this one was not changed")
         );
     }
     drop(reader);
-    // Another demo may be writing it: whoever holds the lock is told.
+    // Another demo may be writing it: creating it takes the lock or fails.
     let lock = open::create(path)?;
-    // The lock goes last: it holds the RU ledger of the runs before, which would count for the next.
+    // The lock file is removed last: it contains the RU ledger of the earlier runs, which would count for the next.
     for suffix in ["", "-wal", "-shm", ".lock"] {
         let mut name = path.as_os_str().to_owned();
         name.push(suffix);
@@ -95,7 +96,7 @@ fn make_room(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether a sandbox is mirrored there, and every run was a demo's.
+/// Whether the mirror is one of a sandbox, and every run was a demo's.
 fn is_of_a_demo(mirror: &ReadTx<'_>) -> Result<bool, StoreError> {
     let identity: Option<Identity> = mirror.state(&Identity::ENTRY)?;
     let loopback = identity.is_none_or(|identity| {
@@ -110,7 +111,7 @@ async fn steps(path: &Path, progress: ProgressView) -> Result<Exit, Failure> {
     let sandbox = Sandbox::new(generate(SEED, CONTACTS, COMPANIES, Instant::system_now()), Arc::new(SystemClock));
     let running = sandbox.start(0).await?;
     output::text(&format!(
-        "A pretend CRM is at {}: {CONTACTS} contacts, {COMPANIES} companies, {} custom fields.\n",
+        "A simulated CRM runs at {}: {CONTACTS} contacts, {COMPANIES} companies, {} custom fields.\n",
         running.base_url,
         sandbox.with_world(|world| world.definitions().len()),
     ))?;
@@ -119,9 +120,9 @@ async fn steps(path: &Path, progress: ProgressView) -> Result<Exit, Failure> {
     let mut ended = Exit::Done;
     for (title, change, job) in [
         ("First copy", None, Job::sync()),
-        ("The CRM changes; sync asks only for what changed", Some(edit as fn(&mut World)), Job::sync()),
+        ("The CRM changes; sync fetches only the changes", Some(edit as fn(&mut World)), Job::sync()),
         (
-            "A contact is deleted, which no list of changes shows; resync finds it",
+            "A contact is deleted, which a list of changes does not show; resync finds it",
             Some(delete as fn(&mut World)),
             Job::resync().of(&contacts),
         ),
@@ -154,7 +155,7 @@ fn step(title: &str, summary: &Summary) -> String {
     )
 }
 
-/// Three contacts and a company are edited, custom fields among them, and one contact is new.
+/// Edits three contacts and a company, including custom fields, and creates one contact.
 fn edit(world: &mut World) {
     let contacts = world.ids(Resource::Contacts);
     let companies = world.ids(Resource::Companies);
@@ -187,7 +188,8 @@ fn setup(path: &Path, running: &SandboxServer) -> Result<MirrorSettings, Failure
     let base_url: Result<BaseUrl, _> = running.base_url.parse();
     let key = ApiKey::new(&running.sandbox().full_key());
     Ok(MirrorSettings {
-        schedule: None,
+        definitions: None,
+        schedule: (ChangesSchedule::Off, TimeZone::UTC),
         api: ApiConfig {
             base_url: base_url.map_err(|error| Failure::new(Exit::Internal, error))?,
             key: key.map_err(|error| Failure::new(Exit::Internal, error))?,
@@ -196,6 +198,7 @@ fn setup(path: &Path, running: &SandboxServer) -> Result<MirrorSettings, Failure
         },
         database: path.to_path_buf(),
         custom_indexes: MOST_INDEXED,
+        views: ViewOptions::default(),
         limits: Limits { limit: Ru::new(10_000), window: Duration::from_secs(86_400), charge_failed: true },
         sync: SyncSettings::default(),
     })
@@ -206,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_of_somebody_else_is_left_as_it_is() {
+    fn file_that_is_not_of_the_demo_is_not_changed() {
         let dir = tempfile::tempdir().unwrap();
         let text = dir.path().join("notes.txt");
         std::fs::write(&text, "mine").unwrap();
@@ -224,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_an_earlier_demo_make_room() {
+    fn missing_file_and_earlier_demo_are_accepted() {
         let dir = tempfile::tempdir().unwrap();
         let mirror = dir.path().join("mirror.db");
         make_room(&mirror).unwrap();

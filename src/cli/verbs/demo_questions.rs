@@ -1,4 +1,4 @@
-//! What the demo asks its mirror: plain SQL, and the answers as tables.
+//! The queries of the demo: plain SQL, with the results as tables.
 
 use std::io::IsTerminal;
 
@@ -8,7 +8,7 @@ use crate::cli::Failure;
 use crate::cli::ui::{output, rows};
 use crate::exit::Exit;
 
-/// A sentence and the statement that answers it.
+/// A sentence and the query that answers it.
 const QUESTIONS: [(&str, &str); 4] = [
     (
         "Who is in which tier? `tier` is a custom field, and a column like any other.",
@@ -36,11 +36,11 @@ const QUESTIONS: [(&str, &str); 4] = [
     ),
 ];
 
-/// Asks, and prints statements and answers.
+/// Runs the queries, and prints them with their results.
 ///
 /// # Errors
-/// When the mirror cannot be read, or stdout not be written.
-pub fn ask(mirror: &Reader) -> Result<(), Failure> {
+/// Returns an error if the mirror cannot be read, or stdout cannot be written.
+pub fn run(mirror: &Reader) -> Result<(), Failure> {
     for (sentence, sql) in QUESTIONS {
         output::text(&format!("\n{sentence}\n\n  {sql}\n\n"))?;
         output::text(&answer(mirror, sql).map_err(|error| Failure::new(Exit::Internal, error))?)?;

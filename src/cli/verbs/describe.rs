@@ -1,4 +1,4 @@
-//! `crm-mirror describe`: the data dictionary for people: which tables there are, and what their columns mean.
+//! `crm-mirror describe`: the data dictionary: the tables, and the meaning of their columns.
 
 use std::path::PathBuf;
 
@@ -27,7 +27,7 @@ pub struct DescribeArgs {
     /// The mirror [default: `database.path` of the configuration].
     #[arg(long, value_name = "FILE")]
     database: Option<PathBuf>,
-    /// Print it as one JSON document.
+    /// Print the result as one JSON document.
     #[arg(long)]
     json: bool,
 }
@@ -48,10 +48,10 @@ struct TableDocument {
     columns: Option<Vec<ColumnLine>>,
 }
 
-/// Carries the verb out.
+/// Runs the verb.
 ///
 /// # Errors
-/// [`Exit::Usage`] for a table that is not there, [`Exit::Storage`] where there is no mirror.
+/// [`Exit::Usage`] for an unknown table, [`Exit::Storage`] if there is no mirror.
 pub fn run(global: &Global, args: &DescribeArgs) -> Result<Exit, Failure> {
     let database = match &args.database {
         Some(path) => path.clone(),
@@ -62,7 +62,7 @@ pub fn run(global: &Global, args: &DescribeArgs) -> Result<Exit, Failure> {
     let lines = guide::tables(&moment)?;
     if lines.is_empty() {
         return Err(Failure::new(Exit::Storage, "the mirror is empty: nothing was copied yet")
-            .hint("`crm-mirror sync` makes the first copy"));
+            .hint("run `crm-mirror sync` to make the first copy"));
     }
     let Some(name) = &args.table else {
         let tables: Result<Vec<TableDocument>, StoreError> = lines
@@ -94,7 +94,7 @@ fn all(tables: Vec<TableDocument>, json: bool) -> Result<Exit, Failure> {
         TableColumn::Left("name"),
         TableColumn::Left("kind"),
         TableColumn::Right("rows"),
-        TableColumn::Left("what it is for"),
+        TableColumn::Left("purpose"),
     ];
     let rows = tables
         .into_iter()
@@ -131,7 +131,7 @@ fn one(table: &TableDocument, json: bool) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// What a column means; for a select field its options, `value = label`.
+/// The meaning of a column; for a select field also its options, `value = label`.
 fn about(column: &ColumnLine) -> String {
     let about = column.about.clone().unwrap_or_default();
     if column.options.is_empty() {
@@ -149,7 +149,7 @@ fn about(column: &ColumnLine) -> String {
     format!("{about}{apart}{}", options.join(", "))
 }
 
-/// Up to three names that are like the one that was asked for, the likest first; at least one.
+/// Up to three similar names, the most similar first; at least one.
 pub(super) fn nearest<'a>(asked: &str, names: &[&'a str]) -> Vec<&'a str> {
     let asked: Vec<char> = asked.to_lowercase().chars().take(100).collect();
     let mut near: Vec<(usize, &str)> =
@@ -159,7 +159,7 @@ pub(super) fn nearest<'a>(asked: &str, names: &[&'a str]) -> Vec<&'a str> {
     near.into_iter().take_while(|(distance, _)| *distance <= best + 1).take(3).map(|(_, name)| name).collect()
 }
 
-/// How many letters must be put, taken or changed to make one text of the other.
+/// The Levenshtein distance of two texts.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut line: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.iter().enumerate() {
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_names_are_found() {
+    fn nearest_names_are_found() {
         let names = ["contacts", "contacts_full", "companies", "changes"];
         assert_eq!(nearest("contact", &names), ["contacts"]);
         assert_eq!(nearest("Contacts_ful", &names), ["contacts_full"]);

@@ -1,4 +1,4 @@
-//! `crm-mirror edit`: queues a change of one record's fields, whether or not a daemon runs.
+//! `crm-mirror edit`: queues a change of one record's fields, with or without a daemon.
 
 use std::path::PathBuf;
 
@@ -15,14 +15,14 @@ use crate::daemon::client;
 use crate::exit::Exit;
 use crate::model::{EditedFields, Etag, Instant, Object, RecordId};
 use crate::outbox::queue::{self, Prepared};
-use crate::outbox::typed::Given;
+use crate::outbox::typed_values::Given;
 use crate::outbox::{EditRequest, EditSource, QueueError};
 use crate::store::{Reader, write_beside};
 
 /// Change fields of one contact or company at the service.
 ///
-/// The change is queued in the mirror and sent by the next run or by the daemon. Until then the mirror goes on showing
-/// what the service has. Fields are named by their columns in contacts_full or companies_full.
+/// The change is queued in the mirror and sent by the next run or by the daemon. Until then the mirror shows the
+/// service's values. Fields are named by their columns in contacts_full or companies_full.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror edit contact ct_1 position='Chief Data Officer' cf_tier=gold\n  \
                   crm-mirror edit contact ct_1 notes=@notes.txt cf_topics=api,pricing cf_region=\n  \
@@ -35,16 +35,16 @@ pub struct EditArgs {
     /// The record's id.
     #[arg(allow_hyphen_values = true, required_unless_present = "from")]
     id: Option<String>,
-    /// field=value takes the text as it is, and nothing after the sign clears the field; field=@FILE reads a file, whose
-    /// last line break does not count; field:=JSON takes a value as the service writes it. Several options of a
-    /// multi-select stand apart with commas.
+    /// field=value sets the text, and an empty value clears the field; field=@FILE reads a file without its last line
+    /// break; field:=JSON sets a value as the service writes it. Separate several options of a multi-select with
+    /// commas.
     #[arg(value_name = "FIELD=VALUE", required_unless_present = "from")]
     changes: Vec<String>,
-    /// Queue an edit for each row of a .csv or .ndjson file, all or none. The column `id` names the record; every other column
-    /// is set to what the row holds, and an empty cell of a .csv file clears the field.
+    /// Queue an edit for each row of a .csv or .ndjson file, all or none. The column `id` names the record; every other
+    /// column is set to the value of the row, and an empty cell of a .csv file clears the field.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["id", "changes", "if_match"])]
     from: Option<PathBuf>,
-    /// Queue it only if the record has this version here.
+    /// Queue the edit only if the mirror has this version of the record.
     #[arg(long, value_name = "ETAG")]
     if_match: Option<String>,
     /// Only show the request that would be sent.
@@ -73,10 +73,11 @@ struct PlannedRequest<'a> {
     fields: &'a EditedFields,
 }
 
-/// Carries the verb out.
+/// Runs the verb.
 ///
 /// # Errors
-/// [`Exit::Config`] while writing back is off, [`Exit::Usage`] for what cannot be sent; nothing is queued then.
+/// [`Exit::Config`] if writing back is disabled, [`Exit::Usage`] for an edit that cannot be sent; nothing is queued
+/// then.
 pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
     let config = global.load_with(args.database.as_deref())?;
     if let Some(file) = &args.from {
@@ -112,21 +113,21 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
             output::note(if client::listens(&config.socket) {
                 "the daemon sends it within seconds"
             } else {
-                "the next `crm-mirror sync` sends it, and `crm-mirror push` at once"
+                "the next `crm-mirror sync` sends it; `crm-mirror push` sends it at once"
             });
         }
         None if !prepared.taken_back.is_empty() => {
             let columns: Vec<&str> = prepared.taken_back.keys().map(String::as_str).collect();
-            output::text(&format!("taken back: the edits of {} that were waiting", columns.join(", ")))?;
+            output::text(&format!("cancelled: the waiting edits of {}", columns.join(", ")))?;
         }
-        None => output::text("nothing to do: the record holds this already")?,
+        None => output::text("nothing to do: the record already has these values")?,
     }
     Ok(Exit::Done)
 }
 
-/// That nothing can be queued, and how that is changed.
+/// The error that writing back is disabled, with its fix.
 pub(super) fn off() -> Failure {
-    Failure::new(Exit::Config, "writing back is off: edits are neither taken nor sent")
+    Failure::new(Exit::Config, "writing back is disabled: edits are neither accepted nor sent")
         .hint("set `enabled = true` under `[write_back]` in the configuration; the key needs a write scope")
 }
 
@@ -141,7 +142,7 @@ fn planned(request: &EditRequest, prepared: &Prepared, json: bool) -> Result<Exi
             fields: &prepared.fields,
         })?;
     } else if prepared.fields.is_empty() {
-        output::text("nothing to do: the record holds this already")?;
+        output::text("nothing to do: the record already has these values")?;
     } else {
         let etag = prepared.base_etag.as_ref().map_or("(the record is read first)", Etag::as_str);
         let body = serde_json::to_string_pretty(&prepared.body).map_err(std::io::Error::other)?;
@@ -151,7 +152,7 @@ fn planned(request: &EditRequest, prepared: &Prepared, json: bool) -> Result<Exi
     Ok(Exit::Done)
 }
 
-/// A line for each field: what it held, and what it is to hold.
+/// A line for each field with its old and new value.
 pub(super) fn lines(fields: &EditedFields) -> String {
     fields
         .iter()
@@ -159,7 +160,7 @@ pub(super) fn lines(fields: &EditedFields) -> String {
         .collect()
 }
 
-/// A value on one line, cut where it is long.
+/// A value on one line, truncated if it is long.
 pub(super) fn shown(value: &Value) -> String {
     const MOST: usize = 60;
     let text = whole(value);
@@ -169,21 +170,22 @@ pub(super) fn shown(value: &Value) -> String {
     }
 }
 
-/// A value on one line, whole.
+/// A value on one line, complete.
 pub(super) fn whole(value: &Value) -> String {
     output::plain(&value.to_string())
 }
 
-/// Reads `field=value`, `field=@FILE` or `field:=JSON`.
+/// Parses `field=value`, `field=@FILE` or `field:=JSON`.
 fn given(change: &str) -> Result<(String, Given), Failure> {
     let usage = |what: String| Failure::new(Exit::Usage, what);
     let (name, value) = change
         .split_once('=')
         .filter(|(name, _)| !name.trim_end_matches(':').is_empty())
-        .ok_or_else(|| usage(format!("`{}` is no field=value", output::plain(change))))?;
+        .ok_or_else(|| usage(format!("`{}` is not of the form field=value", output::plain(change))))?;
     if let Some(name) = name.strip_suffix(':') {
-        let value = serde_json::from_str(value)
-            .map_err(|e| usage(format!("what follows `{name}:=` is no JSON: {e}")).hint("a text stands in quotes"))?;
+        let value = serde_json::from_str(value).map_err(|e| {
+            usage(format!("the value after `{name}:=` is not JSON: {e}")).hint("write a text in quotes")
+        })?;
         return Ok((name.into(), Given::Json(value)));
     }
     let Some(path) = value.strip_prefix('@') else {
@@ -191,7 +193,7 @@ fn given(change: &str) -> Result<(String, Given), Failure> {
     };
     let text = std::fs::read_to_string(path).map_err(|e| {
         usage(format!("could not read {path} for `{name}`: {e}"))
-            .hint(format!("`{name}:='\"@…\"'` is a text that begins with @"))
+            .hint(format!("`{name}:='\"@…\"'` sets a text that begins with @"))
     })?;
     let text = text.strip_suffix('\n').map_or(text.as_str(), |line| line.strip_suffix('\r').unwrap_or(line));
     Ok((name.into(), Given::Text(text.into())))
@@ -205,11 +207,11 @@ impl From<QueueError> for Failure {
                 let names: Vec<&str> = editable.iter().map(String::as_str).collect();
                 let near: Vec<String> =
                     describe::nearest(column, &names).iter().map(|name| format!("`{name}`")).collect();
-                Some(format!("fields that can be edited are named like {}", near.join(", ")))
+                Some(format!("similar fields that can be edited: {}", near.join(", ")))
             }
-            QueueError::NoRecord { .. } => Some("`crm-mirror sync` may bring it, if it is new".into()),
+            QueueError::NoRecord { .. } => Some("if it is new, `crm-mirror sync` may fetch it".into()),
             QueueError::OtherVersion { .. } => {
-                Some("look at it again; `crm-mirror sync` brings the newest version".into())
+                Some("`crm-mirror sync` fetches the newest version; check the record again".into())
             }
             _ => None,
         };
@@ -253,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn long_values_are_cut_for_people() {
+    fn long_values_are_truncated_in_text() {
         assert_eq!(shown(&json!("x".repeat(100))).chars().count(), 61);
         assert_eq!(shown(&json!("\u{1b}[1m")), "\"\\u001b[1m\"");
     }

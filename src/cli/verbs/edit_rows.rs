@@ -1,7 +1,8 @@
 //! `crm-mirror edit OBJECT --from FILE`: many edits from the rows of a file, all or none.
 //!
-//! A CSV file has a header with `id` and the columns to set; every cell is taken as `field=value` is, so an empty one clears
-//! the field. In NDJSON every line is an object with `id` and the columns to set, as the service writes values.
+//! A CSV file has a header with `id` and the columns to set; every cell is parsed like `field=value`, so an empty one
+//! clears the field. In NDJSON every line is an object with `id` and the columns to set, with values as the service
+//! writes them.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -14,17 +15,17 @@ use crate::cli::ui::output;
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{EditedFields, Instant, Object, RecordId};
-use crate::outbox::typed::Given;
+use crate::outbox::typed_values::Given;
 use crate::outbox::{EditRequest, EditSource, QueueError, queue};
 use crate::store::{StoreError, write_beside};
 
-/// Rows that are named in an error.
+/// The maximum number of rows in an error message.
 const NAMED: usize = 10;
 
 /// The JSON document of an edit.
 #[derive(Serialize)]
 pub(super) struct EditReply<'a> {
-    /// Its number; null where the record holds all of it already.
+    /// Its id; null if the record already has these values.
     pub edit: Option<i64>,
     pub object: Object,
     pub id: &'a RecordId,
@@ -37,16 +38,16 @@ struct EditReplies<'a> {
     edits: Vec<EditReply<'a>>,
 }
 
-/// An edit, and the line of the file that it comes from.
+/// An edit, and its line in the file.
 struct EditRow {
     line: u64,
     request: EditRequest,
 }
 
-/// What became of the rows; nothing is queued where one of them is refused.
+/// The outcome for the rows; nothing is queued if one of them is refused.
 #[derive(Debug, thiserror::Error)]
 enum RowsError {
-    #[error("{refused} of {of} rows cannot be queued, and none was:\n{lines}")]
+    #[error("{refused} of {of} rows cannot be queued, so none was queued:\n{lines}")]
     Refused { refused: usize, of: usize, lines: String },
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -1,7 +1,7 @@
-//! `crm-mirror export`: the feed of changes for warehouses and other programs that remember how far they came.
+//! `crm-mirror export`: the feed of changes, for data warehouses and other programs that store a cursor.
 //!
-//! The feed is read in small slices, each in a moment of its own: memory does not grow with it, and a reader that is
-//! slow to take the lines does not hold the WAL back.
+//! The feed is read in small slices, each in a snapshot of its own: memory is bounded, and a slow reader does not keep
+//! the WAL from being checkpointed.
 
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
@@ -21,18 +21,18 @@ use crate::store::cursor::{self, CursorRefused, FeedCursor};
 use crate::store::feed::{self, FeedEntry, FeedSpan};
 use crate::store::{Reader, StoreError};
 
-/// Changes that are read at once.
+/// The number of changes that are read at once.
 const SLICE: u32 = 200;
 
-/// Print what changed after a place in the feed, in order, and end; with --snapshot, everything there is.
+/// Print the changes after a cursor, in order, and end; with --snapshot, every row.
 ///
-/// Each change has a number, `seq`, that only grows. Keep the cursor that stderr names at the end, and hand it to the
-/// next export as --since: no change is missed and none comes twice. Where part of what is asked for is already
-/// forgotten (`history.retention`), nothing is printed and the code is 74.
+/// Each change has an increasing number, `seq`. Store the cursor that is printed on stderr at the end, and pass it to
+/// the next export as --since: no change is missed or repeated. If a part of the range is no longer kept
+/// (`history.retention`), nothing is printed and the exit code is 74.
 ///
 /// With --snapshot the stream has whole rows: `schema` lines with the columns of a table, `upsert` lines with a row,
-/// `remove` lines with a key, and a `cursor` line after each consistent group. --follow goes on as changes arrive; --since
-/// goes on after a cursor of the stream.
+/// `remove` lines with a key, and a `cursor` line after each consistent group. --follow continues as changes arrive;
+/// --since continues after a cursor of the stream.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror export --since 0 > changes.ndjson\n  \
                         crm-mirror export --since 4f1c9e:1042 --format csv --object contact\n  \
@@ -42,22 +42,23 @@ pub struct ExportArgs {
     /// The last change that is already known, 0 for the beginning; with --snapshot, the last cursor of the stream.
     #[arg(long, value_name = "CURSOR", required_unless_present_any = ["print_cursor", "snapshot"])]
     since: Option<Since>,
-    /// Print whole rows of every table, as one stream of JSON lines; with --since, of what changed.
+    /// Print whole rows of every table, as one stream of JSON lines; with --since, only what changed.
     #[arg(long, conflicts_with_all = ["print_cursor", "object", "limit", "format"])]
     snapshot: bool,
-    /// Go on with what changes, until it is ended.
+    /// Continue with new changes until interrupted.
     #[arg(long, requires = "snapshot")]
     follow: bool,
-    /// The form of the lines.
+    /// The output format.
     #[arg(long, value_enum, default_value_t)]
     format: ExportFormat,
     /// Only the changes of contacts, or of companies.
     #[arg(long, value_enum)]
     object: Option<Only>,
-    /// The most changes to print.
+    /// The maximum number of changes to print.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Print the cursor behind the newest change and nothing else: where a copy of the tables that begins now will go on from.
+    /// Print the cursor after the newest change and nothing else: a copy of the tables that begins now can continue
+    /// from it.
     #[arg(long, conflicts_with_all = ["since", "object", "limit"])]
     print_cursor: bool,
     /// The mirror [default: `database.path` of the configuration].
@@ -65,7 +66,7 @@ pub struct ExportArgs {
     database: Option<PathBuf>,
 }
 
-/// Where to go on from.
+/// The starting point.
 #[derive(Clone, Debug)]
 enum Since {
     /// A cursor of the feed of changes.
@@ -84,17 +85,17 @@ impl FromStr for Since {
     }
 }
 
-/// The form of the lines.
+/// The output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum ExportFormat {
     /// A JSON object a line.
     #[default]
     Ndjson,
-    /// A header and a line per change, as RFC 4180 has it; `fields` is JSON.
+    /// A header and a line per change, as in RFC 4180; `fields` is JSON.
     Csv,
 }
 
-/// Whose changes.
+/// The object of the changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Only {
     /// Of contacts.
@@ -114,10 +115,10 @@ struct ExportLine<'a> {
     seen_at: &'a str,
 }
 
-/// Carries the verb out.
+/// Runs the verb.
 ///
 /// # Errors
-/// [`Exit::Storage`] where there is no mirror, or the feed no longer holds what is asked for.
+/// [`Exit::Storage`] if there is no mirror, or the feed no longer contains the requested range.
 pub fn run(global: &Global, args: &ExportArgs) -> Result<Exit, Failure> {
     let database = match &args.database {
         Some(path) => path.clone(),
@@ -129,7 +130,7 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<Exit, Failure> {
             return snapshot::run(global, args.database.as_deref(), Some(cursor.clone()), args.follow);
         }
         (Some(Since::Change(_)), true) => {
-            return Err(Failure::new(Exit::Usage, "--since takes a cursor of the stream with --snapshot"));
+            return Err(Failure::new(Exit::Usage, "with --snapshot, --since needs a cursor of the stream"));
         }
         (Some(Since::Stream(_)), false) => {
             return Err(Failure::new(Exit::Usage, "a cursor of the stream needs --snapshot"));
@@ -152,7 +153,7 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<Exit, Failure> {
             Ok(Exit::Done)
         }
         Err(ExportEnd::Torn { cursor, failure }) => {
-            // What came before the gap is whole, and can be kept.
+            // Everything before the gap is complete, and can be kept.
             out.flush()?;
             if cursor > since.seq() {
                 output::note(&format!("cursor: {}", cursor::behind(&reader.begin()?, cursor)?));
@@ -168,9 +169,9 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<Exit, Failure> {
 
 /// Why an export ended early.
 enum ExportEnd {
-    /// The mirror could not be read on.
+    /// The rest of the mirror could not be read.
     Torn { cursor: i64, failure: Failure },
-    /// The reader of stdout is gone, or the disk is full.
+    /// The reader closed stdout, or the disk is full.
     Out(io::Error),
 }
 
@@ -180,7 +181,7 @@ impl From<io::Error> for ExportEnd {
     }
 }
 
-/// Writes everything after `since` that was there at the beginning. Gives the place to go on from.
+/// Writes everything after `since` that existed at the beginning. Returns the cursor to continue from.
 fn stream(reader: &Reader, args: &ExportArgs, since: &FeedCursor, out: &mut impl Write) -> Result<i64, ExportEnd> {
     let object = args.object.map(|only| match only {
         Only::Contact => Object::Contact,
@@ -201,7 +202,7 @@ fn stream(reader: &Reader, args: &ExportArgs, since: &FeedCursor, out: &mut impl
         if until.is_none() && args.format == ExportFormat::Csv {
             out.write_all(b"seq,object_type,record_id,kind,fields,seen_at\r\n")?;
         }
-        // A service that never rests would keep an export going for ever.
+        // Bounded, because constant changes would otherwise keep an export running forever.
         let end = *until.get_or_insert(span.newest);
         for change in &slice {
             line(out, args.format, change)?;
@@ -215,21 +216,21 @@ fn stream(reader: &Reader, args: &ExportArgs, since: &FeedCursor, out: &mut impl
             return Ok(cursor);
         }
         if slice.len() < most as usize {
-            // Changes of the other object that follow are passed over too.
+            // Trailing changes of the other object are skipped too.
             return Ok(end.max(cursor));
         }
     }
 }
 
-/// A part of the feed at one moment.
+/// A part of the feed in one snapshot.
 struct FeedSlice {
-    /// Whether the feed continues behind the place that was asked for.
+    /// Whether the feed contains the position after the cursor.
     checked: Result<(), CursorRefused>,
     span: FeedSpan,
     changes: Vec<FeedEntry>,
 }
 
-/// The next changes and the span of the feed, at one moment.
+/// The next changes and the span of the feed, in one snapshot.
 fn slice(
     reader: &Reader,
     at: &FeedCursor,
@@ -243,9 +244,9 @@ fn slice(
     Ok(FeedSlice { checked: cursor::verify(&moment, at)?, span, changes })
 }
 
-/// What to do where the feed does not continue behind a cursor.
+/// The fix if the feed cannot be continued from a cursor.
 const BEGIN_AGAIN: &str =
-    "begin again: `crm-mirror export --print-cursor`, then a copy of the tables, then --since with that cursor";
+    "start again: run `crm-mirror export --print-cursor`, copy the tables, then pass that cursor to --since";
 
 fn line(out: &mut impl Write, format: ExportFormat, change: &FeedEntry) -> io::Result<()> {
     match format {

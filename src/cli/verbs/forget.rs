@@ -1,4 +1,4 @@
-//! `crm-mirror forget`: erases a removed record from everything that remembers it.
+//! `crm-mirror forget`: erases a removed record from the mirror.
 
 use std::path::{Path, PathBuf};
 
@@ -15,9 +15,9 @@ use crate::store::{ErasedCounts, Erasure, Reader, write_beside};
 
 /// Erase a removed record from the history, the removed records and the edits.
 ///
-/// Only a record that the service no longer has can be erased. What is published to PostgreSQL follows at the next publish;
-/// backups are not touched. Unused pages of the file keep old contents until they are used again: `VACUUM` clears them. Asks
-/// first.
+/// Only a record that the service no longer has can be erased. PostgreSQL follows at the next publish; backups are not
+/// changed. Unused pages of the file keep old contents until they are reused: `VACUUM` clears them. Asks for
+/// confirmation.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror forget contact ct_01h8x --yes")]
 pub struct ForgetArgs {
@@ -27,7 +27,7 @@ pub struct ForgetArgs {
     /// The id.
     #[arg(value_name = "ID")]
     id: String,
-    /// Do not ask.
+    /// Do not ask for confirmation.
     #[arg(long)]
     yes: bool,
     /// The mirror [default: `database.path` of the configuration].
@@ -38,7 +38,7 @@ pub struct ForgetArgs {
     json: bool,
 }
 
-/// A kind of record, as a word of the command line.
+/// A kind of record, as an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum RecordKind {
     /// A contact.
@@ -65,18 +65,18 @@ struct ForgetDocument<'a> {
     erased: ErasedCounts,
 }
 
-/// Carries the verb out.
+/// Runs the verb.
 ///
 /// # Errors
-/// [`Exit::Usage`] for a record that still exists or is not known, [`Exit::Storage`] where there is no mirror.
+/// [`Exit::Usage`] for a record that still exists or is unknown, [`Exit::Storage`] if there is no mirror.
 pub fn run(global: &Global, args: &ForgetArgs) -> Result<Exit, Failure> {
     let config = global.load_with(args.database.as_deref())?;
     logging::start(&config.log, &ProgressView::nothing());
     let object = Object::from(args.object);
     let shown = output::plain(&args.id);
-    // A mirror that cannot be read is named before anything is asked.
+    // An unreadable mirror is reported before the question.
     drop(Reader::open(&config.database)?);
-    if !args.yes && !confirm(&format!("erase everything that is known of {object} {shown}?"))? {
+    if !args.yes && !confirm(&format!("erase all data of {object} {shown}?"))? {
         output::note("nothing was erased");
         return Ok(Exit::Done);
     }
@@ -98,7 +98,7 @@ fn erase(database: &Path, object: Object, id: &str) -> Result<ErasedCounts, Fail
     match write_beside(database, |tx| tx.erase_removed(object, id))? {
         Erasure::Erased(counts) => Ok(counts),
         Erasure::StillHere => Err(Failure::new(Exit::Usage, format!("{object} {shown} exists at the service"))
-            .hint("delete it there first; `crm-mirror resync` then confirms the removal")),
-        Erasure::Unknown => Err(Failure::new(Exit::Usage, format!("nothing is known of {object} {shown}"))),
+            .hint("delete it there first; then `crm-mirror resync` confirms the removal")),
+        Erasure::Unknown => Err(Failure::new(Exit::Usage, format!("unknown {object} {shown}"))),
     }
 }

@@ -1,4 +1,4 @@
-//! `crm-mirror hold clear`: ends the wait that a rate limit began, where a person knows that the service answers again.
+//! `crm-mirror hold clear`: ends the hold of a rate limit, for a person who knows that the service answers again.
 
 use serde_json::{Value, json};
 
@@ -9,10 +9,10 @@ use crate::cli::{Failure, Global, logging, remote, session};
 use crate::exit::Exit;
 use crate::model::Instant;
 use crate::store::{Store, StoreError};
-use crate::sync::meter::HOLD;
+use crate::sync::budget_meter::HOLD;
 use crate::{config::Config, format};
 
-/// Decide about the hold: the wait that the service asked for with 429 or `Retry-After`.
+/// Manage the hold: the wait that the service requested with 429 or `Retry-After`.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror hold clear")]
 pub struct HoldArgs {
@@ -28,10 +28,10 @@ enum HoldAction {
     Clear,
 }
 
-/// Carries the verb out.
+/// Runs the verb.
 ///
 /// # Errors
-/// [`Exit::Storage`] if there is no mirror, or another process that is no daemon writes it.
+/// [`Exit::Storage`] if there is no mirror, or a process other than the daemon writes it.
 pub fn run(global: &Global, args: &HoldArgs) -> Result<Exit, Failure> {
     let HoldAction::Clear = args.action;
     let config = global.load()?;
@@ -39,12 +39,12 @@ pub fn run(global: &Global, args: &HoldArgs) -> Result<Exit, Failure> {
     let until = session::runtime()?.block_on(clear(&config))?;
     output::note(&match until {
         Some(until) => format!("hold cleared; it would have ended at {}", format::moment(until)),
-        None => "no hold is in force".into(),
+        None => "there is no hold".into(),
     });
     Ok(Exit::Done)
 }
 
-/// Ends the hold, through the daemon or alone; gives its end where one was in force.
+/// Ends the hold, through the daemon or directly; returns its end if there was one.
 async fn clear(config: &Config) -> Result<Option<Instant>, Failure> {
     let now = Instant::system_now();
     let status = crate::app::status::read(config, now)?;

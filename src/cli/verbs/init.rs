@@ -1,4 +1,4 @@
-//! `crm-mirror init`: writes the commented configuration file that is also the manual.
+//! `crm-mirror init`: writes the commented configuration file.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use crate::cli::ui::output;
 use crate::config::DEFAULT_TOML;
 use crate::exit::Exit;
 
-/// The file may name the key's file and the workspace: not for everybody on the machine.
+/// Not world-readable: the file may contain the path of the key and the workspace's address.
 const MODE: u32 = 0o640;
 
 /// Write a commented configuration file.
@@ -33,10 +33,10 @@ pub struct InitArgs {
     stdout: bool,
 }
 
-/// Carries the verb out.
+/// Runs the verb.
 ///
 /// # Errors
-/// A file that exists, or that cannot be written.
+/// Returns an error if the file exists, or cannot be written.
 pub fn run(args: &InitArgs) -> Result<Exit, Failure> {
     let text = text(args.base_url.as_ref());
     if args.stdout {
@@ -46,7 +46,7 @@ pub fn run(args: &InitArgs) -> Result<Exit, Failure> {
     write(&args.path, &text, args.force).map_err(|e| failed(&args.path, e))?;
     let path = args.path.display();
     output::text(&format!(
-        "wrote {path}\nnext: put the API key in a file and name it in `api.key_file`, \
+        "wrote {path}\nnext: put the API key in a file and set `api.key_file` to it, \
          then run `crm-mirror check --config {path}`"
     ))?;
     Ok(Exit::Done)
@@ -59,7 +59,7 @@ fn text(base_url: Option<&BaseUrl>) -> String {
             .lines()
             .map(|line| {
                 if line.starts_with("#base_url = ") {
-                    // A URL is ASCII without quotes or backslashes, so it is a TOML text as it stands.
+                    // A URL is ASCII without quotes or backslashes, so it needs no escaping in TOML.
                     format!("base_url = \"{url}\"\n")
                 } else {
                     format!("{line}\n")
@@ -73,7 +73,7 @@ fn write(path: &Path, text: &str, force: bool) -> io::Result<()> {
     if !force {
         return fill(path, text);
     }
-    // Beside it first: a full disk must not cost the old file.
+    // Written to a temporary file first: a full disk must not destroy the old file.
     let mut beside = path.as_os_str().to_owned();
     beside.push(format!(".{}.new", std::process::id()));
     let beside = PathBuf::from(beside);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_written_file_is_a_configuration_with_the_address() {
+    fn written_file_is_a_configuration_with_the_address() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("c.toml");
         run(&args(path.clone(), false)).unwrap();
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_exists_is_kept_unless_forced() {
+    fn existing_file_is_kept_without_force() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("c.toml");
         fs::write(&path, "mine").unwrap();

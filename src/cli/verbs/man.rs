@@ -21,10 +21,10 @@ pub struct ManArgs {
     dir: Option<PathBuf>,
 }
 
-/// Carries the verb out.
+/// Runs the verb.
 ///
 /// # Errors
-/// Whatever stdout or the directory says.
+/// Returns the error of stdout or of the directory.
 pub fn run(args: &ManArgs) -> Result<Exit, Failure> {
     match &args.dir {
         None => output::raw(&page()?)?,
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_has_the_commands_and_the_exit_codes() {
+    fn page_has_the_commands_and_the_exit_codes() {
         let page = String::from_utf8(page().unwrap()).unwrap();
         for part in [".SH NAME", "completions", ".SH \"EXIT STATUS\"", ".B 75"] {
             assert!(page.contains(part), "{part}");

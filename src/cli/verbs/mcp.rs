@@ -10,7 +10,8 @@ use crate::store::Reader;
 
 /// Serve the mirror to an assistant, over the Model Context Protocol on stdin and stdout.
 ///
-/// An assistant can look things up with read-only SQL, search, and propose edits, which are held until a person releases them.
+/// An assistant can run read-only SQL, search, show records, and propose edits, which are held until a person releases
+/// them.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror mcp --database /var/lib/crm-mirror/mirror.db")]
 pub struct McpArgs {
@@ -19,13 +20,13 @@ pub struct McpArgs {
     database: Option<PathBuf>,
 }
 
-/// Carries the verb out.
+/// Runs the verb.
 ///
 /// # Errors
-/// [`Exit::Storage`] where there is no mirror.
+/// [`Exit::Storage`] if there is no mirror.
 pub fn run(global: &Global, args: &McpArgs) -> Result<Exit, Failure> {
     let config = global.load_with(args.database.as_deref())?;
-    // Said at once, and not at the first call.
+    // An unreadable mirror is reported at once, not at the first call.
     Reader::open(&config.database)?;
     let tools = MirrorTools::new(&config.database, config.write_back);
     mcp::serve(io::stdin().lock(), io::stdout().lock(), &tools)?;

@@ -1,6 +1,7 @@
-//! The verbs: one file each, with its arguments and a `run` that makes one library call.
+//! The verbs: one file each, with its arguments and a `run` function.
 //!
-//! [`snapshot`] is a part of [`export`]. To add a verb: a file with `…Args` and `run`, a line in [`Verb`], and a line in [`Verb::run`].
+//! [`snapshot`] is a part of [`export`]. To add a verb, add a file with `…Args` and `run`, a variant of [`Verb`], and
+//! an arm in [`Verb::run`].
 
 pub mod backup;
 pub mod check;
@@ -44,23 +45,23 @@ use crate::exit::Exit;
     max_term_width = 100,
     after_help = "Example:\n  crm-mirror init --base-url https://api.example.com/v1\n\n\
                   Exit codes: 0 done, 1 differences, 2 usage, 65 looks like an outage, 69 service unavailable, \
-                  70 internal, 74 database or disk, 75 stopped for budget or hold, 77 key refused, 78 configuration."
+                  70 internal, 74 database or disk, 75 suspended by budget or hold, 77 key refused, 78 configuration."
 )]
 pub struct Cli {
-    /// What every verb takes.
+    /// Options of every verb.
     #[command(flatten)]
     pub global: Global,
-    /// What to do.
+    /// The verb.
     #[command(subcommand)]
     pub verb: Verb,
 }
 
-/// What to do.
+/// The verb.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Verb {
     /// Write a commented configuration file.
     Init(init::InitArgs),
-    /// find what is wrong, and how to fix it.
+    /// Find problems, and show how to fix them.
     Check(check::CheckArgs),
     /// Bring the mirror up to date.
     Sync(sync::SyncArgs),
@@ -72,13 +73,13 @@ pub enum Verb {
     Pause(schedule::PauseArgs),
     /// Resume the daemon's schedule.
     Resume(schedule::ResumeArgs),
-    /// Copy the mirror into one file, also while it is written.
+    /// Copy the mirror into one file, even while it is written.
     Backup(backup::BackupArgs),
     /// Show one record, as it is or as it was.
     Show(show::ShowArgs),
-    /// Erase a removed record from everything that remembers it.
+    /// Erase a removed record from the mirror.
     Forget(forget::ForgetArgs),
-    /// End the wait that a rate limit began.
+    /// End the hold of a rate limit.
     Hold(hold::HoldArgs),
     /// Show what the mirror holds, how fresh it is and what it cost.
     Status(status::StatusArgs),
@@ -88,21 +89,21 @@ pub enum Verb {
     Sql(sql::SqlArgs),
     /// Change fields of one contact or company at the service.
     Edit(edit::EditArgs),
-    /// Send the edits that wait, now.
+    /// Send the waiting edits now.
     Push(push::PushArgs),
-    /// Show the edits that wait, and decide about those that cannot go on.
+    /// List the waiting edits, and resolve those that cannot continue.
     Outbox(outbox::OutboxArgs),
     /// Show what the tables and columns of the mirror mean.
     Describe(describe::DescribeArgs),
-    /// Print what changed after a place in the feed of changes.
+    /// Print the changes after a cursor of the change feed.
     Export(export::ExportArgs),
-    /// Send what changed to a PostgreSQL database.
+    /// Publish the changes to a PostgreSQL database.
     Publish(publish::PublishArgs),
     /// Serve the mirror to an assistant (Model Context Protocol).
     Mcp(mcp::McpArgs),
-    /// Print what Datasette needs to show the mirror well.
+    /// Print metadata for Datasette.
     Datasette(datasette::DatasetteArgs),
-    /// Show everything at once on a local sandbox: no key, no configuration.
+    /// Show all features on a local sandbox: no key, no configuration.
     Demo(demo::DemoArgs),
     /// Serve the API locally with generated data.
     Sandbox(sandbox::SandboxArgs),
@@ -116,7 +117,7 @@ impl Verb {
     /// Runs the verb.
     ///
     /// # Errors
-    /// Why it could not be carried out.
+    /// Returns the error that ended the verb.
     pub fn run(&self, global: &Global) -> Result<Exit, Failure> {
         match self {
             Verb::Init(args) => init::run(args),
@@ -157,7 +158,7 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_command_line_is_well_formed_and_every_help_has_an_example() {
+    fn command_line_is_well_formed_and_every_help_has_an_example() {
         Cli::command().debug_assert();
         for command in Cli::command().get_subcommands().chain([&Cli::command()]) {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn global_options_stand_before_or_after_the_verb() {
+    fn global_options_may_precede_or_follow_the_verb() {
         for line in
             ["crm-mirror --config c.toml --log-level debug man", "crm-mirror man --config c.toml --log-level debug"]
         {

@@ -1,4 +1,4 @@
-//! `crm-mirror outbox`: the edits that wait, and what a person decides about them.
+//! `crm-mirror outbox`: lists the waiting edits, and records decisions about them.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -12,15 +12,15 @@ use crate::cli::verbs::{edit, outbox_show};
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{EditState, EditedFields, Instant, Object, RecordId};
-use crate::outbox::decide::{self, DecideError, Decided, Decision, UndoEdit};
+use crate::outbox::user_decisions::{self, DecideError, Decided, Decision, UndoEdit};
 use crate::store::outbox_report::{self, EditLine};
 use crate::store::{Reader, write_beside};
 
-/// Show the edits that wait, and decide about those that cannot go on.
+/// List the waiting edits, and resolve those that cannot continue.
 ///
-/// An edit is queued until it is sent, held where too many were made within an hour, and sending until it is known what
-/// became of it. Then the service has it (applied), does not take it (rejected), or somebody else changed the same field
-/// (conflict), which a person decides.
+/// An edit is queued until it is sent, held if too many were made within an hour, and sending until its outcome is
+/// known. Then it is applied, rejected by the service, or in conflict because somebody else changed the same field; a
+/// person resolves a conflict.
 #[derive(clap::Args, Clone, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -35,7 +35,7 @@ pub struct OutboxArgs {
     common: OutboxCommon,
 }
 
-/// What every part takes.
+/// Options of every subcommand.
 #[derive(clap::Args, Clone, Debug)]
 struct OutboxCommon {
     /// The mirror [default: `database.path` of the configuration].
@@ -48,7 +48,7 @@ struct OutboxCommon {
 
 #[derive(clap::Args, Clone, Debug)]
 struct ListArgs {
-    /// Also those that are at their end: applied, rejected, dropped, replaced.
+    /// Also list finished edits: applied, rejected, dropped, replaced.
     #[arg(long)]
     all: bool,
 }
@@ -56,7 +56,7 @@ struct ListArgs {
 #[derive(clap::Args, Clone, Debug)]
 #[group(id = "which_edits", required = true, multiple = false)]
 struct WhichEdits {
-    /// The edits' numbers.
+    /// The ids of the edits.
     #[arg(value_name = "ID", group = "which_edits")]
     ids: Vec<i64>,
     /// All of them.
@@ -66,70 +66,71 @@ struct WhichEdits {
 
 #[derive(clap::Subcommand, Clone, Debug)]
 enum OutboxVerb {
-    /// List the edits that wait.
+    /// List the waiting edits.
     #[command(after_help = "Example:\n  crm-mirror outbox list --all --json")]
     List(ListArgs),
-    /// Show one edit: what it changes, what the service has, and every step of it.
+    /// Show one edit: its changes, the service's values, and its history.
     #[command(after_help = "Example:\n  crm-mirror outbox show 7")]
     Show {
-        /// The edit's number.
+        /// The id of the edit.
         id: i64,
     },
-    /// Try an edit again that was rejected, dropped or in conflict, or that waits for its next try.
+    /// Retry an edit that was rejected, dropped or in conflict, or that waits for its next attempt.
     #[command(after_help = "Example:\n  crm-mirror outbox retry 7")]
     Retry {
-        /// The edit's number.
+        /// The id of the edit.
         id: i64,
     },
-    /// Let edits go that are held since too many were made within an hour.
+    /// Send edits that are held because too many were made within an hour.
     #[command(after_help = "Example:\n  crm-mirror outbox release 7 8\n  crm-mirror outbox release --all --yes")]
     Release {
         #[command(flatten)]
         which: WhichEdits,
-        /// Do not ask.
+        /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
     },
-    /// Give edits up. --all means those that wait, are held or are in conflict; one that was sent is named by its number.
+    /// Discard edits. --all means those that wait, are held or are in conflict; an edit that was sent must be named by
+    /// its id.
     #[command(after_help = "Example:\n  crm-mirror outbox drop 7 --yes\n  crm-mirror outbox drop --all")]
     Drop {
         #[command(flatten)]
         which: WhichEdits,
-        /// Do not ask.
+        /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
     },
-    /// Take applied edits back: each field returns to what it held before, if it still holds what the edit wrote.
+    /// Revert applied edits: each field returns to its previous value, if it still has the value of the edit.
     #[command(
         group = clap::ArgGroup::new("undone").required(true),
         after_help = "Example:\n  crm-mirror outbox undo 7\n  crm-mirror outbox undo --since 2026-11-21T14:00:00Z"
     )]
     Undo {
-        /// The edits' numbers.
+        /// The ids of the edits.
         #[arg(value_name = "ID", group = "undone")]
         ids: Vec<i64>,
-        /// All edits that were applied at this time or later, and not taken back since.
+        /// All edits that were applied at this time or later, and not reverted since.
         #[arg(long, value_name = "TIME", group = "undone", value_parser = instant)]
         since: Option<Instant>,
-        /// Do not ask.
+        /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
     },
-    /// End a conflict.
+    /// Resolve a conflict.
     #[command(
         group = clap::ArgGroup::new("whose").required(true),
         after_help = "Example:\n  crm-mirror outbox resolve 7 --mine\n  crm-mirror outbox resolve 7 --theirs --yes"
     )]
     Resolve {
-        /// The edit's number.
+        /// The id of the edit.
         id: i64,
-        /// The edit replaces what the service has.
+        /// Replace the service's value by the edit.
         #[arg(long, group = "whose")]
         mine: bool,
-        /// What the service has stays, and the edit is dropped.
+        /// Keep the service's value, and drop the edit.
         #[arg(long, group = "whose")]
         theirs: bool,
-        /// Do not ask.
+        /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
     },
@@ -144,7 +145,7 @@ fn instant(text: &str) -> Result<Instant, String> {
 struct DecisionReply<'a> {
     edit: i64,
     state: &'static str,
-    /// The edit that takes its place, where it was at its end already.
+    /// The edit that replaces it, if it was already finished.
     replacement: Option<i64>,
     fields: &'a EditedFields,
 }
@@ -161,7 +162,7 @@ struct UndoReply<'a> {
     edits: Vec<UndoneRecord<'a>>,
 }
 
-/// What is taken back of a record.
+/// The changes that are reverted on a record.
 #[derive(Serialize)]
 struct UndoneRecord<'a> {
     edit: Option<i64>,
@@ -171,10 +172,10 @@ struct UndoneRecord<'a> {
     fields: &'a EditedFields,
 }
 
-/// Carries the verb out.
+/// Runs the verb.
 ///
 /// # Errors
-/// [`Exit::Usage`] for what cannot be decided, [`Exit::Config`] where an edit would be queued while writing back is off.
+/// [`Exit::Usage`] for an invalid decision, [`Exit::Config`] if an edit would be queued while writing back is disabled.
 pub fn run(global: &Global, args: &OutboxArgs) -> Result<Exit, Failure> {
     let config = global.load_with(args.common.database.as_deref())?;
     let (database, json) = (config.database.as_path(), args.common.json);
@@ -198,14 +199,14 @@ pub fn run(global: &Global, args: &OutboxArgs) -> Result<Exit, Failure> {
         return Err(edit::off());
     }
     let edits = named(database, &which, decision)?;
-    if !yes && !edits.is_empty() && !asked(&edits, decision)? {
+    if !yes && !edits.is_empty() && !confirmed_edits(&edits, decision)? {
         output::note("nothing was changed");
         return Ok(Exit::Done);
     }
     let ids: Vec<i64> = edits.iter().map(|edit| edit.id).collect();
     let now = Instant::system_now();
     let decided: Vec<Decided> = write_beside(database, |tx| {
-        ids.iter().map(|id| decide::decide(tx, *id, decision, now)).collect::<Result<_, DecideError>>()
+        ids.iter().map(|id| user_decisions::decide(tx, *id, decision, now)).collect::<Result<_, DecideError>>()
     })?;
     match (decided.as_slice(), which.all) {
         ([decided], false) => report(decision, decided, json),
@@ -213,7 +214,7 @@ pub fn run(global: &Global, args: &OutboxArgs) -> Result<Exit, Failure> {
     }
 }
 
-/// The edits that are decided on. All of them are those that the decision is for.
+/// The edits to decide on. `--all` selects the edits that the decision applies to.
 fn named(database: &Path, which: &WhichEdits, decision: Decision) -> Result<Vec<EditLine>, Failure> {
     let reader = Reader::open(database)?;
     let tx = reader.begin()?;
@@ -230,16 +231,16 @@ fn named(database: &Path, which: &WhichEdits, decision: Decision) -> Result<Vec<
     which.ids.iter().map(edit).collect()
 }
 
-/// Edits that are shown before a question.
+/// The number of edits that are shown before a question.
 const SHOWN: usize = 5;
 
-/// Asks a person on the terminal before anything is sent or discarded.
-fn asked(edits: &[EditLine], decision: Decision) -> Result<bool, Failure> {
+/// Asks for confirmation on the terminal before anything is sent or discarded.
+fn confirmed_edits(edits: &[EditLine], decision: Decision) -> Result<bool, Failure> {
     let what = format::counted(edits.len() as u64, "edit", "edits");
     let question = match decision {
-        Decision::Mine => "Replace what the service has?".into(),
+        Decision::Mine => "Replace the service's value?".into(),
         Decision::Release => format!("Send {what}?"),
-        _ => format!("Give {what} up?"),
+        _ => format!("Discard {what}?"),
     };
     let mut text: String = edits.iter().take(SHOWN).map(outbox_show::text).collect();
     if edits.len() > SHOWN {
@@ -269,16 +270,16 @@ fn undo(database: &Path, ids: &[i64], since: Option<Instant>, yes: bool, json: b
         None => ids.to_vec(),
     };
     if !yes && !ids.is_empty() {
-        // Planned in a transaction that changes nothing: what is asked about is what would be done.
-        let planned = write_beside(database, |tx| decide::plan_undo(tx, &ids))?;
+        // Planned in a transaction that changes nothing, so that the question shows what would be done.
+        let planned = write_beside(database, |tx| user_decisions::plan_undo(tx, &ids))?;
         let lines: String = planned.iter().take(SHOWN).map(undone).collect();
-        let question = format!("Take {} back?", format::counted(ids.len() as u64, "edit", "edits"));
+        let question = format!("Revert {}?", format::counted(ids.len() as u64, "edit", "edits"));
         if !confirmed(&lines, &question, true)? {
             output::note("nothing was changed");
             return Ok(Exit::Done);
         }
     }
-    let undone_records = write_beside(database, |tx| decide::undo(tx, &ids, Instant::system_now()))?;
+    let undone_records = write_beside(database, |tx| user_decisions::undo(tx, &ids, Instant::system_now()))?;
     if json {
         let edits = undone_records.iter().map(|of| UndoneRecord {
             edit: of.edit,
@@ -302,7 +303,7 @@ fn undo(database: &Path, ids: &[i64], since: Option<Instant>, yes: bool, json: b
     Ok(Exit::Done)
 }
 
-/// What is taken back, in a line for the record and one for each field.
+/// The reverted changes: a line for the record, and one for each field.
 fn undone(of: &UndoEdit) -> String {
     let ids: Vec<String> = of.undoes.iter().map(i64::to_string).collect();
     let edits = if ids.len() == 1 { "edit" } else { "edits" };
@@ -323,7 +324,9 @@ fn report(decision: Decision, decided: &Decided, json: bool) -> Result<Exit, Fai
     let edit = decided.edit;
     let text = match (decision, decided.replacement) {
         (Decision::Retry, Some(replacement)) => format!("edit {edit} is queued again as edit {replacement}"),
-        (Decision::Retry, None) if decided.state.is_final() => "nothing to do: the record holds this already".into(),
+        (Decision::Retry, None) if decided.state.is_final() => {
+            "nothing to do: the record already has these values".into()
+        }
         (Decision::Retry | Decision::Mine | Decision::Release, _) => format!("edit {edit} is queued"),
         (Decision::Drop | Decision::Theirs, _) => format!("edit {edit} is dropped"),
     };

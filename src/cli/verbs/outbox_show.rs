@@ -1,4 +1,4 @@
-//! `crm-mirror outbox list` and `show`: edits as people and programs read them.
+//! `crm-mirror outbox list` and `show`: edits as text and as JSON.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::cli::verbs::edit;
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{EditState, Instant};
-use crate::outbox::decide::DecideError;
+use crate::outbox::user_decisions::DecideError;
 use crate::store::Reader;
 use crate::store::outbox_report::{self, EditLine, TrailLine};
 
@@ -58,7 +58,7 @@ pub(super) fn list(database: &Path, all: bool, json: bool) -> Result<Exit, Failu
         ]
     });
     if edits.is_empty() {
-        output::text(if all { "there are no edits" } else { "no edits wait" })?;
+        output::text(if all { "there are no edits" } else { "no edits are waiting" })?;
     } else {
         output::table(&columns, rows)?;
     }
@@ -66,8 +66,8 @@ pub(super) fn list(database: &Path, all: bool, json: bool) -> Result<Exit, Failu
     if held > 0 {
         let what = format::counted(held, "edit is", "edits are");
         output::note(&format!(
-            "{what} held, since too many were made within an hour: `crm-mirror outbox release --all` sends them, \
-             `crm-mirror outbox drop --all` gives them up"
+            "{what} held, because too many were made within an hour: `crm-mirror outbox release --all` sends them, \
+             `crm-mirror outbox drop --all` discards them"
         ));
     }
     let rejected = outbox_report::rejected(&tx)?;
@@ -78,7 +78,7 @@ pub(super) fn list(database: &Path, all: bool, json: bool) -> Result<Exit, Failu
     Ok(Exit::Done)
 }
 
-/// The columns that an edit changes, and what they are to hold.
+/// The columns that an edit changes, and their new values.
 pub(super) fn changes(edit: &EditLine) -> String {
     let fields = edit.fields.iter();
     let changes: Vec<String> =
@@ -100,7 +100,7 @@ pub(super) fn show(database: &Path, id: i64, json: bool) -> Result<Exit, Failure
     Ok(Exit::Done)
 }
 
-/// An edit for people, its trail aside.
+/// An edit as text, without its history.
 pub(super) fn text(edit: &EditLine) -> String {
     let name = edit.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
     let mut text = format!(
@@ -113,10 +113,10 @@ pub(super) fn text(edit: &EditLine) -> String {
         edit.source
     );
     if let Some(undoes) = edit.undoes {
-        text.push_str(&format!("takes edit {undoes} back\n"));
+        text.push_str(&format!("reverts edit {undoes}\n"));
     }
     if let Some(until) = &edit.not_before {
-        text.push_str(&format!("not tried again before {until}\n"));
+        text.push_str(&format!("next attempt at {until}\n"));
     }
     if let Some(why) = &edit.unreadable {
         text.push_str(&format!("cannot be read: {}\n", output::plain(why)));
@@ -134,22 +134,22 @@ pub(super) fn text(edit: &EditLine) -> String {
             text.push_str(&format!("    theirs  {}\n", edit::whole(there)));
         }
     }
-    if let Some(message) = said(edit) {
-        text.push_str(&format!("the service said: {}\n", output::plain(&message)));
+    if let Some(message) = answer_text(edit) {
+        text.push_str(&format!("answer of the service: {}\n", output::plain(&message)));
     }
     text.push('\n');
     text
 }
 
-/// What the last answer said, in words.
-fn said(edit: &EditLine) -> Option<String> {
+/// The last answer as text.
+fn answer_text(edit: &EditLine) -> Option<String> {
     let answer: Value = serde_json::from_str(edit.answer.as_ref()?.get()).ok()?;
-    let mut said = answer.get("message")?.as_str()?.to_string();
+    let mut text = answer.get("message")?.as_str()?.to_string();
     let details = answer.get("details").and_then(Value::as_array);
     for detail in details.into_iter().flatten() {
         if let (Some(field), Some(message)) = (detail["field"].as_str(), detail["message"].as_str()) {
-            said.push_str(&format!("; {field} {message}"));
+            text.push_str(&format!("; {field} {message}"));
         }
     }
-    Some(said)
+    Some(text)
 }

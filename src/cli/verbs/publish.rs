@@ -1,17 +1,17 @@
-//! `crm-mirror publish`: sends the mirror's contents to PostgreSQL, once.
+//! `crm-mirror publish`: publishes the mirror to PostgreSQL, once.
 
 use crate::cli::signals::StopSignals;
-use crate::cli::ui::output;
+use crate::cli::ui::output::{self, plain};
 use crate::cli::{Failure, Global, session};
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{Clock, SystemClock};
 use crate::publish::{self, PublishError, PublishReport, PublishSettings, PublishUrl};
 
-/// Send what changed to the PostgreSQL database of `[publish]`, and end.
+/// Publish the changes to the PostgreSQL database of `[publish]`, and end.
 ///
-/// The first time everything is loaded; later only what changed is sent. Ctrl-C and kills lose nothing: the next publish
-/// goes on where this one stopped. The daemon publishes by itself.
+/// The first publish loads everything; later ones send only what changed. Ctrl-C and kills lose nothing: the next
+/// publish continues where this one stopped. The daemon publishes automatically.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror publish\n  crm-mirror publish --full --json")]
 pub struct PublishArgs {
@@ -23,10 +23,11 @@ pub struct PublishArgs {
     json: bool,
 }
 
-/// Carries the verb out.
+/// Runs the verb.
 ///
 /// # Errors
-/// [`Exit::Unavailable`] where the database is away, [`Exit::Config`] where it refuses this user or cannot hold a mirror.
+/// [`Exit::Differences`] if the database refuses rows, [`Exit::Unavailable`] if the database is unavailable, [`Exit::Config`] if it refuses the user or cannot store a
+/// mirror.
 pub fn run(global: &Global, args: &PublishArgs) -> Result<Exit, Failure> {
     let config = global.load()?;
     let url = PublishUrl::new(&config.publish.url()?)?;
@@ -37,7 +38,7 @@ pub fn run(global: &Global, args: &PublishArgs) -> Result<Exit, Failure> {
         tokio::select! {
             report = publish::publish(&url, &settings, SystemClock.now()) => report.map_err(Failure::from),
             () = signals.next() => Err(Failure::new(Exit::Paused, "publishing was interrupted")
-                .hint("nothing was lost: the next publish goes on where this one stopped")),
+                .hint("nothing was lost: the next publish continues where this one stopped")),
         }
     });
     runtime.shutdown_background();
@@ -47,7 +48,7 @@ pub fn run(global: &Global, args: &PublishArgs) -> Result<Exit, Failure> {
     } else {
         output::text(&text(&report, url.place(), &config.publish.schema))?;
     }
-    Ok(Exit::Done)
+    Ok(if report.refused == 0 { Exit::Done } else { Exit::Differences })
 }
 
 fn text(report: &PublishReport, place: &str, schema: &str) -> String {
@@ -65,9 +66,14 @@ fn text(report: &PublishReport, place: &str, schema: &str) -> String {
         report
             .not_copied
             .iter()
-            .map(|object| format!("{} are not published yet: their first copy is not finished", object.resource())),
+            .map(|object| format!("{} are not published yet: their first copy is not finished", object)),
     );
     lines.extend(report.left_behind.iter().map(|left| format!("left behind: {left}")));
+    if report.refused > 0 {
+        lines.push(format!("the database refuses {}:", format::counted(report.refused, "row", "rows")));
+    }
+    let refused = report.refused_rows.iter();
+    lines.extend(refused.map(|row| format!("  {} {}: {}", row.table, plain(&row.name), plain(&row.reason))));
     lines.push(format!("cursor: {}", report.cursor));
     lines.join("\n")
 }

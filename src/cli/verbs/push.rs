@@ -1,4 +1,4 @@
-//! `crm-mirror push`: sends the edits that wait, and nothing else.
+//! `crm-mirror push`: sends the waiting edits, and nothing else.
 
 use crate::cli::Failure;
 use crate::cli::Global;
@@ -6,7 +6,7 @@ use crate::cli::verbs::{edit, sync};
 use crate::exit::Exit;
 use crate::sync::Job;
 
-/// Send the edits that wait, now, at 2 RU an update. `sync` does so too, before it reads anything.
+/// Send the waiting edits now, at 2 RU per update. `sync` also sends them, before it reads anything.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror push\n  crm-mirror push --json | jq .push")]
 pub struct PushArgs {
@@ -15,10 +15,10 @@ pub struct PushArgs {
     json: bool,
 }
 
-/// Carries the verb out.
+/// Runs the verb.
 ///
 /// # Errors
-/// [`Exit::Config`] while writing back is off; else what ended the run and waiting does not fix.
+/// [`Exit::Config`] if writing back is disabled; else the error that ended the run and that waiting does not fix.
 pub fn run(global: &Global, args: &PushArgs) -> Result<Exit, Failure> {
     let config = global.load()?;
     if !config.write_back {

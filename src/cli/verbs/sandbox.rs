@@ -1,4 +1,4 @@
-//! `crm-mirror sandbox`: the API of the reference on this machine, with generated data.
+//! `crm-mirror sandbox`: serves the API of the reference locally, with generated data.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -14,26 +14,26 @@ use crate::format;
 use crate::model::Instant;
 use crate::sandbox::{ChurnRate, Development, DevelopmentError, FaultLine, SCOPES, Sandbox, WorldOrigin, key_of_seed};
 
-/// Serve the API locally with generated data, for trying things out. Nothing leaves this machine.
+/// Serve the API locally with generated data, for development and tests. Nothing leaves this machine.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror sandbox --contacts 5000 --latency 50ms\n  \
                         crm-mirror sandbox --plain --state crm.state --churn 5/s\n  \
                         crm-mirror sandbox --port 0 --fixture crm.json --now 2026-01-01T00:00:00Z\n  \
                         crm-mirror sandbox --fault 429:1%,503:2%,latency:50..400ms")]
 pub struct SandboxArgs {
-    /// The port on 127.0.0.1; 0 finds a free one.
+    /// The port on 127.0.0.1; 0 picks a free one.
     #[arg(long, default_value_t = 8080)]
     port: u16,
-    /// How many contacts there are.
+    /// The number of contacts.
     #[arg(long, default_value_t = 1000, value_name = "NUMBER")]
     contacts: usize,
-    /// How many companies there are.
+    /// The number of companies.
     #[arg(long, default_value_t = 100, value_name = "NUMBER")]
     companies: usize,
     /// The same seed gives the same data and the same key.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Generate realistic and sane data instead of edge cases.
+    /// Generate realistic data without edge cases.
     #[arg(long)]
     plain: bool,
     /// Serve these records: one JSON object with `contacts`, `companies`, `customFieldDefinitions`, `teamMembers`.
@@ -42,24 +42,24 @@ pub struct SandboxArgs {
     /// Keep the world in this file: it survives restarts and kills.
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
-    /// Stop the clock at this time: the same command gives byte-identical answers.
+    /// Fix the clock at this time: the same command then gives byte-identical answers.
     #[arg(long, value_name = "TIME")]
     now: Option<Instant>,
     /// Change records at this rate.
     #[arg(long, value_name = "NUMBER/s")]
     churn: Option<ChurnRate>,
-    /// Let this share of the requests fail.
+    /// Make a share of the requests fail.
     #[arg(long, value_name = "KIND:SHARE%,…", default_value = "", hide_default_value = true)]
     fault: FaultLine,
-    /// How long every answer takes.
+    /// Delay every answer by this time.
     #[arg(long, default_value = "0", value_name = "DURATION", value_parser = crate::config::duration)]
     latency: Duration,
-    /// A further key, and what it may do; may be repeated.
+    /// An additional key with its scopes; can be repeated.
     #[arg(long = "key", value_name = "KEY=SCOPE,SCOPE")]
     keys: Vec<ScopedKey>,
 }
 
-/// A key and its scopes, as given on the command line.
+/// A key and its scopes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ScopedKey {
     secret: String,
@@ -78,17 +78,17 @@ impl FromStr for ScopedKey {
         let scopes: Result<Vec<&str>, String> = scopes
             .map(|scope| {
                 let known = SCOPES.into_iter().find(|known| *known == scope);
-                known.ok_or_else(|| format!("`{scope}` is no scope; there are {}", SCOPES.join(", ")))
+                known.ok_or_else(|| format!("unknown scope `{scope}`; known scopes: {}", SCOPES.join(", ")))
             })
             .collect();
         Ok(ScopedKey { secret: secret.into(), scopes: scopes? })
     }
 }
 
-/// Carries the verb out.
+/// Runs the verb.
 ///
 /// # Errors
-/// When the fixture or the state file cannot be used, or the port is not available.
+/// Returns an error if the fixture or the state file cannot be used, or the port is not available.
 pub fn run(global: &Global, args: &SandboxArgs) -> Result<Exit, Failure> {
     logging::start(&global.log_alone()?, &ProgressView::nothing());
     let (sandbox, seed) = Sandbox::develop(development(args)?).map_err(unusable)?;
@@ -97,7 +97,7 @@ pub fn run(global: &Global, args: &SandboxArgs) -> Result<Exit, Failure> {
         let mut signals = StopSignals::listen()?;
         let server = sandbox.start(args.port).await.map_err(|source| {
             let failure = Failure::new(Exit::Unavailable, NoPort { port: args.port, source });
-            failure.hint("`--port 0` finds a free one")
+            failure.hint("`--port 0` picks a free one")
         })?;
         output::text(&ready(&sandbox, &server.base_url, seed, &args.keys))?;
         output::note(&hint(&server.base_url, args.state.as_deref()));
@@ -155,7 +155,7 @@ struct NoFixture {
     source: std::io::Error,
 }
 
-/// What a script reads: the address, the key that may do everything, and the further ones.
+/// The lines for scripts: the address, the key with all scopes, and the additional keys.
 fn ready(sandbox: &Sandbox, base_url: &str, seed: u64, keys: &[ScopedKey]) -> String {
     let full = key_of_seed(seed);
     sandbox.set_key(&full, &SCOPES);
@@ -175,7 +175,7 @@ fn hint(base_url: &str, state: Option<&Path>) -> String {
     };
     format!(
         "mirror it from another terminal:\n  export CRM_MIRROR_API__BASE_URL={base_url}\n  \
-         export CRM_MIRROR_API__KEY=<the api_key above>\n  crm-mirror sync\nCtrl-C ends it; {kept}"
+         export CRM_MIRROR_API__KEY=<the api_key above>\n  crm-mirror sync\npress Ctrl-C to stop; {kept}"
     )
 }
 
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_names_known_scopes() {
+    fn key_has_known_scopes() {
         let key: ScopedKey = "k=contacts:read, team-members:read".parse().unwrap();
         assert_eq!(key.scopes, ["contacts:read", "team-members:read"]);
         assert!("k=".parse::<ScopedKey>().unwrap().scopes.is_empty());

@@ -1,4 +1,4 @@
-//! `crm-mirror pause` and `crm-mirror resume`: suspends the daemon's schedule, and resumes it.
+//! `crm-mirror pause` and `crm-mirror resume`: suspend the daemon's schedule, and resume it.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::exit::Exit;
 
 /// Suspend the daemon's schedule; it stays suspended across restarts.
 ///
-/// Jobs that you ask for still run.
+/// Jobs that a person requests still run.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror pause")]
 pub struct PauseArgs {}
@@ -19,27 +19,27 @@ pub struct PauseArgs {}
 #[command(after_help = "Example:\n  crm-mirror resume")]
 pub struct ResumeArgs {}
 
-/// Carries `pause` out.
+/// Runs `pause`.
 ///
 /// # Errors
-/// If no daemon keeps the mirror.
+/// Returns an error if no daemon owns the mirror.
 pub fn pause(global: &Global, _: &PauseArgs) -> Result<Exit, Failure> {
-    ask(global, "/pause")?;
+    post(global, "/pause")?;
     output::note("the schedule is paused; `crm-mirror resume` resumes it");
     Ok(Exit::Done)
 }
 
-/// Carries `resume` out.
+/// Runs `resume`.
 ///
 /// # Errors
-/// If no daemon keeps the mirror.
+/// Returns an error if no daemon owns the mirror.
 pub fn resume(global: &Global, _: &ResumeArgs) -> Result<Exit, Failure> {
-    ask(global, "/resume")?;
+    post(global, "/resume")?;
     output::note("the schedule is resumed");
     Ok(Exit::Done)
 }
 
-fn ask(global: &Global, path: &str) -> Result<(), Failure> {
+fn post(global: &Global, path: &str) -> Result<(), Failure> {
     let config = global.load()?;
     session::runtime()?.block_on(async {
         let Some((client, _)) = remote::daemon(&config).await? else {
@@ -50,9 +50,7 @@ fn ask(global: &Global, path: &str) -> Result<(), Failure> {
         let answer: Value = client.post(path, &json!({})).await?;
         if answer["stored"] == false {
             let reason = answer["reason"].as_str().unwrap_or("unknown");
-            output::note(&format!(
-                "warning: this is in force, and not stored yet: {reason}; a restart may not know it"
-            ));
+            output::note(&format!("warning: this is in effect, but not stored yet: {reason}; a restart may lose it"));
         }
         Ok(())
     })

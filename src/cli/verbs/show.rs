@@ -1,4 +1,4 @@
-//! `crm-mirror show`: one record, as it is or as it was.
+//! `crm-mirror show`: one record, now or at an earlier time.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ use crate::store::Reader;
 use crate::store::guide::{self, ColumnLine};
 use crate::store::record::{self, RecordChange, RecordError, RecordView};
 
-/// Show one record with labels, names, pending edits and its last changes; now, or as it was.
+/// Show one record with labels, names, pending edits and its last changes; now, or at an earlier time.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror show contact ct_01h8x\n  \
                         crm-mirror show company co_01h8x --at 2026-03-01T00:00:00Z --json")]
@@ -28,13 +28,14 @@ pub struct ShowArgs {
     /// The id.
     #[arg(value_name = "ID")]
     id: String,
-    /// The time to show it at, as the mirror saw it: 2026-03-01T12:00:00Z, or a day, which means its beginning in UTC.
+    /// Show the record as the mirror saw it at this time: 2026-03-01T12:00:00Z, or a day, which means its beginning in
+    /// UTC.
     #[arg(long, value_name = "TIME", value_parser = time)]
     at: Option<Instant>,
     /// The mirror [default: `database.path` of the configuration].
     #[arg(long, value_name = "FILE")]
     database: Option<PathBuf>,
-    /// Print it as one JSON document.
+    /// Print the result as one JSON document.
     #[arg(long)]
     json: bool,
 }
@@ -67,10 +68,11 @@ struct ColumnLabels {
     value: Option<String>,
 }
 
-/// Carries the verb out.
+/// Runs the verb.
 ///
 /// # Errors
-/// [`Exit::Usage`] for a record that is not known, or was not here then; [`Exit::Storage`] where there is no mirror.
+/// [`Exit::Usage`] for a record that is unknown, or did not exist at that time; [`Exit::Storage`] if there is no
+/// mirror.
 pub fn run(global: &Global, args: &ShowArgs) -> Result<Exit, Failure> {
     let database = match &args.database {
         Some(path) => path.clone(),
@@ -114,7 +116,7 @@ fn labels<'a>(view: &RecordView, columns: &'a [ColumnLine]) -> BTreeMap<&'a str,
         .collect()
 }
 
-/// The labels of the options that a value names: of one, or of each in a list.
+/// The labels of a value's options: one, or one per item of a list.
 fn option_labels(column: &ColumnLine, value: &Value) -> Option<String> {
     let text = value.as_str()?;
     let chosen: Vec<String> = match serde_json::from_str::<Vec<String>>(text) {
@@ -162,7 +164,7 @@ fn text(view: &RecordView, labels: &BTreeMap<&str, ColumnLabels>) -> String {
     text
 }
 
-/// What an update changed; whole records that came or went name every column they have.
+/// The changes of an update; inserts and removals list every column with a value.
 fn change_text(change: &RecordChange) -> String {
     if change.kind != "update" {
         return format!(", {}", format::counted(change.fields.len() as u64, "column", "columns"));

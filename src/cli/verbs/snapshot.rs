@@ -1,4 +1,4 @@
-//! `crm-mirror export --snapshot`: the mirror as one stream of JSON lines, and what changes in it.
+//! `crm-mirror export --snapshot`: the mirror as one stream of JSON lines, and its changes.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -11,13 +11,13 @@ use crate::daemon::client::{DaemonClient, EventStream};
 use crate::exit::Exit;
 use crate::publish::{MirrorStream, StreamCursor, StreamError};
 
-/// How often the file is looked at, whether or not a daemon says that something happened: looking costs one page of it.
+/// How often the file is checked, with or without events of a daemon: a check reads one page.
 const POLL: Duration = Duration::from_secs(1);
 
 /// Writes the stream.
 ///
 /// # Errors
-/// [`Exit::Storage`] where there is no mirror, or the cursor does not lead on from here.
+/// [`Exit::Storage`] if there is no mirror, or the stream cannot be continued from the cursor.
 pub fn run(
     global: &Global,
     database: Option<&Path>,
@@ -32,7 +32,7 @@ pub fn run(
     match written {
         Ok(()) => Ok(Exit::Done),
         Err(failure) => {
-            // What is left in the buffer cannot be written, or is no whole group.
+            // The rest of the buffer cannot be written, or is an incomplete group.
             let _ = out.into_parts();
             Err(failure)
         }
@@ -62,8 +62,8 @@ fn write(
         loop {
             tokio::select! {
                 () = signals.next() => return Ok(()),
-                heard = next(&mut events) => {
-                    if !heard {
+                event = next(&mut events) => {
+                    if !event {
                         events = None;
                     }
                 }
@@ -80,14 +80,14 @@ fn write(
     ended
 }
 
-/// What the daemon that keeps the mirror says, where there is one.
+/// The events of the daemon that owns the mirror, if there is one.
 async fn events(config: &Config) -> Option<EventStream> {
     let client = DaemonClient::connect(&config.socket)?;
     client.status_of(&config.database).await.ok()??;
     client.subscribe().await.ok()
 }
 
-/// Waits for an event; for ever where nobody tells any. Says whether the daemon is still there.
+/// Waits for an event; forever if there is no stream. Returns whether the daemon still runs.
 async fn next(events: &mut Option<EventStream>) -> bool {
     match events {
         Some(events) => events.next().await.is_ok(),

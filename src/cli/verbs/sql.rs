@@ -1,4 +1,4 @@
-//! `crm-mirror sql`: one statement on the mirror with the SQLite that is built in, for reading only.
+//! `crm-mirror sql`: one read-only statement on the mirror with the built-in SQLite.
 
 use std::io::{self, BufWriter, IsTerminal, Read};
 use std::path::{Path, PathBuf};
@@ -9,9 +9,10 @@ use crate::cli::ui::rows::{self, RowFormat, Stopped};
 use crate::exit::Exit;
 use crate::store::{Reader, StoreError};
 
-/// Run SQL on the mirror with the built-in SQLite, for reading only.
+/// Run read-only SQL on the mirror with the built-in SQLite.
 ///
-/// Beside SQLite's own functions there are decimal_sum(text), an exact sum, and decimal_cmp(a, b), which is -1, 0 or 1.
+/// Besides SQLite's own functions there are decimal_sum, decimal_avg, decimal_add, decimal_mul and decimal_cmp, which
+/// are exact to 38 digits; median and percentile; text REGEXP pattern, unaccent(text) and similarity(a, b).
 #[derive(clap::Args, Clone, Debug)]
 #[command(
     after_help = "Example:\n  crm-mirror sql 'SELECT hq_country, count(*) FROM companies GROUP BY 1 ORDER BY 2 DESC'\n  \
@@ -29,10 +30,10 @@ pub struct SqlArgs {
     database: Option<PathBuf>,
 }
 
-/// Carries the verb out.
+/// Runs the verb.
 ///
 /// # Errors
-/// [`Exit::Usage`] for SQL that SQLite refuses, [`Exit::Storage`] where there is no mirror.
+/// [`Exit::Usage`] for SQL that SQLite refuses, [`Exit::Storage`] if there is no mirror.
 pub fn run(global: &Global, args: &SqlArgs) -> Result<Exit, Failure> {
     let database = match &args.database {
         Some(path) => path.clone(),
@@ -47,16 +48,16 @@ pub fn run(global: &Global, args: &SqlArgs) -> Result<Exit, Failure> {
     };
     let conn = connect(&database)?;
     if statement.trim().is_empty() {
-        return Err(Failure::new(Exit::Usage, "there is no statement"));
+        return Err(Failure::new(Exit::Usage, "the statement is empty"));
     }
     let mut stmt = conn.prepare(&statement).map_err(|error| refused(error, &statement))?;
     if stmt.column_count() == 0 {
-        let told = if stmt.readonly() {
-            "this statement asks for nothing"
+        let message = if stmt.readonly() {
+            "the statement returns no rows"
         } else {
-            "the mirror is read-only here: only the service changes it"
+            "the mirror is read-only: only the service changes it"
         };
-        let failure = Failure::new(Exit::Usage, told);
+        let failure = Failure::new(Exit::Usage, message);
         return Err(match stmt.readonly() {
             true => failure,
             false => failure.hint("`crm-mirror edit` changes a field at the service"),
@@ -67,7 +68,7 @@ pub fn run(global: &Global, args: &SqlArgs) -> Result<Exit, Failure> {
     let mut out = BufWriter::new(stdout.lock());
     let written = rows::write(&mut out, &mut stmt, args.format, terminal);
     if written.is_err() {
-        // What is buffered is half a document; dropping the writer would still send it.
+        // The buffer contains an incomplete document; dropping the writer would still write it.
         let _ = out.into_parts();
     }
     match written {
@@ -77,32 +78,33 @@ pub fn run(global: &Global, args: &SqlArgs) -> Result<Exit, Failure> {
     }
 }
 
-/// A connection that reads only, with the exact functions.
+/// A read-only connection with the exact functions.
 ///
 /// # Errors
-/// [`StoreError`] where there is no mirror or it cannot be read.
+/// Returns a [`StoreError`] if there is no mirror or it cannot be read.
 pub fn connect(database: &Path) -> Result<Reader, StoreError> {
     Reader::open_for_queries(database)
 }
 
-/// How to search for a text as it stands.
-const QUOTING: &str = "in MATCH, quote words with punctuation twice over: MATCH '\"ada@example.com\"'; a double quote inside \
+/// How to search for a text with punctuation.
+const QUOTING: &str = "in MATCH, put words with punctuation in double quotes inside the quotes: MATCH '\"ada@example.com\"'; a double quote inside \
                        is doubled";
 
-/// Whether SQLite refused the text of a full-text search: only quotes make a text of words with punctuation.
-fn is_of_match(message: &str, statement: &str) -> bool {
+/// How to write the text of a full-text query that SQLite refused, which happens if words with punctuation are not quoted.
+pub fn quoting_hint(message: &str, statement: &str) -> Option<&'static str> {
     let searches = statement.to_ascii_uppercase().contains("MATCH");
-    searches && ["fts5: ", "unterminated string", "no such column: "].iter().any(|part| message.starts_with(part))
+    let is_of_match = ["fts5: ", "unterminated string", "no such column: "].iter().any(|part| message.contains(part));
+    (searches && is_of_match).then_some(QUOTING)
 }
 
-/// What SQLite said, without the words around it: whoever wrote the statement knows the rest.
+/// The message of SQLite alone: the user knows the statement.
 fn refused(error: rusqlite::Error, statement: &str) -> Failure {
     match error {
         rusqlite::Error::SqliteFailure(code, message) => {
             let text = message.unwrap_or_else(|| code.to_string());
-            match is_of_match(&text, statement) {
-                true => Failure::new(Exit::Usage, text).hint(QUOTING),
-                false => Failure::new(Exit::Usage, text),
+            match quoting_hint(&text, statement) {
+                Some(hint) => Failure::new(Exit::Usage, text).hint(hint),
+                None => Failure::new(Exit::Usage, text),
             }
         }
         rusqlite::Error::SqlInputError { msg, .. } => Failure::new(Exit::Usage, msg),

@@ -1,4 +1,4 @@
-//! `crm-mirror status`: what the mirror holds, how fresh it is, what it cost and what is still missing.
+//! `crm-mirror status`: contents, freshness, cost and pending work of the mirror.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,19 +15,19 @@ use crate::exit::Exit;
 use crate::model::{Instant, Resource};
 use crate::store::{RunOutcome, StoreError, lock};
 
-/// Show what the mirror holds, how fresh it is, what it cost and what is still missing.
+/// Show what the mirror contains, how fresh it is, what it cost and what is pending.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror status\n  crm-mirror status --json | jq .ru.left\n  \
                         crm-mirror status --max-age 15m || echo stale")]
 pub struct StatusArgs {
-    /// End with 1 if contacts or companies are older than this, or were never copied, and with 75 if that is because of a
-    /// rate limit or the budget: 90s, 15m, 2h.
+    /// Exit with 1 if contacts or companies are older than this or were never copied, and with 75 if a rate limit or
+    /// the budget is the reason: 90s, 15m, 2h.
     #[arg(long, value_name = "DURATION", value_parser = crate::config::duration)]
     max_age: Option<Duration>,
     /// The mirror [default: `database.path` of the configuration].
     #[arg(long, value_name = "FILE")]
     database: Option<PathBuf>,
-    /// Print it as one JSON document.
+    /// Print the result as one JSON document.
     #[arg(long)]
     json: bool,
 }
@@ -38,13 +38,13 @@ struct StatusDocument<'a> {
     #[serde(flatten)]
     reply: &'a StatusReply,
     daemon_state: DaemonState,
-    /// The process that writes the mirror at this moment.
+    /// The process that writes the mirror now.
     writer: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fresh: Option<bool>,
 }
 
-/// Carries the verb out.
+/// Runs the verb.
 ///
 /// # Errors
 /// [`Exit::Storage`] if there is no mirror, or it cannot be read.
@@ -52,7 +52,7 @@ pub fn run(global: &Global, args: &StatusArgs) -> Result<Exit, Failure> {
     let config = global.load_with(args.database.as_deref())?;
     let now = Instant::system_now();
     let status = match status::read(&config, now) {
-        // For a probe, a mirror that was never made is one that was never copied.
+        // For a probe, a missing mirror is one that was never copied.
         Err(error @ StoreError::Missing { .. }) if args.max_age.is_some() => {
             let hint = error.hint().unwrap_or_default();
             return Err(Failure::new(Exit::Differences, error).hint(hint));
@@ -61,7 +61,7 @@ pub fn run(global: &Global, args: &StatusArgs) -> Result<Exit, Failure> {
     };
     let (daemon, daemon_state) = session::runtime()?.block_on(remote::daemon_state(&config));
     let reply = StatusReply { status, daemon };
-    let writer = lock::who_writes(&config.database).flatten();
+    let writer = lock::current_writer(&config.database).flatten();
     let freshness = args.max_age.map(|max_age| Freshness::of(&reply.status, wanted(&config), max_age, now));
     if args.json {
         let fresh = freshness.map(|freshness| freshness == Freshness::Fresh);
@@ -75,7 +75,7 @@ pub fn run(global: &Global, args: &StatusArgs) -> Result<Exit, Failure> {
     Ok(freshness.map_or(Exit::Done, Freshness::exit))
 }
 
-/// The lists that are to be fresh: those of records, which every run for changes reads.
+/// The lists that must be fresh: those of records, which every run for changes reads.
 fn wanted(config: &Config) -> impl Fn(Resource) -> bool {
     let objects = config.sync.objects.clone();
     move |resource| {
@@ -84,24 +84,23 @@ fn wanted(config: &Config) -> impl Fn(Resource) -> bool {
     }
 }
 
-/// What `--max-age` found.
+/// The result of `--max-age`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Freshness {
-    /// Every list of records is young enough.
+    /// Every list of records is fresh enough.
     Fresh,
     /// One is too old, or was never copied.
     Stale,
-    /// One is too old, and nothing may be asked now.
+    /// One is too old, and no request may be sent now.
     Waiting,
 }
 
 impl Freshness {
     fn of(status: &MirrorStatus, wanted: impl Fn(Resource) -> bool, max_age: Duration, now: Instant) -> Freshness {
-        let missing = &status.missing_scopes.0;
         let mut ages = status
             .objects
             .iter()
-            .filter(|object| wanted(object.object) && !missing.contains_key(object.object.as_str()))
+            .filter(|object| wanted(object.object) && status.may_read(object.object))
             .map(|object| object.changes_as_of.map(|at| now.since(at)));
         let mut any = false;
         let fresh = ages.all(|age| {

@@ -1,4 +1,4 @@
-//! `crm-mirror sync` and `crm-mirror resync`: one run now, in the foreground.
+//! `crm-mirror sync` and `crm-mirror resync`: one run, in the foreground or through the daemon.
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
@@ -32,13 +32,13 @@ pub struct SyncArgs {
     common: RunArgs,
 }
 
-/// Read every record again, and find removed ones: 1 RU per 100 records.
+/// Read every record again, and find removed ones; costs 1 RU per 100 records.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror resync contacts\n  crm-mirror resync --accept-removals")]
 pub struct ResyncArgs {
     #[command(flatten)]
     common: RunArgs,
-    /// Remove what the service no longer has, even if there is so much of it that it looks like an outage.
+    /// Remove what the service no longer has, even if there are so many that it looks like an outage.
     #[arg(long)]
     accept_removals: bool,
     /// Stop the resync that is running or was interrupted, and discard its progress.
@@ -46,16 +46,16 @@ pub struct ResyncArgs {
     stop: bool,
 }
 
-/// What both take.
+/// Options of both verbs.
 #[derive(clap::Args, Clone, Debug)]
 struct RunArgs {
-    /// What to bring up to date [default: everything].
+    /// The objects to update [default: everything].
     #[arg(value_name = "OBJECT", value_parser = resources())]
     objects: Vec<Resource>,
-    /// Continue although the key belongs to a different workspace than the mirror.
+    /// Continue even though the key belongs to a different workspace than the mirror.
     #[arg(long)]
     accept_workspace: bool,
-    /// Only show what the run would cost. Counting spends 1 RU per object.
+    /// Show the estimated cost only. Counting costs 1 RU per object.
     #[arg(long)]
     dry_run: bool,
     /// Print the result as one JSON document.
@@ -68,18 +68,18 @@ fn resources() -> impl TypedValueParser<Value = Resource> {
         .try_map(|word| word.parse::<Resource>().map_err(|_| "no such object"))
 }
 
-/// Carries `sync` out.
+/// Runs `sync`.
 ///
 /// # Errors
-/// What ended the run and waiting does not fix.
+/// Returns the error that ended the run and that waiting does not fix.
 pub fn run(global: &Global, args: &SyncArgs) -> Result<Exit, Failure> {
     foreground(global, &args.common, Job::sync(), false)
 }
 
-/// Carries `resync` out.
+/// Runs `resync`.
 ///
 /// # Errors
-/// What ended the run and waiting does not fix.
+/// Returns the error that ended the run and that waiting does not fix.
 pub fn rerun(global: &Global, args: &ResyncArgs) -> Result<Exit, Failure> {
     if args.stop {
         return stop(global);
@@ -97,7 +97,7 @@ fn foreground(global: &Global, args: &RunArgs, job: Job, removals: bool) -> Resu
     run_now(&config, &job, &args.objects, args.json)
 }
 
-/// Says what a run would cost.
+/// Shows the estimated cost of a run.
 fn forecast(config: &Config, job: &Job, args: &RunArgs) -> Result<Exit, Failure> {
     let progress = ProgressView::of_process();
     logging::start(&config.log, &progress);
@@ -106,17 +106,17 @@ fn forecast(config: &Config, job: &Job, args: &RunArgs) -> Result<Exit, Failure>
         return Err(needs_it_alone());
     }
     let mut setup = MirrorSettings::from_config(config)?;
-    // Where there is no mirror yet, none is made: an empty one in a temporary folder stands in for it.
+    // If there is no mirror yet, none is created: an empty one in a temporary directory is used instead.
     let scratch = if config.database.exists() { None } else { Some(ScratchFolder::make()?) };
     if let Some(scratch) = &scratch {
         setup.database = scratch.0.join("mirror.db");
     }
     let (forecast, ledger, limits) = runtime.block_on(async {
-        let session = Session::open(setup, Arc::new(progress)).await?;
+        let session = Session::open_for_forecast(setup, Arc::new(progress)).await?;
         let limits = session.limits();
-        let said = session.forecast(job).await;
+        let forecast = session.forecast(job).await;
         session.close().await;
-        said.map(|(forecast, ledger)| (forecast, ledger, limits))
+        forecast.map(|(forecast, ledger)| (forecast, ledger, limits))
     })?;
     let cost = Cost::new(&forecast, &ledger, &limits);
     if args.json {
@@ -127,41 +127,44 @@ fn forecast(config: &Config, job: &Job, args: &RunArgs) -> Result<Exit, Failure>
     Ok(Exit::Done)
 }
 
-/// A folder for a moment, which only this user can read.
+/// A temporary directory that only this user can read.
 struct ScratchFolder(PathBuf);
 
 impl ScratchFolder {
     fn make() -> std::io::Result<ScratchFolder> {
-        let folder = std::env::temp_dir().join(format!("crm-mirror-{:016x}", fastrand::u64(..)));
-        std::fs::DirBuilder::new().mode(0o700).create(&folder)?;
-        Ok(ScratchFolder(folder))
+        let directory = std::env::temp_dir().join(format!("crm-mirror-{:016x}", fastrand::u64(..)));
+        std::fs::DirBuilder::new().mode(0o700).create(&directory)?;
+        Ok(ScratchFolder(directory))
     }
 }
 
 impl Drop for ScratchFolder {
     fn drop(&mut self) {
-        // What cannot be removed from a temporary folder harms nobody.
+        // A leftover temporary directory is harmless.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
 fn needs_it_alone() -> Failure {
-    Failure::new(Exit::Storage, "the daemon keeps this mirror, and this option needs it alone")
-        .hint("stop the daemon first, or leave the option out")
+    Failure::new(Exit::Storage, "this option needs exclusive access to the mirror, which the daemon has")
+        .hint("stop the daemon first, or omit the option")
 }
 
-/// Carries a job out while a person watches, through the daemon where one keeps the mirror, and says what it did.
-/// `objects` are those that the person named.
+/// Runs a job while the user watches, through the daemon if one owns the mirror, and prints the result. `objects` are
+/// those that the user named.
 ///
 /// # Errors
-/// What ended the run and waiting does not fix.
+/// Returns the error that ended the run and that waiting does not fix.
 pub(super) fn run_now(config: &Config, job: &Job, objects: &[Resource], json: bool) -> Result<Exit, Failure> {
     let progress = ProgressView::of_process();
     logging::start(&config.log, &progress);
     let runtime = session::runtime()?;
-    if let Some((client, _)) = runtime.block_on(remote::daemon(config))? {
+    if let Some((client, status)) = runtime.block_on(remote::daemon(config))? {
         if job.accept().workspace {
             return Err(needs_it_alone());
+        }
+        if *job == Job::Push && status.running.is_some_and(|running| running.work == "verify") {
+            output::note(BEHIND_VERIFICATION);
         }
         return through_daemon(&runtime, &client, objects, job, json, &progress);
     }
@@ -175,12 +178,12 @@ pub(super) fn run_now(config: &Config, job: &Job, objects: &[Resource], json: bo
         }
         ran
     })?;
-    // Whoever stopped the program twice waits for nothing.
+    // A second signal ends the program without waiting.
     runtime.shutdown_background();
-    told(json, &ran.summary)
+    report(json, &ran.summary)
 }
 
-/// Lets the daemon do it.
+/// Runs the job through the daemon.
 fn through_daemon(
     runtime: &Runtime,
     client: &DaemonClient,
@@ -197,12 +200,16 @@ fn through_daemon(
         "`crm-mirror status` shows it"
     };
     match runtime.block_on(remote::job(client, &path, &body, progress, how_to_stop))? {
-        Watched::Finished(finished) => told(as_json, &finished.summary),
+        Watched::Finished(finished) => report(as_json, &finished.summary),
         Watched::Left => Ok(Exit::Paused),
     }
 }
 
-/// Ends the sweeps under way, through the daemon or alone.
+/// What a person who pushes during a verification must know at once.
+const BEHIND_VERIFICATION: &str = "the daemon runs a verification, which sends due edits between its requests; the result of \
+     this push is reported after it, and `crm-mirror outbox` shows the edits meanwhile";
+
+/// Ends the sweeps in progress, through the daemon or directly.
 fn stop(global: &Global) -> Result<Exit, Failure> {
     let config = global.load()?;
     logging::start(&config.log, &ProgressView::nothing());
@@ -227,8 +234,8 @@ fn stop(global: &Global) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Says what a run did, and gives the code for it.
-fn told(json: bool, summary: &Summary) -> Result<Exit, Failure> {
+/// Prints the result of a run, and returns its exit code.
+fn report(json: bool, summary: &Summary) -> Result<Exit, Failure> {
     if json {
         output::json(summary)?;
     } else {
@@ -237,29 +244,30 @@ fn told(json: bool, summary: &Summary) -> Result<Exit, Failure> {
     Ok(ending(summary))
 }
 
-/// The job within what the configuration names.
+/// The job, limited to the configured objects.
 fn within(job: Job, configured: Option<&[Resource]>) -> Result<Job, Failure> {
     job.within(configured).map_err(|other| {
-        Failure::new(Exit::Usage, format!("`{other}` is not among `sync.objects`")).hint("add it there, or name others")
+        Failure::new(Exit::Usage, format!("`{other}` is not among `sync.objects`"))
+            .hint("add it there, or choose other objects")
     })
 }
 
-/// Says on stderr what is still to be done, and by whom.
+/// Prints on stderr what is still to be done.
 fn ending(summary: &Summary) -> Exit {
     for missing in &summary.missing_scopes {
         let (object, scope) = (&missing.object, &missing.scope);
         if scope.ends_with(":write") {
             output::note(&format!(
-                "warning: edits of {object} wait: the key lacks `{scope}`\n\
+                "warning: edits of {object} are waiting: the key lacks `{scope}`\n\
                  hint: give the key this scope in the workspace console"
             ));
             continue;
         }
         let or_else = if object == Resource::CustomFields.as_str() {
-            // Read with every object, whether named or not.
+            // Definitions are read with every object, even if they are not configured.
             "; until then there are no columns of custom fields".into()
         } else {
-            format!(", or leave {object} out of `sync.objects`")
+            format!(", or remove {object} from `sync.objects`")
         };
         output::note(&format!(
             "warning: {object} were skipped: the key lacks `{scope}`\n\
@@ -281,7 +289,7 @@ fn ending(summary: &Summary) -> Exit {
     let push = &summary.push;
     if summary.kind == "push" && push.needs_attention() {
         output::note(
-            "warning: edits wait for you: `crm-mirror outbox` shows those that are held or in conflict, `crm-mirror outbox --all` \
+            "warning: some edits need a decision: `crm-mirror outbox` shows those that are held or in conflict, `crm-mirror outbox --all` \
              those that were rejected",
         );
         if summary.outcome == RunOutcome::Done {
@@ -296,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn naming_what_the_configuration_leaves_out_is_a_usage_error() {
+    fn object_that_is_not_configured_is_a_usage_error() {
         let failure = within(Job::sync().of(&[Resource::Companies]), Some(&[Resource::Contacts])).unwrap_err();
         assert_eq!(failure.exit(), Exit::Usage);
         assert!(failure.text().contains("`companies` is not among"), "{}", failure.text());

@@ -1,4 +1,4 @@
-//! `crm-mirror verify`: the mirror held against the service, now.
+//! `crm-mirror verify`: compares the mirror with the service.
 
 use std::sync::Arc;
 
@@ -22,13 +22,14 @@ use crate::store::RunOutcome;
 use crate::sync::findings::{Difference, DifferenceKind, Findings};
 use crate::sync::{Acceptance, Job, Selection, Summary};
 
-/// Differences that are printed for people; JSON has them all, up to a thousand an object.
+/// The maximum number of differences in text output; JSON has up to a thousand per object.
 const SHOWN: usize = 50;
 
-/// Hold the mirror against the service: count ranges, or compare every record, and say what differs.
+/// Compare the mirror with the service by counting ranges, or record by record, and show the differences.
 ///
-/// Without --full, records are counted in ranges of time, here and there, for at most 32 RU per object; where a range
-/// disagrees, its records are compared one by one. Changes since the last run are fetched first: they are no difference.
+/// Without --full, records are counted in ranges of time on both sides, for at most 32 RU per object; if a range
+/// differs, its records are compared one by one. Changes since the last run are fetched first and do not count as
+/// differences.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror verify\n  crm-mirror verify contacts --full --repair")]
 pub struct VerifyArgs {
@@ -38,10 +39,10 @@ pub struct VerifyArgs {
     /// Compare every listed field of every record, at 1 RU per 100 records.
     #[arg(long)]
     full: bool,
-    /// Mend what differs.
+    /// Repair the differences.
     #[arg(long)]
     repair: bool,
-    /// With --repair: remove whatever the service no longer has, even if it looks like an outage.
+    /// With --repair: remove what the service no longer has, even if it looks like an outage.
     #[arg(long, requires = "repair")]
     accept_removals: bool,
     /// Print the result as one JSON document.
@@ -54,7 +55,7 @@ fn objects() -> impl TypedValueParser<Value = Resource> {
         .try_map(|word| word.parse::<Resource>().map_err(|_| "no such object"))
 }
 
-/// The result, as JSON has it.
+/// The result as JSON.
 #[derive(Serialize)]
 struct VerifyDocument<'a> {
     run: i64,
@@ -66,16 +67,16 @@ struct VerifyDocument<'a> {
 
 #[derive(Serialize)]
 struct OfObject<'a> {
-    object: &'static str,
+    object: Resource,
     clean: bool,
     #[serde(flatten)]
     findings: &'a Findings,
 }
 
-/// Carries `verify` out.
+/// Runs the verb.
 ///
 /// # Errors
-/// What ended the verification and waiting does not fix.
+/// Returns the error that ended the verification and that waiting does not fix.
 pub fn run(global: &Global, args: &VerifyArgs) -> Result<Exit, Failure> {
     let config = global.load()?;
     let progress = ProgressView::of_process();
@@ -87,7 +88,7 @@ pub fn run(global: &Global, args: &VerifyArgs) -> Result<Exit, Failure> {
         });
         let job = remote::job(&client, "/verify", &body, &progress, "`crm-mirror status` shows it");
         return match runtime.block_on(job)? {
-            Watched::Finished(finished) => told(args, &finished.summary, &finished.found),
+            Watched::Finished(finished) => report(args, &finished.summary, &finished.found),
             Watched::Left => Ok(Exit::Paused),
         };
     }
@@ -108,11 +109,11 @@ pub fn run(global: &Global, args: &VerifyArgs) -> Result<Exit, Failure> {
         ran
     })?;
     runtime.shutdown_background();
-    told(args, &ran.summary, &ran.findings)
+    report(args, &ran.summary, &ran.findings)
 }
 
-/// Says what was found, and gives the code for it.
-fn told(args: &VerifyArgs, summary: &Summary, found: &[(Object, Findings)]) -> Result<Exit, Failure> {
+/// Prints the findings, and returns the exit code.
+fn report(args: &VerifyArgs, summary: &Summary, found: &[(Object, Findings)]) -> Result<Exit, Failure> {
     if args.json {
         output::json(&document(summary, found, args.repair))?;
     } else {
@@ -123,7 +124,7 @@ fn told(args: &VerifyArgs, summary: &Summary, found: &[(Object, Findings)]) -> R
 
 fn document<'a>(summary: &'a Summary, found: &'a [(Object, Findings)], repaired: bool) -> VerifyDocument<'a> {
     let objects = found.iter().map(|(object, findings)| OfObject {
-        object: object.as_str(),
+        object: object.resource(),
         clean: findings.is_clean(),
         findings,
     });
@@ -148,7 +149,7 @@ fn print(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Res
         } else {
             let repaired = if repaired { ", repaired" } else { "" };
             format!(
-                "{} missing here, {} lingering here, {} with other values{repaired}",
+                "{} missing, {} extra, {} different{repaired}",
                 format::count(findings.missing),
                 format::count(findings.lingering),
                 format::count(findings.stale)
@@ -168,7 +169,7 @@ fn print(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Res
     Ok(output::text(&format!("{} spent", format::ru(Ru::new(summary.ru.spent))))?)
 }
 
-/// A difference as lines of the table: one for each field.
+/// A difference as rows of the table: one for each field.
 fn lines(difference: &Difference) -> Vec<Vec<String>> {
     let kind = match difference.kind {
         DifferenceKind::Missing => "missing",
@@ -200,7 +201,7 @@ fn ending(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Ex
         output::note(&format!("warning: {} were not verified: the key lacks `{}`", missing.object, missing.scope));
     }
     if summary.pause.is_some() {
-        output::note("stopped before the end, for budget or a hold\nhint: run it again later");
+        output::note("suspended by the budget or a hold\nhint: run it again later");
         return Exit::Paused;
     }
     for outage in &summary.outages {
@@ -219,9 +220,9 @@ fn ending(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Ex
         return Exit::Done;
     }
     output::note(if repaired {
-        "hint: what is left could not be repaired in this run; run it again later"
+        "hint: some differences could not be repaired in this run; run it again later"
     } else {
-        "hint: `crm-mirror verify --repair` repairs what differs"
+        "hint: `crm-mirror verify --repair` repairs the differences"
     });
     Exit::Differences
 }

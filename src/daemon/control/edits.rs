@@ -1,4 +1,4 @@
-//! `POST /edits`: an edit through the control socket, as `crm-mirror edit` makes it.
+//! `POST /edits`: queues an edit, like `crm-mirror edit`.
 
 use std::path::Path;
 
@@ -6,38 +6,38 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::model::{EditedFields, Etag, Instant, Object, RecordId};
-use crate::outbox::typed::Given;
+use crate::outbox::typed_values::Given;
 use crate::outbox::{EditRequest, EditSource, QueueError, queue};
 use crate::store::write_beside;
 
 /// The body of the request.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct EditBody {
+pub(super) struct EditBody {
     /// `contact` or `company`.
     object: Object,
     /// The record.
     id: RecordId,
-    /// What columns of the `_full` view are to hold, as the service writes values.
+    /// New values of columns of the `_full` view, as the service writes values.
     fields: Map<String, Value>,
-    /// The version that the record must have here.
+    /// The version that the record must have in the mirror.
     if_match: Option<Etag>,
 }
 
-/// The answer: what was queued.
+/// The answer: the queued edit.
 #[derive(Debug, Serialize)]
-pub struct QueuedEdit {
-    /// The edit's number in `outbox`; `None` where the record holds all of it already.
+pub(super) struct QueuedEdit {
+    /// The edit's id in `outbox`; `None` if the record already has these values.
     pub edit: Option<i64>,
-    /// What it changes: the value before and the value after, by column.
+    /// Its changes: old and new value by column.
     pub fields: EditedFields,
 }
 
-/// Checks the edit and queues it, in a transaction that outlives a power cut.
+/// Validates the edit and queues it durably.
 ///
 /// # Errors
-/// What is wrong with it; then nothing is queued.
-pub fn queue_edit(mirror: &Path, body: EditBody, now: Instant) -> Result<QueuedEdit, QueueError> {
+/// Returns what is wrong with it; nothing is queued then.
+pub(super) fn queue_edit(mirror: &Path, body: EditBody, now: Instant) -> Result<QueuedEdit, QueueError> {
     let request = EditRequest {
         object: body.object,
         record: body.id,

@@ -1,12 +1,12 @@
-//! The control socket's HTTP: what the daemon answers, and to whom.
+//! The HTTP interface of the control socket.
 //!
-//! Whoever may open the socket may ask for everything; its mode says who that is. Requests are small and are answered at
-//! once: what takes time is a job, and its course is published in `GET /events`. `routes` is the table of paths, `bodies`
-//! reads what is sent, `edits` queues an edit, `server` serves it all.
+//! Anyone who can open the socket can send every request; its mode restricts who can. Requests are small and answered
+//! at once: long work is a job, and its progress is published in `GET /events`. `routes` is the table of paths,
+//! `bodies` parses request bodies, `edits` queues an edit, `server` runs the server.
 
 mod bodies;
 mod edits;
 mod routes;
 mod server;
 
-pub use server::ControlServer;
+pub(super) use server::ControlServer;

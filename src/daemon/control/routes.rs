@@ -1,4 +1,4 @@
-//! The table of paths of the control socket, and what each answers.
+//! The table of paths of the control socket, and their handlers.
 
 use std::convert::Infallible;
 
@@ -14,10 +14,11 @@ use serde_json::json;
 
 use super::bodies::{self, SentBody, SyncBody, VerifyBody};
 use super::edits;
-use crate::daemon::handle::Control;
-use crate::daemon::input::{DaemonAnswer, DaemonRequest};
+use crate::daemon::handler_state::Control;
+use crate::daemon::machine_input::{DaemonAnswer, DaemonRequest};
 use crate::daemon::monitoring;
 use crate::daemon::reply::{answer, problem, with_type};
+use crate::daemon::status_cache::PATIENT;
 use crate::daemon::status_reply::StatusReply;
 use crate::outbox::QueueError;
 use crate::sync::Job;
@@ -25,7 +26,7 @@ use crate::sync::Job;
 const PATHS: &str = "GET /status, /metrics, /events; POST /sync, /resync, /resync/stop, /verify, /push, /edits, /pause, /resume, /hold/clear";
 
 /// The table of paths.
-pub fn router(control: Control) -> Router {
+pub(super) fn router(control: Control) -> Router {
     Router::new()
         .route("/status", get(status))
         .route("/metrics", get(numbers))
@@ -39,9 +40,9 @@ pub fn router(control: Control) -> Router {
         .route("/pause", post(pause))
         .route("/resume", post(resume))
         .route("/hold/clear", post(clear_hold))
-        .fallback(|| async { problem(StatusCode::NOT_FOUND, "there is nothing here", Some(PATHS)) })
+        .fallback(|| async { problem(StatusCode::NOT_FOUND, "unknown path", Some(PATHS)) })
         .method_not_allowed_fallback(|| async {
-            problem(StatusCode::METHOD_NOT_ALLOWED, "not with this method", Some(PATHS))
+            problem(StatusCode::METHOD_NOT_ALLOWED, "method not allowed", Some(PATHS))
         })
         .with_state(control)
 }
@@ -49,7 +50,7 @@ pub fn router(control: Control) -> Router {
 async fn status(State(control): State<Control>) -> Response {
     match control.status().await {
         Ok(status) => answer(StatusCode::OK, &status),
-        // The daemon may wait for the mirror: what it says of itself is worth knowing all the same.
+        // The daemon may be waiting for the mirror: its own status is useful anyway.
         Err((error, Some(daemon))) => {
             let database = std::path::absolute(&control.config().database).unwrap_or_default();
             let body = json!({"error": error, "hint": null, "database": database, "daemon": daemon});
@@ -102,15 +103,15 @@ async fn edit(State(control): State<Control>, body: SentBody) -> Response {
     let edit: edits::EditBody = match serde_json::from_slice(body) {
         Ok(edit) => edit,
         Err(error) => {
-            let reason = format!("the body is not understood: {error}");
-            let hint = r#"it is like {"object": "contact", "id": "…", "fields": {"position": "CTO"}}"#;
+            let reason = format!("the body is invalid: {error}");
+            let hint = r#"the form is {"object": "contact", "id": "…", "fields": {"position": "CTO"}}"#;
             return problem(StatusCode::BAD_REQUEST, &reason, Some(hint));
         }
     };
     let (mirror, now) = (control.config().database.clone(), control.now());
     match tokio::task::spawn_blocking(move || edits::queue_edit(&mirror, edit, now)).await {
         Ok(Ok(queued)) => {
-            control.edited().await;
+            control.edits_due().await;
             answer(StatusCode::ACCEPTED, &queued)
         }
         Ok(Err(error @ QueueError::NoRecord { .. })) => problem(StatusCode::NOT_FOUND, &error.to_string(), None),
@@ -128,11 +129,14 @@ fn write_back_is_off() -> Response {
 }
 
 async fn stop_resync(State(control): State<Control>) -> Response {
-    match control.status().await {
+    // The state of the loop is current; an older one of the file may lack a sweep that has begun since.
+    let daemon = control.daemon().await;
+    let read = control.cache().mirror(control.config(), control.now(), PATIENT).await;
+    match read.map(|status| StatusReply { status, daemon }) {
         Ok(status) if !has_resync(&status) => {
-            return problem(StatusCode::CONFLICT, "no resync is under way", None);
+            return problem(StatusCode::CONFLICT, "no resync is running", None);
         }
-        // Whatever cannot be read now is no reason against stopping.
+        // An unreadable status does not prevent the stop.
         _ => {}
     }
     match control.ask(DaemonRequest::StopSweeps).await {
@@ -141,7 +145,7 @@ async fn stop_resync(State(control): State<Control>) -> Response {
     }
 }
 
-/// Whether a resync is under way, was interrupted, or waits for its turn. A first copy is none: it is never forgotten.
+/// Whether a resync is running, was interrupted, or is queued. A first copy does not count: it is never discarded.
 fn has_resync(status: &StatusReply) -> bool {
     let swept = status.status.objects.iter().filter_map(|object| object.sweep.as_ref());
     let jobs = status.daemon.iter().flat_map(|daemon| daemon.running.iter().chain(&daemon.waiting));
@@ -163,7 +167,7 @@ async fn clear_hold(State(control): State<Control>) -> Response {
     }
 }
 
-/// The answer to a pause: 200 once it is stored; 202 where it is in force, and a restart may not know it.
+/// The answer to a pause: 200 once it is stored; 202 if it is in effect but not stored, so that a restart may lose it.
 fn stored(given: Option<DaemonAnswer>, paused: bool) -> Response {
     match given {
         Some(DaemonAnswer::Done) => answer(StatusCode::OK, &json!({"paused": paused, "stored": true})),
@@ -174,11 +178,11 @@ fn stored(given: Option<DaemonAnswer>, paused: bool) -> Response {
     }
 }
 
-/// Puts a job into the queue.
+/// Enqueues a job.
 async fn accept(control: &Control, job: Job) -> Response {
     if let Err(other) = job.clone().within(control.config().sync.objects.as_deref()) {
         let reason = format!("`{other}` is not among `sync.objects`");
-        return problem(StatusCode::BAD_REQUEST, &reason, Some("add it there, or name others"));
+        return problem(StatusCode::BAD_REQUEST, &reason, Some("add it there, or choose other objects"));
     }
     match control.ask(DaemonRequest::Run(job)).await {
         Some(DaemonAnswer::Accepted { job, waits_until }) => {
@@ -192,12 +196,12 @@ async fn accept(control: &Control, job: Job) -> Response {
 fn unavailable(given: Option<DaemonAnswer>) -> Response {
     let reason = match given {
         Some(DaemonAnswer::Unavailable { reason }) => reason,
-        _ => "the daemon is ending".into(),
+        _ => "the daemon is stopping".into(),
     };
     problem(StatusCode::SERVICE_UNAVAILABLE, &reason, None)
 }
 
-/// A stream of what happens from now on: a JSON document a line, or server-sent events for whoever accepts these.
+/// A stream of events from now on: one JSON document per line, or server-sent events if the client accepts them.
 async fn events(State(control): State<Control>, headers: HeaderMap) -> Response {
     let accepts = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     let lines = control.events();

@@ -1,4 +1,4 @@
-//! What the status page answers.
+//! The HTTP answers of the status page.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,37 +18,37 @@ use tokio::sync::Semaphore;
 use super::host_check::{HostRefusal, ServedAt, host_check};
 use super::parts::{HEADERS, PARTS};
 use super::public;
-use crate::daemon::handle::Control;
+use crate::daemon::handler_state::Control;
 use crate::daemon::monitoring;
 use crate::daemon::reply::{answer, problem, with_type};
 
 const PATHS: &str = "GET /, /status, /history, /events, /metrics, /healthz, /readyz";
 
-/// How long the stream of events is silent: a connection that is gone shows in what is written.
+/// The maximum silence of the event stream: a closed connection is detected by writing.
 const SILENCE: Duration = Duration::from_secs(15);
 
-/// Streams of events at once; the other connections stay free for questions.
+/// The maximum number of event streams; the other connections remain available for requests.
 const STREAMS: usize = 32;
 
-/// What every request has at hand.
+/// The shared state of the request handlers.
 #[derive(Clone)]
 struct PageState {
     control: Control,
     served: ServedAt,
-    /// One question to the mirror's file at a time, however many pages are open.
+    /// One read of the history at a time, however many pages are open.
     asking: Arc<Semaphore>,
     streams: Arc<Semaphore>,
 }
 
-/// Everything that the page answers.
-pub fn router(control: Control, served: ServedAt) -> Router {
+/// All routes of the page.
+pub(super) fn router(control: Control, served: ServedAt) -> Router {
     let (asking, streams) = (Arc::new(Semaphore::new(1)), Arc::new(Semaphore::new(STREAMS)));
     Router::new().fallback(answered).with_state(PageState { control, served, asking, streams })
 }
 
-/// Answers a request, and says with every answer what a browser may do with it.
+/// Answers a request, and adds the security headers.
 async fn answered(State(state): State<PageState>, request: Request) -> Response {
-    // A body is never read.
+    // A request body is never read.
     let (head, _) = request.into_parts();
     let mut response = state.answer(&head).await;
     for (name, value) in HEADERS {
@@ -62,15 +62,15 @@ impl PageState {
         match host_check(&head.uri, &head.headers, self.served) {
             None => {}
             Some(HostRefusal::Host) => {
-                let hint = format!("it is at http://127.0.0.1:{0}/ and http://localhost:{0}/", self.served.at.port());
-                return problem(StatusCode::FORBIDDEN, "not under this name", Some(&hint));
+                let hint = format!("use http://127.0.0.1:{0}/ and http://localhost:{0}/", self.served.at.port());
+                return problem(StatusCode::FORBIDDEN, "host name not allowed", Some(&hint));
             }
             Some(HostRefusal::Site) => {
-                return problem(StatusCode::FORBIDDEN, "not for other sites", None);
+                return problem(StatusCode::FORBIDDEN, "cross-site requests are not allowed", None);
             }
         }
         if head.method != Method::GET && head.method != Method::HEAD {
-            let mut response = problem(StatusCode::METHOD_NOT_ALLOWED, "this is for looking only", Some(PATHS));
+            let mut response = problem(StatusCode::METHOD_NOT_ALLOWED, "the status page is read-only", Some(PATHS));
             response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
             return response;
         }
@@ -82,11 +82,13 @@ impl PageState {
             "/healthz" => monitoring::health(&self.control).await,
             "/events" if head.method == Method::GET => self.events(),
             "/events" => with_type("text/event-stream", Body::empty()),
-            "/status" | "/history" | "/metrics" | "/readyz" => {
+            // Their reads of the file are limited already.
+            "/status" | "/metrics" | "/readyz" => self.read(path).await,
+            "/history" => {
                 let _turn = self.asking.acquire().await;
                 self.read(path).await
             }
-            _ => problem(StatusCode::NOT_FOUND, "there is nothing here", Some(PATHS)),
+            _ => problem(StatusCode::NOT_FOUND, "unknown path", Some(PATHS)),
         }
     }
 
@@ -97,17 +99,17 @@ impl PageState {
             "/history" => document(self.control.history().await.map(public::history)),
             _ => {
                 let status = self.control.status().await;
-                document(status.map(|status| status.without_the_services_words()).map_err(|(error, _)| error))
+                document(status.map(|status| status.without_service_messages()).map_err(|(error, _)| error))
             }
         }
     }
 
-    /// A stream of what happens from now on, as server-sent events.
+    /// A stream of events from now on, as server-sent events.
     fn events(&self) -> Response {
         let Ok(permit) = self.streams.clone().try_acquire_owned() else {
             return problem(StatusCode::SERVICE_UNAVAILABLE, "too many streams are open", None);
         };
-        // So that a browser knows at once that it is connected.
+        // Tells the browser at once that it is connected.
         let first = stream::iter([SseEvent::default().comment("").retry(Duration::from_secs(3))]);
         let events = self.control.events().filter_map(move |line| {
             let _counted = &permit;

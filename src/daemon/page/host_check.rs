@@ -1,40 +1,40 @@
-//! Which requests the status page answers.
+//! Which requests the status page accepts.
 //!
-//! Everything on loopback can be reached by every user of the machine, and by every web page that a browser on it shows.
-//! Three things keep web pages out: the Host must be a name of this machine or an address (else a foreign name that was
-//! made to lead here could read the answers), the browser must not say that another site asks, and nothing here can
-//! change anything.
+//! A loopback address can be reached by every user of the machine, and by every web page in a browser on it. Three
+//! things keep web pages out: the Host must be a name of this machine or an address (else a foreign name that resolves
+//! to it could read the answers), the browser must not mark the request as cross-site, and no request can change
+//! anything.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use axum::http::{HeaderMap, HeaderName, Uri, header};
 
-/// What monitoring reads: numbers only, so it is not kept from names that lead here.
+/// The monitoring endpoints: only numbers, so any host name is accepted.
 const MONITORING: [&str; 3] = ["/metrics", "/healthz", "/readyz"];
 
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
-/// Where the page is served, and to whom.
+/// Where the page is served, and to which clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ServedAt {
+pub(super) struct ServedAt {
     /// The address.
     pub at: SocketAddr,
-    /// Whether other machines may look: then any address is a name of this one, and monitoring may use any name.
+    /// Whether other machines may connect: then any address counts as this machine's, and monitoring may use any name.
     pub beyond_loopback: bool,
 }
 
-/// Why a request is not answered.
+/// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HostRefusal {
-    /// It was sent to a name that is not this machine's.
+pub(super) enum HostRefusal {
+    /// The host name is not one of this machine.
     Host,
-    /// Another site's page asks.
+    /// The request comes from another site.
     Site,
 }
 
 /// Checks a request's headers.
-pub fn host_check(uri: &Uri, headers: &HeaderMap, served: ServedAt) -> Option<HostRefusal> {
+pub(super) fn host_check(uri: &Uri, headers: &HeaderMap, served: ServedAt) -> Option<HostRefusal> {
     let mut hosts = headers.get_all(header::HOST).iter();
     let host = match (hosts.next(), hosts.next()) {
         (Some(host), None) => host.to_str().unwrap_or_default(),
@@ -45,20 +45,20 @@ pub fn host_check(uri: &Uri, headers: &HeaderMap, served: ServedAt) -> Option<Ho
     if !is_monitoring && (!addressed || !is_ours(host, served)) {
         return Some(HostRefusal::Host);
     }
-    let said = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    match said(SITE) {
+    let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    match header(SITE) {
         None | Some("same-origin" | "none") => None,
-        // A link may lead to the page itself.
-        Some(_) if uri.path() == "/" && said(MODE) == Some("navigate") => None,
+        // A link on another site may open the page itself.
+        Some(_) if uri.path() == "/" && header(MODE) == Some("navigate") => None,
         Some(_) => Some(HostRefusal::Site),
     }
 }
 
-/// Whether a Host names this machine itself and the page's port.
+/// Whether a Host is a name of this machine with the page's port.
 fn is_ours(host: &str, ServedAt { at, beyond_loopback }: ServedAt) -> bool {
     let (name, port) = match host.rsplit_once(':') {
         Some((name, port)) if !host.ends_with(']') => (name, port.parse().ok()),
-        // A browser leaves the port out where it is the usual one.
+        // A browser omits the default port.
         _ => (host, Some(80)),
     };
     let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_of_this_machine_and_the_pages_port_are_ours() {
+    fn only_names_of_this_machine_with_the_pages_port_are_accepted() {
         for host in ["127.0.0.1:8787", "localhost:8787", "LocalHost:8787", "[::1]:8787"] {
             assert!(is_ours(host, at(8787)), "{host}");
         }
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn one_host_is_needed_and_the_address_line_counts_too() {
+    fn exactly_one_host_is_required_and_the_request_line_counts() {
         let ours = (header::HOST, "localhost:8787");
         assert_eq!(asked("/", std::slice::from_ref(&ours)), None);
         assert_eq!(asked("/", &[]), Some(HostRefusal::Host));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn another_sites_page_may_link_here_and_nothing_else() {
+    fn other_sites_may_link_to_the_page_and_nothing_else() {
         let ask = |path, site, mode| asked(path, &[(header::HOST, "localhost:8787"), (SITE, site), (MODE, mode)]);
         assert_eq!(ask("/status", "same-origin", "cors"), None);
         assert_eq!(ask("/status", "none", "navigate"), None);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_loopback_addresses_are_ours_and_names_serve_monitoring_only() {
+    fn beyond_loopback_addresses_are_accepted_and_names_serve_only_monitoring() {
         let served = ServedAt { at: "0.0.0.0:8787".parse().unwrap(), beyond_loopback: true };
         let ask = |path: &str, host: &'static str| {
             let headers = [(header::HOST, host.parse().unwrap())].into_iter().collect();

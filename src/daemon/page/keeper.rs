@@ -1,7 +1,7 @@
-//! Serves the status page where the configuration wants it, for as long as the daemon runs.
+//! Serves the status page at the configured address, for as long as the daemon runs.
 //!
-//! A port that is taken never stops mirroring: the page says in `status` and in the log that it is nowhere, and is tried
-//! again until the port is free.
+//! A port that is in use never stops mirroring: `status` and the log report it, and the port is retried until it is
+//! free.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,31 +15,31 @@ use super::answers;
 use super::host_check::ServedAt;
 use super::limited_listener::LimitedListener;
 use crate::config::{Config, Network};
-use crate::daemon::handle::Control;
+use crate::daemon::handler_state::Control;
 use crate::daemon::http_server::{self, IDLE};
-use crate::daemon::message::LoopMessage;
+use crate::daemon::loop_message::LoopMessage;
 use crate::daemon::status_reply::PageStatus;
 
-/// Between two tries of a port that is taken.
+/// The interval between two attempts to listen.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// Where the page is to be, and who may look.
+/// The wanted address, and the allowed networks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Wanted {
     at: SocketAddr,
     allowed: Arc<[Network]>,
 }
 
-/// Keeps the page where it is wanted.
-pub struct PageKeeper {
+/// Keeps the page served at the configured address.
+pub(crate) struct PageKeeper {
     control: Control,
     inbox: mpsc::Sender<LoopMessage>,
     served: Option<(Wanted, watch::Sender<bool>, JoinHandle<()>)>,
 }
 
 impl PageKeeper {
-    /// Serves the page where the configuration wants it, after a first try of the port.
-    pub async fn start(config: &Config, control: Control, inbox: mpsc::Sender<LoopMessage>) -> PageKeeper {
+    /// Serves the page at the configured address, after a first attempt to listen.
+    pub(crate) async fn start(config: &Config, control: Control, inbox: mpsc::Sender<LoopMessage>) -> PageKeeper {
         let mut keeper = PageKeeper { control, inbox, served: None };
         if let Some(wanted) = wanted(config) {
             let bound = bind(wanted.at).await;
@@ -48,8 +48,8 @@ impl PageKeeper {
         keeper
     }
 
-    /// Follows a configuration that was read again.
-    pub fn follow(&mut self, config: &Config) {
+    /// Applies a reloaded configuration.
+    pub(crate) fn follow(&mut self, config: &Config) {
         let wanted = wanted(config);
         if self.served.as_ref().map(|(served, ..)| served) == wanted.as_ref() {
             return;
@@ -63,8 +63,8 @@ impl PageKeeper {
         }
     }
 
-    /// Ends it: streams end, and requests under way are answered if they are quick.
-    pub async fn end(self) {
+    /// Stops the page: streams end, and requests in flight get a short time to finish.
+    pub(crate) async fn end(self) {
         if let Some((_, end, serving)) = self.served {
             end.send_replace(true);
             http_server::finish(serving).await;
@@ -77,7 +77,7 @@ impl PageKeeper {
         let place = wanted.clone();
         let serving = tokio::spawn(async move {
             if let Some(before) = before {
-                // The same port may be wanted again.
+                // The new page may use the same port.
                 http_server::finish(before).await;
             }
             keep(place, first, control, inbox, ends).await;
@@ -90,7 +90,7 @@ fn wanted(config: &Config) -> Option<Wanted> {
     Some(Wanted { at: config.http?, allowed: config.http_allow.clone().into() })
 }
 
-/// A listener and where it listens, or why there is none.
+/// A listener and its address, or why there is none.
 type PageBinding = Result<(TcpListener, SocketAddr), String>;
 
 async fn bind(at: SocketAddr) -> PageBinding {
@@ -104,7 +104,7 @@ async fn bind(at: SocketAddr) -> PageBinding {
     match &bound {
         Ok((_, at)) => tracing::info!("The status page is at http://{at}/"),
         Err(error) => tracing::error!(
-            "The status page is not served: could not listen on {at}: {error}; it is tried again. Name another port in \
+            "The status page is not served: could not listen on {at}: {error}; retrying. Set another port in \
              `daemon.http`, or `off`"
         ),
     }
@@ -125,13 +125,13 @@ async fn keep(
     loop {
         let at = bound.as_ref().map_or(wanted.at, |(_, at)| *at);
         let status = PageStatus { at: at.to_string(), error: bound.as_ref().err().cloned() };
-        // A closed inbox belongs to a daemon that has ended.
+        // The inbox is closed once the daemon has stopped.
         let _ = inbox.send(LoopMessage::Page(status)).await;
         if let Ok((listener, at)) = bound {
             let served = ServedAt { at, beyond_loopback: !wanted.allowed.is_empty() };
             let listener = LimitedListener::new(listener, wanted.allowed);
             let serving = http_server::spawn(listener, answers::router(control, served), ends, IDLE);
-            // A panic is in the log already.
+            // A panic is already in the log.
             let _ = serving.await;
             return;
         }
@@ -140,7 +140,7 @@ async fn keep(
                 _ = ends.wait_for(|ends| *ends) => return,
                 () = tokio::time::sleep(AGAIN) => {}
             }
-            // Said once, and not with every try.
+            // Logged once, not with every attempt.
             if let Ok(listener) = TcpListener::bind(wanted.at).await
                 && let Ok(at) = listener.local_addr()
             {

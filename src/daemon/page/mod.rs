@@ -1,15 +1,15 @@
-//! The status page: what a person wants to see of the mirror, in a browser, live; and what monitoring reads.
+//! The status page: a live view of the mirror for browsers, and endpoints for monitoring.
 //!
-//! `keeper` serves it where the configuration wants it and tries again where that fails; `answers` is what it answers,
-//! `public` what it leaves out, `host_check` and `limited_listener` decide to whom.
+//! `keeper` serves it at the configured address and retries failures; `answers` handles requests, `public` removes what
+//! is not public, `host_check` and `limited_listener` decide who may connect.
 //!
-//! # Always true
-//! - It is served on loopback, and beyond it only to networks that the configuration names; nowhere unless it is asked for.
-//! - It is for looking: GET and HEAD and nothing else, and no request changes anything.
-//! - Every user of this machine may look. So no value of a record and no text of the service leaves here, only numbers,
-//!   ids and names of columns; reasons of failures and what a verification found are for the control socket alone.
-//! - The page loads nothing from elsewhere, runs no script but its own, and puts what it shows into text, never into
-//!   markup; the headers hold it to that.
+//! # Invariants
+//! - It is off by default. It is served on loopback, and beyond it only to the configured networks.
+//! - It is read-only: only GET and HEAD are accepted, and no request changes anything.
+//! - Every user of this machine can open it. So it contains no value of a record and no text of the service, only
+//!   numbers, ids and column names; reasons of failures and findings of verifications are on the control socket only.
+//! - The page loads nothing from elsewhere, runs no script but its own, and inserts data as text, never as markup; its
+//!   headers enforce that.
 
 mod answers;
 mod host_check;
@@ -18,4 +18,4 @@ mod limited_listener;
 mod parts;
 mod public;
 
-pub use keeper::PageKeeper;
+pub(super) use keeper::PageKeeper;

@@ -1,33 +1,33 @@
-// The page: asks the daemon how it stands, listens to what happens, and shows both. It never asks for anything to be done.
+// The status page: fetches the daemon's state, follows its event stream, and renders both. It never requests a change.
 
 import { lasted, outcome, spent, strip, windows } from "/plots.js";
-import { ago, byId, bytes, clock, count, h, moment, s, say, setClock, tick, took, zone } from "/text.js";
-import { causes, standing } from "/words.js";
+import { ago, byId, bytes, clock, count, h, moment, s, setClock, setText, tick, took, zone } from "/text.js";
+import { causes, currentState, detailsLabel, editStates, progressLabel } from "/words.js";
 
-/** How often everything is asked for anew: at rest, and while something runs. */
-const AT_REST = 60_000;
+/** How often everything is fetched again: while idle, and while a job runs. */
+const IDLE = 60_000;
 const RUNNING = 10_000;
-/** Changes that are shown before somebody wants more. */
+/** Changes that are shown before "Show all" is pressed. */
 const FEW = 12;
-/** Warnings that are kept. */
+/** The number of warnings that are kept. */
 const WARNINGS = 3;
 
 const known = {
   status: null,
   history: null,
-  /** The piece of work under way, and what the run has spent. */
+  /** The step that is running, and what its run has spent. */
   work: null,
   runRu: null,
-  /** Why the daemon is not heard; null where it is. */
-  silent: null,
+  /** Why the daemon cannot be reached; null if it can. */
+  unreachable: null,
   stopping: false,
   warnings: [],
   all: false,
 };
 
-/* What is asked, and when. */
+/* Fetching. */
 
-let asking = null;
+let fetching = null;
 let again = false;
 let soon = null;
 let later = null;
@@ -41,33 +41,33 @@ async function get(path) {
   return body;
 }
 
-/** Asks for everything; whoever asks meanwhile is served by one more time after this one. */
+/** Fetches everything. A call during a fetch causes one more fetch after it. */
 async function refresh() {
   clearTimeout(later);
-  if (asking) {
+  if (fetching) {
     again = true;
     return;
   }
-  asking = Promise.all([get("/status"), get("/history")]);
+  fetching = Promise.all([get("/status"), get("/history")]);
   try {
-    [known.status, known.history] = await asking;
-    known.silent = null;
+    [known.status, known.history] = await fetching;
+    known.unreachable = null;
     known.stopping = false;
     setClock(known.history.now);
-    // What the stream has told since may be newer than this.
+    // What the stream has reported since may be newer than this.
     if (!known.status.daemon?.running) known.work = null;
     else if (!known.work) known.work = known.history.under_way;
   } catch (error) {
-    known.silent = error.name === "TypeError" || error.name === "TimeoutError" ? "" : error.message;
+    known.unreachable = error.name === "TypeError" || error.name === "TimeoutError" ? "" : error.message;
   }
-  asking = null;
+  fetching = null;
   show();
   if (again) {
     again = false;
     refreshSoon();
   }
   if (!document.hidden) {
-    later = setTimeout(refresh, known.silent !== null || known.status?.daemon?.running ? RUNNING : AT_REST);
+    later = setTimeout(refresh, known.unreachable !== null || known.status?.daemon?.running ? RUNNING : IDLE);
   }
 }
 
@@ -81,15 +81,15 @@ function listen() {
   stream?.close();
   stream = new EventSource("/events");
   stream.onopen = () => refresh();
-  stream.onmessage = (message) => heard(JSON.parse(message.data));
+  stream.onmessage = (message) => apply(JSON.parse(message.data));
   stream.onerror = () => {
     refreshSoon();
-    // A browser that was refused does not try again by itself.
+    // A browser whose request was refused does not reconnect by itself.
     if (stream.readyState === EventSource.CLOSED) reconnect = setTimeout(listen, 5000);
   };
 }
 
-function rest() {
+function disconnect() {
   clearTimeout(later);
   clearTimeout(soon);
   clearTimeout(reconnect);
@@ -97,24 +97,26 @@ function rest() {
   stream = null;
 }
 
-/** Takes a line of the stream. What it does not know is left alone: the stream grows. */
-function heard(told) {
-  switch (told.event) {
+/** Applies an event of the stream. Unknown events are ignored: newer daemons may send more kinds. */
+function apply(event) {
+  switch (event.event) {
     case "begins":
-      known.work = { resource: told.resource, work: told.work, rows: 0, total: told.total };
+      known.work = { resource: event.resource, work: event.work, rows: 0, total: event.total };
+      // The last known progress.
+      refreshSoon();
       break;
     case "total":
-      if (known.work) known.work.total = told.total;
+      if (known.work) known.work.total = event.total;
       break;
     case "stored":
-      if (known.work) known.work.rows = told.rows;
-      known.runRu = told.ru;
+      if (known.work) known.work.rows = event.rows;
+      known.runRu = event.ru;
       break;
     case "ends":
       known.work = null;
       break;
     case "warning":
-      known.warnings = [{ text: told.text, at: clock() }, ...known.warnings].slice(0, WARNINGS);
+      known.warnings = [{ text: event.text, at: clock() }, ...known.warnings].slice(0, WARNINGS);
       break;
     case "stopping":
       known.stopping = true;
@@ -138,24 +140,24 @@ function heard(told) {
   showNow();
 }
 
-/* What is shown. */
+/* Rendering. */
 
 function showNow() {
-  const [tone, text] = standing(known);
+  const [tone, text] = currentState(known);
   const now = byId("now");
   if (now.className !== tone) now.className = tone;
-  say(now, text);
+  setText(now, text);
   notices();
 }
 
-let noticed = "";
+let shownNotices = "";
 
 function notices() {
   const found = causes(known);
-  // What is unchanged is not read out again.
+  // Screen readers announce replaced elements: unchanged notices stay in place.
   const now = JSON.stringify(found);
-  if (now === noticed) return;
-  noticed = now;
+  if (now === shownNotices) return;
+  shownNotices = now;
   byId("notices").replaceChildren(
     ...found.map(([tone, what, why, command]) =>
       h("p", { class: `notice ${tone}` }, h("strong", {}, what), h("span", {}, ` ${why} `, command ? h("code", {}, command) : null)),
@@ -163,12 +165,13 @@ function notices() {
   );
 }
 
-/** A bar of what is done. */
-function meter(done, all, says) {
-  const part = all > 0 ? (100 * done) / all : 100;
+/** A progress bar; none if there is nothing to do. */
+function meter(done, all, label) {
+  if (!(all > 0)) return null;
+  const part = Math.min(100, (100 * done) / all);
   return s(
     "svg",
-    { class: "meter", viewBox: "0 0 100 6", preserveAspectRatio: "none", role: "img", "aria-label": says },
+    { class: "meter", viewBox: "0 0 100 6", preserveAspectRatio: "none", role: "img", "aria-label": label },
     s("rect", { class: "all", width: 100, height: 6, rx: 1 }),
     s("rect", { class: "done", width: part, height: 6, rx: 1 }),
   );
@@ -177,24 +180,32 @@ function meter(done, all, says) {
 function details(object) {
   if (object.details_pending === null) return h("td", { class: "wide empty" });
   const done = object.details_current;
-  const says = object.details_pending ? `${count(object.details_pending)} pending` : "all read";
-  return h("td", { class: "wide", "data-name": "Details" }, h("span", { class: "small" }, says), meter(done, object.rows, `Details: ${says}`));
+  const label = detailsLabel(object);
+  return h("td", { class: "wide", "data-name": "Details" }, h("span", { class: "small" }, label), meter(done, object.rows, `Details: ${label}`));
+}
+
+/** The progress of the current run's long work on an object, or null. */
+function progressOf(object) {
+  const work = known.status.running?.progress.find((work) => work.object === object.object);
+  if (!work) return null;
+  const label = progressLabel(work);
+  return h("div", { class: "small" }, label, meter(work.rows, work.total, label));
 }
 
 function freshness() {
   byId("fresh").tBodies[0].replaceChildren(
     ...known.status.objects.map((object) => {
-      const by = object.complete_by && object.removed !== null ? ` by ${object.complete_by === "count" ? "count" : "every record"}` : "";
+      const by = object.complete_by && object.removed !== null ? ` by ${object.complete_by === "count" ? "count" : "sweep"}` : "";
       const sweep = object.sweep;
       const notes = [
-        sweep && `${sweep.first_copy ? "first copy" : "sweep"} under way: ${count(sweep.rows)} rows`,
+        sweep && !known.status.running && `${sweep.first_copy ? "first copy" : "sweep"} not finished`,
         object.removed ? `${count(object.removed)} removed` : null,
         object.custom_fields ? `${count(object.custom_fields)} custom fields` : null,
       ].filter(Boolean);
       return h(
         "tr",
         {},
-        h("th", { scope: "row" }, object.object, notes.length ? h("div", { class: "small" }, notes.join("; ")) : null),
+        h("th", { scope: "row" }, object.object, notes.length ? h("div", { class: "small" }, notes.join("; ")) : null, progressOf(object)),
         h("td", { class: "number" }, count(object.rows)),
         h("td", { "data-name": "Changes up to" }, ago(object.changes_as_of)),
         h("td", { "data-name": "Complete as of" }, ago(object.complete_as_of), h("span", { class: "small" }, by)),
@@ -219,9 +230,32 @@ function budget() {
   windows({ windows: known.history.windows, used, limit, until });
 }
 
+function edits() {
+  const text = editStates(known.status.edits);
+  byId("edits").hidden = !text;
+  if (!text) return;
+  const { oldest } = known.status.edits;
+  byId("edit-states").replaceChildren(text, ...(oldest ? ["; the oldest was created ", ago(oldest)] : []));
+}
+
+function publishing() {
+  const lag = known.status.publish;
+  byId("publish").hidden = !lag;
+  if (!lag) return;
+  const state = lag.last_error || lag.entries ? `${count(lag.entries)} changes behind` : "Up to date";
+  byId("publish-state").replaceChildren(
+    h("strong", {}, state),
+    "; last published ",
+    ago(lag.published_at),
+    lag.last_error ? `; ${count(lag.failures)} failed attempts since: ${lag.last_error}` : "",
+  );
+}
+
 function runs() {
   const list = known.history.runs;
   const running = Boolean(known.status.daemon?.running);
+  byId("no-runs").hidden = list.length > 0;
+  for (const part of ["run-strip", "all-runs"]) byId(part).hidden = list.length === 0;
   strip({ runs: list, running });
   const tally = new Map();
   list.forEach((run, place) => {
@@ -246,7 +280,7 @@ function runs() {
         h("td", {}, `${run.kind}, ${run.trigger}`),
         h("td", {}, ago(run.started_at)),
         h("td", { class: "number" }, ms === null ? "" : took(ms)),
-        h("td", { class: "says" }, h("span", { class: `tone-${word.replace(" ", "-")}` }, word), run.error ? `: ${run.error}` : ""),
+        h("td", { class: "outcome" }, h("span", { class: `tone-${word.replace(" ", "-")}` }, word), run.error ? `: ${run.error}` : ""),
         number(run.rows),
         number(run.inserted),
         number(run.updated),
@@ -258,8 +292,8 @@ function runs() {
   );
 }
 
-const KINDS = { insert: "new", update: "changed", remove: "gone" };
-/** Columns that change with every update, and those that repeat another. */
+const KINDS = { insert: "new", update: "changed", remove: "removed" };
+/** Columns that change with every update, and those that duplicate another column. */
 const bookkeeping = (name, all) =>
   name === "etag" || name === "updated_at" || (name.endsWith("_num") && all.includes(name.slice(0, -4)));
 
@@ -269,19 +303,19 @@ function changes() {
   byId("no-changes").hidden = all.length > 0;
   byId("changes").hidden = all.length === 0;
   byId("more-changes").hidden = shown.length === all.length;
-  say(byId("more-changes"), `Show the last ${all.length}`);
+  setText(byId("more-changes"), `Show the last ${all.length}`);
   byId("changes").tBodies[0].replaceChildren(
     ...shown.map((change) => {
-      const told = change.columns.filter((name) => !bookkeeping(name, change.columns));
-      const few = told.slice(0, 8).join(", ");
-      const rest = told.length > 8 ? ` and ${told.length - 8} more` : "";
+      const columns = change.columns.filter((name) => !bookkeeping(name, change.columns));
+      const few = columns.slice(0, 8).join(", ");
+      const rest = columns.length > 8 ? ` and ${columns.length - 8} more` : "";
       return h(
         "tr",
         {},
         h("td", {}, ago(change.seen_at)),
         h("td", {}, `${change.object} `, h("code", {}, change.id)),
         h("td", {}, KINDS[change.kind] ?? change.kind),
-        h("td", { class: "wide" }, told.length ? h("code", {}, few) : "", rest),
+        h("td", { class: "wide" }, columns.length ? h("code", {}, few) : "", rest),
       );
     }),
   );
@@ -291,30 +325,32 @@ function show() {
   showNow();
   const { status, history } = known;
   byId("main").hidden = false;
-  for (const section of document.querySelectorAll("main > section:not(#odd)")) section.hidden = !status;
+  for (const section of document.querySelectorAll("main > section:not(#anomalies, #edits, #publish)")) section.hidden = !status;
   if (!status) return;
-  say(byId("where"), [status.database, status.base_url && `of ${status.base_url}`].filter(Boolean).join(" "));
+  setText(byId("where"), [status.database, status.base_url && `of ${status.base_url}`].filter(Boolean).join(" "));
   freshness();
   budget();
   runs();
+  edits();
+  publishing();
   changes();
-  byId("odd").hidden = status.oddities.length === 0;
-  byId("oddities").replaceChildren(
-    ...status.oddities.map((odd) =>
-      h("li", {}, `${odd.resource}: ${odd.what} (${count(odd.times)} times, last `, ago(odd.last_seen_at), ")"),
+  byId("anomalies").hidden = status.oddities.length === 0;
+  byId("anomaly-list").replaceChildren(
+    ...status.oddities.map((anomaly) =>
+      h("li", {}, `${anomaly.resource}: ${anomaly.what} (${count(anomaly.times)} times, last `, ago(anomaly.last_seen_at), ")"),
     ),
   );
   const { daemon } = status;
   const about = [
-    daemon && `crm-mirror ${daemon.version}, process ${daemon.pid}, since ${moment(Date.parse(daemon.since))}`,
+    daemon && `crm-mirror ${daemon.version}, process ${daemon.pid}, running since ${moment(Date.parse(daemon.since))}`,
     `file ${bytes(status.bytes)}${status.wal_bytes ? ` and a WAL of ${bytes(status.wal_bytes)}` : ""}`,
-    daemon && `the schedule's zone is ${daemon.time_zone}, times here are ${zone()}`,
+    daemon && `the schedule's time zone is ${daemon.time_zone}, times on this page are in ${zone()}`,
   ];
-  say(byId("about"), about.filter(Boolean).join("; "));
+  setText(byId("about"), about.filter(Boolean).join("; "));
   document.body.dataset.read = history.now;
 }
 
-/* And it begins. */
+/* Start. */
 
 byId("more-changes").addEventListener("click", () => {
   known.all = true;
@@ -322,8 +358,8 @@ byId("more-changes").addEventListener("click", () => {
 });
 
 document.addEventListener("visibilitychange", () => {
-  // A page that nobody sees asks nothing.
-  if (document.hidden) rest();
+  // A hidden page sends no requests.
+  if (document.hidden) disconnect();
   else listen();
 });
 

@@ -1,8 +1,8 @@
-//! What the page is made of, and what every answer says to a browser.
+//! The files of the page, and the headers of every answer.
 
 use axum::http::{HeaderName, HeaderValue, header};
 
-/// What the page is made of: path, type and content.
+/// The files of the page: path, type and content.
 pub(super) const PARTS: [(&str, &str, &str); 7] = [
     ("/", HTML, include_str!("index.html")),
     ("/page.css", "text/css; charset=utf-8", include_str!("page.css")),
@@ -15,7 +15,7 @@ pub(super) const PARTS: [(&str, &str, &str); 7] = [
 const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// What every answer says to a browser, beside its type.
+/// The headers of every answer, other than its type.
 pub(super) const HEADERS: [(HeaderName, HeaderValue); 6] = [
     (
         header::CONTENT_SECURITY_POLICY,

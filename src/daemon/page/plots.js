@@ -1,4 +1,4 @@
-// The plots, drawn by hand. Each takes the place of the one before in its box, and is as wide as that.
+// The plots. Each replaces the previous one in its box and fills the box's width.
 
 import { byId, clock, count, moment, s, took } from "/text.js";
 
@@ -16,7 +16,7 @@ function draw(box) {
   box.replaceChildren(plot.node);
 }
 
-/** Draws into a box, now and whenever its width is another. */
+/** Draws into a box, now and whenever its width changes. */
 function into(id, make) {
   const box = byId(id);
   const known = drawn.has(box);
@@ -25,8 +25,8 @@ function into(id, make) {
   if (!known) widths.observe(box);
 }
 
-const image = (width, height, says, ...children) =>
-  s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": says }, ...children);
+const image = (width, height, description, ...children) =>
+  s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": description }, ...children);
 
 const label = (x, y, text, attributes = {}) => s("text", { x, y, ...attributes }, text);
 
@@ -43,8 +43,8 @@ function short(number) {
 }
 
 /**
- * What was spent in the window under way, added up, against its limit. Runs are entered where they end; what the ledger
- * knows beyond them, such as the run under way, is spent by now.
+ * RU spent in the current window, cumulative, against the limit. A run counts from its end; what the ledger has beyond
+ * the finished runs, such as the current run, is shown as spent now.
  */
 export function spent({ window, used, limit }) {
   const from = Date.parse(window.since);
@@ -63,9 +63,9 @@ export function spent({ window, used, limit }) {
   points.push([now, sum], [now, used]);
   const top = Math.max(limit, used, 1);
   const reserved = Math.min(window.reserve, Math.max(limit - used, 0));
-  const says =
+  const description =
     `${count(used)} of ${count(limit)} RU spent by ${moment(now)}; the window ends at ${moment(until)}` +
-    (reserved ? `; ${count(reserved)} RU are kept back for scheduled runs` : "");
+    (reserved ? `; ${count(reserved)} RU are reserved for scheduled runs` : "");
   into("spent", (width) => {
     const [left, right, height, head, foot] = [4, 4, 170, 18, 20];
     const x = (at) => left + ((at - from) / (until - from)) * (width - left - right);
@@ -78,7 +78,7 @@ export function spent({ window, used, limit }) {
     return image(
       width,
       height,
-      says,
+      description,
       marks.map((part) => {
         const at = from + part * (until - from);
         return [
@@ -90,7 +90,7 @@ export function spent({ window, used, limit }) {
       label(ends, height - 5, moment(until).slice(-5), { class: "axis", "text-anchor": "end" }),
       reserved > 0 &&
         titled(
-          // It shrinks with every run, down to nothing as the window ends.
+          // The reserve shrinks with every run, down to nothing at the end of the window.
           s("polygon", {
             class: "reserve",
             points: `${x(now)},${y(limit)} ${x(now)},${y(limit - reserved)} ${ends},${y(limit)}`,
@@ -99,7 +99,7 @@ export function spent({ window, used, limit }) {
         ),
       s("line", { class: "limit", x1: left, x2: ends, y1: y(limit), y2: y(limit) }),
       label(left, y(limit) - 5, `limit ${count(limit)}`, { class: "axis" }),
-      reserved > 0 && label(ends, y(limit) - 5, `kept back ${count(reserved)}`, { class: "axis", "text-anchor": "end" }),
+      reserved > 0 && label(ends, y(limit) - 5, `reserved ${count(reserved)}`, { class: "axis", "text-anchor": "end" }),
       s("path", { class: "area", d: `M${x(from)},${y(0)} L${line.join(" L")} L${x(now)},${y(0)} Z` }),
       s("polyline", { class: "line", points: line.join(" ") }),
       s("line", { class: "base", x1: left, x2: ends, y1: y(0), y2: y(0) }),
@@ -112,9 +112,9 @@ export function spent({ window, used, limit }) {
   });
 }
 
-/** What each of the last windows spent. */
+/** RU spent in each of the last windows. */
 export function windows({ windows, used, limit, until }) {
-  // The ledger knows more of the window under way than the runs that have ended in it.
+  // For the current window the ledger is more complete than the finished runs.
   const bars = windows.map((window, place) => ({
     at: Date.parse(window.since),
     ru: place + 1 === windows.length ? used : window.ru,
@@ -126,7 +126,7 @@ export function windows({ windows, used, limit, until }) {
   };
   const long = (at) => (days ? new Date(at).toISOString().slice(0, 10) : moment(at));
   const top = Math.max(limit, ...bars.map((bar) => bar.ru), 1);
-  const says = `RU by window: ${bars.map((bar) => `${long(bar.at)} ${count(bar.ru)}`).join(", ")}`;
+  const description = `RU by window: ${bars.map((bar) => `${long(bar.at)} ${count(bar.ru)}`).join(", ")}`;
   into("windows", (width) => {
     const [height, head, foot] = [170, 22, 20];
     const step = width / bars.length;
@@ -135,7 +135,7 @@ export function windows({ windows, used, limit, until }) {
     return image(
       width,
       height,
-      says,
+      description,
       s("line", { class: "limit", x1: 0, x2: width, y1: y(limit), y2: y(limit) }),
       bars.map(({ at, ru }, place) => {
         const middle = place * step + step / 2;
@@ -156,10 +156,10 @@ export function windows({ windows, used, limit, until }) {
   });
 }
 
-/** How a run ended, as a word. One without an end runs, if it is the newest and something runs; else it was killed. */
+/** The outcome of a run. A run without an end is the running one if it is the newest and a job runs; else it was killed. */
 export function outcome(run, place, running) {
   if (run.outcome) return run.outcome;
-  return place === 0 && running ? "running" : "cut off";
+  return place === 0 && running ? "running" : "interrupted";
 }
 
 /** How long a run took, or has taken so far. */
@@ -168,7 +168,7 @@ export function lasted(run, word) {
   return end === null ? null : Math.max(end - Date.parse(run.started_at), 0);
 }
 
-/** The last runs: a bar each, its height the time it took by orders of magnitude, its look how it ended. */
+/** The last runs, one bar each: the height is the duration on a logarithmic scale, the style is the outcome. */
 export function strip({ runs, running }) {
   const bars = runs.map((run, place) => {
     const word = outcome(run, place, running);
@@ -176,9 +176,9 @@ export function strip({ runs, running }) {
   });
   bars.reverse();
   const most = Math.max(10_000, ...bars.map((bar) => bar.ms ?? 0));
-  // Ten milliseconds and less are the least that shows.
+  // Durations of ten milliseconds or less have the smallest height.
   const part = (ms) => Math.max(Math.log10(Math.max(ms ?? 0, 10)) - 1, 0.15) / (Math.log10(most) - 1);
-  const bad = bars.filter((bar) => ["failed", "refused", "cut off"].includes(bar.word)).length;
+  const bad = bars.filter((bar) => ["failed", "refused", "interrupted"].includes(bar.word)).length;
   into("strip", (width) => {
     const [height, head, foot] = [74, 12, 4];
     const step = width / Math.max(50, bars.length);
@@ -186,7 +186,7 @@ export function strip({ runs, running }) {
     return image(
       width,
       height,
-      `The last ${bars.length} runs; ${bad ? `${bad} of them did not end well` : "all of them ended well"}`,
+      `The last ${bars.length} runs; ${bad ? `${bad} of them failed or were interrupted` : "none of them failed"}`,
       s("line", { class: "base", x1: 0, x2: width, y1: height - foot, y2: height - foot }),
       bars.map(({ run, word, ms }, place) => {
         const tall = Math.max(part(ms) * (height - head - foot), 3);

@@ -1,13 +1,13 @@
-//! What of events, status and history every user of the machine may see.
+//! The parts of events, status and history that every user of the machine may see.
 
 use crate::daemon::events::Event;
-use crate::daemon::history::PageHistory;
+use crate::daemon::plot_data::PageHistory;
 use crate::daemon::status_reply::{HIDDEN, public_reason};
 
-/// A line of the control socket's stream for everybody; `None` where it is for nobody here.
-pub fn event(line: &str) -> Option<String> {
+/// The public form of an event; `None` if it is not public.
+pub(super) fn event(line: &str) -> Option<String> {
     let event = match serde_json::from_str(line).ok()? {
-        // What a verification found names values, and an error may quote the service.
+        // Findings contain values, and an error may quote the service.
         Event::Finished { job, exit, summary, error, .. } => {
             let summary = summary.map(|mut summary| {
                 summary.notes.clear();
@@ -16,15 +16,15 @@ pub fn event(line: &str) -> Option<String> {
             let error = error.map(|_| public_reason(exit).into());
             Event::Finished { job, exit, summary, found: Vec::new(), error, hint: None }
         }
-        Event::Warning { .. } => Event::Warning { text: format!("a run warns; {HIDDEN}") },
+        Event::Warning { .. } => Event::Warning { text: format!("a run reported a warning; {HIDDEN}") },
         event => event,
     };
     serde_json::to_string(&event).ok()
 }
 
-/// The history without the service's words.
+/// The history without texts of the service.
 #[must_use]
-pub fn history(mut history: PageHistory) -> PageHistory {
+pub(super) fn history(mut history: PageHistory) -> PageHistory {
     for run in &mut history.runs {
         run.error = run.error.as_ref().map(|_| HIDDEN.into());
     }
@@ -40,7 +40,7 @@ mod tests {
     use crate::sync::findings::{Difference, DifferenceKind};
 
     #[test]
-    fn what_a_verification_found_and_what_the_service_said_is_not_for_everybody() {
+    fn findings_and_texts_of_the_service_are_not_public() {
         let difference = Difference {
             object: Object::Contact,
             id: RecordId::new("ct_1"),

@@ -1,5 +1,5 @@
-// Numbers, sizes and times as people read them, and elements made of text. Nothing here, or anywhere on the page, makes
-// markup of what it is told: the page's headers forbid it.
+// Formats numbers, sizes and times, and builds elements from text. Nothing on the page turns data into markup; the
+// page's headers forbid it.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -20,8 +20,8 @@ export const s = (name, attributes = {}, ...children) => filled(document.createE
 
 export const byId = (id) => document.getElementById(id);
 
-/** Sets a text where it is another: what is unchanged is not read out again. */
-export function say(node, text) {
+/** Sets a node's text if it differs, so that screen readers do not announce unchanged text. */
+export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
@@ -38,7 +38,7 @@ export function bytes(size) {
   return `${size.toFixed(1)} ${units[unit]}`;
 }
 
-/** Milliseconds in their largest unit. */
+/** A duration in its largest unit. */
 function rough(ms) {
   const seconds = Math.floor(ms / 1000);
   if (seconds < 60) return `${seconds} s`;
@@ -56,10 +56,10 @@ export function took(ms) {
   return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
 }
 
-// The daemon's clock counts, and a browser's may be off.
+// Times are relative to the daemon's clock; the browser's may be wrong.
 let ahead = 0;
 
-/** Takes over the daemon's time. */
+/** Synchronizes with the daemon's clock. */
 export function setClock(now) {
   ahead = Date.parse(now) - Date.now();
 }
@@ -76,7 +76,7 @@ export function when(at) {
 
 const two = (number) => String(number).padStart(2, "0");
 
-/** A moment by this browser's clock; the day only where it is not today. */
+/** A time in the browser's time zone; with the day if it is not today. */
 export function moment(at) {
   const date = new Date(at);
   const time = `${two(date.getHours())}:${two(date.getMinutes())}`;
@@ -84,17 +84,17 @@ export function moment(at) {
   return date.toDateString() === new Date(clock()).toDateString() ? time : `${day} ${time}`;
 }
 
-/** An element that says how long ago something was, and goes on saying it. */
+/** An element that shows how long ago something happened; `tick` keeps it current. */
 export function ago(text, none = "never") {
-  if (!text) return h("span", { class: "quiet" }, none);
+  if (!text) return h("span", { class: "muted" }, none);
   const at = Date.parse(text);
   return h("time", { datetime: text, title: `${moment(at)} (${text})`, "data-at": at }, when(at));
 }
 
-/** Lets every such element say it anew. */
+/** Updates every element made by `ago`. */
 export function tick() {
-  for (const node of document.querySelectorAll("time[data-at]")) say(node, when(Number(node.dataset.at)));
+  for (const node of document.querySelectorAll("time[data-at]")) setText(node, when(Number(node.dataset.at)));
 }
 
-/** The browser's zone, for people. */
+/** The name of the browser's time zone. */
 export const zone = () => Intl.DateTimeFormat().resolvedOptions().timeZone || "local time";

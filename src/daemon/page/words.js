@@ -1,18 +1,18 @@
-// What goes on, in one line, and what a person should know or do. Both say what the daemon said; nothing is decided here.
+// The current state in one line, and what needs attention. Both only restate what the daemon reported.
 
-import { clock, count, moment, when } from "/text.js";
+import { clock, count, moment, took, when } from "/text.js";
 
 const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** One line: how grave it is, and what goes on. */
-export function standing(known) {
+/** The current state: its severity and one line of text. */
+export function currentState(known) {
   const daemon = known.status?.daemon;
-  if (known.silent !== null) return ["bad", "The daemon does not answer"];
-  if (known.stopping) return ["waits", "The daemon is ending"];
-  if (!daemon) return ["waits", "The daemon says nothing of itself"];
+  if (known.unreachable !== null) return ["bad", "The daemon does not answer"];
+  if (known.stopping) return ["waits", "The daemon is stopping"];
+  if (!daemon) return ["waits", "The daemon reports no state"];
   if (daemon.running) {
     const { work, trigger } = daemon.running;
-    const parts = [`${sentence(work)} under way${trigger === "schedule" ? " by the schedule" : ""}`];
+    const parts = [`${sentence(work)} running${trigger === "schedule" ? " (scheduled)" : ""}`];
     if (known.work) {
       const { resource, work: piece, rows, total } = known.work;
       parts.push(`${piece} of ${resource}${rows || total ? `, ${count(rows)}${total ? ` of ${count(total)}` : ""} rows` : ""}`);
@@ -22,26 +22,52 @@ export function standing(known) {
   }
   if (daemon.waiting_for) return ["waits", `Waiting: ${daemon.waiting_for}`];
   if (daemon.hold) return ["waits", `No request until ${moment(Date.parse(daemon.hold.until))}`];
-  if (daemon.trouble) return ["bad", `Runs fail; next try ${when(Date.parse(daemon.trouble.next_try))}`];
-  if (daemon.paused_since) return ["waits", "The schedule rests"];
-  const next = daemon.next.find((kind) => kind.kind === "changes")?.at;
-  return ["ok", next ? `Up to date; next run ${when(Date.parse(next))}` : "Up to date; waiting to be asked"];
+  if (daemon.trouble) return ["bad", `Runs fail; next attempt ${when(Date.parse(daemon.trouble.next_try))}`];
+  if (daemon.paused_since) return ["waits", "The schedule is paused"];
+  const { at: next, interval, reason } = daemon.next.find((kind) => kind.kind === "changes") ?? {};
+  if (known.status.objects.every((object) => !object.changes_as_of)) {
+    return ["waits", next ? `Nothing is copied yet; the first copy begins ${when(Date.parse(next))}` : "Nothing is copied yet"];
+  }
+  const every = interval ? `, every ${interval} s: ${reason}` : "";
+  return ["ok", next ? `Up to date; next run ${when(Date.parse(next))}${every}` : "Up to date; nothing is scheduled"];
 }
 
-/** What a person should know or do, the gravest first: how grave, what, why, and a command that helps. */
+/** The state of an object's details. */
+export function detailsLabel(object) {
+  if (!object.changes_as_of && !object.rows) return "not copied yet";
+  if (!object.rows) return "no records";
+  return object.details_pending ? `${count(object.details_pending)} pending` : "all read";
+}
+
+const WORK = { "first-copy": "first copy", sweep: "sweep", details: "details" };
+
+/** The progress of the work on an object, and the time left. */
+export function progressLabel({ work, rows, total, seconds_left }) {
+  const of = total === null ? " so far" : ` of ${count(total)}`;
+  const left = seconds_left === null ? "" : `, about ${took(Math.max(1, seconds_left) * 1000)} left`;
+  return `${WORK[work] ?? work}: ${count(rows)}${of}${left}`;
+}
+
+/** The open edits by state; empty if there are none. */
+export function editStates(edits) {
+  const states = ["queued", "held", "sending", "conflict", "rejected"].filter((state) => edits?.[state]);
+  return states.map((state) => `${count(edits[state])} ${state === "conflict" ? "in conflict" : state}`).join(", ");
+}
+
+/** What needs attention, the most severe first: severity, what, why, and a command that fixes it. */
 export function causes(known) {
   const found = [];
   const { status } = known;
-  if (known.silent !== null) {
-    const last = status ? "What is below is what it said last. " : "";
-    const why = known.silent || `${last}It is tried again every few seconds.`;
+  if (known.unreachable !== null) {
+    const last = status ? "Below is its last known state. " : "";
+    const why = known.unreachable || `${last}The page retries every few seconds.`;
     found.push(["bad", "The daemon does not answer.", why]);
   }
   if (!status) return found;
   const { daemon } = status;
   if (daemon?.trouble) {
     const { since, why, runs, next_try } = daemon.trouble;
-    const next = `Next try at ${moment(Date.parse(next_try))}.`;
+    const next = `Next attempt at ${moment(Date.parse(next_try))}.`;
     found.push(["bad", `Runs have failed since ${moment(Date.parse(since))}, ${count(runs)} in a row.`, `${sentence(why)}. ${next}`]);
   } else if (!daemon && status.trouble) {
     found.push(["bad", `The last ${count(status.trouble.runs)} runs failed.`, status.trouble.error ?? ""]);
@@ -49,34 +75,34 @@ export function causes(known) {
   for (const { object, outage, differences } of status.objects) {
     if (outage) {
       const going = `${count(outage.going)} of ${count(outage.of)} ${object} would be removed.`;
-      found.push(["bad", going, "That looks like an outage, so nothing was. If it is right:", "crm-mirror resync --accept-removals"]);
+      found.push(["bad", going, "That looks like an outage, so nothing was removed. To confirm the removal:", "crm-mirror resync --accept-removals"]);
     }
     if (differences) {
-      found.push(["warn", `${count(differences)} differences in ${object}.`, "What mends them:", "crm-mirror verify --repair"]);
+      found.push(["warn", `${count(differences)} differences in ${object}.`, "To repair them:", "crm-mirror verify --repair"]);
     }
   }
   const held = daemon?.hold;
   if (held?.reason === "budget") {
-    found.push(["warn", `The budget of this window is spent; going on at ${moment(Date.parse(held.until))}.`, "The limit is budget.limit."]);
+    found.push(["warn", `The budget of this window is spent; runs resume at ${moment(Date.parse(held.until))}.`, "The limit is budget.limit."]);
   }
   const hold = held?.reason === "rate-limit" ? held.until : status.hold_until;
   if (hold && Date.parse(hold) > clock()) {
-    found.push(["warn", `The service asked for quiet until ${moment(Date.parse(hold))}.`, "Nothing is asked before."]);
+    found.push(["warn", `The service limits the request rate until ${moment(Date.parse(hold))}.`, "No request is sent before."]);
   }
   if (daemon?.paused_since) {
     const since = moment(Date.parse(daemon.paused_since));
-    found.push(["warn", `The schedule rests since ${since}.`, "What lets it go on:", "crm-mirror resume"]);
+    found.push(["warn", `The schedule is paused since ${since}.`, "To resume it:", "crm-mirror resume"]);
   }
   const edits = status.edits ?? {};
   for (const [state, kind, what, command] of [
     ["held", "bad", "too many were made within an hour. To send them:", "crm-mirror outbox release --all"],
-    ["conflict", "warn", "somebody else changed the same fields. To decide:", "crm-mirror outbox"],
-    ["rejected", "warn", "the service does not take them. To see why:", "crm-mirror outbox --all"],
+    ["conflict", "warn", "somebody else changed the same fields. To resolve them:", "crm-mirror outbox"],
+    ["rejected", "warn", "the service refused them. To see why:", "crm-mirror outbox --all"],
   ]) {
     if (edits[state]) found.push([kind, `${count(edits[state])} edits ${state}:`, what, command]);
   }
-  for (const [object, scope] of Object.entries(status.missing_scopes)) {
-    found.push(["warn", `The key may not read ${object}.`, `It lacks the scope ${scope}.`]);
+  for (const { object, scope } of status.missing_scopes) {
+    found.push(["warn", `The API key may not read ${object}.`, `It lacks the scope ${scope}.`]);
   }
   for (const { text, at } of known.warnings) found.push(["info", `${moment(at)}:`, text]);
   return found;

@@ -1,8 +1,8 @@
-//! What is known of one standard field: where it appears, what it holds, and what can be done with it.
+//! The properties of one standard field: where it appears, what it holds, and how it can be used.
 
 use super::ops::Ops;
 
-/// What a standard field holds, and so which type its column has.
+/// What a standard field holds, which determines the type of its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldKind {
     /// The record's own identifier.
@@ -19,8 +19,9 @@ pub enum FieldKind {
     Boolean,
     /// A timestamp: canonical UTC text with microseconds.
     Instant,
-    /// What the reference calls just "value", or does not type at all: a string as it is, a number's digits as they
-    /// came, anything else as JSON. With `num`, a REAL companion column named `<column>_num` serves sorting and sums.
+    /// What the reference calls just "value", or does not type at all: a string as it is, the digits of a number
+    /// unchanged, anything else as JSON. With `num`, a REAL companion column named `<column>_num` serves sorting and
+    /// sums.
     Value {
         /// Whether there is a companion column.
         num: bool,
@@ -44,7 +45,7 @@ impl FieldKind {
         }
     }
 
-    /// The word for this kind in the data dictionary.
+    /// The name of this kind in the data dictionary.
     pub const fn as_str(self) -> &'static str {
         match self {
             FieldKind::Id => "id",
@@ -72,14 +73,14 @@ pub enum FieldProjection {
     List,
     /// Details only.
     Detail,
-    /// No answer: it can only be filtered by.
+    /// No answer: the field can only be used in filters.
     FilterOnly,
 }
 
 /// One standard field.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// The name in an answer; a dot names a field of a nested object.
+    /// The name in an answer; a dot separates the parts of a nested name.
     pub wire: &'static str,
     /// The column of the mirror.
     pub column: &'static str,
@@ -87,7 +88,7 @@ pub struct Field {
     pub kind: FieldKind,
     /// Which answers carry it.
     pub projection: FieldProjection,
-    /// The operators it can be filtered by.
+    /// The operators that filters on the field accept.
     pub filter: Ops,
     /// Whether lists can be sorted by it.
     pub sortable: bool,

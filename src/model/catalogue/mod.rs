@@ -4,10 +4,10 @@
 //! validation all derive from `tables`. Adding a field is one line there and a migration in `schema/`. Because all of
 //! them derive from it, `tests/reference` holds literal records written from the reference as an independent witness.
 //!
-//! # Always true
-//! - `wire` is the name in an answer; a dot names a field of a nested object (`location.country`).
+//! # Invariants
+//! - `wire` is the name in an answer; a dot marks a field of a nested object (`location.country`).
 //! - `filter` holds the operators of the reference's filter tables. The filter's name is [`Field::filter_name`].
-//! - `writable` marks only what the reference shows in a PATCH body; what it does not show is not assumed.
+//! - `writable` marks only what the reference shows in a PATCH body; nothing else is assumed to be writable.
 
 mod field;
 mod ops;
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn the_filter_tables_have_the_rows_of_the_reference() {
+    fn filter_tables_have_the_rows_of_the_reference() {
         let count = |r: Resource| r.fields().iter().filter(|f| !f.filter.is_empty()).count();
         assert_eq!(count(Resource::Contacts), 14);
         assert_eq!(count(Resource::Companies), 13);

@@ -1,7 +1,7 @@
 //! The objects of the service and the resources that list them.
 //!
-//! An [`Object`] has custom fields, details and updates; a [`Resource`] is everything that can be listed, and what a
-//! person names on the command line.
+//! An [`Object`] has custom fields, details and updates; a [`Resource`] is anything that can be listed, and what users
+//! name on the command line.
 
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr};
@@ -44,7 +44,7 @@ impl Object {
         self.fields().iter().filter(|field| field.projection == FieldProjection::Detail)
     }
 
-    /// The `objectType` of the service, and of every column of the mirror that names a kind of record.
+    /// The service's `objectType`, which is also used in the columns of the mirror.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
@@ -89,7 +89,7 @@ impl Object {
         }
     }
 
-    /// The view that joins both.
+    /// The view that joins both tables.
     pub const fn full_view(self) -> &'static str {
         match self {
             Object::Contact => "contacts_full",
@@ -98,7 +98,7 @@ impl Object {
     }
 }
 
-/// Something that the service lists; also what a person names on the command line.
+/// Something that the service lists; also what users name on the command line.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display, EnumString, IntoStaticStr,
 )]
@@ -140,7 +140,7 @@ impl Resource {
         }
     }
 
-    /// The scope that writing needs, where there is writing.
+    /// The scope that writing needs; `None` for resources that cannot be written.
     pub const fn write_scope(self) -> Option<&'static str> {
         match self {
             Resource::Contacts => Some("contacts:write"),
@@ -164,7 +164,7 @@ impl Resource {
         }
     }
 
-    /// The kind of record, where the items are records with custom fields.
+    /// The kind of record, if the items are records with custom fields.
     pub const fn object(self) -> Option<Object> {
         match self {
             Resource::Contacts => Some(Object::Contact),
@@ -178,7 +178,7 @@ impl Resource {
         !matches!(self, Resource::CustomFields)
     }
 
-    /// The field that `filter[name]` means.
+    /// The field that `filter[name]` refers to.
     pub fn filter_field(self, name: &str) -> Option<&'static Field> {
         self.fields().iter().find(|field| !field.filter.is_empty() && field.filter_name() == name)
     }

@@ -1,66 +1,46 @@
-//! The custom columns: each definition's column is named once, parked while the field is archived, and comes back.
+//! The custom columns: each definition's column is named once, archived with its field, and restored with it.
 //!
-//! # Always true
-//! - A name once given to a definition never goes to another one.
-//! - What the layout lists is in the tables, and nothing else named `cf_…` is.
-//! - Only [`ColumnName`]s enter statements; keys are bound or stay in Rust.
+//! # Invariants
+//! - A name that was given to a definition is never given to another one.
+//! - The tables have exactly the `cf_…` columns of the layout.
+//! - Only [`ColumnName`]s become part of statements; keys are bound as parameters.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 
-use rusqlite::{Connection, params};
+use rusqlite::params;
 
 use crate::model::catalogue::Object;
 use crate::model::column_name::ColumnName;
-use crate::model::custom::{CustomField, CustomFields, DataType, Definition, Layout};
-use crate::model::ids::{FieldKey, RecordId};
+use crate::model::custom::{Choice, DataType, Definition};
+use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
 use crate::model::record::Record;
+use crate::store::custom::changes::{DefinitionChanges, FieldToFill, Redefined};
+use crate::store::custom::file_shapes;
+use crate::store::custom::rows::{DefinitionRow, physical, rows};
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
 use crate::store::records::feed_entries::ColumnChange;
 use crate::store::records::upsert::{Applied, Phase};
-use crate::store::shapes::Shapes;
-use crate::store::state::{StateKey, read_state};
+use crate::store::state_keys::StateKey;
 use crate::store::tx::MirrorTx;
 
-/// The most custom columns that one object's tables may have together, companions and parked ones included. SQLite
+/// The maximum number of custom columns of one object's tables, including companions and archived columns. SQLite
 /// allows 2,000 columns in a table and in a view's result; values of further fields are kept in `extra`.
 pub const MOST_COLUMNS: usize = 1_850;
 
-/// A definition's row, as far as columns are concerned.
-struct Row {
-    definition: Definition,
-    column: Option<ColumnName>,
-    readable: bool,
-}
-
-impl Row {
-    /// Whether records carry the field's values, so that its column is in use.
-    fn is_shown(&self) -> bool {
-        self.definition.active && self.readable
-    }
-
-    /// Whether the field became a decimal after another one was given the name of its companion.
-    fn is_squeezed(&self, rows: &[Row]) -> bool {
-        let Some(column) = self.column.as_ref().filter(|_| self.definition.data_type.has_num()) else {
-            return false;
-        };
-        let num = column.num();
-        rows.iter().any(|other| other.column.as_ref().is_some_and(|name| name.as_str() == num))
-    }
-}
-
-/// The names of an object's custom columns: who has which.
+/// The names of an object's custom columns, by definition.
 struct Names {
     taken: BTreeSet<String>,
-    /// What the companions of decimals without a column yet will be called: they win over a key of that name.
+    /// The columns of the tables among them; a label is a column of the views only, where it is asked for.
+    columns: usize,
+    /// The companion names of decimals that have no column yet: they take precedence over a key with that name.
     promised: Vec<(RecordId, String)>,
 }
 
 impl Names {
-    fn of(rows: &[Row]) -> Names {
-        let mut names = Names { taken: BTreeSet::new(), promised: Vec::new() };
+    fn of(rows: &[DefinitionRow]) -> Names {
+        let mut names = Names { taken: BTreeSet::new(), columns: 0, promised: Vec::new() };
         for row in rows {
             match &row.column {
                 Some(column) if row.is_squeezed(rows) => names.take(column, DataType::Unknown),
@@ -77,18 +57,23 @@ impl Names {
 
     fn take(&mut self, column: &ColumnName, data_type: DataType) {
         self.taken.insert(column.as_str().into());
+        self.columns += 1;
         if data_type.has_num() {
             self.taken.insert(column.num());
+            self.columns += 1;
+        }
+        if data_type.is_select() {
+            self.taken.insert(column.label());
         }
     }
 
-    /// The column of a definition: the one it has, or a new one; `None` where its values can have none.
-    fn give(&mut self, row: &Row, squeezed: bool) -> Option<ColumnName> {
+    /// The column of a definition: its existing one, or a new one; `None` if its values cannot have a column.
+    fn give(&mut self, row: &DefinitionRow, squeezed: bool) -> Option<ColumnName> {
         let Definition { id, key, data_type, .. } = &row.definition;
         if row.column.is_some() && !squeezed {
             return row.column.clone();
         }
-        if *data_type == DataType::Unknown || self.taken.len() + 2 > MOST_COLUMNS {
+        if *data_type == DataType::Unknown || self.columns + 2 > MOST_COLUMNS {
             return None;
         }
         let others = self.promised.iter().filter(|(other, _)| other != id).map(|(_, name)| name.clone());
@@ -99,7 +84,7 @@ impl Names {
     }
 }
 
-/// Where what becomes of an object's columns is announced.
+/// Records changes of an object's columns in the change feed.
 struct ColumnFeed {
     object: Object,
     seen_at: Instant,
@@ -107,89 +92,9 @@ struct ColumnFeed {
     is_kept: bool,
 }
 
-/// What refreshing the definitions did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Redefined {
-    /// Whether any definition or option changed.
-    pub changed: bool,
-    /// Fields whose column is new, empty again or back, and so needs its values.
-    pub to_fill: Vec<(Object, FieldKey)>,
-    /// Active fields that got no column, because there is no room or their type is unknown.
-    pub without_column: Vec<FieldKey>,
-}
-
-/// Reads the layout that the definitions in the file give.
-///
-/// # Errors
-/// If SQLite refuses.
-pub(in crate::store) fn layout(conn: &Connection) -> Result<Layout, StoreError> {
-    let version = read_state(conn, &StateKey::Layout)?.unwrap_or(0);
-    let of = |object| -> Result<Arc<CustomFields>, StoreError> {
-        let rows = rows(conn, object)?;
-        let unplaced = rows
-            .iter()
-            .filter(|r| r.definition.active && (r.column.is_none() || !r.readable))
-            .map(|r| r.definition.key.clone());
-        let unplaced = unplaced.collect();
-        let fields = rows
-            .into_iter()
-            .filter(Row::is_shown)
-            .filter_map(|row| {
-                let Definition { id, key, data_type, .. } = row.definition;
-                Some(CustomField { definition: id, key, data_type, column: row.column? })
-            })
-            .collect();
-        Ok(Arc::new(CustomFields::new(fields, unplaced)))
-    };
-    Ok(Layout { version, contact: of(Object::Contact)?, company: of(Object::Company)? })
-}
-
-/// The definitions of an object in order of their creation, which is the order of their columns.
-fn rows(conn: &Connection, object: Object) -> Result<Vec<Row>, StoreError> {
-    let doing = "read the custom field definitions";
-    let mut stmt = conn
-        .prepare_cached(
-            "SELECT id, key, label, data_type, status = 'ACTIVE', filterable, allowed_operators, column_name,
-                    readable IS NOT 0
-             FROM custom_field_definitions WHERE object_type = ?1 AND key IS NOT NULL
-             ORDER BY created_at IS NULL, created_at, id",
-        )
-        .doing(doing)?;
-    let rows = stmt.query_map([object.as_str()], |row| {
-        let operators: Option<String> = row.get(6)?;
-        let operators: Vec<String> = operators.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-        let data_type: Option<String> = row.get(3)?;
-        let column: Option<String> = row.get(7)?;
-        Ok(Row {
-            definition: Definition {
-                id: RecordId::new(row.get::<_, String>(0)?),
-                key: FieldKey::new(row.get::<_, String>(1)?),
-                label: row.get(2)?,
-                data_type: DataType::from_name(data_type.as_deref().unwrap_or_default()),
-                object,
-                active: row.get::<_, Option<bool>>(4)?.unwrap_or(false),
-                null_filter: row.get::<_, Option<bool>>(5)?.unwrap_or(false) && operators.iter().any(|o| o == "isNull"),
-                options: Vec::new(),
-            },
-            column: column.as_deref().and_then(ColumnName::given),
-            readable: row.get(8)?,
-        })
-    });
-    rows.and_then(Iterator::collect).doing(doing)
-}
-
-/// The columns of a table that were made for custom fields, parked ones included.
-fn physical(conn: &Connection, table: &str) -> Result<BTreeSet<String>, StoreError> {
-    let doing = "read the custom columns";
-    let mut stmt = conn
-        .prepare("SELECT name FROM pragma_table_info(?1) WHERE substr(name, 1, 3) = 'cf_' OR substr(name, 1, 12) = 'archived_cf_'")
-        .doing(doing)?;
-    stmt.query_map([table], |row| row.get(0)).and_then(Iterator::collect).doing(doing)
-}
-
 impl MirrorTx<'_> {
-    /// Takes the whole list of an object's definitions, active and archived, and brings columns, views and dictionary
-    /// in line with it.
+    /// Applies the complete list of an object's definitions, active and archived: updates columns, views and
+    /// dictionary.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -197,30 +102,49 @@ impl MirrorTx<'_> {
         &mut self,
         object: Object,
         records: &[Record],
+        gone: &[RecordId],
         asked_at: Instant,
     ) -> Result<Redefined, StoreError> {
+        let known = rows(&self.conn, object)?;
         let before: Vec<(RecordId, DataType)> =
-            rows(&self.conn, object)?.into_iter().map(|r| (r.definition.id, r.definition.data_type)).collect();
+            known.iter().map(|row| (row.definition.id.clone(), row.definition.data_type)).collect();
         let mut out = Redefined::default();
         for record in records {
-            out.changed |= self.apply_definition(record, asked_at)?;
+            self.apply_definition(record, asked_at, &mut out.changes)?;
         }
-        out.changed |= self.drop_missing_definitions(object, records)?;
-        if !out.changed {
+        self.archive_gone_definitions(gone, &mut out.changes)?;
+        if out.changes == DefinitionChanges::default() {
             return Ok(out);
         }
+        let states = |rows: &[DefinitionRow]| -> BTreeMap<RecordId, bool> {
+            rows.iter().map(|row| (row.definition.id.clone(), row.definition.active)).collect()
+        };
+        out.changes.count_states(&states(&known), &states(&rows(&self.conn, object)?));
         self.reconcile(object, &before, asked_at, &mut out)?;
         self.relayout()?;
+        // The feed has no entry for changed labels, so every record is published again.
+        if !self.shapes.extras(object).labels.is_empty() {
+            self.requeue_all(object)?;
+        }
         Ok(out)
     }
 
-    /// Writes one definition and its options. Says whether anything changed.
-    fn apply_definition(&self, record: &Record, asked_at: Instant) -> Result<bool, StoreError> {
+    /// Writes one definition and its options, and counts what changed.
+    fn apply_definition(
+        &self,
+        record: &Record,
+        asked_at: Instant,
+        changes: &mut DefinitionChanges,
+    ) -> Result<(), StoreError> {
         let doing = "write the options of a custom field";
         let shape = self.shapes.definitions();
-        let mut changed = self.apply_plain(&shape, record, asked_at)? != Applied::Unchanged;
+        match self.apply_plain(&shape, record, asked_at)? {
+            Applied::Inserted => changes.added += 1,
+            Applied::Updated => changes.changed += 1,
+            Applied::Unchanged | Applied::Older => {}
+        }
         let Some(options) = &record.options else {
-            return Ok(changed);
+            return Ok(());
         };
         let id = record.id.as_str();
         let mut stmt = self
@@ -230,7 +154,10 @@ impl MirrorTx<'_> {
         let known: Vec<(String, Option<String>)> =
             stmt.query_map([id], |row| Ok((row.get(0)?, row.get(1)?))).and_then(Iterator::collect).doing(doing)?;
         if !known.iter().map(|(v, l)| (v, l)).eq(options.iter().map(|o| (&o.value, &o.label))) {
-            changed = true;
+            let is_new = |option: &&Choice| !known.iter().any(|(v, l)| *v == option.value && *l == option.label);
+            let gone = known.iter().filter(|(value, _)| !options.iter().any(|option| option.value == *value));
+            // A new order of the options is one change.
+            changes.options += ((options.iter().filter(is_new).count() + gone.count()) as u64).max(1);
             self.conn.execute("DELETE FROM custom_field_options WHERE definition_id = ?1", [id]).doing(doing)?;
             for (position, option) in options.iter().enumerate() {
                 self.conn
@@ -239,28 +166,25 @@ impl MirrorTx<'_> {
                     .doing(doing)?;
             }
         }
-        Ok(changed)
+        Ok(())
     }
 
-    /// A definition that is on neither list any more is treated as archived: its column is parked, nothing is lost.
-    fn drop_missing_definitions(&self, object: Object, records: &[Record]) -> Result<bool, StoreError> {
-        let listed: BTreeSet<&str> = records.iter().map(|r| r.id.as_str()).collect();
-        let mut changed = false;
-        for row in rows(&self.conn, object)? {
-            if row.definition.active && !listed.contains(row.definition.id.as_str()) {
-                self.conn
-                    .execute(
-                        "UPDATE custom_field_definitions SET status = 'ARCHIVED' WHERE id = ?1",
-                        [row.definition.id.as_str()],
-                    )
-                    .doing("archive a custom field that is no longer listed")?;
-                changed = true;
-            }
+    /// A definition on neither list any more is treated as archived: its column and values are kept.
+    fn archive_gone_definitions(&self, gone: &[RecordId], changes: &mut DefinitionChanges) -> Result<(), StoreError> {
+        for id in gone {
+            let archived = self
+                .conn
+                .execute(
+                    "UPDATE custom_field_definitions SET status = 'ARCHIVED' WHERE id = ?1 AND status = 'ACTIVE'",
+                    [id.as_str()],
+                )
+                .doing("archive a custom field that is no longer listed")?;
+            changes.changed += archived as u64;
         }
-        Ok(changed)
+        Ok(())
     }
 
-    /// Gives, parks and brings back columns until the tables match the definitions.
+    /// Creates, archives and restores columns until the tables match the definitions.
     fn reconcile(
         &mut self,
         object: Object,
@@ -271,7 +195,7 @@ impl MirrorTx<'_> {
         let rows = rows(&self.conn, object)?;
         let feed = ColumnFeed { object, seen_at, is_kept: self.phase(object)? == Phase::Kept };
         let mut names = Names::of(&rows);
-        // Statements on tables that are about to change must not outlive the change.
+        // Cached statements on tables that are about to change must not be used afterwards.
         self.conn.flush_prepared_statement_cache();
         let squeezed: Vec<bool> = rows.iter().map(|row| row.is_squeezed(&rows)).collect();
         for (row, squeezed) in rows.into_iter().zip(squeezed) {
@@ -294,8 +218,8 @@ impl MirrorTx<'_> {
                 self.name_column(definition, None)?;
                 out.without_column.push(definition.key.clone());
                 continue;
-            } else if self.place(&feed, &column, definition.data_type, known)? {
-                out.to_fill.push((object, definition.key.clone()));
+            } else if let Some(is_new) = self.place(&feed, &column, definition.data_type, known)? {
+                out.to_fill.push(FieldToFill { definition: definition.id.clone(), is_new });
             }
             if row.column.as_ref() != Some(&column) {
                 self.name_column(definition, Some(&column))?;
@@ -318,19 +242,19 @@ impl MirrorTx<'_> {
         [object.table(), object.detail_table()]
     }
 
-    /// Sees to it that an active field has its column. Says whether that is new, or back from the archive.
+    /// Ensures that an active field has its column. Returns whether the column is new or restored.
     fn place(
         &self,
         feed: &ColumnFeed,
         column: &ColumnName,
         data_type: DataType,
         known: Option<DataType>,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Option<bool>, StoreError> {
         let detail = usize::from(data_type.detail_only());
         let table = Self::tables(feed.object)[detail];
         let there = physical(&self.conn, table)?;
         if there.contains(column.as_str()) {
-            return Ok(false);
+            return Ok(None);
         }
         self.drop_views()?;
         if there.contains(&column.archived()) {
@@ -345,20 +269,21 @@ impl MirrorTx<'_> {
                 let key = ["id", feed.object.detail_key()][detail];
                 self.emit_restored(feed.object, table, key, &columns, feed.seen_at)?;
             }
-            return Ok(true);
+            return Ok(Some(false));
         }
         self.alter(&format!("ALTER TABLE {table} ADD COLUMN {column} {}", data_type.sql_type()))?;
         if data_type.has_num() {
             self.alter(&format!("ALTER TABLE {table} ADD COLUMN {} REAL", column.num()))?;
         }
-        // A column whose type changed was announced when the old one went.
+        // The change of a type was announced when the old column was dropped.
         if known.is_none_or(|known| known == data_type) {
             self.announce(feed, column, ColumnChange::Added, (None, Some(data_type)))?;
         }
-        Ok(true)
+        // What `extra` has of a field of another type says nothing about the values now.
+        Ok(Some(known.is_none_or(|known| known == data_type)))
     }
 
-    /// Parks the column of an archived field: its last values stay in the file, out of the views.
+    /// Archives the column of an archived field: its last values stay in the file, but not in the views.
     fn park(&self, feed: &ColumnFeed, definition: &Definition, column: &ColumnName) -> Result<(), StoreError> {
         let object = feed.object;
         self.forget_retyped(object, column.as_str())?;
@@ -367,7 +292,7 @@ impl MirrorTx<'_> {
                 "DELETE FROM custom_multi_values WHERE object_type = ?1 AND field_key = ?2",
                 [object.as_str(), definition.key.as_str()],
             )
-            .doing("park a custom column")?;
+            .doing("archive a custom column")?;
         for table in Self::tables(object) {
             let there = physical(&self.conn, table)?;
             if there.contains(column.as_str()) {
@@ -384,8 +309,14 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
-    /// Drops the columns of a field whose type changed, and says so in the feed.
-    fn retype(&self, feed: &ColumnFeed, column: &ColumnName, known: DataType, row: &Row) -> Result<(), StoreError> {
+    /// Drops the columns of a field whose type changed, and records that in the feed.
+    fn retype(
+        &self,
+        feed: &ColumnFeed,
+        column: &ColumnName,
+        known: DataType,
+        row: &DefinitionRow,
+    ) -> Result<(), StoreError> {
         let detail = usize::from(known.detail_only());
         let table = Self::tables(feed.object)[detail];
         let data_type = row.definition.data_type;
@@ -407,7 +338,7 @@ impl MirrorTx<'_> {
         self.drop_columns(feed.object, column, known.has_num())
     }
 
-    /// Enters what became of a column, and of its companion, into the feed.
+    /// Records the change of a column, and of its companion, in the feed.
     fn announce(
         &self,
         feed: &ColumnFeed,
@@ -430,11 +361,11 @@ impl MirrorTx<'_> {
         self.remember_column(feed.object, &column.num(), change, (num(from), num(to)), feed.seen_at)
     }
 
-    /// Drops the columns of a field whose type changed: the old values mean nothing under the new type.
+    /// Drops the columns of a field whose type changed: the old values are invalid under the new type.
     fn drop_columns(&self, object: Object, column: &ColumnName, had_num: bool) -> Result<(), StoreError> {
         let mut names = vec![column.as_str().to_string(), column.archived()];
         if had_num {
-            // Without one, a column of this name is another field's.
+            // If it had no companion, a column with this name belongs to another field.
             names.extend([column.num(), format!("{}_num", column.archived())]);
         }
         for table in Self::tables(object) {
@@ -442,6 +373,7 @@ impl MirrorTx<'_> {
             for name in names.iter().filter(|name| there.contains(*name)) {
                 self.drop_views()?;
                 self.drop_index(table, name)?;
+                self.set_indexes_aside(table, name)?;
                 self.alter(&format!("ALTER TABLE {table} DROP COLUMN {name}"))?;
             }
         }
@@ -456,24 +388,24 @@ impl MirrorTx<'_> {
         self.conn.execute_batch(sql).doing("change the custom columns")
     }
 
-    /// Makes a new layout from the definitions, and views and dictionary with it.
+    /// Makes a new layout from the definitions, with views and dictionary.
     pub(in crate::store) fn relayout(&mut self) -> Result<(), StoreError> {
         self.set_state(&StateKey::Layout, &(self.shapes.layout.version + 1))?;
-        self.shapes = Shapes::new(Arc::new(layout(&self.conn)?));
+        self.shapes = file_shapes::shapes(&self.conn)?;
         for object in Object::ALL {
-            // A column that came back brings its values back too.
+            // A restored column also restores its values.
             if self.phase(object)? == Phase::Kept {
                 self.derive(object)?;
             }
         }
-        self.remake_views()?;
-        self.remake_dictionary()?;
+        self.rebuild_views()?;
+        self.rebuild_dictionary()?;
         self.note_derived()
     }
 }
 
 impl ReadTx<'_> {
-    /// The active definitions of an object, options left out.
+    /// The active definitions of an object, without options.
     ///
     /// # Errors
     /// If SQLite refuses.

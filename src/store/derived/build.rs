@@ -1,24 +1,25 @@
-//! What is derived from rows and built in bulk at the end of a first copy: multi-select rows, full-text search and
-//! secondary indexes.
+//! Derived data that is built in bulk at the end of a first copy: multi-select rows, full-text search and secondary
+//! indexes.
 //!
-//! A first copy writes plain rows only; building these once at its end is several times cheaper than keeping them page
-//! by page. A kill in between is a state like any other: the object is still in its first copy and builds again.
+//! A first copy writes plain rows only; building derived data once at its end is several times cheaper than maintaining
+//! it page by page. After a kill in between, the object is still in its first copy and the data is built again.
 
 use crate::model::catalogue::Object;
 use crate::model::custom::DataType;
+use crate::store::derived::options::ViewOptions;
 use crate::store::error::{Doing, StoreError};
 use crate::store::file::migrate;
 use crate::store::file::open;
 use crate::store::reader::ReadTx;
 use crate::store::records::upsert::Phase;
-use crate::store::state::StateKey;
+use crate::store::state_keys::StateKey;
 use crate::store::tx::MirrorTx;
 
-/// SQLite's cache of pages while everything is read from end to end, in KiB.
+/// SQLite's page cache for sequential reads, in KiB.
 const SMALL_CACHE_KIB: i32 = 1024;
 
 impl ReadTx<'_> {
-    /// How far the mirror is with an object.
+    /// The phase of an object.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -31,7 +32,7 @@ impl ReadTx<'_> {
 }
 
 impl MirrorTx<'_> {
-    /// Ends an object's first copy: builds what is derived from its rows, and keeps it with every page from now on.
+    /// Ends an object's first copy: builds its derived data, which is updated with every page from now on.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -44,12 +45,25 @@ impl MirrorTx<'_> {
         self.fit_cache()
     }
 
-    /// Makes what follows from rows and definitions where an older program, or one that was killed, has not.
+    /// Builds derived data that an older version, or a process that was killed, did not build.
     pub(in crate::store) fn catch_up(&mut self) -> Result<(), StoreError> {
         if self.state::<u32>(&StateKey::Derived)? != Some(migrate::KNOWN) {
             self.relayout()?;
         }
         self.fit_cache()
+    }
+
+    /// Changes the settings of views, indexes and search, and rebuilds what depends on them.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn configure_views(&mut self, options: &ViewOptions) -> Result<(), StoreError> {
+        if self.state(&StateKey::ViewOptions)?.unwrap_or_else(ViewOptions::default) != *options {
+            self.set_state(&StateKey::ViewOptions, options)?;
+            self.set_search_form(options.search)?;
+            self.relayout()?;
+        }
+        self.refresh_view_files()
     }
 
     /// Sets SQLite's cache to what is still to be written.
@@ -62,15 +76,15 @@ impl MirrorTx<'_> {
         self.cache(open::CACHE_KEPT_KIB)
     }
 
-    /// Notes that all of it is made, for this program's schema.
+    /// Records that all derived data is built, for this program's schema.
     pub(in crate::store) fn note_derived(&self) -> Result<(), StoreError> {
         self.set_state(&StateKey::Derived, &migrate::KNOWN)
     }
 
-    /// Brings everything that is derived from an object's rows in step with the columns there are.
+    /// Updates everything that is derived from an object's rows to the current columns.
     ///
-    /// All rows are read from end to end, once for each index, so what stays in a cache is never read again: a small one
-    /// is quicker, and a first copy peaks at a quarter less memory.
+    /// All rows are read sequentially, once for each index, so cached pages are never read again: a small cache is
+    /// faster, and reduces the peak memory of a first copy by a quarter.
     pub(in crate::store) fn derive(&self, object: Object) -> Result<(), StoreError> {
         self.cache(SMALL_CACHE_KIB)?;
         self.rebuild_multi_values(object)?;
@@ -87,7 +101,7 @@ impl MirrorTx<'_> {
         let doing = "build the rows of multi-selects";
         self.conn.execute("DELETE FROM custom_multi_values WHERE object_type = ?1", [object.as_str()]).doing(doing)?;
         for field in self.layout().of(object).fields().iter().filter(|f| f.data_type == DataType::MultiSelect) {
-            // The plus keeps SQLite from reading the rows by their ids, from all over the table: sorting is cheaper.
+            // The plus prevents SQLite from reading the rows by their ids, in random order: sorting is cheaper.
             let sql = format!(
                 "INSERT INTO custom_multi_values (object_type, record_id, field_key, position, value)
                  SELECT ?1, r.id, ?2, v.key, v.value FROM {table} AS r, json_each(r.{column}) AS v

@@ -1,11 +1,13 @@
-//! `mirror_columns`: the data dictionary, made from the catalogue, the definitions and the schema itself.
+//! `mirror_columns`: the data dictionary, built from the catalogue, the definitions and the schema.
 
 use rusqlite::{Connection, params};
 
 use crate::model::catalogue::{FieldProjection, Object, Resource};
-use crate::model::custom::CustomFields;
+use crate::model::custom::{CustomFields, DataType};
+use crate::store::custom::extras::ArchivedColumn;
 use crate::store::derived::view_columns as views;
 use crate::store::error::{Doing, StoreError};
+use crate::store::program_objects::lookup_view;
 use crate::store::records::shape::{DEFINITIONS, Shape, Source};
 use crate::store::tx::MirrorTx;
 
@@ -37,7 +39,7 @@ const SYNCED: &str = "when the answer that this row was last written from was as
 const FETCHED: &str = "when the detail was asked for";
 const EXTRA: &str = "what the columns cannot hold, verbatim JSON by wire name";
 
-/// The lines of a table that has a shape.
+/// The lines of a table with a shape.
 fn shaped(shape: &Shape, resource: Resource, custom: &CustomFields, labels: &[(String, String)]) -> Vec<Entry> {
     let mut entries = vec![Entry { source: "list", ..Entry::own(shape.key, "id", "record identifier") }];
     entries[0].wire = Some("id".into());
@@ -81,6 +83,25 @@ fn shaped(shape: &Shape, resource: Resource, custom: &CustomFields, labels: &[(S
     entries
 }
 
+/// The description of an archived field's column in the `_full` view.
+fn of_archived(column: &ArchivedColumn) -> Entry {
+    let about = "archived: the last values before that";
+    Entry {
+        wire: Some(format!("customFields.{}", column.key)),
+        label: column.label.clone(),
+        source: "custom",
+        ..Entry::own(&column.name, column.data_type.map_or("number", DataType::as_str), about)
+    }
+}
+
+/// The description of a label column; `select` is the one of its values' column.
+fn of_labels(name: &str, of: &str, select: Option<&Entry>) -> Entry {
+    let is_list = select.is_some_and(|entry| entry.data_type == DataType::MultiSelect.as_str());
+    let data_type = if is_list { DataType::MultiSelect.as_str() } else { "text" };
+    let about = format!("what the values of {of} are called");
+    Entry { label: select.and_then(|entry| entry.label.clone()), ..Entry::own(name, data_type, &about) }
+}
+
 /// The lines of a table or view that only the schema describes: the comment of a column's line is its meaning.
 fn plain(conn: &Connection, table: &str) -> Result<Vec<Entry>, StoreError> {
     let doing = "read the schema";
@@ -112,7 +133,7 @@ fn plain(conn: &Connection, table: &str) -> Result<Vec<Entry>, StoreError> {
         .collect())
 }
 
-/// Columns that mean more than when their table was made.
+/// Descriptions of columns whose meaning has changed since their table was created.
 const ABOUT: [(&str, &str, &str); 3] = [
     ("changes", "record_id", "the record's id; empty where a column changed"),
     ("changes", "kind", "insert, update or remove of a record; schema where a custom column changed"),
@@ -123,7 +144,7 @@ const ABOUT: [(&str, &str, &str); 3] = [
     ),
 ];
 
-/// Tables that people query and no shape describes.
+/// Tables for queries that have no shape.
 const PLAIN: [&str; 18] = [
     "custom_field_options",
     "custom_multi_values",
@@ -146,8 +167,8 @@ const PLAIN: [&str; 18] = [
 ];
 
 impl MirrorTx<'_> {
-    /// Makes the dictionary again.
-    pub(in crate::store) fn remake_dictionary(&self) -> Result<(), StoreError> {
+    /// Rebuilds the dictionary.
+    pub(in crate::store) fn rebuild_dictionary(&self) -> Result<(), StoreError> {
         let doing = "remake the data dictionary";
         self.conn.execute("DELETE FROM mirror_columns", []).doing(doing)?;
         let labels = self.labels()?;
@@ -156,13 +177,21 @@ impl MirrorTx<'_> {
             let (list, detail) = (self.shapes.list(object), self.shapes.detail(object));
             let of_list = shaped(&list, object.resource(), custom, &labels);
             let of_detail = shaped(&detail, object.resource(), custom, &labels);
-            let mut full: Vec<Entry> = views::columns(&list, &detail)
+            let archived = &self.shapes.extras(object).archived;
+            let mut full: Vec<Entry> = views::columns(&self.shapes, object)
                 .into_iter()
                 .filter_map(|shown| {
+                    if let Some(column) = archived.iter().find(|column| column.name == shown.name) {
+                        return Some(of_archived(column));
+                    }
                     let (from, column) = match &shown.from {
                         views::From::List(column) => (&of_list, column),
                         views::From::Detail(column) => (&of_detail, column),
-                        views::From::Name(_, about) => return Some(Entry::own(&shown.name, "text", about)),
+                        views::From::Name { about, .. } => return Some(Entry::own(&shown.name, "text", about)),
+                        views::From::Labels { of, .. } => {
+                            let select = of_list.iter().find(|entry| entry.column == *of);
+                            return Some(of_labels(&shown.name, of, select));
+                        }
                     };
                     let entry = from.iter().find(|entry| entry.column == *column)?;
                     Some(Entry { column: shown.name, ..entry.clone() })
@@ -173,6 +202,7 @@ impl MirrorTx<'_> {
             self.enter(list.table, &of_list)?;
             self.enter(detail.table, &of_detail)?;
             self.enter(object.full_view(), &full)?;
+            self.enter(lookup_view(object), &full)?;
         }
         let none = CustomFields::default();
         self.enter("team_members", &shaped(&self.shapes.team(), Resource::TeamMembers, &none, &[]))?;

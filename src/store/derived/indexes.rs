@@ -1,20 +1,23 @@
 //! Secondary indexes: those of the schema, and one for each custom field that lists can be filtered by.
 //!
-//! All of them are built in bulk at the end of an object's first copy. The indexes of custom fields come and go with
-//! their columns, and there are only so many of them, as configured: each is written with every row, and thousands of
-//! fields must not make thousands of indexes. The file remembers how many, so whoever opens it keeps the same ones.
+//! All of them are built in bulk at the end of an object's first copy. The indexes of custom fields are created and
+//! dropped with their columns, and their number is limited by the configuration, because each is written with every
+//! row. The file stores the limit, so that every process uses the same one.
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use rusqlite::Connection;
 
 use crate::model::catalogue::Object;
 use crate::model::column_name::ColumnName;
 use crate::model::custom::DataType;
+use crate::store::derived::options::ViewOptions;
 use crate::store::derived::views;
 use crate::store::error::{Doing, StoreError};
-use crate::store::outbox::takes;
+use crate::store::outbox::accepted_values;
 use crate::store::reader::ReadTx;
 use crate::store::records::upsert::Phase;
-use crate::store::state::StateKey;
+use crate::store::state_keys::StateKey;
 use crate::store::tx::MirrorTx;
 
 const DOING: &str = "build the indexes";
@@ -27,7 +30,7 @@ const fn standard(object: Object) -> &'static str {
     }
 }
 
-/// How many custom fields of each object have an index where nobody says otherwise: the first ones by creation.
+/// The default number of custom fields of each object with an index: the oldest ones.
 pub const MOST_INDEXED: u32 = 4;
 
 /// The index of a column.
@@ -35,14 +38,35 @@ fn name(table: &str, column: &str) -> String {
     format!("ix_{table}_{column}")
 }
 
-/// The index of a column as its `_full` view shows it.
+/// The index of a column in the form of its `_full` view.
 fn name_in_view(table: &str, column: &str) -> String {
     format!("ix_full_{table}_{column}")
 }
 
+/// The table and column of an entry of `database.indexes`, such as `contacts.cf_tier`; `None` if there is no such
+/// column.
+pub(in crate::store) fn configured(
+    conn: &Connection,
+    entry: &str,
+) -> Result<Option<(&'static str, String)>, StoreError> {
+    let Some((of, column)) = entry.split_once('.') else { return Ok(None) };
+    let named = |object: &Object| [object.table(), object.detail_table(), object.full_view()].contains(&of);
+    let Some(object) = Object::ALL.into_iter().find(named) else { return Ok(None) };
+    for table in [object.table(), object.detail_table()] {
+        let is_there: bool = conn
+            .prepare_cached("SELECT EXISTS (SELECT 1 FROM pragma_table_info(?1) WHERE name = ?2)")
+            .and_then(|mut stmt| stmt.query_row([table, column], |row| row.get(0)))
+            .doing(DOING)?;
+        if is_there && (of == table || of != object.detail_table()) {
+            return Ok(Some((table, column.into())));
+        }
+    }
+    Ok(None)
+}
+
 impl ReadTx<'_> {
-    /// Whether the indexes of the schema are there. The transaction that ends a first copy builds them, so they show
-    /// that it ended where the entry that says so is lost.
+    /// Whether the indexes of the schema exist. The transaction that ends a first copy builds them, so they prove that
+    /// it ended even if the state entry is lost.
     pub(in crate::store) fn has_standard_indexes(&self, object: Object) -> Result<bool, StoreError> {
         self.conn
             .prepare_cached("SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?1)")
@@ -52,7 +76,7 @@ impl ReadTx<'_> {
 }
 
 impl MirrorTx<'_> {
-    /// Changes how many custom fields of each object have an index, and builds or drops what follows from that.
+    /// Changes how many custom fields of each object have an index, and builds or drops indexes accordingly.
     pub(in crate::store) fn index_at_most(&self, most: u32) -> Result<(), StoreError> {
         if self.state(&StateKey::CustomIndexes)? == Some(most) {
             return Ok(());
@@ -66,28 +90,40 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
-    /// Builds the indexes that an object lacks, and drops those of custom fields that have none any more.
+    /// Builds missing indexes of an object, and drops those of custom fields that no longer have one.
     pub(in crate::store) fn bring_indexes_in_step(&self, object: Object) -> Result<(), StoreError> {
         self.conn.execute_batch(standard(object)).doing(DOING)?;
         self.conn.execute_batch(SHARED).doing(DOING)?;
-        let table = object.table();
         let editable = self.editable(object)?;
-        let mut wanted = BTreeMap::new();
-        for column in self.indexed_columns(object)? {
-            // A filter on the view names an expression where its column could hide a rounded number.
-            if editable.get(&column).is_some_and(takes::could_be_rounded) {
-                wanted.insert(name_in_view(table, &column), views::as_written(&column));
+        let configured = self.configured_indexes(object)?;
+        for table in [object.table(), object.detail_table()] {
+            let mut columns = if table == object.table() { self.indexed_columns(object)? } else { Vec::new() };
+            columns.extend(configured.iter().filter(|(of, _)| *of == table).map(|(_, column)| column.clone()));
+            let mut wanted = BTreeMap::new();
+            for column in columns {
+                // A filter on the view contains an expression if its column could hide a rounded number.
+                if editable.get(&column).is_some_and(accepted_values::could_be_rounded) {
+                    wanted.insert(name_in_view(table, &column), views::as_written(&column));
+                }
+                wanted.insert(name(table, &column), column);
             }
-            wanted.insert(name(table, &column), column);
-        }
-        let there = self.custom_indexes(table)?;
-        for index in there.iter().filter(|index| !wanted.contains_key(*index)) {
-            self.conn.execute_batch(&format!("DROP INDEX {index}")).doing(DOING)?;
-        }
-        for (index, column) in wanted.iter().filter(|(index, _)| !there.contains(*index)) {
-            self.conn.execute_batch(&format!("CREATE INDEX {index} ON {table} ({column})")).doing(DOING)?;
+            let there = self.custom_indexes(table)?;
+            for index in there.iter().filter(|index| !wanted.contains_key(*index)) {
+                self.conn.execute_batch(&format!("DROP INDEX {index}")).doing(DOING)?;
+            }
+            for (index, column) in wanted.iter().filter(|(index, _)| !there.contains(*index)) {
+                self.conn.execute_batch(&format!("CREATE INDEX {index} ON {table} ({column})")).doing(DOING)?;
+            }
         }
         Ok(())
+    }
+
+    /// The configured columns of an object that exist, each with its table.
+    fn configured_indexes(&self, object: Object) -> Result<Vec<(&'static str, String)>, StoreError> {
+        let options: ViewOptions = self.state(&StateKey::ViewOptions)?.unwrap_or_default();
+        let named = options.indexes.iter().filter_map(|entry| configured(&self.conn, entry).transpose());
+        let named: Result<Vec<_>, StoreError> = named.collect();
+        Ok(named?.into_iter().filter(|(table, _)| [object.table(), object.detail_table()].contains(table)).collect())
     }
 
     /// Drops the index of a column that is about to be parked or dropped.
@@ -98,8 +134,8 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
-    /// The columns that are to have an index: a decimal's is its companion, whose order is that of numbers. The values
-    /// of multi-selects have their own table.
+    /// The columns that should have an index: for a decimal its companion, which sorts as numbers. The values of
+    /// multi-selects have their own table.
     fn indexed_columns(&self, object: Object) -> Result<Vec<String>, StoreError> {
         let most = self.state(&StateKey::CustomIndexes)?.unwrap_or(MOST_INDEXED);
         let mut stmt = self
@@ -123,10 +159,13 @@ impl MirrorTx<'_> {
         Ok(columns.collect())
     }
 
+    /// The indexes of a table that this program created; those of users have other names.
     fn custom_indexes(&self, table: &str) -> Result<BTreeSet<String>, StoreError> {
         self.conn
             .prepare_cached(
-                "SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name = ?1 AND substr(name, 1, 3) = 'ix_'",
+                "SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name = ?1
+                 AND (substr(name, 1, length(?1) + 4) = 'ix_' || ?1 || '_'
+                      OR substr(name, 1, length(?1) + 9) = 'ix_full_' || ?1 || '_')",
             )
             .and_then(|mut stmt| stmt.query_map([table], |row| row.get(0))?.collect())
             .doing(DOING)

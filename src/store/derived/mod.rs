@@ -1,10 +1,13 @@
-//! What follows from rows and definitions: views, full-text search, secondary indexes and the data dictionary.
+//! Data derived from rows and definitions: views, full-text search, secondary indexes and the data dictionary.
 
-pub mod build;
+pub(super) mod build;
 mod dictionary;
-pub mod document;
 mod history_views;
-pub mod indexes;
-pub mod search;
-pub mod view_columns;
-pub mod views;
+pub(super) mod indexes;
+mod lookup_views;
+pub(super) mod options;
+pub(super) mod search;
+pub(super) mod search_document;
+pub(super) mod search_form;
+pub(super) mod view_columns;
+pub(super) mod views;

@@ -1,14 +1,15 @@
 //! `contact_search` and `company_search`: full-text search over names, addresses, notes, summaries and custom texts.
 //!
-//! A document is made from its record's row and detail by one function, [`crate::store::derived::document`], whoever asks: the bulk
-//! building at the end of a first copy, a page, a changed definition. So the index always equals one that is made anew.
+//! One function, [`crate::store::derived::search_document`], makes a document from its record's row and detail, for bulk
+//! building at the end of a first copy, for a page, and for a changed definition. So the index always equals a rebuilt
+//! one.
 //!
-//! # Always true
-//! - Once an object's first copy is finished, each of its records has one document, in step at every commit.
-//! - A transaction collects the records whose texts changed and writes their documents once, by rising docid: FTS5
-//!   writes a new piece of its index for every step back.
-//! - The texts are kept in the search tables too: contents of their own need no extension newer than 3.37, survive a
-//!   VACUUM, and give snippets.
+//! # Invariants
+//! - Once an object's first copy is finished, each of its records has one document, up to date at every commit.
+//! - A transaction collects the records whose texts changed and writes their documents once, in ascending order of
+//!   docid: FTS5 starts a new segment for every step back.
+//! - The search tables store the texts too: this needs no extension newer than 3.37, survives a VACUUM, and allows
+//!   snippets.
 
 use std::collections::BTreeSet;
 
@@ -16,23 +17,23 @@ use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, ToSql, params, params_from_iter};
 
 use crate::model::catalogue::Object;
-use crate::store::derived::document::Document;
+use crate::store::derived::search_document::Document;
 use crate::store::error::{Doing, StoreError};
 use crate::store::records::upsert::{ColumnDifference, Phase};
-use crate::store::state::StateKey;
+use crate::store::state_keys::StateKey;
 use crate::store::tx::MirrorTx;
 
 const DOING: &str = "keep the search index";
 
 impl MirrorTx<'_> {
-    /// Notes that a record's texts changed.
+    /// Marks a record's document as out of date.
     pub(in crate::store) fn unsearch(&self, object: Object, id: &str, phase: Phase) {
         if phase == Phase::Kept {
             self.pending.stale_documents.borrow_mut().insert((object, id.into()));
         }
     }
 
-    /// Notes that a record's texts changed, if columns that are searched are among the differences.
+    /// Marks a record's document as out of date, if a searched column differs.
     pub(in crate::store) fn unsearch_changed(
         &self,
         object: Object,
@@ -47,7 +48,7 @@ impl MirrorTx<'_> {
         }
     }
 
-    /// Writes the documents of the records whose texts changed in this transaction.
+    /// Writes the documents that became out of date in this transaction.
     pub(in crate::store) fn settle_search(&self) -> Result<(), StoreError> {
         let stale = self.pending.stale_documents.take();
         for object in Object::ALL {
@@ -129,8 +130,8 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
-    /// Brings an object's index in step with the custom fields: builds it where there is none, and writes the documents
-    /// that differ where other custom texts are searched now.
+    /// Updates an object's index to the custom fields: builds it if there is none, and rewrites documents that differ
+    /// if other custom texts are searched now.
     pub(in crate::store) fn bring_search_in_step(&self, object: Object) -> Result<(), StoreError> {
         let document = self.shapes.document(object);
         match self.state::<Vec<String>>(&StateKey::Searched(object))? {
@@ -141,10 +142,10 @@ impl MirrorTx<'_> {
         self.set_state(&StateKey::Searched(object), &document.custom)
     }
 
-    /// Writes every record's document, in the table's order: statements are kept at hand and texts in place, since this
-    /// is a good part of a first copy's time.
+    /// Writes every record's document, in the table's order. Statements and buffers are reused, because this is a good
+    /// part of a first copy's time.
     fn build_search(&self, object: Object, document: &Document) -> Result<(), StoreError> {
-        // Documents of an index that nobody knows the form of any more.
+        // Documents of an index with an unknown form.
         self.conn.execute(&format!("DELETE FROM {}", document.table), []).doing(DOING)?;
         self.conn.execute("DELETE FROM search_documents WHERE object_type = ?1", [object.as_str()]).doing(DOING)?;
         let before: i64 = self
@@ -176,7 +177,7 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
-    /// Goes through every document in the index's own order. Reading is far cheaper than indexing.
+    /// Compares every document, in the index's order. Reading is far cheaper than indexing.
     fn compare_documents(&self, object: Object, document: &Document) -> Result<(), StoreError> {
         let mut last = i64::MIN;
         loop {

@@ -1,43 +1,46 @@
-//! `contacts_full` and `companies_full`: record and detail side by side, active custom fields included, and what the
-//! owner and the company are called.
+//! `contacts_full` and `companies_full`: record and detail in one row, with active custom fields and the names of the
+//! owner and the company.
 //!
-//! The views are dropped and made again inside the transaction that changes the columns, so no reader ever meets a
-//! missing view or one that names a column that is gone. Every join is outer and by a unique key, so that SQLite runs
-//! only those whose columns a question names.
+//! The views are recreated inside the transaction that changes the columns, so no reader finds a missing view or one
+//! with a missing column. Every join is an outer join by a unique key, so SQLite skips those whose columns a query does
+//! not use.
 
 use crate::model::catalogue::Object;
-use crate::store::derived::history_views;
 use crate::store::derived::view_columns::{POINTERS, columns};
+use crate::store::derived::{history_views, lookup_views};
 use crate::store::error::{Doing, StoreError};
-use crate::store::outbox::takes;
+use crate::store::outbox::accepted_values;
+use crate::store::program_objects::{history_view, lookup_view};
 use crate::store::tx::MirrorTx;
 
-/// A text column as an expression without an affinity. An index on the same expression serves filters on it.
+/// A text column as an expression without affinity. An index on the same expression serves filters on it.
 pub(in crate::store) fn as_written(column: &str) -> String {
     format!("coalesce({column}, NULL)")
 }
 
 impl MirrorTx<'_> {
     pub(in crate::store) fn drop_views(&self) -> Result<(), StoreError> {
+        self.remove_user_objects()?;
         for object in Object::ALL {
-            for view in [object.full_view(), history_views::name(object)] {
+            for view in [object.full_view(), lookup_view(object), history_view(object)] {
                 self.conn.execute_batch(&format!("DROP VIEW IF EXISTS {view}")).doing("remake the views")?;
             }
         }
         Ok(())
     }
 
-    pub(in crate::store) fn remake_views(&self) -> Result<(), StoreError> {
+    pub(in crate::store) fn rebuild_views(&self) -> Result<(), StoreError> {
         self.drop_views()?;
         for object in Object::ALL {
             let (list, detail) = (self.shapes.list(object), self.shapes.detail(object));
-            // A trigger must see a value as it was written: an expression has no affinity that would turn it into text first.
-            // DuckDB, which parses the views of the files that it reads, knows `coalesce` of a text, but no `+`.
+            // A trigger must see a value as it was written: an expression has no affinity that would convert it to text
+            // first. DuckDB, which parses the views of SQLite files, supports `coalesce` of a text, but not `+`.
             let editable = self.editable(object)?;
-            let shown: Vec<String> = columns(&list, &detail)
+            let columns = columns(&self.shapes, object);
+            let shown: Vec<String> = columns
                 .iter()
                 .map(|column| match editable.get(&column.name) {
-                    Some(field) if takes::could_be_rounded(field) => {
+                    Some(field) if accepted_values::could_be_rounded(field) => {
                         format!("{} AS {}", as_written(&column.from.sql()), column.name)
                     }
                     _ => format!("{} AS {}", column.from.sql(), column.name),
@@ -45,7 +48,7 @@ impl MirrorTx<'_> {
                 .collect();
             let joins: Vec<&str> =
                 POINTERS.iter().filter(|(from, ..)| list.place(from).is_some()).map(|(.., join)| *join).collect();
-            // `d.etag IS r.etag` says the same, but only to SQLite: DuckDB parses the views of the files that it reads.
+            // `d.etag IS r.etag` is equivalent, but DuckDB cannot parse it.
             let sql = format!(
                 "CREATE VIEW {view} AS SELECT {shown}, (d.{key} IS NOT NULL AND \
                  coalesce(d.etag = r.etag, d.etag IS NULL AND r.etag IS NULL)) AS details_current \
@@ -58,10 +61,13 @@ impl MirrorTx<'_> {
                 key = detail.key,
             );
             self.conn.execute_batch(&sql).doing("remake the views")?;
-            let history = history_views::create(object, &list, &detail);
+            let lookup = lookup_views::create(object, &list, &detail, &columns);
+            self.conn.execute_batch(&lookup).doing("recreate the views for joins")?;
+            let history = history_views::create(object, &list, &detail, columns);
             self.conn.execute_batch(&history).doing("remake the views of the history")?;
         }
         self.make_edit_triggers()?;
-        self.make_table_guards()
+        self.make_table_guards()?;
+        self.restore_user_objects()
     }
 }

@@ -1,12 +1,12 @@
 //! A copy of the mirror in one file, made while it is written.
 //!
-//! SQLite's backup API copies page by page, so row ids and with them the search index stay as they are. The copy is a
-//! mirror of its own: it has a new id, so no follower of the original takes it for the one it knows, and its open edits are
+//! SQLite's backup API copies page by page, so row ids, and with them the search index, stay valid. The copy is a
+//! mirror of its own: it has a new id, so that followers of the original do not continue on it, and its open edits are
 //! held, because the original may send them too.
 //!
-//! # Always true
-//! - The copy is complete and checked before its name exists; nothing is overwritten unless that was asked for.
-//! - It holds everything that was committed before the copying began, and one moment only.
+//! # Invariants
+//! - The copy is complete and verified before it gets its name; a file is overwritten only on request.
+//! - It contains everything that was committed before the copying began, as one snapshot.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
@@ -24,10 +24,10 @@ use super::{lock, open};
 use crate::model::Instant;
 use crate::store::error::{Doing, StoreError};
 
-/// Pages per step where another process changes the file's schema at this moment.
+/// The retry interval while another process changes the file's schema.
 const RETRY: Duration = Duration::from_millis(50);
 
-/// What was copied.
+/// The result of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct BackupReport {
     /// The size of the copy in bytes.
@@ -36,7 +36,7 @@ pub struct BackupReport {
     pub held_edits: u64,
 }
 
-/// Why there is no copy.
+/// Why a backup failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// The mirror cannot be read, or SQLite refused.
@@ -48,32 +48,32 @@ pub enum BackupError {
         /// The file.
         path: PathBuf,
     },
-    /// A file has this name.
+    /// The target exists.
     #[error("{path} exists")]
     Exists {
         /// The file.
         path: PathBuf,
     },
-    /// The file system refused.
+    /// An error of the file system.
     #[error("could not write {path}")]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The copy is damaged, and so the mirror is too.
+    /// The copy is damaged, and therefore the mirror is too.
     #[error("the copy failed SQLite's integrity check and was deleted: {found}")]
     Damaged {
-        /// The first of what SQLite found.
+        /// The first problem that SQLite found.
         found: String,
     },
 }
 
-/// Copies a mirror into a file, which `replace` lets take the place of another.
+/// Copies a mirror into a file; `replace` allows an existing file to be replaced.
 ///
 /// # Errors
-/// [`BackupError`]; then there is no copy, and what had its name is as it was.
+/// Returns a [`BackupError`]; then there is no copy, and the target is unchanged.
 pub fn backup(mirror: &Path, target: &Path, replace: bool, now: Instant) -> Result<BackupReport, BackupError> {
     let source = open::reader(mirror)?;
     refuse_the_mirror(mirror, target)?;
@@ -96,13 +96,13 @@ pub fn backup(mirror: &Path, target: &Path, replace: bool, now: Instant) -> Resu
     Ok(BackupReport { bytes, held_edits })
 }
 
-/// Compares by the file's identity, and by the name where there is no such file yet.
+/// Compares by the file's identity, and by path if the file does not exist yet.
 fn refuse_the_mirror(mirror: &Path, target: &Path) -> Result<(), BackupError> {
     let identity = |found: &Metadata| (found.dev(), found.ino());
     let known = fs::metadata(target).ok();
     let place = |path: &Path| {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        Some((fs::canonicalize(folder).ok()?, path.file_name()?.to_owned()))
+        let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Some((fs::canonicalize(directory).ok()?, path.file_name()?.to_owned()))
     };
     for suffix in ["", "-wal", "-shm", "-journal", ".lock", ".sock"] {
         let mut path = mirror.as_os_str().to_owned();
@@ -117,7 +117,7 @@ fn refuse_the_mirror(mirror: &Path, target: &Path) -> Result<(), BackupError> {
     Ok(())
 }
 
-/// A copy that is not finished; it is deleted unless it is.
+/// An unfinished copy, deleted on drop.
 struct Unfinished(PathBuf);
 
 impl Unfinished {
@@ -135,20 +135,20 @@ impl Unfinished {
             true => fs::rename(&self.0, target),
             false => match renameat_with(CWD, &self.0, CWD, target, RenameFlags::NOREPLACE) {
                 Err(Errno::EXIST) => return Err(BackupError::Exists { path: target.into() }),
-                // A file system that cannot promise it: there was no such file a moment ago.
+                // The file system does not support an atomic check: the file did not exist a moment ago.
                 Err(Errno::INVAL | Errno::NOSYS) if !target.exists() => fs::rename(&self.0, target),
                 other => other.map_err(io::Error::from),
             },
         };
         renamed.map_err(io)?;
-        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(folder).and_then(|folder| folder.sync_all()).map_err(io)
+        let directory = target.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(directory).and_then(|directory| directory.sync_all()).map_err(io)
     }
 }
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // After a good end there is no such file any more.
+        // After success these files no longer exist.
         for suffix in ["", "-journal", "-wal", "-shm"] {
             let mut path = self.0.as_os_str().to_owned();
             path.push(suffix);
@@ -157,12 +157,12 @@ impl Drop for Unfinished {
     }
 }
 
-/// Fills the copy, makes it a mirror of its own, and checks it. Gives how many edits it holds back.
+/// Fills the copy, makes it a separate mirror, and verifies it. Returns the number of edits that it holds.
 fn fill(source: &Connection, path: &Path, now: Instant) -> Result<u64, BackupError> {
     let mut copy = Connection::open(path).map_err(|source| StoreError::Open { path: path.into(), source })?;
     {
         let running = Backup::new(source, &mut copy).doing("begin a copy of the mirror")?;
-        // In one step: the source is read at one moment, and its writer goes on.
+        // In one step: one snapshot of the source, while its writer continues.
         while running.step(-1).doing("copy the mirror")? != StepResult::Done {
             std::thread::sleep(RETRY);
         }
@@ -174,10 +174,10 @@ fn fill(source: &Connection, path: &Path, now: Instant) -> Result<u64, BackupErr
     if found == "ok" { Ok(held) } else { Err(BackupError::Damaged { found }) }
 }
 
-/// Gives the copy a new id, and holds its open edits with a line in their trail.
+/// Gives the copy a new id, and holds its open edits with an entry in their history.
 fn become_another_mirror(copy: &mut Connection, now: Instant) -> Result<u64, StoreError> {
     let doing = "prepare the copy of the mirror";
-    // One file: what is written here goes into it, and no WAL stays beside it.
+    // The copy is a single file: it is written without a WAL.
     let _: String = copy.query_row("PRAGMA journal_mode = delete", [], |row| row.get(0)).doing(doing)?;
     copy.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).doing(doing)?;
     copy.pragma_update(None, "foreign_keys", false).doing(doing)?;
@@ -202,7 +202,7 @@ fn become_another_mirror(copy: &mut Connection, now: Instant) -> Result<u64, Sto
             [],
         )
         .doing(doing)?;
-    // A release that was given to the original is not one for the copy.
+    // A release that was given to the original does not apply to the copy.
     let released: bool = tx
         .query_row("SELECT count(*) FROM pragma_table_info('outbox') WHERE name = 'released_at'", [], |row| row.get(0))
         .doing(doing)?;

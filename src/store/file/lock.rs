@@ -1,4 +1,4 @@
-//! The lock beside a mirror: one process writes it at a time, and leaves a line for the next.
+//! The lock file next to a mirror: one process writes the mirror at a time, and leaves a note for the next.
 
 use std::fs::{File, TryLockError};
 use std::io::Read;
@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use crate::store::error::StoreError;
 
-/// What is made here can be written by its owner and read by its group; SQLite gives the WAL and its index the same. A
-/// stricter umask makes it less. No folder is ever made or changed: in one that readers may write to, they would leave
-/// files that the writer cannot open.
+/// Files created here can be written by their owner and read by their group; SQLite gives the WAL and its index the
+/// same mode. A stricter umask reduces it. Directories are never created or changed: in a directory that readers can
+/// write, they would leave files that the writer cannot open.
 pub(super) const MODE: u32 = 0o640;
 
-/// The lock beside a mirror, held by the one process that writes it. It also carries a note of one line, which costs no
-/// transaction: what must be known after a kill, and changes with every request.
+/// The lock of the one process that writes a mirror. Its file also contains a note of one line, which needs no
+/// transaction: data that must survive a kill and changes with every request.
 #[derive(Debug)]
 pub struct Lock {
     file: File,
@@ -21,19 +21,20 @@ pub struct Lock {
     found: Option<String>,
 }
 
-/// The widths of the two lines of a lock: the process, and its note. Fixed, so that one small write replaces a line.
+/// The widths of the two lines of a lock file: the process, and its note. Fixed, so that one small write replaces a
+/// line.
 const PID_WIDTH: usize = 20;
 const NOTE_WIDTH: usize = 200;
 
-/// What root makes in a folder of another user becomes that user's: else the daemon could not write what a first `sync`
-/// by root made before it. SQLite gives the WAL and its index the owner of the database file.
-pub(super) fn give_to_the_folders_owner(file: &File, path: &Path) {
+/// A file that root creates in another user's directory is given to that user: otherwise the daemon could not write the
+/// result of a first `sync` by root. SQLite gives the WAL and its index the owner of the database file.
+pub(super) fn give_to_directory_owner(file: &File, path: &Path) {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if let (Ok(own), Ok(folder)) = (file.metadata(), std::fs::metadata(folder))
         && own.uid() == 0
         && folder.uid() != 0
     {
-        // Only root can; whoever else meets such a file cannot write it, and hears that when it is opened.
+        // Only root can do this; other users cannot write such a file, and get an error when they open it.
         let _ = std::os::unix::fs::fchown(file, Some(folder.uid()), Some(folder.gid()));
     }
 }
@@ -42,17 +43,32 @@ impl Lock {
     pub(super) fn take(mirror: &Path) -> Result<Lock, StoreError> {
         let path = beside(mirror);
         let io = |source| StoreError::Io { path: path.clone(), source };
-        let file =
-            File::options().create(true).read(true).write(true).truncate(false).mode(MODE).open(&path).map_err(io)?;
-        give_to_the_folders_owner(&file, &path);
-        let (pid, found) = lines_of(&file);
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(StoreError::Locked { path: mirror.to_path_buf(), pid: pid.parse().ok() });
+        let (file, found) = loop {
+            let file = File::options()
+                .create(true)
+                .read(true)
+                .write(true)
+                .truncate(false)
+                .mode(MODE)
+                .open(&path)
+                .map_err(io)?;
+            give_to_directory_owner(&file, &path);
+            let (pid, found) = lines_of(&file);
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => {
+                    return Err(StoreError::Locked { path: mirror.to_path_buf(), pid: pid.parse().ok() });
+                }
+                Err(TryLockError::Error(source)) => return Err(io(source)),
             }
-            Err(TryLockError::Error(source)) => return Err(io(source)),
-        }
+            // The previous holder may have removed the file since it was opened: then the next process locks another
+            // file.
+            let is = |meta: std::fs::Metadata| (meta.dev(), meta.ino());
+            let (locked, there) = (file.metadata().map_err(io)?, std::fs::metadata(&path));
+            if there.is_ok_and(|there| is(there) == is(locked)) {
+                break (file, found);
+            }
+        };
         let lock = Lock { file, path, found };
         lock.write_line(0, &std::process::id().to_string(), PID_WIDTH)?;
         Ok(lock)
@@ -63,10 +79,10 @@ impl Lock {
         self.found.as_deref()
     }
 
-    /// Replaces the note. It outlives the process, not a power cut.
+    /// Replaces the note. It survives the process, but not a power failure.
     ///
     /// # Errors
-    /// If the system refuses, or the note is longer than 200 bytes.
+    /// Returns an error of the system, or if the note is longer than 200 bytes.
     pub fn note(&self, note: &str) -> Result<(), StoreError> {
         self.write_line(PID_WIDTH as u64 + 1, note, NOTE_WIDTH)
     }
@@ -79,17 +95,24 @@ impl Lock {
         self.file.write_all_at(format!("{text:<width$}\n").as_bytes(), at).map_err(io)
     }
 
-    /// Lets the mirror go, whoever else still holds this.
+    /// Removes the file, with its note, and releases the lock.
+    pub(in crate::store) fn remove(&self) {
+        // While the lock is held, no other process can have locked this file.
+        let _ = std::fs::remove_file(&self.path);
+        self.release();
+    }
+
+    /// Releases the lock, even if other references to it exist.
     pub fn release(&self) {
-        // Nothing to do about a failure: the lock goes with the process.
+        // A failure is ignored: the lock ends with the process.
         let _ = self.file.unlock();
     }
 }
 
-/// The lock of a mirror: beside the file itself, so that a path through a symlink has the same one.
+/// The path of a mirror's lock: next to the file itself, so that a path through a symlink has the same lock.
 fn beside(mirror: &Path) -> PathBuf {
     let file = std::fs::canonicalize(mirror).or_else(|_| {
-        // Not made yet, and a link that leads nowhere is made where it leads.
+        // If the file does not exist yet, it is created at the target of a dangling link.
         let target = std::fs::read_link(mirror).map_or_else(
             |_| mirror.to_path_buf(),
             |to| match mirror.parent() {
@@ -106,7 +129,7 @@ fn beside(mirror: &Path) -> PathBuf {
     path.into()
 }
 
-/// The process and the note that stand in a lock. Whatever cannot be read is neither.
+/// The process and the note in a lock file. Unreadable lines are omitted.
 fn lines_of(mut file: &File) -> (String, Option<String>) {
     let mut text = String::new();
     let _ = file.read_to_string(&mut text);
@@ -114,17 +137,21 @@ fn lines_of(mut file: &File) -> (String, Option<String>) {
     (lines.next().unwrap_or_default(), lines.next().filter(|note| !note.is_empty()))
 }
 
-/// The note beside a mirror, for whoever only reads.
+/// Whether a mirror has a lock file, locked or not.
+pub(in crate::store) fn is_beside(mirror: &Path) -> bool {
+    beside(mirror).exists()
+}
+
+/// The note of a mirror, for readers.
 pub fn note_beside(mirror: &Path) -> Option<String> {
     lines_of(&File::open(beside(mirror)).ok()?).1
 }
 
-/// Who writes a mirror at the moment, without getting in anybody's way: `None` for nobody, else the process as far as it
-/// said.
-pub fn who_writes(mirror: &Path) -> Option<Option<u32>> {
+/// The process that writes a mirror now, without disturbing it: `None` if there is none, else its id if it is known.
+pub fn current_writer(mirror: &Path) -> Option<Option<u32>> {
     let file = File::open(beside(mirror)).ok()?;
     let (pid, _) = lines_of(&file);
-    // Shared, and for an instant only: a writer that begins just now is the only one that could meet it.
+    // A shared lock, for an instant: only a writer that starts at this moment could notice it.
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => Some(pid.parse().ok()),
         _ => None,
@@ -136,15 +163,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_symlink_is_the_same_mirror() {
+    fn symlink_is_the_same_mirror() {
         let dir = tempfile::tempdir().unwrap();
         let (path, link) = (dir.path().join("mirror.db"), dir.path().join("link.db"));
         std::os::unix::fs::symlink("mirror.db", &link).unwrap();
-        // Before the file is there, and after.
+        // Before and after the file exists.
         for _ in 0..2 {
             let lock = Lock::take(&link).unwrap();
             assert!(matches!(Lock::take(&path), Err(StoreError::Locked { .. })));
-            assert_eq!(who_writes(&path), Some(Some(std::process::id())));
+            assert_eq!(current_writer(&path), Some(Some(std::process::id())));
             drop(lock);
             std::fs::write(&path, "").unwrap();
         }

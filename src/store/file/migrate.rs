@@ -1,10 +1,11 @@
-//! Brings a mirror's tables to this program's version, one numbered file of `schema/migrations/` at a time.
+//! Migrates a mirror's tables to this version's schema, one numbered file of `schema/migrations/` at a time.
 
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::store::error::{Doing, StoreError};
+use crate::store::user_objects::objects;
 
-/// Append only. A step's place in this list is its `user_version`.
+/// Append only. A step's index in this list plus one is its `user_version`.
 const STEPS: &[&str] = &[
     include_str!("../../../schema/migrations/0001_mirror.sql"),
     include_str!("../../../schema/migrations/0002_search.sql"),
@@ -12,19 +13,22 @@ const STEPS: &[&str] = &[
     include_str!("../../../schema/migrations/0004_changed_records.sql"),
     include_str!("../../../schema/migrations/0005_edits.sql"),
     include_str!("../../../schema/migrations/0006_history.sql"),
+    include_str!("../../../schema/migrations/0007_back_fills.sql"),
+    include_str!("../../../schema/migrations/0008_filled_fields.sql"),
+    include_str!("../../../schema/migrations/0009_views.sql"),
 ];
 
 /// Marks the file as a mirror (`CRMM`).
 pub const APPLICATION_ID: i32 = 0x4352_4D4D;
 
-/// The newest schema that this program knows.
+/// The newest schema that this version supports.
 pub const KNOWN: u32 = STEPS.len() as u32;
 
-/// Takes the steps that the file has not had, all in one transaction. Says whether there were any.
+/// Applies the missing steps in one transaction. Returns whether there were any.
 ///
 /// # Errors
-/// [`StoreError::NewerSchema`] if a newer program wrote the file; it is left as it is. A step that fails leaves the
-/// old version.
+/// [`StoreError::NewerSchema`] if a newer version wrote the file, which is then not changed. If a step fails, the file
+/// keeps its old version.
 pub fn migrate(conn: &mut Connection) -> Result<bool, StoreError> {
     let doing = "bring the tables up to date";
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).doing(doing)?;
@@ -33,9 +37,14 @@ pub fn migrate(conn: &mut Connection) -> Result<bool, StoreError> {
     if steps.is_empty() {
         return Ok(false);
     }
+    // A step may rename or drop a column, and then SQLite parses every view.
+    let aside = objects::set_aside(&tx)?;
+    let dropped = objects::drop_harmful_indexes(&tx)?;
     for step in steps {
         tx.execute_batch(step).doing(doing)?;
     }
+    objects::remember_refused(&tx, &dropped)?;
+    objects::remember_refused(&tx, &objects::put_back(&tx, &aside))?;
     tx.pragma_update(None, "application_id", APPLICATION_ID).doing(doing)?;
     tx.pragma_update(None, "user_version", KNOWN).doing(doing)?;
     tx.commit().doing(doing)?;
@@ -56,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schema_has_a_column_for_every_field_of_the_catalogue_and_no_other() {
+    fn schema_has_exactly_the_columns_of_the_catalogue() {
         let mut conn = Connection::open_in_memory().unwrap();
         assert!(migrate(&mut conn).unwrap());
         assert!(!migrate(&mut conn).unwrap());
@@ -83,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_file_is_refused_and_not_touched() {
+    fn newer_file_is_refused_and_not_changed() {
         let mut conn = Connection::open_in_memory().unwrap();
         conn.pragma_update(None, "user_version", KNOWN + 1).unwrap();
         let refused = migrate(&mut conn).unwrap_err();

@@ -1,11 +1,11 @@
-//! Which mirror a file is: a random id, made once. A feed's cursors begin with it, so that a follower of one mirror never
-//! continues on another. A mirror whose id is lost gets a new one, and its followers begin again.
+//! The mirror's id: random and created once. Cursors of the feed begin with it, so that a follower of one mirror never
+//! continues on another. A mirror whose id is lost gets a new one, and its followers start again.
 
 use crate::store::error::StoreError;
-use crate::store::state::StateKey;
+use crate::store::state_keys::StateKey;
 use crate::store::tx::MirrorTx;
 
-/// Random bytes of an id.
+/// The number of random bytes.
 const BYTES: usize = 12;
 
 impl MirrorTx<'_> {
@@ -17,10 +17,10 @@ impl MirrorTx<'_> {
         self.renew_mirror_id()
     }
 
-    /// Gives the mirror a new id: a copy that goes its own way is another mirror.
+    /// Gives the mirror a new id, because a copy is a different mirror.
     ///
     /// # Errors
-    /// If SQLite or the system's random numbers refuse.
+    /// Returns an error of SQLite or of the system's random number generator.
     pub fn renew_mirror_id(&self) -> Result<(), StoreError> {
         let mut bytes = [0u8; BYTES];
         getrandom::fill(&mut bytes).map_err(|source| StoreError::Random(source.to_string()))?;

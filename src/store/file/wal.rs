@@ -1,13 +1,13 @@
-//! The write-ahead log beside the mirror, and how it is kept short while others read.
+//! The write-ahead log of the mirror, and how it is kept short while other processes read.
 //!
-//! After a commit that leaves 16 MiB or more in the WAL, SQLite copies it into the file and begins it anew, but only if
-//! nobody reads from it at that moment. Two kinds of readers stand in the way:
-//! - Short ones that overlap, so that there is never a moment without one. Each time the WAL has grown by another
-//!   `STEP`, and at the end of every run, the writer waits a little for those that are there. Readers that come
-//!   meanwhile find everything in the file, need no WAL, and wait for nobody.
-//! - One that keeps its transaction open. It must go on seeing what it saw, so everything that is written after it began
-//!   has to stay in the WAL: SQLite knows no other way. The writer goes on all the same, `status` says that the WAL is
-//!   large, and the first commits and the end of the first run after that reader has gone make it short again.
+//! After a commit that leaves 16 MiB or more in the WAL, SQLite checkpoints it and starts again at its beginning, but
+//! only if no process reads from it at that time. Two kinds of readers prevent that:
+//! - Short, overlapping ones, so that there is always at least one. Each time the WAL has grown by another `STEP`, and
+//!   at the end of every run, the writer waits a short time for the current readers. New readers find everything in the
+//!   file, need no WAL, and do not wait.
+//! - One that keeps its transaction open. It must keep its snapshot, so everything that is written after it began has
+//!   to stay in the WAL. The writer continues, `status` reports that the WAL is large, and the first commits and the
+//!   end of the first run after that reader ends make the WAL short again.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,21 +16,22 @@ use rusqlite::Connection;
 
 use crate::store::error::{Doing, StoreError};
 
-/// Growth after which the writer tries to empty the WAL. Also the size that SQLite cuts a WAL to that it begins anew.
+/// The growth after which the writer tries to empty the WAL. SQLite also truncates a WAL to this size when it restarts
+/// it.
 pub(in crate::store) const STEP: u64 = 64 * 1024 * 1024;
 
 /// How long the writer waits for readers when it empties the WAL.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// How long it waits for whatever else may hold the file.
+/// How long it waits for other locks on the file.
 pub(in crate::store) const BUSY: Duration = Duration::from_secs(10);
 
-/// A WAL up to this size is nobody's business. Without readers it stays below `STEP`, but for one transaction: the
-/// end of a first copy, which builds the indexes.
+/// A WAL up to this size is normal. Without readers it stays below `STEP`, except for the transaction at the end of a
+/// first copy, which builds the indexes.
 const UNREMARKABLE: u64 = 256 * 1024 * 1024;
 
-/// Whether a WAL is so large that somebody must be reading for very long. The one large transaction that a mirror ever
-/// sees grows with the file, so a file's size counts too.
+/// Whether a WAL is so large that a process must have been reading for very long. The size of the largest transaction
+/// grows with the file, so the file's size counts too.
 pub fn is_large(file: u64, wal: u64) -> bool {
     wal > UNREMARKABLE.max(file / 2)
 }
@@ -42,11 +43,20 @@ pub fn beside(mirror: &Path) -> PathBuf {
     path.into()
 }
 
-/// Copies the WAL into the file and leaves it empty. Says whether that was possible; where it was not, as much as readers
-/// allow is copied, and nothing is lost.
+/// The WAL of a mirror and its index.
+pub(in crate::store) fn files_beside(mirror: &Path) -> [PathBuf; 2] {
+    ["-wal", "-shm"].map(|suffix| {
+        let mut path = mirror.as_os_str().to_owned();
+        path.push(suffix);
+        path.into()
+    })
+}
+
+/// Checkpoints and truncates the WAL. Returns whether that was possible; if not, as much as readers allow is copied,
+/// and nothing is lost.
 ///
 /// # Errors
-/// If SQLite refuses; the mirror is whole all the same.
+/// Returns an error of SQLite; the mirror is intact anyway.
 pub(in crate::store) fn empty(conn: &Connection) -> Result<bool, StoreError> {
     let doing = "empty the WAL";
     conn.busy_timeout(PATIENCE).doing(doing)?;
@@ -55,11 +65,11 @@ pub(in crate::store) fn empty(conn: &Connection) -> Result<bool, StoreError> {
     Ok(!blocked.doing(doing)?)
 }
 
-/// Watches the WAL's size from commit to commit.
+/// Watches the WAL's size after each commit.
 #[derive(Debug)]
 pub(in crate::store) struct Keeper {
     path: PathBuf,
-    /// The size from which emptying is worth a try.
+    /// The size from which the next attempt to empty the WAL is made.
     next: u64,
 }
 
@@ -68,8 +78,8 @@ impl Keeper {
         Keeper { path: beside(mirror), next: STEP }
     }
 
-    /// Empties the WAL if it has grown enough since that was last tried. A failure is no reason to stop: the next commit
-    /// meets it too, if it lasts.
+    /// Empties the WAL if it has grown enough since the last attempt. A failure is not fatal: a lasting one also
+    /// affects the next commit.
     pub(in crate::store) fn after_commit(&mut self, conn: &Connection) {
         let bytes = std::fs::metadata(&self.path).map_or(0, |meta| meta.len());
         if bytes <= STEP {
@@ -84,7 +94,7 @@ impl Keeper {
             Ok(true) => {}
             Ok(false) => tracing::info!(
                 wal.bytes = bytes,
-                "The WAL of {bytes} bytes cannot be emptied yet: somebody has been reading the mirror for long"
+                "The WAL of {bytes} bytes cannot be emptied yet: a process has been reading the mirror for long"
             ),
             Err(error) => tracing::warn!(%error, "The WAL could not be emptied: {error}"),
         }
@@ -96,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wal_is_large_beyond_what_any_run_needs() {
+    fn wal_is_large_beyond_the_needs_of_any_run() {
         const MIB: u64 = 1024 * 1024;
         for (file, wal, large) in [
             (0, 0, false),

@@ -1,4 +1,4 @@
-//! The brake on new edits, as stored: how many edits are new, and which of them a person has to release.
+//! The stored data for the limit on new edits: how many edits are new, and which of them a person has to release.
 
 use rusqlite::params;
 
@@ -10,7 +10,8 @@ use crate::store::tx::MirrorTx;
 const DOING: &str = "count new edits";
 
 impl MirrorTx<'_> {
-    /// How many edits were never sent, held ones included, or were first sent since an instant; counted up to `most` + 1.
+    /// The number of edits that were never sent, held ones included, or were first sent since an instant; counted up to
+    /// `most` + 1.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -27,7 +28,7 @@ impl MirrorTx<'_> {
         Ok(count.unsigned_abs())
     }
 
-    /// Whether any of these edits is held by nobody's word yet: never sent, and not released.
+    /// Whether any of these edits was neither sent nor released.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -47,7 +48,7 @@ impl MirrorTx<'_> {
         Ok(false)
     }
 
-    /// Holds every edit that was never sent and not released. Says how many.
+    /// Holds every edit that was neither sent nor released. Returns their number.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -65,7 +66,7 @@ impl MirrorTx<'_> {
         Ok(ids.len() as u64)
     }
 
-    /// Notes that a person let an edit pass.
+    /// Records that a person released an edit.
     ///
     /// # Errors
     /// If SQLite refuses.

@@ -1,8 +1,7 @@
-//! `outbox_delays`: until when no request is made for edits. What the delays are is decided in `outbox::delay`.
+//! `outbox_delays`: the times before which no request is made for edits. `outbox::delay` computes the delays.
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -13,13 +12,13 @@ use crate::store::tx::MirrorTx;
 
 const DOING: &str = "keep the delays of edits";
 
-/// The record's id where a delay is of one record, else empty.
+/// The record's id if the delay belongs to one record, else empty.
 fn key(scope: DelayScope, record: &RecordId) -> &str {
     if scope == DelayScope::Record { record.as_str() } else { "" }
 }
 
 impl MirrorTx<'_> {
-    /// The delay of a record, or of what it belongs to. One that cannot be read is none.
+    /// The delay of a record, or of its object or custom fields. An unreadable delay counts as none.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -46,7 +45,7 @@ impl MirrorTx<'_> {
         }))
     }
 
-    /// Stores a delay, with the fingerprint of the key that it was made under.
+    /// Stores a delay, with the fingerprint of the current API key.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -90,7 +89,7 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
-    /// Lets a record's delay end at once, as a person asks for.
+    /// Ends a record's delay at once, on a person's request.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -105,7 +104,7 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
-    /// Ends the delays that stem from another key, and those of records without edits.
+    /// Ends the delays of a different API key, and those of records without edits.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -123,16 +122,16 @@ impl MirrorTx<'_> {
     }
 }
 
-/// What the outbox says about edits to come, as it was last read.
+/// The outbox's data on future edits, as last read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutboxOutlook {
-    /// For each record with edits to send: the ends of the delays that they wait for.
+    /// For each record with edits to send: the ends of their delays.
     pub waiting: Vec<Vec<Instant>>,
-    /// The number of the newest step of an edit: it grows with every change.
+    /// The id of the newest step of an edit: it increases with every change.
     pub newest_step: i64,
 }
 
-/// A reader of the outbox that looks again and again, and reads only what changed.
+/// A reader that polls the outbox and reads only changes.
 #[derive(Debug)]
 pub struct OutboxReader {
     conn: Connection,
@@ -144,12 +143,12 @@ impl OutboxReader {
     /// Opens the mirror for reading.
     ///
     /// # Errors
-    /// As `open::reader`.
+    /// Like `open::reader`.
     pub fn open(path: &Path) -> Result<OutboxReader, StoreError> {
         Ok(OutboxReader { conn: open::reader(path)?, data_version: None, outlook: OutboxOutlook::default() })
     }
 
-    /// What the outbox says now.
+    /// The current state of the outbox.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -167,23 +166,7 @@ impl OutboxReader {
     }
 }
 
-/// How long a delay counts as just ended. Longer than the time between two looks; and an edit that a push passes over all
-/// the same is not pushed again and again.
-const JUST_ENDED: Duration = Duration::from_secs(10);
-
-/// Whether the delays of an edit ended: just now, or at any time where nobody looked before.
-///
-/// # Errors
-/// If SQLite refuses.
-pub fn ended(conn: &Connection, now: Instant, just_now: bool) -> Result<bool, StoreError> {
-    let ended = |ends: &Vec<Instant>| match ends.iter().max() {
-        Some(end) => *end <= now && (!just_now || now.since(*end) < JUST_ENDED),
-        None => !just_now,
-    };
-    Ok(waiting_for(conn)?.iter().any(ended))
-}
-
-/// When each edit that is first of its record may be sent: the ends of the delays that it waits for.
+/// When each edit that is the first of its record may be sent: the ends of its delays.
 ///
 /// # Errors
 /// If SQLite refuses.

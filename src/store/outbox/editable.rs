@@ -1,4 +1,4 @@
-//! How the columns of the `_full` views stand to edits: from the catalogue and the definitions.
+//! Which columns of the `_full` views can be edited, by the catalogue and the definitions.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,7 +10,7 @@ use crate::model::catalogue::Object;
 use crate::model::custom::DataType;
 use crate::model::editable::{CustomTarget, EditTarget, Editability, Editable};
 use crate::model::ids::{Etag, FieldKey, RecordId};
-use crate::store::custom::columns as custom_columns;
+use crate::store::custom::file_shapes;
 use crate::store::derived::view_columns as views;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
@@ -18,24 +18,29 @@ use crate::store::shapes::Shapes;
 
 const DOING: &str = "read which fields can be edited";
 
-/// Columns that the mirror makes itself.
+/// Columns that the mirror computes.
 const OWN: [&str; 5] = ["extra", "detail_extra", "synced_at", "fetched_at", "details_current"];
 
-/// Every column of an object's `_full` view, in order, and how it stands.
+/// Every column of an object's `_full` view, in order, and whether it can be edited.
 pub(in crate::store) fn columns(
     conn: &Connection,
     object: Object,
     shapes: &Shapes,
 ) -> Result<Vec<(String, Editability)>, StoreError> {
     let mut custom = custom_fields(conn, object)?;
-    let (list, detail) = (shapes.list(object), shapes.detail(object));
-    let shown = views::columns(&list, &detail).into_iter().map(|shown| {
-        let pointed = matches!(shown.from, views::From::Name(..));
-        (shown.name, pointed)
+    let shown = views::columns(shapes, object).into_iter().map(|shown| {
+        let derived = match shown.from {
+            views::From::Name { .. } => Some(Editability::Derived(None)),
+            views::From::Labels { of, .. } => Some(Editability::Derived(Some(of.into()))),
+            _ => None,
+        };
+        (shown.name, derived)
     });
     let mut columns: Vec<(String, Editability)> = Vec::new();
-    for (name, pointed) in shown.chain([("details_current".to_string(), false)]) {
-        let editability = if pointed || OWN.contains(&name.as_str()) {
+    for (name, derived) in shown.chain([("details_current".to_string(), None)]) {
+        let editability = if let Some(derived) = derived {
+            derived
+        } else if OWN.contains(&name.as_str()) {
             Editability::Derived(None)
         } else if let Some(editability) = custom.remove(&name) {
             editability
@@ -44,26 +49,26 @@ pub(in crate::store) fn columns(
         } else if object.fields().iter().any(|field| field.column == name) {
             Editability::ReadOnly
         } else {
-            // What is left are the companions of decimals and values.
+            // The remaining columns are the companions of decimals and values.
             Editability::Derived(name.strip_suffix("_num").map(Into::into))
         };
         columns.push((name, editability));
     }
-    // Archived fields stand in no view, and a person who names one is told so.
+    // Archived fields are in no view unless they are kept, and an edit that names one gets an explanation.
     columns.extend(custom.into_iter().filter(|(_, editability)| matches!(editability, Editability::Archived)));
     Ok(columns)
 }
 
-/// Every column of an object's `_full` view, in order, and how it stands to edits.
+/// Every column of an object's `_full` view, in order, and whether it can be edited.
 ///
 /// # Errors
 /// If SQLite refuses.
 pub fn editability(tx: &ReadTx<'_>, object: Object) -> Result<Vec<(String, Editability)>, StoreError> {
-    let shapes = Shapes::new(custom_columns::layout(&tx.conn)?.into());
+    let shapes = file_shapes::shapes(&tx.conn)?;
     columns(&tx.conn, object, &shapes)
 }
 
-/// The custom fields that have a column, by its name.
+/// The custom fields with a column, by its name.
 fn custom_fields(conn: &Connection, object: Object) -> Result<HashMap<String, Editability>, StoreError> {
     let mut options = options(conn, object)?;
     let mut stmt = conn
@@ -114,18 +119,18 @@ fn options(conn: &Connection, object: Object) -> Result<HashMap<String, Vec<Stri
     Ok(options)
 }
 
-/// A record as the person who edits it sees it.
+/// A record as its editor sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SeenRecord {
     /// The record's version.
     pub etag: Option<Etag>,
-    /// The version that its detail is of; `None` where there is no detail.
+    /// The version of its detail; `None` if there is no detail.
     pub detail_etag: Option<Etag>,
-    /// The values of the fields that were asked for, by column.
+    /// The values of the requested fields, by column.
     pub values: BTreeMap<String, Value>,
 }
 
-/// What a record holds in the columns of these fields; `None` where there is no such record.
+/// The values of a record in the columns of these fields; `None` if there is no such record.
 ///
 /// # Errors
 /// If SQLite refuses.
@@ -161,7 +166,7 @@ pub fn seen<'a>(
         .doing("read the record")
 }
 
-/// The columns of a record that an edit which waits, or is on its way, is to change.
+/// The columns of a record that an unfinished edit changes.
 ///
 /// # Errors
 /// If SQLite refuses.

@@ -1,4 +1,4 @@
-//! The edits in `outbox` as the program reads them: those of a record, and the records that have some.
+//! Reads the edits in `outbox`: those of a record, and the records that have some.
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Row, params};
@@ -9,19 +9,19 @@ use crate::store::reader::ReadTx;
 
 const READ: &str = "read the outbox";
 
-/// A row of `outbox` that is no edit of ours: written by hand, or damaged.
+/// A row of `outbox` that is not a valid edit: written by hand, or damaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadableEdit {
-    /// Its number.
+    /// Its id.
     pub id: i64,
-    /// Its state; `None` if it has none that is known.
+    /// Its state; `None` if it is unknown.
     pub state: Option<EditState>,
     /// What is wrong with it.
     pub why: String,
 }
 
 impl ReadTx<'_> {
-    /// Records with edits that are to be sent, those whose edits failed least often first.
+    /// Records with edits to send, those with the fewest failures first.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -39,7 +39,7 @@ impl ReadTx<'_> {
         Ok(named.collect())
     }
 
-    /// A record's edits that are not at their end, in order; and those of them that cannot be read.
+    /// A record's unfinished edits, in order, and those of them that cannot be read.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -69,12 +69,12 @@ impl ReadTx<'_> {
     }
 }
 
-/// A row as an edit; else what is wrong with it, in a sentence.
+/// Parses a row as an edit; the error is a sentence.
 fn edit(object: Object, id: &RecordId, row: &Row<'_>) -> Result<Edit, String> {
     let column = |place| exact(row, place);
     let state = column(1)?.unwrap_or_default();
     let fields: EditedFields = serde_json::from_str(&column(2)?.unwrap_or_default())
-        .map_err(|e| format!("its fields cannot be understood: {e}"))?;
+        .map_err(|e| format!("its fields cannot be parsed: {e}"))?;
     if fields.is_empty() {
         return Err("it changes no field".into());
     }
@@ -95,19 +95,19 @@ fn edit(object: Object, id: &RecordId, row: &Row<'_>) -> Result<Edit, String> {
     })
 }
 
-/// A text, exactly; one that is not UTF-8 is refused, since it could not be sent as it is.
+/// A text, exactly; a text that is not UTF-8 is refused, because it could not be sent unchanged.
 fn exact(row: &Row<'_>, place: usize) -> Result<Option<String>, String> {
     match row.get_ref(place).map_err(|e| e.to_string())? {
         ValueRef::Null => Ok(None),
         ValueRef::Text(text) => match std::str::from_utf8(text) {
             Ok(text) => Ok(Some(text.into())),
-            Err(_) => Err("a text of it is not UTF-8".into()),
+            Err(_) => Err("one of its texts is not UTF-8".into()),
         },
-        _ => Err("a text of it is of another type".into()),
+        _ => Err("one of its texts has a different type".into()),
     }
 }
 
-/// A text for people: what is not UTF-8 must not hide the other rows.
+/// A text for display: invalid UTF-8 must not hide the other rows.
 pub(super) fn text(row: &Row<'_>, place: usize) -> rusqlite::Result<String> {
     match row.get_ref(place)? {
         ValueRef::Text(text) => Ok(String::from_utf8_lossy(text).into_owned()),

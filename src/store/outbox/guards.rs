@@ -1,31 +1,17 @@
-//! Triggers that refuse changes of the tables that crm-mirror alone writes.
+//! Triggers that refuse changes to the tables that only crm-mirror writes.
 //!
-//! A change of them would be overwritten by the service's next answer, or never be found. The triggers are plain: any
-//! SQLite runs them. The program's own connections turn triggers off (`SQLITE_DBCONFIG_ENABLE_TRIGGER`); a dump writes its
-//! rows before its triggers, and a backup copies pages, so both work unhindered.
+//! The service's next answer would overwrite such a change, or it would never be noticed. The triggers are plain: every
+//! SQLite runs them. The program's own connections disable triggers (`SQLITE_DBCONFIG_ENABLE_TRIGGER`); a dump writes
+//! its rows before its triggers, and a backup copies pages, so both are unaffected.
 
-use crate::model::catalogue::Object;
 use crate::store::error::{Doing, StoreError};
+use crate::store::program_objects::GUARDED_TABLES;
 use crate::store::tx::MirrorTx;
 
-/// The tables, each with the view that takes edits of what it holds.
-const GUARDED: [(&str, Option<Object>); 10] = [
-    ("contacts", Some(Object::Contact)),
-    ("contact_details", Some(Object::Contact)),
-    ("companies", Some(Object::Company)),
-    ("company_details", Some(Object::Company)),
-    ("team_members", None),
-    ("custom_field_definitions", None),
-    ("custom_field_options", None),
-    ("custom_multi_values", None),
-    ("removed_records", None),
-    ("changes", None),
-];
-
 impl MirrorTx<'_> {
-    /// Makes the triggers, where they are not there yet.
+    /// Creates the missing triggers.
     pub(in crate::store) fn make_table_guards(&self) -> Result<(), StoreError> {
-        for (table, object) in GUARDED {
+        for (table, object) in GUARDED_TABLES {
             let instead = match object {
                 Some(object) => format!("change {} instead", object.full_view()),
                 None => "contacts_full and companies_full take edits".into(),

@@ -1,14 +1,14 @@
-//! Edits in the file: the triggers that queue them, their states and delays, and how people read them.
+//! Edits in the file: the triggers that queue them, their states and delays, and their display.
 
-pub mod beside;
+pub(in crate::store) mod accepted_values;
 mod brake;
+pub(super) mod concurrent;
 pub mod delays;
 pub mod editable;
-pub mod edits;
+pub(super) mod edits;
 mod guards;
-mod last_word;
 pub mod queue;
+mod queue_statements;
 pub mod report;
-pub mod steps;
-pub(in crate::store) mod takes;
+pub(super) mod steps;
 mod triggers;

@@ -1,10 +1,10 @@
-//! Putting an edit into the outbox from the program. What SQL makes, the triggers queue; both run the statements of
-//! `last_word`.
+//! Puts an edit into the outbox from the program. The triggers queue edits made with SQL; both use the statements of
+//! `queue_statements`.
 
 use rusqlite::ToSql;
 use serde_json::Value;
 
-use super::last_word::{self, EditOrigin};
+use super::queue_statements::{self, EditOrigin};
 use crate::model::{EditedFields, Etag, Instant, Object, RecordId};
 use crate::store::error::{Doing, StoreError};
 use crate::store::tx::MirrorTx;
@@ -14,21 +14,21 @@ const DOING: &str = "queue an edit";
 /// An edit that is about to be queued.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewEdit<'a> {
-    /// Whose record it is of.
+    /// The object of the record.
     pub object: Object,
     /// The record.
     pub record: &'a RecordId,
-    /// Who made it: `edit` or `socket`; what SQL makes, the triggers queue.
+    /// Its source: `edit` or `socket`; the triggers queue edits made with SQL.
     pub source: &'a str,
-    /// `{column: [before, after]}`, also where nothing changes: that takes back an edit that waits.
+    /// `{column: [before, after]}`, also for unchanged columns, which cancel a waiting edit.
     pub fields: &'a EditedFields,
     /// The version that it was made on.
     pub base_etag: Option<&'a Etag>,
-    /// The applied edit that it takes back.
+    /// The applied edit that it reverts.
     pub undoes: Option<i64>,
 }
 
-/// Puts an edit into the outbox, and the first line of its trail with it. Gives its number; `None` where nothing is left to
+/// Puts an edit into the outbox, with the first entry of its history. Returns its id; `None` if nothing is left to
 /// send.
 ///
 /// # Errors
@@ -61,7 +61,7 @@ pub fn insert(tx: &MirrorTx<'_>, edit: &NewEdit<'_>, why: &str, now: Instant) ->
         (":now", &now),
     ];
     let mut queued = None;
-    for (place, sql) in last_word::statements(&origin).iter().enumerate() {
+    for (place, sql) in queue_statements::statements(&origin).iter().enumerate() {
         let mut stmt = conn.prepare_cached(sql).doing(DOING)?;
         for (name, value) in values {
             if let Some(index) = stmt.parameter_index(name).doing(DOING)? {
@@ -69,7 +69,7 @@ pub fn insert(tx: &MirrorTx<'_>, edit: &NewEdit<'_>, why: &str, now: Instant) ->
             }
         }
         let changed = stmt.raw_execute().doing(DOING)?;
-        if place == last_word::INSERT && changed > 0 {
+        if place == queue_statements::INSERT && changed > 0 {
             queued = Some(conn.last_insert_rowid());
         }
     }

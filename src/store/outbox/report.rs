@@ -1,4 +1,4 @@
-//! The outbox as people read it: every edit, whatever became of it, and the trail of one.
+//! The outbox for display: all edits, and the history of one.
 
 use std::collections::BTreeMap;
 
@@ -17,59 +17,59 @@ const DOING: &str = "read the outbox";
 /// An edit.
 #[derive(Clone, Debug, Serialize)]
 pub struct EditLine {
-    /// Its number.
+    /// Its id.
     pub id: i64,
-    /// Whose record it is of.
+    /// The object of the record.
     pub object: Object,
     /// The record's id.
     pub record: String,
-    /// What the record is called, where it is here.
+    /// The name of the record, if it is mirrored.
     pub name: Option<String>,
-    /// How far it is.
+    /// The state.
     #[serde(serialize_with = "word")]
     pub state: EditState,
     /// `sql`, `edit` or `socket`.
     pub source: String,
-    /// What it changes: before and after, by column.
+    /// Its changes: before and after, by column.
     pub fields: EditedFields,
-    /// In a conflict, what the columns hold at the service.
+    /// In a conflict, the service's values of the columns.
     pub theirs: Option<BTreeMap<String, Value>>,
-    /// How often a request with it was sent.
+    /// The number of requests with it.
     pub attempts: u64,
     /// The status of the last answer.
     pub status: Option<u16>,
-    /// What the service said, or why it was refused here.
+    /// The service's answer, or why the edit was refused here.
     pub answer: Option<Box<RawValue>>,
-    /// The edit that carries it along.
+    /// The edit that is sent for it too.
     pub merged_into: Option<i64>,
-    /// When it was made, UTC.
+    /// When it was created, UTC.
     pub queued_at: String,
     /// When a request with it was last sent, UTC.
     pub last_sent_at: Option<String>,
-    /// When it came to its end, UTC.
+    /// When it finished, UTC.
     pub finished_at: Option<String>,
-    /// No request is made for its record before, UTC.
+    /// The time before which no request is made for its record, UTC.
     pub not_before: Option<String>,
-    /// The applied edit that it takes back.
+    /// The applied edit that it reverts.
     pub undoes: Option<i64>,
-    /// Why it cannot be read: it was not written by this program.
+    /// Why it cannot be read, if this program did not write it.
     pub unreadable: Option<String>,
 }
 
-/// How many edits are in the states that a person may have to know of.
+/// The number of edits by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EditCounts {
     /// Edits that wait to be sent.
     pub queued: u64,
     /// Edits that a person has to release.
     pub held: u64,
-    /// Edits whose request may have been carried out.
+    /// Edits whose request may have been applied.
     pub sending: u64,
-    /// Edits that met another's change of the same field.
+    /// Edits in conflict.
     pub conflict: u64,
-    /// Edits that were refused, and not tried again since.
+    /// Edits that were rejected and not retried since.
     pub rejected: u64,
-    /// When the oldest edit that is not at its end was made, UTC.
+    /// When the oldest unfinished edit was created, UTC.
     #[serde(serialize_with = "crate::model::instant::utc")]
     pub oldest: Option<Instant>,
 }
@@ -84,7 +84,7 @@ fn word<S: serde::Serializer>(state: &EditState, serializer: S) -> Result<S::Ok,
 pub struct TrailLine {
     /// When, UTC.
     pub at: String,
-    /// The state before; `None` where the edit was made.
+    /// The state before; `None` for the first step.
     pub from: Option<String>,
     /// The state after.
     pub to: String,
@@ -101,7 +101,7 @@ const SELECT: &str = "SELECT o.id, o.object_type, o.record_id, coalesce(c.name, 
     LEFT JOIN contacts AS c ON o.object_type = 'contact' AND c.id = o.record_id
     LEFT JOIN companies AS k ON o.object_type = 'company' AND k.id = o.record_id";
 
-/// The edits in order: those that are open, or all of them. A row that is no edit at all is left out.
+/// The edits in order: the open ones, or all. Rows that are not edits are omitted.
 ///
 /// # Errors
 /// If SQLite refuses.
@@ -111,7 +111,7 @@ pub fn edits(tx: &ReadTx<'_>, all: bool) -> Result<Vec<EditLine>, StoreError> {
     stmt.query_map([], line).and_then(Iterator::collect).doing(DOING)
 }
 
-/// One edit, with its trail.
+/// One edit, with its history.
 ///
 /// # Errors
 /// As [`edits`].
@@ -168,7 +168,7 @@ impl ReadTx<'_> {
     }
 }
 
-/// Edits that were applied at an instant or later, and are not taken back by another one.
+/// Edits that were applied at an instant or later, and are not reverted by another one.
 ///
 /// # Errors
 /// If SQLite refuses.
@@ -183,7 +183,12 @@ pub fn applied_since(tx: &ReadTx<'_>, since: Instant) -> Result<Vec<i64>, StoreE
         .doing(DOING)
 }
 
-/// How many edits were refused, by the service or here, and were not tried again since.
+/// The reason of an edit that repeats a rejected one.
+pub fn retry_reason(rejected: impl std::fmt::Display) -> String {
+    format!("edit {rejected} retried by a person")
+}
+
+/// The number of edits that were rejected, by the service or here, and not retried since.
 ///
 /// # Errors
 /// If SQLite refuses.
@@ -192,8 +197,8 @@ pub fn rejected(tx: &ReadTx<'_>) -> Result<u64, StoreError> {
         .conn
         .query_row(
             "SELECT count(*) FROM outbox AS o WHERE o.state = 'rejected' AND NOT EXISTS (
-                SELECT 1 FROM outbox_events AS e WHERE e.why = 'edit ' || o.id || ' tried again by hand')",
-            [],
+                SELECT 1 FROM outbox_events AS e WHERE e.why = replace(?1, '#', o.id))",
+            [retry_reason('#')],
             |row| row.get(0),
         )
         .doing(DOING)?;
@@ -205,17 +210,17 @@ fn line(row: &Row<'_>) -> rusqlite::Result<EditLine> {
     let (theirs, answer): (Option<String>, Option<String>) = (row.get(7)?, row.get(10)?);
     let (fields, unreadable) = match serde_json::from_str(&fields) {
         Ok(fields) => (fields, None),
-        Err(error) => (EditedFields::new(), Some(format!("its fields cannot be understood: {error}"))),
+        Err(error) => (EditedFields::new(), Some(format!("its fields cannot be parsed: {error}"))),
     };
-    let odd = |place, what: String| {
+    let invalid = |place, what: String| {
         rusqlite::Error::FromSqlConversionFailure(place, rusqlite::types::Type::Text, what.into())
     };
     Ok(EditLine {
         id: row.get(0)?,
-        object: object.parse().map_err(|_| odd(1, format!("no object: {object}")))?,
+        object: object.parse().map_err(|_| invalid(1, format!("no object: {object}")))?,
         record: edits::text(row, 2)?,
         name: row.get(3)?,
-        state: state.parse().map_err(|_| odd(4, format!("no state: {state}")))?,
+        state: state.parse().map_err(|_| invalid(4, format!("no state: {state}")))?,
         source: row.get(5)?,
         fields,
         theirs: theirs.and_then(|text| serde_json::from_str(&text).ok()),

@@ -1,7 +1,7 @@
-//! `outbox` and `outbox_events`: the edits on their way, and every step of each.
+//! `outbox` and `outbox_events`: the steps of edits, and their history.
 //!
-//! # Always true
-//! - A step and its line in the trail are one transaction; write it with [`Store::write_durably`](crate::store::Store).
+//! # Invariants
+//! - A step and its history entry are one transaction; write it with [`Store::write_durably`](crate::store::Store).
 //! - A step is taken only from the state that it was decided on: other processes queue and drop edits too.
 
 use std::collections::BTreeMap;
@@ -21,20 +21,23 @@ use crate::store::tx::MirrorTx;
 const READ: &str = "read the outbox";
 const WRITE: &str = "write the outbox";
 
+/// The reason of an edit that ends because its record was removed.
+pub const RECORD_REMOVED: &str = "the service no longer has the record";
+
 /// A step of an edit.
 #[derive(Clone, Copy, Debug)]
 pub struct EditStep<'a> {
     /// The state that it was decided on.
     pub from: EditState,
-    /// The state that it leads to.
+    /// The new state.
     pub to: EditState,
-    /// Why, as a sentence.
+    /// The reason, as a sentence.
     pub why: &'a str,
     /// The status of the answer that led to it.
     pub status: Option<u16>,
-    /// What the service said, or why the edit was refused here, as JSON.
+    /// The service's answer, or why the edit was refused here, as JSON.
     pub answer: Option<&'a str>,
-    /// What the edited columns hold at the service, as JSON.
+    /// The service's values of the edited columns, as JSON.
     pub theirs: Option<&'a str>,
 }
 
@@ -44,7 +47,7 @@ impl<'a> EditStep<'a> {
         EditStep { from, to, why, status: None, answer: None, theirs: None }
     }
 
-    /// With what the service said.
+    /// Adds the service's answer.
     #[must_use]
     pub const fn answered(mut self, status: Option<u16>, answer: Option<&'a str>) -> EditStep<'a> {
         self.status = status;
@@ -52,7 +55,7 @@ impl<'a> EditStep<'a> {
         self
     }
 
-    /// With what the columns hold at the service.
+    /// Adds the service's values.
     #[must_use]
     pub const fn theirs(mut self, theirs: &'a str) -> EditStep<'a> {
         self.theirs = Some(theirs);
@@ -61,8 +64,8 @@ impl<'a> EditStep<'a> {
 }
 
 impl MirrorTx<'_> {
-    /// What the mirror has of a record: its version, whether the detail is of that version, and these columns as far as
-    /// they exist. `None` if the record is not here.
+    /// The record in the mirror: its version, whether the detail has that version, and those of the columns that exist.
+    /// `None` if the record is not mirrored.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -100,7 +103,7 @@ impl MirrorTx<'_> {
         Ok(Some(MirroredRecord { etag: version.as_str().map(Etag::from), details_current: current, values }))
     }
 
-    /// Whether the mirror's history saw a record take these values since an instant.
+    /// Whether the mirror's history has these values of a record since an instant.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -145,7 +148,7 @@ impl MirrorTx<'_> {
         Ok(fields.collect())
     }
 
-    /// Fixes a request: the first edit carries it, the others go along.
+    /// Stores a request: the first edit holds it, the others are sent with it.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -179,7 +182,7 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
-    /// Notes that a fixed request is sent once more.
+    /// Records that a stored request is sent again.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -195,8 +198,8 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
-    /// Lets an edit take a step, with its line in the trail. Says whether it was in the state that the step was decided
-    /// on. An edit that goes back to the queue, or waits for a person, gives up its request.
+    /// Takes a step of an edit, with its history entry. Returns whether the edit was in the state that the step was
+    /// decided on. An edit that returns to the queue, or needs a decision, discards its request.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -242,7 +245,7 @@ impl MirrorTx<'_> {
         Ok(true)
     }
 
-    /// Takes back the note that an edit was sent: the request did not leave this machine.
+    /// Reverts the record that an edit was sent: the request did not leave this machine.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -257,8 +260,8 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
-    /// Gives up the request of edits that are on their way: the record is read before anything else. `doubt` says whether it
-    /// may have been carried out. The first of the edits carries the others.
+    /// Discards the request of edits that are being sent: the record is read before anything else. `doubt` says whether
+    /// it may have been applied. The first of the edits holds the request.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -277,7 +280,41 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
-    /// Ends an edit that cannot be read, whatever its state says.
+    /// Ends the open edits of records whose removal is confirmed. Returns their numbers.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn reject_edits_of_removed(
+        &self,
+        object: Object,
+        records: &[RecordId],
+        now: Instant,
+    ) -> Result<Vec<i64>, StoreError> {
+        let ids: Vec<&str> = records.iter().map(RecordId::as_str).collect();
+        let edits: Vec<(i64, String)> = self
+            .conn
+            .prepare_cached(
+                "SELECT id, state FROM outbox WHERE object_type = ?1 AND state IN ('queued', 'held', 'sending', 'conflict')
+                   AND record_id IN (SELECT value FROM json_each(?2)) ORDER BY id",
+            )
+            .and_then(|mut stmt| {
+                stmt.query_map(params![object.as_str(), Value::from(ids).to_string()], |row| {
+                    Ok((row.get(0)?, row.get(1)?))
+                })?
+                .collect()
+            })
+            .doing(READ)?;
+        let mut ended = Vec::new();
+        for (edit, state) in edits {
+            let Ok(state) = state.parse() else { continue };
+            if self.take_step(edit, &EditStep::new(state, EditState::Rejected, RECORD_REMOVED), now)? {
+                ended.push(edit);
+            }
+        }
+        Ok(ended)
+    }
+
+    /// Rejects an edit that cannot be read, whatever its state.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -298,7 +335,7 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
-    /// Forgets edits that ended before an instant, and their trail.
+    /// Deletes edits that finished before an instant, and their history.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -313,12 +350,12 @@ impl MirrorTx<'_> {
             self.conn
                 .prepare_cached(&sql)
                 .and_then(|mut stmt| stmt.execute([cutoff.to_string()]))
-                .doing("forget old edits")?;
+                .doing("delete old edits")?;
         }
         Ok(())
     }
 
-    /// Replaces what an edit that waits does to its columns: what was there before it has become something else.
+    /// Replaces the changes of a waiting edit, because the values before it have changed.
     ///
     /// # Errors
     /// If SQLite refuses.

@@ -1,45 +1,49 @@
 //! `UPDATE contacts_full SET …`: triggers that turn a change of a view's row into an edit in the outbox.
 //!
-//! The triggers are made with the views, from the catalogue and the definitions, in the same transaction. They are written
-//! for the oldest SQLite that must read the file, since people bring their own shell: `RAISE` takes a constant there.
+//! The triggers are created with the views, from the catalogue and the definitions, in the same transaction. They use
+//! the syntax of the oldest supported SQLite, because users bring their own shell: there, `RAISE` needs a constant.
 //!
-//! # Always true
-//! - An edit and the first line of its trail are one statement: both are there or neither is.
-//! - A value arrives exactly as it was written, or is refused with a message that names its column.
-//! - The view shows the service's truth until the edit has been applied there.
-//! - A column that the statement does not name is not part of the edit, whatever else waits for it.
+//! # Invariants
+//! - An edit and its first history entry are one statement: either both exist or neither.
+//! - A value is stored exactly as written, or is refused with a message that names its column.
+//! - The view shows the service's values until the edit has been applied there.
+//! - Columns that are not part of the statement are not part of the edit, whatever other edits are waiting.
 //!
 //! # How a row's edit is made
-//! Every column that can be edited has a trigger of its own, `UPDATE OF` that column: it judges the value, brings it into
-//! the column's form and notes it in `outbox_values`. The trigger without a column comes after them and makes the edit
-//! ([`last_word`]). SQLite runs the triggers of a view in the reverse order of their creation, but does not promise it: were
-//! it otherwise, the last trigger would find a change that nothing noted, and refuses it.
+//! Every column that can be edited has its own `UPDATE OF` trigger: it validates the value, converts it to the column's
+//! form and stores it in `outbox_values`. The trigger without a column runs after them and creates the edit
+//! ([`queue_statements`]). SQLite runs the triggers of a view in the reverse order of their creation, but does not promise it:
+//! in another order, the last trigger would find a change that is not in `outbox_values`, and refuse it.
 //!
-//! A column whose text could hide a rounded number is an expression in its view, so that it has no affinity and the trigger
-//! sees what was written: see `Editable::shows_what_was_written`.
+//! A column whose text could hide a rounded number is an expression in its view, so that it has no affinity and the
+//! trigger sees what was written: see `Editable::shows_what_was_written`.
 //!
-//! Two spellings look idle and are not: `'+0 days'` makes an older SQLite look at its calendar, and `|| ''` makes a JSON
-//! function's text a text like any other.
+//! Two expressions look redundant but are not: `'+0 days'` makes an older SQLite validate the calendar date, and `||
+//! ''` turns the result of a JSON function into a plain text.
 
-use super::last_word::{self, EditOrigin};
-use super::takes;
+use std::collections::BTreeSet;
+
+use super::accepted_values;
+use super::queue_statements::{self, EditOrigin};
 use crate::model::catalogue::Object;
 use crate::model::editable::{CUSTOM_KEYS, Editability, Editable};
+use crate::store::derived::view_columns;
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::editable;
-use crate::store::state::StateKey;
+use crate::store::reader::ReadTx;
+use crate::store::state_keys::StateKey;
 use crate::store::tx::MirrorTx;
 
 const DOING: &str = "make the triggers of the views";
 
-/// The most columns in one expression.
+/// The maximum number of columns in one expression.
 const ARMS: usize = 200;
 
 /// The time, in the form of the mirror's columns.
 const NOW: &str = "strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z'";
 
-/// A text of `outbox_values` that is not UTF-8: SQLite reads a damaged character as another one. Only a text with other
-/// characters than ASCII is looked through, in blocks, so that a long one takes no longer than it must.
+/// Detects a text of `outbox_values` that is not UTF-8: SQLite reads an invalid byte sequence as a different character.
+/// Only a text with non-ASCII characters is checked, in blocks, so that a long text is fast.
 const NOT_UTF8: &str =
     "SELECT 1 FROM outbox_values AS v WHERE v.change GLOB '*[^' || char(1) || '-' || char(127) || ']*' AND EXISTS (
   WITH RECURSIVE block(i, part) AS (SELECT 0, substr(v.change, 1, 256) UNION ALL
@@ -56,30 +60,24 @@ fn literal(text: &str) -> String {
 /// The trigger of one column.
 fn column(field: &Editable) -> String {
     let (view, column) = (field.object.full_view(), &field.column);
-    let rounded = match takes::could_be_rounded(field) {
-        true => format!(
-            "SELECT RAISE(ABORT, {}) WHERE typeof(NEW.{column}) = 'real';\n",
-            literal(&format!(
-                "{column}: SQLite keeps only 15 digits of this number; write it in quotes, as in {column} = '12.50'"
-            ))
-        ),
-        false => String::new(),
-    };
+    let rounded = accepted_values::rounded(field).map_or_else(String::new, |(condition, hint)| {
+        format!("SELECT RAISE(ABORT, {}) WHERE {condition};\n", literal(&format!("{column}: {hint}")))
+    });
     format!(
         "CREATE TRIGGER {view}_set_{column} INSTEAD OF UPDATE OF {column} ON {view} BEGIN
 {rounded}SELECT RAISE(ABORT, {message}) WHERE NEW.{column} IS NOT OLD.{column} AND NOT coalesce({taken}, 0);
 INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('{column}', json_array(OLD.{column},
   CASE WHEN {same} THEN OLD.{column} ELSE {settled} END));
 END",
-        message = literal(&takes::message(field)),
-        taken = takes::condition(field),
-        same = takes::same(field),
-        settled = takes::settled(field),
+        message = literal(&accepted_values::message(field)),
+        taken = accepted_values::condition(field),
+        same = accepted_values::same(field),
+        settled = accepted_values::settled(field),
     )
 }
 
 /// The trigger that makes the edit of a row.
-fn update(object: Object, columns: &[(String, Editability)]) -> String {
+fn update(object: Object, columns: &[(String, Editability)], in_view: &BTreeSet<String>) -> String {
     let (view, mut fixed, mut noted, mut details) = (object.full_view(), vec![], vec![], vec![]);
     for (name, editability) in columns {
         match editability {
@@ -89,7 +87,7 @@ fn update(object: Object, columns: &[(String, Editability)]) -> String {
                     details.push(format!("'{name}'"));
                 }
             }
-            Editability::Archived => {}
+            Editability::Archived if !in_view.contains(name) => {}
             other => {
                 let why = literal(&format!("{name} {}", other.refusal().unwrap_or_default()));
                 fixed.push(format!("WHEN NEW.{name} IS NOT OLD.{name} THEN RAISE(ABORT, {why})"));
@@ -101,20 +99,21 @@ fn update(object: Object, columns: &[(String, Editability)]) -> String {
         .chunks(ARMS)
         .map(|arms| {
             format!(
-                "SELECT RAISE(ABORT, 'this SQLite runs the triggers of a view in an order that crm-mirror does not know: use crm-mirror edit')
+                "SELECT RAISE(ABORT, 'this SQLite runs the triggers of a view in an unsupported order: use crm-mirror edit instead')
 WHERE NOT EXISTS (SELECT 1 FROM outbox_values) AND ({});\n",
                 arms.join(" OR ")
             )
         })
         .collect();
-    // What only details carry was seen as of the detail: an edit of it is based on that version, or on none.
+    // Values that only details contain were seen in the detail's version: an edit of them is based on that version, or
+    // on none.
     let base_etag = format!(
         "CASE WHEN max(column_name IN ({})) AND NOT OLD.details_current THEN (SELECT etag FROM {} WHERE {} = OLD.id) ELSE OLD.etag END",
         details.join(", "),
         object.detail_table(),
         object.detail_key()
     );
-    let statements = last_word::statements(&EditOrigin {
+    let statements = queue_statements::statements(&EditOrigin {
         object,
         record: "OLD.id",
         base_etag: &base_etag,
@@ -138,7 +137,7 @@ END",
     )
 }
 
-/// The triggers that say what the service has no operation for.
+/// The triggers for operations that the service does not have.
 fn refused(object: Object) -> [String; 2] {
     let view = object.full_view();
     [("INSERT", "made"), ("DELETE", "removed")].map(|(what, word)| {
@@ -151,12 +150,13 @@ SELECT RAISE(ABORT, 'a {object} cannot be {word} here: the service can only upda
 }
 
 impl MirrorTx<'_> {
-    /// Makes the triggers of views that were just made; those of the old ones went with them.
+    /// Creates the triggers of new views; those of the old views were dropped with them.
     pub(in crate::store) fn make_edit_triggers(&self) -> Result<(), StoreError> {
         for object in Object::ALL {
             let columns = editable::columns(&self.conn, object, &self.shapes)?;
             // The one that makes the edit is made first, and so runs last.
-            let mut triggers = vec![update(object, &columns)];
+            let in_view = view_columns::columns(&self.shapes, object).into_iter().map(|column| column.name).collect();
+            let mut triggers = vec![update(object, &columns, &in_view)];
             triggers.extend(refused(object));
             triggers.extend(columns.iter().filter_map(|(_, editability)| match editability {
                 Editability::Editable(field) => Some(column(field)),
@@ -169,11 +169,21 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
-    /// Says whether edits are taken, as the configuration has it.
+    /// Sets whether edits are accepted, as configured.
     ///
     /// # Errors
     /// If SQLite refuses.
     pub fn set_write_back(&self, enabled: bool) -> Result<(), StoreError> {
         self.set_state(&StateKey::WriteBack, &enabled)
+    }
+}
+
+impl ReadTx<'_> {
+    /// Whether the triggers of the views accept edits.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn takes_edits(&self) -> Result<bool, StoreError> {
+        Ok(self.state(&StateKey::WriteBack)?.unwrap_or(false))
     }
 }

@@ -8,56 +8,71 @@ use crate::model::instant::{self, Instant};
 use crate::store::error::{Doing, StoreError};
 use crate::store::read::feed;
 use crate::store::reader::ReadTx;
-use crate::store::state::StateKey;
+use crate::store::state_keys::StateKey;
 use crate::store::tx::MirrorTx;
 
 const DOING: &str = "note which records are to be published";
 
-/// The state entry that holds how far publishing came.
+/// The state entry with the progress of publishing.
 pub(in crate::store) const PROGRESS: StateKey = StateKey::PublishProgress;
 
-/// The state entry that exists while changed records are entered.
+/// The state entry that exists while changed records are recorded.
 const RECORDING: StateKey = StateKey::ChangedRecords;
 
-/// The entry of one record: a higher number than any before it.
+/// Enters one record with a number that is higher than all before it.
 const ENTER: &str = "INSERT OR REPLACE INTO changed_records (object_type, record_id, erase)
     VALUES (?1, ?2, max(?3, coalesce(
         (SELECT erase FROM changed_records WHERE object_type = ?1 AND record_id = ?2), 0)))";
 
-/// How far publishing came, for `status` and metrics.
+/// The progress of publishing, for `status` and metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PublishProgress {
-    /// The newest entry of the feed that the other database has; `None` before it was first loaded.
+    /// The newest entry of the feed that was published; `None` before the first load.
     pub seq: Option<i64>,
-    /// The number of the newest changed record that it has.
+    /// The number of the newest changed record that was published.
     pub changed: i64,
     /// When publishing last succeeded.
     pub published_at: Option<Instant>,
-    /// Why it last failed, where nothing succeeded since.
+    /// The last error, if there was no success since.
     pub last_error: Option<String>,
     /// When it last failed.
     pub failed_at: Option<Instant>,
     /// Failures since it last succeeded.
     pub failures: u32,
+    /// The number of rows that the database refuses.
+    pub refused: u64,
+    /// The first of them.
+    pub refused_rows: Vec<RefusedRow>,
 }
 
-/// Which records of an object are entered again when a column's values have to be published anew.
+/// A row that the database refuses: it is left out until its record changes or everything is loaded again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedRow {
+    /// The published table.
+    pub table: String,
+    /// Its key, or which rows of the table.
+    pub name: String,
+    /// The server's message.
+    pub reason: String,
+}
+
+/// Which records of an object to enter again because a column's values have to be published again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Requeue<'a> {
-    /// Those with a value in this column of the `_full` view: the other database has NULL in it.
+    /// Those with a value in this column of the `_full` view: the published column is NULL.
     WithValue(&'a str),
-    /// All: the other database may have any value in it.
+    /// All: the published column may have any value.
     All,
 }
 
 impl MirrorTx<'_> {
-    /// Notes that a record changed.
+    /// Records that a record changed.
     pub(in crate::store) fn note_changed(&self, object: Object, id: &str) {
         self.pending.changed.borrow_mut().insert((object, id.to_string()));
     }
 
-    /// Enters the records that this transaction changed, where the mirror is published.
+    /// Enters the records that this transaction changed, if the mirror is published.
     pub(in crate::store) fn settle_changed(&self) -> Result<(), StoreError> {
         let noted = self.pending.changed.take();
         if noted.is_empty() || !self.is_recording()? {
@@ -82,21 +97,20 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
-    /// Enters the removed records that are about to be forgotten for their age.
-    pub(in crate::store) fn requeue_removed_before(&self, cutoff: &str) -> Result<(), StoreError> {
+    /// Queues removed records that are about to be deleted; `selection` returns their `object_type` and `id`.
+    pub(in crate::store) fn requeue_removed(
+        &self,
+        selection: &str,
+        values: &[&dyn rusqlite::ToSql],
+    ) -> Result<(), StoreError> {
         if self.is_recording()? {
-            self.conn
-                .execute(
-                    "INSERT OR REPLACE INTO changed_records (object_type, record_id)
-                     SELECT object_type, id FROM removed_records WHERE removed_at < ?1",
-                    [cutoff],
-                )
-                .doing(DOING)?;
+            let sql = format!("INSERT OR REPLACE INTO changed_records (object_type, record_id) {selection}");
+            self.conn.prepare_cached(&sql).and_then(|mut stmt| stmt.execute(values)).doing(DOING)?;
         }
         Ok(())
     }
 
-    /// Enters a removed record whose history was erased here, so that it is erased there too.
+    /// Enters a removed record whose history was erased, so that it is also erased where it was published.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -111,7 +125,7 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
-    /// Whether records are entered.
+    /// Whether changed records are recorded.
     fn is_recording(&self) -> Result<bool, StoreError> {
         self.conn
             .prepare_cached("SELECT EXISTS (SELECT 1 FROM state WHERE name = ?1)")
@@ -119,7 +133,7 @@ impl MirrorTx<'_> {
             .doing(DOING)
     }
 
-    /// From this transaction on, every record that changes is entered. The mirror gets an id if it has none.
+    /// Starts to record every record that changes. The mirror gets an id if it has none.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -135,7 +149,7 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
-    /// How far publishing came; what cannot be read is as good as nothing.
+    /// The progress of publishing; an unreadable entry counts as empty.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -143,7 +157,7 @@ impl MirrorTx<'_> {
         Ok(progress(self)?.unwrap_or_default())
     }
 
-    /// Stores how far publishing came.
+    /// Stores the progress of publishing.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -151,8 +165,8 @@ impl MirrorTx<'_> {
         self.set_state(&PROGRESS, progress)
     }
 
-    /// Enters up to `most` records of an object whose ids come after `after`. Gives the last of them while there may be
-    /// more.
+    /// Enters up to `most` records of an object whose ids are after `after`. Returns the last of them while there may
+    /// be more.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -182,7 +196,7 @@ impl MirrorTx<'_> {
     }
 }
 
-/// How far publishing came; `None` where the mirror is not published, or the entry cannot be read.
+/// The progress of publishing; `None` if the mirror is not published, or the entry cannot be read.
 ///
 /// # Errors
 /// If SQLite refuses.
@@ -195,23 +209,27 @@ pub fn progress(tx: &ReadTx<'_>) -> Result<Option<PublishProgress>, StoreError> 
     Ok(text.map(|text| serde_json::from_str(&text).unwrap_or_default()))
 }
 
-/// What the other database does not have yet, for `status` and metrics.
+/// What is not published yet, for `status` and metrics.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PublishLag {
-    /// Entries of the feed, or records where only more than the feed says has changed.
+    /// Entries of the feed, or records with changes that are not in the feed.
     pub entries: u64,
     /// The age of the oldest of them, in seconds.
     pub seconds: u64,
     /// When publishing last succeeded, UTC.
     #[serde(serialize_with = "instant::utc")]
     pub published_at: Option<Instant>,
-    /// Why it last failed, where nothing succeeded since.
+    /// The last error, if there was no success since.
     pub last_error: Option<String>,
     /// Failures since it last succeeded.
     pub failures: u32,
+    /// The number of rows that the database refuses and that are therefore left out.
+    pub refused: u64,
+    /// The first of them.
+    pub refused_rows: Vec<RefusedRow>,
 }
 
-/// How far publishing is behind; `None` where the mirror was never published.
+/// How far publishing is behind; `None` if the mirror was never published.
 ///
 /// # Errors
 /// If SQLite refuses.
@@ -235,5 +253,7 @@ pub fn lag(tx: &ReadTx<'_>, now: Instant) -> Result<Option<PublishLag>, StoreErr
         published_at: progress.published_at,
         last_error: progress.last_error,
         failures: progress.failures,
+        refused: progress.refused,
+        refused_rows: progress.refused_rows,
     }))
 }

@@ -1,4 +1,4 @@
-//! The mirror as a publisher reads it: pages of plain values, each from a short snapshot.
+//! Reads the mirror for publishing: pages of plain values, each from a short snapshot.
 
 use std::path::Path;
 
@@ -13,11 +13,11 @@ use crate::store::publishing::queue::{self, PublishProgress};
 use crate::store::read::feed::{self, FeedSpan};
 use crate::store::reader::{ReadTx, Reader};
 use crate::store::records::upsert::Phase;
-use crate::store::state::StateKey;
+use crate::store::state_keys::StateKey;
 
 const DOING: &str = "read what is to be published";
 
-/// A row, in the order of the columns that were asked for.
+/// A row, in the order of the requested columns.
 pub type SourceRow = Vec<SqlValue>;
 
 /// A column as the data dictionary describes it.
@@ -31,7 +31,7 @@ pub struct SourceColumn {
     pub label: Option<String>,
     /// The name in the service's answers.
     pub wire_name: Option<String>,
-    /// What it means.
+    /// Its description.
     pub about: Option<String>,
 }
 
@@ -55,7 +55,7 @@ pub struct ChangedRecord {
     pub object: Object,
     /// The record.
     pub id: String,
-    /// Its entries of the feed up to this one were erased; 0 for none.
+    /// Its feed entries up to this one were erased; 0 for none.
     pub erase: i64,
 }
 
@@ -69,7 +69,7 @@ impl PublishSource {
     /// Opens the mirror.
     ///
     /// # Errors
-    /// As for every reader; [`StoreError::OlderSchema`] where an older program made the tables.
+    /// As for every reader; [`StoreError::OlderSchema`] if an older version created the tables.
     pub fn open(path: &Path) -> Result<PublishSource, StoreError> {
         let reader = Reader::open(path)?;
         let found = reader.begin()?.schema_version()?;
@@ -79,7 +79,7 @@ impl PublishSource {
         Ok(PublishSource { reader })
     }
 
-    /// A number that changes whenever somebody else has committed something.
+    /// A number that changes whenever another connection has committed something.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -87,23 +87,23 @@ impl PublishSource {
         self.reader.data_version()
     }
 
-    /// Reads one moment: everything that `read` asks belongs together. Keep it short; the WAL waits for its end.
+    /// Reads one snapshot: everything that `read` reads is consistent. Keep it short, because it prevents checkpoints.
     ///
     /// # Errors
-    /// What `read` gives.
+    /// Returns the error of `read`.
     pub fn moment<T>(&self, read: impl FnOnce(&Moment<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
         read(&Moment { tx: &self.reader.begin()? })
     }
 }
 
-/// One moment of the mirror.
+/// One snapshot of the mirror.
 #[derive(Debug)]
 pub struct Moment<'a> {
     tx: &'a ReadTx<'a>,
 }
 
 impl Moment<'_> {
-    /// A number that changes with the definitions, and so with the columns.
+    /// A number that changes with the definitions, and therefore with the columns.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -111,7 +111,7 @@ impl Moment<'_> {
         Ok(self.tx.state(&StateKey::Layout)?.unwrap_or(0))
     }
 
-    /// The number of the newest change, and those that are forgotten.
+    /// The number of the newest change, and the range that was pruned.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -119,7 +119,7 @@ impl Moment<'_> {
         feed::span(self.tx)
     }
 
-    /// How far publishing came.
+    /// The progress of publishing.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -127,7 +127,7 @@ impl Moment<'_> {
         queue::progress(self.tx)
     }
 
-    /// Whether an object's first copy is finished: before that, what is written is not entered into `changed_records`.
+    /// Whether an object's first copy is finished: before that, changes are not entered into `changed_records`.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -161,7 +161,7 @@ impl Moment<'_> {
         .doing(DOING)
     }
 
-    /// The multi-selects that have a column: object, field key and column.
+    /// The multi-selects with a column: object, field key and column.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -181,7 +181,7 @@ impl Moment<'_> {
         Ok(found.into_iter().filter_map(|(object, key, column)| Some((object.parse().ok()?, key, column))).collect())
     }
 
-    /// The next rows of a table after a key, at most so many.
+    /// The next rows of a table after a key, limited in number.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -197,7 +197,8 @@ impl Moment<'_> {
         self.rows(&sql, &params)
     }
 
-    /// The rows of these records, in no order. `key` is the column of the id; with `object`, only of that `object_type`.
+    /// The rows of these records, in no particular order. `key` is the column of the id; with `object`, only rows of
+    /// that `object_type`.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -219,7 +220,7 @@ impl Moment<'_> {
         self.rows(&sql, &[ids.into()])
     }
 
-    /// Whether changed records are entered.
+    /// Whether changed records are recorded.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -242,7 +243,7 @@ impl Moment<'_> {
         Ok(newest.unwrap_or(0))
     }
 
-    /// The entries of `changed_records` after a number, at most so many.
+    /// The entries of `changed_records` after a number, limited in number.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -264,7 +265,7 @@ impl Moment<'_> {
             .collect())
     }
 
-    /// What the owners are called: id and name, as `owner_name` of the `_full` views has it.
+    /// The owners' ids and names, as in `owner_name` of the `_full` views.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -284,8 +285,8 @@ impl Moment<'_> {
         Ok(out)
     }
 
-    /// Object and column of the custom fields that the feed says were restored or retyped after a place: all of their
-    /// values may be others.
+    /// Object and column of the custom fields that were restored or retyped in the feed after a position: all of their
+    /// values may have changed.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -301,7 +302,7 @@ impl Moment<'_> {
             .into_iter()
             .filter_map(|(object, fields)| {
                 let fields: serde_json::Value = serde_json::from_str(&fields).ok()?;
-                // A column that was added is noticed by itself, and one that is gone needs no values.
+                // An added column is noticed anyway, and a removed one needs no values.
                 let op = fields.get("op")?.as_str()?;
                 if !["restored", "retyped"].contains(&op) {
                     return None;
@@ -311,7 +312,7 @@ impl Moment<'_> {
             .collect())
     }
 
-    /// The mirror's id, once it has one.
+    /// The mirror's id, if it has one.
     ///
     /// # Errors
     /// If SQLite refuses.

@@ -1,8 +1,8 @@
-//! Cursors of the change feed: which mirror, and how far.
+//! Cursors of the change feed: the mirror, and the position.
 //!
-//! A cursor is a text that begins with `<mirror id>:<seq>` and carries a check of the entry that it stands behind. So a
-//! cursor of another mirror, of one that was made again, or of a copy that went another way is refused, and a follower
-//! never continues on a feed that is not its own.
+//! A cursor is a text that begins with `<mirror id>:<seq>` and contains a digest of the entry at its position. So a
+//! cursor of another mirror, of a recreated mirror, or of a diverged copy is refused, and a follower never continues on
+//! a different feed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,22 +13,22 @@ use sha2::{Digest, Sha256};
 use crate::store::error::{Doing, StoreError};
 use crate::store::read::feed;
 use crate::store::reader::ReadTx;
-use crate::store::state::StateKey;
+use crate::store::state_keys::StateKey;
 
 const DOING: &str = "read the change feed";
 
-/// A place in the change feed.
+/// A position in the change feed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FeedCursor {
     /// Before the first change.
     Start,
-    /// Behind a change of a mirror.
+    /// After a change of a mirror.
     Behind {
         /// The mirror's id.
         mirror: String,
         /// The number of the change.
         seq: i64,
-        /// A check of the entry, where it was there.
+        /// A digest of the entry, if it existed.
         check: Option<String>,
     },
 }
@@ -43,7 +43,7 @@ impl fmt::Display for FeedCursor {
     }
 }
 
-/// A text that is no cursor.
+/// A text that is not a cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a cursor is 0 or MIRROR:SEQ, as `crm-mirror export` prints it")]
 pub struct NotACursor;
@@ -63,7 +63,7 @@ impl FromStr for FeedCursor {
 }
 
 impl FeedCursor {
-    /// The number of the last change that is known.
+    /// The number of the last known change.
     pub const fn seq(&self) -> i64 {
         match self {
             FeedCursor::Start => 0,
@@ -72,25 +72,25 @@ impl FeedCursor {
     }
 }
 
-/// Why the feed cannot continue behind a cursor.
+/// Why the feed cannot continue after a cursor.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CursorRefused {
-    /// Another mirror's.
-    #[error("the cursor is of the mirror {cursor}, and this is {here}")]
+    /// It belongs to another mirror.
+    #[error("the cursor belongs to the mirror {cursor}, but this is {here}")]
     OtherMirror {
-        /// The mirror that it is of.
+        /// The mirror of the cursor.
         cursor: String,
-        /// The mirror that is here.
+        /// This mirror.
         here: String,
     },
-    /// Of a copy of this mirror that has entries that this one has not.
-    #[error("change {seq} is not the one that the cursor is of: this mirror is a copy that went another way")]
+    /// It belongs to a copy of this mirror with different entries.
+    #[error("change {seq} differs from the cursor's: this mirror is a copy with a different history")]
     Diverged {
         /// The number.
         seq: i64,
     },
-    /// The changes behind it are gone.
-    #[error("the changes {from} to {to} are already forgotten (`history.retention`)")]
+    /// The changes after it were pruned.
+    #[error("the changes {from} to {to} were pruned (`history.retention`)")]
     Forgotten {
         /// The first of them.
         from: i64,
@@ -99,7 +99,7 @@ pub enum CursorRefused {
     },
 }
 
-/// The id of the mirror, which cursors begin with; empty in a file that no current program has opened for writing.
+/// The id of the mirror, which cursors begin with; empty if no current version has opened the file for writing.
 ///
 /// # Errors
 /// If SQLite refuses.
@@ -107,7 +107,7 @@ pub fn mirror_id(tx: &ReadTx<'_>) -> Result<String, StoreError> {
     Ok(tx.state(&StateKey::MirrorId)?.unwrap_or_default())
 }
 
-/// The cursor behind a change.
+/// The cursor after a change.
 ///
 /// # Errors
 /// If SQLite refuses.
@@ -115,7 +115,7 @@ pub fn behind(tx: &ReadTx<'_>, seq: i64) -> Result<FeedCursor, StoreError> {
     Ok(FeedCursor::Behind { mirror: mirror_id(tx)?, seq, check: check_of(tx, seq)? })
 }
 
-/// A short digest of an entry, the same in every copy of the mirror; `None` where it is not there.
+/// A short digest of an entry, the same in every copy of the mirror; `None` if there is no such entry.
 fn check_of(tx: &ReadTx<'_>, seq: i64) -> Result<Option<String>, StoreError> {
     let entry: Option<(String, String, String, String)> = tx
         .conn
@@ -131,10 +131,10 @@ fn check_of(tx: &ReadTx<'_>, seq: i64) -> Result<Option<String>, StoreError> {
     Ok(entry.map(digest))
 }
 
-/// Whether the feed continues behind a cursor.
+/// Whether the feed continues after a cursor.
 ///
 /// # Errors
-/// If SQLite refuses; the inner result says why it does not.
+/// Returns an error if SQLite refuses; the inner result says why the feed does not continue.
 pub fn verify(tx: &ReadTx<'_>, cursor: &FeedCursor) -> Result<Result<(), CursorRefused>, StoreError> {
     let span = feed::span(tx)?;
     if let FeedCursor::Behind { mirror, seq, check } = cursor {
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_survives_its_text() {
+    fn cursor_round_trips_through_text() {
         for text in ["0", "m-1:0", "m-1:17", "m-1:17:9f00"] {
             assert_eq!(text.parse::<FeedCursor>().unwrap().to_string(), text);
         }

@@ -1,9 +1,9 @@
-//! The `changes` feed for readers that remember how far they came.
+//! The `changes` feed, for readers that store a cursor.
 //!
-//! # Always true
-//! - There is one writer, `seq` grows with every change, and a change is seen only once its transaction is committed:
-//!   a reader at `seq` N has seen everything up to N and misses nothing after it.
-//! - Only retention leaves a gap, and only at the beginning, so a gap is recognised by its number.
+//! # Invariants
+//! - There is one writer, `seq` increases with every change, and a change is visible only once its transaction is
+//!   committed: a reader at `seq` N has seen everything up to N and misses nothing after it.
+//! - Only retention removes entries, and only at the beginning, so a gap is detected by its number.
 
 use rusqlite::{OptionalExtension, params};
 
@@ -20,7 +20,7 @@ pub struct FeedEntry {
     pub seq: i64,
     /// `contact` or `company`.
     pub object_type: String,
-    /// Which record.
+    /// The record.
     pub record_id: String,
     /// `insert`, `update` or `remove`.
     pub kind: String,
@@ -30,16 +30,16 @@ pub struct FeedEntry {
     pub seen_at: String,
 }
 
-/// What the feed holds.
+/// The span of the feed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FeedSpan {
-    /// The number of the newest change that ever was; 0 before the first.
+    /// The number of the newest change, pruned ones included; 0 before the first.
     pub newest: i64,
-    /// The numbers up to this one are forgotten; 0 where nothing is.
+    /// The numbers up to this one were pruned; 0 if none was.
     pub forgotten: i64,
 }
 
-/// What the feed holds now.
+/// The current span of the feed.
 ///
 /// # Errors
 /// If SQLite refuses.
@@ -54,7 +54,7 @@ pub fn span(tx: &ReadTx<'_>) -> Result<FeedSpan, StoreError> {
     Ok(FeedSpan { newest, forgotten: oldest.map_or(newest, |oldest| oldest - 1) })
 }
 
-/// The next changes after `since`, up to `until`, in their order: at most `most`.
+/// The next changes after `since`, up to `until`, in order, limited to `most`.
 ///
 /// # Errors
 /// If SQLite refuses.
@@ -65,7 +65,7 @@ pub fn after(
     object: Option<Object>,
     most: u32,
 ) -> Result<Vec<FeedEntry>, StoreError> {
-    // The plus keeps SQLite from the index by record, which would have to be sorted.
+    // The plus prevents SQLite from using the index by record, whose result would have to be sorted.
     let mut stmt = tx
         .conn
         .prepare_cached(

@@ -1,63 +1,66 @@
-//! The data dictionary as `describe` and the metadata for other tools read it: what each table and column is for.
+//! Reads the data dictionary for `describe` and for the metadata of other tools: the purpose of each table and column.
 //!
-//! The columns come from `mirror_columns`, which follows the definitions; what a table is for stands here. Ask in one
-//! read transaction, so that the answers belong together.
+//! The columns come from `mirror_columns`, which follows the definitions; the purposes of tables are defined here. Read
+//! in one transaction, so that the results are consistent.
 
 use serde::Serialize;
 
 use crate::model::catalogue::Object;
 use crate::store::error::{Doing, StoreError};
+use crate::store::program_objects::lookup_view;
 use crate::store::reader::ReadTx;
 
 const DOING: &str = "read the data dictionary";
 
-/// What each table and view is for, in the order in which people meet them.
-const TABLES: [(&str, &str); 26] = [
+/// The purpose of each table and view, in the order of the documentation.
+const TABLES: [(&str, &str); 28] = [
     ("contacts_full", "a row per contact with every field: list, detail and active custom fields"),
     ("companies_full", "a row per company with every field: list, detail and active custom fields"),
+    ("contacts_lookup", "the same as contacts_full, for the right side of a LEFT JOIN by id"),
+    ("companies_lookup", "the same as companies_full, for the right side of a LEFT JOIN by id"),
     ("contacts", "contacts as the service's lists return them, custom fields included"),
-    ("contact_details", "what only a single contact's answer returns"),
+    ("contact_details", "what only the detail of a contact returns"),
     ("companies", "companies as the service's lists return them, custom fields included"),
-    ("company_details", "what only a single company's answer returns"),
-    ("team_members", "the people who own records"),
+    ("company_details", "what only the detail of a company returns"),
+    ("team_members", "team members, who own records"),
     ("custom_field_definitions", "the custom fields, active and archived"),
     ("custom_field_options", "the options of select fields, with their labels"),
-    ("select_labels", "what the values of select fields are called, by column"),
+    ("select_labels", "the labels of select values, by column"),
     ("custom_multi_values", "multi-select values, one row each"),
-    ("changes", "what changed since the first copy, field by field"),
-    ("change_fields", "what changed, a row per field"),
+    ("changes", "changes since the first copy, field by field"),
+    ("change_fields", "changes, one row per field"),
     ("contact_history", "every value that a contact's fields had, with the time it was valid"),
     ("company_history", "every value that a company's fields had, with the time it was valid"),
     ("removed_records", "records that the service no longer has, as they last were"),
-    ("pending_edits", "edits that wait to reach the service, a row per edited column"),
-    ("outbox", "edits made here, and what became of each"),
+    ("pending_edits", "edits that are not applied yet, one row per edited column"),
+    ("outbox", "edits made in the mirror, and their states"),
     ("outbox_events", "every step of every edit"),
     ("contact_search", "full-text index of contacts"),
     ("company_search", "full-text index of companies"),
-    ("search_documents", "which record a row of a full-text index is of"),
-    ("mirror_columns", "the data dictionary: a row per column"),
-    ("sync_runs", "every run of the mirror: what it read and what it cost"),
-    ("audits", "counts here held against counts at the service"),
-    ("service_oddities", "what the service did against its own documentation"),
+    ("search_documents", "the records of the rows of the full-text indexes"),
+    ("mirror_columns", "the data dictionary: one row per column"),
+    ("sync_runs", "runs: what each read and what it cost"),
+    ("audits", "counts of the mirror compared with counts of the service"),
+    ("service_oddities", "anomalies: where the service breaks its own documentation"),
 ];
 
-/// A table or view that people query.
+/// A table or view for queries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TableLine {
     /// Its name.
     pub name: String,
     /// `table` or `view`.
     pub kind: String,
-    /// What it is for.
+    /// Its purpose.
     pub about: String,
 }
 
 /// An option of a select field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OptionLine {
-    /// The value as it stands in records.
+    /// The value in records.
     pub value: String,
-    /// What the service shows for it.
+    /// The display text.
     pub label: Option<String>,
 }
 
@@ -75,13 +78,13 @@ pub struct ColumnLine {
     pub wire_name: Option<String>,
     /// `list`, `detail`, `custom` or `mirror`.
     pub source: String,
-    /// What it means.
+    /// Its description.
     pub about: Option<String>,
     /// The options of a select field, in the service's order.
     pub options: Vec<OptionLine>,
 }
 
-/// The tables and views that people query, the ones to start with first.
+/// The tables and views for queries, the most useful first.
 ///
 /// # Errors
 /// If SQLite refuses.
@@ -104,7 +107,7 @@ pub fn tables(tx: &ReadTx<'_>) -> Result<Vec<TableLine>, StoreError> {
     Ok(tables)
 }
 
-/// Tables and views that are the program's own: their form may change.
+/// Tables and views that are private: their form may change.
 ///
 /// # Errors
 /// If SQLite refuses.
@@ -121,7 +124,7 @@ pub fn internal_tables(tx: &ReadTx<'_>) -> Result<Vec<String>, StoreError> {
     stmt.query_map([], |row| row.get(0)).and_then(Iterator::collect).doing(DOING)
 }
 
-/// How many rows a table or view of [`tables`] has.
+/// The number of rows of a table or view of [`tables`].
 ///
 /// # Errors
 /// If SQLite refuses.
@@ -165,9 +168,12 @@ pub fn columns(tx: &ReadTx<'_>, table: &str) -> Result<Vec<ColumnLine>, StoreErr
     Ok(columns)
 }
 
-/// The object whose custom fields stand in a table.
+/// The object whose custom fields are in a table.
 fn object_of(table: &str) -> Option<Object> {
-    Object::ALL.into_iter().find(|object| [object.table(), object.detail_table(), object.full_view()].contains(&table))
+    Object::ALL.into_iter().find(|object| {
+        let views = [object.full_view(), lookup_view(*object)];
+        [object.table(), object.detail_table()].contains(&table) || views.contains(&table)
+    })
 }
 
 fn options(tx: &ReadTx<'_>, object: Object, column: &str) -> Result<Vec<OptionLine>, StoreError> {

@@ -1,5 +1,5 @@
-//! What the mirror tells of its past: what runs spent over time, and what changed lately. Like [`crate::store::read::report`], plain
-//! questions to a connection that may only read.
+//! Reads the mirror's history: RU spent over time, and recent changes. Like [`crate::store::read::report`], these are
+//! plain queries on a read-only connection.
 
 use serde::Serialize;
 
@@ -20,23 +20,22 @@ pub struct RecentChange {
     pub id: String,
     /// `insert`, `update` or `remove`.
     pub kind: String,
-    /// The columns of an update that changed; none for a record that came or went as a whole.
+    /// The columns of an update that changed; empty for an insert or removal.
     pub columns: Vec<String>,
     /// When the mirror saw it, UTC.
     pub seen_at: String,
 }
 
-/// Changes that are looked at for each that is wanted.
+/// The number of entries that are examined for each wanted one.
 const LOOKS: u32 = 10;
 
-/// The last changes, the newest first, without those that moved no more than the record's version: they say nothing to a
-/// person. Values are left out: whoever may look at the mirror's health need not be somebody
-/// who may look at its people.
+/// The last changes, the newest first, without those that changed only the record's version. Values are omitted: users
+/// who can see the status page need not have access to personal data.
 ///
 /// # Errors
 /// If SQLite refuses.
 pub fn last_changes(tx: &ReadTx<'_>, most: u32) -> Result<Vec<RecentChange>, StoreError> {
-    // A record that came or went names every column it has: that says nothing, and may be thousands.
+    // Inserts and removals list every column, which may be thousands and says nothing.
     let sql = "SELECT seq, object_type, record_id, kind, seen_at,
                       CASE kind WHEN 'update' THEN (SELECT json_group_array(f.key) FROM json_each(changes.fields) AS f) END
                FROM (SELECT * FROM changes ORDER BY seq DESC LIMIT ?2) AS changes
@@ -59,13 +58,13 @@ pub fn last_changes(tx: &ReadTx<'_>, most: u32) -> Result<Vec<RecentChange>, Sto
     .doing(DOING)
 }
 
-/// What each run spent that ended at or after an instant, the newest first; a run counts where it ended, and one that is
-/// under way has not said yet. `each` gets the end and the request units.
+/// The RU of each run that ended at or after an instant, the newest first; an unfinished run is not included. `each`
+/// gets the end and the RU.
 ///
 /// # Errors
 /// If SQLite refuses.
 pub fn spent_since(tx: &ReadTx<'_>, since: Instant, mut each: impl FnMut(Instant, u64)) -> Result<(), StoreError> {
-    // One run at a time: the numbers grow with the ends, so that only what is asked for is looked at.
+    // One run at a time: ids and end times increase together, so only the wanted runs are read.
     let sql = "SELECT coalesce(finished_at, started_at), ru FROM sync_runs ORDER BY id DESC";
     let mut stmt = tx.conn.prepare(sql).doing(DOING)?;
     let mut rows = stmt.query([]).doing(DOING)?;
@@ -110,13 +109,13 @@ mod tests {
         assert_eq!(changes.iter().map(|c| c.seq).collect::<Vec<_>>(), [2, 1]);
         assert_eq!(changes[0].columns, ["name", "email"]);
         assert_eq!((changes[1].kind.as_str(), changes[1].columns.len()), ("insert", 0));
-        let told = serde_json::to_string(&changes).unwrap();
-        assert!(!told.contains("Ada") && !told.contains("Eve"), "{told}");
+        let json = serde_json::to_string(&changes).unwrap();
+        assert!(!json.contains("Ada") && !json.contains("Eve"), "{json}");
         assert_eq!(last_changes(&mirror().begin().unwrap(), 1).unwrap().len(), 1);
     }
 
     #[test]
-    fn a_run_counts_where_it_ended() {
+    fn run_counts_in_the_window_in_which_it_ended() {
         let mut spent = Vec::new();
         spent_since(&mirror().begin().unwrap(), "2026-03-04T00:00:00Z".parse().unwrap(), |at, ru| {
             spent.push((at.to_string(), ru));

@@ -1,4 +1,4 @@
-//! Questions of readers: status, history, the change feed and the data dictionary, on read-only connections.
+//! Read-only queries: status, history, the change feed and the data dictionary.
 
 pub mod cursor;
 pub mod feed;

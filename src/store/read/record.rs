@@ -1,8 +1,8 @@
-//! One record as it is, or as it was: its values by column, undone change by change from what is here now.
+//! One record, now or at an earlier time: its current values, with later changes undone.
 //!
-//! # Always true
-//! - What the history cannot tell is an error and never a guess: a time before it begins, or one at which the record was not
-//!   here.
+//! # Invariants
+//! - What the history does not contain is an error, never a guess: a time before it begins, or one at which the record
+//!   was not mirrored.
 
 use std::collections::BTreeMap;
 
@@ -19,36 +19,36 @@ use crate::store::records::shape::owned;
 
 const DOING: &str = "read a record";
 
-/// Entries of the history that are shown with a record.
+/// The number of history entries that are shown with a record.
 const CHANGES: u32 = 5;
 
-/// A record at one moment.
+/// A record at one time.
 #[derive(Clone, Debug, Serialize)]
 pub struct RecordView {
     /// Its kind.
     pub object: Object,
     /// Its id.
     pub id: String,
-    /// The time that was asked for, UTC; `None` for now.
+    /// The requested time, UTC; `None` for now.
     pub at: Option<String>,
-    /// When it was removed, UTC, where it was.
+    /// When it was removed, UTC, if it was.
     pub removed_at: Option<String>,
-    /// Its values by column, in the order of the view; none that is NULL.
+    /// Its values by column, in the order of the view, without NULLs.
     pub values: Vec<(String, Value)>,
-    /// Edits that wait to reach the service.
+    /// Edits that are not applied yet.
     pub pending_edits: Vec<PendingEditLine>,
     /// The last entries of its history up to that time, the newest first.
     pub changes: Vec<RecordChange>,
 }
 
-/// A column that an edit changes.
+/// A column of a pending edit.
 #[derive(Clone, Debug, Serialize)]
 pub struct PendingEditLine {
-    /// The edit's number.
+    /// The id of the edit.
     pub edit: i64,
     /// The column.
     pub column: String,
-    /// What it is to hold.
+    /// The new value.
     pub after: Value,
     /// `queued`, `held`, `sending` or `conflict`.
     pub state: String,
@@ -73,7 +73,7 @@ pub enum RecordError {
     /// The mirror cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// No such record is known.
+    /// The record is unknown.
     #[error("there is no {object} {id}")]
     Unknown {
         /// The kind.
@@ -82,7 +82,7 @@ pub enum RecordError {
         id: String,
     },
     /// It was not mirrored at that time.
-    #[error("{object} {id} was not here at {at}")]
+    #[error("{object} {id} was not in the mirror at {at}")]
     NotThen {
         /// The kind.
         object: Object,
@@ -94,14 +94,14 @@ pub enum RecordError {
     /// The history begins later.
     #[error("the history begins at {begins}, after {at}")]
     BeforeHistory {
-        /// The time that was asked for.
+        /// The requested time.
         at: Instant,
         /// When the history begins.
         begins: String,
     },
 }
 
-/// Reads a record as it is now, or as it was seen at a time.
+/// Reads a record as it is now, or as the mirror saw it at a time.
 ///
 /// # Errors
 /// [`RecordError`].
@@ -119,7 +119,7 @@ pub fn record(tx: &ReadTx<'_>, object: Object, id: &str, at: Option<Instant>) ->
         .doing(DOING)?;
     if now.is_none() && removed.is_none() {
         let known = changes(tx, object, id, None, 1)?;
-        // Forgotten for its age, or never here.
+        // Pruned, or never mirrored.
         if known.is_empty() || at.is_none() {
             return Err(RecordError::Unknown { object, id: id.into() });
         }
@@ -174,7 +174,7 @@ fn row(
         .doing(DOING)
 }
 
-/// Undoes what was seen after a time, the newest entry first.
+/// Undoes the changes after a time, the newest first.
 fn as_of(
     tx: &ReadTx<'_>,
     object: Object,
@@ -203,15 +203,20 @@ fn as_of(
     Ok(state)
 }
 
-/// When the history begins: with the oldest entry where older ones were forgotten, else with the first run.
-fn horizon(tx: &ReadTx<'_>) -> Result<Option<String>, StoreError> {
+/// When the history begins: with the oldest entry if older ones were pruned, otherwise with the first run. `None` before
+/// the first run.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn horizon(tx: &ReadTx<'_>) -> Result<Option<String>, StoreError> {
     let sql = "SELECT CASE WHEN coalesce((SELECT min(seq) FROM changes), 1) > 1
                    THEN (SELECT seen_at FROM changes ORDER BY seq LIMIT 1)
                    ELSE (SELECT started_at FROM sync_runs ORDER BY id LIMIT 1) END";
-    tx.conn.query_row(sql, [], |row| row.get(0)).doing(DOING)
+    let begins: Option<Option<String>> = tx.conn.query_row(sql, [], |row| row.get(0)).optional().doing(DOING)?;
+    Ok(begins.flatten())
 }
 
-/// Names that the view takes from other tables: those that belong to the ids of that time.
+/// Names that the view takes from other tables: those of the ids at that time.
 fn names(tx: &ReadTx<'_>, state: &mut Map<String, Value>) -> Result<(), StoreError> {
     for (key, name, sql) in [
         (
@@ -249,7 +254,7 @@ fn pending(tx: &ReadTx<'_>, object: Object, id: &str) -> Result<Vec<PendingEditL
     .doing(DOING)
 }
 
-/// The entries of a record up to a time, the newest first.
+/// The history entries of a record up to a time, the newest first.
 fn changes(
     tx: &ReadTx<'_>,
     object: Object,

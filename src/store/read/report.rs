@@ -1,5 +1,4 @@
-//! What `status` reads: plain questions to a connection that may only read. Ask them in one read transaction, so that
-//! the answers belong together.
+//! Queries of `status` on a read-only connection. Use one read transaction, so that the results are consistent.
 
 use std::path::Path;
 
@@ -9,14 +8,12 @@ use serde::Serialize;
 use crate::model::{Instant, Object, Ru};
 use crate::store::error::{Doing, StoreError};
 use crate::store::file::wal;
-use crate::store::outbox::delays;
 use crate::store::reader::ReadTx;
 use crate::store::records::counts as held;
-use crate::store::state::StateKey;
 
 const DOING: &str = "read the mirror";
 
-/// How much of an object is here.
+/// The contents of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Holds {
     /// Records.
@@ -29,6 +26,13 @@ pub struct Holds {
     pub custom_fields: u64,
 }
 
+impl Holds {
+    /// Records whose detail is not current.
+    pub fn details_left(&self) -> u64 {
+        self.rows.saturating_sub(self.details_current)
+    }
+}
+
 /// A line of `sync_runs`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RecordedRun {
@@ -38,11 +42,11 @@ pub struct RecordedRun {
     pub kind: String,
     /// `manual`, `schedule` or `demo`.
     pub trigger: String,
-    /// When it began.
+    /// When it started.
     pub started_at: String,
-    /// When it ended; `None` while it runs, or when its process was killed.
+    /// When it ended; `None` while it runs, or if its process was killed.
     pub finished_at: Option<String>,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Option<String>,
     /// Rows that lists and details returned.
     pub rows: u64,
@@ -63,41 +67,35 @@ pub struct RecordedRun {
 /// A line of `service_oddities`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OddityLine {
-    /// What kind.
+    /// The kind.
     pub kind: String,
-    /// Where.
+    /// The resource.
     pub resource: String,
-    /// A sentence.
+    /// The description, a sentence.
     pub what: String,
-    /// How often.
+    /// How often it happened.
     pub times: u64,
-    /// When last.
+    /// When it last happened.
     pub last_seen_at: String,
 }
 
-/// What the last runs that went for changes cost, and whether any of them was started by the schedule since an instant.
-/// The first that was done is left out of the costs: it made the copy, and says nothing about the next.
+/// The cost of the last runs for changes. The first completed run is omitted: it made the copy, and says nothing about
+/// the next one.
 ///
 /// # Errors
 /// If SQLite refuses.
-pub fn cost_of_runs(tx: &ReadTx<'_>, most: u32, since: Instant) -> Result<(Vec<Ru>, bool), StoreError> {
+pub fn cost_of_runs(tx: &ReadTx<'_>, most: u32) -> Result<Vec<Ru>, StoreError> {
     let doing = "read the last runs";
     let mut stmt = tx
         .conn
         .prepare_cached(
-            "SELECT ru, \"trigger\" = 'schedule' AND started_at >= ?2,
-                    id > (SELECT min(id) FROM sync_runs WHERE kind = 'sync' AND outcome = 'done')
-             FROM sync_runs WHERE kind = 'sync' AND outcome = 'done' ORDER BY id DESC LIMIT ?1",
+            "SELECT ru FROM sync_runs WHERE kind = 'sync' AND outcome = 'done'
+               AND id > (SELECT min(id) FROM sync_runs WHERE kind = 'sync' AND outcome = 'done')
+             ORDER BY id DESC LIMIT ?1",
         )
         .doing(doing)?;
-    let rows = stmt.query_map(rusqlite::params![most, since.to_string()], |row| {
-        Ok((row.get::<_, i64>(0)?.unsigned_abs(), row.get(1)?, row.get(2)?))
-    });
-    let runs: Vec<(u64, bool, bool)> = rows.and_then(Iterator::collect).doing(doing)?;
-    Ok((
-        runs.iter().filter(|(_, _, later)| *later).map(|(ru, ..)| Ru::new(*ru)).collect(),
-        runs.iter().any(|(_, scheduled, _)| *scheduled),
-    ))
+    let rows = stmt.query_map([most], |row| row.get::<_, i64>(0).map(|ru| Ru::new(ru.unsigned_abs())));
+    rows.and_then(Iterator::collect).doing(doing)
 }
 
 fn number(tx: &ReadTx<'_>, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Result<u64, StoreError> {
@@ -105,7 +103,7 @@ fn number(tx: &ReadTx<'_>, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Result
     Ok(number.unsigned_abs())
 }
 
-/// How much of an object is here.
+/// The contents of an object.
 ///
 /// # Errors
 /// If SQLite refuses.
@@ -113,7 +111,7 @@ pub fn holds(tx: &ReadTx<'_>, object: Object) -> Result<Holds, StoreError> {
     let word = object.as_str();
     let held = match held::kept(&tx.conn, object)? {
         Some(held) => held,
-        // Written by an older program: counted until this one writes.
+        // Written by an older version: counted until this one writes.
         None => held::count(&tx.conn, object)?,
     };
     let removed = "SELECT count(*) FROM removed_records WHERE object_type = ?1";
@@ -130,7 +128,7 @@ fn rows(tx: &ReadTx<'_>, table: &str) -> Result<u64, StoreError> {
     number(tx, &format!("SELECT count(*) FROM {table}"), &[])
 }
 
-/// How many team members are here.
+/// The number of team members.
 ///
 /// # Errors
 /// If SQLite refuses.
@@ -138,7 +136,7 @@ pub fn team_members(tx: &ReadTx<'_>) -> Result<u64, StoreError> {
     rows(tx, "team_members")
 }
 
-/// How many custom fields are defined, archived ones included.
+/// The number of custom fields, including archived ones.
 ///
 /// # Errors
 /// If SQLite refuses.
@@ -176,7 +174,29 @@ pub fn last_runs(tx: &ReadTx<'_>, most: u32) -> Result<Vec<RecordedRun>, StoreEr
     .doing(DOING)
 }
 
-/// When the last run of a kind began.
+/// When runs began that found changes, since an instant, and when the first run of all began.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn runs_with_changes(tx: &ReadTx<'_>, since: Instant) -> Result<(Option<Instant>, Vec<Instant>), StoreError> {
+    let first = instant_of(tx, "SELECT min(started_at) FROM sync_runs", &[])?;
+    let sql = "SELECT started_at FROM sync_runs WHERE started_at >= ?1 AND inserted + updated + removed > 0";
+    let mut stmt = tx.conn.prepare(sql).doing(DOING)?;
+    let found = stmt.query_map([since.to_string()], |row| row.get::<_, String>(0)).doing(DOING)?;
+    let found = found.filter_map(|text| text.map(|text| text.parse().ok()).transpose());
+    Ok((first, found.collect::<Result<_, _>>().doing(DOING)?))
+}
+
+/// How many scheduled runs for changes began since an instant.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn scheduled_polls(tx: &ReadTx<'_>, since: Instant) -> Result<u64, StoreError> {
+    let sql = "SELECT count(*) FROM sync_runs WHERE kind = 'sync' AND \"trigger\" = 'schedule' AND started_at >= ?1";
+    number(tx, sql, &[&since.to_string()])
+}
+
+/// When the last run of a kind started.
 ///
 /// # Errors
 /// If SQLite refuses.
@@ -184,7 +204,7 @@ pub fn last_begun(tx: &ReadTx<'_>, kind: &str) -> Result<Option<Instant>, StoreE
     instant_of(tx, "SELECT max(started_at) FROM sync_runs WHERE kind = ?1", &[&kind])
 }
 
-/// When a run last did all that it was to do.
+/// When a run last completed.
 ///
 /// # Errors
 /// If SQLite refuses.
@@ -198,18 +218,18 @@ fn instant_of(tx: &ReadTx<'_>, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Re
     Ok(text.flatten().and_then(|text| text.parse().ok()))
 }
 
-/// Runs that failed in a row, up to the last one.
+/// Consecutive failed runs, up to the last one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Failing {
-    /// When the first of them began, UTC.
+    /// When the first of them started, UTC.
     pub since: String,
-    /// How many.
+    /// The number of runs.
     pub runs: u32,
-    /// What the last ended with.
+    /// The error of the last one.
     pub error: Option<String>,
 }
 
-/// The runs that failed since the last one that did not; `None` where that is none.
+/// The failed runs since the last one that did not fail; `None` if there are none.
 ///
 /// # Errors
 /// If SQLite refuses.
@@ -227,30 +247,6 @@ pub fn failing(tx: &ReadTx<'_>) -> Result<Option<Failing>, StoreError> {
         .doing(DOING)
 }
 
-/// The newest entry of the trail of edits, and whether edits are to be pushed now: one that is new, released or tried again
-/// by hand after `last`, or one whose delay has just ended, whatever the schedule says. An edit that returned to the queue is
-/// not new. While the schedule is paused nothing is to be pushed, and nothing is passed over.
-///
-/// # Errors
-/// If SQLite refuses.
-pub fn edits_after(tx: &ReadTx<'_>, last: i64) -> Result<(i64, bool), StoreError> {
-    if tx.state::<Instant>(&StateKey::PausedSince)?.is_some() {
-        return Ok((last, false));
-    }
-    let sql = "SELECT coalesce(max(e.id), ?1),
-                      coalesce(max(e.to_state = 'queued' AND o.state = 'queued'
-                                   AND coalesce(e.from_state, 'held') IN ('held', 'conflict')), 0)
-               FROM outbox_events AS e JOIN outbox AS o ON o.id = e.outbox_id WHERE e.id > ?1";
-    let (newest, queued): (i64, bool) = tx
-        .conn
-        .prepare_cached(sql)
-        .and_then(|mut stmt| stmt.query_row([last], |row| Ok((row.get(0)?, row.get(1)?))))
-        .doing(DOING)?;
-    // The first look finds what came due while nobody looked.
-    let looked_before = last > 0;
-    Ok((newest, queued || delays::ended(&tx.conn, Instant::system_now(), looked_before)?))
-}
-
 /// Whether every run was started by `trigger`.
 ///
 /// # Errors
@@ -260,7 +256,7 @@ pub fn all_runs_by(tx: &ReadTx<'_>, trigger: &str) -> Result<bool, StoreError> {
     Ok(number(tx, sql, &[&trigger])? == 0)
 }
 
-/// What the service did against its own document, the latest first.
+/// Where the service breaks its own documentation, the latest first.
 ///
 /// # Errors
 /// If SQLite refuses.

@@ -1,4 +1,4 @@
-//! Holds a record against its row, without writing.
+//! Compares a record with its row, without writing.
 
 use rusqlite::types::{Value, ValueRef};
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::catalogue::Object;
 use crate::model::record::Record;
 use crate::store::error::{Doing, StoreError};
-use crate::store::records::shape::{owned, told};
+use crate::store::records::shape::{owned, value_of};
 use crate::store::tx::MirrorTx;
 
 /// A column whose value differs.
@@ -14,13 +14,13 @@ use crate::store::tx::MirrorTx;
 pub struct FieldDifference {
     /// The column.
     pub column: String,
-    /// The value here.
+    /// The value in the mirror.
     pub here: serde_json::Value,
-    /// The value that the service gave.
+    /// The value of the service.
     pub there: serde_json::Value,
 }
 
-/// How a row stands to a record.
+/// The result of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Compared {
     /// There is no such row.
@@ -56,7 +56,7 @@ impl MirrorTx<'_> {
         };
         let mut fields = Vec::new();
         for (index, column) in shape.columns.iter().enumerate() {
-            let Some(new) = told(column.source, record, extra.as_deref()) else {
+            let Some(new) = value_of(column.source, record, extra.as_deref()) else {
                 continue;
             };
             let old: ValueRef<'_> = row.get_ref(index).doing(doing)?;

@@ -1,32 +1,33 @@
-//! What the answer to an update says about the record, written to the mirror at once.
+//! Applies the answer to an update to the mirror at once.
 //!
 //! # Why the detail may stay current
-//! An update names the version that it replaces, and is carried out on no other. So between that version and the new one
-//! lies our update and nothing else: a detail that was read at the version replaced is as good at the new one, where the
-//! answer shows every field that was submitted. Where it cannot (`notes` moves `notesAt`, which no confirmation has), the
+//! An update names the version that it replaces, and is applied to no other. So only our update lies between that
+//! version and the new one: a detail that was read at the replaced version is valid for the new one, if the answer
+//! contains every submitted field. If it does not (`notes` changes `notesAt`, which no confirmation contains), the
 //! detail keeps its old version and is due again.
 //!
-//! # Why an answer may be left out
-//! A stored answer given again may be old. So an answer is taken only by a row that still is at the version replaced; any
-//! other row is newer, and the next changes walk has the last word anyway.
+//! # When an answer is ignored
+//! A replayed answer may be old. So an answer is applied only to a row that still has the replaced version; any other
+//! row is newer, and the next changes walk updates it anyway.
 
 use rusqlite::OptionalExtension;
 
 use crate::model::field_value::FieldValue;
 use crate::model::record::Extra;
-use crate::model::{Etag, FieldKind, FieldProjection, Instant, Object, Record};
+use crate::model::{Etag, FieldKind, FieldProjection, Object, Record, RequestStamp};
 use crate::store::error::{Doing, StoreError};
 use crate::store::records::feed_entries;
 use crate::store::records::shape::Source;
 use crate::store::records::upsert::{Applied, Phase, Written};
 use crate::store::tx::MirrorTx;
 
-/// The object of custom values.
+/// The object with custom values.
 const CUSTOM: &str = "customFields";
 
 impl MirrorTx<'_> {
-    /// Writes the compact answer to an update: what it leaves out stays. `complete` says whether it shows everything that
-    /// the update moved. Gives what became of the record; `None` where its row was not at the version `replaced`.
+    /// Writes the compact answer to an update; fields that it does not contain are unchanged. `complete` says whether
+    /// it contains everything that the update changed. Returns the effect; `None` if the row did not have the version
+    /// `replaced`.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -36,7 +37,7 @@ impl MirrorTx<'_> {
         record: &Record,
         replaced: &Etag,
         complete: bool,
-        asked_at: Instant,
+        asked: &RequestStamp,
         phase: Phase,
     ) -> Result<Option<Applied>, StoreError> {
         let (list, detail) = (self.shapes.list(object), self.shapes.detail(object));
@@ -48,8 +49,8 @@ impl MirrorTx<'_> {
         }
         let old_list = old_list.map(|text| Extra::from_json(&text)).unwrap_or_default();
         let extra = self.list_extra(object, record, old_list.clone()).to_json();
-        let written = self.write(object, &list, record, extra.as_deref(), asked_at, phase)?;
-        let applied = self.finish(object, record, written, asked_at, phase)?;
+        let written = self.write(object, &list, record, extra.as_deref(), asked, phase)?;
+        let applied = self.finish(object, record, written, asked, phase)?;
         let found = self.version(object.detail_table(), object.detail_key(), "fetched_at", record)?;
         let Some((detail_etag, old_detail, fetched_at)) = found else {
             return Ok(Some(applied));
@@ -57,31 +58,31 @@ impl MirrorTx<'_> {
         let mut of_detail = record.clone();
         let carried = complete && detail_etag.as_deref() == Some(replaced.as_str());
         if !carried {
-            for (field, told) in object.fields().iter().zip(&mut of_detail.fields) {
+            for (field, value) in object.fields().iter().zip(&mut of_detail.fields) {
                 if field.kind == FieldKind::Etag {
-                    *told = FieldValue::Absent;
+                    *value = FieldValue::Absent;
                 }
             }
         }
         let old_detail = old_detail.map(|text| Extra::from_json(&text)).unwrap_or_default();
         let extra = self.detail_extra(object, record, &old_list, old_detail).to_json();
-        // The detail was not read anew: its age stays.
-        let read_at = fetched_at.parse().unwrap_or(asked_at);
+        // The detail was not read again: its age is unchanged.
+        let read_at = RequestStamp { at: fetched_at.parse().unwrap_or(asked.at), ..asked.clone() };
         if let Written::Updated(differences) =
-            self.write(object, &detail, &of_detail, extra.as_deref(), read_at, phase)?
+            self.write(object, &detail, &of_detail, extra.as_deref(), &read_at, phase)?
         {
             self.unsearch_changed(object, record.id.as_str(), true, &differences, phase);
             let differences = feed_entries::of_detail(differences);
             if phase == Phase::Kept && !differences.is_empty() {
-                self.remember(object, record.id.as_str(), "update", &differences, asked_at)?;
+                self.remember(object, record.id.as_str(), "update", &differences, asked.at)?;
             }
         }
         Ok(Some(applied))
     }
 
-    /// Etag, `extra` and stamp of a row.
+    /// Etag, `extra` and time stamp of a row.
     #[allow(clippy::type_complexity, reason = "three columns of one row")]
-    fn version(
+    pub(in crate::store) fn version(
         &self,
         table: &str,
         key: &str,
@@ -96,9 +97,9 @@ impl MirrorTx<'_> {
             .doing("read a record")
     }
 
-    /// The list's `extra`: what the answer tells about a list's field replaces what stood there.
+    /// The list's `extra`: list fields of the answer replace the existing ones.
     fn list_extra(&self, object: Object, record: &Record, old: Extra) -> Extra {
-        let mut extra = self.without_told(object, record, FieldProjection::List, old);
+        let mut extra = self.without_fields_of(object, record, FieldProjection::List, old);
         for (name, source) in &record.extra.fields {
             extra.fields.insert(name.clone(), source.clone());
         }
@@ -106,7 +107,7 @@ impl MirrorTx<'_> {
             let kept = extra.nested.entry(group.clone()).or_default();
             kept.extend(members.iter().map(|(name, source)| (name.clone(), source.clone())));
         }
-        // What nothing knows is updated where a list told it.
+        // Unknown fields are updated if a list contained them.
         for (name, source) in &record.detail_extra.fields {
             if let Some(kept) = extra.fields.get_mut(name) {
                 kept.clone_from(source);
@@ -123,9 +124,9 @@ impl MirrorTx<'_> {
         extra
     }
 
-    /// The detail's `extra`: likewise, without what stands in the list's.
+    /// The detail's `extra`: the same, without the fields of the list's.
     fn detail_extra(&self, object: Object, record: &Record, list: &Extra, old: Extra) -> Extra {
-        let mut extra = self.without_told(object, record, FieldProjection::Detail, old);
+        let mut extra = self.without_fields_of(object, record, FieldProjection::Detail, old);
         for (name, source) in &record.detail_extra.fields {
             if !list.fields.contains_key(name) {
                 extra.fields.insert(name.clone(), source.clone());
@@ -133,7 +134,7 @@ impl MirrorTx<'_> {
         }
         for (group, members) in &record.detail_extra.nested {
             for (name, source) in members {
-                if !list.nested.get(group).is_some_and(|told| told.contains_key(name)) {
+                if !list.nested.get(group).is_some_and(|known| known.contains_key(name)) {
                     let kept = extra.nested.entry(group.clone()).or_default();
                     kept.insert(name.clone(), source.clone());
                 }
@@ -143,10 +144,16 @@ impl MirrorTx<'_> {
         extra
     }
 
-    /// Takes out what an answer tells about the fields of one table.
-    fn without_told(&self, object: Object, record: &Record, shown: FieldProjection, mut extra: Extra) -> Extra {
-        for (field, told) in object.fields().iter().zip(&record.fields) {
-            if field.projection != shown || *told == FieldValue::Absent {
+    /// Removes the fields of one table that an answer contains.
+    pub(in crate::store) fn without_fields_of(
+        &self,
+        object: Object,
+        record: &Record,
+        shown: FieldProjection,
+        mut extra: Extra,
+    ) -> Extra {
+        for (field, value) in object.fields().iter().zip(&record.fields) {
+            if field.projection != shown || *value == FieldValue::Absent {
                 continue;
             }
             extra.fields.remove(field.wire);
@@ -157,9 +164,9 @@ impl MirrorTx<'_> {
             }
         }
         let fields = self.shapes.layout.of(object).fields();
-        for (field, told) in fields.iter().zip(&record.custom) {
+        for (field, value) in fields.iter().zip(&record.custom) {
             if field.data_type.detail_only() == (shown == FieldProjection::Detail)
-                && *told != FieldValue::Absent
+                && *value != FieldValue::Absent
                 && let Some(members) = extra.nested.get_mut(CUSTOM)
             {
                 members.remove(field.key.as_str());
@@ -168,13 +175,14 @@ impl MirrorTx<'_> {
         extra
     }
 
-    /// Whether the answer to an update shows these columns, and nothing else moved with them that it does not show.
+    /// Whether the answer to an update contains these columns, and nothing else changed with them that it does not
+    /// contain.
     pub fn shows_all<'c>(&self, object: Object, record: &Record, columns: impl Iterator<Item = &'c str>) -> bool {
         let shapes = [self.shapes.list(object), self.shapes.detail(object)];
         columns.into_iter().all(|column| {
             let source = shapes.iter().find_map(|shape| shape.place(column).map(|place| shape.columns[place].source));
             match source {
-                Some(Source::Slot(slot)) => record.custom.get(slot).is_some_and(|told| *told != FieldValue::Absent),
+                Some(Source::Slot(slot)) => record.custom.get(slot).is_some_and(|value| *value != FieldValue::Absent),
                 Some(Source::Field(index)) => {
                     let own_stamp = format!("{}At", object.fields()[index].wire);
                     let stamp = object.fields().iter().position(|field| field.wire == own_stamp);

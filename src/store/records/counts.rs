@@ -1,35 +1,35 @@
-//! How many records are here, and how many of them with a current detail: kept in the file's state by the writer, in the
-//! transaction that changes it, so that `status` reads two numbers where it would have to join two whole tables.
+//! Row counts per object, and how many of the rows have a current detail: stored by the writer in the transaction that
+//! changes them, so that `status` reads two numbers instead of joining two tables.
 //!
-//! A transaction notes how each record before that it is about to write, and adds the differences up at its end. A sweep
-//! and a verification count anew, for the sake of mirrors that somebody has edited by hand.
+//! A transaction records the presence of each record before it writes the record, and applies the differences at its
+//! end. A sweep and a verification count again, because users may have edited the mirror.
 
 use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};
 
 use crate::model::catalogue::Object;
 use crate::store::error::{Doing, StoreError};
-use crate::store::pending::RecordPresence;
-use crate::store::state::{StateKey, read_state};
+use crate::store::pending_writes::RecordPresence;
+use crate::store::state_keys::{StateKey, read_state};
 use crate::store::tx::MirrorTx;
 
 const DOING: &str = "count what is here";
 
-/// How many records of an object are here.
+/// The counts of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::store) struct RowCounts {
     /// Records.
     pub(in crate::store) rows: u64,
-    /// Those whose detail is as new as the record.
+    /// Those whose detail has the record's version.
     pub(in crate::store) details_current: u64,
 }
 
-/// What is kept about an object; `None` in a mirror that no writer of this program has opened yet.
+/// The stored counts of an object; `None` if no writer of this version has opened the mirror yet.
 pub(in crate::store) fn kept(conn: &Connection, object: Object) -> Result<Option<RowCounts>, StoreError> {
     read_state(conn, &StateKey::RowCounts(object))
 }
 
-/// Counts an object's records and details: reads all of both tables.
+/// Counts an object's records and details by reading both tables.
 pub(in crate::store) fn count(conn: &Connection, object: Object) -> Result<RowCounts, StoreError> {
     let (table, details, key) = (object.table(), object.detail_table(), object.detail_key());
     let number = |sql: &str| -> Result<u64, StoreError> {
@@ -45,7 +45,7 @@ pub(in crate::store) fn count(conn: &Connection, object: Object) -> Result<RowCo
 }
 
 impl MirrorTx<'_> {
-    /// Notes how a record presence, before this transaction first changes that.
+    /// Records the presence of a record, before this transaction first changes it.
     pub(in crate::store) fn note_before(&self, object: Object, id: &str) -> Result<(), StoreError> {
         if !self.pending.before.borrow()[object as usize].contains_key(id) {
             let presence = self.presence(object, id)?;
@@ -54,7 +54,7 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
-    /// Notes a new record that has no detail yet: what a first copy writes, where looking each one up would cost time.
+    /// Records a new record without a detail: in a first copy, looking each one up would be slow.
     pub(in crate::store) fn note_new(&self, object: Object, id: &str) {
         let before = &mut self.pending.before.borrow_mut()[object as usize];
         if !before.contains_key(id) {
@@ -77,7 +77,7 @@ impl MirrorTx<'_> {
         Ok(RecordPresence { is_here: current.is_some(), has_current_detail: current == Some(true) })
     }
 
-    /// Adds up what this transaction did so far.
+    /// Applies the differences of this transaction so far.
     pub(in crate::store) fn settle_counts(&self) -> Result<(), StoreError> {
         let before = self.pending.before.take();
         for (object, before) in Object::ALL.into_iter().zip(before) {
@@ -101,17 +101,32 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
-    /// Counts anew.
+    /// Counts again.
     ///
     /// # Errors
     /// If SQLite refuses.
     pub fn recount(&self, object: Object) -> Result<(), StoreError> {
-        self.pending.before.borrow_mut()[object as usize].clear();
-        self.pending.new[object as usize].take();
-        self.set_state(&StateKey::RowCounts(object), &count(&self.conn, object)?)
+        self.counted_again(object).map(drop)
     }
 
-    /// Counts where no writer has yet.
+    fn counted_again(&self, object: Object) -> Result<RowCounts, StoreError> {
+        self.pending.before.borrow_mut()[object as usize].clear();
+        self.pending.new[object as usize].take();
+        let counts = count(&self.conn, object)?;
+        self.set_state(&StateKey::RowCounts(object), &counts)?;
+        Ok(counts)
+    }
+
+    /// The counts at this point of the transaction; no table is read unless they were lost.
+    pub(in crate::store) fn counts_now(&self, object: Object) -> Result<RowCounts, StoreError> {
+        self.settle_counts()?;
+        match kept(&self.conn, object)? {
+            Some(counts) => Ok(counts),
+            None => self.counted_again(object),
+        }
+    }
+
+    /// Counts if no writer has counted yet.
     pub(in crate::store) fn count_once(&self) -> Result<(), StoreError> {
         for object in Object::ALL {
             if kept(&self.conn, object)?.is_none() {

@@ -1,4 +1,8 @@
 //! Which details are due: derived from the file, never kept in memory.
+//!
+//! How many are due follows from the stored counts, so no step reads all rows to find out that there is nothing to do. Who
+//! reads due details asks for no more than there are: the changed records are the newest, so the index on `updated_at` is
+//! read from its end until they are found, and not the whole of it.
 
 use std::collections::HashMap;
 
@@ -9,8 +13,23 @@ use crate::model::ids::{Etag, RecordId};
 use crate::model::instant::Instant;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
-use crate::store::state::StateKey;
+use crate::store::state_keys::StateKey;
 use crate::store::tx::MirrorTx;
+
+/// A record whose detail is due, and its place in the order of reading.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueDetail {
+    /// Its column `updated_at`.
+    pub updated_at: Option<String>,
+    /// The record.
+    pub id: RecordId,
+}
+
+/// How many details one run examines for their age.
+const EXAMINED_AT_ONCE: usize = 2_000;
+
+/// What lies behind a record that has a timestamp.
+const DUE_BEHIND: &str = "(r.updated_at, r.id) < (?1, ?2)";
 
 impl ReadTx<'_> {
     /// Whether an object's table has no rows.
@@ -32,16 +51,19 @@ impl ReadTx<'_> {
         Ok(rows.unsigned_abs())
     }
 
-    /// Records with their moment of creation, for recognising the workspace: those whose ids can stand in a list.
+    /// Records with their creation times, for recognizing the workspace: those whose ids can be part of a list.
     ///
     /// # Errors
     /// If SQLite refuses.
     pub fn sample_created(&self, object: Object, most: usize) -> Result<Vec<(RecordId, String)>, StoreError> {
         let doing = "choose records to recognise the workspace by";
-        // The newest are the least likely to have been removed since.
+        // Half of them are the newest, which are the least likely to have been removed since; the others are from all
+        // times, in case the newest were removed.
         let sql = format!(
-            "SELECT id, created_at FROM {} WHERE created_at IS NOT NULL AND instr(id, ',') = 0
-             ORDER BY created_at DESC LIMIT ?1",
+            "SELECT id, created_at FROM (
+                 SELECT id, created_at, row_number() OVER (ORDER BY created_at DESC, id) - 1 AS n, count(*) OVER () AS c
+                 FROM {} WHERE created_at IS NOT NULL AND instr(id, ',') = 0)
+             ORDER BY n % max(1, c * 2 / ?1) = 0 DESC, n LIMIT ?1",
             object.table()
         );
         let mut stmt = self.conn.prepare(&sql).doing(doing)?;
@@ -50,20 +72,50 @@ impl ReadTx<'_> {
             .doing(doing)
     }
 
-    /// Records whose detail is missing or of an older version, newest first.
+    /// Records whose detail is missing or of an older version, newest first, behind the last one of the batch before. Each
+    /// batch begins where that ended, so that all of them together read the index once.
     ///
     /// # Errors
     /// If SQLite refuses.
-    pub fn due_details(&self, object: Object, most: usize) -> Result<Vec<RecordId>, StoreError> {
-        let doing = "find due details";
-        let sql = format!("{} ORDER BY r.updated_at DESC, r.id LIMIT ?1", due("r.id", object));
-        let mut stmt = self.conn.prepare_cached(&sql).doing(doing)?;
-        stmt.query_map([most as i64], |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
-            .and_then(Iterator::collect)
-            .doing(doing)
+    pub fn due_details(
+        &self,
+        object: Object,
+        behind: Option<&DueDetail>,
+        most: usize,
+    ) -> Result<Vec<DueDetail>, StoreError> {
+        match behind {
+            None => self.due_where(object, "true", params![], most),
+            Some(DueDetail { updated_at: None, id }) => {
+                self.due_where(object, "r.updated_at IS NULL AND r.id < ?1", params![id.as_str()], most)
+            }
+            Some(DueDetail { updated_at: Some(at), id }) => {
+                let mut due = self.due_where(object, DUE_BEHIND, params![at, id.as_str()], most)?;
+                if due.len() < most {
+                    // Descending, records without a timestamp come last; no comparison finds them.
+                    due.extend(self.due_where(object, "r.updated_at IS NULL", params![], most - due.len())?);
+                }
+                Ok(due)
+            }
+        }
     }
 
-    /// The versions of those of the records that are here.
+    fn due_where(
+        &self,
+        object: Object,
+        condition: &str,
+        values: &[&dyn rusqlite::ToSql],
+        most: usize,
+    ) -> Result<Vec<DueDetail>, StoreError> {
+        let doing = "find due details";
+        let mut stmt = self.conn.prepare_cached(&due_batch(object, condition, most)).doing(doing)?;
+        stmt.query_map(values, |row| {
+            Ok(DueDetail { updated_at: row.get(0)?, id: RecordId::new(row.get::<_, String>(1)?) })
+        })
+        .and_then(Iterator::collect)
+        .doing(doing)
+    }
+
+    /// The versions of those of the records that are mirrored.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -78,52 +130,70 @@ impl ReadTx<'_> {
         stmt.query_map([serde_json::Value::from(ids).to_string()], version).and_then(Iterator::collect).doing(doing)
     }
 
-    fn count_due(&self, object: Object) -> Result<u64, StoreError> {
-        let count: i64 =
-            self.conn.query_row(&due("count(*)", object), [], |row| row.get(0)).doing("count due details")?;
+    /// How many of these records have a detail that is due.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn count_due_among<'i>(
+        &self,
+        object: Object,
+        ids: impl IntoIterator<Item = &'i RecordId>,
+    ) -> Result<u64, StoreError> {
+        let ids: Vec<&str> = ids.into_iter().map(RecordId::as_str).collect();
+        if ids.is_empty() {
+            return Ok(0);
+        }
+        let sql = format!("{} AND r.id IN (SELECT value FROM json_each(?1))", due("count(*)", object));
+        let count: i64 = self
+            .conn
+            .prepare_cached(&sql)
+            .and_then(|mut stmt| stmt.query_row([serde_json::Value::from(ids).to_string()], |row| row.get(0)))
+            .doing("count due details")?;
         Ok(count.unsigned_abs())
     }
+}
 
-    /// The details read longest ago, before an instant: for reading again with request units to spare.
+impl MirrorTx<'_> {
+    /// The number of due details, from the stored counts: no table is read.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn count_due_details(&self, object: Object) -> Result<u64, StoreError> {
+        let counts = self.counts_now(object)?;
+        Ok(counts.rows.saturating_sub(counts.details_current))
+    }
+
+    /// Details that were read before an instant, and are read again if RU are left over. Each call examines the next
+    /// 2,000 details (`EXAMINED_AT_ONCE`) in the order of row numbers, and after the last one begins again: a run reads as much
+    /// of a large table as of a small one. Where a call ended is stored; VACUUM may renumber rows, which only changes when
+    /// a detail is examined next.
     ///
     /// # Errors
     /// If SQLite refuses.
     pub fn aged_details(&self, object: Object, before: Instant, most: usize) -> Result<Vec<RecordId>, StoreError> {
         let doing = "find aged details";
+        let entry = StateKey::AgedDetails(object);
+        let (from, before) = (self.state::<i64>(&entry)?.unwrap_or(0), before.to_string());
         let sql = format!(
-            "SELECT {key} FROM {table} WHERE fetched_at < ?1 ORDER BY fetched_at, {key} LIMIT ?2",
+            "SELECT rowid, {key}, fetched_at < ?2 FROM {table} WHERE rowid > ?1 ORDER BY rowid LIMIT {EXAMINED_AT_ONCE}",
             key = object.detail_key(),
             table = object.detail_table()
         );
+        let (mut aged, mut examined, mut last) = (Vec::new(), 0, from);
         let mut stmt = self.conn.prepare_cached(&sql).doing(doing)?;
-        stmt.query_map(params![before.to_string(), most as i64], |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
-            .and_then(Iterator::collect)
-            .doing(doing)
-    }
-}
-
-impl MirrorTx<'_> {
-    /// How many details are due. That none is, is remembered until a row is written: an idle run reads no table.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
-    pub fn count_due_details(&self, object: Object) -> Result<u64, StoreError> {
-        if self.state(&StateKey::DetailsSettled(object))? == Some(true) {
-            return Ok(0);
+        let mut rows = stmt.query(params![from, before]).doing(doing)?;
+        while let Some(row) = rows.next().doing(doing)?.filter(|_| aged.len() < most) {
+            (examined, last) = (examined + 1, row.get(0).doing(doing)?);
+            if row.get(2).doing(doing)? {
+                aged.push(RecordId::new(row.get::<_, String>(1).doing(doing)?));
+            }
         }
-        let due = self.count_due(object)?;
-        if due == 0 {
-            self.set_state(&StateKey::DetailsSettled(object), &true)?;
+        let is_at_end = examined < EXAMINED_AT_ONCE && aged.len() < most;
+        if is_at_end && from == 0 {
+            return Ok(aged);
         }
-        Ok(due)
-    }
-
-    /// Forgets that no detail is due, once in a transaction.
-    pub(in crate::store) fn unsettle(&self, object: Object) -> Result<(), StoreError> {
-        if self.pending.unsettled[object as usize].replace(true) {
-            return Ok(());
-        }
-        self.clear_state(&StateKey::DetailsSettled(object))
+        self.set_state(&entry, &if is_at_end { 0 } else { last })?;
+        Ok(aged)
     }
 
     /// Makes details due again: of these records, or of all.
@@ -132,7 +202,6 @@ impl MirrorTx<'_> {
     /// If SQLite refuses.
     pub fn make_details_due(&self, object: Object, ids: Option<&[RecordId]>) -> Result<(), StoreError> {
         let doing = "make details due";
-        self.unsettle(object)?;
         let (table, key) = (object.detail_table(), object.detail_key());
         let Some(ids) = ids else {
             let sql = format!("UPDATE {table} SET etag = NULL WHERE etag IS NOT NULL");
@@ -153,13 +222,69 @@ impl MirrorTx<'_> {
     }
 }
 
-/// A detail is due when there is none, or when it was read at another etag. A record without an etag has one version.
+/// A detail is due if there is none, or if it was read at another etag. A record without an etag has one version.
 fn due(what: &str, object: Object) -> String {
     format!(
         "SELECT {what} FROM {table} AS r LEFT JOIN {details} AS d ON d.{key} = r.id
-         WHERE d.{key} IS NULL OR d.etag IS NOT r.etag",
+         WHERE (d.{key} IS NULL OR d.etag IS NOT r.etag)",
         table = object.table(),
         details = object.detail_table(),
         key = object.detail_key()
     )
+}
+
+fn due_batch(object: Object, condition: &str, most: usize) -> String {
+    let records = due("r.updated_at, r.id", object);
+    format!("{records} AND {condition} ORDER BY r.updated_at DESC, r.id DESC LIMIT {most}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::Connection;
+
+    #[test]
+    fn a_batch_begins_in_the_index_where_the_last_one_ended() {
+        let mut conn = Connection::open_in_memory().unwrap();
+        crate::store::file::migrate::migrate(&mut conn).unwrap();
+        conn.execute_batch(include_str!("../../../schema/deferred/contacts.sql")).unwrap();
+        let plan = |condition: &str| -> String {
+            let sql = format!("EXPLAIN QUERY PLAN {}", due_batch(Object::Contact, condition, 500));
+            let mut stmt = conn.prepare(&sql).unwrap();
+            let values: Vec<&str> = vec!["x"; stmt.parameter_count()];
+            let rows = stmt.query_map(rusqlite::params_from_iter(values), |row| row.get::<_, String>(3)).unwrap();
+            rows.map(Result::unwrap).collect::<Vec<_>>().join("; ")
+        };
+        let behind = plan(DUE_BEHIND);
+        assert!(behind.contains("SEARCH r USING INDEX contacts_by_updated_at ((updated_at,id)<(?,?))"), "{behind}");
+        for condition in ["true", DUE_BEHIND, "r.updated_at IS NULL AND r.id < ?1"] {
+            let plan = plan(condition);
+            assert!(plan.contains("contacts_by_updated_at") && !plan.contains("TEMP B-TREE"), "{condition}: {plan}");
+        }
+    }
+
+    #[tokio::test]
+    async fn every_aged_detail_is_found_and_no_call_examines_a_large_table() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = crate::store::Store::open(&dir.path().join("mirror.db")).unwrap();
+        let rows = 2 * EXAMINED_AT_ONCE + 500;
+        let insert = format!(
+            "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n LIMIT {rows})
+             INSERT INTO contact_details (contact_id, fetched_at)
+             SELECT 'c' || n, iif(n % 50 = 0, '2026-01-01T00:00:00.000000Z', '2026-03-01T00:00:00.000000Z') FROM n"
+        );
+        store.write(move |tx| tx.conn.execute_batch(&insert).doing("fill a table")).await.unwrap();
+        let before: Instant = "2026-02-01T00:00:00Z".parse().unwrap();
+        let (mut found, mut calls) = (std::collections::BTreeSet::new(), 0);
+        while found.len() < rows / 50 {
+            let aged = store.write(move |tx| tx.aged_details(Object::Contact, before, 30)).await.unwrap();
+            assert!(aged.len() <= 30);
+            assert!(aged.iter().all(|id| found.insert(id.clone())), "none comes again before the others came");
+            calls += 1;
+            assert!(calls <= 6, "{} of {} after {calls} calls", found.len(), rows / 50);
+        }
+        let again = store.write(move |tx| tx.aged_details(Object::Contact, before, 30)).await.unwrap();
+        assert!(again.is_empty() || found.contains(&again[0]), "it begins again");
+        store.close().await;
+    }
 }

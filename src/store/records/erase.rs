@@ -1,4 +1,4 @@
-//! Erasing what is still known of a record that the service no longer has: history, edits and their trail.
+//! Erases what is still stored of a record that the service no longer has: history, edits and their history.
 
 use rusqlite::params;
 use serde::Serialize;
@@ -9,31 +9,31 @@ use crate::store::tx::MirrorTx;
 
 const DOING: &str = "erase a removed record";
 
-/// What came of erasing a record.
+/// The result of erasing a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Erasure {
-    /// The service has the record, as far as is known.
+    /// The service still has the record, as far as is known.
     StillHere,
-    /// Nothing is known of such a record.
+    /// The record is unknown.
     Unknown,
     /// It is erased.
     Erased(ErasedCounts),
 }
 
-/// What was erased.
+/// The numbers of erased entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ErasedCounts {
-    /// Whether its last known contents were here.
+    /// Whether its last contents were stored.
     pub record: bool,
     /// Entries of the history.
     pub changes: u64,
-    /// Edits, each with its trail.
+    /// Edits, each with its history.
     pub edits: u64,
 }
 
 impl MirrorTx<'_> {
-    /// Erases a record that is not mirrored any more from everything that remembers it, and overwrites the place where it
-    /// was. What is published follows.
+    /// Erases a record that is no longer mirrored from all tables, and overwrites its contents. Published copies
+    /// follow.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -47,7 +47,7 @@ impl MirrorTx<'_> {
         if exists {
             return Ok(Erasure::StillHere);
         }
-        // Deleted contents are zeroed and not only given back for later use.
+        // Deleted contents are overwritten with zeros, not only freed.
         self.conn.pragma_update(None, "secure_delete", true).doing(DOING)?;
         let erase = |sql: &str| self.conn.execute(sql, params![object.as_str(), id]).doing(DOING);
         let record = erase("DELETE FROM removed_records WHERE object_type = ?1 AND id = ?2")? > 0;

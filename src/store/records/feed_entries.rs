@@ -1,9 +1,9 @@
-//! Writing the change feed: entries of records, and of columns that came, went or changed their type.
+//! Writes the change feed: entries for records, and for columns that were added, removed or retyped.
 //!
-//! # Always true
-//! - An entry names columns of the `_full` views: what only the detail holds of unknown fields is `detail_extra`.
-//! - An update of nothing but etags is no entry.
-//! - A `schema` entry stands before the values that it announces. After `restored` and `retyped` every value is emitted
+//! # Invariants
+//! - An entry names columns of the `_full` views: the detail's unknown fields are `detail_extra`.
+//! - An update of nothing but etags has no entry.
+//! - A `schema` entry precedes the values that it announces. After `restored` and `retyped` every value is emitted
 //!   again as an update, whose old value is the last known one.
 
 use rusqlite::types::Value;
@@ -16,9 +16,9 @@ use crate::store::error::{Doing, StoreError};
 use crate::store::records::compare::json;
 use crate::store::tx::MirrorTx;
 
-const DOING: &str = "remember a change";
+const DOING: &str = "record a change";
 
-/// What became of a custom column.
+/// A change of a custom column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum ColumnChange {
     Added,
@@ -40,8 +40,8 @@ impl ColumnChange {
     }
 }
 
-/// A difference of a detail's row as the feed has it: its etag is not of the record, and its `extra` has a name of its
-/// own in the `_full` views.
+/// A difference of a detail's row in the form of the feed: without its own etag, and with its `extra` under the name of
+/// the `_full` views.
 pub(in crate::store) fn of_detail(differences: Vec<(String, Value, Value)>) -> Vec<(String, Value, Value)> {
     differences
         .into_iter()
@@ -97,7 +97,7 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
-    /// Enters that a column came, went or changed its type; `from` and `to` are the types of its values.
+    /// Enters that a column was added, removed or retyped; `from` and `to` are the types of its values.
     pub(in crate::store) fn remember_column(
         &self,
         object: Object,
@@ -114,7 +114,7 @@ impl MirrorTx<'_> {
         self.enter_change(object, "", "schema", fields, seen_at)
     }
 
-    /// Emits the values of columns that are back from the archive, as they were when they went.
+    /// Emits the values of restored columns, as they were when the columns were archived.
     pub(in crate::store) fn emit_restored(
         &self,
         object: Object,
@@ -135,7 +135,7 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
-    /// Keeps the values of a column whose type changed, for the changes that bring the new ones.
+    /// Keeps the values of a retyped column, for the changes that bring the new ones.
     pub(in crate::store) fn keep_retyped_values(
         &self,
         object: Object,
@@ -175,7 +175,7 @@ impl MirrorTx<'_> {
         Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
     }
 
-    /// Forgets what a column held before its type changed.
+    /// Deletes the values that a column had before its type changed.
     pub(in crate::store) fn forget_retyped(&self, object: Object, column: &str) -> Result<(), StoreError> {
         self.conn
             .execute(

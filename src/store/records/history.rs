@@ -1,4 +1,4 @@
-//! What changed, field by field, since the first full copy; and records that are gone.
+//! The change history since the first full copy, and removed records.
 
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, params};
@@ -14,40 +14,6 @@ use crate::store::records::upsert::Phase;
 use crate::store::tx::MirrorTx;
 
 impl MirrorTx<'_> {
-    /// Forgets what is older than an instant: changes, removed records, audits, runs, and edits that ended.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
-    pub fn forget_before(&self, before: Instant) -> Result<(), StoreError> {
-        let cutoff = before.to_string();
-        self.requeue_removed_before(&cutoff)?;
-        for (sql, doing) in [
-            // By number and not by time: both grow together, so that only what is to go is looked at.
-            (
-                "DELETE FROM changes WHERE seq < coalesce(
-                     (SELECT seq FROM changes WHERE seen_at >= ?1 ORDER BY seq LIMIT 1),
-                     (SELECT max(seq) + 1 FROM changes))",
-                "forget old changes",
-            ),
-            ("DELETE FROM removed_records WHERE removed_at < ?1", "forget old removals"),
-            (
-                "DELETE FROM audits WHERE id < coalesce(
-                     (SELECT id FROM audits WHERE audited_at >= ?1 ORDER BY id LIMIT 1),
-                     (SELECT max(id) + 1 FROM audits))",
-                "forget old audits",
-            ),
-            (
-                "DELETE FROM sync_runs WHERE id < coalesce(
-                     (SELECT id FROM sync_runs WHERE started_at >= ?1 ORDER BY id LIMIT 1),
-                     (SELECT max(id) + 1 FROM sync_runs))",
-                "forget old runs",
-            ),
-        ] {
-            self.conn.prepare_cached(sql).and_then(|mut stmt| stmt.execute([&cutoff])).doing(doing)?;
-        }
-        self.forget_edits_before(before)
-    }
-
     /// Whether the history saw the record come.
     pub(in crate::store) fn was_inserted(&self, object: Object, id: &RecordId) -> Result<bool, StoreError> {
         self.conn
@@ -58,8 +24,8 @@ impl MirrorTx<'_> {
             .doing("look up a change")
     }
 
-    /// Moves a record that the service no longer has to `removed_records`. Says whether it was here. Only the gate for
-    /// removals calls it.
+    /// Moves a record that the service no longer has to `removed_records`. Returns whether it was mirrored. Only the
+    /// removal gate calls it.
     pub(super) fn remove(
         &self,
         object: Object,
@@ -109,10 +75,10 @@ impl MirrorTx<'_> {
         Ok(true)
     }
 
-    /// A whole row by its columns' names.
+    /// A whole row by column names.
     fn row(&self, table: &str, key: &str, id: &RecordId) -> Result<Option<Vec<(String, Value)>>, StoreError> {
         let doing = "read a record";
-        // Not cached: `*` follows columns that come and go.
+        // Not cached: `*` depends on columns that are added and removed.
         let mut stmt = self.conn.prepare(&format!("SELECT * FROM {table} WHERE {key} = ?1")).doing(doing)?;
         let names: Vec<String> = stmt.column_names().map(String::from).collect();
         stmt.query_row([id.as_str()], |row| {

@@ -1,15 +1,17 @@
 //! Rows of records: writing them, removing them, and comparing them with what the service returns.
 
-pub mod compare;
+pub(super) mod compare;
 mod confirm;
-pub mod counts;
-mod due;
-pub mod erase;
-pub mod feed_entries;
-pub mod history;
+pub(super) mod counts;
+pub(super) mod due;
+pub(super) mod erase;
+pub(super) mod feed_entries;
+pub(super) mod history;
 mod nominations;
-pub mod ranges;
-pub mod removals;
-pub mod shape;
+mod omitted_values;
+pub(super) mod ranges;
+pub(super) mod removals;
+mod retention;
+pub(super) mod shape;
 mod team;
-pub mod upsert;
+pub(super) mod upsert;

@@ -1,4 +1,7 @@
-//! `sweep_missing`: records that a running sweep passed over, and that only the service can confirm as removed.
+//! `sweep_missing`: records that are nominated for removal; only the service can confirm the removal.
+//!
+//! The record of undecided nominations is cleared when one of them is withdrawn, because the service has shown a
+//! record.
 
 use rusqlite::types::Value;
 use rusqlite::{params, params_from_iter};
@@ -8,6 +11,7 @@ use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
+use crate::store::state_keys::StateKey;
 use crate::store::tx::MirrorTx;
 
 const DOING: &str = "compare a page with the mirror";
@@ -29,7 +33,7 @@ impl ReadTx<'_> {
 }
 
 impl MirrorTx<'_> {
-    /// Nominates the records created between two instants (each with whether it is inside) that are not among `ids`,
+    /// Nominates the records created between two instants (each with whether it is included) that are not among `ids`,
     /// a JSON array.
     ///
     /// # Errors
@@ -73,7 +77,7 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
-    /// Takes records that were seen off the list; `ids` is a JSON array.
+    /// Withdraws the nominations of records that were seen; `ids` is a JSON array.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -82,21 +86,22 @@ impl MirrorTx<'_> {
         if self.conn.prepare_cached(none).and_then(|mut stmt| stmt.query_row([], |row| row.get(0))).doing(DOING)? {
             return Ok(());
         }
-        self.conn
+        let withdrawn = self
+            .conn
             .prepare_cached(
                 "DELETE FROM sweep_missing WHERE object_type = ?1 AND id IN (SELECT value FROM json_each(?2))",
             )
             .and_then(|mut stmt| stmt.execute(params![object.as_str(), ids]))
             .doing(DOING)?;
-        Ok(())
+        if withdrawn > 0 { self.clear_state(&StateKey::UndecidedRemovals(object)) } else { Ok(()) }
     }
 
-    /// Empties the list of an object.
+    /// Withdraws all nominations of an object.
     ///
     /// # Errors
     /// If SQLite refuses.
     pub fn clear_nominations(&self, object: Object) -> Result<(), StoreError> {
         self.conn.execute("DELETE FROM sweep_missing WHERE object_type = ?1", [object.as_str()]).doing(DOING)?;
-        Ok(())
+        self.clear_state(&StateKey::UndecidedRemovals(object))
     }
 }

@@ -1,4 +1,4 @@
-//! Ranges of records by a timestamp: counted, cut and listed here, to be held against the service.
+//! Ranges of records by a timestamp: counted, divided and listed, for comparison with the service.
 
 use std::collections::HashSet;
 
@@ -8,58 +8,47 @@ use rusqlite::{OptionalExtension, params, params_from_iter};
 use crate::model::catalogue::Object;
 use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
+use crate::model::time_range::{TimeBounds, TimeField, TimeRange};
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
 use crate::store::tx::MirrorTx;
 
-/// A range of an object's records: the timestamp's column, and the condition on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch {
-    /// `created_at` or `updated_at`.
-    pub column: &'static str,
-    /// Which records.
-    pub part: Part,
+/// The condition that selects a range, and its values.
+fn condition(range: &TimeRange) -> (String, Vec<Value>) {
+    let mut values = Vec::new();
+    let mut sql = bounds_condition(range.field, range.bounds, &mut values);
+    if let Some(within) = range.within {
+        sql.push_str(" AND ");
+        sql.push_str(&bounds_condition(range.field.other(), within, &mut values));
+    }
+    (sql, values)
 }
 
-/// The condition of a [`Stretch`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// `from` inclusive, `to` exclusive, open where there is none.
-    Dated(Option<Instant>, Option<Instant>),
-    /// Records without the timestamp.
-    Dateless,
-    /// Every record.
-    Whole,
-}
-
-impl Stretch {
-    fn condition(&self) -> (String, Vec<Value>) {
-        let column = self.column;
-        match self.part {
-            Part::Whole => ("true".into(), Vec::new()),
-            Part::Dateless => (format!("{column} IS NULL"), Vec::new()),
-            Part::Dated(from, to) => {
-                let mut sql = format!("{column} IS NOT NULL");
-                let mut values = Vec::new();
-                for (edge, op) in [(from, ">="), (to, "<")] {
-                    if let Some(edge) = edge {
-                        values.push(edge.to_string().into());
-                        sql.push_str(&format!(" AND {column} {op} ?{}", values.len()));
-                    }
+fn bounds_condition(field: TimeField, bounds: TimeBounds, values: &mut Vec<Value>) -> String {
+    let column = field.column();
+    match bounds {
+        TimeBounds::Whole => "true".into(),
+        TimeBounds::Dateless => format!("{column} IS NULL"),
+        TimeBounds::Dated { from, to } => {
+            let mut sql = format!("{column} IS NOT NULL");
+            for (edge, op) in [(from, ">="), (to, "<")] {
+                if let Some(edge) = edge {
+                    values.push(edge.to_string().into());
+                    sql.push_str(&format!(" AND {column} {op} ?{}", values.len()));
                 }
-                (sql, values)
             }
+            sql
         }
     }
 }
 
 impl ReadTx<'_> {
-    /// How many records a range has here.
+    /// The number of records of a range in the mirror.
     ///
     /// # Errors
     /// If SQLite refuses.
-    pub fn count_stretch(&self, object: Object, stretch: Stretch) -> Result<u64, StoreError> {
-        let (condition, values) = stretch.condition();
+    pub fn count_range(&self, object: Object, range: TimeRange) -> Result<u64, StoreError> {
+        let (condition, values) = condition(&range);
         let sql = format!("SELECT count(*) FROM {} WHERE {condition}", object.table());
         let count: i64 = self
             .conn
@@ -69,12 +58,12 @@ impl ReadTx<'_> {
         Ok(count.unsigned_abs())
     }
 
-    /// How many records a range has here that are not nominated for removal.
+    /// The number of records of a range in the mirror that are not nominated for removal.
     ///
     /// # Errors
     /// If SQLite refuses.
-    pub fn count_unnominated(&self, object: Object, stretch: Stretch) -> Result<u64, StoreError> {
-        let (condition, mut values) = stretch.condition();
+    pub fn count_unnominated(&self, object: Object, range: TimeRange) -> Result<u64, StoreError> {
+        let (condition, mut values) = condition(&range);
         values.push(object.as_str().to_string().into());
         let sql = format!(
             "SELECT count(*) FROM {} WHERE {condition}
@@ -90,13 +79,27 @@ impl ReadTx<'_> {
         Ok(count.unsigned_abs())
     }
 
+    /// How many records have an `updatedAt` after one instant and up to another.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn count_updated(&self, object: Object, after: Instant, to: Instant) -> Result<u64, StoreError> {
+        let sql = format!("SELECT count(*) FROM {} WHERE updated_at > ?1 AND updated_at <= ?2", object.table());
+        let count: i64 = self
+            .conn
+            .prepare_cached(&sql)
+            .and_then(|mut stmt| stmt.query_row(params![after.to_string(), to.to_string()], |row| row.get(0)))
+            .doing("count changed records")?;
+        Ok(count.unsigned_abs())
+    }
+
     /// The records of a range.
     ///
     /// # Errors
     /// If SQLite refuses.
-    pub fn ids_of_stretch(&self, object: Object, stretch: Stretch) -> Result<HashSet<RecordId>, StoreError> {
+    pub fn ids_of_range(&self, object: Object, range: TimeRange) -> Result<HashSet<RecordId>, StoreError> {
         let doing = "list a range";
-        let (condition, values) = stretch.condition();
+        let (condition, values) = condition(&range);
         let sql = format!("SELECT id FROM {} WHERE {condition}", object.table());
         let mut stmt = self.conn.prepare_cached(&sql).doing(doing)?;
         stmt.query_map(params_from_iter(values), |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
@@ -104,16 +107,16 @@ impl ReadTx<'_> {
             .doing(doing)
     }
 
-    /// The timestamp of a range's record number `skip`, oldest first.
+    /// The timestamp of a range's record number `skip`, oldest first, by which it can be cut.
     ///
     /// # Errors
     /// If SQLite refuses.
-    pub fn nth_of_stretch(&self, object: Object, stretch: Stretch, skip: u64) -> Result<Option<Instant>, StoreError> {
-        let (condition, mut values) = stretch.condition();
+    pub fn nth_of_range(&self, object: Object, range: TimeRange, skip: u64) -> Result<Option<Instant>, StoreError> {
+        let (condition, mut values) = condition(&range);
         values.push(i64::try_from(skip).unwrap_or(i64::MAX).into());
         let sql = format!(
             "SELECT {column} FROM {table} WHERE {condition} ORDER BY {column} LIMIT 1 OFFSET ?{n}",
-            column = stretch.column,
+            column = range.cut_field().column(),
             table = object.table(),
             n = values.len()
         );
@@ -125,17 +128,17 @@ impl ReadTx<'_> {
         Ok(at.flatten().and_then(|at| at.parse().ok()))
     }
 
-    /// The whole seconds that cut a range into `parts` of about as many records each; `shift`, from 0 to 1, moves the
-    /// edges by a part of a part, so that they differ from one audit to the next.
+    /// The whole seconds that divide a range into `parts` of about the same number of records; `shift`, from 0 to 1,
+    /// moves the edges by a fraction of a part, so that they differ from one audit to the next.
     ///
     /// # Errors
     /// If SQLite refuses.
-    pub fn edges(&self, object: Object, stretch: Stretch, parts: u64, shift: f64) -> Result<Vec<Instant>, StoreError> {
-        let rows = self.count_stretch(object, stretch)?;
+    pub fn edges(&self, object: Object, range: TimeRange, parts: u64, shift: f64) -> Result<Vec<Instant>, StoreError> {
+        let rows = self.count_range(object, range)?;
         let mut edges = Vec::new();
         for part in 1..parts {
             let skip = (rows as f64 * (part as f64 - shift) / parts as f64) as u64;
-            edges.extend(self.nth_of_stretch(object, stretch, skip)?.map(Instant::whole_second));
+            edges.extend(self.nth_of_range(object, range, skip)?.map(Instant::whole_second));
         }
         edges.dedup();
         Ok(edges)
@@ -143,25 +146,25 @@ impl ReadTx<'_> {
 }
 
 impl MirrorTx<'_> {
-    /// Enters that a range was counted.
+    /// Records that a range was counted.
     ///
     /// # Errors
     /// If SQLite refuses.
     pub fn enter_audit(
         &self,
         object: Object,
-        stretch: Stretch,
+        range: TimeRange,
         counts: (u64, u64),
         found: Option<&str>,
         now: Instant,
     ) -> Result<(), StoreError> {
-        let (from, to) = match stretch.part {
-            Part::Dated(from, to) => (from, to),
-            Part::Dateless | Part::Whole => (None, None),
+        let (from, to) = match range.bounds {
+            TimeBounds::Dated { from, to } => (from, to),
+            TimeBounds::Dateless | TimeBounds::Whole => (None, None),
         };
         let text = |at: Option<Instant>| at.map(|at| at.to_string());
         let (here, there) = (counts.0 as i64, counts.1 as i64);
-        let dateless = stretch.part == Part::Dateless;
+        let dateless = range.bounds == TimeBounds::Dateless;
         self.conn
             .prepare_cached(
                 "INSERT INTO audits (object_type, dimension, range_from, range_to, null_range, count_here, count_there,
@@ -171,7 +174,7 @@ impl MirrorTx<'_> {
             .and_then(|mut stmt| {
                 stmt.execute(params![
                     object.as_str(),
-                    stretch.column,
+                    range.field.column(),
                     text(from),
                     text(to),
                     dateless,

@@ -1,10 +1,15 @@
-//! The gate that every removal passes: evidence, a limit, and only then the removal itself, in one transaction.
+//! The gate for every removal: evidence, a limit, and then the removal itself, in one transaction.
 //!
-//! # Always true
-//! - [`ConfirmedRemovals`] can only be made from an answer that holds a witness, a record that exists: an empty or foreign
-//!   answer proves nothing. Nothing else lets a record leave the mirror.
-//! - The limit counts what was removed within the last day and nobody accepted, so that many small removals are judged
-//!   like one large one. A day is counted by the windows of the budget, which no jump of the clock can shorten.
+//! # Invariants
+//! - [`ConfirmedRemovals`] can only be made from an answer that contains a witness, a record that exists: an empty or
+//!   foreign answer proves nothing. There is no other way to remove a record from the mirror.
+//! - If the service lists no record at all, there is no witness. Then the records of a small table are removed after
+//!   two reads at least a day apart that both found nothing, with no record seen in between, and only if the detail of
+//!   each is not found either: lists and details would have to fail in the same way for a day. Larger tables need a
+//!   person.
+//! - The limit counts unconfirmed removals within the last day, so that many small removals are treated like one large
+//!   one. A day is measured by the ledger's steady clock, which no jump of the wall clock can shorten; if the count is
+//!   lost, the removed records themselves are counted.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -15,23 +20,24 @@ use serde::{Deserialize, Serialize};
 use crate::model::catalogue::Object;
 use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
+use crate::model::request_order::RequestOrder;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
-use crate::store::state::StateKey;
+use crate::store::state_keys::StateKey;
 use crate::store::tx::MirrorTx;
 
-/// Tables smaller than this may lose all of their rows at once.
+/// Smaller tables may lose all of their rows at once.
 const TINY_TABLE: u64 = 10;
 
 /// How long removals count.
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// How many removals are carried out without a person's confirmation.
+/// The limit on removals without a person's confirmation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RemovalGuard {
     /// The share of a table, from 0 to 1.
     pub most: f64,
-    /// Whether a person confirmed that whatever is gone may be removed.
+    /// Whether a person confirmed the removal.
     pub accepted: bool,
 }
 
@@ -42,24 +48,43 @@ impl RemovalGuard {
     }
 }
 
-/// Records of one object that the service confirmed not to have.
+/// Records of one object that the service confirmed as removed.
 #[derive(Clone, Debug)]
 pub struct ConfirmedRemovals {
     object: Object,
     ids: Vec<RecordId>,
-    witnessed: bool,
+    /// The number of the request that confirmed each of them.
+    orders: Vec<u64>,
+    proof: RemovalProof,
+}
+
+/// The evidence of removals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RemovalProof {
+    /// Each answer contained a record that exists.
+    Witness,
+    /// The service lists no record at all.
+    EmptyList,
+    /// The service has listed no record for a day, and no detail is found.
+    LongEmpty,
 }
 
 impl ConfirmedRemovals {
     /// No record yet.
     pub fn none(object: Object) -> ConfirmedRemovals {
-        ConfirmedRemovals { object, ids: Vec::new(), witnessed: true }
+        ConfirmedRemovals { object, ids: Vec::new(), orders: Vec::new(), proof: RemovalProof::Witness }
     }
 
     /// Takes in a complete answer to `asked` and the witness. Says whether it proves anything: only if it holds the
     /// witness, and no record that was not asked for. Without a witness, because the service lists no record at all, an
-    /// empty answer is taken, and the gate lets it count for tiny tables and with a person's confirmation only.
-    pub fn take(&mut self, asked: &[RecordId], witness: Option<&RecordId>, answered: &HashSet<RecordId>) -> bool {
+    /// empty answer is accepted; see [`ConfirmedRemovals::is_witnessed`].
+    pub fn take(
+        &mut self,
+        asked: &[RecordId],
+        witness: Option<&RecordId>,
+        answered: &HashSet<RecordId>,
+        order: &RequestOrder,
+    ) -> bool {
         let foreign = answered.iter().any(|id| Some(id) != witness && !asked.contains(id));
         let proven = match witness {
             Some(witness) => answered.contains(witness),
@@ -68,9 +93,35 @@ impl ConfirmedRemovals {
         if foreign || !proven {
             return false;
         }
-        self.witnessed &= witness.is_some();
+        if witness.is_none() {
+            self.proof = RemovalProof::EmptyList;
+        }
         self.ids.extend(asked.iter().filter(|id| !answered.contains(*id)).cloned());
+        self.orders.resize(self.ids.len(), order.number());
         true
+    }
+
+    /// Whether every answer contained a witness. Otherwise the removals need a person's confirmation, or
+    /// [`ConfirmedRemovals::long_empty`].
+    pub fn is_witnessed(&self) -> bool {
+        self.proof == RemovalProof::Witness
+    }
+
+    /// Whether a list that has been empty since then is sufficient evidence of the removals.
+    pub fn is_long_enough(&self, empty_since: Instant, steady: Instant) -> bool {
+        self.proof == RemovalProof::EmptyList
+            && self.ids.len() < TINY_TABLE as usize
+            && steady.since(empty_since) >= DAY
+    }
+
+    /// Adds that the service has listed no record since `empty_since`, and that these details were not found. Returns
+    /// whether that is sufficient evidence of the removals.
+    pub fn long_empty(&mut self, empty_since: Instant, steady: Instant, not_found: &HashSet<RecordId>) -> bool {
+        let proven = self.is_long_enough(empty_since, steady) && self.ids.iter().all(|id| not_found.contains(id));
+        if proven {
+            self.proof = RemovalProof::LongEmpty;
+        }
+        proven
     }
 
     /// The records.
@@ -79,25 +130,27 @@ impl ConfirmedRemovals {
     }
 }
 
-/// What the gate decided.
+/// The decision of the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemovalDecision {
-    /// So many records were removed.
+    /// The number of removed records.
     Removed(u64),
-    /// It would have been too many: nothing was removed.
+    /// There were too many: nothing was removed.
     Refused(RemovalShare),
+    /// The service lists no record at all, but not for long enough: nothing was removed.
+    Unproven,
 }
 
-/// Removals and what they are measured by, those of the last day included.
+/// A number of removals and of rows, including the removals of the last day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemovalShare {
-    /// Records that would be gone.
+    /// Records that would be removed.
     pub going: u64,
-    /// Of so many rows.
+    /// All rows.
     pub of: u64,
 }
 
-/// Removals of the last day that nobody accepted: the budget window, and how many.
+/// Unconfirmed removals of the last day: the time by the steady clock, and the number.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct RecentRemovals(Vec<(Instant, u64)>);
 
@@ -106,9 +159,9 @@ impl RecentRemovals {
         StateKey::RecentRemovals(object)
     }
 
-    /// Those that still count in this budget window.
-    fn in_window(mut self, window: Instant) -> RecentRemovals {
-        self.0.retain(|(of, _)| window.since(*of) <= DAY);
+    /// Those that still count. An entry that is more than a day ahead was made by a steady clock that was lost.
+    fn within_a_day(mut self, steady: Instant) -> RecentRemovals {
+        self.0.retain(|(at, _)| steady.since(*at) <= DAY && at.since(steady) <= DAY);
         self
     }
 
@@ -118,50 +171,74 @@ impl RecentRemovals {
 }
 
 impl ReadTx<'_> {
-    /// What removing so many more records would come to, with the removals of the last day.
+    /// The share that removing so many more records would reach, with the removals of the last day.
     ///
     /// # Errors
     /// If SQLite refuses.
-    pub fn removal_share(&self, object: Object, more: u64, window: Instant) -> Result<RemovalShare, StoreError> {
-        let recent = self.recent_removals(object, window)?.count();
+    pub fn removal_share(&self, object: Object, more: u64, steady: Instant) -> Result<RemovalShare, StoreError> {
+        let recent = self.recent_removals(object, steady)?.count();
         Ok(RemovalShare { going: recent + more, of: self.count_rows(object)? + recent })
     }
 
-    fn recent_removals(&self, object: Object, window: Instant) -> Result<RecentRemovals, StoreError> {
-        let recent: Option<RecentRemovals> = self.state(&RecentRemovals::entry(object))?;
-        Ok(recent.unwrap_or_default().in_window(window))
+    fn recent_removals(&self, object: Object, steady: Instant) -> Result<RecentRemovals, StoreError> {
+        let recent = match self.state::<RecentRemovals>(&RecentRemovals::entry(object))? {
+            Some(recent) => recent,
+            None => self.removed_lately(object, steady)?,
+        };
+        Ok(recent.within_a_day(steady))
     }
 
-    /// Whether records of an object are nominated for removal.
+    /// The removals of the last day by the removed records, if the count is lost.
+    fn removed_lately(&self, object: Object, steady: Instant) -> Result<RecentRemovals, StoreError> {
+        let sql = "SELECT count(*) FROM removed_records WHERE object_type = ?1 AND removed_at > ?2";
+        let count: i64 = self
+            .conn
+            .prepare_cached(sql)
+            .and_then(|mut stmt| {
+                stmt.query_row(params![object.as_str(), steady.minus(DAY).to_string()], |row| row.get(0))
+            })
+            .doing("count the removals of the last day")?;
+        Ok(RecentRemovals(if count > 0 { vec![(steady, count.unsigned_abs())] } else { Vec::new() }))
+    }
+
+    /// The number of records of an object that are nominated for removal.
     ///
     /// # Errors
     /// If SQLite refuses.
-    pub fn has_nominations(&self, object: Object) -> Result<bool, StoreError> {
-        self.conn
-            .prepare_cached("SELECT EXISTS (SELECT 1 FROM sweep_missing WHERE object_type = ?1)")
+    pub fn count_nominated(&self, object: Object) -> Result<u64, StoreError> {
+        let count: i64 = self
+            .conn
+            .prepare_cached("SELECT count(*) FROM sweep_missing WHERE object_type = ?1")
             .and_then(|mut stmt| stmt.query_row([object.as_str()], |row| row.get(0)))
-            .doing("look for nominated records")
+            .doing("count the nominated records")?;
+        Ok(count.unsigned_abs())
     }
 
-    /// A record that is not nominated, the newest: a witness that an answer by id is asked together with.
+    /// A record that is not nominated, the newest: the witness for a lookup by id.
     ///
     /// # Errors
     /// If SQLite refuses.
     pub fn witness(&self, object: Object) -> Result<Option<RecordId>, StoreError> {
-        let sql = format!(
-            "SELECT id FROM {} WHERE instr(id, ',') = 0
-             AND id NOT IN (SELECT id FROM sweep_missing WHERE object_type = ?1) ORDER BY updated_at DESC LIMIT 1",
-            object.table()
-        );
-        let mut stmt = self.conn.prepare_cached(&sql).doing("choose a witness")?;
-        let mut rows = stmt.query([object.as_str()]).doing("choose a witness")?;
-        let row = rows.next().doing("choose a witness")?;
-        row.map(|row| Ok(RecordId::new(row.get::<_, String>(0).doing("choose a witness")?))).transpose()
+        let doing = "choose a witness";
+        // A witness with a comma costs a request of its own.
+        for commas in ["=", ">"] {
+            let sql = format!(
+                "SELECT id FROM {} WHERE instr(id, ',') {commas} 0
+                 AND id NOT IN (SELECT id FROM sweep_missing WHERE object_type = ?1) ORDER BY updated_at DESC LIMIT 1",
+                object.table()
+            );
+            let mut stmt = self.conn.prepare_cached(&sql).doing(doing)?;
+            let mut rows = stmt.query([object.as_str()]).doing(doing)?;
+            if let Some(row) = rows.next().doing(doing)? {
+                return Ok(Some(RecordId::new(row.get::<_, String>(0).doing(doing)?)));
+            }
+        }
+        Ok(None)
     }
 }
 
 impl MirrorTx<'_> {
-    /// Removes confirmed records, all of them or none. `window` is the beginning of the budget's window.
+    /// Removes confirmed records, all of them or none. `steady` is the time of the ledger's steady clock.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -169,29 +246,35 @@ impl MirrorTx<'_> {
         &self,
         confirmed: &ConfirmedRemovals,
         guard: &RemovalGuard,
-        window: Instant,
+        steady: Instant,
         now: Instant,
     ) -> Result<RemovalDecision, StoreError> {
         let object = confirmed.object;
-        let share = self.removal_share(object, confirmed.ids.len() as u64, window)?;
-        let unwitnessed = !confirmed.witnessed && !guard.accepted && share.of >= TINY_TABLE;
-        if !guard.allows(share.going, share.of) || unwitnessed && !confirmed.ids.is_empty() {
+        let share = self.removal_share(object, confirmed.ids.len() as u64, steady)?;
+        let unwitnessed = !confirmed.is_witnessed() && !guard.accepted && !confirmed.ids.is_empty();
+        if !guard.allows(share.going, share.of) || unwitnessed && share.of >= TINY_TABLE {
             return Ok(RemovalDecision::Refused(share));
         }
-        let phase = self.phase(object)?;
-        let mut removed = 0;
-        for id in &confirmed.ids {
-            removed += u64::from(self.remove(object, id, now, phase)?);
+        if unwitnessed && confirmed.proof != RemovalProof::LongEmpty {
+            return Ok(RemovalDecision::Unproven);
         }
-        if removed > 0 && !guard.accepted {
-            let mut recent = self.recent_removals(object, window)?;
-            recent.0.push((window, removed));
+        let phase = self.phase(object)?;
+        let mut recent = self.recent_removals(object, steady)?;
+        let mut removed = 0;
+        for (id, order) in confirmed.ids.iter().zip(&confirmed.orders) {
+            removed += u64::from(self.remove(object, id, now, phase)?);
+            self.note_order(object, id.as_str(), *order);
+        }
+        if removed > 0 {
+            if !guard.accepted {
+                recent.0.push((steady, removed));
+            }
             self.set_state(&RecentRemovals::entry(object), &recent)?;
         }
         Ok(RemovalDecision::Removed(removed))
     }
 
-    /// Nominates records for removal; those that are not here are left out.
+    /// Nominates records for removal; unknown ones are ignored.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -212,55 +295,5 @@ impl MirrorTx<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn id(text: &str) -> RecordId {
-        RecordId::new(text)
-    }
-
-    #[test]
-    fn an_outage_is_told_apart_from_ordinary_removals() {
-        let guard = RemovalGuard { most: 0.2, accepted: false };
-        for (going, of, allowed) in [
-            (0, 0, true),
-            (9, 9, true),
-            (10, 10, false),
-            (2, 10, true),
-            (3, 10, false),
-            (20, 100, true),
-            (21, 100, false),
-            (100_000, 100_000, false),
-        ] {
-            assert_eq!(guard.allows(going, of), allowed, "{going} of {of}");
-            assert!(RemovalGuard { accepted: true, ..guard }.allows(going, of));
-        }
-        assert!(!RemovalGuard { most: 1.0, accepted: false }.allows(10, 10), "never all of them");
-    }
-
-    #[test]
-    fn only_an_answer_with_the_witness_confirms_a_removal() {
-        let (asked, witness) = ([id("a"), id("b")], id("w"));
-        for (answered, proven, confirmed) in [
-            (vec![], false, vec![]),
-            (vec!["a"], false, vec![]),
-            (vec!["w"], true, vec!["a", "b"]),
-            (vec!["w", "b"], true, vec!["a"]),
-            (vec!["w", "x"], false, vec![]),
-        ] {
-            let answered: HashSet<RecordId> = answered.into_iter().map(id).collect();
-            let mut removals = ConfirmedRemovals::none(Object::Contact);
-            assert_eq!(removals.take(&asked, Some(&witness), &answered), proven, "{answered:?}");
-            let expected: Vec<RecordId> = confirmed.into_iter().map(id).collect();
-            assert_eq!(removals.ids(), expected, "{answered:?}");
-        }
-    }
-
-    #[test]
-    fn removals_count_for_a_day_of_budget_windows() {
-        let at = |hours: u64| Instant::EPOCH.plus(Duration::from_secs(hours * 3_600));
-        let recent = RecentRemovals(vec![(at(48), 3), (at(24), 2), (at(0), 9)]);
-        assert_eq!(recent.clone().in_window(at(48)).count(), 5, "today and yesterday");
-        assert_eq!(recent.in_window(at(12)).count(), 14, "a clock that was set back forgets nothing");
-    }
-}
+#[path = "removals_tests.rs"]
+mod tests;

@@ -1,5 +1,5 @@
-//! The shape of the mirror's record tables: which column takes which part of a record, from the catalogue and the
-//! layout, and the statements that follow from it.
+//! The shape of the record tables: which column has which part of a record, by the catalogue and the layout, and the
+//! resulting statements.
 
 use rusqlite::types::{Value, ValueRef};
 
@@ -10,12 +10,12 @@ use crate::model::field_value::{FieldValue, SqlValue};
 use crate::model::record::Record;
 
 /// The table of definitions.
-pub const DEFINITIONS: &str = "custom_field_definitions";
+pub(crate) const DEFINITIONS: &str = "custom_field_definitions";
 
-/// Where a column's value comes from.
+/// The source of a column's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// A standard field, by its place in the catalogue.
+    /// A standard field, by its index in the catalogue.
     Field(usize),
     /// The nearest double of a standard field.
     FieldNum(usize),
@@ -23,7 +23,7 @@ pub enum Source {
     Slot(usize),
     /// The nearest double of a custom field.
     SlotNum(usize),
-    /// What the columns cannot hold; merged by the writer.
+    /// Values that the columns cannot hold; merged by the writer.
     Extra,
 }
 
@@ -36,18 +36,18 @@ pub struct Column {
     pub source: Source,
 }
 
-/// A table of records: its columns (key and time stamp aside) and statements.
+/// A table of records: its columns, without key and time stamp, and its statements.
 #[derive(Clone, Debug)]
 pub struct Shape {
     /// The table.
     pub table: &'static str,
     /// The key column.
     pub key: &'static str,
-    /// The column of the time the answer was asked for.
+    /// The column with the time of the request.
     pub stamp: &'static str,
     /// The columns between key and stamp.
     pub columns: Vec<Column>,
-    /// Multi-selects of this table: the column's place and the slot.
+    /// Multi-selects of this table: the column's index and the slot.
     pub multi: Vec<(usize, usize)>,
     /// `SELECT columns, stamp … WHERE key = ?1`.
     pub select: String,
@@ -78,8 +78,8 @@ impl Shape {
         }
     }
 
-    /// `UPDATE … WHERE key = ?1`: key, the columns at these places, stamp. A column that is named is written to every
-    /// index it stands in, whether its value changes or not.
+    /// `UPDATE … WHERE key = ?1`: key, the columns at these indexes, stamp. SQLite updates every index of a column that
+    /// is set, even if its value does not change.
     pub fn update(&self, places: &[usize]) -> String {
         let sets: String =
             places.iter().zip(2..).map(|(place, n)| format!("{} = ?{n}, ", self.columns[*place].name)).collect();
@@ -95,7 +95,7 @@ impl Shape {
         Shape::new(object.table(), "id", "synced_at", columns, multi)
     }
 
-    /// The table of what only an object's details carry.
+    /// The table of an object's details.
     pub fn detail(object: Object, custom: &CustomFields) -> Shape {
         let mut columns = standard(object.resource(), FieldProjection::Detail);
         let etag = object.fields().iter().position(|field| field.kind == FieldKind::Etag);
@@ -105,7 +105,7 @@ impl Shape {
         Shape::new(object.detail_table(), object.detail_key(), "fetched_at", columns, multi)
     }
 
-    /// The table of a resource without details or custom fields.
+    /// The table of a resource without details and custom fields.
     pub fn plain(resource: Resource) -> Shape {
         let mut columns = standard(resource, FieldProjection::List);
         columns.push(Column { name: "extra".into(), source: Source::Extra });
@@ -113,7 +113,7 @@ impl Shape {
         Shape::new(table, "id", "synced_at", columns, Vec::new())
     }
 
-    /// The place of a column.
+    /// The index of a column.
     pub fn place(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|c| c.name == name)
     }
@@ -147,23 +147,23 @@ fn slots(columns: &mut Vec<Column>, custom: &CustomFields, detail: bool) -> Vec<
     multi
 }
 
-/// What a record tells about a column; `None` where it tells nothing and the column stays as it is.
+/// The value of a column in a record; `None` if the record does not contain it and the column stays unchanged.
 ///
-/// `extra` is the text for the `extra` column, since that is merged with what stands there.
-pub fn told<'a>(source: Source, record: &'a Record, extra: Option<&'a str>) -> Option<ValueRef<'a>> {
+/// `extra` is the text for the `extra` column, which is merged with the existing one.
+pub(crate) fn value_of<'a>(source: Source, record: &'a Record, extra: Option<&'a str>) -> Option<ValueRef<'a>> {
     match source {
-        Source::Field(index) => value(&record.fields[index]).map(value_ref),
-        Source::FieldNum(index) => value(&record.fields[index]).map(num),
-        Source::Slot(slot) => value(&record.custom[slot]).map(value_ref),
-        Source::SlotNum(slot) => value(&record.custom[slot]).map(num),
+        Source::Field(index) => known_value(&record.fields[index]).map(value_ref),
+        Source::FieldNum(index) => known_value(&record.fields[index]).map(num),
+        Source::Slot(slot) => known_value(&record.custom[slot]).map(value_ref),
+        Source::SlotNum(slot) => known_value(&record.custom[slot]).map(num),
         Source::Extra => Some(extra.map_or(ValueRef::Null, |text| ValueRef::Text(text.as_bytes()))),
     }
 }
 
 static NULL: SqlValue = SqlValue::Null;
 
-fn value(told: &FieldValue<SqlValue>) -> Option<&SqlValue> {
-    match told {
+fn known_value(field: &FieldValue<SqlValue>) -> Option<&SqlValue> {
+    match field {
         FieldValue::Absent => None,
         FieldValue::Null | FieldValue::Unrepresentable => Some(&NULL),
         FieldValue::Exact(value) | FieldValue::Truncated(value) => Some(value),
@@ -186,13 +186,13 @@ fn num(value: &SqlValue) -> ValueRef<'_> {
     }
 }
 
-/// A value of its own.
+/// An owned value.
 pub(in crate::store) fn owned(value: ValueRef<'_>) -> Value {
     match value {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(i) => Value::Integer(i),
         ValueRef::Real(r) => Value::Real(r),
-        // Texts of the mirror were written as UTF-8; the lossy reading never meets anything else.
+        // Texts of the mirror were written as UTF-8, so the lossy conversion changes nothing.
         ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
         ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
     }

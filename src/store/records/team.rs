@@ -1,18 +1,20 @@
 //! Team members: a short list that is always read whole.
 
+use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
 use crate::model::record::Record;
 use crate::store::error::{Doing, StoreError};
+use crate::store::reader::ReadTx;
 use crate::store::records::upsert::Applied;
 use crate::store::runs::entry::Tally;
 use crate::store::tx::MirrorTx;
 
 impl MirrorTx<'_> {
-    /// Takes the whole list of team members: writes what changed, deletes who is no longer listed.
+    /// Stores the whole list of team members: writes changes, deletes those whose removal is known.
     ///
     /// # Errors
     /// If SQLite refuses.
-    pub fn apply_team(&self, records: &[Record], asked_at: Instant) -> Result<Tally, StoreError> {
+    pub fn apply_team(&self, records: &[Record], gone: &[RecordId], asked_at: Instant) -> Result<Tally, StoreError> {
         let shape = self.shapes.team();
         let mut tally = Tally { rows: records.len() as u64, ..Tally::default() };
         for record in records {
@@ -21,18 +23,28 @@ impl MirrorTx<'_> {
                 Applied::Updated => tally.updated += 1,
                 Applied::Unchanged | Applied::Older => continue,
             }
-            tally.warnings += u64::from(record.odd);
+            tally.warnings += u64::from(record.inexact);
         }
-        let ids: Vec<&str> = records.iter().map(|record| record.id.as_str()).collect();
-        // An empty answer is no proof that everyone left.
-        if !ids.is_empty() {
-            let ids = serde_json::Value::from(ids).to_string();
+        for id in gone {
             let left = self
                 .conn
-                .execute("DELETE FROM team_members WHERE id NOT IN (SELECT value FROM json_each(?1))", [ids])
+                .execute("DELETE FROM team_members WHERE id = ?1", [id.as_str()])
                 .doing("delete team members who left")?;
             tally.removed += left as u64;
         }
         Ok(tally)
+    }
+}
+
+impl ReadTx<'_> {
+    /// The stored team members.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn team_ids(&self) -> Result<Vec<RecordId>, StoreError> {
+        let mut stmt = self.conn.prepare_cached("SELECT id FROM team_members").doing("read the team members")?;
+        stmt.query_map([], |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
+            .and_then(Iterator::collect)
+            .doing("read the team members")
     }
 }

@@ -1,5 +1,7 @@
-//! Writing records: compare first, write only what changed, keep what an answer does not tell, never let an older
-//! answer overwrite a newer one.
+//! Writes records: compares first, writes only changes, keeps what an answer does not contain, and never overwrites a
+//! newer answer with an older one.
+
+use std::cmp::Ordering;
 
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{CachedStatement, OptionalExtension, params};
@@ -8,40 +10,40 @@ use crate::model::catalogue::Object;
 use crate::model::field_value::multi_values;
 use crate::model::instant::Instant;
 use crate::model::record::{Extra, Record};
+use crate::model::request_order::RequestStamp;
+use crate::model::service_time::ServiceTime;
 use crate::store::error::{Doing, StoreError};
 use crate::store::records::feed_entries::of_detail;
-use crate::store::records::shape::{Shape, Source, owned, told};
+use crate::store::records::shape::{Shape, Source, owned, value_of};
+use crate::store::state_keys::StateKey;
 use crate::store::tx::MirrorTx;
 
-/// How far ahead of our clock a version may be dated and still count.
-const PLAUSIBLY_AHEAD: std::time::Duration = std::time::Duration::from_secs(86_400);
-
-/// What became of one record.
+/// The effect of writing one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applied {
     /// It was new here.
     Inserted,
     /// It had changed.
     Updated,
-    /// The mirror says the same already; nothing was written.
+    /// The mirror already had the same values; nothing was written.
     Unchanged,
-    /// The mirror holds a newer answer; nothing was written.
+    /// The mirror has a newer answer; nothing was written.
     Older,
 }
 
-/// How far the mirror is with an object, as the writer needs to know it.
+/// The phase of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// The first copy is under way: no history, and what is derived from rows is built at its end.
+    /// The first copy is in progress: there is no history, and derived data is built at its end.
     FirstCopy,
-    /// The first copy is finished: history and everything derived are kept with every page.
+    /// The first copy is finished: history and derived data are updated with every page.
     Kept,
 }
 
 /// A difference in one column: name, old and new value.
 pub(in crate::store) type ColumnDifference = (String, Value, Value);
 
-/// What writing to one table did.
+/// The result of writing to one table.
 pub(in crate::store) enum Written {
     Inserted(Vec<ColumnDifference>),
     Updated(Vec<ColumnDifference>),
@@ -56,7 +58,7 @@ impl Written {
 }
 
 impl MirrorTx<'_> {
-    /// Writes a list item. `asked_at` is when the answer was asked for.
+    /// Writes a list item. `asked` identifies the request.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -64,16 +66,16 @@ impl MirrorTx<'_> {
         &self,
         object: Object,
         record: &Record,
-        asked_at: Instant,
+        asked: &RequestStamp,
         phase: Phase,
     ) -> Result<Applied, StoreError> {
         let shape = self.shapes.list(object);
-        let written = self.write(object, &shape, record, record.extra.to_json().as_deref(), asked_at, phase)?;
-        self.finish(object, record, written, asked_at, phase)
+        let written = self.write(object, &shape, record, record.extra.to_json().as_deref(), asked, phase)?;
+        self.finish(object, record, written, asked, phase)
     }
 
-    /// Writes a detail: what lists return too, and what only details carry. Says what became of the list's part, and
-    /// how many values were put into `extra` on either side.
+    /// Writes a detail, which also contains the list fields. Returns the effect on the list part, and how many values
+    /// were put into either `extra`.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -81,20 +83,16 @@ impl MirrorTx<'_> {
         &self,
         object: Object,
         record: &Record,
-        asked_at: Instant,
+        asked: &RequestStamp,
         phase: Phase,
     ) -> Result<(Applied, u64), StoreError> {
-        let list = self.shapes.list(object);
-        let (extra, detail_extra) = self.divided_extra(object, record)?;
-        let written = self.write(object, &list, record, extra.to_json().as_deref(), asked_at, phase)?;
-        let mut kept = if written.is_new() { extra.len() as u64 } else { 0 };
-        if matches!(written, Written::Older) {
-            // A newer answer is here: this detail is of a version that is gone, and its etag would say so anyway.
-            return Ok((Applied::Older, 0));
+        let (applied, mut kept, detail_extra) = self.apply_list_part(object, record, asked, phase)?;
+        if applied == Applied::Older {
+            // The mirror has a newer answer: this detail has an outdated version, as its etag would show anyway.
+            return Ok((applied, 0));
         }
-        let applied = self.finish(object, record, written, asked_at, phase)?;
         let detail = self.shapes.detail(object);
-        let written = self.write(object, &detail, record, detail_extra.to_json().as_deref(), asked_at, phase)?;
+        let written = self.write(object, &detail, record, detail_extra.to_json().as_deref(), asked, phase)?;
         if written.is_new() {
             kept += detail_extra.len() as u64;
         }
@@ -102,16 +100,47 @@ impl MirrorTx<'_> {
             self.unsearch_changed(object, record.id.as_str(), true, differences, phase);
         }
         match written {
-            // The first reading of a detail is no change of it, unless the record itself came after the first copy.
+            // The first reading of a detail is not a change, unless the record itself was created after the first copy.
             Written::Inserted(differences) if phase == Phase::Kept && self.was_inserted(object, &record.id)? => {
-                self.remember(object, record.id.as_str(), "update", &of_detail(differences), asked_at)?;
+                self.remember(object, record.id.as_str(), "update", &of_detail(differences), asked.at)?;
             }
             Written::Updated(differences) if phase == Phase::Kept => {
-                self.remember(object, record.id.as_str(), "update", &of_detail(differences), asked_at)?;
+                self.remember(object, record.id.as_str(), "update", &of_detail(differences), asked.at)?;
             }
             _ => {}
         }
         Ok((applied, kept))
+    }
+
+    /// Writes only the part of a detail that lists return, too. Returns the result.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn apply_detail_as_list(
+        &self,
+        object: Object,
+        record: &Record,
+        asked: &RequestStamp,
+        phase: Phase,
+    ) -> Result<(Applied, u64), StoreError> {
+        let (applied, kept, _) = self.apply_list_part(object, record, asked, phase)?;
+        Ok((applied, kept))
+    }
+
+    /// Writes the list's part of a detail. Returns the result, the number of values put into its `extra`, and the
+    /// `extra` of the rest.
+    fn apply_list_part(
+        &self,
+        object: Object,
+        record: &Record,
+        asked: &RequestStamp,
+        phase: Phase,
+    ) -> Result<(Applied, u64, Extra), StoreError> {
+        let list = self.shapes.list(object);
+        let (extra, detail_extra) = self.divided_extra(object, record)?;
+        let written = self.write(object, &list, record, extra.to_json().as_deref(), asked, phase)?;
+        let kept = if written.is_new() { extra.len() as u64 } else { 0 };
+        Ok((self.finish(object, record, written, asked, phase)?, kept, detail_extra))
     }
 
     pub(in crate::store) fn finish(
@@ -119,7 +148,7 @@ impl MirrorTx<'_> {
         object: Object,
         record: &Record,
         written: Written,
-        asked_at: Instant,
+        asked: &RequestStamp,
         phase: Phase,
     ) -> Result<Applied, StoreError> {
         let (applied, kind, differences) = match written {
@@ -128,14 +157,13 @@ impl MirrorTx<'_> {
             Written::Inserted(differences) => (Applied::Inserted, "insert", differences),
             Written::Updated(differences) => (Applied::Updated, "update", differences),
         };
-        self.unsettle(object)?;
         if applied == Applied::Inserted {
             self.unsearch(object, record.id.as_str(), phase);
         } else {
             self.unsearch_changed(object, record.id.as_str(), false, &differences, phase);
         }
         if phase == Phase::Kept {
-            self.remember(object, record.id.as_str(), kind, &differences, asked_at)?;
+            self.remember(object, record.id.as_str(), kind, &differences, asked.at)?;
         }
         Ok(applied)
     }
@@ -146,7 +174,7 @@ impl MirrorTx<'_> {
     /// If SQLite refuses.
     pub fn apply_plain(&self, shape: &Shape, record: &Record, asked_at: Instant) -> Result<Applied, StoreError> {
         let extra = record.extra.to_json();
-        let incoming: Vec<_> = shape.columns.iter().map(|c| told(c.source, record, extra.as_deref())).collect();
+        let incoming: Vec<_> = shape.columns.iter().map(|c| value_of(c.source, record, extra.as_deref())).collect();
         let id = record.id.as_str();
         Ok(match self.compare(shape, id, &incoming)? {
             RowComparison::Missing => {
@@ -167,17 +195,20 @@ impl MirrorTx<'_> {
         shape: &Shape,
         record: &Record,
         extra: Option<&str>,
-        asked_at: Instant,
+        asked: &RequestStamp,
         phase: Phase,
     ) -> Result<Written, StoreError> {
-        let incoming: Vec<_> = shape.columns.iter().map(|c| told(c.source, record, extra)).collect();
+        let incoming: Vec<_> = shape.columns.iter().map(|c| value_of(c.source, record, extra)).collect();
         let id = record.id.as_str();
         let is_detail = shape.key != "id";
+        let overtaken = !is_detail && self.is_overtaken(object, id, asked);
         if is_detail {
             self.note_before(object, id)?;
+        } else {
+            self.note_order(object, id, asked.order.number());
         }
         // In a first copy nearly every row is new: try that first, and compare only what is there already.
-        if phase == Phase::FirstCopy && self.execute(&shape.insert, id, &incoming, asked_at)? == 1 {
+        if phase == Phase::FirstCopy && !overtaken && self.execute(&shape.insert, id, &incoming, asked.at)? == 1 {
             if !is_detail {
                 self.note_new(object, id);
             }
@@ -186,11 +217,15 @@ impl MirrorTx<'_> {
         match self.compare(shape, id, &incoming)? {
             RowComparison::Same => Ok(Written::Unchanged),
             RowComparison::Missing => {
-                if !self.may_return(object, shape, id, asked_at)? {
+                if overtaken {
+                    // A later answer showed that the record was removed.
                     return Ok(Written::Older);
                 }
+                if !is_detail {
+                    self.take_back(object, id)?;
+                }
                 self.note_before(object, id)?;
-                self.execute(&shape.insert, id, &incoming, asked_at)?;
+                self.execute(&shape.insert, id, &incoming, asked.at)?;
                 self.note_changed(object, id);
                 self.index_multi_values(object, shape, record, &incoming, None, phase)?;
                 let differences = shape
@@ -205,11 +240,20 @@ impl MirrorTx<'_> {
                 Ok(Written::Inserted(differences))
             }
             RowComparison::Differs { merged, changed, old } => {
-                if !self.accepts_older.get() && is_behind(shape, &incoming, &old, asked_at) {
+                let accepted = match version_order(shape, &incoming, &old) {
+                    Some(Ordering::Greater) => true,
+                    Some(Ordering::Less) => self.accepts_older.get() || self.dated_in_the_future(shape, &old, asked)?,
+                    // With equal or missing versions the later request is right.
+                    Some(Ordering::Equal) | None => !overtaken,
+                };
+                if !accepted {
                     return Ok(Written::Older);
                 }
+                if !is_detail {
+                    self.note_omitted(object, shape, id, &incoming, &old);
+                }
                 self.note_before(object, id)?;
-                self.execute(&shape.update(&changed), id, &refs(&merged, &changed), asked_at)?;
+                self.execute(&shape.update(&changed), id, &refs(&merged, &changed), asked.at)?;
                 self.note_changed(object, id);
                 self.index_multi_values(object, shape, record, &incoming, Some(&changed), phase)?;
                 let differences =
@@ -219,7 +263,19 @@ impl MirrorTx<'_> {
         }
     }
 
-    /// Compares a row with what an answer tells about it.
+    /// Whether a row is dated in the future, according to what the service showed of its time; only if nothing is known
+    /// of that, according to our clock. Such a row blocks no change that is dated before it.
+    fn dated_in_the_future(&self, shape: &Shape, old: &[Value], asked: &RequestStamp) -> Result<bool, StoreError> {
+        let Some(Value::Text(text)) = version_column(shape).map(|place| &old[place]) else { return Ok(false) };
+        let Ok(version) = text.parse::<Instant>() else { return Ok(false) };
+        let mut time = self.state::<ServiceTime>(&StateKey::ServiceTime)?.unwrap_or_default();
+        if time.is_plausible(version).is_none() {
+            time.observe(asked.reading(), None);
+        }
+        Ok(time.is_plausible(version) == Some(false))
+    }
+
+    /// Compares a row with the values of an answer.
     fn compare(&self, shape: &Shape, id: &str, incoming: &[Option<ValueRef<'_>>]) -> Result<RowComparison, StoreError> {
         let doing = "read a record";
         let mut stmt = self.conn.prepare_cached(&shape.select).doing(doing)?;
@@ -228,8 +284,8 @@ impl MirrorTx<'_> {
             return Ok(RowComparison::Missing);
         };
         let mut changed = Vec::new();
-        for (index, told) in incoming.iter().enumerate() {
-            if let Some(new) = told
+        for (index, value) in incoming.iter().enumerate() {
+            if let Some(new) = value
                 && row.get_ref(index).doing(doing)? != *new
             {
                 changed.push(index);
@@ -261,29 +317,16 @@ impl MirrorTx<'_> {
         bind(&mut stmt, id, values, asked_at).and_then(|()| stmt.raw_execute()).doing(doing)
     }
 
-    /// Whether a record that is not here may be written: an answer older than a confirmed removal brings nothing back.
-    fn may_return(&self, object: Object, shape: &Shape, id: &str, asked_at: Instant) -> Result<bool, StoreError> {
-        if shape.key != "id" {
-            return Ok(true);
-        }
-        let doing = "look up a removed record";
-        let removed_at: Option<String> = self
-            .conn
-            .prepare_cached("SELECT removed_at FROM removed_records WHERE object_type = ?1 AND id = ?2")
-            .and_then(|mut stmt| stmt.query_row(params![object.as_str(), id], |row| row.get(0)).optional())
-            .doing(doing)?;
-        let Some(removed_at) = removed_at else { return Ok(true) };
-        if asked_at.to_string() < removed_at {
-            return Ok(false);
-        }
+    /// Removes a record that returns from the removed records.
+    fn take_back(&self, object: Object, id: &str) -> Result<(), StoreError> {
         self.conn
             .prepare_cached("DELETE FROM removed_records WHERE object_type = ?1 AND id = ?2")
             .and_then(|mut stmt| stmt.execute(params![object.as_str(), id]))
-            .doing(doing)?;
-        Ok(true)
+            .doing("look up a removed record")?;
+        Ok(())
     }
 
-    /// Keeps `custom_multi_values` in step with a row that was written.
+    /// Updates `custom_multi_values` after a row was written.
     fn index_multi_values(
         &self,
         object: Object,
@@ -326,9 +369,9 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
-    /// Both `extra` columns after a detail was read. What the detail tells about list fields replaces what stood in the
-    /// list's. What no catalogue and no definition knows stays with the list where a list told it, so that a list never
-    /// clears what only a detail carries.
+    /// Both `extra` columns after a detail was read. List fields in the detail replace those in the list's `extra`.
+    /// Unknown fields stay with the list if a list contained them, so that a list never clears a value that only a
+    /// detail contains.
     fn divided_extra(&self, object: Object, record: &Record) -> Result<(Extra, Extra), StoreError> {
         let doing = "read a record";
         let sql = match object {
@@ -358,9 +401,9 @@ impl MirrorTx<'_> {
                     _ => object.list_fields().any(|field| field.wire == format!("{group}.{name}")),
                 };
                 if !known {
-                    // FieldValue by lists: the detail's word for it belongs there too.
-                    let told = detail.nested.get_mut(&group).and_then(|told| told.remove(&name));
-                    list.nested.entry(group.clone()).or_default().insert(name, told.unwrap_or(source));
+                    // The field was in a list: the detail's value for it belongs there too.
+                    let newer = detail.nested.get_mut(&group).and_then(|known| known.remove(&name));
+                    list.nested.entry(group.clone()).or_default().insert(name, newer.unwrap_or(source));
                 }
             }
         }
@@ -369,17 +412,17 @@ impl MirrorTx<'_> {
     }
 }
 
-/// Fields of a record that are objects themselves.
+/// Fields of a record that are objects.
 const GROUPS: [&str; 2] = ["customFields", "location"];
 
-/// How a row stands to an answer.
+/// The result of comparing a row with an answer.
 enum RowComparison {
     Missing,
     Same,
     Differs { merged: Vec<Value>, changed: Vec<usize>, old: Vec<Value> },
 }
 
-/// The values at these places.
+/// The values at these indexes.
 fn refs<'a>(values: &'a [Value], places: &[usize]) -> Vec<Option<ValueRef<'a>>> {
     places.iter().map(|&place| Some(ValueRef::from(&values[place]))).collect()
 }
@@ -397,19 +440,17 @@ fn bind(
     stmt.raw_bind_parameter(values.len() + 2, asked_at.to_string())
 }
 
-/// Whether an answer is of an older version of the record than the row, by the service's own `updatedAt`. However late it
-/// was asked for: replicas lag, and caches return old bodies. A row that is dated in the future by more than any clock is
-/// wrong holds nothing up.
-fn is_behind(shape: &Shape, incoming: &[Option<ValueRef<'_>>], old: &[Value], asked_at: Instant) -> bool {
-    let Some(place) = shape.columns.iter().position(|c| c.name == "updated_at" && matches!(c.source, Source::Field(_)))
-    else {
-        // A detail table: its list part was judged already.
-        return false;
-    };
+/// Compares the version of an answer with the row's, by the service's own `updatedAt`; `None` if one has none. An older
+/// version comes from a lagging replica or a cache, however late it was requested.
+fn version_order(shape: &Shape, incoming: &[Option<ValueRef<'_>>], old: &[Value]) -> Option<Ordering> {
+    let place = version_column(shape)?;
     match (incoming[place], &old[place]) {
-        (Some(ValueRef::Text(new)), Value::Text(old)) => {
-            new < old.as_bytes() && *old <= asked_at.plus(PLAUSIBLY_AHEAD).to_string()
-        }
-        _ => false,
+        (Some(ValueRef::Text(new)), Value::Text(old)) => Some(new.cmp(old.as_bytes())),
+        _ => None,
     }
+}
+
+/// The column of `updatedAt`. A detail table has none: its list part was compared before.
+fn version_column(shape: &Shape) -> Option<usize> {
+    shape.columns.iter().position(|c| c.name == "updated_at" && matches!(c.source, Source::Field(_)))
 }

@@ -1,4 +1,4 @@
-//! `sync_runs`: what every run did.
+//! `sync_runs`: the record of every run.
 
 use rusqlite::params;
 
@@ -7,7 +7,11 @@ use crate::model::ru::Ru;
 use crate::store::error::{Doing, StoreError};
 use crate::store::tx::MirrorTx;
 
-/// What a run did, counted as it goes.
+/// Scheduled runs that found nothing are kept only among so many last ones: with one every few seconds they would be most of
+/// the file after a year.
+const MOST_IDLE_RUNS: i64 = 100_000;
+
+/// The counters of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Tally {
     /// Rows that lists and details returned.
@@ -39,22 +43,22 @@ impl Tally {
     }
 }
 
-/// How a run ended.
+/// The outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunOutcome {
-    /// Everything that was asked for.
+    /// Everything was completed.
     Done,
-    /// Ended early for the budget, a rate limit or a shutdown; the next run resumes it.
+    /// Suspended by the budget, a rate limit or a shutdown; the next run resumes it.
     Suspended,
-    /// Would have mirrored what looks like an outage.
+    /// Refused to mirror what looks like an outage.
     Refused,
     /// Failed.
     Failed,
 }
 
 impl RunOutcome {
-    /// The word in `sync_runs`.
+    /// The text in `sync_runs`.
     pub const fn as_str(self) -> &'static str {
         match self {
             RunOutcome::Done => "done",
@@ -66,7 +70,7 @@ impl RunOutcome {
 }
 
 impl MirrorTx<'_> {
-    /// Enters the beginning of a run and gives its number.
+    /// Records the start of a run and returns its id.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -80,7 +84,7 @@ impl MirrorTx<'_> {
         Ok(self.conn.last_insert_rowid())
     }
 
-    /// Enters the end of a run.
+    /// Records the end of a run.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -112,6 +116,43 @@ impl MirrorTx<'_> {
                 ],
             )
             .doing("enter a run")?;
+        self.conn
+            .prepare_cached(
+                "DELETE FROM sync_runs WHERE id = ?1 AND kind = 'sync' AND \"trigger\" = 'schedule' AND outcome = 'done'
+                 AND \"rows\" = 0 AND details = 0 AND warnings = 0",
+            )
+            .and_then(|mut stmt| stmt.execute([id - MOST_IDLE_RUNS]))
+            .doing("enter a run")?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Store;
+
+    #[tokio::test]
+    async fn idle_runs_of_long_ago_are_forgotten_and_others_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("mirror.db")).unwrap();
+        let at: Instant = "2026-03-04T12:00:00Z".parse().unwrap();
+        let kept = store.write(move |tx| {
+            let busy = Tally { rows: 1, ..Tally::default() };
+            for (rows, trigger) in [(0, "schedule"), (0, "manual"), (1, "schedule")] {
+                let id = tx.begin_run("sync", trigger, at)?;
+                tx.end_run(id, at, RunOutcome::Done, &Tally { rows, ..Tally::default() }, None)?;
+            }
+            tx.conn.execute("UPDATE sqlite_sequence SET seq = ?1 WHERE name = 'sync_runs'", [MOST_IDLE_RUNS]).unwrap();
+            for _ in 0..4 {
+                let id = tx.begin_run("sync", "schedule", at)?;
+                tx.end_run(id, at, RunOutcome::Done, &busy, None)?;
+            }
+            let mut stmt = tx.conn.prepare("SELECT id FROM sync_runs WHERE id < 1000 ORDER BY id").unwrap();
+            let ids: Vec<i64> = stmt.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+            Ok(ids)
+        });
+        assert_eq!(kept.await.unwrap(), [2, 3]);
+        store.close().await;
     }
 }

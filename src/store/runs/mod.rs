@@ -1,3 +1,3 @@
-//! What runs did: their entries in `sync_runs`, and the anomalies they met.
+//! Runs: their entries in `sync_runs`, and the anomalies that they found.
 
-pub mod entry;
+pub(super) mod entry;

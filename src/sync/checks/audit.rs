@@ -1,76 +1,88 @@
-//! The audit: evidence, at almost no cost, that nothing is missing and nothing lingers.
+//! The audit: evidence, at very low cost, that no record is missing and no removed record is left.
 //!
-//! Ranges of time are counted here and there. Equal totals alone show nothing: one record lost and one lingering cancel
-//! out; so there are many ranges, by two timestamps, and their edges move from audit to audit. Where a range disagrees
-//! it is halved (one count a level: the sibling is the difference) down to a page, which is listed and compared record
-//! by record. Where the whole list costs no more than the counts, it is listed at once.
+//! Ranges of time are counted on both sides. Equal totals alone prove nothing, because one missing and one extra record
+//! cancel out; so there are many ranges, by two timestamps, and their edges move from audit to audit. A range that
+//! differs is halved (one count per level: the sibling is the difference) down to a page, which is listed and compared
+//! record by record. If the whole list costs no more than the counts, it is listed at once.
 
 use std::collections::HashSet;
+
+use futures_util::future::join_all;
 
 use super::compare::Audit;
 use super::findings::Findings;
 use crate::api::{ListAnswer, ListQuery, decode};
 use crate::model::{Instant, Object, Purpose, RecordId};
-use crate::store::StoreError;
+use crate::model::{TimeBounds, TimeField, TimeRange};
+use crate::store::StateKey;
+use crate::sync::checkpoints::Outage;
 use crate::sync::error::{Asking, SyncError};
+use crate::sync::job::Job;
 use crate::sync::run::Run;
-use crate::sync::state::Outage;
-use crate::sync::time_range::{TimeBounds, TimeField, TimeRange};
 use crate::sync::walks::lookup::FoundRecords;
 
-/// Ranges of a full audit by each timestamp: 15 dated ones and the one without a date. A clean audit costs as many RU.
+/// Ranges of a full audit by each timestamp: 15 with dates and one without. An audit without findings costs as many RU.
 const PARTS: u64 = 15;
 
-/// A range of so many records is listed, not halved: it is one page.
+/// A range with at most this many records is listed instead of halved: it is one page.
 const LEAF: u64 = 100;
 
-/// Pages of one listing: a cursor that never ends must not be followed for ever.
+/// The maximum number of pages of one listing, in case a list never ends.
 const MOST_PAGES: u64 = 100_000;
 
+/// How often a range is listed that cannot be cut.
+const DAY: std::time::Duration = std::time::Duration::from_secs(86_400);
+
 impl Run<'_> {
-    /// Counts an object by both timestamps and follows what disagrees.
+    /// Counts an object by both timestamps and follows differences.
     pub(in crate::sync) async fn audit(&self, audit: &mut Audit) -> Result<(), SyncError> {
         let object = audit.object;
         let rows = self.engine.store.read(move |tx| tx.count_rows(object)).await?;
         if rows.div_ceil(LEAF) <= 2 * (PARTS + 1) {
             return self.compare(audit, vec![TimeRange::WHOLE]).await;
         }
-        // Whatever the time is now: the edges only have to be others than last time.
+        // The value does not matter, as long as the edges differ from those of the last audit.
         let shift = (self.engine.clock.now().as_secs().rem_euclid(97)) as f64 / 97.0;
         for by in [TimeField::CreatedAt, TimeField::UpdatedAt] {
-            let spans = self.spans(object, by, PARTS, shift).await?;
-            self.compare(audit, spans).await?;
+            let ranges = self.ranges(object, by, PARTS, shift).await?;
+            self.compare(audit, ranges).await?;
         }
         Ok(())
     }
 
-    /// Cuts an object's records into about equal ranges.
-    pub(in crate::sync) async fn spans(
+    /// Divides an object's records into ranges of about equal size.
+    pub(in crate::sync) async fn ranges(
         &self,
         object: Object,
         by: TimeField,
         parts: u64,
         shift: f64,
     ) -> Result<Vec<TimeRange>, SyncError> {
-        let all = TimeRange::dated(by, None, None).stretch();
+        let all = TimeRange::dated(by, None, None);
         let edges = self.engine.store.read(move |tx| tx.edges(object, all, parts, shift)).await?;
         Ok(TimeRange::between(by, &edges))
     }
 
-    /// Counts these ranges here and there, and follows those that disagree.
-    pub(in crate::sync) async fn compare(&self, audit: &mut Audit, spans: Vec<TimeRange>) -> Result<(), SyncError> {
-        for span in spans {
+    /// Counts these ranges on both sides, and follows those that differ.
+    pub(in crate::sync) async fn compare(&self, audit: &mut Audit, ranges: Vec<TimeRange>) -> Result<(), SyncError> {
+        let object = audit.object;
+        // Side by side, as the client's pace allows: most audits find nothing, and only wait for answers.
+        let counted = join_all(ranges.iter().map(async |range| match range.bounds {
+            TimeBounds::Whole => Ok(None),
+            TimeBounds::Dated { .. } | TimeBounds::Dateless => self.count_there(object, *range).await.map(Some),
+        }));
+        let counted: Vec<Option<u64>> = counted.await.into_iter().collect::<Result<_, SyncError>>()?;
+        for (range, counted) in ranges.into_iter().zip(counted) {
             let before = audit.findings.clone();
-            let object = audit.object;
-            let here = self.count_here(object, span).await?;
-            let there = match span.bounds {
-                TimeBounds::Whole => self.list(audit, span).await?,
-                TimeBounds::Dated { .. } | TimeBounds::Dateless => self.count_there(object, span).await?,
+            let here = self.count_here(object, range).await?;
+            let there = match counted {
+                None => self.list(audit, range).await?,
+                Some(there) => there,
             };
-            if here != there && span.bounds != TimeBounds::Whole {
-                self.follow(audit, span, there).await?;
+            if here != there && range.bounds != TimeBounds::Whole {
+                self.follow(audit, range, there).await?;
             }
-            self.enter(audit, span, (here, there), &before).await?;
+            self.enter(audit, range, (here, there), &before).await?;
         }
         Ok(())
     }
@@ -78,16 +90,13 @@ impl Run<'_> {
     async fn enter(
         &self,
         audit: &mut Audit,
-        span: TimeRange,
+        range: TimeRange,
         counts: (u64, u64),
         before: &Findings,
     ) -> Result<(), SyncError> {
         audit.findings.ranges += 1;
         let (object, now, found) = (audit.object, self.engine.clock.now(), audit.findings.since(before));
-        self.engine
-            .store
-            .write(move |tx| tx.enter_audit(object, span.stretch(), counts, found.as_deref(), now))
-            .await?;
+        self.engine.store.write(move |tx| tx.enter_audit(object, range, counts, found.as_deref(), now)).await?;
         Ok(())
     }
 
@@ -95,33 +104,33 @@ impl Run<'_> {
     pub(in crate::sync) async fn compare_listed(
         &self,
         audit: &mut Audit,
-        spans: Vec<TimeRange>,
+        ranges: Vec<TimeRange>,
     ) -> Result<(), SyncError> {
-        for span in spans {
+        for range in ranges {
             let before = audit.findings.clone();
             let object = audit.object;
-            let here = self.count_here(object, span).await?;
-            let there = self.list(audit, span).await?;
-            self.enter(audit, span, (here, there), &before).await?;
+            let here = self.count_here(object, range).await?;
+            let there = self.list(audit, range).await?;
+            self.enter(audit, range, (here, there), &before).await?;
         }
         Ok(())
     }
 
-    async fn count_here(&self, object: Object, span: TimeRange) -> Result<u64, SyncError> {
+    async fn count_here(&self, object: Object, range: TimeRange) -> Result<u64, SyncError> {
         let counted = self.engine.store.read(move |tx| {
-            // Records whose removal is refused are known to differ: a range is not followed for their sake again.
+            // Records whose removal is refused are known to differ: a range is not followed again because of them.
             let refusal: Option<Outage> = tx.state(&Outage::entry(object))?;
             match refusal {
-                Some(_) => tx.count_unnominated(object, span.stretch()),
-                None => tx.count_stretch(object, span.stretch()),
+                Some(_) => tx.count_unnominated(object, range),
+                None => tx.count_range(object, range),
             }
         });
         Ok(counted.await?)
     }
 
-    async fn count_there(&self, object: Object, span: TimeRange) -> Result<u64, SyncError> {
+    async fn count_there(&self, object: Object, range: TimeRange) -> Result<u64, SyncError> {
         let resource = object.resource();
-        let query = span.count(resource).asking("count", resource)?;
+        let query = range.count(resource).asking("count", resource)?;
         let answer = self.ask(&query).await?;
         let page = decode::page(resource, &answer.body, &self.engine.store.layout()).asking("count", resource)?;
         page.total
@@ -129,22 +138,55 @@ impl Run<'_> {
             .asking("count", resource)
     }
 
+    /// Requests a list. The previous answer was compared before, so waiting edits are sent first.
     async fn ask(&self, query: &ListQuery) -> Result<ListAnswer, SyncError> {
+        if matches!(self.job, Job::Verify { .. }) {
+            self.give_way_to_edits().await?;
+        }
         self.engine.client.list(query, Purpose::Audit).await.asking("audit", query.resource())
     }
 
-    /// Halves a range that disagrees until what disagrees fits a page, and lists that.
-    async fn follow(&self, audit: &mut Audit, span: TimeRange, there: u64) -> Result<(), SyncError> {
+    /// Lists a range that cannot be cut further. A range of more than a page has records that share both timestamps:
+    /// unless the user requests it, it is listed once a day, whatever its counts.
+    async fn list_leaf(&self, audit: &mut Audit, range: TimeRange, here: u64, there: u64) -> Result<(), SyncError> {
+        let (object, steady) = (audit.object, self.steady_time());
+        if here.max(there) > LEAF {
+            // The counts by the other timestamp lead to the same records.
+            let range = range.by_creation();
+            if audit.ties.contains(&range) {
+                return Ok(());
+            }
+            audit.ties.push(range);
+            let key = StateKey::TiesListed(object);
+            let listed: Option<Vec<(TimeRange, Instant)>> = self.engine.store.read(move |tx| tx.state(&key)).await?;
+            let mut listed = listed.unwrap_or_default();
+            listed.retain(|(_, at)| steady.since(*at) < DAY);
+            if listed.iter().any(|(known, _)| *known == range) && !self.by_person {
+                audit.unlisted += here.abs_diff(there);
+                return Ok(());
+            }
+            listed.retain(|(known, _)| *known != range);
+            listed.push((range, steady));
+            let key = StateKey::TiesListed(object);
+            self.engine.store.write(move |tx| tx.set_state(&key, &listed)).await?;
+        }
+        self.list(audit, range).await?;
+        Ok(())
+    }
+
+    /// Halves a range that disagrees until the difference fits a page, and lists that. Records that share a timestamp
+    /// are distinguished by the other one.
+    async fn follow(&self, audit: &mut Audit, range: TimeRange, there: u64) -> Result<(), SyncError> {
         let object = audit.object;
-        let mut open = vec![(span, there)];
-        while let Some((span, there)) = open.pop() {
-            let here = self.count_here(object, span).await?;
+        let mut open = vec![(range, there)];
+        while let Some((range, there)) = open.pop() {
+            let here = self.count_here(object, range).await?;
             if here == there {
                 continue;
             }
-            let halves = if here.max(there) <= LEAF { None } else { self.halves(object, span, here).await? };
-            let Some((low, high)) = halves else {
-                self.list(audit, span).await?;
+            let halves = if here.max(there) <= LEAF { None } else { self.halves(object, range, here).await? };
+            let Some((low, high)) = halves.or_else(|| range.by_other().filter(|_| here.max(there) > LEAF)) else {
+                self.list_leaf(audit, range, here, there).await?;
                 continue;
             };
             let low_there = self.count_there(object, low).await?;
@@ -157,24 +199,23 @@ impl Run<'_> {
     async fn halves(
         &self,
         object: Object,
-        span: TimeRange,
+        range: TimeRange,
         here: u64,
     ) -> Result<Option<(TimeRange, TimeRange)>, SyncError> {
-        let stretch = span.stretch();
-        let middle = self.engine.store.read(move |tx| tx.nth_of_stretch(object, stretch, here / 2)).await?;
+        let middle = self.engine.store.read(move |tx| tx.nth_of_range(object, range, here / 2)).await?;
         let Some(middle) = middle.map(Instant::whole_second) else {
             return Ok(None);
         };
         let next = middle.plus(std::time::Duration::from_secs(1));
-        Ok(span.cut(middle).or_else(|| span.cut(next)))
+        Ok(range.cut(middle).or_else(|| range.cut(next)))
     }
 
-    /// Lists a range and compares it record by record. Gives how many records it has there.
-    async fn list(&self, audit: &mut Audit, span: TimeRange) -> Result<u64, SyncError> {
+    /// Lists a range and compares it record by record. Returns the service's number of records.
+    async fn list(&self, audit: &mut Audit, range: TimeRange) -> Result<u64, SyncError> {
         let object = audit.object;
         let resource = object.resource();
-        let query = span.list(resource).asking("audit", resource)?;
-        let mut unseen = self.engine.store.read(move |tx| tx.ids_of_stretch(object, span.stretch())).await?;
+        let query = range.list(resource).asking("audit", resource)?;
+        let mut unseen = self.engine.store.read(move |tx| tx.ids_of_range(object, range)).await?;
         let mut at = query.clone();
         let mut there = 0;
         for _ in 0..MOST_PAGES {
@@ -200,25 +241,19 @@ impl Run<'_> {
     ) -> Result<u64, SyncError> {
         let object = audit.object;
         let resource = object.resource();
-        loop {
-            let layout = self.engine.store.layout();
-            let page = decode::page(resource, &answer.body, &layout).asking("audit", resource)?;
-            let rows = page.records.len() as u64;
-            let ids: Vec<RecordId> = page.records.iter().map(|record| record.id.clone()).collect();
-            let found = FoundRecords {
-                records: page.records,
-                asked_at: answer.asked_at,
-                layout: layout.version,
-                has_unusable: page.unusable > 0,
-            };
-            match self.compare_records(audit, found).await {
-                Err(SyncError::Store(StoreError::StaleLayout)) => continue,
-                other => other?,
-            }
-            for id in ids {
-                unseen.remove(&id);
-            }
-            return Ok(rows);
+        let layout = self.engine.store.layout();
+        let page = decode::page(resource, &answer.body, &layout).asking("audit", resource)?;
+        let rows = page.records.len() as u64;
+        for record in &page.records {
+            unseen.remove(&record.id);
         }
+        let found = FoundRecords {
+            records: page.records,
+            asked: answer.asked.clone(),
+            layout: layout.version,
+            has_unusable: page.unusable > 0,
+        };
+        self.compare_records(audit, found, Some(answer.body.clone())).await?;
+        Ok(rows)
     }
 }

@@ -1,46 +1,64 @@
-//! Compares records with their rows, notes what differs, and repairs it where that is asked for.
+//! Compares records with their rows, records differences, and repairs them if requested.
 
 use std::collections::BTreeSet;
 
+use bytes::Bytes;
+
 use super::findings::{Difference, DifferenceKind, Findings};
-use crate::model::{Instant, Object, Record, RecordId};
+use crate::api::decode;
+use crate::model::{Instant, Layout, Object, Record, RecordId, TimeRange};
 use crate::store::{Applied, Compared, StoreError};
+use crate::sync::apply::{Noted, instant};
 use crate::sync::error::SyncError;
 use crate::sync::run::Run;
-use crate::sync::tally::{Noted, instant};
 use crate::sync::walks::lookup::{Confirmation, FoundRecords};
+use crate::sync::walks::omitted_values;
 
-/// A comparison under way.
+/// A comparison in progress.
 pub(in crate::sync) struct Audit {
     pub(in crate::sync) object: Object,
-    /// Whether what differs is repaired, or only reported.
+    /// Whether differences are repaired, or only reported.
     pub(in crate::sync) repair: bool,
-    /// The service's clock when it began: what the service changed after that is news, not a difference.
+    /// The service's clock at the beginning: what the service changed after that does not count as a difference.
     pub(in crate::sync) since: Option<Instant>,
     pub(in crate::sync) findings: Findings,
-    /// Records that the lists of the service did not have where the mirror has them.
+    /// Records of the mirror that were not in the service's lists.
     pub(in crate::sync) unseen: BTreeSet<RecordId>,
+    /// Ranges of records that share both timestamps and that it has met.
+    pub(in crate::sync) ties: Vec<TimeRange>,
+    /// By how many records the counts of ranges differ that are not listed again today.
+    pub(in crate::sync) unlisted: u64,
 }
 
 impl Audit {
-    /// A comparison that has found nothing yet.
+    /// A comparison without findings.
     pub(in crate::sync) fn new(object: Object, repair: bool, since: Option<Instant>) -> Audit {
-        Audit { object, repair, since, findings: Findings::default(), unseen: BTreeSet::new() }
+        Audit {
+            object,
+            repair,
+            since,
+            findings: Findings::default(),
+            unseen: BTreeSet::new(),
+            ties: Vec::new(),
+            unlisted: 0,
+        }
     }
 }
 
 impl Run<'_> {
-    /// Compares records with their rows, and applies them if that is asked for.
+    /// Compares records with their rows, and applies them if requested.
     pub(in crate::sync) async fn compare_records(
         &self,
         audit: &mut Audit,
         found: FoundRecords,
+        body: Option<Bytes>,
     ) -> Result<(), SyncError> {
-        let (object, repair) = (audit.object, audit.repair);
-        let FoundRecords { records, asked_at, layout, .. } = found;
+        let (object, repair, details) = (audit.object, audit.repair, self.engine.settings.details);
+        let FoundRecords { records, asked, layout, .. } = found;
         let rows = records.len() as u64;
         let compared = self.engine.store.write(move |tx| {
-            tx.expect_layout(layout)?;
+            let decode = |layout: &Layout| Some(decode::page(object.resource(), &body?, layout).ok()?.records);
+            let records = tx.with_current_layout(records, layout, decode)?;
             let phase = tx.phase(object)?;
             let mut noted = Noted::default();
             let mut compared = Vec::with_capacity(records.len());
@@ -48,12 +66,14 @@ impl Run<'_> {
                 let how = tx.compare_list(object, &record)?;
                 let mut older = false;
                 if repair && how != Compared::Same {
-                    let applied = tx.apply_list(object, &record, asked_at, phase)?;
+                    let applied = tx.apply_list(object, &record, &asked, phase)?;
                     older = applied == Applied::Older;
                     noted.record(&record, applied);
                 }
                 compared.push((instant(object.resource(), &record, "updatedAt"), record.id, how, older));
             }
+            // The next changes walk reads the omitted values.
+            omitted_values::note(tx, object, details)?;
             Ok((compared, noted.tally))
         });
         let (compared, tally) = compared.await?;
@@ -76,17 +96,17 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// As [`Run::compare_records`], for records that were asked for by id. With other columns than they were decoded with,
-    /// the next run tells what they are like: they are there, which is what was asked.
+    /// Like [`Run::compare_records`], for records that were looked up by id. If the columns have changed since they
+    /// were decoded, the next run compares them; here it matters only that they exist.
     pub(in crate::sync) async fn compare_found(&self, audit: &mut Audit, found: FoundRecords) -> Result<(), SyncError> {
-        match self.compare_records(audit, found).await {
+        match self.compare_records(audit, found, None).await {
             Err(SyncError::Store(StoreError::StaleLayout)) => Ok(()),
             other => other,
         }
     }
 
-    /// Takes back versions that came older than the rows, for records that come so a second time, by id: a service that
-    /// was restored from a backup, and not a replica that lags. Gives how many did not.
+    /// Accepts versions that are older than the rows, if a second lookup by id returns them too: then the service was
+    /// restored from a backup, and it is not a lagging replica. Returns how many were not confirmed.
     pub(in crate::sync) async fn accept_older(&self, object: Object) -> Result<u64, SyncError> {
         let older = std::mem::take(&mut self.results().older[object as usize]);
         if older.is_empty() {
@@ -103,14 +123,14 @@ impl Run<'_> {
                 .filter(|record| older.get(&record.id) == Some(&instant(object.resource(), record, "updatedAt")))
                 .collect();
             let accepted = again.len() as u64;
-            let (asked_at, layout) = (found.asked_at, found.layout);
+            let (asked, layout) = (found.asked, found.layout);
             let applied = self.engine.store.write(move |tx| {
                 tx.expect_layout(layout)?;
                 tx.accept_older_versions();
                 let phase = tx.phase(object)?;
                 let mut noted = Noted::default();
                 for record in &again {
-                    noted.record(record, tx.apply_list(object, record, asked_at, phase)?);
+                    noted.record(record, tx.apply_list(object, record, &asked, phase)?);
                 }
                 Ok(noted.tally)
             });

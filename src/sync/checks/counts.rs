@@ -1,16 +1,16 @@
-//! Carries out the counts that walks of more than one page owe, and repairs what they find.
+//! Makes the counts that walks of more than one page owe, and repairs what they find.
 
 use super::compare::Audit;
 use crate::model::Object;
+use crate::model::{TimeBounds, TimeField, TimeRange};
 use crate::sync::error::SyncError;
 use crate::sync::run::Run;
-use crate::sync::time_range::{TimeBounds, TimeField, TimeRange};
-use crate::sync::walks::owed::OwedCounts;
+use crate::sync::walks::closing_counts::OwedCounts;
 use crate::sync::walks::sweep::end_sweep;
 
 impl Run<'_> {
-    /// Ends a sweep that is read to its end: decides what became of the records that it passed over, and counts what it
-    /// read. While removals are refused, it does not end.
+    /// Finishes a sweep that was read completely: decides on the records that it missed, and counts what it read. While
+    /// removals are refused, it is not finished.
     pub(in crate::sync) async fn settle_sweep(&self, object: Object) -> Result<(), SyncError> {
         let open = self.accept_older(object).await?;
         if !self.settle_nominations(object).await? {
@@ -23,7 +23,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Decides about an object's nominations outside a verification. Says whether none is left.
+    /// Decides on an object's nominations outside of a verification. Returns whether none is left.
     pub(in crate::sync) async fn settle_nominations(&self, object: Object) -> Result<bool, SyncError> {
         let mut audit = Audit::new(object, true, None);
         let settled = self.settle_removals(&mut audit).await?;
@@ -31,13 +31,13 @@ impl Run<'_> {
         Ok(settled.is_settled())
     }
 
-    /// Carries out the counts that are owed, of what changed first.
+    /// Makes the owed counts, those of changes first.
     pub(in crate::sync) async fn carry_out_counts(&self, object: Object) -> Result<(), SyncError> {
         self.carry_out_count(object, TimeField::UpdatedAt).await?;
         self.carry_out_count(object, TimeField::CreatedAt).await
     }
 
-    /// Carries out the count that is owed by one timestamp.
+    /// Makes the owed count by one timestamp.
     pub(in crate::sync) async fn carry_out_count(&self, object: Object, by: TimeField) -> Result<(), SyncError> {
         let entry = OwedCounts::entry(object, by);
         let name = entry.clone();
@@ -45,28 +45,28 @@ impl Run<'_> {
             return Ok(());
         };
         let window = TimeRange::dated(check.by, check.from, check.to);
-        let stretch = window.stretch();
-        let edges = self.engine.store.read(move |tx| tx.edges(object, stretch, check.parts, 0.0)).await?;
-        let mut spans = Vec::new();
+
+        let edges = self.engine.store.read(move |tx| tx.edges(object, window, check.parts, 0.0)).await?;
+        let mut ranges = Vec::new();
         let mut rest = window;
         for edge in edges {
             if let Some((low, high)) = rest.cut(edge) {
-                spans.push(low);
+                ranges.push(low);
                 rest = high;
             }
         }
-        spans.push(rest);
-        if check.by == TimeField::CreatedAt {
-            spans.push(TimeRange { field: check.by, bounds: TimeBounds::Dateless });
+        ranges.push(rest);
+        if check.by == TimeField::CreatedAt && !check.without_dateless {
+            ranges.push(TimeRange::of(check.by, TimeBounds::Dateless));
         }
         let mut audit = Audit::new(object, true, None);
-        self.compare(&mut audit, spans).await?;
+        self.compare(&mut audit, ranges).await?;
         let unseen: Vec<_> = std::mem::take(&mut audit.unseen).into_iter().collect();
         self.nominate(object, unseen).await?;
         self.accept_older(object).await?;
         if !audit.findings.is_clean() {
             let found = audit.findings.count();
-            tracing::warn!(%object, found, "A count after a walk of {object} records found {found} that had slipped");
+            tracing::warn!(%object, found, "A count after a walk of {object} records found {found} that the walk had missed");
         }
         self.engine.store.write(move |tx| tx.clear_state(&entry)).await?;
         Ok(())

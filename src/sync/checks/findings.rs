@@ -1,4 +1,4 @@
-//! What an audit or a verification found: each difference by record and field.
+//! The findings of an audit or a verification: each difference by record and field.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,9 +9,9 @@ use crate::store::FieldDifference;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DifferenceKind {
-    /// The service has it, the mirror has not.
+    /// The service has it, but the mirror does not.
     Missing,
-    /// The mirror has it, the service has not.
+    /// The mirror has it, but the service does not.
     Lingering,
     /// Both have it, with different values.
     Stale,
@@ -26,29 +26,29 @@ pub struct Difference {
     pub id: RecordId,
     /// How it differs.
     pub kind: DifferenceKind,
-    /// Which columns differ, where both have the record.
+    /// The columns that differ, if both sides have the record.
     pub fields: Vec<FieldDifference>,
 }
 
-/// Differences that are kept one by one; more are only counted.
+/// The maximum number of differences that are kept; more are only counted.
 const MOST_KEPT: usize = 1_000;
 
-/// Everything that was found.
+/// The findings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Findings {
     /// The differences, up to a thousand.
     pub differences: Vec<Difference>,
-    /// Records missing here.
+    /// Records that the mirror lacks.
     pub missing: u64,
-    /// Records lingering here.
+    /// Records that only the mirror has.
     pub lingering: u64,
-    /// Records with other values here.
+    /// Records with different values.
     pub stale: u64,
     /// Ranges that were counted.
     pub ranges: u64,
     /// Records that were compared one by one.
     pub compared: u64,
-    /// Differences that are still there: all of them where nothing was repaired.
+    /// Differences that remain: all of them if nothing was repaired.
     #[serde(default)]
     pub open: u64,
 }
@@ -59,7 +59,7 @@ impl Findings {
         self.missing + self.lingering + self.stale == 0
     }
 
-    /// Differences in all.
+    /// The number of differences.
     pub fn count(&self) -> u64 {
         self.missing + self.lingering + self.stale
     }
@@ -80,7 +80,7 @@ impl Findings {
         }
     }
 
-    /// What was found in a few words for `audits`; `None` where nothing was.
+    /// The findings in a few words for `audits`; `None` if there are none.
     pub(in crate::sync) fn since(&self, before: &Findings) -> Option<String> {
         let found = serde_json::json!({
             "missing": self.missing - before.missing,

@@ -1,21 +1,52 @@
-//! Whose mirror is this? Before anything is written, a new key or address is held against records that are known.
+//! Identifies the workspace: before anything is written, known records are looked up with a new key or address.
+//!
+//! # Invariants
+//! - Nothing is written before known records were found with the new key.
+//! - A different workspace is concluded from evidence only: most of the found records have a creation time other than
+//!   the known one; or none of a sample of every object, the newest and others from all times, exists now or existed an
+//!   hour before. One empty answer may be an outage: the run fails, and the next one checks again.
 
 use std::collections::HashSet;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use crate::api::{ErrorClass, ListQuery, decode};
-use crate::model::{Object, Purpose, RecordId};
+use crate::model::{Instant, Object, Purpose, RecordId};
+use crate::store::StateKey;
+use crate::sync::apply::instant;
+use crate::sync::checkpoints::Identity;
 use crate::sync::engine::Engine;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::run::Run;
-use crate::sync::state::Identity;
-use crate::sync::tally::instant;
-use crate::sync::walks::progress::ListProgress;
+use crate::sync::walks::cursor_loops::ListProgress;
 
-/// Known records that are asked for: as many as fit one list.
+/// The number of known records that are looked up: as many as fit one list.
 const SAMPLE: usize = 50;
 
+/// The minimum time between two checks without a known record, for them to be evidence.
+const MOMENTS_APART: Duration = Duration::from_secs(3600);
+
+/// A key and address with which no known record was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Unrecognised {
+    identity: Identity,
+    /// The time of the first such check, by the ledger's steady clock.
+    since: Instant,
+}
+
+/// The result of looking up known records of an object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct SampleResult {
+    asked: usize,
+    /// Records that exist with the known creation time.
+    met: usize,
+    /// Records that exist with another creation time.
+    others: usize,
+}
+
 impl Run<'_> {
-    /// Makes sure that the key sees the workspace that is mirrored here, for 1 RU where key or address are new.
+    /// Makes sure that the key sees the mirrored workspace, for 1 RU if the key or the address is new.
     pub(in crate::sync) async fn check_identity(&self) -> Result<(), SyncError> {
         let now = Identity {
             base_url: self.engine.client.base_url().as_str().to_string(),
@@ -25,53 +56,102 @@ impl Run<'_> {
         if known.as_ref() == Some(&now) {
             return Ok(());
         }
-        if known.is_some() && !self.job.accept().workspace {
-            self.engine.recognise().await?;
+        // Without a known identity there may still be records, because the entry may be lost.
+        if !self.job.accept().workspace {
+            match self.engine.recognise().await {
+                Err(SyncError::NotRecognised { asked }) => return Err(self.not_recognised(now, asked).await?),
+                recognised => recognised?,
+            }
         }
-        self.engine.store.write(move |tx| tx.set_state(&Identity::ENTRY, &now)).await?;
-        Ok(())
+        let stored = self.engine.store.write(move |tx| {
+            tx.clear_state(&StateKey::Unrecognised)?;
+            tx.set_state(&Identity::ENTRY, &now)
+        });
+        Ok(stored.await?)
+    }
+
+    /// Handles a check without a known record: the second one means a different workspace.
+    async fn not_recognised(&self, identity: Identity, asked: usize) -> Result<SyncError, SyncError> {
+        let steady = self.steady_time();
+        let before: Option<Unrecognised> = self.engine.store.read(|tx| tx.state(&StateKey::Unrecognised)).await?;
+        match before.filter(|before| before.identity == identity && before.since <= steady) {
+            Some(before) if steady.since(before.since) >= MOMENTS_APART => {
+                Ok(SyncError::OtherWorkspace { asked, met: 0 })
+            }
+            Some(_) => Ok(SyncError::NotRecognised { asked }),
+            None => {
+                let first = Unrecognised { identity, since: steady };
+                self.engine.store.write(move |tx| tx.set_state(&StateKey::Unrecognised, &first)).await?;
+                Ok(SyncError::NotRecognised { asked })
+            }
+        }
     }
 }
 
 impl Engine {
-    /// Asks for known records by id, and compares what never changes: ids may be alike in two workspaces, the moments
-    /// of creation are not.
+    /// Requests known records by id and compares the creation time, which never changes: ids may be equal in two
+    /// workspaces, creation times are not. The first object with existing records decides.
     ///
     /// # Errors
-    /// [`SyncError::OtherWorkspace`] if they are not there, [`SyncError::NoScope`] if the key sees none of them.
+    /// [`SyncError::OtherWorkspace`] if they are other records, [`SyncError::NotRecognised`] if none exists,
+    /// [`SyncError::NoScope`] if the key may read none of them.
     pub async fn recognise(&self) -> Result<(), SyncError> {
-        let mut unseen = Vec::new();
+        let (mut unseen, mut asked) = (Vec::new(), 0);
         for object in Object::ALL {
             let sample = self.store.read(move |tx| tx.sample_created(object, SAMPLE)).await?;
-            let fit = {
-                let ids: Vec<RecordId> = sample.iter().map(|(id, _)| id.clone()).collect();
-                ListQuery::ids_that_fit(&ids)
-            };
-            let sample = &sample[..fit];
+            let ids: Vec<RecordId> = sample.iter().map(|(id, _)| id.clone()).collect();
+            let sample = &sample[..ListQuery::ids_that_fit(&ids)];
             if sample.is_empty() {
                 continue;
             }
-            let resource = object.resource();
-            let doing = "recognise the workspace by";
-            let ids: Vec<RecordId> = sample.iter().map(|(id, _)| id.clone()).collect();
+            match self.look_for(object, sample).await? {
+                None => unseen.push(object.resource().read_scope()),
+                Some(SampleResult { asked: some, met: 0, others: 0 }) => asked += some,
+                Some(SampleResult { asked, met, others }) if others > met => {
+                    return Err(SyncError::OtherWorkspace { asked, met });
+                }
+                Some(_) => return Ok(()),
+            }
+        }
+        match (asked, unseen.is_empty()) {
+            // There is no known record to overwrite.
+            (0, true) => Ok(()),
+            // There are records, but the key may not read any of them, so the workspace cannot be identified.
+            (0, false) => Err(SyncError::NoScope { scopes: unseen.join(", ") }),
+            (asked, _) => Err(SyncError::NotRecognised { asked }),
+        }
+    }
+
+    /// Requests known records of an object; `None` if the key may not read it.
+    async fn look_for(&self, object: Object, sample: &[(RecordId, String)]) -> Result<Option<SampleResult>, SyncError> {
+        let resource = object.resource();
+        let doing = "recognise the workspace by";
+        let (mut met, mut others, mut asked) = (HashSet::new(), HashSet::new(), 0);
+        let mut open = vec![sample];
+        while let Some(some) = open.pop() {
+            let ids: Vec<RecordId> = some.iter().map(|(id, _)| id.clone()).collect();
             let query = ListQuery::new(resource).ids(&ids).asking(doing, resource)?;
-            let (mut met, mut others) = (HashSet::new(), HashSet::new());
             let (mut at, mut progress) = (query.clone(), ListProgress::default());
             loop {
                 let answer = match self.client.list(&at, Purpose::Changes).await {
-                    Err(error) if error.class() == ErrorClass::SkipObject => break,
+                    Err(error) if error.class() == ErrorClass::SkipObject => return Ok(None),
+                    // A service that limits the length of the whole list: half of the sample is sufficient.
+                    Err(error) if error.class() == ErrorClass::BadRequest && some.len() > 1 => {
+                        open.push(&some[..some.len() / 2]);
+                        break;
+                    }
                     other => other.asking(doing, resource)?,
                 };
                 let page = decode::page(resource, &answer.body, &self.store.layout()).asking(doing, resource)?;
                 for record in &page.records {
                     let created = instant(resource, record, "createdAt").map(|created| created.to_string());
-                    match sample.iter().find(|(id, _)| *id == record.id) {
+                    match some.iter().find(|(id, _)| *id == record.id) {
                         Some((_, known)) if created.as_ref() == Some(known) => met.insert(record.id.clone()),
                         Some(_) => others.insert(record.id.clone()),
                         None => false,
                     };
                 }
-                // One page, unless the service makes its pages smaller than they may be.
+                // One page, unless the service uses smaller pages than requested.
                 if let Some(next) = page.next {
                     progress.take(&next, page.records.len());
                     at = query.clone().after(next);
@@ -79,21 +159,10 @@ impl Engine {
                         continue;
                     }
                 }
-                return judged(sample.len(), met.len(), others.len());
+                asked = some.len();
+                break;
             }
-            unseen.push(resource.read_scope());
         }
-        if unseen.is_empty() {
-            // Nothing is known that could be overwritten.
-            return Ok(());
-        }
-        // There are records, and the key sees none of them: whose it is cannot be told.
-        Err(SyncError::NoScope { scopes: unseen.join(", ") })
+        Ok(Some(SampleResult { asked, met: met.len(), others: others.len() }))
     }
-}
-
-/// Concludes another workspace only from records that say so: more of them were created at another moment than at the
-/// known one, or not one of the sample is there. However many were removed since, those that are left tell.
-fn judged(asked: usize, met: usize, others: usize) -> Result<(), SyncError> {
-    if met == 0 || others > met { Err(SyncError::OtherWorkspace { asked, met }) } else { Ok(()) }
 }

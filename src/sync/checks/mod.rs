@@ -1,10 +1,10 @@
-//! Holding the mirror against the service: whose records these are, what is missing, what lingers, and what may be
-//! removed.
+//! Compares the mirror with the service: the workspace, missing records, superfluous records, and removals.
 
 mod audit;
 mod compare;
 mod counts;
 pub mod findings;
 mod identity;
-pub(super) mod removals;
+pub(super) mod removal_gate;
+pub mod undecided_removals;
 mod verify;

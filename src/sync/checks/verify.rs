@@ -1,25 +1,26 @@
-//! `verify`: the mirror compared with the service now, by counts or record by record.
+//! `verify`: compares the mirror with the service, by counts or record by record.
 
 use super::compare::Audit;
 use super::findings::{Difference, DifferenceKind};
 use crate::model::{Object, RecordId};
+use crate::model::{TimeField, TimeRange};
 use crate::store::Phase;
+use crate::sync::checkpoints::{Changes, Evidence, Outage};
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
 use crate::sync::run::Run;
-use crate::sync::state::{Changes, Evidence, Outage};
-use crate::sync::time_range::{TimeField, TimeRange};
 use crate::sync::walks::lookup::Confirmation;
 
-/// Records that a full verification lists at once: their ids are kept meanwhile, and the last page is part empty.
+/// The number of records that a full verification lists at once: their ids are kept in memory, and the last page is
+/// partly empty.
 const STRIDE: u64 = 10_000;
 
 impl Run<'_> {
-    /// Compares an object with the service, and repairs what differs where the job says so.
+    /// Compares an object with the service, and repairs differences if the job requests it.
     pub(in crate::sync) async fn verify_object(&self, object: Object) -> Result<(), SyncError> {
         let Job::Verify { full, repair, .. } = *self.job else { return Ok(()) };
         if self.engine.store.read(move |tx| tx.phase(object)).await? == Phase::FirstCopy {
-            self.warn(format!("{} have not been copied yet: `crm-mirror sync` goes on", object.resource()));
+            self.warn(format!("{} have not been copied yet: run `crm-mirror sync`", object.resource()));
             return Ok(());
         }
         let as_of = self.engine.clock.now();
@@ -28,12 +29,12 @@ impl Run<'_> {
         if full {
             let rows = self.engine.store.read(move |tx| tx.count_rows(object)).await?;
             let parts = rows / STRIDE;
-            let spans = if parts < 2 {
+            let ranges = if parts < 2 {
                 vec![TimeRange::WHOLE]
             } else {
-                self.spans(object, TimeField::CreatedAt, parts, 0.0).await?
+                self.ranges(object, TimeField::CreatedAt, parts, 0.0).await?
             };
-            self.compare_listed(&mut audit, spans).await?;
+            self.compare_listed(&mut audit, ranges).await?;
         } else {
             self.audit(&mut audit).await?;
         }
@@ -43,7 +44,7 @@ impl Run<'_> {
         self.engine
             .store
             .write(move |tx| {
-                // Somebody may have edited the mirror by hand, which is what a verification is for.
+                // The mirror may have been edited, which a verification should detect.
                 tx.recount(object)?;
                 let before: Option<Evidence> = tx.state(&Evidence::entry(object))?;
                 tx.set_state(&Evidence::entry(object), &Evidence::after(before, as_of, by_record, open))
@@ -53,8 +54,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Asks by id for what is here and was not listed there: it may have moved out of the range, or be gone. Then it is
-    /// known how many differences stay.
+    /// Looks up the records of the mirror that were not listed: they may have moved out of the range, or have been
+    /// removed. Then the number of remaining differences is known.
     async fn decide_about_unseen(&self, audit: &mut Audit) -> Result<(), SyncError> {
         let object = audit.object;
         let mut unseen: Vec<RecordId> = std::mem::take(&mut audit.unseen).into_iter().collect();
@@ -64,7 +65,7 @@ impl Run<'_> {
             let older = self.accept_older(object).await?;
             let settled = self.settle_removals(audit).await?;
             let refused = if settled.refused { self.refused_removals(object).await? } else { 0 };
-            (settled.gone, older + refused + settled.unproven)
+            (settled.gone, older + refused + settled.unproven + audit.unlisted)
         } else {
             let mut confirmation = Confirmation::of(object);
             self.confirm(object, &unseen, &mut confirmation).await?;
@@ -78,13 +79,13 @@ impl Run<'_> {
             audit.findings.add(Difference { object, id, kind, fields: Vec::new() });
         }
         if !audit.repair {
-            open = audit.findings.count();
+            open = audit.findings.count() + audit.unlisted;
         }
         audit.findings.open = open;
         Ok(())
     }
 
-    /// How many removals of an object are refused.
+    /// The number of refused removals of an object.
     async fn refused_removals(&self, object: Object) -> Result<u64, SyncError> {
         let outage: Option<Outage> = self.engine.store.read(move |tx| tx.state(&Outage::entry(object))).await?;
         Ok(outage.map_or(0, |outage| outage.going))

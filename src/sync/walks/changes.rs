@@ -1,31 +1,39 @@
-//! The changes walk: what was updated since the last one.
+//! The changes walk: records that were updated since the last one.
 //!
 //! # Where it begins
-//! At `L = min(W, S - overlap)`: `W` is the highest `updatedAt` that a finished walk applied, `S` the service's clock
-//! when that walk began. The overlap reads again what may have been committed late. Once the service has been quiet for
-//! longer than the overlap, `L` is `W`, and an idle walk costs 1 RU and reads no row, however many share the newest
-//! timestamp. A row dated in the future cannot drag `L` past the present.
+//! At `L = min(W, S - overlap)`: `W` is the highest `updatedAt` that a finished walk applied, rows dated in the future
+//! left out, and `S` a lower bound of the service's time when that walk began ([`ServiceTime`](crate::model::ServiceTime)). The overlap
+//! reads again what may have been committed late. Once the service has been quiet for longer than the overlap, `L` is `W`,
+//! and an idle walk costs 1 RU and reads no row, however many share the newest timestamp.
+//!
+//! # What is not read twice
+//! Soon after a bulk change, all of it lies between `L` and `W`. Where that is more than a page it is counted first, for
+//! 1 RU: as many there as here, and the walk begins at `W`.
 
 use std::time::Duration;
 
 use super::pages::{WalkEnd, WalkPurpose};
-use super::walk::{Range, Walk};
-use crate::model::{Instant, Object};
-use crate::sync::error::SyncError;
+use super::walk::{Walk, WalkRange};
+use crate::api::{Bound, ListQuery, PageSize, decode};
+use crate::model::{Instant, Object, Purpose};
+use crate::sync::checkpoints::{Changes, Fresh};
+use crate::sync::error::{Asking, SyncError};
 use crate::sync::run::Run;
-use crate::sync::state::{Changes, Fresh};
 
-/// Where the next changes walk begins; `None` where nothing is known, and everything is a change.
-pub fn lower_bound(known: &Changes, overlap: Duration) -> Option<Instant> {
-    match (known.watermark, known.served_at) {
-        (Some(watermark), Some(served_at)) => Some(watermark.min(served_at.minus(overlap))),
-        (Some(watermark), None) => Some(watermark.minus(overlap)),
-        (None, served_at) => served_at.map(|served_at| served_at.minus(overlap)),
+/// Where the next changes walk begins; `None` where nothing is known, and everything is a change. `now` is the service's
+/// time now, at least.
+pub fn lower_bound(known: &Changes, now: Option<Instant>, overlap: Duration) -> Option<Instant> {
+    let settled = known.served_at.map(|served_at| served_at.minus(overlap));
+    match (known.watermark, settled) {
+        (Some(watermark), Some(settled)) => Some(watermark.min(settled)),
+        // A walk of an older version, of a service that does not tell the time.
+        (Some(watermark), None) => Some(now.map_or(watermark, |now| watermark.min(now)).minus(overlap)),
+        (None, settled) => settled,
     }
 }
 
 impl Run<'_> {
-    /// Brings an object's rows up to date with what changed since the last walk.
+    /// Updates an object's rows with the changes since the last walk.
     pub(in crate::sync) async fn walk_changes(&self, object: Object) -> Result<(), SyncError> {
         let began = self.engine.clock.now();
         let known = self.engine.store.read(move |tx| Changes::load(tx, object)).await?;
@@ -34,18 +42,54 @@ impl Run<'_> {
             Some(walk) => walk.under_key(key).into_iter().next(),
             None => None,
         };
-        let walk = walk.unwrap_or_else(|| {
-            let after = lower_bound(&known, self.engine.settings.overlap);
-            Walk::new(Range::Changes { after, inclusive: false }, key)
-        });
+        let walk = match walk {
+            Some(walk) => walk,
+            None => self.new_changes_walk(object, &known).await?,
+        };
         self.begins(object.resource(), "changes", None);
         let end = self.walk(WalkPurpose::Changes(object), walk).await?;
         self.ends(object.resource());
         if end == WalkEnd::Finished {
-            let fresh = Fresh { began, finished: self.engine.clock.now() };
+            let fresh = Fresh { began, finished: self.engine.clock.now(), steady: None };
             self.engine.store.write(move |tx| tx.set_state(&Fresh::changes(object), &fresh)).await?;
         }
         Ok(())
+    }
+}
+
+impl Run<'_> {
+    async fn new_changes_walk(&self, object: Object, known: &Changes) -> Result<Walk, SyncError> {
+        let served_at = self.boundary(object).await?;
+        let after = lower_bound(known, served_at, self.engine.settings.overlap);
+        let after = self.skip_unchanged(object, after, known.watermark).await?;
+        let key = self.engine.client.key_fingerprint();
+        let mut walk = Walk::new(WalkRange::Changes { after, inclusive: false }, key);
+        walk.served_at = served_at;
+        Ok(walk)
+    }
+
+    /// Where a walk begins that would read more than a page again: behind it, if a count shows that nothing was added.
+    async fn skip_unchanged(
+        &self,
+        object: Object,
+        after: Option<Instant>,
+        watermark: Option<Instant>,
+    ) -> Result<Option<Instant>, SyncError> {
+        let (Some(low), Some(high)) = (after, watermark) else { return Ok(after) };
+        if low >= high {
+            return Ok(after);
+        }
+        let here = self.engine.store.read(move |tx| tx.count_updated(object, low, high)).await?;
+        if here <= u64::from(PageSize::MAX.get()) {
+            return Ok(after);
+        }
+        let (resource, doing) = (object.resource(), "count the changes of");
+        let query = ListQuery::new(resource).limit(PageSize::ONE).count_exact();
+        let query = query.updated(Bound::Gt(low)).and_then(|query| query.updated(Bound::Lte(high)));
+        let answer = self.engine.client.list(&query.asking(doing, resource)?, Purpose::Changes).await;
+        let answer = answer.asking(doing, resource)?;
+        let page = decode::page(resource, &answer.body, &self.engine.store.layout()).asking(doing, resource)?;
+        Ok(if page.total == Some(here) { watermark } else { after })
     }
 }
 
@@ -54,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_walk_begins_at_the_watermark_or_the_overlap_before_the_services_clock() {
+    fn walk_starts_at_the_watermark_or_at_the_overlap_before_the_services_clock() {
         let at = |second: i64| Instant::from_secs(1_700_000_000 + second).unwrap();
         let overlap = Duration::from_secs(60);
         for (name, watermark, served_at, expected) in [
@@ -63,10 +107,11 @@ mod tests {
             ("just changed", Some(at(990)), Some(at(1000)), Some(at(940))),
             ("a row dated in the future", Some(at(9999)), Some(at(1000)), Some(at(940))),
             ("a service without a clock", Some(at(990)), None, Some(at(930))),
+            ("a service without a clock, a row dated in the future", Some(at(9999)), None, Some(at(940))),
             ("an empty workspace", None, Some(at(1000)), Some(at(940))),
         ] {
             let known = Changes { watermark, served_at, walk: None };
-            assert_eq!(lower_bound(&known, overlap), expected, "{name}");
+            assert_eq!(lower_bound(&known, Some(at(1000)), overlap), expected, "{name}");
         }
     }
 }

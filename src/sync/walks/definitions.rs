@@ -1,37 +1,50 @@
-//! Custom field definitions and team members: short lists without a filter on change, read whole on an interval, at a
-//! sweep, and definitions at once when a record has a key that none explains.
+//! Custom field definitions and team members: short lists without a filter by change. They are read whole on an
+//! interval and at a sweep, and definitions also at once when a record has an unknown key. Items that are no longer on
+//! such a list are looked for again by the next run ([`UnlistedItems`]).
 
-use std::time::Duration;
-
-use super::progress::ListProgress;
+use super::cursor_loops::ListProgress;
+use super::filled_columns::FilledFields;
+use super::short_lists::{ShortList, UnlistedItems};
 use super::unknown_keys;
 use crate::api::decode::{self, ListPage};
 use crate::api::{ListQuery, SortBy};
-use crate::model::{Instant, Object, Purpose, Record, Resource, Ru};
-use crate::store::{Redefined, StoreError, Tally};
+use crate::model::{Instant, Object, Purpose, Record, RecordId, Resource, Ru};
+use crate::store::{Redefined, StateKey, StoreError, Tally};
+use crate::sync::checkpoints::Fresh;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::run::Run;
-use crate::sync::state::Fresh;
 
-/// How old these lists may be before a run reads them again: 6 hours, so that an idle day costs a few RU.
-pub const INTERVAL: Duration = Duration::from_secs(6 * 3600);
+/// The cost of reading the definitions: active and archived, of both objects, if each fits a page.
+pub(crate) const LISTS: Ru = Ru::new(4);
 
-/// What reading the definitions costs: active and archived, of both objects, as long as each fits a page.
-pub const LISTS: Ru = Ru::new(4);
+/// A short list that was read to its end.
+struct WholeList {
+    records: Vec<Record>,
+    asked_at: Instant,
+    /// Whether every item could be parsed.
+    complete: bool,
+}
 
-/// Whether a list that was last read then is to be read again.
-pub(in crate::sync) fn is_due(fresh: Option<Fresh>, now: Instant) -> bool {
-    // A reading dated in the future is a clock that was set back since: read again rather than wait for it.
-    fresh.is_none_or(|fresh| fresh.began > now || now.since(fresh.began) >= INTERVAL)
+impl WholeList {
+    /// Merges a list that was read later; the later version of an item wins.
+    fn merge(&mut self, later: WholeList) {
+        self.records.retain(|record| !later.records.iter().any(|other| other.id == record.id));
+        self.records.extend(later.records);
+        self.complete &= later.complete;
+    }
+
+    fn short(&self) -> ShortList {
+        ShortList { ids: self.records.iter().map(|record| record.id.clone()).collect(), complete: self.complete }
+    }
 }
 
 impl Run<'_> {
-    async fn whole_list(&self, query: ListQuery) -> Result<(Vec<Record>, Instant), SyncError> {
+    async fn whole_list(&self, query: ListQuery) -> Result<WholeList, SyncError> {
         let resource = query.resource();
         let doing = "list";
         let query = query.sort(SortBy::CreatedAsc).asking(doing, resource)?;
         let asked_at = self.engine.clock.now();
-        let mut records = Vec::new();
+        let mut list = WholeList { records: Vec::new(), asked_at, complete: true };
         let mut at = query.clone();
         let mut progress = ListProgress::default();
         loop {
@@ -39,16 +52,17 @@ impl Run<'_> {
             let page: ListPage =
                 decode::page(resource, &answer.body, &self.engine.store.layout()).asking(doing, resource)?;
             let rows = page.records.len();
-            records.extend(page.records);
+            list.records.extend(page.records);
             if page.unusable > 0 {
-                let what = "an item that is no record with an `id` cannot be mirrored";
+                list.complete = false;
+                let what = "an item without an `id` cannot be mirrored";
                 self.note("unusable_item", resource, what).await?;
             }
             let Some(next) = answer.next else {
-                return Ok((records, asked_at));
+                return Ok(list);
             };
-            if let Some(odd) = progress.take(&next, rows) {
-                self.note(odd.as_str(), resource, odd.sentence()).await?;
+            if let Some(anomaly) = progress.take(&next, rows) {
+                self.note(anomaly.as_str(), resource, anomaly.sentence()).await?;
             }
             if progress.is_stuck() {
                 return Err(SyncError::NotAdvancing { resource });
@@ -57,7 +71,7 @@ impl Run<'_> {
         }
     }
 
-    /// Notes an oddity of the service outside a page's own transaction, and counts it.
+    /// Records an anomaly outside of a page's transaction, and counts it.
     pub(in crate::sync) async fn note(
         &self,
         kind: &'static str,
@@ -65,18 +79,19 @@ impl Run<'_> {
         what: &'static str,
     ) -> Result<(), SyncError> {
         let now = self.engine.clock.now();
-        self.engine.store.write(move |tx| tx.note_oddity(kind, resource, what, now)).await?;
+        self.engine.store.write(move |tx| tx.note_anomaly(kind, resource, what, now)).await?;
         self.count(&Tally { warnings: 1, ..Tally::default() });
         Ok(())
     }
 
-    /// Reads the definitions of both objects, active and archived, and brings the columns in line with them.
+    /// Reads the definitions of both objects, active and archived, and updates the columns.
     pub(in crate::sync) async fn refresh_definitions(&self) -> Result<(), SyncError> {
         let began = self.engine.clock.now();
+        // One object after the other: a refused key or certificate costs one request.
         for object in Object::ALL {
             self.refresh_definitions_of(object).await?;
         }
-        let fresh = Fresh { began, finished: self.engine.clock.now() };
+        let fresh = Fresh { began, finished: self.engine.clock.now(), steady: Some(self.steady_time()) };
         self.engine
             .store
             .write(move |tx| {
@@ -88,37 +103,38 @@ impl Run<'_> {
     }
 
     async fn refresh_definitions_of(&self, object: Object) -> Result<(), SyncError> {
-        let (mut records, asked_at) = self.whole_list(ListQuery::definitions_of(object, true)).await?;
-        let (archived, _) = self.whole_list(ListQuery::definitions_of(object, false)).await?;
-        // Both lists are asked one after the other: what moved in between is on both, and the later answer counts.
-        records.retain(|record| !archived.iter().any(|later| later.id == record.id));
-        records.extend(archived);
+        let mut list = self.whole_list(ListQuery::definitions_of(object, true)).await?;
+        // The lists are read one after the other: a definition that moved in between is on both, and the later answer
+        // counts.
+        list.merge(self.whole_list(ListQuery::definitions_of(object, false)).await?);
         let known = self.engine.store.read(move |tx| tx.definitions(object)).await?;
-        if known.iter().any(|known| !records.iter().any(|record| record.id == known.id)) {
-            // Or it moved the other way and is on neither: one more look at the first list tells.
-            let (again, _) = self.whole_list(ListQuery::definitions_of(object, true)).await?;
-            records.retain(|record| !again.iter().any(|later| later.id == record.id));
-            records.extend(again);
-            if records.is_empty() {
-                // An empty answer is no proof that every field is gone.
+        let known: Vec<RecordId> = known.into_iter().map(|definition| definition.id).collect();
+        if known.iter().any(|known| !list.records.iter().any(|record| record.id == *known)) {
+            // A definition that moved the other way is on neither: the first list is read once more.
+            list.merge(self.whole_list(ListQuery::definitions_of(object, true)).await?);
+            if list.records.is_empty() {
+                // An empty answer does not prove that all fields were removed.
                 self.warn(format!(
-                    "the service lists no custom fields of {object} any more: the columns stay as they are"
+                    "the service no longer lists custom fields of {object}: the columns are not changed"
                 ));
                 return Ok(());
             }
         }
-        let rows = records.len() as u64;
+        let (rows, accepted) = (list.records.len() as u64, self.job.accept().removals);
         let redefined: Redefined = self
             .engine
             .store
             .write(move |tx| {
-                let redefined = tx.apply_definitions(object, &records, asked_at)?;
-                // In the same transaction: a column that is new must not be forgotten before it is filled.
-                super::fill::want(tx, &redefined.to_fill)?;
+                let entry = StateKey::UnlistedDefinitions(object);
+                let gone = UnlistedItems::after_list(tx, &entry, &known, &list.short(), accepted)?;
+                let redefined = tx.apply_definitions(object, &list.records, &gone, list.asked_at)?;
+                // In the same transaction, so that a new column is always filled.
+                FilledFields::want(tx, object, &redefined.to_fill)?;
                 Ok(redefined)
             })
             .await?;
         self.count(&Tally { rows, ..Tally::default() });
+        self.results().definitions.add(redefined.changes);
         for key in &redefined.without_column {
             let key: String = key.as_str().chars().take(40).collect();
             self.warn(format!("the values of the custom field `{key}` of {object} are kept in `extra`"));
@@ -126,7 +142,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Reads the definitions once more in a run where a record had a key that none explains.
+    /// Reads the definitions again in a run in which a record had an unknown key.
     pub(in crate::sync) async fn refresh_definitions_for_unknown_keys(&self) -> Result<(), SyncError> {
         let mut refreshed = self.definitions_read.lock().await;
         if *refreshed || self.is_skipped(Resource::CustomFields) {
@@ -139,17 +155,20 @@ impl Run<'_> {
         }
     }
 
-    /// Reads the team members; those that are no longer listed go.
+    /// Reads the team members; those missing in two runs are deleted.
     pub(in crate::sync) async fn refresh_team(&self) -> Result<(), SyncError> {
         let began = self.engine.clock.now();
-        let (records, asked_at) = self.whole_list(ListQuery::new(Resource::TeamMembers)).await?;
-        let finished = self.engine.clock.now();
+        let list = self.whole_list(ListQuery::new(Resource::TeamMembers)).await?;
+        let (finished, accepted) = (self.engine.clock.now(), self.job.accept().removals);
+        let steady = Some(self.steady_time());
         let tally = self
             .engine
             .store
             .write(move |tx| -> Result<Tally, StoreError> {
-                let tally = tx.apply_team(&records, asked_at)?;
-                tx.set_state(&Fresh::TEAM, &Fresh { began, finished })?;
+                let known = tx.team_ids()?;
+                let gone = UnlistedItems::after_list(tx, &StateKey::UnlistedMembers, &known, &list.short(), accepted)?;
+                let tally = tx.apply_team(&list.records, &gone, list.asked_at)?;
+                tx.set_state(&Fresh::TEAM, &Fresh { began, finished, steady })?;
                 Ok(tally)
             })
             .await?;

@@ -1,15 +1,16 @@
-//! What is remembered of details that could not be read, so that one bad record costs one record. Pure: time is an
-//! argument, and the caller stores the value.
+//! Records details that could not be read, so that one bad record affects only itself. Pure: time is an argument, and
+//! the caller stores the value.
 //!
-//! A record whose detail failed waits before it is asked for again, each time longer, unless it changes meanwhile: a new
-//! etag is a new detail. Whatever keeps failing, the rate stays bounded:
+//! A record whose detail failed waits longer each time before the next request, unless it changes meanwhile: a new etag
+//! is a new detail. Even if details fail permanently, the rate is bounded:
 //!
 //! | bound | value |
 //! |---|---|
-//! | requests for one record | 5 an hour (7 in an hour in which it begins to fail in another way); from the fifth failure on, 5 a day |
+//! | requests for one record | 5 an hour (7 in an hour in which the kind of failure changes); from the fifth failure
+//! on, 5 a day |
 //! | failed requests of one object | 60 an hour |
 //! | failed requests of both objects | a tenth of the budget window |
-//! | records that fail without a success between them | 20 in a run |
+//! | consecutive records that fail without a success | 20 in a run |
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
@@ -20,24 +21,24 @@ use crate::model::{Etag, Instant, RecordId};
 
 /// How long a record waits after its first failure, for each request that was made.
 const WAIT_PER_REQUEST: Duration = Duration::from_secs(12 * 60);
-/// The longest that a record waits. A wait that lasts longer was noted by a clock that has been set back since.
+/// The longest wait. A longer one was stored by a clock that has been set back since.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 const HOUR: Duration = Duration::from_secs(3600);
-/// Failed requests an hour, after which the details of the object wait.
+/// The number of failed requests per hour after which the details of the object wait.
 const MOST_PER_HOUR: u32 = 60;
-/// The share of the window's budget that failed requests of one object may take: a tenth for both.
+/// The fraction of the window's budget for failed requests of one object: a tenth for both.
 const SHARE_OF_WINDOW: u64 = 20;
-/// Records that are remembered; beyond that, those that wait shortest are forgotten.
+/// The maximum number of stored records; beyond that, those with the shortest wait are dropped.
 const MOST_REMEMBERED: usize = 2_000;
 
 /// A detail that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct FailedDetail {
-    /// The version of the record that it was asked for at.
+    /// The version of the record at the time of the request.
     etag: Option<Etag>,
-    /// How often in a row.
+    /// The number of consecutive failures.
     failures: u32,
-    /// When it is asked for again.
+    /// When the next request is due.
     not_before: Instant,
 }
 
@@ -46,33 +47,33 @@ struct FailedDetail {
 #[serde(default)]
 pub(in crate::sync) struct DetailFailures {
     records: BTreeMap<RecordId, FailedDetail>,
-    /// Failed requests of the last hour, with when they were made.
+    /// Failed requests of the last hour, with their times.
     recent: Vec<(Instant, u32)>,
     /// The budget window, and the failed requests in it.
     window: (u32, u64),
 }
 
 impl DetailFailures {
-    /// The records that are remembered.
+    /// The stored records.
     pub(super) fn ids(&self) -> Vec<RecordId> {
         self.records.keys().cloned().collect()
     }
 
-    /// The records that wait: those that have not changed since, and whose time has not come. Forgets the others that
-    /// changed or are gone. `etags` holds the present version of every remembered record that is still there.
+    /// The records that wait: those that have not changed since and are not due yet. Drops records that changed or were
+    /// removed. `etags` has the current version of every stored record that still exists.
     pub(super) fn waiting(&mut self, etags: &HashMap<RecordId, Option<Etag>>, now: Instant) -> HashSet<RecordId> {
         self.records.retain(|id, failed| etags.get(id) == Some(&failed.etag));
         let waits = |failed: &FailedDetail| failed.not_before > now && failed.not_before.since(now) <= LONGEST_WAIT;
         self.records.iter().filter(|(_, failed)| waits(failed)).map(|(id, _)| id.clone()).collect()
     }
 
-    /// Notes that a detail could not be read with that many requests.
+    /// Records that a detail could not be read with so many requests.
     pub(super) fn failed(&mut self, id: &RecordId, etag: Option<Etag>, requests: u32, now: Instant) {
         let failures = match self.records.get(id) {
             Some(before) if before.etag == etag => before.failures,
             _ => 0,
         };
-        // Two tries of three requests do not fit into an hour.
+        // Two attempts with three requests each would exceed the limit of the hour.
         let first = if requests > 2 { HOUR } else { WAIT_PER_REQUEST.saturating_mul(requests.max(1)) };
         let wait = first.saturating_mul(1 << failures.min(10));
         let not_before = now.plus(wait.min(LONGEST_WAIT));
@@ -86,12 +87,12 @@ impl DetailFailures {
         self.window.1 += u64::from(requests);
     }
 
-    /// Forgets a record whose detail was read. Whether it was remembered at all.
+    /// Drops a record whose detail was read. Returns whether it was stored.
     pub(super) fn succeeded(&mut self, id: &RecordId) -> bool {
         self.records.remove(id).is_some()
     }
 
-    /// Whether no more may fail for now: neither in this hour nor in this budget window.
+    /// Whether the limit of this hour, or of this budget window, is reached.
     pub(super) fn exhausted(&mut self, now: Instant, window: u32, limit: u64) -> bool {
         if self.window.0 != window {
             self.window = (window, 0);
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_detail_waits_longer_each_time_until_it_changes() {
+    fn failed_detail_waits_longer_each_time_until_it_changes() {
         let mut failures = DetailFailures::default();
         let (a, one) = (RecordId::new("a"), Some(Etag::new("1")));
         let mut now = 0;
@@ -139,14 +140,14 @@ mod tests {
         failures.failed(&a, one.clone(), 5, at(now));
         assert_eq!(failures.waiting(&etags(&[("a", "1")]), at(now)), ids(&["a"]));
         assert_eq!(failures.clone().waiting(&etags(&[("a", "2")]), at(now)), ids(&[]), "a new version is a new detail");
-        assert_eq!(failures.clone().waiting(&etags(&[]), at(now)), ids(&[]), "a record that is gone");
+        assert_eq!(failures.clone().waiting(&etags(&[]), at(now)), ids(&[]), "a removed record");
         let back = at(now).minus(Duration::from_secs(90_000));
         assert_eq!(failures.waiting(&etags(&[("a", "1")]), back), ids(&[]), "the clock was set back by a day");
         assert!(failures.succeeded(&a) && !failures.succeeded(&a));
     }
 
     #[test]
-    fn failures_take_a_part_of_the_budget_only() {
+    fn failures_use_only_a_part_of_the_budget() {
         let mut failures = DetailFailures::default();
         assert!(!failures.exhausted(at(0), 1, 200));
         for n in 0..10 {
@@ -157,9 +158,11 @@ mod tests {
     }
 
     proptest! {
-        /// A service whose details all fail for ever, asked in runs at any moments.
+        #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// A service whose details all fail permanently, with runs at random times.
         #[test]
-        fn whatever_fails_the_rate_is_bounded(
+        fn rate_of_failed_requests_is_bounded(
             runs in proptest::collection::vec((1u64..90, 1usize..60), 1..200),
             requests in 1u32..=5,
         ) {
@@ -170,7 +173,7 @@ mod tests {
             let mut now = 0;
             for (minutes, tried) in runs {
                 now += minutes;
-                // What is stored is read back.
+                // The stored form is read back.
                 failures = serde_json::from_str(&serde_json::to_string(&failures).unwrap()).unwrap();
                 let waiting = failures.waiting(&present, at(now));
                 for id in present.keys().filter(|id| !waiting.contains(*id)).take(tried) {
@@ -181,12 +184,16 @@ mod tests {
                     made.extend((0..requests).map(|_| (now, id.clone())));
                 }
             }
-            for (begin, _) in &made {
-                let hour = made.iter().filter(|(at, _)| (*begin..begin + 60).contains(at));
-                prop_assert!(hour.clone().count() < 60 + 5, "the object in an hour");
-                for id in present.keys() {
-                    prop_assert!(hour.clone().filter(|(_, of)| of == id).count() <= 5, "one record in an hour");
+            // The requests are in the order of time: each hour that begins with one is a slice of them.
+            for (first, (begin, _)) in made.iter().enumerate() {
+                let end = made.partition_point(|(at, _)| *at < begin + 60);
+                let hour = &made[first..end];
+                prop_assert!(hour.len() < 60 + 5, "the object in an hour");
+                let mut of_record = HashMap::<&RecordId, u32>::new();
+                for (_, id) in hour {
+                    *of_record.entry(id).or_default() += 1;
                 }
+                prop_assert!(of_record.values().all(|requests| *requests <= 5), "one record in an hour");
             }
         }
     }

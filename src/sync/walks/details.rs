@@ -1,8 +1,9 @@
-//! Details: what only `GET /…/{id}` carries, at 1 RU each, for records that are new or have changed; newest first, with
-//! what the budget has left after the lists.
+//! Details: the data of `GET /…/{id}`, at 1 RU each, for records that are new or have changed; newest first, with the
+//! rest of the budget after the lists.
 //!
-//! Several requests are under way at once, as the client's pace allows. Each answer is one transaction. A detail that
-//! cannot be read costs its record only: [`DetailFailures`] remembers it and says when it is asked for again.
+//! Several requests are sent concurrently, as the client's pace allows. Each answer is stored in one transaction. A
+//! detail that cannot be read affects its record only: [`DetailFailures`] stores it and determines when it is requested
+//! again.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,45 +11,45 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_util::future::join_all;
 
 use super::detail_failures::DetailFailures;
+use super::omitted_values::{self, DetailPart};
 use super::unknown_keys;
 use crate::api::error::ApiError;
 use crate::api::{DetailAnswer, ErrorClass, decode};
-use crate::model::field_value::{FieldValue, SqlValue};
-use crate::model::{FieldKind, Object, Purpose, Record, RecordId};
-use crate::store::{Applied, StateKey, StoreError};
-use crate::sync::checks::removals::MANY_NOT_FOUND;
+use crate::model::{Layout, Object, Purpose, Record, RecordId};
+use crate::store::{Applied, DueDetail, StateKey};
+use crate::sync::apply::Noted;
+use crate::sync::checks::removal_gate::MANY_NOT_FOUND;
 use crate::sync::error::{Asking, Suspension, SyncError};
 use crate::sync::events::RunEvent;
 use crate::sync::run::Run;
-use crate::sync::tally::Noted;
 
-/// Due details that are looked up at once.
-const BATCH: usize = 500;
+/// The number of due details that are fetched from the mirror at once.
+const BATCH: u64 = 500;
 
-/// Old details that one run reads again at most.
+/// The maximum number of old details that one run reads again.
 const REFRESHED_AT_ONCE: usize = 50;
 
-/// Records in a row whose detail fails, after which a run reads no more details of the object.
+/// Consecutive records whose detail fails, after which a run reads no more details of the object.
 const MOST_FAILURES: u32 = 20;
 
-/// Requests in a row without any answer, after which the service counts as unavailable.
+/// Consecutive requests without an answer, after which the service counts as unavailable.
 const MOST_UNANSWERED: u32 = 3;
 
 const DOING: &str = "read a detail of";
 
-/// What reading a batch left behind.
-struct BatchResult {
+/// The result of reading a batch.
+pub(super) struct BatchResult {
     /// Records whose detail could not be read.
     skipped: HashSet<RecordId>,
     /// Records whose detail was not found.
     gone: Vec<RecordId>,
     /// Whether so many were not found that it looks like an outage.
     outage: bool,
-    /// Whether too many failed for more to be asked for in this run.
+    /// Whether too many failed, so that no more are read in this run.
     given_up: bool,
 }
 
-/// Failures since the last success.
+/// The failures since the last success.
 #[derive(Default)]
 struct FailureStreak {
     failed: u32,
@@ -56,9 +57,10 @@ struct FailureStreak {
     given_up: bool,
 }
 
-/// What the workers of one batch share.
+/// The shared state of the workers of one batch.
 struct DetailQueue {
     purpose: Purpose,
+    part: DetailPart,
     ids: Mutex<VecDeque<RecordId>>,
     skipped: Mutex<HashSet<RecordId>>,
     streak: Mutex<FailureStreak>,
@@ -75,7 +77,7 @@ impl DetailQueue {
         lock(&self.ids).pop_front()
     }
 
-    /// Notes a record whose detail is not found. After many, the rest waits until it is known what that means.
+    /// Records a detail that was not found. After many, the rest waits for a decision about them.
     fn is_gone(&self, id: RecordId) {
         let mut gone = lock(&self.gone);
         gone.push(id);
@@ -100,28 +102,43 @@ impl DetailQueue {
 }
 
 impl Run<'_> {
-    /// Reads the details that are due, as far as the budget goes.
+    /// Reads the due details, as far as the budget allows.
     pub(in crate::sync) async fn read_details(&self, object: Object) -> Result<(), SyncError> {
         let total = self.engine.store.write(move |tx| tx.count_due_details(object)).await?;
         if total == 0 {
             return Ok(());
         }
         let (failures, waiting) = self.detail_failures(object).await?;
+        let others = waiting.clone();
+        let waiting_due = self.engine.store.read(move |tx| tx.count_due_among(object, &others)).await?;
         self.begins(object.resource(), "details", Some(total));
+        self.note_details(object, total).await?;
         let (mut read, mut skipped, mut not_found) = (0, waiting.clone(), HashSet::new());
-        loop {
-            let most = BATCH + skipped.len() + not_found.len();
-            let due = self.engine.store.read(move |tx| tx.due_details(object, most)).await?;
-            let ids: VecDeque<RecordId> =
-                due.into_iter().filter(|id| !skipped.contains(id) && !not_found.contains(id)).collect();
-            if ids.is_empty() {
-                break;
+        let mut last: Option<DueDetail> = None;
+        // Those behind `last`, and those of them that do not wait.
+        let (mut behind, mut wanted) = (total, total.saturating_sub(waiting_due));
+        while wanted > 0 {
+            let (from, most) = (last.clone(), behind.min(BATCH));
+            let due = self.engine.store.read(move |tx| tx.due_details(object, from.as_ref(), most as usize)).await?;
+            if (due.len() as u64) < most {
+                // Somebody else changed the tables: there are fewer than were counted.
+                self.engine.store.write(move |tx| tx.recount(object)).await?;
+                (behind, wanted) = (due.len() as u64, due.len() as u64);
             }
-            let batch = self.read_batch(object, ids, Purpose::Details, &failures, &mut read).await?;
+            last = due.last().cloned();
+            behind -= due.len() as u64;
+            let ids: VecDeque<RecordId> =
+                due.into_iter().map(|due| due.id).filter(|id| !skipped.contains(id)).collect();
+            wanted = wanted.saturating_sub(ids.len() as u64).min(behind);
+            if ids.is_empty() {
+                continue;
+            }
+            let batch =
+                self.read_batch(object, ids, (Purpose::Details, DetailPart::Whole), &failures, &mut read).await?;
             skipped.extend(batch.skipped);
             not_found.extend(batch.gone);
             if batch.outage || batch.given_up {
-                // Asking on would only find more of the same.
+                // Further requests would fail in the same way.
                 break;
             }
         }
@@ -133,8 +150,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What is remembered of failed details, and the records that wait because of it.
-    async fn detail_failures(
+    /// The stored failures, and the records that wait because of them.
+    pub(super) async fn detail_failures(
         &self,
         object: Object,
     ) -> Result<(Arc<Mutex<DetailFailures>>, HashSet<RecordId>), SyncError> {
@@ -151,39 +168,40 @@ impl Run<'_> {
         Ok((Arc::new(Mutex::new(failures)), waiting))
     }
 
-    /// Reads old details again, a few in a run, with request units to spare: whether a change of what only a detail
-    /// carries moves the etag is not documented.
+    /// Reads old details again, a few per run, if RU are left over: the reference does not say whether a change of a
+    /// field that only details contain changes the etag.
     pub(in crate::sync) async fn refresh_details(&self, object: Object) -> Result<(), SyncError> {
         let Some(age) = self.engine.settings.detail_max_age else {
             return Ok(());
         };
         let (failures, waiting) = self.detail_failures(object).await?;
         let (before, most) = (self.engine.clock.now().minus(age), REFRESHED_AT_ONCE + waiting.len());
-        let aged = self.engine.store.read(move |tx| tx.aged_details(object, before, most)).await?;
+        let aged = self.engine.store.write(move |tx| tx.aged_details(object, before, most)).await?;
         let aged: VecDeque<RecordId> =
             aged.into_iter().filter(|id| !waiting.contains(id)).take(REFRESHED_AT_ONCE).collect();
         if aged.is_empty() {
             return Ok(());
         }
-        match self.read_batch(object, aged, Purpose::Refresh, &failures, &mut 0).await {
-            // Nothing to spare: no reason to call the run unfinished.
+        match self.read_batch(object, aged, (Purpose::Refresh, DetailPart::Whole), &failures, &mut 0).await {
+            // No RU are left over: the run is complete anyway.
             Err(error) if matches!(error.suspension(), Some(Suspension::Budget(_))) => Ok(()),
             other => other.map(|_| ()),
         }
     }
 
-    /// Reads the details of these records side by side.
-    async fn read_batch(
+    /// Reads the details of these records concurrently.
+    pub(super) async fn read_batch(
         &self,
         object: Object,
         ids: VecDeque<RecordId>,
-        purpose: Purpose,
+        (purpose, part): (Purpose, DetailPart),
         failures: &Arc<Mutex<DetailFailures>>,
         read: &mut u64,
     ) -> Result<BatchResult, SyncError> {
         let workers = self.engine.workers().min(ids.len());
         let queue = DetailQueue {
             purpose,
+            part,
             ids: Mutex::new(ids),
             skipped: Mutex::default(),
             streak: Mutex::default(),
@@ -192,7 +210,7 @@ impl Run<'_> {
         };
         let done = Mutex::new(*read);
         let work = (0..workers).map(|_| self.detail_worker(object, &queue, &done));
-        // Each finishes what it has asked for, whatever became of another: an answer that is paid for is stored.
+        // Each worker completes its request, even if another one failed: an answer that was paid for is stored.
         let worked: Result<Vec<()>, SyncError> = join_all(work).await.into_iter().collect();
         *read = *lock(&done);
         let skipped = queue.skipped.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -228,7 +246,7 @@ impl Run<'_> {
         match self.engine.client.detail(object, id, queue.purpose).await {
             Ok(answer) => match self.store_detail(object, id, &answer, queue).await {
                 Err(error @ SyncError::Store(_)) => Err(error),
-                // An answer that is no record of this id: the others may be.
+                // The answer is not a record with this id: other records may be readable.
                 Err(_) => self.detail_failed(object, id, queue, 1).await,
                 Ok(()) => {
                     *lock(&queue.streak) = FailureStreak::default();
@@ -238,9 +256,10 @@ impl Run<'_> {
             Err(error) => match error.class() {
                 ErrorClass::Gone => {
                     queue.is_gone(id.clone());
-                    Ok(())
+                    // If the lists contain it anyway, its detail is not requested in every run.
+                    self.remember_failure(object, id, queue, 1).await
                 }
-                // The list of the same scope was answered, so a 403 is about this record.
+                // The list with the same scope was answered, so a 403 concerns this record.
                 ErrorClass::SkipObject | ErrorClass::SkipRecord | ErrorClass::BadRequest | ErrorClass::Failed => {
                     self.detail_failed(object, id, queue, 1).await
                 }
@@ -260,7 +279,7 @@ impl Run<'_> {
         }
     }
 
-    /// Remembers a detail that could not be read, so that it waits. After many, the rest is left to another run.
+    /// Stores that a detail could not be read, so that it waits. After many, the rest is left to another run.
     async fn detail_failed(
         &self,
         object: Object,
@@ -290,7 +309,7 @@ impl Run<'_> {
     ) -> Result<(), SyncError> {
         let (id, failures, now) = (id.clone(), queue.failures.clone(), self.engine.clock.now());
         let stored = self.engine.store.write(move |tx| {
-            // A record that has been removed meanwhile is not remembered.
+            // A record that was removed meanwhile is not stored.
             if let Some(etag) = tx.versions(object, std::slice::from_ref(&id))?.remove(&id) {
                 let mut failures = lock(&failures);
                 failures.failed(&id, etag, requests, now);
@@ -308,65 +327,60 @@ impl Run<'_> {
         answer: &DetailAnswer,
         queue: &DetailQueue,
     ) -> Result<(), SyncError> {
-        let resource = object.resource();
-        loop {
-            let layout = self.engine.store.layout();
-            let mut record =
-                decode::detail(resource, &answer.body, &layout).asking("understand a detail of", resource)?;
-            if record.id != *id {
-                let other = decode::NotUnderstood("the service answered with another record".into());
-                return Err(other).asking("understand a detail of", resource);
+        let layout = self.engine.store.layout();
+        let record = decoded(object, id, answer, &layout).asking("understand a detail of", object.resource())?;
+        let (its_id, answer, version) = (id.clone(), answer.clone(), layout.version);
+        let (meter, failures, part) = (self.engine.meter.clone(), queue.failures.clone(), queue.part);
+        let stored = self.engine.store.write(move |tx| {
+            let decode = |layout: &Layout| decoded(object, &its_id, &answer, layout).ok();
+            let record = tx.with_current_layout(record, version, decode)?;
+            let phase = tx.phase(object)?;
+            let (list, kept) = match part {
+                DetailPart::Whole => tx.apply_detail(object, &record, &answer.asked, phase)?,
+                DetailPart::List => tx.apply_detail_as_list(object, &record, &answer.asked, phase)?,
+            };
+            if list != Applied::Older {
+                omitted_values::was_read(tx, object, &its_id)?;
             }
-            if let Some(etag) = &answer.etag {
-                take_header_etag(object, &mut record, etag.as_str());
+            let mut noted = Noted::default();
+            noted.record(&record, list);
+            noted.tally.warnings = kept;
+            noted.tally.details = u64::from(list != Applied::Older);
+            noted.unknown_keys = unknown_keys::note(tx, object, std::slice::from_ref(&record))?;
+            meter.enter(tx)?;
+            let mut failures = lock(&failures);
+            if list != Applied::Older && failures.succeeded(&its_id) {
+                tx.set_state(&StateKey::DetailFailures(object), &*failures)?;
             }
-            let (asked_at, meter, version) = (answer.asked_at, self.engine.meter.clone(), layout.version);
-            let (failures, its_id) = (queue.failures.clone(), id.clone());
-            let stored = self
-                .engine
-                .store
-                .write(move |tx| {
-                    tx.expect_layout(version)?;
-                    let phase = tx.phase(object)?;
-                    let (list, kept) = tx.apply_detail(object, &record, asked_at, phase)?;
-                    let mut noted = Noted::default();
-                    noted.record(&record, list);
-                    noted.tally.warnings = kept;
-                    noted.tally.details = u64::from(list != Applied::Older);
-                    noted.unknown_keys = unknown_keys::note(tx, object, std::slice::from_ref(&record))?;
-                    meter.enter(tx)?;
-                    let mut failures = lock(&failures);
-                    if list != Applied::Older && failures.succeeded(&its_id) {
-                        tx.set_state(&StateKey::DetailFailures(object), &*failures)?;
-                    }
-                    Ok(noted)
-                })
-                .await;
-            match stored {
-                Err(StoreError::StaleLayout) => {}
-                other => {
-                    let noted = other?;
-                    self.count(&noted.tally);
-                    if noted.tally.details == 0 {
-                        // A newer answer is here already: the detail comes from a replica or a cache that is behind.
-                        queue.skip(id.clone());
-                        self.remember_failure(object, id, queue, 1).await?;
-                    }
-                    if noted.unknown_keys {
-                        self.refresh_definitions_for_unknown_keys().await?;
-                    }
-                    return Ok(());
-                }
-            }
+            Ok(noted)
+        });
+        let noted = stored.await?;
+        self.count(&noted.tally);
+        if noted.tally.details == 0 {
+            // The mirror has a newer answer: the detail comes from a lagging replica or a cache.
+            queue.skip(id.clone());
+            self.remember_failure(object, id, queue, 1).await?;
         }
+        if noted.unknown_keys {
+            self.refresh_definitions_for_unknown_keys().await?;
+        }
+        Ok(())
     }
 }
 
-/// A detail whose body lacks the etag gets it from the header, which holds the same value (*GET /contacts/{id}*).
-fn take_header_etag(object: Object, record: &mut Record, etag: &str) {
-    for (field, value) in object.fields().iter().zip(&mut record.fields) {
-        if field.kind == FieldKind::Etag && *value == FieldValue::Absent {
-            *value = FieldValue::Exact(SqlValue::from(etag));
-        }
+/// The record of an answer.
+fn decoded(
+    object: Object,
+    id: &RecordId,
+    answer: &DetailAnswer,
+    layout: &Layout,
+) -> Result<Record, decode::NotUnderstood> {
+    let mut record = decode::detail(object.resource(), &answer.body, layout)?;
+    if record.id != *id {
+        return Err(decode::NotUnderstood("the service answered with a different record".into()));
     }
+    if let Some(etag) = &answer.etag {
+        record.take_header_etag(object, etag.as_str());
+    }
+    Ok(record)
 }

@@ -1,53 +1,54 @@
-//! Asks for records by id: which the service has, and which not.
+//! Looks up records by id, to find out which of them exist.
 //!
-//! Every request carries a witness, a record that exists, and an answer without it proves nothing: load balancers, caches
-//! and replicas that lag answer as if there were no records.
+//! Every lookup includes a witness, a record that exists, and an answer without it proves nothing: load balancers,
+//! caches and lagging replicas may answer as if there were no records.
 
 use std::collections::{HashSet, VecDeque};
 
-use super::progress::ListProgress;
+use super::cursor_loops::ListProgress;
+use super::omitted_values;
 use crate::api::{ErrorClass, ListQuery, PageSize, decode};
-use crate::model::{Instant, Object, Purpose, Record, RecordId};
+use crate::model::{Object, Purpose, Record, RecordId, RequestStamp};
 use crate::store::ConfirmedRemovals;
+use crate::sync::apply::Noted;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::run::Run;
-use crate::sync::tally::Noted;
 
-/// Ids that are asked for at once; with the witness, as many as a list holds.
+/// The number of ids in one lookup; with the witness, as many as a list may contain.
 pub(in crate::sync) const AT_ONCE: usize = 49;
 
-/// Records that the service returned, and what is needed to write them.
+/// Records that the service returned, with what is needed to write them.
 #[derive(Debug)]
 pub(in crate::sync) struct FoundRecords {
     /// The records.
     pub(in crate::sync) records: Vec<Record>,
-    /// When they were asked for.
-    pub(in crate::sync) asked_at: Instant,
+    /// When they were requested.
+    pub(in crate::sync) asked: RequestStamp,
     /// The layout that they were decoded with.
     pub(in crate::sync) layout: u64,
-    /// Whether an item could not be read: it may be any of the records that were asked for.
+    /// Whether an item could not be decoded: it may be any of the requested records.
     pub(in crate::sync) has_unusable: bool,
 }
 
-/// What the service said about records that were asked for by id.
+/// The result of a lookup by id.
 pub(in crate::sync) struct Confirmation {
-    /// Those that it does not have.
+    /// Records that do not exist.
     pub(in crate::sync) gone: ConfirmedRemovals,
-    /// Those that it has.
+    /// Records that exist.
     pub(in crate::sync) found: Vec<FoundRecords>,
-    /// Those that no answer proved anything about.
+    /// Records about which no answer proved anything.
     pub(in crate::sync) unproven: Vec<RecordId>,
 }
 
 impl Confirmation {
-    /// Nothing was asked yet.
+    /// The result before any lookup.
     pub(in crate::sync) fn of(object: Object) -> Confirmation {
         Confirmation { gone: ConfirmedRemovals::none(object), found: Vec::new(), unproven: Vec::new() }
     }
 }
 
 impl Run<'_> {
-    /// Asks for records by id, for 1 RU a list of them, and adds what that says.
+    /// Looks up records by id, for 1 RU per list, and adds the result.
     pub(in crate::sync) async fn confirm(
         &self,
         object: Object,
@@ -62,13 +63,13 @@ impl Run<'_> {
             let fit = ListQuery::ids_that_fit(ids).clamp(1, AT_ONCE);
             let (some, rest) = ids.split_at(fit);
             let witness = self.witness(object).await?;
-            match self.ask_by_id(object, some, witness.as_ref()).await {
+            match self.look_up(object, some, witness.as_ref()).await {
                 Ok(found) => {
                     let answered: HashSet<RecordId> = found.records.iter().map(|record| record.id.clone()).collect();
                     if found.has_unusable {
                         into.unproven.extend(some.iter().filter(|id| !answered.contains(*id)).cloned());
                         into.found.push(found);
-                    } else if into.gone.take(some, witness.as_ref(), &answered) {
+                    } else if into.gone.take(some, witness.as_ref(), &answered, &found.asked.order) {
                         into.found.push(found);
                     } else {
                         self.withdraw_witness(object);
@@ -76,7 +77,7 @@ impl Run<'_> {
                     }
                     open.push_front(rest);
                 }
-                // A service that limits the length of the whole list, and not of each value.
+                // The service limits the length of the whole list, not only of each value.
                 Err(error) if error.class() == Some(ErrorClass::BadRequest) && some.len() > 1 => {
                     let (low, high) = some.split_at(some.len() / 2);
                     open.extend([low, high, rest]);
@@ -91,7 +92,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Asks for records by id and applies those that the service has.
+    /// Looks up records by id and applies those that exist.
     pub(in crate::sync) async fn read_by_id(&self, object: Object, ids: &[RecordId]) -> Result<(), SyncError> {
         let mut confirmation = Confirmation::of(object);
         self.confirm(object, ids, &mut confirmation).await?;
@@ -103,16 +104,19 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Writes records that were asked for by id. With other columns than they were decoded with, the next walk does it.
+    /// Writes records that were looked up. If the columns have changed since they were decoded, the next walk writes
+    /// them.
     pub(in crate::sync) async fn apply_found(&self, object: Object, found: FoundRecords) -> Result<(), SyncError> {
+        let details = self.engine.settings.details;
         let applied = self.engine.store.write(move |tx| {
             let mut noted = Noted::default();
             if tx.expect_layout(found.layout).is_ok() {
                 let phase = tx.phase(object)?;
                 for record in &found.records {
-                    noted.record(record, tx.apply_list(object, record, found.asked_at, phase)?);
+                    noted.record(record, tx.apply_list(object, record, &found.asked, phase)?);
                 }
             }
+            omitted_values::note(tx, object, details)?;
             Ok(noted)
         });
         let noted = applied.await?;
@@ -120,7 +124,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Nominates records for removal. Only the gate for removals removes them.
+    /// Nominates records for removal. Only the removal gate removes them.
     pub(in crate::sync) async fn nominate(&self, object: Object, ids: Vec<RecordId>) -> Result<(), SyncError> {
         if !ids.is_empty() {
             self.engine.store.write(move |tx| tx.nominate(object, &ids)).await?;
@@ -128,8 +132,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Asks for these records and the witness.
-    async fn ask_by_id(
+    /// Looks up these records and the witness.
+    async fn look_up(
         &self,
         object: Object,
         ids: &[RecordId],
@@ -137,22 +141,25 @@ impl Run<'_> {
     ) -> Result<FoundRecords, SyncError> {
         let (resource, doing) = (object.resource(), "confirm removals of");
         let query = ListQuery::new(resource);
-        match ids {
-            // A comma cannot be escaped in a list (rule 2): such a record is asked for on its own, and then the witness.
+        // A comma cannot be escaped in a list (rule 2): a record or a witness with one is looked up on its own, the
+        // witness after the records.
+        let (mut found, then) = match ids {
             [id] if !id.fits_a_list() => {
-                let mut found = self.list_by(query.clone().equals("id", id.as_str()).asking(doing, resource)?).await?;
-                if let Some(witness) = witness {
-                    let seen = self.list_by(query.equals("id", witness.as_str()).asking(doing, resource)?).await?;
-                    found.records.extend(seen.records);
-                    found.has_unusable |= seen.has_unusable;
-                }
-                Ok(found)
+                (self.list_by(query.clone().equals("id", id.as_str()).asking(doing, resource)?).await?, witness)
             }
             ids => {
-                let asked: Vec<RecordId> = ids.iter().chain(witness).cloned().collect();
-                self.list_by(query.ids(&asked).asking(doing, resource)?).await
+                let listed = witness.filter(|witness| witness.fits_a_list());
+                let requested: Vec<RecordId> = ids.iter().chain(listed).cloned().collect();
+                let found = self.list_by(query.clone().ids(&requested).asking(doing, resource)?).await?;
+                (found, witness.filter(|_| listed.is_none()))
             }
+        };
+        if let Some(witness) = then {
+            let seen = self.list_by(query.equals("id", witness.as_str()).asking(doing, resource)?).await?;
+            found.records.extend(seen.records);
+            found.has_unusable |= seen.has_unusable;
         }
+        Ok(found)
     }
 
     /// Every row of a short list.
@@ -161,7 +168,7 @@ impl Run<'_> {
         let layout = self.engine.store.layout();
         let mut found = FoundRecords {
             records: Vec::new(),
-            asked_at: self.engine.clock.now(),
+            asked: RequestStamp::new(self.engine.clock.reading(), self.engine.store.requests().begin()),
             layout: layout.version,
             has_unusable: false,
         };
@@ -169,13 +176,10 @@ impl Run<'_> {
         loop {
             let answer = self.engine.client.list(&at, Purpose::Audit).await.asking(doing, resource)?;
             let page = decode::page(resource, &answer.body, &layout).asking(doing, resource)?;
-            if found.records.is_empty() {
-                found.asked_at = answer.asked_at;
-            }
             let rows = page.records.len();
             found.has_unusable |= page.unusable > 0;
             found.records.extend(page.records);
-            // A service may make its pages smaller than the list.
+            // A service may use smaller pages than the list.
             let Some(next) = page.next else { return Ok(found) };
             progress.take(&next, rows);
             if progress.is_stuck() {
@@ -185,8 +189,8 @@ impl Run<'_> {
         }
     }
 
-    /// A record that answers by id are asked together with: one of the mirror that nothing speaks against, or one that
-    /// the service lists now. `None` where it lists none.
+    /// The witness: a record of the mirror that is not in doubt, or one that the service lists now. `None` if it lists
+    /// none.
     async fn witness(&self, object: Object) -> Result<Option<RecordId>, SyncError> {
         if let Some(witness) = &self.results().witnesses[object as usize] {
             return Ok(witness.clone());
@@ -201,13 +205,14 @@ impl Run<'_> {
             let answer = self.engine.client.list(&query, Purpose::Audit).await.asking("list", object.resource())?;
             let layout = self.engine.store.layout();
             let page = decode::page(object.resource(), &answer.body, &layout).asking("list", object.resource())?;
-            witness = page.records.into_iter().map(|record| record.id).find(RecordId::fits_a_list);
+            witness = page.records.into_iter().map(|record| record.id).next();
         }
         self.results().witnesses[object as usize] = Some(witness.clone());
         Ok(witness)
     }
 
-    /// Notes that an answer lacked the witness: it may be gone itself, so the next one is one that the service lists.
+    /// Records that an answer lacked the witness: it may have been removed, so the next witness is one that the service
+    /// lists.
     fn withdraw_witness(&self, object: Object) {
         let mut results = self.results();
         if !results.withdrawn_witness[object as usize] {

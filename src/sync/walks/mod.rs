@@ -1,21 +1,28 @@
 //! Reading the service's lists and details into the mirror.
 //!
-//! [`walk`] decides, page by page, what to ask next and what a page means; `pages` carries walks out. On these stand the
-//! changes walk, the sweep, the short lists of definitions and team members, the back-fill of new columns, and the
-//! details.
+//! [`walk`] decides, page by page, what to request next and what a page means; `pages` executes walks. The changes
+//! walk, the sweep, the short lists of definitions and team members, the back-fill of new columns and the details are
+//! built on them.
 
 mod anomaly;
+pub(super) mod back_fill;
 pub mod changes;
+pub(super) mod closing_counts;
+pub(super) mod cursor_loops;
+mod cuts;
 pub(super) mod definitions;
 mod detail_failures;
 mod details;
-pub(super) mod fill;
+pub(super) mod filled_columns;
+mod first_copy;
+mod from_extra;
 pub(super) mod lookup;
 mod nominate;
-pub(super) mod owed;
+pub(super) mod omitted_values;
 pub(super) mod pages;
-pub(super) mod progress;
 mod range;
+pub(super) mod short_lists;
 pub mod sweep;
 pub(super) mod unknown_keys;
 pub mod walk;
+mod walk_start;

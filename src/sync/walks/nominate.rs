@@ -1,13 +1,13 @@
-//! Nominations: a sweep notes the records of the mirror that it passed over. Only an answer by id decides about them.
+//! Nominations: a sweep records which records of the mirror it missed. Only a lookup by id decides on them.
 //!
-//! Paging is not a snapshot (reference, *List query conventions*, rule 10): a row may slip between two pages.
+//! Paging is not a snapshot (reference, *List query conventions*, rule 10): a row may be missed between two pages.
 
-use super::walk::{Frontier, Range, Walk};
+use super::walk::{Frontier, Walk, WalkRange};
 use crate::model::{Object, Record};
 use crate::store::{MirrorTx, StoreError};
 
-/// Nominates what a page passed over: rows here between the walk's frontier before and after the page that the page did
-/// not have. Whatever a page has is no longer nominated.
+/// Nominates what a page missed: rows of the mirror between the walk's frontier before and after the page that are not
+/// on the page. Records on the page are no longer nominated.
 pub(in crate::sync) fn note_missing(
     tx: &MirrorTx<'_>,
     object: Object,
@@ -20,7 +20,7 @@ pub(in crate::sync) fn note_missing(
     let ids = serde_json::Value::from(ids).to_string();
     let after = walk.frontier;
     let (from, to) = match &walk.range {
-        Range::Created { from, to } => (*from, *to),
+        WalkRange::Created { from, to } => (*from, *to),
         _ => (None, None),
     };
     let low = match before {
@@ -28,8 +28,8 @@ pub(in crate::sync) fn note_missing(
         Frontier::At(at) => Some((at, false)),
         Frontier::Nulls => None,
     };
-    let has_dates = !matches!(walk.range, Range::WithoutCreated) && before != Frontier::Nulls;
-    let has_nulls = matches!(walk.range, Range::All | Range::WithoutCreated);
+    let has_dates = !matches!(walk.range, WalkRange::WithoutCreated) && before != Frontier::Nulls;
+    let has_nulls = matches!(walk.range, WalkRange::All | WalkRange::WithoutCreated);
     if has_dates {
         match after {
             Frontier::At(at) if !ends => tx.nominate_between(object, low, Some((at, true)), &ids)?,

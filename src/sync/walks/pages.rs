@@ -1,53 +1,81 @@
-//! Carries out walks: fetches pages, decodes them, and stores each with its checkpoint, while the next one is already
-//! on its way.
+//! Executes walks: fetches pages, decodes them, and stores each with its checkpoint, while the next one is being
+//! fetched.
 //!
-//! The decisions are [`super::walk`]'s. Here one thing is added: a page is stored (on the writer's thread) while the
-//! next is fetched and decoded.
+//! [`super::walk`] makes the decisions. A page is stored on the writer's thread while the next is fetched and decoded.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 use crate::api::decode::{self, ListPage};
 use crate::api::{ErrorClass, ListAnswer};
-use crate::model::{Layout, Object, Purpose, Resource};
+use crate::model::{Definition, FieldKey, Layout, Object, Purpose, Record, RecordId, Resource};
 use crate::store::{MirrorTx, Phase, StateKey, StoreError, Tally};
 
-use super::nominate;
-use super::owed::OwedCounts;
-use super::walk::{Facts, Frontier, Next, Oddity, Range, Walk};
+use super::closing_counts::OwedCounts;
+use super::walk::{Anomaly, Facts, Frontier, Next, Walk, WalkRange};
+use super::{nominate, omitted_values};
+use crate::sync::apply::{self, Noted, instant};
+use crate::sync::checkpoints::{Changes, Sweep};
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::events::RunEvent;
 use crate::sync::run::Run;
-use crate::sync::state::{Changes, Sweep};
-use crate::sync::tally::{self, Noted, instant};
 
-/// What a walk is for, which says where its checkpoint is stored.
+/// The purpose of a walk, which determines where its checkpoint is stored.
 #[derive(Clone, Debug)]
 pub(in crate::sync) enum WalkPurpose {
     /// The changes of an object.
     Changes(Object),
     /// One slice of a sweep, by its state entry.
     Slice(Object, StateKey),
+    /// The records that have a value in a custom field, by the state entry.
+    Fill(FillTarget, StateKey),
+}
+
+/// A custom column that gets its values.
+#[derive(Clone, Debug)]
+pub(in crate::sync) struct FillTarget {
+    pub(in crate::sync) object: Object,
+    pub(in crate::sync) definition: Arc<Definition>,
+}
+
+impl FillTarget {
+    /// Whether lists only tell who has a value, and details have it.
+    fn is_of_details(&self) -> bool {
+        self.definition.data_type.detail_only()
+    }
+}
+
+/// The checkpoint of a back-fill.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(in crate::sync) struct FillCheckpoint {
+    pub(in crate::sync) key: FieldKey,
+    pub(in crate::sync) walk: Walk,
 }
 
 /// How a walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sync) enum WalkEnd {
-    /// Read to its end.
+    /// It was read completely.
     Finished,
-    /// Enough for this run; the next one goes on.
+    /// It is suspended; the next run continues it.
     Later,
 }
 
-/// A page that has arrived.
-struct Arrived {
-    answer: ListAnswer,
-    page: ListPage,
-    layout: u64,
+/// A page that was received.
+#[derive(Clone)]
+pub(super) struct Arrived {
+    pub(super) answer: ListAnswer,
+    pub(super) page: ListPage,
+    /// The version of the layout that it was decoded with.
+    pub(super) layout: u64,
 }
 
-/// Pages in a row that brought nothing new and are read again after a kill at worst. Their checkpoints are not worth a
-/// write each: a page of the file for every page of the list would be most of what an unchanged resync writes.
+/// The maximum number of consecutive pages without changes whose checkpoint is not stored, and that are read again
+/// after a kill. Storing each checkpoint would be most of the writes of a resync without changes.
 const MOST_UNSAVED: u32 = 8;
 
-/// Stored pages whose checkpoint is not.
+/// Stored pages without a stored checkpoint.
 #[derive(Default)]
 struct Unsaved {
     pages: u32,
@@ -55,20 +83,20 @@ struct Unsaved {
     walk: Option<Walk>,
 }
 
-/// A page as it is to be stored.
+/// A page to be stored.
 struct Landing<'a> {
     arrived: Arrived,
     /// The walk's frontier before the page.
     before: Frontier,
-    /// The walk after it.
+    /// The walk after the page.
     walk: &'a Walk,
     ends: bool,
-    odd: Vec<Oddity>,
-    /// Whether the checkpoint is to be written whatever the page brought.
+    anomalies: Vec<Anomaly>,
+    /// Whether the checkpoint is stored even if the page changed nothing.
     save: bool,
 }
 
-/// What storing a page did.
+/// The result of storing a page.
 struct StoredPage {
     saved: bool,
     noted: Noted,
@@ -78,6 +106,7 @@ impl WalkPurpose {
     fn object(&self) -> Object {
         match self {
             WalkPurpose::Changes(object) | WalkPurpose::Slice(object, _) => *object,
+            WalkPurpose::Fill(target, _) => target.object,
         }
     }
 
@@ -85,6 +114,7 @@ impl WalkPurpose {
         match self {
             WalkPurpose::Changes(_) => Purpose::Changes,
             WalkPurpose::Slice(..) => Purpose::Sweep,
+            WalkPurpose::Fill(..) => Purpose::Definitions,
         }
     }
 
@@ -92,10 +122,47 @@ impl WalkPurpose {
         match self {
             WalkPurpose::Changes(_) => "list the changes of",
             WalkPurpose::Slice(..) => "list",
+            WalkPurpose::Fill(..) => "list the values of a new field of",
         }
     }
 
-    /// Stores the checkpoint of a walk that goes on.
+    /// The same purpose for another part of a walk that falls apart; `None` where that has one part only.
+    fn part(&self, part: &str) -> Option<WalkPurpose> {
+        match self {
+            WalkPurpose::Changes(_) => None,
+            WalkPurpose::Slice(object, entry) => Some(WalkPurpose::Slice(*object, entry.part(part))),
+            WalkPurpose::Fill(target, entry) => Some(WalkPurpose::Fill(target.clone(), entry.part(part))),
+        }
+    }
+
+    /// What a page means beside its rows.
+    fn note_page(
+        &self,
+        tx: &MirrorTx<'_>,
+        walk: &Walk,
+        before: Frontier,
+        records: &[Record],
+        ends: bool,
+    ) -> Result<(), StoreError> {
+        match self {
+            WalkPurpose::Changes(_) => Ok(()),
+            WalkPurpose::Slice(object, _) => {
+                if tx.phase(*object)? == Phase::Kept {
+                    nominate::note_missing(tx, *object, walk, before, records, ends)?;
+                }
+                Ok(())
+            }
+            WalkPurpose::Fill(target, _) => {
+                let ids: Vec<RecordId> = records.iter().map(|record| record.id.clone()).collect();
+                if target.is_of_details() {
+                    tx.make_details_due(target.object, Some(&ids))?;
+                }
+                tx.note_filled(target.object, &ids)
+            }
+        }
+    }
+
+    /// Stores the checkpoint of an unfinished walk.
     fn checkpoint(&self, tx: &MirrorTx<'_>, walk: &Walk) -> Result<(), StoreError> {
         match self {
             WalkPurpose::Changes(object) => {
@@ -110,6 +177,10 @@ impl WalkPurpose {
                     Sweep { served_at: Some(served_at), ..sweep }.store(tx, *object)?;
                 }
                 tx.set_state(entry, walk)
+            }
+            WalkPurpose::Fill(target, entry) => {
+                let key = target.definition.key.clone();
+                tx.set_state(entry, &FillCheckpoint { key, walk: walk.clone() })
             }
         }
     }
@@ -131,17 +202,19 @@ impl WalkPurpose {
                     sweep.high = sweep.high.max(walk.high);
                     sweep.rows += walk.rows;
                     sweep.pages += walk.pages;
+                    sweep.dateless_on_one_page |= walk.range == WalkRange::WithoutCreated && walk.pages == 1;
                     sweep.store(tx, *object)?;
                 }
                 tx.clear_state(entry)
             }
+            WalkPurpose::Fill(_, entry) => tx.clear_state(entry),
         }
     }
 }
 
 impl Run<'_> {
-    /// Walks a range to its end, or as far as this run goes. Where the walk falls apart into several ranges, each gets
-    /// its turn.
+    /// Walks a range completely, or as far as this run goes. If the walk is split into several ranges, they are read
+    /// one after the other.
     pub(in crate::sync) async fn walk(&self, job: WalkPurpose, walk: Walk) -> Result<WalkEnd, SyncError> {
         let mut turns = vec![(job, walk)];
         let mut end = WalkEnd::Finished;
@@ -163,7 +236,7 @@ impl Run<'_> {
         let mut unsaved = Unsaved::default();
         let walked = self.walk_pages(job, &mut walk, turns, &mut unsaved).await;
         if let (Err(_), Some(stored)) = (&walked, unsaved.walk) {
-            // A walk that is stopped in an orderly way goes on exactly where it was.
+            // A walk that is stopped regularly continues exactly where it stopped.
             let job = job.clone();
             self.engine.store.write(move |tx| job.checkpoint(tx, &stored)).await?;
         }
@@ -187,7 +260,7 @@ impl Run<'_> {
             let arrived = match arrived {
                 Ok(arrived) => arrived,
                 Err(error) if error.class() == Some(ErrorClass::BadRequest) && walk.cursor.is_some() => {
-                    *walk = self.restart(job, walk, turns, Some(Oddity::RefusedCursor)).await?;
+                    *walk = self.restart(job, walk, turns, Some(Anomaly::RefusedCursor)).await?;
                     *unsaved = Unsaved::default();
                     continue;
                 }
@@ -201,15 +274,19 @@ impl Run<'_> {
                     None => return Err(error),
                 },
             };
-            if let Some(total) = arrived.page.total {
+            if let (Some(total), WalkRange::All) = (arrived.page.total, &walk.range) {
                 self.engine.observer.on(RunEvent::Total { resource, total });
+                if walk.pages == 0 {
+                    self.note_total(job.object(), total).await?;
+                }
             }
-            let facts = facts(resource, &walk.range, &arrived);
+            let facts = self.facts(resource, &walk.range, &arrived);
             let before = walk.frontier;
-            let (next, odd) = walk.take(&facts);
-            let goes_on = next == Next::Page;
+            let (next, anomalies) = walk.take(&facts);
+            let pauses = std::mem::take(&mut walk.pauses) && next == Next::Page;
+            let goes_on = next == Next::Page && !pauses;
             let save = !goes_on || unsaved.pages >= MOST_UNSAVED;
-            let landing = Landing { arrived, before, walk, ends: next == Next::End, odd, save };
+            let landing = Landing { arrived, before, walk, ends: next == Next::End, anomalies, save };
             let storing = self.store_page(job, landing);
             let stored = if goes_on {
                 let (stored, fetched) = tokio::join!(storing, self.fetch(job, walk));
@@ -224,20 +301,23 @@ impl Run<'_> {
                 Unsaved { pages: unsaved.pages + 1, walk: Some(walk.clone()) }
             };
             let rows = match job {
-                WalkPurpose::Changes(_) => walk.rows,
+                WalkPurpose::Changes(_) | WalkPurpose::Fill(..) => walk.rows,
                 WalkPurpose::Slice(..) => self.swept(facts.keys.len() as u64),
             };
             if let WalkPurpose::Slice(object, _) = job {
                 self.results().older[*object as usize].extend(stored.noted.older.iter().cloned());
             }
-            self.tell(resource, rows, &stored.noted);
+            self.report_page(resource, rows, &stored.noted);
             if stored.noted.unknown_keys {
                 self.refresh_definitions_for_unknown_keys().await?;
             }
+            if stored.noted.omitted {
+                self.read_omitted(job.object()).await?;
+            }
             match next {
-                Next::Page => {}
+                Next::Page if !pauses => {}
                 Next::End => return Ok(WalkEnd::Finished),
-                Next::Later => return Ok(WalkEnd::Later),
+                Next::Page | Next::Later => return Ok(WalkEnd::Later),
                 Next::Stuck => return Err(SyncError::NotAdvancing { resource }),
                 Next::Restart(_) => *walk = self.restart(job, walk, turns, None).await?,
             }
@@ -247,9 +327,12 @@ impl Run<'_> {
     async fn fetch(&self, job: &WalkPurpose, walk: &Walk) -> Result<Arrived, SyncError> {
         let resource = job.object().resource();
         let query = walk.query(resource).asking(job.doing(), resource)?;
-        // On every page or on none: a cursor is bound to the conditions that it came with.
-        let query =
-            if walk.range == Range::All && self.engine.observer.wants_totals() { query.count_exact() } else { query };
+        let query = match job {
+            WalkPurpose::Fill(target, _) => {
+                query.custom_is_null(&target.definition, false).asking(job.doing(), resource)?
+            }
+            WalkPurpose::Changes(_) | WalkPurpose::Slice(..) => query,
+        };
         let layout = self.engine.store.layout();
         let (answer, page) =
             self.engine.client.page(&query, job.purpose(), &layout).await.asking(job.doing(), resource)?;
@@ -257,13 +340,13 @@ impl Run<'_> {
         Ok(Arrived { answer, page, layout: layout.version })
     }
 
-    /// Stores the restart of a walk and gives the range to go on with; further ranges get their turn later.
+    /// Stores the restart of a walk and returns the range to continue with; further ranges are read later.
     async fn restart(
         &self,
         job: &WalkPurpose,
         walk: &Walk,
         turns: &mut Vec<(WalkPurpose, Walk)>,
-        odd: Option<Oddity>,
+        anomaly: Option<Anomaly>,
     ) -> Result<Walk, SyncError> {
         let resource = job.object().resource();
         let Next::Restart(walks) = walk.restart() else {
@@ -275,9 +358,7 @@ impl Run<'_> {
         };
         let mut later = Vec::new();
         for (n, walk) in walks.enumerate() {
-            if let WalkPurpose::Slice(object, entry) = job {
-                later.push((WalkPurpose::Slice(*object, entry.part(&n.to_string())), walk));
-            }
+            later.extend(job.part(&n.to_string()).map(|job| (job, walk)));
         }
         turns.extend(later.iter().cloned());
         let (job, checkpoint, now) = (job.clone(), first.clone(), self.engine.clock.now());
@@ -288,77 +369,67 @@ impl Run<'_> {
                 for (job, walk) in &later {
                     job.checkpoint(tx, walk)?;
                 }
-                odd.map_or(Ok(()), |odd| tx.note_oddity(odd.as_str(), resource, odd.sentence(), now))
+                anomaly.map_or(Ok(()), |anomaly| tx.note_anomaly(anomaly.as_str(), resource, anomaly.sentence(), now))
             })
             .await?;
-        self.count(&Tally { warnings: u64::from(odd.is_some()), ..Tally::default() });
+        self.count(&Tally { warnings: u64::from(anomaly.is_some()), ..Tally::default() });
         Ok(first)
     }
 
-    /// Stores a page, its checkpoint and what was odd about it.
+    /// Stores a page, its checkpoint and its anomalies.
     async fn store_page(&self, job: &WalkPurpose, landing: Landing<'_>) -> Result<StoredPage, SyncError> {
         let object = job.object();
-        let Landing { mut arrived, before, walk, ends, odd, save } = landing;
-        loop {
-            let (job_, walk_, meter, odd_) = (job.clone(), walk.clone(), self.engine.meter.clone(), odd.clone());
-            let (page, asked_at, now, version) =
-                (arrived.page, arrived.answer.asked_at, self.engine.clock.now(), arrived.layout);
-            let stored = self.engine.store.write(move |tx| {
-                tx.expect_layout(version)?;
-                let phase = tx.phase(object)?;
-                let mut noted = tally::apply_page(tx, object, &page, asked_at, phase, now)?;
-                for odd in &odd_ {
-                    tx.note_oddity(odd.as_str(), object.resource(), odd.sentence(), now)?;
-                }
-                if matches!(job_, WalkPurpose::Slice(..)) && phase == Phase::Kept {
-                    nominate::note_missing(tx, object, &walk_, before, &page.records, ends)?;
-                }
-                let saved = save || tx.has_written();
-                if ends {
-                    job_.finish(tx, &walk_)?;
-                } else if saved {
-                    job_.checkpoint(tx, &walk_)?;
-                }
-                if saved {
-                    meter.enter(tx)?;
-                }
-                noted.oddities += odd_.len() as u64;
-                // The page goes back to the thread that made it: freed here, it would have both threads wait for the
-                // allocator's lock.
-                Ok((StoredPage { saved, noted }, page))
-            });
-            match stored.await.map(|(stored, _page)| stored) {
-                Err(StoreError::StaleLayout) => {
-                    let layout = self.engine.store.layout();
-                    let page = decoded(object.resource(), &arrived.answer, &layout, job.doing())?;
-                    arrived = Arrived { answer: arrived.answer, page, layout: layout.version };
-                }
-                other => return Ok(other?),
+        let Landing { arrived: Arrived { answer, page, layout }, before, walk, ends, anomalies, save } = landing;
+        let (service_time, resource) = (self.results().service_time, object.resource());
+        let details = self.engine.settings.details;
+        let (job, walk, meter, now) = (job.clone(), walk.clone(), self.engine.meter.clone(), self.engine.clock.now());
+        let stored = self.engine.store.write(move |tx| {
+            let decode = |layout: &Layout| decode::page(resource, &answer.body, layout).ok();
+            let page = tx.with_current_layout(page, layout, decode)?;
+            let phase = tx.phase(object)?;
+            let mut noted = apply::apply_page(tx, object, &page, &answer.asked, phase, now)?;
+            noted.omitted = omitted_values::note(tx, object, details)?;
+            for anomaly in &anomalies {
+                tx.note_anomaly(anomaly.as_str(), resource, anomaly.sentence(), now)?;
             }
-        }
+            job.note_page(tx, &walk, before, &page.records, ends)?;
+            let saved = save || tx.has_written();
+            if ends {
+                job.finish(tx, &walk)?;
+            } else if saved {
+                job.checkpoint(tx, &walk)?;
+            }
+            if saved {
+                meter.enter(tx)?;
+                tx.set_state(&StateKey::ServiceTime, &service_time)?;
+            }
+            noted.anomalies += anomalies.len() as u64;
+            // The page is returned to the thread that created it: freeing it here would make both threads wait for the
+            // allocator's lock.
+            Ok((StoredPage { saved, noted }, page, answer))
+        });
+        let (stored, ..) = stored.await?;
+        Ok(stored)
     }
 }
 
-fn decoded(
-    resource: Resource,
-    answer: &ListAnswer,
-    layout: &Layout,
-    doing: &'static str,
-) -> Result<ListPage, SyncError> {
-    decode::page(resource, &answer.body, layout).asking(doing, resource)
-}
-
-fn facts(resource: Resource, range: &Range, arrived: &Arrived) -> Facts {
-    let by = if matches!(range, Range::Changes { .. }) { "updatedAt" } else { "createdAt" };
-    let keys = arrived.page.records.iter().map(|record| instant(resource, record, by)).collect();
-    let high = arrived.page.records.iter().filter_map(|record| instant(resource, record, "updatedAt")).max();
-    Facts { keys, high, next: arrived.page.next.clone(), date: arrived.answer.date }
-}
-
 impl Run<'_> {
-    /// Adds what a page did to the run's tally, and tells whoever listens.
-    fn tell(&self, resource: Resource, rows: u64, noted: &Noted) {
-        self.count(&Tally { warnings: noted.tally.warnings + noted.oddities, ..noted.tally });
+    /// What a page says, as far as the walk decides by it.
+    pub(super) fn facts(&self, resource: Resource, range: &WalkRange, arrived: &Arrived) -> Facts {
+        let by = if matches!(range, WalkRange::Changes { .. }) { "updatedAt" } else { "createdAt" };
+        let keys = arrived.page.records.iter().map(|record| instant(resource, record, by)).collect();
+        let updates = arrived.page.records.iter().filter_map(|record| instant(resource, record, "updatedAt"));
+        let ListAnswer { date, asked, .. } = &arrived.answer;
+        let (served_at, time) = self.observe(&arrived.answer, updates.clone());
+        let high = updates.filter(|at| time.is_plausible(*at) == Some(true)).max();
+        let now = date.map_or(asked.at, |date| date.max(asked.at));
+        let total = arrived.page.total;
+        Facts { keys, high, next: arrived.page.next.clone(), served_at, now: Some(now), total }
+    }
+
+    /// Adds the results of a page to the run's tally, and notifies the observer.
+    pub(super) fn report_page(&self, resource: Resource, rows: u64, noted: &Noted) {
+        self.count(&Tally { warnings: noted.tally.warnings + noted.anomalies, ..noted.tally });
         self.engine.observer.on(RunEvent::Stored { resource, rows, ru: self.spent() });
     }
 }

@@ -1,4 +1,4 @@
-//! Which rows a walk reads, and the query that asks for them. Pure.
+//! The rows that a walk reads, and the query for them. Pure.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,20 +6,20 @@ use crate::api::query::QueryError;
 use crate::api::{Bound, ListQuery, SortBy};
 use crate::model::{Instant, Resource};
 
-/// Which rows a walk reads, and in which order.
+/// The rows that a walk reads, and their order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Range {
+pub enum WalkRange {
     /// By `updatedAt`, ascending: changes.
     Changes {
-        /// Rows later than this; all that have an `updatedAt` where there is none.
+        /// Rows later than this; if it is `None`, all with an `updatedAt`.
         after: Option<Instant>,
-        /// Rows at `after` too.
+        /// Whether rows at `after` are included.
         inclusive: bool,
     },
-    /// By `createdAt`, ascending: everything; rows without one come last.
+    /// By `createdAt`, ascending: everything; rows without `createdAt` come last.
     All,
-    /// By `createdAt`, ascending: `from` inclusive, `to` exclusive, open where there is none.
+    /// By `createdAt`, ascending: `from` inclusive, `to` exclusive, open if `None`.
     Created {
         /// Rows at or after this.
         from: Option<Instant>,
@@ -30,15 +30,15 @@ pub enum Range {
     WithoutCreated,
 }
 
-impl Range {
+impl WalkRange {
     /// The query of the range's first page.
     ///
     /// # Errors
-    /// [`QueryError`] if the resource cannot be asked so.
+    /// Returns a [`QueryError`] if the resource does not support the query.
     pub fn query(&self, resource: Resource) -> Result<ListQuery, QueryError> {
         let query = ListQuery::new(resource);
         match self {
-            Range::Changes { after, inclusive } => {
+            WalkRange::Changes { after, inclusive } => {
                 let query = query.sort(SortBy::UpdatedAsc)?;
                 match after {
                     Some(after) if *inclusive => query.updated(Bound::Gte(*after)),
@@ -46,8 +46,8 @@ impl Range {
                     None => Ok(query),
                 }
             }
-            Range::All => query.sort(SortBy::CreatedAsc),
-            Range::Created { from, to } => {
+            WalkRange::All => query.sort(SortBy::CreatedAsc),
+            WalkRange::Created { from, to } => {
                 let mut query = query.sort(SortBy::CreatedAsc)?;
                 if let Some(from) = from {
                     query = query.created(Bound::Gte(*from))?;
@@ -57,18 +57,20 @@ impl Range {
                 }
                 Ok(query)
             }
-            Range::WithoutCreated => query.sort(SortBy::CreatedAsc)?.is_null("createdAt", true),
+            WalkRange::WithoutCreated => query.sort(SortBy::CreatedAsc)?.is_null("createdAt", true),
         }
     }
 
-    /// Whether a row with this sort key may be in the range.
+    /// Whether a row with this sort key can be in the range.
     pub(in crate::sync) fn holds(&self, key: Option<Instant>) -> bool {
         match (self, key) {
-            (Range::All, _) | (Range::Changes { after: None, .. }, _) | (Range::WithoutCreated, None) => true,
-            (Range::Changes { after: Some(after), inclusive }, Some(key)) => {
+            (WalkRange::All, _) | (WalkRange::Changes { after: None, .. }, _) | (WalkRange::WithoutCreated, None) => {
+                true
+            }
+            (WalkRange::Changes { after: Some(after), inclusive }, Some(key)) => {
                 key > *after || *inclusive && key == *after
             }
-            (Range::Created { from, to }, Some(key)) => {
+            (WalkRange::Created { from, to }, Some(key)) => {
                 from.is_none_or(|from| key >= from) && to.is_none_or(|to| key < to)
             }
             _ => false,

@@ -1,35 +1,35 @@
-//! The sweep: every record, by `createdAt`, which does not change, so rows do not move between pages.
+//! The sweep: every record, by `createdAt`, which never changes, so rows do not move between pages.
 //!
-//! It makes the first copy, it is what `resync` does, and it finds what no changes walk can: removed records, silent
-//! changes, rows without an `updatedAt`. A large mirror is cut into slices that are walked side by side for the same
-//! RU. Each slice has its checkpoint in the file; a sweep that was interrupted, for hours or by a kill, goes on where
-//! it was.
+//! It makes the first copy, `resync` runs it, and it finds what a changes walk cannot find: removed records, silent
+//! changes, rows without an `updatedAt`. A large list is divided into slices that are walked concurrently for the same
+//! RU: by the rows of the mirror, and in a first copy by what `first_copy` finds. Each slice has its checkpoint
+//! in the file; a sweep that was interrupted continues where it was.
 
-use futures_util::future::join_all;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::fill::wanted_sweep;
-use super::owed::OwedCounts;
+use futures_util::stream::{self, StreamExt as _};
+
+use super::back_fill::wanted_sweep;
+use super::closing_counts::OwedCounts;
+use super::filled_columns::FilledFields;
 use super::pages::WalkPurpose;
-use super::walk::{Range, Walk};
+use super::walk::{Walk, WalkRange};
 use crate::model::{Instant, Object};
+use crate::model::{TimeBounds, TimeField, TimeRange};
 use crate::store::{MirrorTx, Phase, StateKey, StoreError};
+use crate::sync::checkpoints::{Changes, Evidence, Fresh, Outage, Sweep};
+use crate::sync::checks::undecided_removals::UndecidedRemovals;
 use crate::sync::engine::Engine;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
 use crate::sync::run::Run;
-use crate::sync::state::{Changes, Evidence, Fresh, Outage, Sweep};
-use crate::sync::time_range::{TimeBounds, TimeField, TimeRange};
-
-/// Rows a slice must have here to be worth a walk of its own: its last page is part empty, so 5,000 rows keep that
-/// below 2 % of the RU.
-const ROWS_PER_SLICE: u64 = 5_000;
 
 impl Engine {
-    /// Ends the sweeps of known records that are under way, and forgets how far they came; gives their objects. A first
-    /// copy is not ended: without it there is no mirror.
+    /// Discards the sweeps of copied objects that are in progress, with their checkpoints, and returns their objects. A
+    /// first copy is not discarded: without it there is no mirror.
     ///
     /// # Errors
-    /// If the mirror's file refuses.
+    /// Returns an error of the mirror's file.
     pub async fn forget_sweeps(&self) -> Result<Vec<Object>, SyncError> {
         let forgotten = self
             .store
@@ -41,8 +41,8 @@ impl Engine {
                     if tx.phase(object)? == Phase::FirstCopy || under_way.is_none() && asked.is_none() {
                         continue;
                     }
-                    if under_way.is_some_and(|sweep| sweep.needed) {
-                        // Not read on, but begun anew: nothing else would bring the column its values.
+                    if under_way.is_some_and(|sweep| !sweep.fills.is_empty()) {
+                        // It is restarted instead of continued, because nothing else would fill the column.
                         tx.set_state(&wanted_sweep(object), &true)?;
                     }
                     Sweep::clear(tx, object)?;
@@ -60,8 +60,8 @@ impl Engine {
 }
 
 impl Run<'_> {
-    /// Notes the sweeps that a person or the schedule asked for: should this run end early, the next one begins those
-    /// that have not begun.
+    /// Stores the sweeps that a person or the schedule requested: if this run ends early, the next one starts those
+    /// that have not started.
     pub(in crate::sync) async fn note_sweeps(&self) -> Result<(), SyncError> {
         let (job, accepted) = (self.job.clone(), self.job.accept().removals);
         self.engine
@@ -80,13 +80,18 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Reads every record: begins a sweep, or resumes the one that is under way.
+    /// Reads every record: starts a sweep, or continues the one in progress.
     pub(in crate::sync) async fn sweep(&self, object: Object) -> Result<(), SyncError> {
         let phase = self.engine.store.read(move |tx| tx.phase(object)).await?;
+        self.set_swept(0);
         let work = if phase == Phase::FirstCopy { "full copy" } else { "sweep" };
         self.begins(object.resource(), work, None);
         let again = matches!(self.job, Job::Resync { .. }) && !self.job.accept().removals;
         self.begin_sweep(object, again).await?;
+        self.note_list(object).await?;
+        if phase == Phase::FirstCopy {
+            self.cut_first_copy(object).await?;
+        }
         self.walk_slices(object).await?;
         self.ends(object.resource());
         Ok(())
@@ -94,27 +99,45 @@ impl Run<'_> {
 
     async fn begin_sweep(&self, object: Object, again: bool) -> Result<(), SyncError> {
         let (now, key) = (self.engine.clock.now(), self.engine.client.key_fingerprint().to_string());
-        let workers = self.engine.workers() as u64;
+        // The first changes walk begins where the copy began: what is copied early may change while the rest is read.
+        let phase = self.engine.store.read(move |tx| tx.phase(object)).await?;
+        let under_way = self.engine.store.read(move |tx| Sweep::load(tx, object)).await?.is_some();
+        let first = phase == Phase::FirstCopy && !under_way;
+        let served_at = if first { self.boundary(object).await? } else { None };
+        let (workers, rows_per_slice) = (self.engine.workers() as u64, self.engine.settings.rows_per_slice.max(1));
+        let wants_totals = self.engine.observer.wants_totals();
         self.engine
             .store
             .write(move |tx| {
                 let known = tx.slices::<Walk>(object)?;
-                // Where a slice cannot be read, nobody knows what is still to be read: all of it.
+                // If a slice cannot be read, it is unknown what is left, so everything is read again.
                 if let (Some(left), Some(_)) = (known, Sweep::load(tx, object)?) {
                     let refused: Option<Outage> = tx.state(&Outage::entry(object))?;
-                    // Under way; or read to its end, and what it passed over is to be decided.
-                    if !left.is_empty() || refused.is_none() || !again {
+                    let waits = refused.is_some() || UndecidedRemovals::load(tx, object)?.is_waiting();
+                    // In progress; or read completely, and the missed records have to be decided on.
+                    if !left.is_empty() || !waits || !again {
                         return Ok(());
                     }
                 }
                 tx.clear_slices(object)?;
-                let needed: Option<bool> = tx.state(&wanted_sweep(object))?;
+                let first_copy = tx.phase(object)? == Phase::FirstCopy;
+                if first_copy && tx.is_empty(object)? {
+                    FilledFields::note_first_copy(tx, object)?;
+                }
+                let missing = FilledFields::missing(tx, &tx.layout().clone(), object)?;
+                // Long texts are in details only.
+                let missing = missing.into_iter().filter(|field| !field.data_type.detail_only());
+                let fills = missing.map(|field| field.definition).collect();
                 tx.clear_state(&wanted_sweep(object))?;
                 tx.clear_state(&Sweep::asked(object))?;
-                Sweep { began: now, served_at: None, high: None, rows: 0, pages: 0, needed: needed == Some(true) }
+                Sweep { began: now, served_at, high: None, rows: 0, pages: 0, fills, dateless_on_one_page: false }
                     .store(tx, object)?;
-                for (number, range) in slices(tx, object, workers)?.into_iter().enumerate() {
-                    tx.set_state(&Sweep::slice_entry(object, number), &Walk::new(range, &key))?;
+                let copies = tx.phase(object)? == Phase::FirstCopy;
+                for (number, range) in slices(tx, object, workers, rows_per_slice)?.into_iter().enumerate() {
+                    let counted = range == WalkRange::All && (wants_totals || copies && workers > 1);
+                    let walk = Walk::new(range, &key);
+                    let walk = if counted { walk.counted() } else { walk };
+                    tx.set_state(&Sweep::slice_entry(object, number), &walk)?;
                 }
                 Ok(())
             })
@@ -141,42 +164,51 @@ impl Run<'_> {
             }
             walks.extend(first.map(|walk| (entry, walk)));
         }
-        // The client's pace bounds how many are under way at once.
-        let running = walks.into_iter().map(|(entry, walk)| self.walk(WalkPurpose::Slice(object, entry), walk));
-        for ended in join_all(running).await {
-            ended?;
-        }
-        Ok(())
+        let failed = AtomicBool::new(false);
+        let walking = walks.into_iter().map(async |(entry, walk)| {
+            // What others have asked for is stored all the same; nothing new begins.
+            if failed.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let ended = self.walk(WalkPurpose::Slice(object, entry), walk).await;
+            failed.fetch_or(ended.is_err(), Ordering::Relaxed);
+            ended.map(drop)
+        });
+        // As many at once as there are requests, however many slices: each has pages in hand, which take memory and are
+        // read again after a kill.
+        let ended: Vec<Result<(), SyncError>> =
+            stream::iter(walking).buffer_unordered(self.engine.workers()).collect().await;
+        ended.into_iter().collect()
     }
 }
 
-/// Cuts a sweep: one walk for a first copy or a small mirror, else as many as there are workers, about as many rows in
-/// each, with edges on whole seconds and a slice for rows without a date.
-fn slices(tx: &MirrorTx<'_>, object: Object, workers: u64) -> Result<Vec<Range>, StoreError> {
-    let whole = vec![Range::All];
+/// Cuts a sweep: one walk for a small mirror, else as many as there are workers, about as many rows in each, with edges on
+/// whole seconds and a slice for rows without a date. A first copy begins as one walk and is cut when its size is known.
+fn slices(tx: &MirrorTx<'_>, object: Object, workers: u64, rows_per_slice: u64) -> Result<Vec<WalkRange>, StoreError> {
+    let whole = vec![WalkRange::All];
     if tx.phase(object)? == Phase::FirstCopy {
         return Ok(whole);
     }
     let rows = tx.count_rows(object)?;
-    let count = workers.min(rows / ROWS_PER_SLICE);
+    let count = workers.min(rows / rows_per_slice);
     if count < 2 {
         return Ok(whole);
     }
     let dated = TimeRange::dated(TimeField::CreatedAt, None, None);
-    let edges = tx.edges(object, dated.stretch(), count, 0.0)?;
+    let edges = tx.edges(object, dated, count, 0.0)?;
     if edges.is_empty() {
         return Ok(whole);
     }
-    let ranges = TimeRange::between(TimeField::CreatedAt, &edges).into_iter().map(|span| match span.bounds {
-        TimeBounds::Dated { from, to } => Range::Created { from, to },
-        TimeBounds::Dateless | TimeBounds::Whole => Range::WithoutCreated,
+    let ranges = TimeRange::between(TimeField::CreatedAt, &edges).into_iter().map(|range| match range.bounds {
+        TimeBounds::Dated { from, to } => WalkRange::Created { from, to },
+        TimeBounds::Dateless | TimeBounds::Whole => WalkRange::WithoutCreated,
     });
     Ok(ranges.collect())
 }
 
-/// Stores that a sweep is finished, once it is decided what became of the records that it passed over.
+/// Stores that a sweep is finished, once the missed records have been decided on.
 ///
-/// `open` differences were seen and left.
+/// `open` is the number of remaining differences.
 pub(in crate::sync) fn end_sweep(
     tx: &MirrorTx<'_>,
     object: Object,
@@ -188,16 +220,17 @@ pub(in crate::sync) fn end_sweep(
     };
     if tx.phase(object)? == Phase::FirstCopy {
         tx.finish_first_copy(object)?;
-        // The first changes walk begins where the copy began, less the overlap.
+        // The first changes walk starts where the copy started, minus the overlap.
         Changes { watermark: sweep.high, served_at: sweep.served_at, walk: None }.store(tx, object)?;
     } else {
         tx.recount(object)?;
     }
     if sweep.pages > 1 {
-        OwedCounts::of_sweep(tx, object, sweep.pages)?;
+        OwedCounts::of_sweep(tx, object, sweep.pages, sweep.dateless_on_one_page)?;
     }
-    tx.set_state(&Fresh::sweep(object), &Fresh { began: sweep.began, finished })?;
+    tx.set_state(&Fresh::sweep(object), &Fresh { began: sweep.began, finished, steady: None })?;
     let before: Option<Evidence> = tx.state(&Evidence::entry(object))?;
     tx.set_state(&Evidence::entry(object), &Evidence::after(before, sweep.began, true, open))?;
+    FilledFields::note_filled(tx, object, &sweep.fills)?;
     Sweep::clear(tx, object)
 }

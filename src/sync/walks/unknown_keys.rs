@@ -1,5 +1,5 @@
-//! Custom keys that no definition explains: the definitions are read once for each key, and not in every run that meets
-//! it. What is defined later comes with the regular reading of the definitions.
+//! Custom keys without a definition: the definitions are read once for each key, not in every run that finds it. Later
+//! definitions are found by the regular reading.
 
 use std::collections::BTreeMap;
 
@@ -8,34 +8,34 @@ use serde::{Deserialize, Serialize};
 use crate::model::{FieldKey, Object, Record};
 use crate::store::{MirrorTx, StateKey, StoreError};
 
-/// Keys that are remembered for each object; beyond that, keys are not asked for.
+/// The maximum number of stored keys per object; beyond that, keys cause no reading.
 const MOST_KEYS: usize = 1_000;
 
-/// The keys of one object, and whether the definitions were read since each was seen first.
+/// The keys of one object, and whether the definitions were read since each was first seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct UnknownKeys(BTreeMap<FieldKey, bool>);
 
-/// Notes the unknown keys of records in the transaction that stores them. Whether one of them makes it worth reading the
-/// definitions.
+/// Records the unknown keys of records in the transaction that stores them. Returns whether one of them requires
+/// reading the definitions.
 pub(in crate::sync) fn note(tx: &MirrorTx<'_>, object: Object, records: &[Record]) -> Result<bool, StoreError> {
     if records.iter().all(|record| record.unknown_keys.is_empty()) {
         return Ok(false);
     }
     let entry = StateKey::UnknownKeys(object);
     let mut known: UnknownKeys = tx.state(&entry)?.unwrap_or_default();
-    let (before, mut asks) = (known.0.len(), false);
+    let (before, mut is_new) = (known.0.len(), false);
     for key in records.iter().flat_map(|record| &record.unknown_keys) {
         if known.0.contains_key(key) || known.0.len() < MOST_KEYS {
-            asks |= !*known.0.entry(key.clone()).or_default();
+            is_new |= !*known.0.entry(key.clone()).or_default();
         }
     }
     if known.0.len() > before {
         tx.set_state(&entry, &known)?;
     }
-    Ok(asks)
+    Ok(is_new)
 }
 
-/// Notes that the definitions were read: for the keys that were seen so far, reading them again would say nothing new.
+/// Records that the definitions were read: for the keys seen so far, reading them again would be useless.
 pub(in crate::sync) fn definitions_were_read(tx: &MirrorTx<'_>) -> Result<(), StoreError> {
     for object in Object::ALL {
         let entry = StateKey::UnknownKeys(object);

@@ -1,84 +1,87 @@
-//! A walk through a list, page by page: what to ask next, and what a page means. Pure: no IO, no clock.
+//! A walk through a list, page by page: what to request next, and what a page means. Pure: no IO, no clock.
 //!
-//! A [`Walk`] is the checkpoint itself. It is stored in the transaction of each page, so a restart goes on with the
-//! cursor; and it knows enough to go on without one, when the service refuses the cursor or the key has changed.
+//! A [`Walk`] is its own checkpoint. It is stored in the transaction of each page, so it continues with the cursor
+//! after a restart; and it can continue without a cursor, if the service refuses it or the key has changed.
 //!
 //! # Why a walk restarts with `gte` and never with `gt`
-//! Rows may share a timestamp. Behind a refused cursor, `gt` the last applied timestamp would skip every other row of
-//! the tie; `gte` reads the tie twice and writes it once.
+//! Rows may share a timestamp. After a refused cursor, `gt` the last applied timestamp would skip the other rows of the
+//! tie; `gte` reads the tie twice and writes it once.
 //!
 //! # Why pages are not trusted
-//! The reference promises order and progress. A service that breaks the promise must not make a walk loop or lose a
-//! row: disorder forbids narrowing the range on a restart, and a cursor that was seen before counts as refused.
+//! The reference promises order and progress. A service that breaks the promise must not cause an endless walk or a
+//! missed row: disorder prevents narrowing the range on a restart, and a repeated cursor counts as refused.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde::{Deserialize, Serialize};
 
-pub use super::anomaly::Oddity;
-pub use super::range::Range;
+pub use super::anomaly::Anomaly;
+pub use super::range::WalkRange;
 use crate::api::query::QueryError;
 use crate::api::{ListQuery, PageSize};
 use crate::model::{Cursor, Instant, Resource};
 
-/// How often a walk may restart without getting further.
+/// How often a walk may restart without progress.
 const MOST_RESTARTS: u32 = 4;
 
-/// Pages without rows in a row that are followed before the walk restarts: each has a cursor of its own, so nothing else
-/// would end them.
+/// Consecutive pages without rows after which the walk restarts: each may have a new cursor, so they would never end.
 const MOST_EMPTY: u32 = 10;
 
-/// Pages beyond the service's own time at the walk's beginning, after which a walk leaves the rest to the next run:
-/// under constant churn a walk would never end.
+/// Pages with changes made after the walk started, after which the walk leaves the rest to the next run: with constant
+/// changes it would never end.
 const MOST_PAGES_BEYOND: u32 = 20;
 
-/// How far a walk has read, by the key it is sorted by.
+/// How far a walk has read, by its sort key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Frontier {
     /// Nothing yet.
     Start,
-    /// Up to this timestamp; further rows may share it.
+    /// Up to this timestamp; more rows may share it.
     At(Instant),
     /// Among the rows without a timestamp, which come last.
     Nulls,
 }
 
-/// What a page of a walk says, as far as decisions need it.
+/// The facts about a page that decisions need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// The rows' sort keys, in the order of the page.
     pub keys: Vec<Option<Instant>>,
-    /// The highest `updatedAt` on the page.
+    /// The highest `updatedAt` on the page that may be a watermark.
     pub high: Option<Instant>,
-    /// Where the next page begins.
+    /// The cursor of the next page.
     pub next: Option<Cursor>,
-    /// The service's clock.
-    pub date: Option<Instant>,
+    /// The service's time when the page was asked for, at least.
+    pub served_at: Option<Instant>,
+    /// The latest of all clocks: what changed after it is churn.
+    pub now: Option<Instant>,
+    /// How many rows the whole range has, where that was asked for.
+    pub total: Option<u64>,
 }
 
-/// What comes after a page.
+/// What follows after a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// The next page; the walk holds its cursor.
+    /// The next page; the walk has its cursor.
     Page,
-    /// The range is read to its end.
+    /// The range was read completely.
     End,
-    /// Enough for this run: the rest is churn, and the walk goes on in the next run.
+    /// Suspended: the rest are new changes, and the walk continues in the next run.
     Later,
-    /// The cursor is of no use: walk these ranges instead.
+    /// The cursor is unusable: walk these ranges instead.
     Restart(Vec<Walk>),
     /// Restarting has not helped.
     Stuck,
 }
 
-/// A walk through one range: its checkpoint, and what it has learnt.
+/// A walk through one range: its checkpoint and state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Walk {
     /// The rows to read.
-    pub range: Range,
-    /// Where the next page begins; `None` before the first.
+    pub range: WalkRange,
+    /// The cursor of the next page; `None` before the first.
     pub cursor: Option<Cursor>,
     /// The fingerprint of the key that the cursor is bound to.
     pub key: String,
@@ -86,17 +89,17 @@ pub struct Walk {
     pub frontier: Frontier,
     /// The highest `updatedAt` seen.
     pub high: Option<Instant>,
-    /// The service's clock at the first page.
+    /// The service's time at the first page, at least.
     pub served_at: Option<Instant>,
     /// Rows read.
     pub rows: u64,
-    /// Pages read, those of walks that it restarts included.
+    /// Pages read, including those of walks that it restarts.
     pub pages: u64,
-    /// Where the first of the walks that it restarts began, if it is one of changes.
+    /// Where the first of the walks that it restarts started, if it is a changes walk.
     pub origin: Option<Instant>,
-    /// How far it or a walk before it that it restarts has read: only beyond this is it getting further.
+    /// How far it or a walk that it restarts has read: only rows beyond this are progress.
     reached: Frontier,
-    /// Restarts without getting further.
+    /// Restarts without progress.
     restarts: u32,
     /// Whether every page so far was in order.
     orderly: bool,
@@ -105,12 +108,30 @@ pub struct Walk {
     /// Pages without rows since the last one with rows.
     #[serde(default)]
     empty: u32,
-    /// How many rows a page has, where full pages are too large to be read.
+    /// The page size, if full pages are too large.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     page_size: Option<u8>,
-    /// The service's clock at the first page of this run: what changed later is churn.
+    /// Whether its pages ask for the total. A cursor is bound to the conditions that it came with, so all of them do or
+    /// none.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub counted: bool,
+    /// How many rows the range had at the first page, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
+    /// Where it ends before its range does: rows from here on are read by another walk. The cursor stays of use, which it
+    /// would not with a narrower range.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Instant>,
+    /// Microseconds from one row's timestamp to the next one's, on average over the later half of the first page: how
+    /// densely rows follow each other there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap: Option<u64>,
+    /// The time at the first page of this run: what changed later is churn.
     #[serde(skip)]
     run_began: Option<Instant>,
+    /// Whether it stops after its next page, although there are more.
+    #[serde(skip)]
+    pub pauses: bool,
     /// The cursors followed since the frontier last moved.
     #[serde(skip)]
     followed: HashSet<u64>,
@@ -118,9 +139,9 @@ pub struct Walk {
 
 impl Walk {
     /// A walk that has read nothing.
-    pub fn new(range: Range, key: &str) -> Walk {
+    pub fn new(range: WalkRange, key: &str) -> Walk {
         let origin = match &range {
-            Range::Changes { after, .. } => *after,
+            WalkRange::Changes { after, .. } => *after,
             _ => None,
         };
         Walk {
@@ -139,41 +160,74 @@ impl Walk {
             beyond: 0,
             empty: 0,
             page_size: None,
+            counted: false,
+            total: None,
+            until: None,
+            gap: None,
             run_began: None,
+            pauses: false,
             followed: HashSet::new(),
         }
     }
 
-    /// This walk with pages of half as many rows; `None` where a page has one row already. A cursor is bound to the
-    /// conditions that it came with, and whether the page size is one of them is not documented: the walk that is
-    /// returned has to restart where it has a cursor.
+    /// This walk with half as many rows per page; `None` if a page has only one row. A cursor is bound to its
+    /// conditions, and the reference does not say whether the page size is one of them, so the returned walk has to
+    /// restart if it has a cursor.
     #[must_use]
     pub fn with_smaller_pages(&self) -> Option<Walk> {
         let size = self.page_size.unwrap_or(PageSize::MAX.get());
         (size > 1).then(|| Walk { page_size: Some(size / 2), ..self.clone() })
     }
 
+    /// This walk, asking for the total on every page. Only for a walk that has read nothing.
+    #[must_use]
+    pub fn counted(self) -> Walk {
+        Walk { counted: true, ..self }
+    }
+
+    /// This walk, stopping after its next page, although there are more.
+    #[must_use]
+    pub fn pausing(self) -> Walk {
+        Walk { pauses: true, ..self }
+    }
+
+    /// How many rows a page has at most.
+    pub fn page_size(&self) -> PageSize {
+        self.page_size.and_then(PageSize::new).unwrap_or(PageSize::MAX)
+    }
+
+    /// How many rows are still to be read, where the total is known.
+    pub fn rows_left(&self) -> Option<u64> {
+        self.total.map(|total| total.saturating_sub(self.rows))
+    }
+
     /// The query of the next page.
     ///
     /// # Errors
-    /// [`QueryError`] if the resource cannot be asked so.
+    /// Returns a [`QueryError`] if the resource does not support the query.
     pub fn query(&self, resource: Resource) -> Result<ListQuery, QueryError> {
         let query = self.range.query(resource)?;
-        let query = query.limit(self.page_size.and_then(PageSize::new).unwrap_or(PageSize::MAX));
+        let query = query.limit(self.page_size());
+        let query = if self.counted { query.count_exact() } else { query };
         Ok(match &self.cursor {
             Some(cursor) => query.after(cursor.clone()),
             None => query,
         })
     }
 
-    /// Takes a page: moves on, and says what comes next and what was odd.
-    pub fn take(&mut self, facts: &Facts) -> (Next, Vec<Oddity>) {
-        let mut odd = Vec::new();
+    /// Processes a page: advances, and returns what follows and the anomalies.
+    pub fn take(&mut self, facts: &Facts) -> (Next, Vec<Anomaly>) {
+        let mut anomalies = Vec::new();
         let before = self.frontier;
-        if self.served_at.is_none() {
-            self.served_at = facts.date;
+        if self.pages == 0 {
+            // Later pages may know of a later time, which says nothing about what the first one left out.
+            self.served_at = self.served_at.max(facts.served_at);
         }
-        self.run_began = self.run_began.or(facts.date);
+        self.run_began = self.run_began.or(facts.now);
+        if self.pages == 0 {
+            self.total = facts.total;
+            self.gap = gap(&facts.keys);
+        }
         self.rows += facts.keys.len() as u64;
         self.pages += 1;
         self.high = self.high.max(facts.high);
@@ -182,10 +236,10 @@ impl Walk {
             let at = key.map_or(Frontier::Nulls, Frontier::At);
             if at < previous {
                 self.orderly = false;
-                odd.push(Oddity::UnorderedPage);
+                anomalies.push(Anomaly::UnorderedPage);
             }
             if !self.range.holds(*key) {
-                odd.push(Oddity::RowOutsideFilter);
+                anomalies.push(Anomaly::RowOutsideFilter);
             }
             previous = previous.max(at);
         }
@@ -197,19 +251,20 @@ impl Walk {
             self.reached = self.frontier;
             self.restarts = 0;
         }
-        let next = self.next(facts, &mut odd);
-        odd.sort_unstable();
-        odd.dedup();
-        (next, odd)
+        let next = self.next(facts, &mut anomalies);
+        anomalies.sort_unstable();
+        anomalies.dedup();
+        (next, anomalies)
     }
 
-    fn next(&mut self, facts: &Facts, odd: &mut Vec<Oddity>) -> Next {
-        let Some(next) = &facts.next else {
+    fn next(&mut self, facts: &Facts, anomalies: &mut Vec<Anomaly>) -> Next {
+        let reached = self.until.is_some_and(|until| self.orderly && self.frontier >= Frontier::At(until));
+        let Some(next) = facts.next.as_ref().filter(|_| !reached) else {
             self.cursor = None;
             return Next::End;
         };
         if facts.keys.is_empty() {
-            odd.push(Oddity::EmptyPage);
+            anomalies.push(Anomaly::EmptyPage);
             self.empty += 1;
             if self.empty > MOST_EMPTY {
                 return self.restart();
@@ -220,12 +275,12 @@ impl Walk {
         let mut hasher = DefaultHasher::new();
         next.hash(&mut hasher);
         if !self.followed.insert(hasher.finish()) || self.cursor.as_ref() == Some(next) {
-            odd.push(Oddity::RepeatedCursor);
+            anomalies.push(Anomaly::RepeatedCursor);
             return self.restart();
         }
         self.cursor = Some(next.clone());
         let is_beyond = |key: &Option<Instant>| self.run_began.is_some_and(|began| key.is_some_and(|key| key > began));
-        if matches!(self.range, Range::Changes { .. }) && facts.keys.first().is_some_and(is_beyond) {
+        if matches!(self.range, WalkRange::Changes { .. }) && facts.keys.first().is_some_and(is_beyond) {
             self.beyond += 1;
             if self.beyond >= MOST_PAGES_BEYOND {
                 self.beyond = 0;
@@ -235,7 +290,29 @@ impl Walk {
         Next::Page
     }
 
-    /// What to do when the cursor is of no use: refused, of another key, or going in circles.
+    /// Cuts what is left of a dated range at these instants, in their order: the first part goes on where this walk is
+    /// and ends at the first cut, the others have read nothing and ask for their totals. `None` where the walk's pages
+    /// were not in order, or a cut is not inside what is left.
+    pub fn cut(&self, from: Instant, cuts: &[Instant]) -> Option<Vec<Walk>> {
+        let end = match &self.range {
+            WalkRange::Created { to, .. } => self.until.or(*to),
+            WalkRange::All => self.until,
+            WalkRange::Changes { .. } | WalkRange::WithoutCreated => return None,
+        };
+        let inside = |cut: &Instant| *cut > from && end.is_none_or(|end| *cut < end);
+        if !self.orderly || !cuts.is_sorted_by(|a, b| a < b) || !cuts.iter().all(inside) {
+            return None;
+        }
+        let first = Walk { until: cuts.first().copied().or(self.until), ..self.clone() };
+        let ends = cuts.iter().skip(1).copied().map(Some).chain([end]);
+        let further = cuts.iter().zip(ends).map(|(from, to)| {
+            let range = WalkRange::Created { from: Some(*from), to };
+            Walk { page_size: self.page_size, ..Walk::new(range, &self.key) }.counted()
+        });
+        Some(std::iter::once(first).chain(further).collect())
+    }
+
+    /// What to do if the cursor is unusable: refused, of another key, or going in circles.
     pub fn restart(&self) -> Next {
         if self.restarts >= MOST_RESTARTS {
             return Next::Stuck;
@@ -243,12 +320,17 @@ impl Walk {
         let ranges = match (&self.range, self.frontier) {
             (range, _) if !self.orderly => vec![range.clone()],
             (range, Frontier::Start) => vec![range.clone()],
-            (Range::Changes { .. }, Frontier::At(at)) => vec![Range::Changes { after: Some(at), inclusive: true }],
-            (Range::All, Frontier::At(at)) => {
-                vec![Range::Created { from: Some(at), to: None }, Range::WithoutCreated]
+            (WalkRange::Changes { .. }, Frontier::At(at)) => {
+                vec![WalkRange::Changes { after: Some(at), inclusive: true }]
             }
-            (Range::Created { to, .. }, Frontier::At(at)) => vec![Range::Created { from: Some(at), to: *to }],
-            (Range::All, Frontier::Nulls) => vec![Range::WithoutCreated],
+            (WalkRange::All, Frontier::At(at)) if self.until.is_some() => {
+                vec![WalkRange::Created { from: Some(at), to: self.until }]
+            }
+            (WalkRange::All, Frontier::At(at)) => {
+                vec![WalkRange::Created { from: Some(at), to: None }, WalkRange::WithoutCreated]
+            }
+            (WalkRange::Created { to, .. }, Frontier::At(at)) => vec![WalkRange::Created { from: Some(at), to: *to }],
+            (WalkRange::All, Frontier::Nulls) => vec![WalkRange::WithoutCreated],
             (range, _) => vec![range.clone()],
         };
         Next::Restart(
@@ -263,15 +345,16 @@ impl Walk {
                     restarts: self.restarts + 1,
                     orderly: self.orderly,
                     page_size: self.page_size,
+                    until: self.until,
                     ..Walk::new(range, &self.key)
                 })
                 .collect(),
         )
     }
 
-    /// This walk in a run that resumes it, under the key of that run: cursors are bound to the key's scopes, so under
-    /// another one it continues without. What earlier runs tried counts no longer, or a walk that was given up once would
-    /// be given up for ever.
+    /// This walk in a run that continues it, with that run's key: cursors are bound to the key's scopes, so with a
+    /// different key the walk continues without the cursor. Restarts of earlier runs no longer count; otherwise a walk
+    /// that was given up once would be given up forever.
     #[must_use]
     pub fn under_key(self, key: &str) -> Vec<Walk> {
         let same = self.key == key || self.cursor.is_none();
@@ -284,6 +367,19 @@ impl Walk {
             _ => vec![Walk::new(renamed.range, key)],
         }
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+/// Microseconds from one key to the next on average, over the later half: the first rows of a list may be dated oddly.
+pub(in crate::sync) fn gap(keys: &[Option<Instant>]) -> Option<u64> {
+    let half = &keys[keys.len() / 2..];
+    let (first, last) = ((*half.first()?)?, (*half.last()?)?);
+    let micros = last.since(first).as_micros() / (half.len() as u128);
+    Some(u64::try_from(micros).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

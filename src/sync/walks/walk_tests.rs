@@ -1,4 +1,4 @@
-//! Cases of walks: ties, refused cursors, disorder, circles, churn.
+//! Walks: ties, refused cursors, disorder, repeated cursors, constant changes.
 
 use super::*;
 
@@ -11,16 +11,18 @@ fn page(keys: &[i64], next: Option<&str>) -> Facts {
         keys: keys.iter().map(|s| Some(at(*s))).collect(),
         high: keys.iter().max().map(|s| at(*s)),
         next: next.map(Cursor::from),
-        date: Some(at(1000)),
+        served_at: Some(at(1000)),
+        now: Some(at(1000)),
+        total: None,
     }
 }
 
 fn changes(after: i64) -> Walk {
-    Walk::new(Range::Changes { after: Some(at(after)), inclusive: false }, "k")
+    Walk::new(WalkRange::Changes { after: Some(at(after)), inclusive: false }, "k")
 }
 
 #[test]
-fn a_walk_reads_to_the_end() {
+fn walk_reads_to_the_end() {
     let mut walk = changes(0);
     assert_eq!(walk.take(&page(&[1, 2], Some("a"))), (Next::Page, vec![]));
     assert_eq!(walk.cursor, Some(Cursor::from("a")));
@@ -29,35 +31,35 @@ fn a_walk_reads_to_the_end() {
 }
 
 #[test]
-fn a_refused_cursor_restarts_with_gte_the_last_row() {
+fn refused_cursor_restarts_with_gte_the_last_row() {
     let mut walk = changes(0);
     walk.take(&page(&[1, 5, 5], Some("a")));
     let Next::Restart(walks) = walk.restart() else { panic!() };
-    assert_eq!(walks[0].range, Range::Changes { after: Some(at(5)), inclusive: true });
+    assert_eq!(walks[0].range, WalkRange::Changes { after: Some(at(5)), inclusive: true });
     let params = walks[0].query(Resource::Contacts).unwrap().to_params();
     assert!(params.contains(&("filter[updatedAt][gte]".into(), at(5).to_wire())), "{params:?}");
 }
 
 #[test]
-fn a_refused_cursor_of_a_full_walk_still_reads_the_rows_without_a_date() {
-    let mut walk = Walk::new(Range::All, "k");
+fn refused_cursor_of_a_full_walk_still_reads_the_rows_without_a_date() {
+    let mut walk = Walk::new(WalkRange::All, "k");
     walk.take(&page(&[1, 5], Some("a")));
     let Next::Restart(walks) = walk.restart() else { panic!() };
     let ranges: Vec<_> = walks.into_iter().map(|w| w.range).collect();
-    assert_eq!(ranges, [Range::Created { from: Some(at(5)), to: None }, Range::WithoutCreated]);
+    assert_eq!(ranges, [WalkRange::Created { from: Some(at(5)), to: None }, WalkRange::WithoutCreated]);
 }
 
 #[test]
-fn disorder_forbids_narrowing_the_range() {
+fn disorder_prevents_narrowing_the_range() {
     let mut walk = changes(0);
-    let (_, odd) = walk.take(&page(&[5, 2], Some("a")));
-    assert_eq!(odd, [Oddity::UnorderedPage]);
+    let (_, anomaly) = walk.take(&page(&[5, 2], Some("a")));
+    assert_eq!(anomaly, [Anomaly::UnorderedPage]);
     let Next::Restart(walks) = walk.restart() else { panic!() };
     assert_eq!(walks[0].range, walk.range);
 }
 
 #[test]
-fn a_service_that_goes_in_circles_ends_the_walk() {
+fn repeated_cursors_end_the_walk() {
     let mut walk = changes(0);
     walk.take(&page(&[1], Some("a")));
     let mut rounds = 0;
@@ -73,7 +75,7 @@ fn a_service_that_goes_in_circles_ends_the_walk() {
 }
 
 #[test]
-fn a_walk_that_was_given_up_in_one_run_is_tried_again_in_the_next() {
+fn walk_that_was_given_up_is_retried_in_the_next_run() {
     let mut walk = changes(0);
     walk.take(&page(&[1, 5], Some("dead")));
     while let Next::Restart(walks) = walk.restart() {
@@ -84,12 +86,12 @@ fn a_walk_that_was_given_up_in_one_run_is_tried_again_in_the_next() {
     let walk: Walk = serde_json::from_str(&stored).unwrap();
     assert_eq!(walk.restart(), Next::Stuck);
     let resumed = walk.under_key("k").remove(0);
-    let Next::Restart(walks) = resumed.restart() else { panic!("stuck for ever") };
-    assert_eq!(walks[0].range, Range::Changes { after: Some(at(5)), inclusive: true });
+    let Next::Restart(walks) = resumed.restart() else { panic!("no progress") };
+    assert_eq!(walks[0].range, WalkRange::Changes { after: Some(at(5)), inclusive: true });
 }
 
 #[test]
-fn ten_thousand_rows_of_one_timestamp_are_no_circle() {
+fn ten_thousand_rows_of_one_timestamp_are_not_a_repetition() {
     let mut walk = changes(0);
     for n in 0..100 {
         assert_eq!(walk.take(&page(&[7; 100], Some(&format!("c{n}")))), (Next::Page, vec![]));
@@ -97,7 +99,7 @@ fn ten_thousand_rows_of_one_timestamp_are_no_circle() {
 }
 
 #[test]
-fn churn_is_left_to_the_next_run_with_its_cursor() {
+fn constant_changes_are_left_to_the_next_run_with_the_cursor() {
     let mut walk = changes(0);
     let mut n = 0;
     let next = loop {
@@ -113,15 +115,15 @@ fn churn_is_left_to_the_next_run_with_its_cursor() {
 }
 
 #[test]
-fn odd_pages_are_named() {
+fn anomalous_pages_are_reported() {
     let mut walk = changes(10);
-    assert_eq!(walk.take(&page(&[], Some("a"))).1, [Oddity::EmptyPage]);
-    assert_eq!(walk.take(&page(&[10], Some("b"))).1, [Oddity::RowOutsideFilter]);
+    assert_eq!(walk.take(&page(&[], Some("a"))).1, [Anomaly::EmptyPage]);
+    assert_eq!(walk.take(&page(&[10], Some("b"))).1, [Anomaly::RowOutsideFilter]);
     assert_eq!(walk.take(&page(&[11], Some("a"))).1, [], "the frontier has moved since `a` was followed");
 }
 
 #[test]
-fn another_key_gives_the_cursor_up() {
+fn different_key_discards_the_cursor() {
     let mut walk = changes(0);
     walk.take(&page(&[1, 5], Some("a")));
     let kept = walk.clone().under_key("k");
@@ -129,14 +131,34 @@ fn another_key_gives_the_cursor_up() {
     let given_up = walk.under_key("other");
     assert_eq!(given_up[0].cursor, None);
     assert_eq!(given_up[0].key, "other");
-    assert_eq!(given_up[0].range, Range::Changes { after: Some(at(5)), inclusive: true });
+    assert_eq!(given_up[0].range, WalkRange::Changes { after: Some(at(5)), inclusive: true });
 }
 
 #[test]
-fn a_checkpoint_survives_being_stored() {
+fn checkpoint_round_trips_through_storage() {
     let mut walk = changes(0);
     walk.take(&page(&[1, 5], Some("a")));
     let text = serde_json::to_string(&walk).unwrap();
     let back: Walk = serde_json::from_str(&text).unwrap();
     assert_eq!((back.cursor, back.frontier, back.high), (walk.cursor, walk.frontier, walk.high));
+}
+
+#[test]
+fn a_cut_walk_ends_at_the_cut_and_keeps_its_cursor() {
+    let mut walk = Walk::new(WalkRange::All, "k").counted();
+    walk.take(&page(&[1, 5], Some("a")));
+    let parts = walk.cut(at(5), &[at(20), at(30)]).unwrap();
+    assert_eq!((parts[0].cursor.clone(), parts[0].until, parts[0].rows), (Some(Cursor::from("a")), Some(at(20)), 2));
+    assert_eq!(parts[1].range, WalkRange::Created { from: Some(at(20)), to: Some(at(30)) });
+    assert_eq!(parts[2].range, WalkRange::Created { from: Some(at(30)), to: None });
+    assert!(parts[1].counted && parts[1].cursor.is_none());
+    let mut low = parts[0].clone();
+    assert_eq!(low.take(&page(&[6, 19], Some("b"))).0, Next::Page);
+    let Next::Restart(again) = low.restart() else { panic!() };
+    assert_eq!(again[0].range, WalkRange::Created { from: Some(at(19)), to: Some(at(20)) });
+    assert_eq!(again.len(), 1, "records without a date are another slice's");
+    assert_eq!(low.take(&page(&[19, 25], Some("c"))).0, Next::End);
+    assert_eq!(walk.cut(at(5), &[at(5)]), None);
+    walk.take(&page(&[2], Some("b")));
+    assert_eq!(walk.cut(at(5), &[at(20)]), None, "what is out of order is not cut");
 }

@@ -1,33 +1,35 @@
-//! A service that answers from a script, byte for byte, and remembers what it was asked.
+//! A service with scripted answers, byte for byte, which records its requests.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crm_mirror::api::meter::{Admission, AdmissionError, Attempt, AttemptOutcome, Meter, MeterFuture, RequestedHold};
+use crm_mirror::api::admission::{
+    Admission, AdmissionError, Attempt, AttemptOutcome, Meter, MeterFuture, RequestedHold,
+};
 use crm_mirror::api::{ApiKey, Client, ClientSettings};
-use crm_mirror::model::{Clock, Instant, ManualClock};
+use crm_mirror::model::{Clock, Instant, ManualClock, RequestRegister};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// The key that every test uses.
+/// The key of every test.
 pub const KEY: &str = "svc_v1_very-secret";
 
 /// One scripted answer.
 pub enum Say {
     /// These bytes, then the connection is closed.
     Bytes(Vec<u8>),
-    /// Nothing: the connection is closed at once.
+    /// No byte: the connection is closed at once.
     Close,
-    /// Nothing, for as long as the client cares to wait.
+    /// No byte, for as long as the client waits.
     Silence,
 }
 
-/// A whole answer with a JSON body.
+/// A complete answer with a JSON body.
 pub fn answer(status: &str, headers: &str, body: &str) -> Say {
     packed(status, headers, body.as_bytes())
 }
 
-/// A whole answer with any body.
+/// A complete answer with any body.
 pub fn packed(status: &str, headers: &str, body: &[u8]) -> Say {
     let mut bytes = format!(
         "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n{headers}\r\n",
@@ -43,7 +45,7 @@ pub fn page() -> Say {
     answer("200 OK", "", r#"{"data":[],"nextCursor":null}"#)
 }
 
-/// A meter that writes down what it was told, and refuses when its allowance is spent.
+/// A meter that records its calls and refuses when its allowance is spent.
 #[derive(Default)]
 pub struct Book {
     pub admitted: Mutex<Vec<Attempt>>,
@@ -60,7 +62,11 @@ impl Meter for Book {
             admitted.push(attempt);
         }
         let refused = AdmissionError::Budget { refills_at: Instant::EPOCH };
-        Box::pin(std::future::ready(if spent { Err(refused) } else { Ok(Admission { attempt, window: 0 }) }))
+        Box::pin(std::future::ready(if spent {
+            Err(refused)
+        } else {
+            Ok(Admission { attempt, window: 0, order: RequestRegister::default().begin() })
+        }))
     }
 
     fn settle(&self, _: Admission, outcome: AttemptOutcome) -> MeterFuture<'_, ()> {
@@ -74,7 +80,7 @@ impl Meter for Book {
     }
 }
 
-/// The service, a client of it, and what each of them wrote down.
+/// The service, a client of it, and the records of both.
 pub struct Scene {
     pub client: Client,
     pub book: Arc<Book>,
@@ -88,7 +94,7 @@ impl Scene {
         Scene::with(script, |_| {}).await
     }
 
-    /// The same, with other settings.
+    /// The same with other settings.
     pub async fn with(script: Vec<Say>, change: impl FnOnce(&mut ClientSettings)) -> Scene {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -103,7 +109,7 @@ impl Scene {
         Scene { client, book, clock, requests }
     }
 
-    /// The requests as they came, heads in lower case.
+    /// The requests in order of arrival, with lower-case heads.
     pub fn requests(&self) -> Vec<String> {
         self.requests.lock().unwrap().clone()
     }
@@ -114,17 +120,17 @@ impl Scene {
         self.requests().iter().map(line).collect()
     }
 
-    /// What became of every attempt.
+    /// The outcome of every attempt.
     pub fn outcomes(&self) -> Vec<AttemptOutcome> {
         self.book.settled.lock().unwrap().clone()
     }
 
-    /// The waits that answers asked for.
+    /// The waits that answers requested.
     pub fn holds(&self) -> Vec<RequestedHold> {
         self.book.holds.lock().unwrap().clone()
     }
 
-    /// How far the clock was moved by waiting.
+    /// How far waiting moved the clock.
     pub fn waited(&self) -> Duration {
         self.clock.now().since("2026-01-02T03:04:05Z".parse().unwrap())
     }
@@ -158,7 +164,7 @@ async fn serve(listener: TcpListener, script: Vec<Say>, requests: Arc<Mutex<Vec<
     std::future::pending::<()>().await;
 }
 
-/// Whether a request has come whole: its head, and as much body as the head says.
+/// Whether a request is complete: its head, and the body of the length that the head announces.
 fn whole(request: &[u8]) -> bool {
     let text = String::from_utf8_lossy(request);
     let Some((head, body)) = text.split_once("\r\n\r\n") else {

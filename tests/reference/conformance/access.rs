@@ -23,7 +23,7 @@ pub async fn run(crm: &Crm, report: &mut Report) {
     answers(crm, report).await;
 }
 
-/// Which keys are refused, and which scope each endpoint needs.
+/// Refused keys, and the scope that each endpoint needs.
 async fn keys(crm: &Crm, report: &mut Report) {
     for (method, path, scope) in ENDPOINTS {
         let case = async {
@@ -65,7 +65,7 @@ async fn keys(crm: &Crm, report: &mut Report) {
     report.local("a revoked key is refused", case).await;
 }
 
-/// What an `include` needs.
+/// The scopes that `include` needs.
 async fn includes(crm: &Crm, report: &mut Report) {
     for (name, path, scope) in [
         ("owner of a company list", "/companies?include=owner", "team-members:read"),
@@ -117,7 +117,7 @@ async fn paths(crm: &Crm, report: &mut Report) {
     }
 }
 
-/// What every answer carries, and what it costs.
+/// The headers and the cost of every answer.
 async fn answers(crm: &Crm, report: &mut Report) {
     let case = async {
         let answer = crm.get("/contacts?limit=1").await?.must(200)?;

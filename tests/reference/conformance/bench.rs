@@ -1,4 +1,4 @@
-//! What the cases are written with: a client, hand-made worlds, and a report that lists every failure of a run.
+//! Tools of the cases: a client, hand-made worlds, and a report that lists every failure of a run.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 pub type Outcome = Result<(), String>;
 
-/// Fails the case unless the condition holds.
+/// Fails the case unless the condition is true.
 #[macro_export]
 macro_rules! ensure {
     ($condition:expr, $($why:tt)+) => {
@@ -25,7 +25,7 @@ pub fn same<T: PartialEq + Debug>(what: &str, got: T, wanted: T) -> Outcome {
     Ok(())
 }
 
-/// One answer, read whole.
+/// A complete answer.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -47,7 +47,7 @@ impl Answer {
         self.rows().iter().map(|row| text(&row["id"])).collect()
     }
 
-    /// The values of one field, in the order of the rows.
+    /// The values of one field in the order of the rows.
     pub fn column(&self, field: &str) -> Vec<Value> {
         self.rows().iter().map(|row| row[field].clone()).collect()
     }
@@ -66,7 +66,7 @@ impl Answer {
         Ok(self)
     }
 
-    /// An error envelope of this status (reference, *Errors*).
+    /// Asserts an error envelope of this status (reference, *Errors*).
     pub fn refused(self, status: u16) -> Result<Answer, String> {
         let answer = self.must(status)?;
         let json = &answer.json;
@@ -82,7 +82,7 @@ impl Answer {
         Ok(answer)
     }
 
-    pub fn complains_of(&self, field: &str) -> bool {
+    pub fn has_complaint_about(&self, field: &str) -> bool {
         let details = self.json["details"].as_array();
         details.is_some_and(|all| all.iter().any(|d| d["field"] == field))
     }
@@ -101,7 +101,7 @@ pub struct Crm {
     running: Option<SandboxServer>,
 }
 
-/// The moment at which hand-made worlds begin.
+/// The time at which hand-made worlds begin.
 pub const NOON: &str = "2026-03-01T12:00:00Z";
 
 pub fn at(text: &str) -> Instant {
@@ -114,7 +114,7 @@ pub fn client() -> reqwest::Client {
 }
 
 impl Crm {
-    /// A service somewhere else.
+    /// A remote service.
     pub fn remote(base: &str, key: &str) -> Crm {
         Crm {
             base: base.trim_end_matches('/').to_string(),
@@ -125,7 +125,7 @@ impl Crm {
         }
     }
 
-    /// A sandbox in this process, of this world.
+    /// A sandbox in this process with this world.
     pub async fn of(world: World) -> Crm {
         let clock = ManualClock::at(world.now());
         let sandbox = Sandbox::new(world, Arc::new(clock.clone()));
@@ -133,12 +133,12 @@ impl Crm {
         Crm { base: running.base_url.clone(), key: sandbox.full_key(), clock, client: client(), running: Some(running) }
     }
 
-    /// A sandbox of a generated workspace.
+    /// A sandbox with a generated workspace.
     pub async fn generated() -> Crm {
         Crm::of(generate(11, 260, 70, at(NOON))).await
     }
 
-    /// A sandbox whose world is made by hand.
+    /// A sandbox with a hand-made world.
     pub async fn with(make: impl FnOnce(&mut World)) -> Crm {
         let mut world = World::new(at(NOON));
         make(&mut world);
@@ -170,7 +170,7 @@ impl Crm {
         self.get_as(&self.key, path).await
     }
 
-    /// A list with a cursor to follow.
+    /// A page of a list, from a cursor if given.
     pub async fn page(&self, path: &str, cursor: Option<&str>) -> Result<Answer, String> {
         match cursor {
             None => self.get(path).await,
@@ -196,7 +196,7 @@ impl Crm {
         }
     }
 
-    /// The identifiers of a whole list, in order.
+    /// The ids of a whole list, in order.
     pub async fn all(&self, path: &str) -> Result<Vec<String>, String> {
         Ok(self.pages(path).await?.iter().flat_map(Answer::ids).collect())
     }
@@ -235,18 +235,18 @@ pub fn encoded(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
 }
 
-/// The names of the cases that ran, and what went wrong.
+/// The cases that ran, and their failures.
 #[derive(Default)]
 pub struct Report {
     pub ran: Vec<String>,
     pub skipped: Vec<String>,
     pub failed: Vec<String>,
-    /// Whether the service is somewhere else: then hand-made worlds say nothing about it.
+    /// Whether the service is remote; hand-made worlds do not apply to it.
     pub remote: bool,
 }
 
 impl Report {
-    /// A case that any service can be held to.
+    /// A case for any service.
     pub async fn any(&mut self, name: &str, case: impl Future<Output = Outcome>) {
         let outcome = case.await;
         let twice = self.ran.iter().any(|ran| ran == name);
@@ -259,7 +259,7 @@ impl Report {
         }
     }
 
-    /// Whether a group of cases that share a hand-made world can run; says so if not.
+    /// Whether a group of cases that share a hand-made world can run; reports the group as skipped if not.
     pub fn hand_made(&mut self, group: &str) -> bool {
         if self.remote {
             self.skipped.push(format!("all of: {group}"));
@@ -267,7 +267,7 @@ impl Report {
         !self.remote
     }
 
-    /// A case that needs a world, a key or a fault of its own.
+    /// A case that needs its own world, key or fault.
     pub async fn local(&mut self, name: &str, case: impl Future<Output = Outcome>) {
         if self.remote {
             self.skipped.push(name.to_string());

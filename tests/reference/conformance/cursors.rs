@@ -9,7 +9,7 @@ use serde_json::json;
 use super::bench::{Crm, Report, encoded, same};
 use crate::ensure;
 
-/// Ten contacts, `c0` the oldest by both timestamps.
+/// Ten contacts; `c0` is the oldest by both timestamps.
 fn ten(world: &mut World) {
     for n in 0..10 {
         let time = format!("2026-01-{:02}T00:00:00.000Z", n + 1);
@@ -61,7 +61,7 @@ pub async fn run(crm: &Crm, report: &mut Report) {
     report.any("a page without matches is a success", case).await;
     let case = async {
         let page = crm.get("/contacts?limit=5").await?.must(200)?;
-        ensure!(page.json.get("total").is_none(), "a total unasked");
+        ensure!(page.json.get("total").is_none(), "a total without a request for it");
         Ok(())
     };
     report.any("no total without count", case).await;
@@ -85,7 +85,7 @@ async fn bound(crm: &Crm, report: &mut Report) {
     ] {
         let case = async {
             let answer = crm.get(&format!("{path}&cursor={cursor}")).await?.refused(400)?;
-            ensure!(answer.complains_of("cursor"), "no complaint about the cursor: {}", answer.text);
+            ensure!(answer.has_complaint_about("cursor"), "no complaint about the cursor: {}", answer.text);
             Ok(())
         };
         report.any(&format!("a cursor is refused with {name}"), case).await;
@@ -127,7 +127,7 @@ async fn bound(crm: &Crm, report: &mut Report) {
     report.local("a cursor is bound to the tenant", case).await;
 }
 
-/// Rows that move, come and go between two pages.
+/// Rows that move, appear and disappear between two pages.
 async fn moving(report: &mut Report) {
     keyset_cursors(report).await;
     other_cursors(report).await;
@@ -190,7 +190,7 @@ async fn keyset_cursors(report: &mut Report) {
     }
 }
 
-/// Offset cursors, and the total while rows come and go.
+/// Offset cursors, and the total while rows appear and disappear.
 async fn other_cursors(report: &mut Report) {
     let case = async {
         let crm = Crm::with(ten).await;

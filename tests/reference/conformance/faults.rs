@@ -1,4 +1,4 @@
-//! Misbehaviour on demand: each fault looks on the wire as it is meant to, and the next request is well again.
+//! Injected faults: each has the intended effect on the wire, and the next request succeeds.
 
 use std::time::Duration;
 
@@ -44,8 +44,8 @@ async fn statuses(report: &mut Report) {
             crm.sandbox().faults().next(Fault::TooMany { body, header });
             let answer = crm.get(PATH).await?.refused(429)?;
             same("retryAfter", answer.json["retryAfter"].as_u64(), body)?;
-            let told = answer.header("retry-after").and_then(|v| v.parse().ok());
-            same("Retry-After", told, header)?;
+            let retry_after = answer.header("retry-after").and_then(|v| v.parse().ok());
+            same("Retry-After", retry_after, header)?;
             crm.get(PATH).await?.must(200)?;
             Ok(())
         };
@@ -83,7 +83,7 @@ async fn statuses(report: &mut Report) {
     }
 }
 
-/// Lost answers, and bodies that are not what they should be.
+/// Lost answers and invalid bodies.
 async fn bodies(report: &mut Report) {
     let case = async {
         let crm = small().await;
@@ -132,7 +132,7 @@ async fn pages(report: &mut Report) {
         crm.sandbox().faults().add(Rule::new(Fault::RefusedCursor).with_cursor());
         crm.get(PATH).await?.must(200)?;
         let refused = crm.page(PATH, second.as_deref()).await?.refused(400)?;
-        ensure!(refused.complains_of("cursor"), "no complaint about the cursor");
+        ensure!(refused.has_complaint_about("cursor"), "no complaint about the cursor");
         crm.page(PATH, second.as_deref()).await?.must(200)?;
         Ok(())
     };

@@ -1,4 +1,4 @@
-//! Filters and search: which rows each operator finds, in a world where every answer is known.
+//! Filters and search: the rows that each operator finds, in a world with known answers.
 
 use crm_mirror::model::{DataType, Object, Op};
 use crm_mirror::sandbox::{NewField, World};
@@ -74,7 +74,7 @@ fn known(world: &mut World) {
     world.archive(contact, "gone");
 }
 
-/// Path and the identifiers found, by rising id.
+/// A path and the ids found, in ascending order.
 const FOUND: &[(&str, &str)] = &[
     ("/contacts?filter[id]=a", "a"),
     ("/contacts?filter[id][eq]=a", "a"),
@@ -132,6 +132,11 @@ const FOUND: &[(&str, &str)] = &[
     ("/contacts?filter[customFields.int][gte]=9", "a b"),
     ("/contacts?filter[customFields.dec]=1.5", "a"),
     ("/contacts?filter[customFields.dec][lt]=99999999999999999999.9999999998", "a c"),
+    ("/contacts?filter[customFields.dec][lt]=99999999999999999999.9999999999", "a c"),
+    ("/contacts?filter[customFields.dec][eq]=99999999999999999999.9999999999", "b"),
+    ("/contacts?filter[customFields.dec][eq]=99999999999999999999", ""),
+    ("/contacts?filter[customFields.dec][gt]=99999999999999999999.9999999998", "b"),
+    ("/contacts?filter[customFields.dec][gt]=99999999999999999999.9999999999", ""),
     ("/contacts?filter[customFields.dec][gte]=99999999999999999999.9999999999", "b"),
     ("/contacts?filter[customFields.dec][lte]=-3.000", "c"),
     ("/contacts?filter[customFields.flag]=false", "b"),
@@ -167,7 +172,7 @@ const FOUND: &[(&str, &str)] = &[
     ("/team-members?q=tea", "m1 m2 m3"),
 ];
 
-/// Custom filters that are refused, with what they name.
+/// Custom filters that are refused, with the name in the complaint.
 const REFUSED: &[(&str, &str)] = &[
     ("an archived field", "filter[customFields.gone]=g"),
     ("a field that is not filterable", "filter[customFields.closed]=a"),
@@ -192,7 +197,7 @@ pub async fn run(crm: &Crm, report: &mut Report) {
     any_world(crm, report).await;
 }
 
-/// A small world in which every answer is known.
+/// A small world with known answers.
 async fn small_world(report: &mut Report) {
     if report.hand_made("filters in a world where every answer is known") {
         let small = Crm::with(known).await;
@@ -232,7 +237,7 @@ async fn small_world(report: &mut Report) {
     }
 }
 
-/// What holds in every world.
+/// Rules for every world.
 async fn any_world(crm: &Crm, report: &mut Report) {
     for (path, field, test) in [
         ("/contacts?limit=100&filter[qualification]=true", "qualification", (|v| *v == true) as fn(&Value) -> bool),

@@ -31,7 +31,7 @@ fn people(world: &mut World) {
     }
 }
 
-/// Name, path, and the identifiers in order.
+/// Name, path, and the ids in order.
 const ORDERS: &[(&str, &str, &str)] = &[
     ("default is newest first, nulls last, ties by id", "/contacts", "eabdc"),
     ("createdAt rising", "/contacts?sort=createdAt", "dabec"),

@@ -1,4 +1,4 @@
-//! What each answer shows (reference, *Resources and their fields*, *Projections by response*).
+//! The fields of each answer (reference, *Resources and their fields*, *Projections by response*).
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ fn names(value: &Value) -> BTreeSet<String> {
     value.as_object().map(|o| o.keys().cloned().collect()).unwrap_or_default()
 }
 
-/// The top-level names that the catalogue gives to an answer.
+/// The top-level names of an answer according to the catalogue.
 fn expected(resource: Resource, detail: bool) -> BTreeSet<String> {
     let shown = resource.fields().iter().filter(|f| match f.projection {
         FieldProjection::List => true,
@@ -56,7 +56,7 @@ pub async fn run(crm: &Crm, report: &mut Report) {
     includes(crm, report).await;
 }
 
-/// Which fields each projection has.
+/// The fields of each projection.
 async fn fields(crm: &Crm, report: &mut Report) {
     for (path, resource) in [
         ("/contacts?limit=5", Resource::Contacts),
@@ -132,7 +132,7 @@ async fn fields(crm: &Crm, report: &mut Report) {
     }
 }
 
-/// What `include` and other parameters of a detail do.
+/// The effects of `include` and other parameters of a detail.
 async fn includes(crm: &Crm, report: &mut Report) {
     for alias in ["profile", "notes", "insights", "engagement", "enrichment", "consent", "contactability"] {
         let case = async {
@@ -151,7 +151,7 @@ async fn includes(crm: &Crm, report: &mut Report) {
     ] {
         let case = async {
             let answer = crm.get(path).await?.refused(400)?;
-            ensure!(answer.complains_of(parameter), "no complaint about {parameter}");
+            ensure!(answer.has_complaint_about(parameter), "no complaint about {parameter}");
             Ok(())
         };
         report.any(&format!("a detail refuses {path}"), case).await;
@@ -263,7 +263,7 @@ async fn related(crm: &Crm, report: &mut Report) {
     report.local("answers say what a test makes them say, byte for byte", case).await;
 }
 
-/// Definitions, and what moves an etag.
+/// Definitions, and the changes that move an etag.
 async fn versions(crm: &Crm, report: &mut Report) {
     let case = async {
         let sandbox = crm.sandbox();

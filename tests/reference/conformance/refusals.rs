@@ -1,4 +1,4 @@
-//! What the service must not accept, and what it must: one request each.
+//! Requests that the service must refuse, and requests that it must accept, one each.
 
 use super::bench::{Crm, Report};
 use crate::ensure;
@@ -134,7 +134,7 @@ pub async fn run(crm: &Crm, report: &mut Report) {
     for (name, path, field) in REFUSED {
         let case = async {
             let answer = crm.get(path).await?.refused(400)?;
-            ensure!(answer.complains_of(field), "no complaint about {field} in {}", answer.text);
+            ensure!(answer.has_complaint_about(field), "no complaint about {field} in {}", answer.text);
             Ok(())
         };
         report.any(&format!("refused: {name}"), case).await;
@@ -155,7 +155,7 @@ pub async fn run(crm: &Crm, report: &mut Report) {
     lengths(crm, report).await;
 }
 
-/// Bounds that need long texts: name, path, whether it is within them.
+/// Length limits: name, path, and whether it is within them.
 async fn lengths(crm: &Crm, report: &mut Report) {
     let ids = |n: usize| (0..n).map(|n| format!("x{n}")).collect::<Vec<_>>().join(",");
     let predicates = |n: usize| {
@@ -193,9 +193,9 @@ async fn lengths(crm: &Crm, report: &mut Report) {
     let case = async {
         let answer = crm.get("/contacts?limit=0&sort=colour&page=1").await?.refused(400)?;
         for field in ["limit", "sort", "page"] {
-            ensure!(answer.complains_of(field), "no complaint about {field}");
+            ensure!(answer.has_complaint_about(field), "no complaint about {field}");
         }
         Ok(())
     };
-    report.any("everything wrong is told at once", case).await;
+    report.any("all errors of a request are reported at once", case).await;
 }

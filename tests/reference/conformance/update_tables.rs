@@ -1,11 +1,11 @@
-//! What updates may hold: a table of custom values and a table of bodies.
+//! Values of updates: a table of custom values and a table of bodies.
 
 use crm_mirror::model::Object;
 use serde_json::{Map, Value, json};
 
 const CONTACT: Object = Object::Contact;
 
-/// A custom value, whether it is taken, and what is read back.
+/// A custom value, whether it is accepted, and the value read back.
 pub fn values() -> Vec<(&'static str, &'static str, Value, Option<Value>)> {
     let take = |v: Value| Some(v);
     vec![

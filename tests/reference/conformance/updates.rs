@@ -1,4 +1,4 @@
-//! Updates (reference, *PATCH /contacts/{id}*, *PATCH /companies/{id}*, *Errors*): each in a small world of its own.
+//! Updates (reference, *PATCH /contacts/{id}*, *PATCH /companies/{id}*, *Errors*), each in its own small world.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -248,7 +248,7 @@ async fn confirmations(report: &mut Report) {
     echoes(report).await;
 }
 
-/// What an update moves, and what its confirmation holds.
+/// The effects of an update and the content of its confirmation.
 async fn compact_answers(report: &mut Report) {
     let case = async {
         let crm = small().await;
@@ -288,7 +288,7 @@ async fn compact_answers(report: &mut Report) {
     report.local("a contact's confirmation is compact", case).await;
 }
 
-/// What a confirmation echoes, and what stays.
+/// What a confirmation contains and what remains unchanged.
 async fn echoes(report: &mut Report) {
     let case = async {
         let crm = small().await;

@@ -1,8 +1,8 @@
-# What the checks ask the container with.
+# Helpers of the checks.
 
 mirror=/var/lib/crm-mirror/mirror.db
 
-# Asks the mirror as its daemon's user may.
+# Queries the mirror as the daemon's user.
 ask() { inside sqlite3 -readonly "${2:-$mirror}" "$1"; }
 
 # A property of a unit.
@@ -12,8 +12,8 @@ is() { [ "$(property "$1" "${3:-crm-mirror.service}")" = "$2" ]; }
 
 main_process() { property MainPID "$@"; }
 
-# The journal of the daemon from a place in it on, as documents: `journal CURSOR [FIELD=VALUE…]`. Chosen from here:
-# journalctl of systemd 252 skips the first of those that it is asked to choose after a cursor.
+# The journal of the daemon after a cursor, as documents: `journal CURSOR [FIELD=VALUE…]`. Filtered here, because
+# journalctl of systemd 252 skips the first match after a cursor.
 journal() {
     local after="$1" documents match
     shift
@@ -24,21 +24,21 @@ journal() {
     [ -z "$documents" ] || echo "$documents"
 }
 
-# The place in the journal now.
+# The current cursor of the journal.
 place() { inside journalctl --quiet --lines 1 --show-cursor | sed -n 's/^-- cursor: //p'; }
 
-# Whether the journal has so many documents, or more: `has 2 CURSOR FIELD=VALUE…`.
+# Whether the journal has at least so many documents: `has 2 CURSOR FIELD=VALUE…`.
 has() {
     local least="$1"
     shift
     [ "$(journal "$@" | wc -l)" -ge "$least" ]
 }
 
-# Whether the journal has a message with a text: `says CURSOR TEXT`.
-says() { inside journalctl --quiet --no-pager --output cat --after-cursor "$1" | grep -qF -- "$2"; }
+# Whether the journal has a message with a text: `logged CURSOR TEXT`.
+logged() { inside journalctl --quiet --no-pager --output cat --after-cursor "$1" | grep -qF -- "$2"; }
 
-# Writes the configuration: `configure SCHEDULE [KEY_FILE [FILE [FOLDER]]]`. Other runs than those of the schedule would
-# disturb what is counted; details would take their time.
+# Writes the configuration: `configure SCHEDULE [KEY_FILE [FILE [DIRECTORY]]]`. Only the given schedule, so that runs
+# can be counted, and no details, which take long.
 configure() {
     local folder="${4:-crm-mirror}" key_file=
     [ -z "${2:-}" ] || key_file="key_file = \"$2\""

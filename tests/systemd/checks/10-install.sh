@@ -1,4 +1,4 @@
-# Installing makes the user and the place of the key, and starts nothing.
+# Installing creates the user and the key's file, and starts nothing.
 
 cp "$deb" "$tree/crm-mirror.deb"
 inside dpkg --install /crm-mirror.deb >"$work/installed" 2>&1 || {
@@ -6,11 +6,11 @@ inside dpkg --install /crm-mirror.deb >"$work/installed" 2>&1 || {
     fail "the package cannot be installed"
 }
 [ "$(inside id -nG crmmirror)" = crmmirror ] || fail "there is no user crmmirror with a group of its own"
-[ "$(inside stat -c '%U:%G %a %s' /etc/crm-mirror/api-key)" = "root:root 600 0" ] || fail "the key's file is not root's"
+[ "$(inside stat -c '%U:%G %a %s' /etc/crm-mirror/api-key)" = "root:root 600 0" ] || fail "the key's file is not owned by root"
 [ "$(inside systemctl is-enabled crm-mirror.service || true)" = disabled ] || fail "it is enabled without a key"
 [ "$(inside systemctl is-active crm-mirror.service || true)" = inactive ] || fail "it runs without a key"
 ok "the package is installed: a user, an empty file for the key, nothing started"
 
 inside systemd-analyze verify --man=no crm-mirror.service >"$work/verified" 2>&1 || fail "$(cat "$work/verified")"
-! grep -F crm-mirror "$work/verified" || fail "systemd objects to the unit"
-ok "systemd reads the installed unit without objection"
+! grep -F crm-mirror "$work/verified" || fail "systemd-analyze reports the unit"
+ok "systemd-analyze accepts the installed unit"

@@ -1,17 +1,18 @@
-# Without an address and a key the daemon ends with 78 and stays so; with both it is ready and keeps to its schedule.
+# Without an address or a key the daemon exits with 78 and is not restarted; with both it becomes ready and follows its
+# schedule.
 
 serve --contacts 3000 --companies 200 --latency 100ms --key "narrow=contacts:read"
 
 ends_with_78() {
-    local since told
+    local since errors
     since="$(place)"
     inside systemctl start crm-mirror.service 2>/dev/null && fail "it starts $1"
     is ExecMainStatus 78 || fail "$1 it ends with $(property ExecMainStatus), not with 78"
-    # A restart to come would be `activating (auto-restart)`.
-    is SubState failed || fail "$1 it is $(property SubState), not failed for good"
-    says "$since" "$2" || fail "$1 it does not say: $2"
-    told="$(journal "$since" PRIORITY=3 | wc -l)"
-    [ "$told" -ge 1 ] || fail "$1 it tells no error"
+    # A pending restart would be `activating (auto-restart)`.
+    is SubState failed || fail "$1 it is $(property SubState), not failed"
+    logged "$since" "$2" || fail "$1 it does not log: $2"
+    errors="$(journal "$since" PRIORITY=3 | wc -l)"
+    [ "$errors" -ge 1 ] || fail "$1 it logs no error"
     inside systemctl reset-failed crm-mirror.service
 }
 ends_with_78 "without an address" 'api.base_url'
@@ -21,18 +22,26 @@ mv "$tree/etc/crm-mirror/api-key" "$work/"
 ends_with_78 "without the key's file" 'api-key'
 mv "$work/api-key" "$tree/etc/crm-mirror/"
 [ ! -e "$tree/var/lib/crm-mirror/mirror.db" ] || fail "it made a mirror without a key"
-ok "without an address or a key it ends with 78, says what is missing, and is not restarted"
+ok "without an address or a key it exits with 78, names what is missing, and is not restarted"
 
 echo "$api_key" >"$tree/etc/crm-mirror/api-key"
-inside CREDENTIALS_DIRECTORY=/etc/crm-mirror crm-mirror check >"$work/check" 2>&1 || fail "crm-mirror check: $(cat "$work/check")"
-grep -q 'ok    contacts  *may be read' "$work/check" || fail "crm-mirror check did not ask the service: $(cat "$work/check")"
-[ -z "$(find "$tree/var/lib/crm-mirror" -type f 2>/dev/null)" ] || fail "crm-mirror check left files that are root's"
+inside crm-mirror check >"$work/check" 2>&1 || fail "crm-mirror check: $(cat "$work/check")"
+grep -q 'ok    contacts  *readable' "$work/check" || fail "crm-mirror check sent no request: $(cat "$work/check")"
+grep -q 'ok    source  *from /etc/crm-mirror/api-key, which crm-mirror.service loads' "$work/check" ||
+    fail "crm-mirror check by root did not find the unit's key: $(cat "$work/check")"
+grep -q 'crm-mirror.service runs as crmmirror' "$work/check" || fail "crm-mirror check does not name the user: $(cat "$work/check")"
+! grep -q FAIL "$work/check" || fail "crm-mirror check fails: $(cat "$work/check")"
+chmod 600 "$tree/etc/crm-mirror/config.toml"
+inside crm-mirror check --offline >"$work/check.refused" 2>&1 && fail "crm-mirror check passes a configuration that the daemon cannot read"
+grep -q 'crmmirror cannot read /etc/crm-mirror/config.toml' "$work/check.refused" || fail "$(cat "$work/check.refused")"
+chmod 644 "$tree/etc/crm-mirror/config.toml"
+[ -z "$(find "$tree/var/lib/crm-mirror" -type f 2>/dev/null)" ] || fail "crm-mirror check left files owned by root"
 ok "crm-mirror check by root: $(grep '^verdict: ' "$work/check")"
 
 start="$(place)"
 inside systemctl enable --now crm-mirror.service 2>"$work/enabled" || fail "$(cat "$work/enabled")"
 is ActiveState active || fail "it is not active"
-[ -n "$(property StatusText)" ] || fail "it says nothing of itself to systemctl status"
+[ -n "$(property StatusText)" ] || fail "systemctl status has no status text"
 ok "it is ready; systemctl status shows: $(property StatusText)"
 
 until_ 60 "the first copy" has 1 "$start" CRM_OUTCOME=done
@@ -47,19 +56,19 @@ done
 grep -q '"PRIORITY":"6"' <<<"$line" || fail "the line of a run has another priority: $line"
 grep -q '"SYSLOG_IDENTIFIER":"crm-mirror"' <<<"$line" || fail "the line of a run is not crm-mirror's: $line"
 grep -qE '"MESSAGE":"sync, run [0-9]+ \(schedule\): done after .* RU spent, [0-9]+ left"' <<<"$line" ||
-    fail "the message of a run does not say its numbers: $line"
+    fail "the message of a run lacks its numbers: $line"
 numbers="$(journal "$start" CRM_KIND=sync | sed -n 's/.*"CRM_RUN":"\([0-9]*\)".*/\1/p')"
-[ "$numbers" = "$(seq "$(wc -l <<<"$numbers")")" ] || fail "not each run has one line, in order: $numbers"
-ok "each run is one line in the journal, with its numbers as fields and in words"
+[ "$numbers" = "$(seq "$(wc -l <<<"$numbers")")" ] || fail "the runs do not have one line each, in order: $numbers"
+ok "each run is one line in the journal, with its numbers as fields and in the message"
 
 status="$(inside cat "/proc/$(main_process)/status")"
 for expected in $'NoNewPrivs:\t1' $'Seccomp:\t2' $'CapEff:\t0000000000000000' $'CapBnd:\t0000000000000000'; do
-    grep -qF -- "$expected" <<<"$status" || fail "the process is not as shut in as its unit says: no $expected"
+    grep -qF -- "$expected" <<<"$status" || fail "the process is not confined as its unit requires: no $expected"
 done
 for file in mirror.db mirror.db-wal mirror.db-shm; do
-    told="$(inside stat -c '%U:%G %a' "/var/lib/crm-mirror/$file")"
-    [ "$told" = "crmmirror:crmmirror 640" ] || fail "$file is $told"
+    mode="$(inside stat -c '%U:%G %a' "/var/lib/crm-mirror/$file")"
+    [ "$mode" = "crmmirror:crmmirror 640" ] || fail "$file is $mode"
 done
 [ "$(inside stat -c '%U:%G %a' /var/lib/crm-mirror)" = "crmmirror:crmmirror 750" ] || fail "the folder of the mirror is open"
 [ "$(inside stat -c '%U %a' /run/crm-mirror/control.sock)" = "crmmirror 600" ] || fail "the control socket is open"
-ok "the process may do nothing else, and its files are its own and its group's"
+ok "the process is confined, and its files belong to it and its group"

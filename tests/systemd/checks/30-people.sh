@@ -1,4 +1,4 @@
-# People: members of the group read, root asks for runs, nobody else sees anything.
+# Users: members of the group can read, root can request runs, others have no access.
 
 inside useradd --groups crmmirror reader
 inside useradd stranger
@@ -17,5 +17,5 @@ ok "a member of the group reads the mirror and its status while it is written; a
 before="$(place)"
 inside crm-mirror resync contacts >"$work/resync" 2>&1 || fail "crm-mirror resync: $(cat "$work/resync")"
 grep -q '^resync finished in ' "$work/resync" || fail "$(cat "$work/resync")"
-has 1 "$before" CRM_KIND=resync CRM_TRIGGER=manual "_PID=$(main_process)" || fail "it was not the daemon that did the resync"
-ok "crm-mirror resync is done by the daemon: $(head -n 1 <<<"$(grep '^resync finished' "$work/resync")")"
+has 1 "$before" CRM_KIND=resync CRM_TRIGGER=manual "_PID=$(main_process)" || fail "the daemon did not run the resync"
+ok "crm-mirror resync is run by the daemon: $(head -n 1 <<<"$(grep '^resync finished' "$work/resync")")"

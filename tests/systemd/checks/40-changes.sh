@@ -1,4 +1,4 @@
-# What an administrator changes while it runs: the configuration, the key, the package.
+# Changes by an administrator while the daemon runs: the configuration, the key, the package.
 
 process="$(main_process)"
 before="$(place)"
@@ -6,13 +6,13 @@ configure "$never" /etc/crm-mirror/rotating.key
 install -m 640 /dev/stdin "$tree/etc/crm-mirror/rotating.key" <<<"$api_key"
 inside chgrp crmmirror /etc/crm-mirror/rotating.key
 inside systemctl reload crm-mirror.service || fail "it cannot be reloaded"
-until_ 10 "the end of the reload" says "$before" "The configuration was read again"
+until_ 10 "the end of the reload" logged "$before" "Configuration reloaded"
 is ActiveState active || fail "after a reload it is $(property ActiveState)"
 [ "$(main_process)" = "$process" ] || fail "a reload started another process"
-until_ 10 "a word that there is no schedule" is StatusText "Up to date; no schedule; runs on request"
-ok "SIGHUP: the new schedule is in force, in the same process"
+until_ 10 "the status without a schedule" is StatusText "Up to date; no schedule; runs on request"
+ok "SIGHUP: the new schedule applies in the same process"
 
-# The new key sees less: which key was used shows in what is missing.
+# The new key has fewer scopes, so that the missing scope shows which key was used.
 echo narrow >"$tree/etc/crm-mirror/rotating.key"
 inside crm-mirror sync >"$work/sync" 2>&1 || fail "crm-mirror sync: $(cat "$work/sync")"
 grep -qF 'the key lacks `companies:read`' "$work/sync" || fail "the new key was not used: $(cat "$work/sync")"
@@ -25,14 +25,14 @@ echo "$api_key" >"$tree/etc/crm-mirror/rotating.key"
 inside crm-mirror sync >"$work/sync" 2>&1 || fail "crm-mirror sync: $(cat "$work/sync")"
 ! grep -qF 'the key lacks' "$work/sync" || fail "the old key was not used again: $(cat "$work/sync")"
 [ "$(main_process)" = "$process" ] || fail "another key started another process"
-ok "a key that takes the place of another is used by the next run, without a restart; a refused one ends nothing"
+ok "the next run uses a replaced key without a restart; a refused key does not end the daemon"
 
 before="$(place)"
 sed -i 's/^jitter = .*/jiter = "0s"/' "$tree/etc/crm-mirror/config.toml"
 inside systemctl reload crm-mirror.service || fail "it cannot be reloaded"
-until_ 10 "a word about the mistake" says "$before" "The new configuration is invalid"
+until_ 10 "the message about the mistake" logged "$before" "The new configuration is invalid"
 is ActiveState active || fail "a mistake in the configuration ended it"
-ok "a mistake in the configuration changes nothing, and is told"
+ok "a mistake in the configuration changes nothing and is logged"
 
 configure "$often"
 rows="$(ask 'SELECT count(*) FROM sync_runs')"
@@ -44,7 +44,20 @@ is ActiveState active || fail "it does not run after an upgrade"
 grep -qF "$often" "$tree/etc/crm-mirror/config.toml" || fail "an upgrade lost the configuration"
 ok "an upgrade starts the new program, and keeps mirror, configuration and key"
 
-# As the README says it.
+# A unit that failed is started again by an upgrade, one that was stopped is not.
+inside systemctl stop crm-mirror.service
+inside dpkg --install /crm-mirror.deb >"$work/upgraded" 2>&1 || fail "$(cat "$work/upgraded")"
+is ActiveState inactive || fail "an upgrade starts what was stopped: it is $(property ActiveState)"
+mv "$tree/etc/crm-mirror/config.toml" "$work/config.toml"
+echo 'nonsense' >"$tree/etc/crm-mirror/config.toml"
+inside systemctl start crm-mirror.service 2>/dev/null && fail "it starts with a configuration that is none"
+is ActiveState failed || fail "with a configuration that is none it is $(property ActiveState)"
+mv "$work/config.toml" "$tree/etc/crm-mirror/config.toml"
+inside dpkg --install /crm-mirror.deb >"$work/upgraded" 2>&1 || fail "$(cat "$work/upgraded")"
+until_ 20 "a start by the upgrade" is ActiveState active
+ok "an upgrade starts a unit that had failed, and leaves alone one that was stopped"
+
+# As in the README.
 inside systemd-creds encrypt --name=api-key /etc/crm-mirror/api-key /etc/crm-mirror/api-key.cred 2>"$work/encrypted" ||
     fail "the key cannot be encrypted: $(cat "$work/encrypted")"
 inside mkdir -p /etc/systemd/system/crm-mirror.service.d
@@ -62,4 +75,4 @@ mv "$work/api-key" "$tree/etc/crm-mirror/"
 rm -r "$tree/etc/systemd/system/crm-mirror.service.d" "$tree/etc/crm-mirror/api-key.cred"
 inside systemctl daemon-reload
 inside systemctl restart crm-mirror.service
-ok "an encrypted key is as good as a plain one"
+ok "an encrypted key works like a plain one"

@@ -1,6 +1,6 @@
-# Ends, wanted or not: SIGTERM and SIGKILL in the middle of a page, and a loop that is stuck.
+# Expected and unexpected ends: SIGTERM and SIGKILL in the middle of a page, and a blocked loop.
 
-# Begins a resync, and waits until it is under way.
+# Starts a resync and waits until it is running.
 begin_a_resync() {
     local runs
     runs="$(ask "SELECT count(*) FROM sync_runs WHERE kind = 'resync'")"
@@ -31,7 +31,7 @@ begin_a_resync
 process="$(main_process)"
 asked=$SECONDS
 inside systemctl kill --signal KILL crm-mirror.service
-# The process first: the old one may end between two questions.
+# The process first: the old one may end between the two calls.
 back() {
     local now
     now="$(main_process)"
@@ -50,14 +50,14 @@ inside systemctl daemon-reload
 inside systemctl restart crm-mirror.service
 process="$(main_process)"
 before="$(place)"
-# Longer than the watchdog waits: a loop that goes is left alone.
+# Longer than the watchdog's timeout, which must not end a running loop.
 until_ 20 "two runs" has 2 "$before" CRM_OUTCOME=done
 sleep 3
-[ "$(main_process)" = "$process" ] || fail "the watchdog ended a daemon that was well"
+[ "$(main_process)" = "$process" ] || fail "the watchdog ended a working daemon"
 inside kill -STOP "$process"
 until_ 30 "the restart by the watchdog" back
-says "$before" "Watchdog timeout" || fail "it was not the watchdog"
+logged "$before" "Watchdog timeout" || fail "it was not the watchdog"
 exact "after the watchdog"
 inside rm /run/systemd/system/crm-mirror.service.d/soon.conf
 inside systemctl daemon-reload
-ok "a loop that is stuck is restarted by the watchdog, and verify --full finds no difference"
+ok "the watchdog restarts a blocked daemon, and verify --full finds no difference"

@@ -1,9 +1,9 @@
-# Several workspaces, each with a unit, a mirror and a socket of its own.
+# Several workspaces, each with its own unit, mirror and socket.
 
 inside systemctl is-active --quiet crm-mirror.service || fail "it does not run"
 one="$base_url"
 serve --contacts 200 --companies 20 --seed 9
-# By name: the sandbox of the unit must let it be looked up.
+# By name: the sandbox of the unit must permit name resolution.
 base_url="${base_url/127.0.0.1/localhost}"
 configure "$often" "" acme.toml crm-mirror/acme
 install -m 600 /dev/stdin "$tree/etc/crm-mirror/acme.key" <<<"$api_key"
@@ -18,21 +18,31 @@ inside systemctl stop crm-mirror.service
 inside crm-mirror --config /etc/crm-mirror/acme.toml resync >"$work/resync" 2>&1 ||
     fail "when one stops the other's socket is gone: $(cat "$work/resync")"
 inside systemctl start crm-mirror.service
-ok "a second workspace has its own mirror, and does not mind when the first one stops"
+ok "a second workspace has its own mirror, and is not affected when the first one stops"
+
+serve --contacts 1500 --companies 1 --latency 100ms
+configure "$often" "" long.toml crm-mirror/long
+sed -i 's/^details = .*/details = "all"/' "$tree/etc/crm-mirror/long.toml"
+install -m 600 /dev/stdin "$tree/etc/crm-mirror/long.key" <<<"$api_key"
+since="$(place)"
+inside systemctl start crm-mirror@long.service || fail "it does not start"
+until_ 40 "the progress of a first copy in the journal" logged "$since" "details of contacts: "
+inside systemctl stop crm-mirror@long.service
+ok "the journal shows the progress of a first copy: $(inside journalctl --quiet --no-pager --output cat --after-cursor "$since" | grep -F "details of contacts: " | head -n 1)"
 
 serve --contacts 10 --companies 1 --latency 1m
 configure "$often" "" slow.toml crm-mirror/slow
 install -m 600 /dev/stdin "$tree/etc/crm-mirror/slow.key" <<<"$api_key"
-inside systemctl start crm-mirror@slow.service || fail "it does not start where the service is slow"
-asks() { [ "$(ask 'SELECT count(*) FROM sync_runs' /var/lib/crm-mirror/slow/mirror.db)" = 1 ]; }
-until_ 20 "a run of the slow workspace" asks
+inside systemctl start crm-mirror@slow.service || fail "it does not start with a slow service"
+first_run() { [ "$(ask 'SELECT count(*) FROM sync_runs' /var/lib/crm-mirror/slow/mirror.db)" = 1 ]; }
+until_ 20 "a run of the slow workspace" first_run
 asked="$(date +%s%N)"
 inside systemctl stop crm-mirror@slow.service
 took=$((($(date +%s%N) - asked) / 1000000))
-[ "$took" -lt 5000 ] || fail "SIGTERM took $took ms while an answer was waited for"
+[ "$took" -lt 5000 ] || fail "SIGTERM took $took ms while it waited for an answer"
 is ExecMainStatus 0 crm-mirror@slow.service || fail "it ended with $(property ExecMainStatus crm-mirror@slow.service)"
 is Result success crm-mirror@slow.service || fail "it ended with $(property Result crm-mirror@slow.service)"
-ok "SIGTERM while an answer is waited for that takes a minute: ended with 0 after $took ms"
+ok "SIGTERM while waiting for an answer that takes a minute: ended with 0 after $took ms"
 base_url="$one"
 
 names="$(ask "SELECT name FROM contacts WHERE name IS NOT NULL UNION SELECT email FROM contacts WHERE email IS NOT NULL")"

@@ -1,4 +1,14 @@
-# Removing the package keeps what people would miss; a purge takes everything but the user.
+# Removing the package keeps the user's data; a purge removes everything except the user and mirrors with unsent edits.
+
+# An edit that nobody sends: the daemon is stopped before it could.
+inside systemctl stop crm-mirror.service
+cat >"$tree/edit.sql" <<'SQL'
+INSERT OR REPLACE INTO state (name, value) VALUES ('write_back', 'true');
+UPDATE contacts_full SET position = 'never sent' WHERE id = (SELECT min(id) FROM contacts);
+SQL
+chmod 644 "$tree/edit.sql"
+inside runuser -u crmmirror -- sqlite3 "$mirror" ".read /edit.sql" >"$work/edited" 2>&1 || fail "$(cat "$work/edited")"
+[ "$(ask "SELECT count(*) FROM outbox WHERE state = 'queued'")" = 1 ] || fail "no edit waits: $(cat "$work/edited")"
 
 inside dpkg --remove crm-mirror >"$work/removed" 2>&1 || fail "$(cat "$work/removed")"
 [ ! -e "$tree/usr/bin/crm-mirror" ] || fail "the program is still there"
@@ -10,8 +20,18 @@ done
 ok "removing stops the daemon and keeps mirror, configuration and key"
 
 inside dpkg --purge crm-mirror >"$work/purged" 2>&1 || fail "$(cat "$work/purged")"
+grep -qF "$mirror" "$work/purged" || fail "a purge does not name the mirror with an unsent edit: $(cat "$work/purged")"
+[ "$(ask "SELECT count(*) FROM outbox WHERE state = 'queued'")" = 1 ] || fail "a purge took an unsent edit away"
+[ ! -e "$tree/etc/crm-mirror" ] || fail "a purge left /etc/crm-mirror"
+ok "a purge keeps a mirror with an edit that was never sent, and says so"
+
+# Once the edit is gone, nothing keeps it.
+inside dpkg --install /crm-mirror.deb >"$work/installed" 2>&1 || fail "$(cat "$work/installed")"
+inside runuser -u crmmirror -- env CRM_MIRROR_DATABASE__PATH="$mirror" crm-mirror outbox drop --all --yes \
+    >"$work/dropped" 2>&1 || fail "$(cat "$work/dropped")"
+inside dpkg --purge crm-mirror >"$work/purged" 2>&1 || fail "$(cat "$work/purged")"
 for gone in /var/lib/crm-mirror /etc/crm-mirror /etc/systemd/system/multi-user.target.wants/crm-mirror.service; do
     if inside test -e "$gone" || inside test -L "$gone"; then fail "a purge left $gone"; fi
 done
 [ -z "$(inside find /etc/systemd /var/lib/systemd -name '*crm-mirror*')" ] || fail "a purge left traces with systemd"
-ok "a purge takes mirror, configuration and key away"
+ok "a purge removes mirror, configuration and key"

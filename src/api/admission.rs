@@ -1,0 +1,99 @@
+//! What the client asks before every attempt and reports after it: the interface to the RU ledger and the hold.
+//!
+//! The client never sends a request that was not admitted. Admission is durable when it returns, so a killed process
+//! never under-counts what the service charged.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+pub use crate::model::Purpose;
+use crate::model::{Instant, RequestOrder, Ru};
+
+/// A boxed future, so that the meter can be a trait object.
+pub type MeterFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// An attempt that is about to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// Its cost if it succeeds.
+    pub cost: Ru,
+    /// What it is for.
+    pub purpose: Purpose,
+}
+
+/// Why an attempt may not be sent now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AdmissionError {
+    /// The window's budget is spent, as far as this purpose may use it.
+    #[error("the RU budget of this window is spent; it refills at {refills_at}")]
+    Budget {
+        /// When the next window begins.
+        refills_at: Instant,
+    },
+    /// The service requested a longer wait than this run permits.
+    #[error("the service asked to wait until {until}")]
+    Hold {
+        /// The end of the hold.
+        until: Instant,
+    },
+    /// The program is ending.
+    #[error("the program is stopping")]
+    Stopping,
+    /// The ledger could not be written, so nothing may be sent.
+    #[error("the RU ledger could not be written")]
+    Ledger,
+}
+
+/// The outcome of an admitted attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttemptOutcome {
+    /// A success status, whatever its body: the service charged the request.
+    Charged,
+    /// No answer, or one of a gateway: the service may have charged the request.
+    Unknown,
+    /// The connection failed, so the request never reached the service.
+    NotSent,
+    /// An error status.
+    Failed,
+}
+
+/// A wait requested by an answer of any status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestedHold {
+    /// For this long.
+    For(Duration),
+    /// A 429 without a time.
+    Unspecified,
+}
+
+impl RequestedHold {
+    /// The time, if one was given.
+    pub fn wait(self) -> Option<Duration> {
+        match self {
+            RequestedHold::For(wait) => Some(wait),
+            RequestedHold::Unspecified => None,
+        }
+    }
+}
+
+/// An attempt that was admitted, and the budget window that it was charged to.
+#[derive(Clone, Debug)]
+pub struct Admission {
+    /// The attempt.
+    pub attempt: Attempt,
+    /// The window's number: a refund of an earlier window is not credited to a later one.
+    pub window: u32,
+    /// The attempt's place among all requests.
+    pub order: RequestOrder,
+}
+
+/// The RU ledger and the hold, as the client sees them.
+pub trait Meter: Send + Sync {
+    /// Waits for the end of a short hold, then records the attempt in the ledger.
+    fn admit(&self, attempt: Attempt) -> MeterFuture<'_, Result<Admission, AdmissionError>>;
+    /// Records the outcome of an admitted attempt.
+    fn settle(&self, admission: Admission, outcome: AttemptOutcome) -> MeterFuture<'_, ()>;
+    /// Holds every further request.
+    fn hold(&self, requested: RequestedHold) -> MeterFuture<'_, ()>;
+}

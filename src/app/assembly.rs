@@ -1,0 +1,49 @@
+//! Assembles the parts that run a job: the budget's meter, the client of the service and the engine, over an open
+//! store.
+//!
+//! This is the only place that does it. [`Mirror`](super::Mirror) passes the values of the configuration; a caller that
+//! needs a different patience, body size or number of attempts passes its own [`EngineSettings`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::error::MirrorError;
+use crate::api::{ApiKey, Client, ClientSettings};
+use crate::budget::Limits;
+use crate::model::Clock;
+use crate::store::Store;
+use crate::sync::events::RunObserver;
+use crate::sync::{BudgetMeter, Engine, SyncSettings};
+
+/// The connection of an engine to the service, and its budget.
+#[derive(Clone)]
+pub struct EngineSettings {
+    /// Address, timeouts and concurrency of the client.
+    pub client: ClientSettings,
+    /// The API key.
+    pub key: ApiKey,
+    /// The budget in RU.
+    pub limits: Limits,
+    /// The longest hold that a run waits for. A longer one suspends the run.
+    pub patience: Duration,
+    /// The settings of runs.
+    pub sync: SyncSettings,
+}
+
+/// Assembles the meter and the engine over an open store.
+///
+/// # Errors
+/// Returns an error if the ledger cannot be read from the store, or the client cannot be built.
+pub async fn assemble_engine(
+    store: &Store,
+    settings: EngineSettings,
+    clock: &Arc<dyn Clock>,
+    observer: &Arc<dyn RunObserver>,
+) -> Result<(Arc<BudgetMeter>, Engine), MirrorError> {
+    let EngineSettings { client, key, limits, patience, sync } = settings;
+    let meter = BudgetMeter::open(store.clone(), clock.clone(), limits, patience, observer.clone()).await?;
+    let meter = Arc::new(meter);
+    let client = Client::new(client, key, clock.clone(), meter.clone())?;
+    let engine = Engine::new(client, store.clone(), meter.clone(), clock.clone(), observer.clone(), sync);
+    Ok((meter, engine))
+}

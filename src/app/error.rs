@@ -1,0 +1,15 @@
+//! Why a mirror cannot be opened.
+
+use crate::api::ApiError;
+use crate::store::StoreError;
+
+/// Why a mirror could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum MirrorError {
+    /// The mirror's file.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The client of the service.
+    #[error(transparent)]
+    Api(#[from] ApiError),
+}

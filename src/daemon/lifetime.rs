@@ -1,0 +1,123 @@
+//! The lifetime of the daemon: opens signals, socket, page and mirror, in an order that makes its state visible from
+//! the beginning.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant as Monotonic};
+
+use tokio::sync::mpsc;
+
+use super::bus::EventBus;
+use super::control::ControlServer;
+use super::error::DaemonError;
+use super::event_loop::EventLoop;
+use super::handler_state::Control;
+use super::loop_message::LoopMessage;
+use super::notify;
+use super::opening::{Opened, Opening};
+use super::page::PageKeeper;
+use super::runner::Runner;
+use super::signals::DaemonSignals;
+use super::socket::ControlSocket;
+use super::socket_wait::{self, SocketOpened};
+use super::status_cache::PATIENT;
+use crate::app::MirrorSettings;
+use crate::config::{Config, Sources};
+use crate::model::Clock;
+
+/// How long the daemon may take to stop: less than the documented 5 seconds.
+const END_WITHIN: Duration = Duration::from_millis(4300);
+
+/// The capacity of the loop's inbox.
+const INBOX: usize = 64;
+
+/// Runs the daemon until it is told to stop.
+///
+/// # Errors
+/// Returns the error that prevents the start, or that ends the daemon.
+pub(super) async fn run(sources: Sources, clock: Arc<dyn Clock>) -> Result<(), DaemonError> {
+    let mut signals = DaemonSignals::listen().map_err(DaemonError::Signals)?;
+    let mut config = Config::load(&sources)?;
+    // Checked before any file is touched.
+    let mut settings = MirrorSettings::from_config(&config)?;
+    let (socket, listener) = loop {
+        match socket_wait::open(&config, &mut signals).await {
+            SocketOpened::Socket(socket, listener) => break (socket, listener),
+            SocketOpened::Stop => return Ok(()),
+            SocketOpened::Reload => {
+                let read =
+                    Config::load(&sources).and_then(|config| Ok((MirrorSettings::from_config(&config)?, config)));
+                match read {
+                    Ok(read) => (settings, config) = read,
+                    Err(error) => {
+                        tracing::error!("The new configuration is invalid and the old one stays active: {error}")
+                    }
+                }
+            }
+        }
+    };
+    let bus = EventBus::new(clock.clone());
+    let (sender, inbox) = mpsc::channel(INBOX);
+    let control = Control::new(sender.clone(), bus.clone(), Arc::new(config.clone()), clock.clone());
+    let server = ControlServer::start(control.clone(), listener);
+    let page = PageKeeper::start(&config, control.clone(), sender.clone()).await;
+    let surface = Surface { socket, server, page };
+    let opening = Opening::new(sources.clone(), config, settings, clock.clone(), bus.clone());
+    let ended = live(opening, sources, clock, bus, (sender, inbox), signals, control, surface).await;
+    notify::stopping();
+    ended
+}
+
+/// The interfaces of the daemon.
+pub(super) struct Surface {
+    socket: ControlSocket,
+    server: ControlServer,
+    /// Where the status page is served.
+    pub(super) page: PageKeeper,
+}
+
+impl Surface {
+    /// Stops them: streams end, and requests in flight get a short time to finish.
+    async fn end(self) {
+        drop(self.socket);
+        tokio::join!(self.page.end(), self.server.end());
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "the parts of a daemon are assembled here")]
+async fn live(
+    mut opening: Opening,
+    sources: Sources,
+    clock: Arc<dyn Clock>,
+    bus: EventBus,
+    (sender, mut inbox): (mpsc::Sender<LoopMessage>, mpsc::Receiver<LoopMessage>),
+    mut signals: DaemonSignals,
+    control: Control,
+    mut surface: Surface,
+) -> Result<(), DaemonError> {
+    control.cache().publish(opening.status());
+    let opened = opening.wait(&mut inbox, &mut signals, &mut surface.page).await;
+    let (mirror, past) = match opened {
+        Ok(Opened::Mirror(mirror, past)) => (mirror, past),
+        Ok(Opened::Stop) => {
+            surface.end().await;
+            return Ok(());
+        }
+        Err(error) => {
+            surface.end().await;
+            return Err(error);
+        }
+    };
+    let (config, page) = opening.into_parts();
+    control.take(Arc::new(config.clone()));
+    // From now on a status is known, however slow the file is.
+    let _ = control.cache().mirror(control.config(), control.now(), PATIENT).await;
+    let runner = Runner::new(mirror, sources, config, sender.clone(), control.cache().clone());
+    let begun = EventLoop::begin(runner, past, page, clock, bus, control, sender).await;
+    let (ended, runner, stopped_at) = match begun {
+        Ok(event_loop) => event_loop.live(&mut inbox, &mut signals, &mut surface.page).await,
+        Err((error, runner)) => (Err(error), runner, Monotonic::now()),
+    };
+    surface.end().await;
+    runner.close(END_WITHIN.saturating_sub(stopped_at.elapsed()).max(Duration::from_millis(300))).await;
+    ended
+}

@@ -1,0 +1,80 @@
+//! Messages to the daemon's loop from other tasks.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::error::DaemonError;
+use super::job::{FailureKind, RunEnd, RunEnding};
+use super::machine_input::{DaemonAnswer, DaemonRequest};
+use super::status_reply::{DaemonStatus, PageStatus};
+use crate::config::Config;
+use crate::exit::Exit;
+use crate::model::Object;
+use crate::sync::{Findings, Summary};
+
+/// A message to the daemon's loop.
+#[derive(Debug)]
+pub(super) enum LoopMessage {
+    /// Check the timetable.
+    Tick,
+    /// A request by a user.
+    Ask(DaemonRequest, oneshot::Sender<DaemonAnswer>),
+    /// A request for the daemon's status.
+    Status(oneshot::Sender<DaemonStatus>),
+    /// Edits are due.
+    EditsDue,
+    /// The running job ended.
+    Ended(Box<JobRunEnd>),
+    /// Whether the schedule is paused was stored, or could not be stored; the number identifies the answer.
+    PauseStored(u64, DaemonAnswer),
+    /// The sweeps were discarded, or the hold was cleared.
+    Maintained,
+    /// The configuration was reloaded, or is invalid.
+    Reloaded(Box<Result<Arc<Config>, DaemonError>>),
+    /// A changed key is active.
+    KeyChanged,
+    /// Where the status page is, or why it is not served.
+    Page(PageStatus),
+}
+
+/// The result of a run.
+#[derive(Debug)]
+pub(super) struct JobRunEnd {
+    /// The part that the state machine needs.
+    pub ending: RunEnding,
+    /// The summary; `None` if it failed.
+    pub summary: Option<Summary>,
+    /// The findings of a verification.
+    pub found: Vec<(Object, Findings)>,
+    /// The exit code that the verb has for this result.
+    pub exit: u8,
+    /// Why it failed.
+    pub error: Option<String>,
+    /// The command or setting that fixes it.
+    pub hint: Option<String>,
+}
+
+impl JobRunEnd {
+    /// The result of a run that panicked. The panic message is already in the log.
+    pub(super) fn panicked() -> JobRunEnd {
+        let reason = "internal error: the run panicked; please report it as a bug".into();
+        JobRunEnd::failed(FailureKind::Passing, reason, Exit::Internal, Some("the log shows where"))
+    }
+
+    /// The result of a run that failed, or could not start.
+    pub(super) fn failed(kind: FailureKind, reason: String, exit: Exit, hint: Option<&str>) -> JobRunEnd {
+        JobRunEnd {
+            ending: RunEnding {
+                end: RunEnd::Failed { kind, reason: reason.clone(), exit: exit.code() },
+                empty_until: None,
+                polled: None,
+            },
+            summary: None,
+            found: Vec::new(),
+            exit: exit.code(),
+            error: Some(reason),
+            hint: hint.map(String::from),
+        }
+    }
+}

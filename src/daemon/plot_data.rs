@@ -1,0 +1,175 @@
+//! The data of the plots: RU spent over time, the last runs, and recent changes.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::app::{RUNS_OF_FORECAST, limits};
+use crate::budget::{self, Ledger};
+use crate::config::Config;
+use crate::daemon::bus::CurrentWork;
+use crate::model::Instant;
+use crate::model::instant;
+use crate::store::report::{self, RecordedRun};
+use crate::store::{Reader, StoreError, history_report};
+
+/// The number of windows shown, including the current one.
+const WINDOWS: u32 = 7;
+
+/// The number of parts of the window: quarters of an hour for a day.
+const PARTS: usize = 96;
+
+/// The number of runs shown.
+const RUNS: u32 = 50;
+
+/// The number of changes shown.
+const CHANGES: u32 = 50;
+
+/// `GET /history`. Its JSON form is documented in `docs/interfaces.md`; members may be added, but not removed.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct PageHistory {
+    /// The daemon's time, UTC: a browser's clock may differ.
+    #[serde(serialize_with = "instant::utc_always")]
+    pub now: Instant,
+    /// The current window.
+    pub window: BudgetWindow,
+    /// The RU spent in each of the last windows, the oldest first; the last is the current one.
+    pub windows: Vec<WindowSpent>,
+    /// The last runs, the newest first.
+    pub runs: Vec<RecordedRun>,
+    /// The last changes, the newest first.
+    pub changes: Vec<history_report::RecentChange>,
+    /// The work in progress.
+    pub under_way: Option<CurrentWork>,
+}
+
+/// The current window.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct BudgetWindow {
+    /// Its beginning, UTC.
+    #[serde(serialize_with = "instant::utc_always")]
+    pub since: Instant,
+    /// Its end, UTC.
+    #[serde(serialize_with = "instant::utc_always")]
+    pub until: Instant,
+    /// The RU reserved for scheduled runs that are still due in it.
+    pub reserve: u64,
+    /// The RU of runs that ended in each of its equal parts, the earliest first, up to now.
+    pub parts: Vec<u64>,
+}
+
+/// The RU spent in a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct WindowSpent {
+    /// Its beginning, UTC.
+    #[serde(serialize_with = "instant::utc_always")]
+    pub since: Instant,
+    /// Request units of the runs that ended in it.
+    pub ru: u64,
+}
+
+/// Reads the history, in one snapshot of the mirror's file.
+///
+/// # Errors
+/// Returns an error if there is no mirror, or it cannot be read.
+pub(super) fn read(config: &Config, under_way: Option<CurrentWork>, now: Instant) -> Result<PageHistory, StoreError> {
+    let reader = Reader::open(&config.database)?;
+    let moment = reader.begin()?;
+    let limits = limits(&config.budget);
+    let window = Ledger::default().at(now, &limits);
+    let until = window.refills_at(&limits);
+    let mut counted = SpentCounter::new(window.since, limits.window, now);
+    history_report::spent_since(&moment, counted.from, |at, ru| counted.add(at, ru))?;
+    let costs = report::cost_of_runs(&moment, RUNS_OF_FORECAST)?;
+    let due = config.sync.schedule.due_after(now, &config.sync.time_zone);
+    let reserve = due.map(|due| budget::reserve(due, until, budget::forecast(&costs), limits.limit).get());
+    Ok(PageHistory {
+        now,
+        window: BudgetWindow { since: window.since, until, reserve: reserve.unwrap_or(0), parts: counted.parts },
+        windows: counted.windows,
+        runs: report::last_runs(&moment, RUNS)?,
+        changes: history_report::last_changes(&moment, CHANGES)?,
+        under_way,
+    })
+}
+
+/// Sums the RU by window, and in the current window by part.
+#[derive(Debug)]
+struct SpentCounter {
+    from: Instant,
+    length: Duration,
+    windows: Vec<WindowSpent>,
+    parts: Vec<u64>,
+}
+
+impl SpentCounter {
+    /// An empty counter for the window that began at `since`, and for those before it.
+    fn new(since: Instant, length: Duration, now: Instant) -> SpentCounter {
+        let windows: Vec<WindowSpent> =
+            (0..WINDOWS).rev().map(|before| WindowSpent { since: since.minus(length * before), ru: 0 }).collect();
+        SpentCounter {
+            from: since.minus(length * (WINDOWS - 1)),
+            parts: vec![0; part(now.since(since), length) + 1],
+            length,
+            windows,
+        }
+    }
+
+    fn add(&mut self, at: Instant, ru: u64) {
+        let Some(place) = self.windows.iter().rposition(|window| window.since <= at) else {
+            return;
+        };
+        self.windows[place].ru += ru;
+        if place + 1 == self.windows.len() {
+            // An entry from a clock ahead of ours counts as now.
+            let last = self.parts.len() - 1;
+            let part = part(at.since(self.windows[place].since), self.length).min(last);
+            self.parts[part] += ru;
+        }
+    }
+}
+
+/// The index of the part that contains a time after the window's beginning.
+fn part(passed: Duration, length: Duration) -> usize {
+    let share = passed.as_secs_f64() / length.as_secs_f64().max(1.0);
+    ((share * PARTS as f64) as usize).min(PARTS - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    fn at(text: &str) -> Instant {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn ru_of_runs_are_counted_by_window_and_by_part() {
+        let (since, now) = (at("2026-03-04T00:00:00Z"), at("2026-03-04T01:05:00Z"));
+        let mut counted = SpentCounter::new(since, DAY, now);
+        assert_eq!(counted.from, at("2026-02-26T00:00:00Z"));
+        for (ended, ru) in [
+            ("2026-03-04T01:02:00Z", 5),
+            ("2026-03-04T00:14:59Z", 3),
+            ("2026-03-04T00:00:00Z", 4),
+            ("2026-03-03T23:59:59Z", 11),
+            ("2026-02-26T00:00:00Z", 2),
+            ("2026-02-25T23:59:59Z", 1_000),
+            ("2026-03-04T09:00:00Z", 1),
+        ] {
+            counted.add(at(ended), ru);
+        }
+        assert_eq!(counted.parts, [7, 0, 0, 0, 6], "a part is a quarter of an hour");
+        let spent: Vec<u64> = counted.windows.iter().map(|window| window.ru).collect();
+        assert_eq!(spent, [2, 0, 0, 0, 0, 11, 13]);
+        assert_eq!(counted.windows[5].since, at("2026-03-03T00:00:00Z"));
+    }
+
+    #[test]
+    fn last_moment_of_a_window_is_in_its_last_part() {
+        assert_eq!(part(DAY, DAY), PARTS - 1);
+        assert_eq!(part(Duration::ZERO, Duration::ZERO), 0);
+    }
+}

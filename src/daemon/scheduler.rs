@@ -1,0 +1,85 @@
+//! The scheduler: `tokio-cron-scheduler` determines when to check the timetable.
+//!
+//! It keeps a fixed offset for a time zone, and relies on the time of its last check. So the jobs are configured again
+//! when the zone's offset changes and when the clock was moved. Its ticks only cause a check: the timetable decides
+//! what is due.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use chrono_tz::Tz;
+use tokio::sync::mpsc;
+use tokio_cron_scheduler::{Job, JobScheduler, JobSchedulerError};
+use uuid::Uuid;
+
+use super::error::DaemonError;
+use super::loop_message::LoopMessage;
+use super::timetable::{ScheduleKind, Timetable};
+use crate::model::Instant;
+
+/// The scheduler and its jobs.
+pub(super) struct Scheduler {
+    scheduler: JobScheduler,
+    inbox: mpsc::Sender<LoopMessage>,
+    jobs: Vec<Uuid>,
+    offset: Option<i32>,
+}
+
+impl Scheduler {
+    /// A running scheduler without jobs.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be started.
+    pub(super) async fn start(inbox: mpsc::Sender<LoopMessage>) -> Result<Scheduler, DaemonError> {
+        let scheduler = JobScheduler::new().await.map_err(|error| failed(&error))?;
+        scheduler.start().await.map_err(|error| failed(&error))?;
+        Ok(Scheduler { scheduler, inbox, jobs: Vec::new(), offset: None })
+    }
+
+    /// Replaces the jobs by those of a timetable.
+    ///
+    /// # Errors
+    /// Returns an error if the scheduler refuses a job.
+    pub(super) async fn set(&mut self, timetable: &Timetable, now: Instant) -> Result<(), DaemonError> {
+        for job in self.jobs.drain(..) {
+            self.scheduler.remove(&job).await.map_err(|error| failed(&error))?;
+        }
+        let zone = timetable.zone().iana_name().and_then(|name| Tz::from_str(name).ok());
+        for kind in ScheduleKind::ALL {
+            let Some(line) = timetable.line(kind) else { continue };
+            let job = self.job(line.as_str(), zone.unwrap_or(Tz::UTC), timetable.delay)?;
+            self.jobs.push(self.scheduler.add(job).await.map_err(|error| failed(&error))?);
+        }
+        self.offset = Some(timetable.offset(now));
+        Ok(())
+    }
+
+    /// Whether the zone's offset has changed since the jobs were set.
+    pub(super) fn is_stale(&self, timetable: &Timetable, now: Instant) -> bool {
+        self.offset != Some(timetable.offset(now))
+    }
+
+    fn job(&self, line: &str, zone: Tz, delay: Duration) -> Result<Job, DaemonError> {
+        let inbox = self.inbox.clone();
+        Job::new_async_tz(line, zone, move |_, _| {
+            let inbox = inbox.clone();
+            Box::pin(async move {
+                tokio::time::sleep(delay).await;
+                // A full inbox causes a check soon anyway; a closed one belongs to a stopped daemon.
+                let _ = inbox.try_send(LoopMessage::Tick);
+            })
+        })
+        .map_err(|error| failed(&error))
+    }
+
+    /// Ends the scheduler.
+    pub(super) async fn end(mut self) {
+        if let Err(error) = self.scheduler.shutdown().await {
+            tracing::debug!(%error, "The scheduler failed to stop: {error}");
+        }
+    }
+}
+
+fn failed(error: &JobSchedulerError) -> DaemonError {
+    DaemonError::Scheduler { why: error.to_string() }
+}

@@ -1,0 +1,93 @@
+//! Waits for the control socket while another process listens on it, or while its directory cannot be written.
+//!
+//! Nothing can be asked meanwhile, so the log and `systemctl status` report the reason. As with the mirror's file, waiting
+//! is enough: a daemon that stops, or a directory that is mounted, ends it.
+
+use std::time::Duration;
+
+use tokio::net::UnixListener;
+
+use super::notify;
+use super::signals::DaemonSignals;
+use super::socket::{ControlSocket, SocketError};
+use crate::config::Config;
+use crate::error_chain::error_chain;
+use crate::store::lock;
+
+/// The retry interval while another process listens.
+const TAKEN: Duration = Duration::from_secs(1);
+
+/// The first and the longest delay after other failures; the delay doubles in between.
+const DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// What ended the wait.
+pub(super) enum SocketOpened {
+    /// The socket is open.
+    Socket(ControlSocket, UnixListener),
+    /// The daemon is to stop.
+    Stop,
+    /// The configuration is to be read again, which may name another socket.
+    Reload,
+}
+
+/// Opens the control socket, however long that takes.
+pub(super) async fn open(config: &Config, signals: &mut DaemonSignals) -> SocketOpened {
+    let mut delay = DELAYS.0;
+    let mut reported: Option<String> = None;
+    loop {
+        let error = match ControlSocket::bind(&config.socket) {
+            Ok((socket, listener)) => {
+                if reported.is_some() {
+                    tracing::info!("The control socket is open");
+                }
+                return SocketOpened::Socket(socket, listener);
+            }
+            Err(error) => error,
+        };
+        let reason = reason(&error, config);
+        if reported.as_ref() != Some(&reason) {
+            tracing::warn!("Waiting for the control socket: {reason} ({})", error.hint());
+            notify::status(&format!("Waiting: {reason}"));
+            if reported.is_none() {
+                notify::ready();
+            }
+            reported = Some(reason);
+        }
+        let wait = match error {
+            SocketError::Taken { .. } => TAKEN,
+            SocketError::Io { .. } => {
+                let now = delay;
+                delay = (delay * 2).min(DELAYS.1);
+                now
+            }
+        };
+        if let Some(ended) = pass(wait, signals).await {
+            return ended;
+        }
+    }
+}
+
+/// The reason, with the process that writes the mirror, if another daemon does.
+fn reason(error: &SocketError, config: &Config) -> String {
+    match (error, lock::current_writer(&config.database).flatten()) {
+        (SocketError::Taken { .. }, Some(pid)) => format!("{}: process {pid} writes the mirror", error_chain(error)),
+        _ => error_chain(error),
+    }
+}
+
+/// Waits, in steps that the watchdog allows.
+async fn pass(time: Duration, signals: &mut DaemonSignals) -> Option<SocketOpened> {
+    let until = tokio::time::Instant::now() + time;
+    let step = notify::heartbeat().unwrap_or(time);
+    loop {
+        notify::alive();
+        let left = until.saturating_duration_since(tokio::time::Instant::now());
+        if left.is_zero() {
+            return None;
+        }
+        tokio::select! {
+            ends = signals.ends() => return Some(if ends { SocketOpened::Stop } else { SocketOpened::Reload }),
+            () = tokio::time::sleep(left.min(step)) => {}
+        }
+    }
+}

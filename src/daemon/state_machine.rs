@@ -1,0 +1,454 @@
+//! The daemon's state machine: inputs in, effects out. It does not await, read a clock or touch a file.
+//!
+//! [`StateMachine::on`] processes an input; `requests` handles users' requests, `endings` the results of runs.
+//!
+//! # Invariants
+//! - One run at a time. A long run is preempted for changes and edits at a page boundary, and resumed after them.
+//! - A tick whose job is already queued adds no second one; ticks missed while suspended or stopped become one.
+//! - Whatever the timetable, two scheduled runs of a kind start at least [`FLOOR`] apart.
+//! - During a hold and with an exhausted budget nothing starts; missed jobs start at its end.
+//! - After a failure the schedule waits, longer each time up to a bound; manual jobs do not wait.
+//! - Once told to stop, nothing new starts, and the running job stops at a page boundary.
+
+mod endings;
+mod requests;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use super::job::{self, FailureKind, QueuedJob, Trigger};
+use super::machine_input::{Effect, Input};
+use super::timetable::{ScheduleKind, Timetable};
+use crate::budget::ActiveHours;
+use crate::model::{Instant, Ru};
+use crate::sync::Job;
+
+/// How long a run is not preempted for due changes.
+pub const RUN_BEFORE_CHANGES: Duration = Duration::from_secs(60);
+
+/// How long a run is not preempted for an edit: users wait for edits.
+pub const RUN_BEFORE_EDITS: Duration = Duration::from_secs(2);
+
+/// The minimum time between two scheduled runs of a kind, in case the timetable is wrong.
+pub const FLOOR: Duration = Duration::from_secs(5);
+
+/// The first and the longest delay after consecutive failures of the service or the disk; the delay doubles in between.
+const PASSING: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
+
+/// The same for a refused key, which only the user can change.
+const KEY: (Duration, Duration) = (Duration::from_secs(900), Duration::from_secs(6 * 3600));
+
+/// Why the running job was told to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Preemption {
+    /// Changes are due.
+    Changes,
+    /// There are new edits.
+    Edits,
+    /// The sweep is to be discarded.
+    Forget,
+    /// The schedule was paused.
+    Pause,
+    /// The configuration is to be reloaded.
+    Reload,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct CurrentRun {
+    job: QueuedJob,
+    since: Instant,
+    preemption: Option<Preemption>,
+}
+
+/// The reason of a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoldReason {
+    /// The service set a rate limit.
+    RateLimit,
+    /// The budget of the window is spent.
+    Budget,
+}
+
+impl HoldReason {
+    /// The text in JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            HoldReason::RateLimit => "rate-limit",
+            HoldReason::Budget => "budget",
+        }
+    }
+}
+
+/// A time in which no request is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DaemonHold {
+    /// The reason.
+    pub reason: HoldReason,
+    /// The end.
+    pub until: Instant,
+}
+
+/// Consecutive failures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// The time of the first failure.
+    pub since: Instant,
+    /// The error of the last one.
+    pub reason: String,
+    /// The exit code that the verb has for this result.
+    pub exit: u8,
+    /// The number of failures.
+    pub runs: u32,
+    /// When the schedule makes the next attempt.
+    pub next_try: Instant,
+    kind: FailureKind,
+}
+
+impl Trouble {
+    /// Whether only a part of the mirror fails: the schedule continues for the rest.
+    pub fn is_partial(&self) -> bool {
+        matches!(self.kind, FailureKind::Partial { .. })
+    }
+}
+
+/// The results and decisions of earlier processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PastRuns {
+    /// The time up to which each kind has run, in the order of [`ScheduleKind::ALL`].
+    pub covered: [Instant; 3],
+    /// Since when the schedule is paused.
+    pub paused_since: Option<Instant>,
+    /// Whether nothing was ever copied.
+    pub is_empty: bool,
+    /// In which hours of the week something changed.
+    pub active_hours: ActiveHours,
+    /// What runs for changes have spent in the budget window.
+    pub polled: Ru,
+}
+
+/// The daemon's state.
+#[derive(Clone, Debug)]
+pub struct StateMachine {
+    timetable: Timetable,
+    covered: [Instant; 3],
+    active_hours: ActiveHours,
+    /// The budget window, and what runs for changes have spent in it.
+    polled: (Option<u32>, Ru),
+    /// When each kind is next due: cached, because it takes a search.
+    due_at: [Option<Instant>; 3],
+    queue: Vec<QueuedJob>,
+    running: Option<CurrentRun>,
+    /// The configuration is being reloaded; nothing starts meanwhile.
+    reloading: bool,
+    /// The number of sweeps and holds that are being cleared; nothing starts meanwhile.
+    maintenance: u32,
+    paused_since: Option<Instant>,
+    hold: Option<DaemonHold>,
+    trouble: Option<Trouble>,
+    /// When the budget allows edits again, after a push that exhausted it.
+    edits_wait_until: Option<Instant>,
+    /// When a suspended run is resumed or a failed part attempted again, and the job that does it.
+    resume_at: Option<(Instant, Job)>,
+    settles_at: Instant,
+    reload: bool,
+    stopping: bool,
+    exited: bool,
+    next_id: u64,
+}
+
+impl StateMachine {
+    /// The state of a daemon that starts. Jobs missed since the past runs are due now. Scheduled jobs first wait for
+    /// this mirror's delay, so that a fleet that starts at the same time does not send requests at the same time; an
+    /// empty mirror does not wait.
+    pub fn new(timetable: Timetable, past: PastRuns, now: Instant) -> StateMachine {
+        StateMachine {
+            settles_at: if past.is_empty { now } else { now.plus(timetable.delay) },
+            due_at: due_at(&timetable, past.covered),
+            timetable,
+            covered: past.covered,
+            active_hours: past.active_hours,
+            polled: (None, past.polled),
+            queue: Vec::new(),
+            running: None,
+            reloading: false,
+            maintenance: 0,
+            paused_since: past.paused_since,
+            hold: None,
+            trouble: None,
+            edits_wait_until: None,
+            resume_at: None,
+            reload: false,
+            stopping: false,
+            exited: false,
+            next_id: 1,
+        }
+    }
+
+    /// Processes an input, and returns the effects.
+    pub fn on(&mut self, input: Input, now: Instant) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        match input {
+            Input::Tick => {}
+            Input::ClockMoved => self.clock_moved(now, &mut effects),
+            Input::Asked(reply, request) => self.asked(reply, request, now, &mut effects),
+            Input::EditsDue => {
+                // After a pause, and at the end of the budget window, a run sends what was not sent meanwhile. The edits of
+                // a running push were chosen before the new ones were queued, so it does not count.
+                if self.paused_since.is_none() && self.edits_wait_until.is_none_or(|until| until <= now) {
+                    self.enqueue(Job::Push, Trigger::Schedule, &mut effects);
+                }
+            }
+            Input::Ended(ending) => self.ended(ending, now, &mut effects),
+            Input::Reload => {
+                self.reload = true;
+                // The running job uses the old configuration; the rest of it runs with the new one.
+                self.preempt(Preemption::Reload, &mut effects);
+            }
+            Input::Reloaded(timetable) => {
+                self.reloading = false;
+                if let Some(timetable) = timetable {
+                    self.reloaded(timetable, now, &mut effects);
+                }
+            }
+            Input::Maintained => self.maintenance = self.maintenance.saturating_sub(1),
+            Input::NewKey => {
+                self.trouble.take_if(|trouble| trouble.kind == FailureKind::Key);
+            }
+            Input::Stop => {
+                self.stopping = true;
+                match self.running {
+                    Some(_) => effects.push(Effect::Preempt),
+                    None => self.exit(&mut effects),
+                }
+            }
+        }
+        self.check_schedule(now, &mut effects);
+        self.start(now, &mut effects);
+        effects
+    }
+
+    /// When the passing of time next changes something.
+    pub fn wakes_at(&self, now: Instant) -> Option<Instant> {
+        let hold = self.hold.map(|hold| hold.until);
+        hold.into_iter()
+            .chain(self.trouble.as_ref().map(|trouble| trouble.next_try))
+            .chain(self.resume_at.as_ref().map(|(at, _)| *at))
+            .chain([self.settles_at])
+            .chain(self.running.as_ref().map(|running| running.since.plus(RUN_BEFORE_EDITS)))
+            .chain(self.due_at.into_iter().flatten())
+            .filter(|at| *at > now)
+            .min()
+    }
+
+    /// The running job, and when it started.
+    pub fn running(&self) -> Option<(&QueuedJob, Instant)> {
+        self.running.as_ref().map(|running| (&running.job, running.since))
+    }
+
+    /// The queued jobs, the next one first.
+    pub fn waiting(&self) -> &[QueuedJob] {
+        &self.queue
+    }
+
+    /// Since when the schedule is paused.
+    pub fn paused_since(&self) -> Option<Instant> {
+        self.paused_since
+    }
+
+    /// The current hold.
+    pub fn hold(&self, now: Instant) -> Option<DaemonHold> {
+        self.hold.filter(|hold| hold.until > now)
+    }
+
+    /// The current series of failures.
+    pub fn trouble(&self) -> Option<&Trouble> {
+        self.trouble.as_ref()
+    }
+
+    /// Whether runs fail because the key is refused: it may have been changed meanwhile.
+    pub fn is_key_refused(&self) -> bool {
+        self.trouble.as_ref().is_some_and(|trouble| trouble.kind == FailureKind::Key)
+    }
+
+    /// The timetable.
+    pub fn timetable(&self) -> &Timetable {
+        &self.timetable
+    }
+
+    /// When a kind is next due by the schedule.
+    pub fn next_due(&self, kind: ScheduleKind, now: Instant) -> Option<Instant> {
+        match self.timetable.poll() {
+            Some(_) if kind == ScheduleKind::Changes => self.due_at[0].map(|due| due.max(now)),
+            _ => self.timetable.next(kind, now),
+        }
+    }
+
+    fn reloaded(&mut self, timetable: Timetable, now: Instant, effects: &mut Vec<Effect>) {
+        self.timetable = timetable;
+        self.due_at = due_at(&self.timetable, self.covered);
+        self.trouble = None;
+        self.edits_wait_until = None;
+        // The budget may be larger now. If it is still exhausted, the next run ends at once without a request.
+        self.hold.take_if(|hold| hold.reason == HoldReason::Budget);
+        if let (None, Some((at, _))) = (self.hold, &mut self.resume_at) {
+            *at = (*at).min(now);
+        }
+        effects.push(Effect::Reschedule);
+    }
+
+    /// Enqueues jobs that have become due.
+    fn check_schedule(&mut self, now: Instant, effects: &mut Vec<Effect>) {
+        for (place, kind) in ScheduleKind::ALL.into_iter().enumerate() {
+            if self.due_at[place].is_none_or(|due| due > now) {
+                continue;
+            }
+            self.covered[place] = now;
+            self.due_at[place] = self.timetable.next(kind, now).map(|due| due.max(now.plus(FLOOR)));
+            if self.paused_since.is_none() {
+                self.due(kind, now, effects);
+            }
+        }
+        if let Some((_, job)) = self.resume_at.take_if(|(at, _)| *at <= now) {
+            self.hold.take_if(|hold| hold.until <= now);
+            self.enqueue(job, Trigger::Schedule, effects);
+        }
+    }
+
+    fn due(&mut self, kind: ScheduleKind, now: Instant, effects: &mut Vec<Effect>) {
+        let job = job::scheduled(kind);
+        let current = self.running.as_ref().map(|running| (running.job.job.kind(), running.since));
+        match current {
+            // The running job is young, or of this kind: its data is as recent as that of another run.
+            Some((kind, since)) if kind == job.kind() && since.plus(RUN_BEFORE_CHANGES) > now => return,
+            // A running sweep is the sweep that is due.
+            Some(("resync", _)) if kind == ScheduleKind::Sweep => return,
+            _ => {}
+        }
+        if kind == ScheduleKind::Changes
+            && current.is_some_and(|(_, since)| since.plus(RUN_BEFORE_CHANGES) <= now)
+            && self.preempt(Preemption::Changes, effects)
+        {
+            // The rest of the running job begins with the changes.
+            return;
+        }
+        self.enqueue(job, Trigger::Schedule, effects);
+    }
+
+    /// Enqueues a job, or finds an equivalent one. Returns its number.
+    fn enqueue(&mut self, job: Job, trigger: Trigger, effects: &mut Vec<Effect>) -> u64 {
+        if let Some(known) = self.queue.iter_mut().find(|queued| queued.job == job) {
+            if trigger == Trigger::Manual {
+                known.trigger = trigger;
+            }
+            let id = known.id;
+            self.queue.sort_by_key(QueuedJob::rank);
+            return id;
+        }
+        let queued = QueuedJob { id: self.next_id, job, trigger };
+        self.next_id += 1;
+        let id = queued.id;
+        effects.push(Effect::Queued(queued.clone()));
+        self.queue.push(queued);
+        self.queue.sort_by_key(QueuedJob::rank);
+        id
+    }
+
+    /// Tells the running job to stop, if it can be resumed. Returns whether it does.
+    fn preempt(&mut self, reason: Preemption, effects: &mut Vec<Effect>) -> bool {
+        let Some(running) = &mut self.running else {
+            return false;
+        };
+        if !job::can_be_preempted(&running.job.job) {
+            return false;
+        }
+        if running.preemption.is_none() {
+            effects.push(Effect::Preempt);
+        }
+        // Reasons that end the job take precedence over those that let another go first, and changes over edits.
+        running.preemption = match (running.preemption, reason) {
+            (Some(known @ (Preemption::Forget | Preemption::Pause)), _) => Some(known),
+            (Some(Preemption::Changes), Preemption::Edits | Preemption::Reload) => Some(Preemption::Changes),
+            _ => Some(reason),
+        };
+        true
+    }
+
+    fn forget_sweeps(&mut self, effects: &mut Vec<Effect>) {
+        self.maintenance += 1;
+        effects.push(Effect::ForgetSweeps);
+    }
+
+    fn clock_moved(&mut self, now: Instant, effects: &mut Vec<Effect>) {
+        for covered in &mut self.covered {
+            // A clock that was set back repeats times that were already processed; they are due again.
+            *covered = (*covered).min(now);
+        }
+        self.due_at = due_at(&self.timetable, self.covered);
+        // The engine checks the hold and the budget; if they still apply, the next run ends at once without a request.
+        self.hold = None;
+        self.edits_wait_until = None;
+        if let Some(trouble) = &mut self.trouble {
+            trouble.next_try = trouble.next_try.min(now.plus(PASSING.1));
+            trouble.since = trouble.since.min(now);
+        }
+        if let Some((at, _)) = &mut self.resume_at {
+            *at = (*at).min(now.plus(PASSING.1));
+        }
+        if let Some(running) = &mut self.running {
+            running.since = running.since.min(now);
+        }
+        self.settles_at = self.settles_at.min(now.plus(self.timetable.delay));
+        effects.push(Effect::Reschedule);
+    }
+
+    fn exit(&mut self, effects: &mut Vec<Effect>) {
+        self.stopping = true;
+        if !std::mem::replace(&mut self.exited, true) {
+            effects.push(Effect::Exit);
+        }
+    }
+
+    /// Starts the first job that may run now.
+    fn start(&mut self, now: Instant, effects: &mut Vec<Effect>) {
+        if self.stopping {
+            return;
+        }
+        self.hold.take_if(|hold| hold.until <= now);
+        if let Some(running) = &self.running {
+            let push_waits = self.queue.first().is_some_and(|queued| queued.job == Job::Push);
+            if push_waits && running.since.plus(RUN_BEFORE_EDITS) <= now {
+                self.preempt(Preemption::Edits, effects);
+            }
+            return;
+        }
+        if self.reloading || self.maintenance > 0 {
+            return;
+        }
+        if std::mem::take(&mut self.reload) {
+            self.reloading = true;
+            effects.push(Effect::Reload);
+            return;
+        }
+        if self.hold.is_some() {
+            return;
+        }
+        let early = self.settles_at > now;
+        let backing_off = self.trouble.as_ref().is_some_and(|trouble| !trouble.is_partial() && trouble.next_try > now);
+        let may_run = |queued: &QueuedJob| match queued.trigger {
+            Trigger::Manual => true,
+            // The start is delayed to spread the load on the service; edits are not delayed, because a user waits.
+            Trigger::Schedule => !backing_off && self.paused_since.is_none() && (!early || queued.job == Job::Push),
+        };
+        let Some(place) = self.queue.iter().position(may_run) else {
+            return;
+        };
+        let job = self.queue.remove(place);
+        self.running = Some(CurrentRun { job: job.clone(), since: now, preemption: None });
+        effects.push(Effect::Start(job));
+    }
+}
+
+fn due_at(timetable: &Timetable, covered: [Instant; 3]) -> [Option<Instant>; 3] {
+    [0, 1, 2].map(|place| timetable.next(ScheduleKind::ALL[place], covered[place]))
+}

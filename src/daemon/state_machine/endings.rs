@@ -1,0 +1,137 @@
+//! Decides after the end of a run: what continues, what waits, and how long.
+
+use super::{CurrentRun, DaemonHold, FLOOR, HoldReason, KEY, PASSING, Preemption, StateMachine, Trouble};
+use crate::budget::{PollingBudget, decide_poll};
+use crate::daemon::job::{self, FailureKind, PollFacts, QueuedJob, RunEnd, RunEnding, Trigger};
+use crate::daemon::machine_input::Effect;
+use crate::daemon::timetable::ScheduleKind;
+use crate::model::{Instant, Ru};
+use crate::sync::{Job, Suspension};
+
+impl StateMachine {
+    /// Processes the end of the running job.
+    pub(super) fn ended(&mut self, ending: RunEnding, now: Instant, effects: &mut Vec<Effect>) {
+        let Some(CurrentRun { job, preemption, .. }) = self.running.take() else {
+            return;
+        };
+        if let Some(polled) = ending.polled {
+            self.polled(&polled, now);
+        }
+        if let Some(until) = ending.empty_until {
+            self.hold = Some(DaemonHold { reason: HoldReason::Budget, until });
+        }
+        match ending.end {
+            RunEnd::Suspended(Suspension::Shutdown)
+                if matches!(preemption, Some(Preemption::Changes | Preemption::Edits | Preemption::Reload)) =>
+            {
+                self.continues(&job, effects);
+            }
+            RunEnd::Suspended(Suspension::Shutdown) => self.finished(job, preemption, effects),
+            RunEnd::Suspended(Suspension::Budget(until)) => {
+                self.trouble = None;
+                self.resume_at = Some((until, job::remainder(&job.job)));
+                if job.job == Job::Push {
+                    self.edits_wait_until = Some(until);
+                }
+                effects.push(Effect::Finished(job));
+            }
+            RunEnd::Suspended(Suspension::Hold(until)) => {
+                self.hold = Some(DaemonHold { reason: HoldReason::RateLimit, until });
+                self.resume_at = Some((until, job::remainder(&job.job)));
+                effects.push(Effect::Finished(job));
+            }
+            RunEnd::Done => {
+                // A push does not attempt the part that fails.
+                self.trouble.take_if(|trouble| job.job != Job::Push || !trouble.is_partial());
+                self.finished(job, preemption, effects);
+            }
+            RunEnd::Failed { kind, reason, exit } => {
+                self.failed(kind, reason, exit, now);
+                let again = job.trigger == Trigger::Schedule && self.paused_since.is_none() && !self.stopping;
+                let same = job.job.clone();
+                effects.push(Effect::Finished(job));
+                // Edits are due again when their stored delays say so.
+                if let (true, FailureKind::Partial { next_try, .. }) = (again, kind) {
+                    self.attempt_again(same, next_try);
+                } else if again && same != Job::Push {
+                    // Retried when the delay is over, not at the next scheduled time, which may be a week away.
+                    self.enqueue(same, Trigger::Schedule, effects);
+                }
+            }
+        }
+        let waits = |queued: &QueuedJob| matches!(queued.job, Job::Sync { .. });
+        if preemption == Some(Preemption::Changes) && !self.queue.iter().any(waits) {
+            // It ended before it was preempted: the changes are still due.
+            self.enqueue(Job::sync(), Trigger::Schedule, effects);
+        }
+        if self.stopping {
+            self.exit(effects);
+        }
+    }
+
+    /// Learns from a run that asked for changes, and decides when the next is due where that is automatic.
+    fn polled(&mut self, facts: &PollFacts, now: Instant) {
+        if facts.changed {
+            self.active_hours.changed(now);
+        }
+        if self.polled.0.is_some_and(|window| window != facts.window) {
+            self.polled.1 = Ru::ZERO;
+        }
+        self.polled = (Some(facts.window), self.polled.1 + facts.idle_cost);
+        if self.timetable.poll().is_none() {
+            return;
+        }
+        let budget = PollingBudget {
+            refills_at: facts.refills_at,
+            left: facts.left,
+            reserve: facts.reserve,
+            limit: facts.limit,
+            share: self.timetable.auto_share,
+            polled: self.polled.1,
+            idle_cost: facts.idle_cost,
+        };
+        let poll = decide_poll(&budget, &self.active_hours, self.timetable.min_interval, now);
+        self.timetable.set_poll(poll);
+        self.covered[0] = now;
+        self.due_at[0] = self.timetable.next(ScheduleKind::Changes, now).map(|due| due.max(now.plus(FLOOR)));
+    }
+
+    /// The part that failed is attempted again when its delay is over; scheduled jobs update the rest meanwhile.
+    fn attempt_again(&mut self, failed: Job, next_try: Instant) {
+        let job = if job::can_be_preempted(&failed) { job::remainder(&failed) } else { failed };
+        if self.resume_at.as_ref().is_none_or(|(at, _)| next_try < *at) {
+            self.resume_at = Some((next_try, job));
+        }
+    }
+
+    fn finished(&mut self, job: QueuedJob, preemption: Option<Preemption>, effects: &mut Vec<Effect>) {
+        if preemption == Some(Preemption::Forget) {
+            self.forget_sweeps(effects);
+        }
+        effects.push(Effect::Finished(job));
+    }
+
+    /// The job was preempted: one run fetches the due changes and continues the job.
+    fn continues(&mut self, job: &QueuedJob, effects: &mut Vec<Effect>) {
+        self.trouble.take_if(|trouble| !trouble.is_partial());
+        let remainder = job::remainder(&job.job);
+        self.queue.retain(|waiting| waiting.trigger == Trigger::Manual || waiting.job != Job::sync());
+        effects.push(Effect::Preempted(job.clone()));
+        self.queue.push(QueuedJob { job: remainder, id: job.id, trigger: job.trigger });
+        self.queue.sort_by_key(QueuedJob::rank);
+    }
+
+    fn failed(&mut self, kind: FailureKind, reason: String, exit: u8, now: Instant) {
+        let (since, runs) = self.trouble.as_ref().map_or((now, 0), |known| (known.since, known.runs));
+        let (first, longest) = match kind {
+            FailureKind::Key => KEY,
+            FailureKind::Passing | FailureKind::Partial { .. } => PASSING,
+        };
+        let delay = first.saturating_mul(1 << runs.min(16)).min(longest);
+        let next_try = match kind {
+            FailureKind::Partial { next_try, .. } => next_try,
+            FailureKind::Key | FailureKind::Passing => now.plus(delay),
+        };
+        self.trouble = Some(Trouble { since, reason, exit, runs: runs + 1, next_try, kind });
+    }
+}

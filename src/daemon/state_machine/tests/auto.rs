@@ -1,0 +1,48 @@
+//! The automatic schedule: when the next run is due follows from what the last one showed.
+
+use super::*;
+use crate::budget::PollReason;
+use crate::daemon::job::PollFacts;
+
+#[test]
+fn an_automatic_schedule_follows_the_budget_and_says_so() {
+    let flags = vec![
+        ("sync.schedule", "auto".into()),
+        ("sync.audit_schedule", "off".into()),
+        ("sync.sweep_schedule", "off".into()),
+        ("sync.jitter", "0s".into()),
+    ];
+    let sources = Sources { file: None, default_file: "/nowhere".into(), environment: Environment::default(), flags };
+    let auto = Timetable::new(&Config::load(&sources).unwrap().sync, 0.0);
+    let new = PastRuns { active_hours: ActiveHours::known_since(at(0)), ..past([Instant::EPOCH, at(0), at(0)]) };
+    let mut state = StateMachine::new(auto, new, at(0));
+    let facts = |left: u64, changed: bool, now: u64| PollFacts {
+        window: 1,
+        refills_at: at(86_400),
+        left: Ru::new(left),
+        limit: Ru::new(10_000),
+        reserve: Ru::ZERO,
+        idle_cost: Ru::new(if now > 80_000 { 2 } else { 1 }),
+        changed,
+    };
+    let mut now = 0;
+    let mut intervals = Vec::new();
+    for (left, changed) in [(10_000, false), (10_000, true), (9_000, false), (100, false), (0, false)] {
+        let effects = state.on(Input::Tick, at(now));
+        assert_eq!(started(&effects).len(), 1, "due at {now}");
+        let polled = Some(facts(left, changed, now));
+        state.on(Input::Ended(RunEnding { end: RunEnd::Done, empty_until: None, polled }), at(now));
+        let due = state.next_due(ScheduleKind::Changes, at(now)).unwrap();
+        assert!(state.wakes_at(at(now)).is_some_and(|wakes| wakes <= due), "an audit may come first");
+        let poll = state.timetable().poll().unwrap();
+        assert_eq!(due, at(now).plus(poll.interval));
+        assert!(started(&state.on(Input::Tick, due.minus(Duration::from_secs(1)))).is_empty(), "not before it is due");
+        intervals.push((poll.interval.as_secs(), poll.reason));
+        // The first whole second at which it is due.
+        now = due.minus(Duration::from_micros(1)).since(at(0)).as_secs() + 1;
+    }
+    assert_eq!(intervals[0].1, PollReason::Settled);
+    assert_eq!(intervals[1], (15, PollReason::MinInterval));
+    assert!(intervals[2].1 == PollReason::MinInterval && intervals[3] == (690, PollReason::Changing), "{intervals:?}");
+    assert_eq!((intervals[4].1, now), (PollReason::Budget, 86_400), "until the window ends");
+}

@@ -1,0 +1,51 @@
+//! A part of the mirror that fails while the rest is updated: the schedule continues, and the part is attempted again.
+
+use super::*;
+
+/// A failure of a part, which is attempted again so many seconds after noon.
+fn partly(next_try: u64) -> Input {
+    failed(FailureKind::Partial { next_try: at(next_try), attempted: true })
+}
+
+#[test]
+fn schedule_continues_and_the_part_is_attempted_when_its_delay_is_over() {
+    let mut state = fresh();
+    assert_eq!(started(&state.on(Input::Tick, at(300))).len(), 1);
+    let effects = state.on(partly(780), at(301));
+    assert_eq!((finished(&effects), started(&effects)), (vec![1], vec![]), "not at once");
+    assert_eq!(state.trouble().map(|trouble| (trouble.is_partial(), trouble.next_try)), Some((true, at(780))));
+    // The regular tick, and an edit.
+    assert_eq!(started(&state.on(Input::Tick, at(600))), [("sync", 2, Trigger::Schedule)]);
+    state.on(partly(780), at(601));
+    assert_eq!(started(&state.on(Input::EditsDue, at(650))), [("push", 3, Trigger::Schedule)]);
+    state.on(ended(RunEnd::Done), at(651));
+    assert!(state.trouble().is_some(), "a push does not attempt the part");
+    assert_eq!(state.wakes_at(at(651)), Some(at(780)));
+    assert_eq!(started(&state.on(Input::Tick, at(780))), [("sync", 4, Trigger::Schedule)]);
+    state.on(ended(RunEnd::Done), at(781));
+    assert_eq!(state.trouble(), None);
+}
+
+#[test]
+fn audit_of_a_part_is_attempted_again_before_the_next_scheduled_one() {
+    let mut state = running(Job::audit());
+    state.on(partly(60), at(1));
+    assert_eq!(started(&state.on(Input::Tick, at(60))), [], "a person's job is not repeated");
+    let mut state =
+        StateMachine::new(timetable("0s"), past([at(0), at(0).minus(Duration::from_secs(86_400)), at(0)]), at(0));
+    assert_eq!(started(&state.on(Input::Tick, at(0))), [("verify", 1, Trigger::Schedule)]);
+    state.on(partly(60), at(1));
+    assert_eq!(started(&state.on(Input::Tick, at(60))), [("verify", 2, Trigger::Schedule)]);
+}
+
+#[test]
+fn failure_of_everything_waits_after_a_failure_of_a_part() {
+    let mut state = fresh();
+    state.on(Input::Tick, at(300));
+    state.on(partly(780), at(301));
+    state.on(Input::Tick, at(600));
+    state.on(failed(FailureKind::Passing), at(601));
+    assert!(state.trouble().is_some_and(|trouble| !trouble.is_partial() && trouble.runs == 2));
+    assert_eq!(started(&state.on(Input::Tick, at(660))), [], "two minutes");
+    assert_eq!(started(&state.on(Input::Tick, at(721))).len(), 1);
+}

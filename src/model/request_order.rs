@@ -1,0 +1,114 @@
+//! The order of requests: which of two answers belongs to the later request.
+//!
+//! Two answers with the same version, or without a version, may differ; then the answer to the later request counts, in
+//! whatever order they arrive. The order is a number that is assigned before a request is sent. A clock would not work:
+//! it may be set back between the two requests, or be ahead when a record is removed.
+//!
+//! # Why the numbers are not stored
+//! They only distinguish answers that are in flight at the same time, and no answer outlives the process that requested
+//! it. So a [`RequestRegister`] belongs to an open mirror. It tracks the open requests: a note about a row is needed as
+//! long as an older answer may still arrive, so memory is bounded by the requests in flight.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::clock::{ClockReading, MonotonicReading};
+use super::instant::Instant;
+
+/// Numbers requests, and tracks the open ones.
+#[derive(Clone, Debug, Default)]
+pub struct RequestRegister(Arc<Mutex<OpenRequests>>);
+
+#[derive(Debug, Default)]
+struct OpenRequests {
+    last: u64,
+    open: BTreeSet<u64>,
+}
+
+impl RequestRegister {
+    fn requests(&self) -> MutexGuard<'_, OpenRequests> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Assigns the next number.
+    pub fn begin(&self) -> RequestOrder {
+        let mut requests = self.requests();
+        requests.last += 1;
+        let number = requests.last;
+        requests.open.insert(number);
+        RequestOrder(Arc::new(OpenRequest { number, register: self.clone() }))
+    }
+
+    /// The number of the oldest request whose answer may still be written; all lower numbers are finished.
+    pub fn oldest_open(&self) -> u64 {
+        let requests = self.requests();
+        requests.open.first().copied().unwrap_or(requests.last + 1)
+    }
+}
+
+/// The position of a request among all requests. The request is open until the last clone is dropped.
+#[derive(Clone, Debug)]
+pub struct RequestOrder(Arc<OpenRequest>);
+
+#[derive(Debug)]
+struct OpenRequest {
+    number: u64,
+    register: RequestRegister,
+}
+
+impl RequestOrder {
+    /// The number: greater for a later request.
+    pub fn number(&self) -> u64 {
+        self.0.number
+    }
+}
+
+impl Drop for OpenRequest {
+    fn drop(&mut self) {
+        self.register.requests().open.remove(&self.number);
+    }
+}
+
+/// When a request was sent: the time, for display, and the order, which decides.
+#[derive(Clone, Debug)]
+pub struct RequestStamp {
+    /// Our wall clock when the request was sent.
+    pub at: Instant,
+    /// Our monotonic clock then.
+    pub monotonic: Option<MonotonicReading>,
+    /// Its place among all requests.
+    pub order: RequestOrder,
+}
+
+impl RequestStamp {
+    /// The stamp of a request that is sent now.
+    pub fn new(now: impl Into<ClockReading>, order: RequestOrder) -> RequestStamp {
+        let ClockReading { wall, monotonic } = now.into();
+        RequestStamp { at: wall, monotonic, order }
+    }
+
+    /// Both clocks when the request was sent.
+    pub fn reading(&self) -> ClockReading {
+        ClockReading { wall: self.at, monotonic: self.monotonic }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn request_is_open_until_its_last_stamp_is_dropped() {
+        let register = RequestRegister::default();
+        assert_eq!(register.oldest_open(), 1);
+        let (first, second) = (register.begin(), register.begin());
+        assert!(first.number() < second.number());
+        let kept = first.clone();
+        drop(first);
+        assert_eq!(register.oldest_open(), kept.number());
+        drop(kept);
+        assert_eq!(register.oldest_open(), second.number());
+        drop(second);
+        assert_eq!(register.oldest_open(), 3);
+    }
+}

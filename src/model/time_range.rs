@@ -1,0 +1,176 @@
+//! Ranges of records by a timestamp, which are counted on both sides, and how they are divided. Pure.
+
+use serde::{Deserialize, Serialize};
+
+use super::instant::Instant;
+
+/// The timestamp of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TimeField {
+    /// `createdAt`: finds missing and extra records.
+    CreatedAt,
+    /// `updatedAt`: finds stale records.
+    UpdatedAt,
+}
+
+impl TimeField {
+    /// The column, which is also the text in `audits`.
+    pub const fn column(self) -> &'static str {
+        match self {
+            TimeField::CreatedAt => "created_at",
+            TimeField::UpdatedAt => "updated_at",
+        }
+    }
+
+    /// The other timestamp.
+    pub const fn other(self) -> TimeField {
+        match self {
+            TimeField::CreatedAt => TimeField::UpdatedAt,
+            TimeField::UpdatedAt => TimeField::CreatedAt,
+        }
+    }
+
+    /// The field's name on the wire.
+    pub const fn wire(self) -> &'static str {
+        match self {
+            TimeField::CreatedAt => "createdAt",
+            TimeField::UpdatedAt => "updatedAt",
+        }
+    }
+}
+
+/// The records of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TimeBounds {
+    /// `from` inclusive, `to` exclusive, open if `None`; edges are whole seconds, because the service may compare at a
+    /// different precision than it shows.
+    Dated {
+        /// Records at or after this.
+        from: Option<Instant>,
+        /// Records before this.
+        to: Option<Instant>,
+    },
+    /// Records without the timestamp.
+    Dateless,
+    /// Every record.
+    Whole,
+}
+
+/// A range to be counted or listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimeRange {
+    /// The timestamp.
+    pub field: TimeField,
+    /// The bounds.
+    pub bounds: TimeBounds,
+    /// The range by the other timestamp; `None` for all of it. Records that share a timestamp are distinguished by the
+    /// other one.
+    #[serde(default)]
+    pub within: Option<TimeBounds>,
+}
+
+impl TimeRange {
+    /// Every record.
+    pub const WHOLE: TimeRange = TimeRange::of(TimeField::CreatedAt, TimeBounds::Whole);
+
+    /// A range by one timestamp.
+    pub const fn of(field: TimeField, bounds: TimeBounds) -> TimeRange {
+        TimeRange { field, bounds, within: None }
+    }
+
+    /// A dated range.
+    pub const fn dated(field: TimeField, from: Option<Instant>, to: Option<Instant>) -> TimeRange {
+        TimeRange::of(field, TimeBounds::Dated { from, to })
+    }
+
+    /// The ranges between these edges, open at both ends, and the one of records without the timestamp.
+    pub fn between(field: TimeField, edges: &[Instant]) -> Vec<TimeRange> {
+        let mut ranges = Vec::with_capacity(edges.len() + 2);
+        let mut from = None;
+        for edge in edges {
+            ranges.push(TimeRange::dated(field, from, Some(*edge)));
+            from = Some(*edge);
+        }
+        ranges.push(TimeRange::dated(field, from, None));
+        ranges.push(TimeRange::of(field, TimeBounds::Dateless));
+        ranges
+    }
+
+    /// The timestamp by which the range can be cut: the other one, once the range is of records that share the first.
+    pub const fn cut_field(&self) -> TimeField {
+        if self.within.is_some() { self.field.other() } else { self.field }
+    }
+
+    /// Both halves of a dated range cut at an instant inside it; `None` where that cuts nothing off.
+    pub fn cut(&self, at: Instant) -> Option<(TimeRange, TimeRange)> {
+        let TimeBounds::Dated { from, to } = self.within.unwrap_or(self.bounds) else {
+            return None;
+        };
+        let inside = from.is_none_or(|from| at > from) && to.is_none_or(|to| at < to);
+        let part = |from, to| match self.within {
+            Some(_) => TimeRange { within: Some(TimeBounds::Dated { from, to }), ..*self },
+            None => TimeRange::dated(self.field, from, to),
+        };
+        inside.then(|| (part(from, Some(at)), part(Some(at), to)))
+    }
+
+    /// The same range, with `createdAt` as its first timestamp where it has bounds of both.
+    #[must_use]
+    pub fn by_creation(self) -> TimeRange {
+        match (self.field, self.within) {
+            (TimeField::UpdatedAt, Some(within)) => {
+                TimeRange { field: TimeField::CreatedAt, bounds: within, within: Some(self.bounds) }
+            }
+            _ => self,
+        }
+    }
+
+    /// The parts of records that share this timestamp, by the other one: those without it, and those that have it. `None`
+    /// where the range is cut by the other one already.
+    pub fn by_other(&self) -> Option<(TimeRange, TimeRange)> {
+        let part = |within| TimeRange { within: Some(within), ..*self };
+        let dated = TimeBounds::Dated { from: None, to: None };
+        self.within.is_none().then(|| (part(TimeBounds::Dateless), part(dated)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Instant {
+        Instant::from_secs(second).unwrap()
+    }
+
+    #[test]
+    fn ranges_between_edges_are_complete_and_disjoint() {
+        let ranges = TimeRange::between(TimeField::CreatedAt, &[at(10), at(20)]);
+        let bounds: Vec<_> = ranges.iter().map(|range| range.bounds).collect();
+        assert_eq!(
+            bounds,
+            [
+                TimeBounds::Dated { from: None, to: Some(at(10)) },
+                TimeBounds::Dated { from: Some(at(10)), to: Some(at(20)) },
+                TimeBounds::Dated { from: Some(at(20)), to: None },
+                TimeBounds::Dateless,
+            ]
+        );
+    }
+
+    #[test]
+    fn cut_outside_the_range_has_no_effect() {
+        let range = TimeRange::dated(TimeField::CreatedAt, Some(at(10)), Some(at(20)));
+        assert_eq!(range.cut(at(10)), None);
+        assert_eq!(range.cut(at(20)), None);
+        let (low, high) = range.cut(at(15)).unwrap();
+        assert_eq!(
+            (low.bounds, high.bounds),
+            (
+                TimeBounds::Dated { from: Some(at(10)), to: Some(at(15)) },
+                TimeBounds::Dated { from: Some(at(15)), to: Some(at(20)) },
+            )
+        );
+    }
+}

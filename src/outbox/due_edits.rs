@@ -1,0 +1,134 @@
+//! Determines when the next edit is due; the daemon uses it independently of its schedule.
+//!
+//! The daemon checks once a second if write-back is on. Unless the file was written, a check reads only a number that
+//! SQLite keeps in memory. It needs no notification from the program that wrote, because a stock SQLite shell sends
+//! none.
+//!
+//! # Invariants
+//! - A queued edit is due at once, a failed one when its delays are over, even if the schedule is off.
+//! - Nothing is due twice for the same state of the outbox, except for one retry per minute: an edit that a push skips,
+//!   for whatever reason, causes no loop.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::delay;
+use crate::model::Instant;
+use crate::store::delays::OutboxReader;
+use crate::store::{FileId, StoreError};
+
+/// How long an edit that was due, and was not sent, waits before it is due again.
+const AGAIN_AFTER: Duration = Duration::from_secs(60);
+
+/// Watches the outbox of one mirror. Its functions block on the file.
+#[derive(Debug)]
+pub struct EditWatch {
+    path: PathBuf,
+    /// A reader and its file, which a restore may replace.
+    reader: Option<(OutboxReader, FileId)>,
+    /// The newest step, and the time at which an edit was last due.
+    signalled: Option<(i64, Instant)>,
+}
+
+impl EditWatch {
+    /// A watch on the mirror at `path`, which need not exist yet.
+    pub fn new(path: &Path) -> EditWatch {
+        EditWatch { path: path.to_path_buf(), reader: None, signalled: None }
+    }
+
+    /// When the next edit is due: now or earlier if it can be sent at once; `None` if no edit is waiting.
+    ///
+    /// # Errors
+    /// Returns an error if the mirror cannot be read; it is reopened by the next call.
+    pub fn next_due(&mut self, now: Instant) -> Result<Option<Instant>, StoreError> {
+        let read = |reader: &mut OutboxReader| reader.outlook().map(|outlook| delay::next_due(&outlook.waiting, now));
+        self.with_reader(read)
+    }
+
+    /// Whether edits are to be pushed now.
+    ///
+    /// # Errors
+    /// As [`EditWatch::next_due`].
+    pub fn is_due(&mut self, now: Instant) -> Result<bool, StoreError> {
+        if self.next_due(now)?.is_none_or(|due| due > now) {
+            return Ok(false);
+        }
+        let step = self.with_reader(|reader| reader.outlook().map(|outlook| outlook.newest_step))?;
+        let again = self.signalled.is_none_or(|(known, at)| known != step || now < at || now.since(at) >= AGAIN_AFTER);
+        if again {
+            self.signalled = Some((step, now));
+        }
+        Ok(again)
+    }
+
+    fn with_reader<T>(
+        &mut self,
+        read: impl FnOnce(&mut OutboxReader) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let file = FileId::of(&self.path);
+        let mut reader = match self.reader.take() {
+            Some((reader, known)) if Some(known) == file => reader,
+            _ => OutboxReader::open(&self.path)?,
+        };
+        let found = read(&mut reader)?;
+        self.reader = file.map(|file| (reader, file));
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Store;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::EPOCH.plus(Duration::from_secs(1_000_000 + seconds))
+    }
+
+    fn sql(path: &Path, sql: &str) {
+        rusqlite::Connection::open(path).unwrap().execute_batch(sql).unwrap();
+    }
+
+    #[tokio::test]
+    async fn edit_is_due_once_and_again_when_its_delay_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mirror.db");
+        let mut watch = EditWatch::new(&path);
+        assert!(watch.is_due(at(0)).is_err(), "there is no mirror yet");
+        Store::open(&path).unwrap().close().await;
+        assert_eq!(watch.next_due(at(0)).unwrap(), None);
+
+        sql(
+            &path,
+            "INSERT INTO outbox (object_type, record_id, source, fields, queued_at)
+             VALUES ('contact', 'a', 'sql', '{\"position\":[\"A\",\"B\"]}', '2026-03-01T12:00:00.000000Z');
+             INSERT INTO outbox_events (outbox_id, at, to_state, why) VALUES (1, '2026-03-01T12:00:00.000000Z', 'queued', 'x')",
+        );
+        assert!(watch.is_due(at(1)).unwrap());
+        sql(
+            &path,
+            "INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why) VALUES (1, '', 'sending', 'queued', 'x')",
+        );
+        assert!(watch.is_due(at(2)).unwrap(), "the outbox changed");
+        assert!(!watch.is_due(at(3)).unwrap(), "the same state of the outbox is not due twice");
+        assert!(watch.is_due(at(62)).unwrap(), "but tried again after a while");
+
+        let until = at(100);
+        sql(
+            &path,
+            &format!("INSERT INTO outbox_delays VALUES ('contact', 'record', 'a', 1, 1, '{until}', '{until}', 'k')"),
+        );
+        assert_eq!(watch.next_due(at(63)).unwrap(), Some(until));
+        assert!(!watch.is_due(at(99)).unwrap());
+        assert!(watch.is_due(at(122)).unwrap());
+
+        sql(&path, "UPDATE outbox SET state = 'conflict'");
+        assert_eq!(watch.next_due(at(200)).unwrap(), None, "a conflict needs a decision");
+        sql(
+            &path,
+            "INSERT INTO outbox (object_type, record_id, source, fields, queued_at)
+             VALUES ('contact', 'a', 'sql', '{\"language\":[\"A\",\"B\"]}', '2026-03-01T12:00:00.000000Z')",
+        );
+        assert_eq!(watch.next_due(at(200)).unwrap(), None, "and so do the edits behind it");
+    }
+}

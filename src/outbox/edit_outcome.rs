@@ -1,0 +1,229 @@
+//! Applies an answer to a record's edits, in the transaction that stores it in the mirror.
+
+use serde_json::Value;
+
+use super::delay;
+use super::edit_tx::{EditTx, StoredRequest, group};
+use super::patch_answer::AfterAnswer;
+use super::patch_request;
+use super::rebase::{self, SendEvidence, Verdict};
+use super::trail;
+use crate::model::{DelayScope, Edit, EditState, Editable, EditedFields, Record, RequestStamp};
+use crate::store::{Applied, EditStep, StoreError};
+
+/// The next action after a record was read back.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum AfterReadBack {
+    /// Nothing now: the record's edits wait.
+    Wait,
+    /// Decide on the next request.
+    Continue,
+    /// Repeat the same request: its key tells whether it was applied.
+    Repeat(StoredRequest),
+}
+
+/// An answer that is not a confirmation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RefusedAnswer<'a> {
+    pub status: Option<u16>,
+    /// The answer's text, as JSON.
+    pub answer_json: &'a str,
+    /// Whether the request left this machine.
+    pub sent: bool,
+    /// Whether the meter admitted it: a request that the budget or a hold prevents has not failed.
+    pub admitted: bool,
+}
+
+impl EditTx<'_, '_> {
+    /// Takes the same step for all edits of a request.
+    fn all(&mut self, edits: &[Edit], to: EditState, step: &EditStep<'_>) -> Result<(), StoreError> {
+        for edit in edits {
+            self.end(edit.id, &EditStep { to, ..*step })?;
+        }
+        Ok(())
+    }
+
+    /// Processes a missing answer, or one that is not a confirmation. Returns whether the record's next request may
+    /// follow.
+    pub(super) fn refused(
+        &mut self,
+        request: &StoredRequest,
+        next: AfterAnswer,
+        answer: RefusedAnswer<'_>,
+    ) -> Result<bool, StoreError> {
+        let RefusedAnswer { status, answer_json, sent, admitted } = answer;
+        let edits = group(&self.edits()?, request.carrier);
+        let step = |why| EditStep::new(EditState::Sending, EditState::Queued, why).answered(status, Some(answer_json));
+        if status.is_some_and(answers_for_updates) {
+            self.end_delay(DelayScope::Object)?;
+        }
+        match next {
+            AfterAnswer::Applied => {}
+            AfterAnswer::Read => {
+                // Read at once if a read and another request still fit into the hour; else the record is read first,
+                // later.
+                let ids: Vec<i64> = edits.iter().map(|edit| edit.id).collect();
+                self.tx.give_up_request(&ids, request.doubt)?;
+                self.all(&edits, EditState::Sending, &step(trail::READ_FIRST))?;
+                self.follow(|delay, now| delay::after_progress(delay, 2, now))?;
+            }
+            AfterAnswer::NotFound => {
+                let to = if request.doubt { EditState::Sending } else { EditState::Queued };
+                self.all(&edits, to, &step(trail::NOT_FOUND))?;
+                self.not_found(status, answer_json)?;
+            }
+            AfterAnswer::Rejected => self.all(&edits, EditState::Rejected, &step(trail::REFUSED))?,
+            AfterAnswer::Alone => {
+                self.all(&edits, EditState::Queued, &step(trail::ALONE))?;
+                self.follow(|delay, now| delay::after_progress(delay, 1, now))?;
+            }
+            AfterAnswer::Back => {
+                self.all(&edits, EditState::Queued, &step(trail::NOT_SENT))?;
+                if !sent {
+                    for edit in &edits {
+                        self.tx.unsend(edit.id)?;
+                    }
+                }
+            }
+            AfterAnswer::Again => self.all(&edits, EditState::Sending, &step(trail::IN_DOUBT))?,
+        }
+        if !admitted {
+            self.follow(delay::without_request)?;
+        }
+        match status {
+            Some(403) if request.custom => self.lengthen(DelayScope::CustomFields)?,
+            Some(403) => self.lengthen(DelayScope::Object)?,
+            // The meter keeps the hold itself.
+            Some(429) => self.follow(|delay, now| delay::after_progress(delay, 1, now))?,
+            _ => {}
+        }
+        Ok(match next {
+            AfterAnswer::Again | AfterAnswer::NotFound => false,
+            AfterAnswer::Back => status == Some(429) || status == Some(403) && request.custom,
+            _ => true,
+        })
+    }
+
+    /// The service answered that the record does not exist. If the mirror does not have it either, every edit of it is
+    /// rejected; otherwise the removal is confirmed as often as the record's delay allows.
+    pub(super) fn not_found(&mut self, status: Option<u16>, answer_json: &str) -> Result<(), StoreError> {
+        if self.mirrored(&[])?.is_some() {
+            let delay = self.tx.delay(self.object, DelayScope::Record, self.record)?;
+            self.to_confirm = delay::may_confirm(delay.map_or(0, |delay| delay.requests));
+            if self.to_confirm {
+                // The confirmation counts as a request for this edit.
+                self.lengthen(DelayScope::Record)?;
+            }
+            return Ok(());
+        }
+        for edit in self.edits()? {
+            let step = EditStep::new(edit.state, EditState::Rejected, trail::GONE).answered(status, Some(answer_json));
+            self.end(edit.id, &step)?;
+        }
+        Ok(())
+    }
+
+    /// The update is applied: the mirror stores the answer, and later edits are rebased on the record as it is now.
+    /// Returns how the row changed.
+    pub(super) fn confirmed(
+        &mut self,
+        request: &StoredRequest,
+        record: Option<&Record>,
+        replayed: bool,
+        asked: &RequestStamp,
+    ) -> Result<Option<Applied>, StoreError> {
+        let edits = self.edits()?;
+        let sent = group(&edits, request.carrier);
+        let mut applied = None;
+        if let Some(record) = record {
+            let fields = patch_request::union(&sent);
+            let complete = self.tx.shows_all(self.object, record, fields.keys().map(String::as_str));
+            let phase = self.tx.phase(self.object)?;
+            applied = self.tx.apply_confirmation(self.object, record, &request.if_match, complete, asked, phase)?;
+        }
+        self.end_delay(DelayScope::Object)?;
+        if request.custom {
+            self.end_delay(DelayScope::CustomFields)?;
+        }
+        let why = if replayed { trail::REPLAYED } else { trail::CONFIRMED };
+        let step = EditStep::new(EditState::Sending, EditState::Applied, why).answered(Some(200), None);
+        self.all(&sent, EditState::Applied, &step)?;
+        let mirrored = match applied {
+            Some(_) => self.mirrored(&edits)?,
+            None => None,
+        };
+        let ids: Vec<i64> = sent.iter().map(|edit| edit.id).collect();
+        self.settle_later(&edits, &ids, mirrored.as_ref())?;
+        Ok(applied)
+    }
+
+    /// The record was read without a pending request: the request that follows belongs to the same attempt.
+    pub(super) fn was_read(&self) -> Result<(), StoreError> {
+        self.follow(delay::after_read)
+    }
+
+    /// The meter did not admit the read: that is not a failure.
+    pub(super) fn was_not_sent(&self) -> Result<(), StoreError> {
+        self.follow(delay::without_request)
+    }
+
+    /// The record was read back and is stored in the mirror: decides on a request of unknown outcome.
+    pub(super) fn was_read_back(&mut self, carrier: i64) -> Result<AfterReadBack, StoreError> {
+        let edits = self.edits()?;
+        let sent = group(&edits, carrier);
+        let Some(record) = self.mirrored(&edits)? else {
+            return Ok(AfterReadBack::Wait);
+        };
+        let fields = patch_request::union(&sent);
+        let detail = fields.keys().any(|column| self.editable.get(column).is_some_and(Editable::detail_only));
+        if sent.is_empty() || detail && !record.details_current {
+            return Ok(AfterReadBack::Wait);
+        }
+        self.was_read()?;
+        let doubt = sent.first().is_some_and(|edit| edit.first_sent_at.is_some());
+        let seen = doubt && self.saw(&sent, &fields)?;
+        let states = rebase::field_states(&fields, &self.editable, &record.values);
+        let step = |why| EditStep::new(EditState::Sending, EditState::Queued, why);
+        match rebase::verdict(&states, SendEvidence { doubt, seen }) {
+            Verdict::Applied => {
+                let why = if doubt { trail::FOUND } else { trail::SHOWN };
+                self.all(&sent, EditState::Applied, &step(why))?;
+                let ids: Vec<i64> = sent.iter().map(|edit| edit.id).collect();
+                self.settle_later(&edits, &ids, Some(&record))?;
+            }
+            verdict => {
+                if let Some(request) = self.repeat(&edits, carrier)? {
+                    return Ok(AfterReadBack::Repeat(request));
+                }
+                if doubt && verdict == Verdict::Conflict {
+                    for edit in &sent {
+                        let theirs = rebase::theirs(&edit.fields, &record.values);
+                        let step = step(trail::CONFLICT).theirs(&theirs);
+                        self.end(edit.id, &EditStep { to: EditState::Conflict, ..step })?;
+                    }
+                } else {
+                    // Nothing was applied: each edit is compared with the record separately.
+                    let why = if doubt { trail::NOT_DONE } else { trail::REBASED };
+                    self.all(&sent, EditState::Queued, &step(why))?;
+                }
+            }
+        }
+        Ok(AfterReadBack::Continue)
+    }
+
+    /// Whether the mirror's history contains our values since the request was first sent.
+    fn saw(&self, sent: &[Edit], fields: &EditedFields) -> Result<bool, StoreError> {
+        let Some(since) = sent.first().and_then(|edit| edit.first_sent_at) else {
+            return Ok(false);
+        };
+        let is_ours = |column: &str, new: &Value| {
+            fields.get(column).is_some_and(|(_, after)| rebase::same(self.editable.get(column), new, after))
+        };
+        self.tx.saw_values(self.object, self.record, since, is_ours, fields.len())
+    }
+}
+
+/// Whether a status shows that the service accepts updates of this object, even if it refuses this one.
+const fn answers_for_updates(status: u16) -> bool {
+    !matches!(status, 0..=399 | 401 | 403 | 408 | 425 | 429 | 500..)
+}

@@ -1,0 +1,51 @@
+//! Idempotency keys: 128 random bits each, so that two updates of a workspace never share one.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// The source of keys: the system's randomness, or a test's numbers.
+#[derive(Clone)]
+pub struct IdempotencyKeys(Arc<dyn Fn() -> u128 + Send + Sync>);
+
+impl IdempotencyKeys {
+    /// Keys from the system's randomness.
+    pub fn system() -> IdempotencyKeys {
+        IdempotencyKeys::from_source(|| {
+            let mut bytes = [0; 16];
+            match getrandom::fill(&mut bytes) {
+                Ok(()) => u128::from_be_bytes(bytes),
+                // Without a system source of randomness, a pseudo-random generator is used.
+                Err(_) => fastrand::u128(..),
+            }
+        })
+    }
+
+    /// Keys from a given source.
+    pub fn from_source(source: impl Fn() -> u128 + Send + Sync + 'static) -> IdempotencyKeys {
+        IdempotencyKeys(Arc::new(source))
+    }
+
+    /// A new key.
+    pub fn make(&self) -> String {
+        format!("{:032x}", (self.0)())
+    }
+}
+
+impl fmt::Debug for IdempotencyKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("IdempotencyKeys")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_32_digits_of_their_source() {
+        assert_eq!(IdempotencyKeys::from_source(|| 255).make(), format!("{:0>32}", "ff"));
+        let keys = IdempotencyKeys::system();
+        assert_ne!(keys.make(), keys.make());
+        assert_eq!(keys.make().len(), 32);
+    }
+}

@@ -1,0 +1,177 @@
+//! The effect of an answer on the edits of its request: one table.
+//!
+//! # Why an update is never applied twice
+//! - Body, `If-Match` and `Idempotency-Key` are stored before the first byte is sent, and a retry repeats all three.
+//!   The service keeps its answer for 24 hours, so a retry within that time returns the outcome of the first attempt.
+//! - If a request may have been applied, the record is read back first. If the record does not show the outcome and the
+//!   service still keeps the key, the same request is repeated; after that the record alone decides. A request names
+//!   the version that it replaces: an update that was applied changed it, so the same request cannot be applied twice.
+//! - A new key is made only once it is known that the old request was not applied, or that it no longer can be.
+//!
+//! # Doubt
+//! A request is in doubt if one of its attempts had no answer, or an inconclusive one (408, 5xx). A refused retry does
+//! not clear the doubt: the reference does not say when a service looks up a stored answer, and 401, 403 and 429 may
+//! come before that. So a request in doubt is repeated, or the record is read.
+
+use std::time::Duration;
+
+use crate::model::Instant;
+
+/// How long the service keeps the answer of a key (reference, *Limits*).
+pub const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How much earlier a key counts as expired: the last attempt takes time, and two clocks differ.
+pub const MARGIN: Duration = Duration::from_secs(10 * 60);
+
+/// The result of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatchOutcome {
+    /// The update is applied, now or by an earlier attempt.
+    Done,
+    /// An error status.
+    Refused(u16),
+    /// No answer, or a broken one.
+    Silence,
+    /// The request was not sent: the budget, a hold, or shutdown.
+    NotSent,
+}
+
+/// The state of the request that was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SentRequest {
+    /// Whether an earlier attempt of the same request may have been applied.
+    pub doubt: bool,
+    /// The number of its edits.
+    pub edits: usize,
+    /// The status of the answer to the previous request, which had a different key.
+    pub last_status: Option<u16>,
+}
+
+/// What happens to the edits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterAnswer {
+    /// The service applied them.
+    Applied,
+    /// The record is read, and its values decide.
+    Read,
+    /// The service refuses the edit.
+    Rejected,
+    /// The service answered that the record does not exist. One answer proves nothing: the edits wait until the removal is
+    /// confirmed or refuted.
+    NotFound,
+    /// One of several edits is refused, and it is not certain which: each is sent by itself.
+    Alone,
+    /// The same request is repeated later.
+    Again,
+    /// Nothing was applied: the edits wait as if they had never been sent.
+    Back,
+}
+
+/// The table of answers.
+pub fn after(answered: PatchOutcome, sent: SentRequest) -> AfterAnswer {
+    let again_or_back = if sent.doubt { AfterAnswer::Again } else { AfterAnswer::Back };
+    match answered {
+        PatchOutcome::Done => AfterAnswer::Applied,
+        PatchOutcome::Silence => AfterAnswer::Again,
+        PatchOutcome::NotSent => again_or_back,
+        PatchOutcome::Refused(status) => match status {
+            404 => AfterAnswer::NotFound,
+            412 => AfterAnswer::Read,
+            // The key was used with a different request (reference, *Errors*). With a key of 128 random bits that is
+            // not a coincidence, but a request that was altered in transit may have been applied: read the record
+            // first. A second 409 under a new key means that the service uses the status for something else.
+            409 if sent.last_status == Some(409) && !sent.doubt => AfterAnswer::Rejected,
+            409 => AfterAnswer::Read,
+            300..=399 | 401 | 403 | 425 | 429 => again_or_back,
+            status if may_be_carried_out(status) => AfterAnswer::Again,
+            _ if sent.doubt => AfterAnswer::Read,
+            _ if sent.edits > 1 => AfterAnswer::Alone,
+            _ => AfterAnswer::Rejected,
+        },
+    }
+}
+
+/// Whether a status is inconclusive: a gateway timed out, or the service failed during the request. 501 and 505 refuse
+/// the request itself.
+pub const fn may_be_carried_out(status: u16) -> bool {
+    matches!(status, 408 | 500..) && !matches!(status, 501 | 505)
+}
+
+/// Whether a status refuses the content of one edit, so that the others should be sent without it.
+pub const fn is_refusal_of_content(status: u16) -> bool {
+    !matches!(status, 0..=399 | 401 | 403 | 404 | 408 | 409 | 412 | 425 | 429 | 500..)
+}
+
+/// Whether the same request may be repeated; else the record has to be read first.
+pub fn may_repeat(first_sent_at: Option<Instant>, now: Instant) -> bool {
+    first_sent_at.is_some_and(|first| now.since(first) < RETENTION.saturating_sub(MARGIN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(doubt: bool, edits: usize, last_status: Option<u16>) -> SentRequest {
+        SentRequest { doubt, edits, last_status }
+    }
+
+    #[test]
+    fn answers_have_the_documented_effect() {
+        let (sure, doubtful) = (sent(false, 1, None), sent(true, 1, None));
+        for (answered, when_sure, in_doubt) in [
+            (PatchOutcome::Done, AfterAnswer::Applied, AfterAnswer::Applied),
+            (PatchOutcome::Silence, AfterAnswer::Again, AfterAnswer::Again),
+            (PatchOutcome::NotSent, AfterAnswer::Back, AfterAnswer::Again),
+            (PatchOutcome::Refused(400), AfterAnswer::Rejected, AfterAnswer::Read),
+            (PatchOutcome::Refused(422), AfterAnswer::Rejected, AfterAnswer::Read),
+            (PatchOutcome::Refused(428), AfterAnswer::Rejected, AfterAnswer::Read),
+            (PatchOutcome::Refused(405), AfterAnswer::Rejected, AfterAnswer::Read),
+            (PatchOutcome::Refused(302), AfterAnswer::Back, AfterAnswer::Again),
+            (PatchOutcome::Refused(401), AfterAnswer::Back, AfterAnswer::Again),
+            (PatchOutcome::Refused(403), AfterAnswer::Back, AfterAnswer::Again),
+            (PatchOutcome::Refused(404), AfterAnswer::NotFound, AfterAnswer::NotFound),
+            (PatchOutcome::Refused(409), AfterAnswer::Read, AfterAnswer::Read),
+            (PatchOutcome::Refused(412), AfterAnswer::Read, AfterAnswer::Read),
+            (PatchOutcome::Refused(429), AfterAnswer::Back, AfterAnswer::Again),
+            (PatchOutcome::Refused(500), AfterAnswer::Again, AfterAnswer::Again),
+            (PatchOutcome::Refused(408), AfterAnswer::Again, AfterAnswer::Again),
+            (PatchOutcome::Refused(425), AfterAnswer::Back, AfterAnswer::Again),
+            (PatchOutcome::Refused(501), AfterAnswer::Rejected, AfterAnswer::Read),
+            (PatchOutcome::Refused(503), AfterAnswer::Again, AfterAnswer::Again),
+        ] {
+            assert_eq!(after(answered, sure), when_sure, "{answered:?}");
+            assert_eq!(after(answered, doubtful), in_doubt, "{answered:?} in doubt");
+        }
+    }
+
+    #[test]
+    fn refusal_of_several_edits_splits_them() {
+        for (status, next) in [
+            (400, AfterAnswer::Alone),
+            (422, AfterAnswer::Alone),
+            (404, AfterAnswer::NotFound),
+            (412, AfterAnswer::Read),
+            (403, AfterAnswer::Back),
+        ] {
+            assert_eq!(after(PatchOutcome::Refused(status), sent(false, 3, None)), next, "{status}");
+            assert_eq!(is_refusal_of_content(status), next == AfterAnswer::Alone, "{status}");
+        }
+    }
+
+    #[test]
+    fn second_key_conflict_in_a_row_rejects_the_edit() {
+        assert_eq!(after(PatchOutcome::Refused(409), sent(false, 1, Some(409))), AfterAnswer::Rejected);
+        assert_eq!(after(PatchOutcome::Refused(409), sent(true, 1, Some(412))), AfterAnswer::Read);
+    }
+
+    #[test]
+    fn key_is_reused_only_while_the_service_keeps_it() {
+        let first = Instant::EPOCH.plus(Duration::from_secs(1_000_000));
+        for (minutes, may) in [(0, true), (60, true), (23 * 60 + 49, true), (23 * 60 + 50, false), (48 * 60, false)] {
+            let now = first.plus(Duration::from_secs(minutes * 60));
+            assert_eq!(may_repeat(Some(first), now), may, "{minutes} minutes");
+        }
+        assert!(may_repeat(Some(first), first.minus(Duration::from_secs(5))), "a clock that was set back");
+        assert!(!may_repeat(None, first), "the time is unknown");
+    }
+}

@@ -1,0 +1,196 @@
+//! Decides on the next request of a record, and builds its body. Pure.
+//!
+//! # Invariants
+//! - Edits of one record are sent strictly in order. An edit that is being sent or in conflict blocks every later edit
+//!   of the same record, whatever its columns: a person who resolves the conflict finds the later edits unsent.
+//! - Edits that wait for the same reason are merged into one request, which has the last value of each column. An edit
+//!   that the service refused together with others is sent alone.
+//! - Held edits are skipped: none of their columns is part of another unsent edit.
+//! - A request contains at most 100 custom keys, and nothing that the service is known to refuse.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::check;
+use super::patch_answer;
+use super::rebase::{self, FieldState, Verdict};
+use crate::model::{Edit, EditState, Editable, EditedFields, Etag, MirroredRecord, Object};
+
+/// The next action for a record.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RecordStep {
+    /// Nothing: no edit waits, or the first one needs a decision.
+    Nothing,
+    /// Read the record: the mirror does not have enough data to decide.
+    Read,
+    /// The request of this edit is fixed: repeat it, or determine its outcome.
+    Resume(i64),
+    /// The record already has the values of this edit.
+    Settled(i64),
+    /// The service would refuse this edit.
+    Refuse(i64, String),
+    /// Somebody else changed a field of this edit.
+    Conflict(i64),
+    /// The record is not in the mirror.
+    Gone(i64),
+    /// A new request for these edits.
+    Send(PatchRequest),
+}
+
+/// A request to be stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PatchRequest {
+    /// The edits, in order.
+    pub edits: Vec<i64>,
+    /// The body.
+    pub body: String,
+    /// The version that it replaces.
+    pub if_match: Etag,
+}
+
+/// Decides on the next action, from the record's open edits in order. `custom` says whether custom values can be
+/// written, as far as known.
+pub fn next(
+    object: Object,
+    edits: &[Edit],
+    held: Option<&MirroredRecord>,
+    editable: &BTreeMap<String, Editable>,
+    custom: bool,
+) -> RecordStep {
+    let mut edits = edits.iter().filter(|edit| edit.merged_into.is_none() && edit.state != EditState::Held);
+    let Some(first) = edits.next() else { return RecordStep::Nothing };
+    match first.state {
+        EditState::Sending => return RecordStep::Resume(first.id),
+        EditState::Queued => {}
+        _ => return RecordStep::Nothing,
+    }
+    let Some(held) = held else { return RecordStep::Gone(first.id) };
+    if held.etag.is_none() || !held.details_current && needs_detail(first, editable) {
+        return RecordStep::Read;
+    }
+    if let Err(why) = sendable(object, &first.fields, editable) {
+        return RecordStep::Refuse(first.id, why);
+    }
+    let states = rebase::field_states(&first.fields, editable, &held.values);
+    match rebase::verdict(&states, rebase::SendEvidence::default()) {
+        Verdict::Applied => return RecordStep::Settled(first.id),
+        Verdict::Conflict => return RecordStep::Conflict(first.id),
+        Verdict::Send => {}
+    }
+    if !custom && has_custom(&first.fields, editable) {
+        return RecordStep::Nothing;
+    }
+    let mut group = vec![first.id];
+    let mut wanted = first.fields.clone();
+    let alone = |edit: &Edit| edit.status.is_some_and(patch_answer::is_refusal_of_content);
+    if !alone(first) {
+        for edit in edits {
+            let fits = edit.state == EditState::Queued
+                && !alone(edit)
+                && (held.details_current || !needs_detail(edit, editable))
+                && (custom || !has_custom(&edit.fields, editable))
+                && sendable(object, &edit.fields, editable).is_ok();
+            let Some(together) = fits.then(|| joined(&wanted, &edit.fields, editable, held)).flatten() else {
+                break;
+            };
+            if sendable(object, &together, editable).is_err() {
+                break;
+            }
+            group.push(edit.id);
+            wanted = together;
+        }
+    }
+    let submitted = wanted.iter().filter(|(column, (before, after))| {
+        let now = held.values.get(*column).unwrap_or(&Value::Null);
+        rebase::field_state(editable.get(*column), (before, after), now) != FieldState::Ours
+    });
+    let submitted = submitted.map(|(column, (_, after))| (column.as_str(), after));
+    match (body(object, submitted, editable), &held.etag) {
+        (Ok(body), Some(etag)) => RecordStep::Send(PatchRequest { edits: group, body, if_match: etag.clone() }),
+        // Together they cancel each other: the first is sent alone.
+        _ if group.len() > 1 => next(object, std::slice::from_ref(first), Some(held), editable, custom),
+        (Err(why), _) => RecordStep::Refuse(first.id, why),
+        (Ok(_), None) => RecordStep::Read,
+    }
+}
+
+/// Merges several edits: each column from its value before the first to the value of the last. `None` if an edit was
+/// made on other values than the preceding ones leave.
+fn joined(
+    wanted: &EditedFields,
+    more: &EditedFields,
+    editable: &BTreeMap<String, Editable>,
+    held: &MirroredRecord,
+) -> Option<EditedFields> {
+    let mut joined = wanted.clone();
+    for (column, (before, after)) in more {
+        let field = editable.get(column);
+        let first_before = match wanted.get(column) {
+            Some((first, last)) if rebase::same(field, before, first) || rebase::same(field, before, last) => {
+                first.clone()
+            }
+            Some(_) => return None,
+            None => {
+                let now = held.values.get(column).unwrap_or(&Value::Null);
+                if rebase::field_state(field, (before, after), now) == FieldState::Theirs {
+                    return None;
+                }
+                before.clone()
+            }
+        };
+        joined.insert(column.clone(), (first_before, after.clone()));
+    }
+    Some(joined)
+}
+
+/// The changed fields of several edits of one request: each column from before the first to the last.
+pub fn union<'a>(edits: impl IntoIterator<Item = &'a Edit>) -> EditedFields {
+    let mut fields = EditedFields::new();
+    for (column, (before, after)) in edits.into_iter().flat_map(|edit| &edit.fields) {
+        fields
+            .entry(column.clone())
+            .and_modify(|(_, last)| last.clone_from(after))
+            .or_insert_with(|| (before.clone(), after.clone()));
+    }
+    fields
+}
+
+fn needs_detail(edit: &Edit, editable: &BTreeMap<String, Editable>) -> bool {
+    edit.fields.keys().any(|column| editable.get(column).is_some_and(Editable::detail_only))
+}
+
+fn has_custom(fields: &EditedFields, editable: &BTreeMap<String, Editable>) -> bool {
+    fields.keys().any(|column| editable.get(column).is_some_and(|field| field.key().is_some()))
+}
+
+/// Whether the service accepts these values, as far as known.
+fn sendable(object: Object, fields: &EditedFields, editable: &BTreeMap<String, Editable>) -> Result<(), String> {
+    let values = fields.iter().map(|(column, (_, after))| (column.as_str(), after));
+    body(object, values, editable).map(drop)
+}
+
+/// The body that sets these columns to these values.
+///
+/// # Errors
+/// Returns a sentence that says why the service would refuse it.
+pub fn body<'a>(
+    object: Object,
+    values: impl Iterator<Item = (&'a str, &'a Value)>,
+    editable: &BTreeMap<String, Editable>,
+) -> Result<String, String> {
+    let fields: Vec<(&Editable, &Value)> = values
+        .map(|(column, value)| {
+            let field = editable.get(column);
+            let field =
+                field.ok_or_else(|| format!("`{column}` cannot be edited: no writable field has this column now"))?;
+            Ok((field, value))
+        })
+        .collect::<Result<_, String>>()?;
+    let body = check::request(object, fields).map_err(|refusal| refusal.to_string())?;
+    Ok(Value::from(body).to_string())
+}
+
+#[cfg(test)]
+#[path = "patch_request_tests.rs"]
+mod tests;

@@ -1,0 +1,241 @@
+//! Deciding on the next request, case by case.
+
+use serde_json::json;
+
+use super::*;
+use crate::model::{CustomTarget, DataType, EditTarget, FieldKey, RecordId};
+
+const CONTACT: Object = Object::Contact;
+
+fn editable() -> BTreeMap<String, Editable> {
+    let standard = ["position", "notes", "language"].map(|column| Editable::standard(CONTACT, column).unwrap());
+    let custom = |column: &str, key: &str, data_type| Editable {
+        object: CONTACT,
+        column: column.into(),
+        target: EditTarget::Custom(CustomTarget {
+            key: FieldKey::new(key),
+            data_type,
+            clearable: true,
+            options: vec!["gold".into(), "silver".into()],
+        }),
+    };
+    let customs = [
+        custom("cf_fee", "Fee €", DataType::Decimal),
+        custom("cf_tier", "tier", DataType::SingleSelect),
+        custom("cf_vip", "vip", DataType::Boolean),
+        custom("cf_topics", "topics", DataType::MultiSelect),
+    ];
+    let many = (0..120).map(|n| custom(&format!("cf_n{n}"), &format!("n{n}"), DataType::Integer));
+    standard.into_iter().chain(customs).chain(many).map(|field| (field.column.to_string(), field)).collect()
+}
+
+fn held(values: &[(&str, Value)]) -> MirroredRecord {
+    MirroredRecord {
+        etag: Some(Etag::new("\"v1\"")),
+        details_current: true,
+        values: values.iter().map(|(column, value)| (column.to_string(), value.clone())).collect(),
+    }
+}
+
+fn edit(id: i64, fields: &[(&str, Value, Value)]) -> Edit {
+    Edit {
+        id,
+        object: CONTACT,
+        record: RecordId::new("c1"),
+        state: EditState::Queued,
+        fields: fields
+            .iter()
+            .map(|(column, before, after)| (column.to_string(), (before.clone(), after.clone())))
+            .collect(),
+        body: None,
+        if_match: None,
+        idempotency_key: None,
+        first_sent_at: None,
+        status: None,
+        merged_into: None,
+        base_etag: Some(Etag::new("\"v1\"")),
+    }
+}
+
+#[test]
+fn held_edit_does_not_block_later_edits() {
+    let mut first = edit(1, &[("position", json!("A"), json!("B"))]);
+    first.state = EditState::Held;
+    let mut merged = edit(2, &[("position", json!("A"), json!("C"))]);
+    (merged.state, merged.merged_into) = (EditState::Sending, Some(9));
+    let second = edit(3, &[("language", json!("en"), json!("de"))]);
+    let record = held(&[("position", json!("A")), ("language", json!("en"))]);
+    match next(CONTACT, &[first, merged, second], Some(&record), &editable(), true) {
+        RecordStep::Send(request) => assert_eq!(request.edits, [3]),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn position(id: i64, before: &str, after: &str) -> Edit {
+    edit(id, &[("position", json!(before), json!(after))])
+}
+
+fn step(edits: &[Edit], held: &MirroredRecord) -> RecordStep {
+    next(CONTACT, edits, Some(held), &editable(), true)
+}
+
+#[track_caller]
+fn sends(step: RecordStep, edits: &[i64], body: impl Into<Value>) {
+    let RecordStep::Send(request) = step else { panic!("{step:?}") };
+    assert_eq!(request.edits, edits);
+    assert_eq!(serde_json::from_str::<Value>(&request.body).unwrap(), body.into());
+    assert_eq!(request.if_match.as_str(), "\"v1\"");
+}
+
+#[test]
+fn body_has_wire_names_and_wire_values() {
+    let edit = edit(
+        1,
+        &[
+            ("position", json!("A"), json!("B")),
+            ("notes", json!("x"), json!(null)),
+            ("cf_fee", json!(null), json!("12345678901234567890.1234567890")),
+            ("cf_tier", json!("gold"), json!("")),
+            ("cf_vip", json!(0), json!(1)),
+            ("cf_topics", json!(null), json!("[\"gold\"]")),
+        ],
+    );
+    let now =
+        held(&[("position", json!("A")), ("notes", json!("x")), ("cf_tier", json!("gold")), ("cf_vip", json!(0))]);
+    let body = json!({
+        "position": "B",
+        "notes": null,
+        "customFields": {
+            "Fee €": "12345678901234567890.1234567890", "tier": null, "vip": true, "topics": ["gold"],
+        },
+    });
+    sends(step(&[edit], &now), &[1], body);
+}
+
+#[test]
+fn waiting_edits_become_one_request_with_the_last_value() {
+    let edits = [
+        position(1, "A", "B"),
+        edit(2, &[("language", json!("en"), json!("de"))]),
+        position(3, "A", "C"),
+        position(4, "C", "D"),
+    ];
+    let now = held(&[("position", json!("A")), ("language", json!("en"))]);
+    sends(step(&edits, &now), &[1, 2, 3, 4], json!({"position": "D", "language": "de"}));
+}
+
+#[test]
+fn edit_that_is_being_sent_or_in_conflict_blocks_later_edits() {
+    let now = held(&[("position", json!("A")), ("language", json!("en"))]);
+    let later = edit(2, &[("language", json!("en"), json!("de"))]);
+    let mut first = position(1, "A", "B");
+    first.state = EditState::Sending;
+    assert_eq!(step(&[first.clone(), later.clone()], &now), RecordStep::Resume(1));
+    first.state = EditState::Conflict;
+    assert_eq!(step(&[first, later], &now), RecordStep::Nothing);
+    assert_eq!(step(&[], &now), RecordStep::Nothing);
+}
+
+#[test]
+fn edit_is_compared_with_the_current_record() {
+    for (name, now, expected) in [
+        ("somebody changed it", json!("X"), RecordStep::Conflict(1)),
+        ("it has the value already", json!("B"), RecordStep::Settled(1)),
+    ] {
+        let now = held(&[("position", now)]);
+        assert_eq!(step(&[position(1, "A", "B")], &now), expected, "{name}");
+    }
+    assert_eq!(next(CONTACT, &[position(1, "A", "B")], None, &editable(), true), RecordStep::Gone(1));
+}
+
+#[test]
+fn field_that_already_has_the_value_is_not_sent() {
+    let edit = edit(1, &[("position", json!("A"), json!("B")), ("language", json!("en"), json!("de"))]);
+    let now = held(&[("position", json!("B")), ("language", json!("en"))]);
+    sends(step(&[edit], &now), &[1], json!({"language": "de"}));
+}
+
+#[test]
+fn group_ends_before_an_edit_that_cannot_be_merged() {
+    let now = held(&[("position", json!("A")), ("language", json!("X"))]);
+    let conflict = edit(2, &[("language", json!("en"), json!("de"))]);
+    let other_base = position(2, "Z", "C");
+    let mut refused = position(2, "A", "C");
+    refused.status = Some(422);
+    let invalid = edit(2, &[("cf_tier", json!(null), json!("lead"))]);
+    let archived = edit(2, &[("cf_gone", json!(null), json!("x"))]);
+    for second in [conflict, other_base, refused, invalid, archived] {
+        let third = position(3, "A", "D");
+        sends(step(&[position(1, "A", "B"), second, third], &now), &[1], json!({"position": "B"}));
+    }
+}
+
+#[test]
+fn edits_that_cancel_each_other_are_sent_one_by_one() {
+    let now = held(&[("position", json!("A"))]);
+    sends(step(&[position(1, "A", "B"), position(2, "B", "A")], &now), &[1], json!({"position": "B"}));
+}
+
+#[test]
+fn values_that_the_service_would_refuse_are_refused() {
+    let now = held(&[]);
+    let refuse = |fields: &[(&str, Value, Value)]| step(&[edit(1, fields)], &now);
+    for fields in [
+        vec![("cf_tier", json!(null), json!("lead"))],
+        vec![("cf_fee", json!(null), json!("1.12345678901"))],
+        vec![("email", json!(null), json!("a@b.c"))],
+        vec![("cf_gone", json!(null), json!("x"))],
+    ] {
+        let RecordStep::Refuse(1, why) = refuse(&fields) else { panic!("{fields:?}") };
+        assert!(why.contains(fields[0].0), "{why}");
+    }
+    assert_eq!(refuse(&[]), RecordStep::Refuse(1, "the edit changes nothing".into()));
+}
+
+#[test]
+fn request_holds_a_hundred_custom_keys() {
+    let columns: Vec<String> = (0..120).map(|n| format!("cf_n{n}")).collect();
+    let numbers = |id, from: usize, to: usize| {
+        let fields: Vec<_> = columns[from..to].iter().map(|column| (column.as_str(), json!(null), json!(1))).collect();
+        edit(id, &fields)
+    };
+    let now = held(&[]);
+    let RecordStep::Send(request) = step(&[numbers(1, 0, 60), numbers(2, 60, 100), numbers(3, 100, 101)], &now) else {
+        panic!()
+    };
+    assert_eq!(request.edits, [1, 2]);
+    let body: Value = serde_json::from_str(&request.body).unwrap();
+    assert_eq!(body["customFields"].as_object().unwrap().len(), 100);
+    assert!(matches!(step(&[numbers(1, 0, 101)], &now), RecordStep::Refuse(1, _)));
+}
+
+#[test]
+fn unknown_values_are_read_first() {
+    let mut now = held(&[("position", json!("A")), ("notes", json!("x"))]);
+    now.details_current = false;
+    let notes = edit(1, &[("notes", json!("x"), json!("y"))]);
+    assert_eq!(step(std::slice::from_ref(&notes), &now), RecordStep::Read);
+    let mut second = notes;
+    second.id = 2;
+    sends(step(&[position(1, "A", "B"), second], &now), &[1], json!({"position": "B"}));
+    now.details_current = true;
+    now.etag = None;
+    assert_eq!(step(&[position(1, "A", "B")], &now), RecordStep::Read);
+}
+
+#[test]
+fn custom_values_that_cannot_be_written_wait_and_block_later_edits() {
+    let now = held(&[("position", json!("A"))]);
+    let custom = |id| edit(id, &[("cf_tier", json!(null), json!("gold"))]);
+    let plain = |edits: &[Edit]| next(CONTACT, edits, Some(&now), &editable(), false);
+    sends(plain(&[position(1, "A", "B"), custom(2)]), &[1], json!({"position": "B"}));
+    assert_eq!(plain(&[custom(1), position(2, "A", "B")]), RecordStep::Nothing);
+}
+
+#[test]
+fn merged_fields_go_from_the_first_to_the_last_value() {
+    let edits = [position(1, "A", "B"), position(2, "A", "C"), edit(3, &[("notes", json!(null), json!("n"))])];
+    let fields = union(&edits);
+    assert_eq!(fields["position"], (json!("A"), json!("C")));
+    assert_eq!(fields["notes"], (json!(null), json!("n")));
+}

@@ -1,0 +1,104 @@
+//! The dependencies of sending edits, and the transaction of each step.
+
+use std::sync::Arc;
+
+use super::edit_tx::{EditTx, PushRules};
+use super::error::OutboxError;
+use super::idempotency_key::IdempotencyKeys;
+use super::push_progress::{PushPass, lock};
+use crate::api::admission::AdmissionError;
+use crate::api::{ApiError, Client, ErrorClass};
+use crate::model::{Clock, DelayScope, Object, RecordId};
+use crate::store::{MirrorTx, Store, StoreError};
+
+/// Writes the ledger in a transaction.
+pub type EnterLedger = Arc<dyn Fn(&MirrorTx<'_>) -> Result<(), StoreError> + Send + Sync>;
+
+/// The dependencies of sending edits.
+pub struct Pusher {
+    /// The service.
+    pub client: Client,
+    /// The mirror's file.
+    pub store: Store,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// The source of idempotency keys.
+    pub keys: IdempotencyKeys,
+    /// Writes the ledger with every transaction.
+    pub enter: EnterLedger,
+    /// The maximum number of concurrent requests.
+    pub workers: usize,
+    /// The maximum number of new edits within an hour that are sent without confirmation.
+    pub max_edits: u64,
+}
+
+impl std::fmt::Debug for Pusher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pusher").finish_non_exhaustive()
+    }
+}
+
+impl Pusher {
+    pub(super) fn rules(&self) -> PushRules {
+        PushRules { max_edits: self.max_edits, api_key: self.client.key_fingerprint().to_string() }
+    }
+
+    /// Processes a record's edits in one transaction, which is durable when this returns.
+    pub(super) async fn edit<T: Send + 'static>(
+        &self,
+        pass: &PushPass,
+        object: Object,
+        id: &RecordId,
+        work: impl FnOnce(&mut EditTx<'_, '_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (rules, now, record, enter) = (self.rules(), self.clock.now(), id.clone(), self.enter.clone());
+        let max_edits = self.max_edits;
+        let (done, ended, held, to_confirm) = self
+            .store
+            .write_durably(move |tx| {
+                let mut edits = EditTx::open(tx, object, &record, &rules, now)?;
+                let done = work(&mut edits)?;
+                enter(tx)?;
+                Ok((done, edits.ended, edits.held, edits.to_confirm))
+            })
+            .await?;
+        pass.ended(ended);
+        pass.held(held, max_edits);
+        if to_confirm {
+            lock(&pass.pushed).not_found.push((object, id.clone()));
+        }
+        Ok(done)
+    }
+
+    /// Handles a failure that says nothing about the edit: returns whether the record's next request may follow, or
+    /// ends the run.
+    pub(super) async fn failing(
+        &self,
+        pass: &PushPass,
+        doing: &'static str,
+        object: Object,
+        id: &RecordId,
+        source: ApiError,
+    ) -> Result<bool, OutboxError> {
+        let ends = match &source {
+            ApiError::NotAdmitted(AdmissionError::Ledger) | ApiError::Redirected { .. } | ApiError::Setup { .. } => {
+                true
+            }
+            other => matches!(other.class(), ErrorClass::StopAll | ErrorClass::Pause),
+        };
+        if ends {
+            if let ApiError::Redirected { .. } = source {
+                // The run ends here; the next runs do their other work before this is tried again.
+                self.edit(pass, object, id, |edits| edits.lengthen(DelayScope::Object)).await?;
+            }
+            return Err(OutboxError::Api { doing, object, source });
+        }
+        if pass.failed(object, id) {
+            self.edit(pass, object, id, |edits| edits.lengthen(DelayScope::Object)).await?;
+            lock(&pass.records).retain(|(other, _)| *other != object);
+            pass.answered(object);
+            pass.warn(format!("edits of {} are waiting: {source}", object.resource()));
+        }
+        Ok(false)
+    }
+}

@@ -1,0 +1,161 @@
+//! The shared state of the workers of one push: the records still to visit, and the results so far.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::edit_tx::EndedEdit;
+use crate::model::{EditState, Object, RecordId, Ru};
+use crate::store::Tally;
+
+/// Consecutive records of one object that the service fails to answer for, after which the whole object waits.
+const MOST_FAILURES: usize = 3;
+
+/// The results of sending edits in a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct PushTally {
+    /// Updates sent; one may contain several edits of a record, and one edit may need several.
+    pub sent: u64,
+    /// Edits that were applied.
+    pub applied: u64,
+    /// Edits in conflict with somebody else's change, which need a decision.
+    pub conflicts: u64,
+    /// Edits that the service refused.
+    pub rejected: u64,
+    /// Edits still waiting after the run.
+    pub waiting: u64,
+    /// Those of them that may have been applied.
+    pub in_doubt: u64,
+    /// Edits in conflict after the run.
+    pub in_conflict: u64,
+    /// Edits that wait for `crm-mirror outbox release` after the run.
+    pub held: u64,
+}
+
+impl PushTally {
+    /// The cost of the waiting edits: an update each, and a read for each that may have been applied.
+    pub fn will_cost(&self) -> Ru {
+        let updates = self.waiting.saturating_mul(Ru::PATCH.get());
+        Ru::new(updates.saturating_add(self.in_doubt.saturating_mul(Ru::GET.get())))
+    }
+
+    /// The same, after earlier pushes of the run.
+    #[must_use]
+    pub const fn after(self, earlier: PushTally) -> PushTally {
+        PushTally {
+            sent: self.sent + earlier.sent,
+            applied: self.applied + earlier.applied,
+            conflicts: self.conflicts + earlier.conflicts,
+            rejected: self.rejected + earlier.rejected,
+            ..self
+        }
+    }
+
+    /// Whether the remaining edits need a decision.
+    pub const fn needs_attention(&self) -> bool {
+        self.rejected > 0 || self.in_conflict > 0 || self.held > 0
+    }
+}
+
+/// The results of a push.
+#[derive(Clone, Debug, Default)]
+pub struct Pushed {
+    /// The results for the edits.
+    pub push: PushTally,
+    /// The changes of the mirror by the answers.
+    pub mirror: Tally,
+    /// Objects whose records the key may not update.
+    pub unwritable: BTreeSet<Object>,
+    /// Objects of which an update was applied.
+    pub written: BTreeSet<Object>,
+    /// Records for which the service answered 404, and whose removal must be confirmed.
+    pub not_found: Vec<(Object, RecordId)>,
+    /// Whether an answer contained a custom key without a definition.
+    pub unknown_keys: bool,
+    /// Warnings for the user.
+    pub warnings: BTreeSet<String>,
+}
+
+/// The shared state of the workers of one push.
+#[derive(Default)]
+pub(super) struct PushPass {
+    pub records: Mutex<VecDeque<(Object, RecordId)>>,
+    pub pushed: Mutex<Pushed>,
+    /// Objects whose custom values cannot be written.
+    pub no_custom: Mutex<BTreeSet<Object>>,
+    failures: Mutex<BTreeMap<Object, BTreeSet<RecordId>>>,
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl PushPass {
+    pub(super) fn pop(&self) -> Option<(Object, RecordId)> {
+        lock(&self.records).pop_front()
+    }
+
+    /// Leaves the remaining records to another run.
+    pub(super) fn close(&self) {
+        lock(&self.records).clear();
+    }
+
+    /// Counts finished edits, and logs those that need attention.
+    pub(super) fn ended(&self, ended: Vec<EndedEdit>) {
+        let push = &mut lock(&self.pushed).push;
+        for EndedEdit { id, object, record, state, why } in ended {
+            match state {
+                EditState::Applied => push.applied += 1,
+                EditState::Conflict => push.conflicts += 1,
+                EditState::Rejected => push.rejected += 1,
+                _ => {}
+            }
+            if matches!(state, EditState::Conflict | EditState::Rejected) {
+                let state = if state == EditState::Conflict { "is in conflict" } else { "was rejected" };
+                tracing::warn!(
+                    edit = id,
+                    "Edit {id} of {object} {record} {state}: {why}; `crm-mirror outbox show {id}`"
+                );
+            }
+        }
+    }
+
+    /// Logs that the limit on new edits held some.
+    pub(super) fn held(&self, held: u64, max_edits: u64) {
+        if held > 0 {
+            self.warn(format!(
+                "{} held, because there are more than {max_edits} new edits within an hour: `crm-mirror outbox list` shows \
+                 them, `crm-mirror outbox release --all` sends them",
+                crate::format::counted(held, "edit is", "edits are")
+            ));
+        }
+    }
+
+    pub(super) fn warn(&self, warning: String) {
+        lock(&self.pushed).warnings.insert(warning);
+    }
+
+    /// The service accepted an update of this object, or refused one for its content.
+    pub(super) fn answered(&self, object: Object) {
+        lock(&self.failures).remove(&object);
+    }
+
+    /// The service failed to answer for a record. Returns whether that makes too many in a row.
+    pub(super) fn failed(&self, object: Object, id: &RecordId) -> bool {
+        let mut failures = lock(&self.failures);
+        let records = failures.entry(object).or_default();
+        records.insert(id.clone());
+        records.len() >= MOST_FAILURES
+    }
+
+    pub(super) fn forbidden(&self, object: Object, custom: bool) {
+        if custom {
+            lock(&self.no_custom).insert(object);
+            self.warn(format!(
+                "edits of custom fields of a {object} are waiting: the key lacks the write scope, or the workspace's plan does \
+                 not allow custom fields to be edited"
+            ));
+        } else {
+            lock(&self.pushed).unwritable.insert(object);
+        }
+    }
+}

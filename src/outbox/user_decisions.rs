@@ -1,0 +1,263 @@
+//! A person's decisions about an edit: retry it, drop it, release it, undo it, or resolve a conflict.
+//!
+//! # Invariants
+//! - A request that may have been applied is never dropped silently: a person who drops one of its edits is informed, and
+//!   the outcome of the others is determined by reading the record.
+//! - Resolving a conflict in favour of the edit applies only to the values that the person saw. If the record has
+//!   changed again since, it is a conflict again.
+//! - An undo is sent only if the record still has the values of the edit.
+
+use std::collections::BTreeMap;
+
+use super::check;
+use super::queue::{self, EditRequest, QueueError};
+use super::typed_values::Given;
+use crate::model::{EditState, EditedFields, Instant, Object, RecordId};
+use crate::store::outbox_report::{self, EditLine};
+use crate::store::queue::{self as stored, NewEdit};
+use crate::store::{EditStep, MirrorTx, StoreError};
+
+/// A decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Retry the edit unchanged.
+    Retry,
+    /// Discard the edit.
+    Drop,
+    /// Release the edit although it is one of many.
+    Release,
+    /// In a conflict: the edit replaces the service's value.
+    Mine,
+    /// In a conflict: the service's value is kept.
+    Theirs,
+}
+
+/// The result of a decision.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decided {
+    /// The edit that was decided on.
+    pub edit: i64,
+    /// Its state now.
+    pub state: EditState,
+    /// The edit that replaces it, if it was already finished.
+    pub replacement: Option<i64>,
+    /// The changes that will be sent; empty if there are none.
+    pub fields: EditedFields,
+}
+
+/// Why a decision was not possible; nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum DecideError {
+    /// There is no such edit.
+    #[error("there is no edit {0}")]
+    NoEdit(i64),
+    /// The decision does not apply to the edit's state.
+    #[error("edit {edit} {why}")]
+    Wrong {
+        /// The edit.
+        edit: i64,
+        /// The state, and why the decision does not apply.
+        why: &'static str,
+    },
+    /// The edit cannot be queued again.
+    #[error("edit {edit} cannot be retried")]
+    NotAgain {
+        /// The edit.
+        edit: i64,
+        /// Why.
+        source: QueueError,
+    },
+    /// The mirror's file.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Executes a decision, in the caller's transaction.
+///
+/// # Errors
+/// Returns a [`DecideError`] that says why the decision is not possible.
+pub fn decide(tx: &MirrorTx<'_>, edit: i64, decision: Decision, now: Instant) -> Result<Decided, DecideError> {
+    let (line, _) = outbox_report::edit(tx, edit)?.ok_or(DecideError::NoEdit(edit))?;
+    let wrong = |why| Err(DecideError::Wrong { edit, why });
+    use EditState::{Applied, Conflict, Dropped, Held, Queued, Rejected, Replaced, Sending};
+    match (decision, line.state) {
+        (Decision::Retry, Rejected | Dropped | Replaced) => again(tx, &line, now),
+        (Decision::Retry, Conflict) => step(tx, &line, Queued, "retried by a person", line.fields.clone(), now),
+        (Decision::Retry, Queued | Sending) => {
+            tx.shorten_delay(line.object, &RecordId::new(line.record.as_str()), now)?;
+            Ok(Decided { edit, state: line.state, replacement: None, fields: line.fields })
+        }
+        (Decision::Drop, Queued | Held | Conflict) => {
+            step(tx, &line, Dropped, "dropped by a person", EditedFields::new(), now)
+        }
+        (Decision::Drop, Sending) => give_up(tx, &line, now),
+        (Decision::Release, Held) => {
+            tx.note_released(edit, now)?;
+            step(tx, &line, Queued, "released by a person", line.fields.clone(), now)
+        }
+        (Decision::Theirs, Conflict) => {
+            let why = "resolved by a person: the service's value is kept";
+            step(tx, &line, Dropped, why, EditedFields::new(), now)
+        }
+        (Decision::Mine, Conflict) => mine(tx, &line, now),
+        (Decision::Retry | Decision::Drop, Applied) => wrong("is already applied"),
+        (Decision::Retry, Held) => wrong("is held: use `crm-mirror outbox release`"),
+        (Decision::Drop, Rejected | Dropped | Replaced) => wrong("is already finished"),
+        (Decision::Release, _) => wrong("is not held"),
+        (Decision::Mine | Decision::Theirs, _) => wrong("is not in conflict"),
+    }
+}
+
+/// Takes a step based on the state that was read in this transaction.
+fn step(
+    tx: &MirrorTx<'_>,
+    line: &EditLine,
+    to: EditState,
+    why: &str,
+    fields: EditedFields,
+    now: Instant,
+) -> Result<Decided, DecideError> {
+    tx.take_step(line.id, &EditStep::new(line.state, to, why), now)?;
+    Ok(Decided { edit: line.id, state: to, replacement: None, fields })
+}
+
+/// Drops an edit whose request was sent. The outcome of the request's other edits is determined by reading the record.
+fn give_up(tx: &MirrorTx<'_>, line: &EditLine, now: Instant) -> Result<Decided, DecideError> {
+    let record = RecordId::new(line.record.as_str());
+    let carrier = line.merged_into.unwrap_or(line.id);
+    let (edits, _) = tx.edits_of(line.object, &record)?;
+    let others: Vec<i64> = edits
+        .iter()
+        .filter(|edit| edit.state == EditState::Sending && edit.id != line.id)
+        .filter(|edit| edit.id == carrier || edit.merged_into == Some(carrier))
+        .map(|edit| edit.id)
+        .collect();
+    tx.give_up_request(&others, true)?;
+    let why = "dropped by a person: it may have been applied";
+    step(tx, line, EditState::Dropped, why, EditedFields::new(), now)
+}
+
+/// Rebases the edit on the service's values that the person saw.
+fn mine(tx: &MirrorTx<'_>, line: &EditLine, now: Instant) -> Result<Decided, DecideError> {
+    let editable = tx.editable(line.object)?;
+    let theirs = line.theirs.clone().unwrap_or_default();
+    let mut fields = line.fields.clone();
+    for (column, (before, _)) in &mut fields {
+        if let Some(there) = theirs.get(column) {
+            before.clone_from(there);
+        }
+    }
+    // If both want the same value, nothing is left to send.
+    let differ = |column: &str, before, after| match editable.get(column) {
+        Some(field) => !check::same(field, before, after),
+        None => before != after,
+    };
+    let left: EditedFields = fields
+        .iter()
+        .filter(|(column, (before, after))| differ(column, before, after))
+        .map(|(column, values)| (column.clone(), values.clone()))
+        .collect();
+    let record = RecordId::new(line.record.as_str());
+    let etag = tx.mirrored(line.object, &record, &[])?.and_then(|record| record.etag);
+    let kept = if left.is_empty() { &fields } else { &left };
+    tx.set_edited_fields(line.id, kept, etag.as_ref())?;
+    let why = "resolved by a person: it replaces the service's value";
+    step(tx, line, EditState::Queued, why, left, now)
+}
+
+/// A finished edit stays finished; a new one replaces it, and is validated like any other.
+fn again(tx: &MirrorTx<'_>, line: &EditLine, now: Instant) -> Result<Decided, DecideError> {
+    let changes = line.fields.iter().map(|(column, (_, after))| (column.clone(), Given::Column(after.clone())));
+    let request = EditRequest {
+        object: line.object,
+        record: RecordId::new(line.record.as_str()),
+        changes: changes.collect(),
+        if_match: None,
+    };
+    let why = outbox_report::retry_reason(line.id);
+    let (replacement, prepared) =
+        queue::queue_as(tx, &request, &line.source, &why, now).map_err(|error| match error {
+            QueueError::Store(error) => DecideError::Store(error),
+            source => DecideError::NotAgain { edit: line.id, source },
+        })?;
+    Ok(Decided { edit: line.id, state: line.state, replacement, fields: prepared.fields })
+}
+
+/// An edit that reverts others.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UndoEdit {
+    /// Its id; `None` if nothing is left to send.
+    pub edit: Option<i64>,
+    /// The edits that it reverts, the oldest first.
+    pub undoes: Vec<i64>,
+    /// The object of the record.
+    pub object: Object,
+    /// The record.
+    pub record: RecordId,
+    /// Its changes: from the values of the edits to the values before them.
+    pub fields: EditedFields,
+}
+
+/// Plans an undo: one edit per record, from the values of the last edit to the values before the first. Nothing is
+/// queued.
+///
+/// # Errors
+/// Returns a [`DecideError`] if an edit does not exist, or was not applied.
+pub fn plan_undo(tx: &MirrorTx<'_>, edits: &[i64]) -> Result<Vec<UndoEdit>, DecideError> {
+    let mut ids = edits.to_vec();
+    ids.sort_unstable();
+    ids.dedup();
+    let mut undo: BTreeMap<(Object, RecordId), UndoEdit> = BTreeMap::new();
+    for id in ids {
+        let (line, _) = outbox_report::edit(tx, id)?.ok_or(DecideError::NoEdit(id))?;
+        if line.state != EditState::Applied {
+            return Err(DecideError::Wrong { edit: id, why: "was not applied: there is nothing to undo" });
+        }
+        let record = RecordId::new(line.record.as_str());
+        let of_record = undo.entry((line.object, record.clone())).or_insert_with(|| UndoEdit {
+            edit: None,
+            undoes: Vec::new(),
+            object: line.object,
+            record,
+            fields: EditedFields::new(),
+        });
+        of_record.undoes.push(id);
+        for (column, (before, after)) in line.fields {
+            of_record
+                .fields
+                .entry(column)
+                .and_modify(|(written, _)| written.clone_from(&after))
+                .or_insert((after, before));
+        }
+    }
+    Ok(undo.into_values().collect())
+}
+
+/// Queues the undo of applied edits. A person requested exactly these, so the limit on new edits does not apply.
+///
+/// # Errors
+/// As [`plan_undo`].
+pub fn undo(tx: &MirrorTx<'_>, edits: &[i64], now: Instant) -> Result<Vec<UndoEdit>, DecideError> {
+    let mut undo = plan_undo(tx, edits)?;
+    for of_record in &mut undo {
+        // The record is compared with the values of the edits, whatever its version.
+        let etag = tx.mirrored(of_record.object, &of_record.record, &[])?.and_then(|record| record.etag);
+        let edit = NewEdit {
+            object: of_record.object,
+            record: &of_record.record,
+            source: "undo",
+            fields: &of_record.fields,
+            base_etag: etag.as_ref(),
+            undoes: of_record.undoes.last().copied(),
+        };
+        let why = match of_record.undoes.as_slice() {
+            [only] => format!("reverts edit {only}"),
+            several => format!("reverts {} edits, the last of them {}", several.len(), several.last().unwrap_or(&0)),
+        };
+        of_record.edit = stored::insert(tx, &edit, &why, now)?;
+        if let Some(id) = of_record.edit {
+            tx.note_released(id, now)?;
+        }
+    }
+    Ok(undo)
+}

@@ -1,0 +1,61 @@
+//! The records that a back-fill has read. A restored column has the values of the time when it was archived; a record
+//! that the back-fill does not read may have lost its value since. A back-fill may take several runs, so its progress
+//! is stored in the file.
+
+use rusqlite::params;
+
+use crate::model::catalogue::Object;
+use crate::model::custom::CustomField;
+use crate::model::ids::RecordId;
+use crate::store::error::{Doing, StoreError};
+use crate::store::reader::ReadTx;
+use crate::store::tx::MirrorTx;
+
+const DOING: &str = "fill a custom column";
+
+impl ReadTx<'_> {
+    /// Records that have a value here and were not read.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn not_filled(&self, object: Object, field: &CustomField) -> Result<Vec<RecordId>, StoreError> {
+        let (table, key) = if field.data_type.detail_only() {
+            (object.detail_table(), object.detail_key())
+        } else {
+            (object.table(), "id")
+        };
+        let sql = format!(
+            "SELECT {key} FROM {table} WHERE {} IS NOT NULL
+             AND {key} NOT IN (SELECT id FROM filled_records WHERE object_type = ?1)
+             ORDER BY instr({key}, ',') > 0, {key}",
+            field.column
+        );
+        let mut stmt = self.conn.prepare(&sql).doing(DOING)?;
+        stmt.query_map([object.as_str()], |row| Ok(RecordId::new(row.get::<_, String>(0)?)))
+            .and_then(Iterator::collect)
+            .doing(DOING)
+    }
+}
+
+impl MirrorTx<'_> {
+    /// Forgets which records were read.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn clear_filled(&self, object: Object) -> Result<(), StoreError> {
+        self.conn.execute("DELETE FROM filled_records WHERE object_type = ?1", [object.as_str()]).doing(DOING)?;
+        Ok(())
+    }
+
+    /// Notes records that were read.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn note_filled(&self, object: Object, ids: &[RecordId]) -> Result<(), StoreError> {
+        let mut stmt = self.conn.prepare_cached("INSERT OR IGNORE INTO filled_records VALUES (?1, ?2)").doing(DOING)?;
+        for id in ids {
+            stmt.execute(params![object.as_str(), id.as_str()]).doing(DOING)?;
+        }
+        Ok(())
+    }
+}

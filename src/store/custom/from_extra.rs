@@ -1,0 +1,103 @@
+//! Values stored in `extra` because their field was unknown when they were read.
+
+use rusqlite::params;
+
+use crate::model::catalogue::{FieldProjection, Object};
+use crate::model::custom::CustomField;
+use crate::model::ids::RecordId;
+use crate::model::record::{Extra, Record};
+use crate::model::request_order::RequestStamp;
+use crate::store::error::{Doing, StoreError};
+use crate::store::reader::ReadTx;
+use crate::store::records::feed_entries::of_detail;
+use crate::store::records::upsert::{Phase, Written};
+use crate::store::tx::MirrorTx;
+
+const DOING: &str = "fill a custom column";
+
+fn table(object: Object, of_details: bool) -> (&'static str, &'static str) {
+    if of_details { (object.detail_table(), object.detail_key()) } else { (object.table(), "id") }
+}
+
+impl ReadTx<'_> {
+    /// Rows whose `extra` has custom values, in the order of their identifiers.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn rows_with_custom_extra(
+        &self,
+        object: Object,
+        of_details: bool,
+        after: Option<&RecordId>,
+        most: usize,
+    ) -> Result<Vec<(RecordId, Extra)>, StoreError> {
+        let (table, key) = table(object, of_details);
+        let sql = format!(
+            "SELECT {key}, extra FROM {table} WHERE extra IS NOT NULL AND {key} > ?1
+               AND instr(extra, '\"customFields\"') > 0 ORDER BY {key} LIMIT ?2"
+        );
+        let after = after.map_or("", RecordId::as_str);
+        let mut stmt = self.conn.prepare_cached(&sql).doing(DOING)?;
+        let row = |row: &rusqlite::Row<'_>| {
+            Ok((RecordId::new(row.get::<_, String>(0)?), Extra::from_json(&row.get::<_, String>(1)?)))
+        };
+        stmt.query_map(params![after, most as i64], row).and_then(Iterator::collect).doing(DOING)
+    }
+
+    /// How many records have a value in a custom column.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn count_values(&self, object: Object, field: &CustomField) -> Result<u64, StoreError> {
+        let (table, _) = table(object, field.data_type.detail_only());
+        let sql = format!("SELECT count({}) FROM {table}", field.column);
+        let count: i64 = self.conn.query_row(&sql, [], |row| row.get(0)).doing(DOING)?;
+        Ok(count.unsigned_abs())
+    }
+}
+
+impl MirrorTx<'_> {
+    /// Moves values of a row from its `extra` into their columns; what does not fit its column stays there.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn fill_from_extra(
+        &self,
+        object: Object,
+        record: &Record,
+        of_details: bool,
+        asked: &RequestStamp,
+        phase: Phase,
+    ) -> Result<(), StoreError> {
+        let (shape, shown, stamp) = if of_details {
+            (self.shapes.detail(object), FieldProjection::Detail, "fetched_at")
+        } else {
+            (self.shapes.list(object), FieldProjection::List, "synced_at")
+        };
+        let Some((_, old, stamped_at)) = self.version(shape.table, shape.key, stamp, record)? else {
+            return Ok(());
+        };
+        let old = old.map(|text| Extra::from_json(&text)).unwrap_or_default();
+        let mut extra = self.without_fields_of(object, record, shown, old);
+        let kept = if of_details { &record.detail_extra } else { &record.extra };
+        for (group, members) in kept.nested.iter().chain(&record.extra.nested) {
+            let stays = extra.nested.entry(group.clone()).or_default();
+            stays.extend(members.iter().map(|(name, source)| (name.clone(), source.clone())));
+        }
+        extra.nested.retain(|_, members| !members.is_empty());
+        // Nothing was read: the row is as old as before.
+        let asked = RequestStamp { at: stamped_at.parse().unwrap_or(asked.at), ..asked.clone() };
+        let now = asked.at;
+        let written = self.write(object, &shape, record, extra.to_json().as_deref(), &asked, phase)?;
+        if !of_details {
+            self.finish(object, record, written, &asked, phase)?;
+        } else if let Written::Updated(differences) = written {
+            self.unsearch_changed(object, record.id.as_str(), true, &differences, phase);
+            let differences = of_detail(differences);
+            if phase == Phase::Kept && !differences.is_empty() {
+                self.remember(object, record.id.as_str(), "update", &differences, now)?;
+            }
+        }
+        Ok(())
+    }
+}

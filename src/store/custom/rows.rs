@@ -1,0 +1,105 @@
+//! Reads the definitions in the file, as far as columns are concerned, and the layout that they give.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rusqlite::Connection;
+
+use crate::model::catalogue::Object;
+use crate::model::column_name::ColumnName;
+use crate::model::custom::{CustomField, CustomFields, DataType, Definition, Layout};
+use crate::model::ids::{FieldKey, RecordId};
+use crate::store::error::{Doing, StoreError};
+use crate::store::state_keys::{StateKey, read_state};
+
+/// A definition's row, as far as columns are concerned.
+pub(super) struct DefinitionRow {
+    pub(super) definition: Definition,
+    pub(super) column: Option<ColumnName>,
+    pub(super) readable: bool,
+}
+
+impl DefinitionRow {
+    /// Whether records carry the field's values, so that its column is in use.
+    pub(super) fn is_shown(&self) -> bool {
+        self.definition.active && self.readable
+    }
+
+    /// Whether the field became a decimal after another field was given the name of its companion.
+    pub(super) fn is_squeezed(&self, rows: &[DefinitionRow]) -> bool {
+        let Some(column) = self.column.as_ref().filter(|_| self.definition.data_type.has_num()) else {
+            return false;
+        };
+        let num = column.num();
+        rows.iter().any(|other| other.column.as_ref().is_some_and(|name| name.as_str() == num))
+    }
+}
+
+/// The layout of the definitions in the file.
+///
+/// # Errors
+/// If SQLite refuses.
+pub(in crate::store) fn layout(conn: &Connection) -> Result<Layout, StoreError> {
+    let version = read_state(conn, &StateKey::Layout)?.unwrap_or(0);
+    let of = |object| -> Result<Arc<CustomFields>, StoreError> {
+        let rows = rows(conn, object)?;
+        let unplaced = rows
+            .iter()
+            .filter(|r| r.definition.active && (r.column.is_none() || !r.readable))
+            .map(|r| r.definition.key.clone());
+        let unplaced = unplaced.collect();
+        let fields = rows
+            .into_iter()
+            .filter(DefinitionRow::is_shown)
+            .filter_map(|row| {
+                let Definition { id, key, data_type, .. } = row.definition;
+                Some(CustomField { definition: id, key, data_type, column: row.column? })
+            })
+            .collect();
+        Ok(Arc::new(CustomFields::new(fields, unplaced)))
+    };
+    Ok(Layout { version, contact: of(Object::Contact)?, company: of(Object::Company)? })
+}
+
+/// The definitions of an object in order of their creation, which is the order of their columns.
+pub(super) fn rows(conn: &Connection, object: Object) -> Result<Vec<DefinitionRow>, StoreError> {
+    let doing = "read the custom field definitions";
+    let mut stmt = conn
+        .prepare_cached(
+            "SELECT id, key, label, data_type, status = 'ACTIVE', filterable, allowed_operators, column_name,
+                    readable IS NOT 0
+             FROM custom_field_definitions WHERE object_type = ?1 AND key IS NOT NULL
+             ORDER BY created_at IS NULL, created_at, id",
+        )
+        .doing(doing)?;
+    let rows = stmt.query_map([object.as_str()], |row| {
+        let operators: Option<String> = row.get(6)?;
+        let operators: Vec<String> = operators.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        let data_type: Option<String> = row.get(3)?;
+        let column: Option<String> = row.get(7)?;
+        Ok(DefinitionRow {
+            definition: Definition {
+                id: RecordId::new(row.get::<_, String>(0)?),
+                key: FieldKey::new(row.get::<_, String>(1)?),
+                label: row.get(2)?,
+                data_type: DataType::from_name(data_type.as_deref().unwrap_or_default()),
+                object,
+                active: row.get::<_, Option<bool>>(4)?.unwrap_or(false),
+                null_filter: row.get::<_, Option<bool>>(5)?.unwrap_or(false) && operators.iter().any(|o| o == "isNull"),
+                options: Vec::new(),
+            },
+            column: column.as_deref().and_then(ColumnName::given),
+            readable: row.get(8)?,
+        })
+    });
+    rows.and_then(Iterator::collect).doing(doing)
+}
+
+/// The columns of a table that were made for custom fields, parked ones included.
+pub(super) fn physical(conn: &Connection, table: &str) -> Result<BTreeSet<String>, StoreError> {
+    let doing = "read the custom columns";
+    let mut stmt = conn
+        .prepare("SELECT name FROM pragma_table_info(?1) WHERE substr(name, 1, 3) = 'cf_' OR substr(name, 1, 12) = 'archived_cf_'")
+        .doing(doing)?;
+    stmt.query_map([table], |row| row.get(0)).and_then(Iterator::collect).doing(doing)
+}

@@ -1,0 +1,48 @@
+//! The configuration of views, indexes and search. The file stores it, so that every process builds the same.
+
+use serde::{Deserialize, Serialize};
+
+use super::search_form::SearchForm;
+
+/// The select columns that get a label column.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LabelColumns {
+    /// None.
+    #[default]
+    Off,
+    /// All of them.
+    All,
+    /// These, as `contacts.cf_tier`, or as `cf_tier` for both objects.
+    Of(Vec<String>),
+}
+
+impl LabelColumns {
+    /// Whether a column of a table gets one.
+    pub(in crate::store) fn takes(&self, table: &str, column: &str) -> bool {
+        match self {
+            LabelColumns::Off => false,
+            LabelColumns::All => true,
+            LabelColumns::Of(names) => names.iter().any(|name| match name.split_once('.') {
+                Some((of, name)) => name == column && of.strip_suffix("_full").unwrap_or(of) == table,
+                None => name == column,
+            }),
+        }
+    }
+}
+
+/// The configured options.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ViewOptions {
+    /// Whether the columns of archived fields stay in the views.
+    pub keep_archived: bool,
+    /// The label columns.
+    pub labels: LabelColumns,
+    /// Columns to index, as `contacts.cf_tier`.
+    pub indexes: Vec<String>,
+    /// The directory of users' views.
+    pub folder: Option<String>,
+    /// The tokenization for full-text search.
+    pub search: SearchForm,
+}

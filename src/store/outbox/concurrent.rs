@@ -1,0 +1,35 @@
+//! Writes to the outbox concurrently with the writer, from a process that does not hold the mirror's lock.
+//!
+//! A person who edits must not wait for a run to end. Only the outbox is written this way; records, checkpoints and the
+//! ledger are written only by the writer.
+
+use std::path::Path;
+
+use rusqlite::TransactionBehavior;
+
+use crate::model::request_order::RequestRegister;
+use crate::store::custom::file_shapes;
+use crate::store::error::{Doing, StoreError};
+use crate::store::file::open;
+use crate::store::row_order::RowOrder;
+use crate::store::tx::MirrorTx;
+
+/// Executes `work` in one durable transaction: it is committed if `work` succeeds, and rolled back if it fails. It
+/// waits for the mirror's writer as long as storing a page takes.
+///
+/// # Errors
+/// Returns the error of `work`, or a [`StoreError`] if there is no mirror or it cannot be written.
+pub fn write_beside<T, E: From<StoreError>>(
+    path: &Path,
+    work: impl FnOnce(&mut MirrorTx<'_>) -> Result<T, E>,
+) -> Result<T, E> {
+    let mut conn = open::editor(path)?;
+    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).doing("begin a transaction")?;
+    let shapes = file_shapes::shapes(&tx)?;
+    // No answer is written here, so the order of requests does not matter.
+    let rows = RowOrder::new(RequestRegister::default());
+    let mut tx = MirrorTx::new(tx, shapes, &rows);
+    let out = work(&mut tx)?;
+    tx.commit()?;
+    Ok(out)
+}

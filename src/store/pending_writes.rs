@@ -1,0 +1,34 @@
+//! Work that a transaction does once, at its end: search documents and row counts.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::catalogue::Object;
+use crate::store::row_order::WrittenRows;
+use crate::store::user_objects::objects::PersonsObject;
+
+/// Whether a record is mirrored, and whether its detail is current.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::store) struct RecordPresence {
+    pub(in crate::store) is_here: bool,
+    pub(in crate::store) has_current_detail: bool,
+}
+
+/// The work left for the end of a transaction, by object.
+#[derive(Debug, Default)]
+pub(in crate::store) struct Pending {
+    /// Records whose texts changed: their documents are written at the end.
+    pub(in crate::store) stale_documents: RefCell<BTreeSet<(Object, String)>>,
+    /// Records that changed: they are entered into `changed_records` at the end.
+    pub(in crate::store) changed: RefCell<BTreeSet<(Object, String)>>,
+    /// The records that were written, with their earlier presence.
+    pub(in crate::store) before: RefCell<[BTreeMap<String, RecordPresence>; 2]>,
+    /// The request that last wrote each row.
+    pub(in crate::store) written: RefCell<WrittenRows>,
+    /// Users' views and triggers while they are removed from the file.
+    pub(in crate::store) aside: RefCell<Option<Vec<PersonsObject>>>,
+    /// Records for which a list omitted a stored value.
+    pub(in crate::store) omitted: RefCell<BTreeSet<(Object, String)>>,
+    /// New records that are counted without having been looked up.
+    pub(in crate::store) new: [Cell<u64>; 2],
+}

@@ -1,0 +1,99 @@
+//! The names of the views, tables and indexes that the program makes. What has another name belongs to other people.
+
+use crate::model::catalogue::Object;
+
+/// The views of the migrations.
+pub(in crate::store) const MIGRATED_VIEWS: [&str; 3] = ["select_labels", "pending_edits", "change_fields"];
+
+/// The view of an object's history.
+pub(in crate::store) const fn history_view(object: Object) -> &'static str {
+    match object {
+        Object::Contact => "contact_history",
+        Object::Company => "company_history",
+    }
+}
+
+/// The view of an object for the right side of a `LEFT JOIN`.
+pub(in crate::store) const fn lookup_view(object: Object) -> &'static str {
+    match object {
+        Object::Contact => "contacts_lookup",
+        Object::Company => "companies_lookup",
+    }
+}
+
+/// The tables that other programs may not write, each with the object whose view takes edits of it.
+pub(in crate::store) const GUARDED_TABLES: [(&str, Option<Object>); 10] = [
+    ("contacts", Some(Object::Contact)),
+    ("contact_details", Some(Object::Contact)),
+    ("companies", Some(Object::Company)),
+    ("company_details", Some(Object::Company)),
+    ("team_members", None),
+    ("custom_field_definitions", None),
+    ("custom_field_options", None),
+    ("custom_multi_values", None),
+    ("removed_records", None),
+    ("changes", None),
+];
+
+/// The program's tables, except those of the search.
+pub(in crate::store) const PROGRAM_TABLES: [&str; 24] = [
+    "audits",
+    "changed_records",
+    "changes",
+    "companies",
+    "company_details",
+    "contact_details",
+    "contacts",
+    "custom_field_definitions",
+    "custom_field_options",
+    "custom_multi_values",
+    "filled_records",
+    "mirror_columns",
+    "outbox",
+    "outbox_delays",
+    "outbox_events",
+    "outbox_values",
+    "removed_records",
+    "retyped_values",
+    "search_documents",
+    "service_oddities",
+    "state",
+    "sweep_missing",
+    "sync_runs",
+    "team_members",
+];
+
+/// Whether an index is one of the program's that are UNIQUE or contain an expression.
+pub(in crate::store) fn is_own_special_index(name: &str) -> bool {
+    name == "search_documents_by_record" || name.starts_with("ix_full_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::user_objects::objects;
+    use rusqlite::Connection;
+
+    #[test]
+    fn tables_of_a_new_file_are_listed_and_no_index_is_harmful() {
+        let mut conn = Connection::open_in_memory().unwrap();
+        crate::store::file::migrate::migrate(&mut conn).unwrap();
+        for deferred in [
+            include_str!("../../schema/deferred/shared.sql"),
+            include_str!("../../schema/deferred/contacts.sql"),
+            include_str!("../../schema/deferred/companies.sql"),
+        ] {
+            conn.execute_batch(deferred).unwrap();
+        }
+        assert_eq!(objects::harmful_indexes(&conn).unwrap(), []);
+        let read = |sql: &str| -> Vec<(String, String)> {
+            let mut stmt = conn.prepare(sql).unwrap();
+            stmt.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()
+        };
+        let tables = read(
+            "SELECT name, type FROM pragma_table_list
+             WHERE schema = 'main' AND type = 'table' AND name NOT GLOB 'sqlite_*' ORDER BY name",
+        );
+        assert_eq!(tables.into_iter().map(|(name, _)| name).collect::<Vec<_>>(), PROGRAM_TABLES);
+    }
+}

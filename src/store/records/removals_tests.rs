@@ -1,0 +1,185 @@
+//! The evidence of removals, the limit on them, and the decision of the gate on a mirror.
+
+use super::*;
+use crate::model::request_order::RequestRegister;
+
+fn id(text: &str) -> RecordId {
+    RecordId::new(text)
+}
+
+#[test]
+fn outage_is_distinguished_from_ordinary_removals() {
+    let guard = RemovalGuard { most: 0.2, accepted: false };
+    for (going, of, allowed) in [
+        (0, 0, true),
+        (9, 9, true),
+        (10, 10, false),
+        (2, 10, true),
+        (3, 10, false),
+        (20, 100, true),
+        (21, 100, false),
+        (100_000, 100_000, false),
+    ] {
+        assert_eq!(guard.allows(going, of), allowed, "{going} of {of}");
+        assert!(RemovalGuard { accepted: true, ..guard }.allows(going, of));
+    }
+    assert!(!RemovalGuard { most: 1.0, accepted: false }.allows(10, 10), "never all of them");
+}
+
+#[test]
+fn only_an_answer_with_the_witness_confirms_removals() {
+    let (asked, witness) = ([id("a"), id("b")], id("w"));
+    for (answered, proven, confirmed) in [
+        (vec![], false, vec![]),
+        (vec!["a"], false, vec![]),
+        (vec!["w"], true, vec!["a", "b"]),
+        (vec!["w", "b"], true, vec!["a"]),
+        (vec!["w", "x"], false, vec![]),
+    ] {
+        let answered: HashSet<RecordId> = answered.into_iter().map(id).collect();
+        let mut removals = ConfirmedRemovals::none(Object::Contact);
+        assert_eq!(
+            removals.take(&asked, Some(&witness), &answered, &RequestRegister::default().begin()),
+            proven,
+            "{answered:?}"
+        );
+        let expected: Vec<RecordId> = confirmed.into_iter().map(id).collect();
+        assert_eq!(removals.ids(), expected, "{answered:?}");
+    }
+}
+
+#[test]
+fn removals_count_for_a_day() {
+    let at = |hours: u64| Instant::EPOCH.plus(Duration::from_secs(hours * 3_600));
+    let recent = RecentRemovals(vec![(at(48), 3), (at(24), 2), (at(0), 9)]);
+    assert_eq!(recent.clone().within_a_day(at(48)).count(), 5);
+    assert_eq!(recent.within_a_day(at(12)).count(), 11, "a steady clock that was lost and restarted");
+    assert_eq!(RecentRemovals(vec![(at(48), 3)]).within_a_day(at(24)).count(), 3, "a day ahead");
+}
+
+#[test]
+fn long_empty_list_proves_removals_after_a_day_and_with_their_details() {
+    let at = |hours: u64| Instant::EPOCH.plus(Duration::from_secs(hours * 3_600));
+    for (hours, not_found, proven) in
+        [(24, vec!["a", "b"], true), (23, vec!["a", "b"], false), (24, vec!["a"], false), (24, vec![], false)]
+    {
+        let mut removals = ConfirmedRemovals::none(Object::Contact);
+        assert!(
+            removals.take(&[id("a"), id("b")], None, &HashSet::new(), &RequestRegister::default().begin())
+                && !removals.is_witnessed()
+        );
+        let not_found: HashSet<RecordId> = not_found.into_iter().map(id).collect();
+        assert_eq!(removals.long_empty(at(0), at(hours), &not_found), proven, "{hours} {not_found:?}");
+        assert_eq!(removals.proof == RemovalProof::LongEmpty, proven);
+    }
+}
+
+#[test]
+fn only_a_short_empty_list_is_evidence_after_a_day() {
+    let at = |hours: u64| Instant::EPOCH.plus(Duration::from_secs(hours * 3_600));
+    let (order, witness) = (RequestRegister::default().begin(), id("w"));
+    for (rows, witness, sufficient) in [(9, None, true), (10, None, false), (2, Some(&witness), false)] {
+        let asked: Vec<RecordId> = (0..rows).map(|n| id(&n.to_string())).collect();
+        let mut removals = ConfirmedRemovals::none(Object::Contact);
+        assert!(removals.take(&asked, witness, &witness.into_iter().cloned().collect(), &order));
+        assert_eq!(removals.is_witnessed(), witness.is_some());
+        assert_eq!(removals.is_long_enough(at(0), at(24)), sufficient, "{rows} {witness:?}");
+    }
+}
+
+/// How the records were confirmed as removed.
+#[derive(Clone, Copy, Debug)]
+enum Proof {
+    Witness,
+    EmptyList,
+    LongEmpty,
+}
+
+/// So many records from number `first` on.
+fn confirmed(first: usize, count: usize, proof: Proof) -> ConfirmedRemovals {
+    let asked: Vec<RecordId> = (first..first + count).map(|n| id(&format!("c{n:02}"))).collect();
+    let (mut removals, order) = (ConfirmedRemovals::none(Object::Contact), RequestRegister::default().begin());
+    let witness = matches!(proof, Proof::Witness).then(|| id("w"));
+    assert!(removals.take(&asked, witness.as_ref(), &witness.iter().cloned().collect(), &order));
+    if matches!(proof, Proof::LongEmpty) {
+        let day = Instant::EPOCH.plus(DAY);
+        assert!(removals.long_empty(Instant::EPOCH, day, &asked.iter().cloned().collect()));
+    }
+    removals
+}
+
+/// A mirror with so many contacts.
+async fn mirror(rows: usize) -> (tempfile::TempDir, crate::store::Store) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = crate::store::Store::open(&dir.path().join("mirror.db")).unwrap();
+    let insert = store.write(move |tx| {
+        for n in 0..rows {
+            tx.conn.execute("INSERT INTO contacts (id, synced_at) VALUES (?1, '')", [format!("c{n:02}")]).unwrap();
+        }
+        Ok(())
+    });
+    insert.await.unwrap();
+    (dir, store)
+}
+
+const NOW: i64 = 1_800_000_000;
+
+async fn remove(
+    store: &crate::store::Store,
+    confirmed: ConfirmedRemovals,
+    accepted: bool,
+    hours: u64,
+) -> RemovalDecision {
+    let at = Instant::from_secs(NOW).unwrap().plus(Duration::from_secs(hours * 3600));
+    let guard = RemovalGuard { most: 0.2, accepted };
+    store.write(move |tx| tx.remove_confirmed(&confirmed, &guard, at, at)).await.unwrap()
+}
+
+#[tokio::test]
+async fn gate_decides_by_evidence_share_and_consent() {
+    use RemovalDecision::{Refused, Removed, Unproven};
+    let share = |going, of| Refused(RemovalShare { going, of });
+    for (rows, count, proof, accepted, decision) in [
+        (10, 2, Proof::Witness, false, Removed(2)),
+        (10, 3, Proof::Witness, false, share(3, 10)),
+        (10, 3, Proof::Witness, true, Removed(3)),
+        (9, 9, Proof::Witness, false, Removed(9)),
+        (10, 1, Proof::EmptyList, false, share(1, 10)),
+        (10, 1, Proof::LongEmpty, false, share(1, 10)),
+        (10, 10, Proof::EmptyList, true, Removed(10)),
+        (10, 0, Proof::EmptyList, false, Removed(0)),
+        (9, 9, Proof::EmptyList, false, Unproven),
+        (9, 9, Proof::LongEmpty, false, Removed(9)),
+    ] {
+        let (_dir, store) = mirror(rows).await;
+        assert_eq!(
+            remove(&store, confirmed(0, count, proof), accepted, 0).await,
+            decision,
+            "{count} of {rows}, {proof:?}, accepted: {accepted}"
+        );
+        let entry = store.read(|tx| tx.state::<RecentRemovals>(&RecentRemovals::entry(Object::Contact))).await.unwrap();
+        assert_eq!(entry.is_some(), matches!(decision, Removed(removed) if removed > 0), "{decision:?}");
+    }
+}
+
+#[tokio::test]
+async fn unconfirmed_removals_of_a_day_count_together() {
+    let (_dir, store) = mirror(40).await;
+    let share = |going| RemovalDecision::Refused(RemovalShare { going, of: 40 });
+    assert_eq!(remove(&store, confirmed(0, 8, Proof::Witness), false, 0).await, RemovalDecision::Removed(8));
+    assert_eq!(remove(&store, confirmed(8, 1, Proof::Witness), false, 1).await, share(9));
+    // The removed records tell, if the count is lost.
+    store.write(|tx| tx.clear_state(&RecentRemovals::entry(Object::Contact))).await.unwrap();
+    assert_eq!(remove(&store, confirmed(8, 1, Proof::Witness), false, 2).await, share(9));
+    // What a person accepted does not count.
+    assert_eq!(remove(&store, confirmed(8, 12, Proof::Witness), true, 25).await, RemovalDecision::Removed(12));
+    assert_eq!(remove(&store, confirmed(20, 4, Proof::Witness), false, 26).await, RemovalDecision::Removed(4));
+}
+
+#[tokio::test]
+async fn nominated_record_is_no_witness() {
+    let (_dir, store) = mirror(2).await;
+    store.write(|tx| tx.nominate(Object::Contact, &[id("c00"), id("unknown")])).await.unwrap();
+    let seen = store.read(|tx| Ok((tx.count_nominated(Object::Contact)?, tx.witness(Object::Contact)?)));
+    assert_eq!(seen.await.unwrap(), (1, Some(id("c01"))));
+}

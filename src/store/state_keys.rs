@@ -1,0 +1,317 @@
+//! The program's entries in the `state` table: checkpoints, watermarks, the ledger. One enum names all of them.
+//!
+//! | entry | content | written by |
+//! |---|---|---|
+//! | `mirror_id` | the mirror's id: the first half of a feed's cursor | `store::file` |
+//! | `layout` | the version of the custom columns | `store::custom` |
+//! | `derived` | the schema for which views, search, indexes and dictionary were built | `store::derived` |
+//! | `custom_indexes` | the number of indexed custom fields of an object | `store::derived` |
+//! | `view_options` | the configured options of views and indexes | `store::derived` |
+//! | `people_objects` | the state of users' views and indexes | `store::derived` |
+//! | `searched:OBJECT` | the custom texts in the search index | `store::derived` |
+//! | `copied:OBJECT` | whether the first copy is complete | `store::derived` |
+//! | `held:OBJECT` | the number of records and current details | `store::records` |
+//! | `aged:OBJECT` | how far the details were examined for their age | `store::records` |
+//! | `history_clock` | the time elapsed since the mirror was created | `store::records` |
+//! | `history_marks` | positions of the history at some times, for retention | `store::records` |
+//! | `write_back` | whether edits are accepted, for the triggers of the views | `store::outbox` |
+//! | `identity` | the address and key fingerprint of the service | `sync::checks` |
+//! | `missing_scopes` | the scopes that the key lacks | `sync` |
+//! | `step_failures` | steps of a run that failed alone, with the time of the next attempt | `sync` |
+//! | `service_time` | a lower bound of the service's time | `sync` |
+//! | `ledger`, `hold` | request units spent; the end of a hold | `sync::budget_meter` |
+//! | `changes:OBJECT` | watermark and checkpoint of the changes walk | `sync::walks` |
+//! | `sweep:OBJECT`, `slice:OBJECT:…` | a running sweep, and the checkpoint of each slice | `sync::walks` |
+//! | `asked_sweep:OBJECT` | a requested sweep that has not started | `sync::walks` |
+//! | `wanted_sweep:OBJECT` | whether only a sweep can fill a custom column | `sync::walks` |
+//! | `filled:OBJECT` | custom fields whose columns hold every value | `sync::walks` |
+//! | `fill:OBJECT:…` | checkpoints of the back-fill of a column | `sync::walks` |
+//! | `detail_failures:OBJECT` | records whose detail could not be read, with the time of the next attempt | `sync::walks` |
+//! | `unknown_keys:OBJECT` | custom keys without a definition, and whether the definitions were read since | `sync::walks` |
+//! | `swept:OBJECT`, `caught_up:OBJECT`, `read:…` | the time of the last complete read | `sync::walks` |
+//! | `evidence:OBJECT` | the time until which the mirror is known to be complete | `sync::checks` |
+//! | `ties:OBJECT` | ranges of records that share both timestamps, and when they were last listed | `sync::checks` |
+//! | `check:OBJECT:COLUMN` | counts that a walk of several pages must still check | `sync::checks` |
+//! | `outage:OBJECT` | removals that wait for the user's decision | `sync::walks` |
+//! | `undecided:OBJECT` | undecided nominations, with the time of the next attempt | `sync::checks` |
+//! | `unlisted_members`, `unlisted_definitions:OBJECT` | items missing in the last complete list | `sync::walks` |
+//! | `unrecognised` | when no known record was found with a new key or address | `sync::checks` |
+//! | `omitted:OBJECT` | with details off: records for which a list omitted a stored value | `sync::walks` |
+//! | `removals:OBJECT` | removals of the last day without acceptance | `store::records` |
+//! | `publish` | the progress of publishing | `store::publishing` |
+//! | `changed_records` | whether changed records are noted: once the mirror is published or followed | `store::publishing` |
+//! | `progress:OBJECT` | when the current run began to read a list or details, and the number of rows then | `sync` |
+//! | `paused_since` | the start of a pause of the schedule | `daemon` |
+//!
+//! # Invariants
+//! - **Entries are hints.** An unparseable entry counts as absent: a warning is logged, and the transaction that reads
+//!   it deletes it. So no stored value can make a verb fail.
+//! - The absence of an entry costs requests at most, never data.
+
+use std::fmt;
+
+use rusqlite::{Connection, OptionalExtension, params};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::error::{Doing, StoreError};
+use super::reader::ReadTx;
+use super::tx::MirrorTx;
+use crate::model::catalogue::Object;
+
+const READ: &str = "read the program's state";
+const WRITE: &str = "write the program's state";
+
+/// Declares the entries of the whole mirror and of each object, one line each with the name in the table.
+macro_rules! state_keys {
+    (
+        of_mirror { $($single:ident => $name:literal,)* }
+        of_object { $($each:ident => $prefix:literal,)* }
+    ) => {
+        /// The name of an entry.
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[allow(missing_docs, reason = "the table above documents the entries")]
+        pub enum StateKey {
+            $($single,)*
+            $($each(Object),)*
+            Slice(Object, String),
+            FillWalk(Object, String),
+            Check(Object, &'static str),
+        }
+
+        impl fmt::Display for StateKey {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(StateKey::$single => f.write_str($name),)*
+                    $(StateKey::$each(object) => write!(f, "{}:{object}", $prefix),)*
+                    StateKey::Slice(object, name) => write!(f, "slice:{object}:{name}"),
+                    StateKey::FillWalk(object, name) => write!(f, "fill:{object}:{name}"),
+                    StateKey::Check(object, column) => write!(f, "check:{object}:{column}"),
+                }
+            }
+        }
+
+        impl StateKey {
+            /// Every entry that there can be, of both objects; of slices and back-fills the first part only.
+            pub fn all() -> Vec<StateKey> {
+                let mut all = vec![$(StateKey::$single,)*];
+                for object in Object::ALL {
+                    all.extend([$(StateKey::$each(object),)*]);
+                    all.extend([StateKey::Slice(object, "0".into()), StateKey::FillWalk(object, "0".into())]);
+                    all.extend(["created_at", "updated_at"].map(|column| StateKey::Check(object, column)));
+                }
+                all
+            }
+        }
+    };
+}
+
+state_keys! {
+    of_mirror {
+        MirrorId => "mirror_id",
+        Layout => "layout",
+        Derived => "derived",
+        CustomIndexes => "custom_indexes",
+        ViewOptions => "view_options",
+        PeopleObjects => "people_objects",
+        HistoryMarks => "history_marks",
+        HistoryClock => "history_clock",
+        WriteBack => "write_back",
+        Identity => "identity",
+        MissingScopes => "missing_scopes",
+        ServiceTime => "service_time",
+        Ledger => "ledger",
+        Hold => "hold",
+        DefinitionsRead => "read:custom-fields",
+        TeamRead => "read:team-members",
+        PublishProgress => "publish",
+        ChangedRecords => "changed_records",
+        UnlistedMembers => "unlisted_members",
+        Unrecognised => "unrecognised",
+        PausedSince => "paused_since",
+        StepFailures => "step_failures",
+    }
+    of_object {
+        Searched => "searched",
+        Copied => "copied",
+        RowCounts => "held",
+        AgedDetails => "aged",
+        Changes => "changes",
+        Sweep => "sweep",
+        AskedSweep => "asked_sweep",
+        WantedSweep => "wanted_sweep",
+        FilledFields => "filled",
+        UnknownKeys => "unknown_keys",
+        DetailFailures => "detail_failures",
+        Swept => "swept",
+        CaughtUp => "caught_up",
+        Evidence => "evidence",
+        TiesListed => "ties",
+        Outage => "outage",
+        RecentRemovals => "removals",
+        OmittedValues => "omitted",
+        UnlistedDefinitions => "unlisted_definitions",
+        UndecidedRemovals => "undecided",
+        Progress => "progress",
+    }
+}
+
+impl StateKey {
+    /// The entry of a part of a slice or a back-fill: a walk that falls apart goes on in several.
+    #[must_use]
+    pub fn part(&self, part: &str) -> StateKey {
+        match self {
+            StateKey::Slice(object, name) => StateKey::Slice(*object, format!("{name}.{part}")),
+            StateKey::FillWalk(object, name) => StateKey::FillWalk(*object, format!("{name}.{part}")),
+            other => other.clone(),
+        }
+    }
+}
+
+/// The text of an entry.
+fn text(conn: &Connection, name: &str) -> Result<Option<String>, StoreError> {
+    conn.prepare_cached("SELECT value FROM state WHERE name = ?1")
+        .and_then(|mut stmt| stmt.query_row([name], |row| row.get(0)).optional())
+        .doing(READ)
+}
+
+/// Reads an entry; an unparseable one is absent but not deleted here.
+pub(in crate::store) fn read_state<T: DeserializeOwned>(
+    conn: &Connection,
+    key: &StateKey,
+) -> Result<Option<T>, StoreError> {
+    let name = key.to_string();
+    Ok(text(conn, &name)?.and_then(|text| parse(&name, &text)))
+}
+
+/// An entry's value, or a warning.
+fn parse<T: DeserializeOwned>(name: &str, text: &str) -> Option<T> {
+    match serde_json::from_str(text) {
+        Ok(value) => Some(value),
+        Err(error) => {
+            tracing::warn!(
+                entry = name,
+                %error,
+                "The mirror's state `{name}` cannot be read and is ignored: {error}"
+            );
+            None
+        }
+    }
+}
+
+impl ReadTx<'_> {
+    /// Reads an entry of the program's state; an unparseable one is absent.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn state<T: DeserializeOwned>(&self, key: &StateKey) -> Result<Option<T>, StoreError> {
+        let name = key.to_string();
+        let Some(text) = text(&self.conn, &name)? else { return Ok(None) };
+        let value = parse(&name, &text);
+        if value.is_none() {
+            self.unreadable.borrow_mut().insert((name, text));
+        }
+        Ok(value)
+    }
+
+    /// The checkpoints of the slices of a sweep, in the order of their names; `None` if one is unparseable, because the
+    /// remaining work is then unknown.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn slices<T: DeserializeOwned>(&self, object: Object) -> Result<Option<Vec<(StateKey, T)>>, StoreError> {
+        self.states(|name| StateKey::Slice(object, name))
+    }
+
+    /// The checkpoints of the back-fill of an object, in order of their names; `None` if one of them cannot be read.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn fill_walks<T: DeserializeOwned>(&self, object: Object) -> Result<Option<Vec<(StateKey, T)>>, StoreError> {
+        self.states(|name| StateKey::FillWalk(object, name))
+    }
+
+    fn states<T: DeserializeOwned>(
+        &self,
+        key: impl Fn(String) -> StateKey,
+    ) -> Result<Option<Vec<(StateKey, T)>>, StoreError> {
+        let prefix = key(String::new()).to_string();
+        let mut stmt = self
+            .conn
+            .prepare_cached(
+                "SELECT substr(name, length(?1) + 1) FROM state WHERE substr(name, 1, length(?1)) = ?1 ORDER BY name",
+            )
+            .doing(READ)?;
+        let names: Vec<String> = stmt.query_map([prefix], |row| row.get(0)).and_then(Iterator::collect).doing(READ)?;
+        let mut values = Vec::new();
+        for name in names {
+            let key = key(name);
+            let Some(value) = self.state(&key)? else { return Ok(None) };
+            values.push((key, value));
+        }
+        Ok(Some(values))
+    }
+}
+
+impl MirrorTx<'_> {
+    /// Writes an entry of the program's state if it changed.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn set_state<T: Serialize>(&self, key: &StateKey, value: &T) -> Result<(), StoreError> {
+        let name = key.to_string();
+        let text = serde_json::to_string(value).map_err(|source| StoreError::State { name: name.clone(), source })?;
+        self.conn
+            .prepare_cached(
+                "INSERT INTO state (name, value) VALUES (?1, ?2)
+                 ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE value IS NOT excluded.value",
+            )
+            .and_then(|mut stmt| stmt.execute(params![name, text]))
+            .doing(WRITE)?;
+        Ok(())
+    }
+
+    /// Deletes an entry of the program's state.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn clear_state(&self, key: &StateKey) -> Result<(), StoreError> {
+        self.conn
+            .prepare_cached("DELETE FROM state WHERE name = ?1")
+            .and_then(|mut stmt| stmt.execute([key.to_string()]))
+            .doing(WRITE)?;
+        Ok(())
+    }
+
+    /// Deletes the checkpoints of all slices of a sweep.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn clear_slices(&self, object: Object) -> Result<(), StoreError> {
+        self.clear_states(&StateKey::Slice(object, String::new()))
+    }
+
+    /// Removes the checkpoints of a back-fill.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn clear_fill_walks(&self, object: Object) -> Result<(), StoreError> {
+        self.clear_states(&StateKey::FillWalk(object, String::new()))
+    }
+
+    fn clear_states(&self, prefix: &StateKey) -> Result<(), StoreError> {
+        self.conn
+            .prepare_cached("DELETE FROM state WHERE substr(name, 1, length(?1)) = ?1")
+            .and_then(|mut stmt| stmt.execute([prefix.to_string()]))
+            .doing(WRITE)?;
+        Ok(())
+    }
+
+    /// Deletes the unparseable entries that were not written since.
+    pub(in crate::store) fn drop_unreadable(&self) -> Result<(), StoreError> {
+        for (name, text) in self.unreadable.take() {
+            self.conn.execute("DELETE FROM state WHERE name = ?1 AND value = ?2", params![name, text]).doing(WRITE)?;
+        }
+        Ok(())
+    }
+}

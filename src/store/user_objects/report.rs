@@ -1,0 +1,78 @@
+//! Users' objects that do not work, for `status` and `check`.
+
+use rusqlite::Connection;
+use serde::Serialize;
+
+use super::files::AppliedFiles;
+use super::objects;
+use super::state_entry::PeopleState;
+use super::trigger_report;
+use crate::store::derived::indexes::configured;
+use crate::store::derived::options::ViewOptions;
+use crate::store::error::StoreError;
+use crate::store::reader::ReadTx;
+use crate::store::state_keys::StateKey;
+
+/// A user's object that does not work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BrokenObject {
+    /// `view`, `trigger`, `index`, or `file` for one of `database.views`.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// SQLite's error message.
+    pub why: String,
+}
+
+/// SQLite's errors for objects that need functions or modules of another program, which is no defect.
+const UNKNOWN_HERE: [&str; 3] = ["no such function", "no such collation sequence", "no such module"];
+
+/// All of users' objects that do not work.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn broken(tx: &ReadTx<'_>) -> Result<Vec<BrokenObject>, StoreError> {
+    let known: PeopleState = tx.state(&StateKey::PeopleObjects)?.unwrap_or_default();
+    let options: ViewOptions = tx.state(&StateKey::ViewOptions)?.unwrap_or_default();
+    let mut broken = views(&tx.conn, &known.files)?;
+    let is_unknown_here = |why: &str| UNKNOWN_HERE.iter().any(|start| why.starts_with(start));
+    let mut not_working = trigger_report::broken(&tx.conn)?;
+    not_working.retain(|trigger| !is_unknown_here(&trigger.why));
+    // Another process added them since the last write; the next one drops them.
+    let harmful = objects::harmful_indexes(&tx.conn)?;
+    for entry in options.indexes {
+        if configured(&tx.conn, &entry)?.is_none() {
+            let why = "database.indexes names it, but there is no such column".into();
+            broken.push(BrokenObject { kind: "index".into(), name: entry, why });
+        }
+    }
+    let refused = known.files.refused.into_iter();
+    broken.extend(refused.map(|(name, why)| BrokenObject { kind: "file".into(), name, why }));
+    not_working.extend(known.refused.into_iter().filter(|known| harmful.iter().all(|index| index.name != known.name)));
+    not_working.extend(harmful);
+    broken.extend(not_working.into_iter().map(|object| BrokenObject {
+        kind: object.kind,
+        name: object.name,
+        why: object.why,
+    }));
+    Ok(broken)
+}
+
+/// Users' views that do not compile; for a view from a file, the file.
+pub(super) fn views(conn: &Connection, files: &AppliedFiles) -> Result<Vec<BrokenObject>, StoreError> {
+    let views = objects::of_people(conn)?.into_iter().filter(|object| object.kind == "view");
+    Ok(views
+        .filter_map(|view| {
+            let sql = format!("SELECT 1 FROM main.\"{}\" LIMIT 0", view.name.replace('"', "\"\""));
+            let why = conn.prepare(&sql).err().map(|error| objects::sqlite_message(&error))?;
+            let is_unknown_here = UNKNOWN_HERE.iter().any(|start| why.starts_with(start));
+            let broken = match files.file_of(&view.name) {
+                Some(file) => {
+                    BrokenObject { kind: "file".into(), name: file.into(), why: format!("{}: {why}", view.name) }
+                }
+                None => BrokenObject { kind: view.kind, name: view.name, why },
+            };
+            (!is_unknown_here).then_some(broken)
+        })
+        .collect())
+}

@@ -1,0 +1,259 @@
+//! The meter: lets the client spend RU as the ledger allows, and keeps the hold.
+//!
+//! # Invariants
+//! - A request is durably in the ledger before it is sent: the ledger is written to the note in the lock file, which
+//!   costs a write of a few bytes and no transaction, and to the mirror's file with the next transaction.
+//! - So a kill leaves at most one request per walker that is counted but was not sent, and none that was sent but is
+//!   not counted.
+//! - During a hold no request is sent, by any process; the hold survives the process.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::events::{RunEvent, RunObserver};
+use crate::api::admission::{Admission, AdmissionError, Attempt, AttemptOutcome, Meter, MeterFuture, RequestedHold};
+use crate::budget::{Charge, Hold, Ledger, Limits};
+use crate::model::{Clock, Instant, Ru};
+use crate::store::{MirrorTx, ReadTx, StateKey, Store, StoreError};
+
+/// The state entry of the ledger.
+pub const LEDGER: StateKey = StateKey::Ledger;
+/// The state entry of the hold.
+pub const HOLD: StateKey = StateKey::Hold;
+
+/// The ledger and the hold of one mirror.
+pub struct BudgetMeter {
+    store: Store,
+    clock: Arc<dyn Clock>,
+    limits: Limits,
+    patience: Duration,
+    observer: Arc<dyn RunObserver>,
+    reserve: AtomicU64,
+    for_edits: AtomicU64,
+    ledger: Mutex<Ledger>,
+    hold: Mutex<Option<Hold>>,
+    stop: watch::Sender<bool>,
+}
+
+impl std::fmt::Debug for BudgetMeter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BudgetMeter").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+impl BudgetMeter {
+    /// Opens the meter with the ledger and the hold of the last process. A hold of up to `patience` is waited for; a
+    /// longer one suspends the run.
+    ///
+    /// # Errors
+    /// Returns an error if the mirror cannot be read.
+    pub async fn open(
+        store: Store,
+        clock: Arc<dyn Clock>,
+        limits: Limits,
+        patience: Duration,
+        observer: Arc<dyn RunObserver>,
+    ) -> Result<BudgetMeter, StoreError> {
+        let (hold, stored) = store.read(|tx| Ok((tx.state(&HOLD)?, stored_ledger(tx)?))).await?;
+        let ledger = later(stored, store.lock().found());
+        let (stop, _) = watch::channel(false);
+        Ok(BudgetMeter {
+            store,
+            clock,
+            limits,
+            patience,
+            observer,
+            reserve: AtomicU64::new(0),
+            for_edits: AtomicU64::new(0),
+            ledger: Mutex::new(ledger),
+            hold: Mutex::new(hold),
+            stop,
+        })
+    }
+
+    /// The limits of the budget.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Reserves RU for later runs in this window.
+    pub fn set_reserve(&self, reserve: Ru) {
+        self.reserve.store(reserve.get(), Ordering::Relaxed);
+    }
+
+    /// Reserves RU for edits that are waiting to be sent.
+    pub fn keep_for_edits(&self, units: Ru) {
+        self.for_edits.store(units.get(), Ordering::Relaxed);
+    }
+
+    fn reserve(&self) -> Ru {
+        Ru::new(self.reserve.load(Ordering::Relaxed)) + Ru::new(self.for_edits.load(Ordering::Relaxed))
+    }
+
+    /// Stops sending requests: answers that are on their way are stored, then the run ends.
+    pub fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+
+    /// Allows requests again, for the next run.
+    pub fn resume(&self) {
+        self.stop.send_replace(false);
+    }
+
+    /// Whether [`BudgetMeter::stop`] was called.
+    pub fn is_stopping(&self) -> bool {
+        *self.stop.borrow()
+    }
+
+    fn book(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The current ledger.
+    pub fn ledger(&self) -> Ledger {
+        self.book().at(self.clock.reading(), &self.limits)
+    }
+
+    /// When the budget refills, as the clock will show it, if nothing of it is left.
+    pub fn empty_until(&self) -> Option<Instant> {
+        let (now, limits) = (self.clock.reading(), &self.limits);
+        let ledger = self.book().at(now, limits);
+        (limits.limit.saturating_sub(ledger.used) == Ru::ZERO).then(|| ledger.refills_at_by(limits, now.wall))
+    }
+
+    /// Writes the ledger to the mirror's file, in the given transaction.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn enter(&self, tx: &MirrorTx<'_>) -> Result<(), StoreError> {
+        let ledger = *self.book();
+        tx.set_state(&LEDGER, &ledger)
+    }
+
+    /// Waits for the end of the hold.
+    async fn wait_out_hold(&self) -> Result<(), AdmissionError> {
+        loop {
+            if self.is_stopping() {
+                return Err(AdmissionError::Stopping);
+            }
+            let now = self.clock.reading();
+            let hold = *self.hold.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(until) = hold.and_then(|hold| hold.ends_at(now)) else {
+                return Ok(());
+            };
+            if until.since(now.wall) > self.patience {
+                return Err(AdmissionError::Hold { until });
+            }
+            self.observer.on(RunEvent::Holding { until });
+            let mut stop = self.stop.subscribe();
+            tokio::select! {
+                () = self.clock.sleep_until(until) => {}
+                _ = stop.wait_for(|stop| *stop) => {}
+            }
+        }
+    }
+
+    /// Records a request before it is sent.
+    fn charge(&self, attempt: Attempt) -> Result<Admission, AdmissionError> {
+        let mut book = self.book();
+        let (charged, charge) = book
+            .charge(self.clock.reading(), attempt.cost, attempt.purpose, &self.limits, self.reserve())
+            .map_err(|refills_at| AdmissionError::Budget { refills_at })?;
+        if let Err(error) = self.note(&charged) {
+            tracing::error!(%error, "The RU ledger could not be written: {error}");
+            return Err(AdmissionError::Ledger);
+        }
+        *book = charged;
+        Ok(Admission { attempt, window: charge.window, order: self.store.requests().begin() })
+    }
+
+    /// Takes a charge back for a request that costs nothing.
+    fn refund(&self, admission: &Admission) {
+        let mut book = self.book();
+        let charge = Charge { cost: admission.attempt.cost, window: admission.window };
+        let refunded = book.at(self.clock.reading(), &self.limits).refund(charge);
+        // If the note cannot be written, the charge remains after a kill: that is the safe side.
+        if self.note(&refunded).is_ok() {
+            *book = refunded;
+        }
+    }
+
+    fn note(&self, ledger: &Ledger) -> Result<(), StoreError> {
+        let note =
+            serde_json::to_string(ledger).map_err(|source| StoreError::State { name: LEDGER.to_string(), source })?;
+        self.store.lock().note(&note)
+    }
+
+    /// Ends the hold, for a person who knows that the service answers again.
+    pub async fn clear_hold(&self) {
+        self.hold.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.store_hold(None).await;
+    }
+
+    /// Stores a hold, or that it has ended.
+    async fn store_hold(&self, hold: Option<Hold>) {
+        let stored = self.store.write(move |tx| match hold {
+            Some(hold) => tx.set_state(&HOLD, &hold),
+            None => tx.clear_state(&HOLD),
+        });
+        if let Err(error) = stored.await {
+            // It applies to this process anyway.
+            tracing::warn!(%error, "A hold could not be stored: {error}");
+        }
+    }
+}
+
+/// The later of the stored ledger and the note. Both only grow: the note is ahead during a run and after a kill, the
+/// file after the note's file was restored.
+pub fn later(stored: Ledger, note: Option<&str>) -> Ledger {
+    let noted: Option<Ledger> = note.and_then(|note| serde_json::from_str(note).ok());
+    noted.filter(|noted| noted.total > stored.total).unwrap_or(stored)
+}
+
+fn stored_ledger(tx: &ReadTx<'_>) -> Result<Ledger, StoreError> {
+    Ok(tx.state(&LEDGER)?.unwrap_or_default())
+}
+
+impl Meter for BudgetMeter {
+    fn admit(&self, attempt: Attempt) -> MeterFuture<'_, Result<Admission, AdmissionError>> {
+        Box::pin(async move {
+            self.wait_out_hold().await?;
+            self.charge(attempt)
+        })
+    }
+
+    fn settle(&self, admission: Admission, outcome: AttemptOutcome) -> MeterFuture<'_, ()> {
+        Box::pin(async move {
+            match outcome {
+                AttemptOutcome::Unknown => {}
+                AttemptOutcome::NotSent => self.refund(&admission),
+                AttemptOutcome::Charged => {
+                    let over = self.hold.lock().unwrap_or_else(PoisonError::into_inner).take_if(|hold| {
+                        // A good answer that was already on its way when another was refused does not end the hold.
+                        hold.left(self.clock.reading()).is_none()
+                    });
+                    if over.is_some() {
+                        self.store_hold(None).await;
+                    }
+                }
+                AttemptOutcome::Failed if !self.limits.charge_failed => self.refund(&admission),
+                AttemptOutcome::Failed => {}
+            }
+        })
+    }
+
+    fn hold(&self, requested: RequestedHold) -> MeterFuture<'_, ()> {
+        Box::pin(async move {
+            let hold = {
+                let mut known = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
+                let hold = Hold::after(*known, self.clock.reading(), requested.wait());
+                *known = Some(hold);
+                hold
+            };
+            self.store_hold(Some(hold)).await;
+        })
+    }
+}

@@ -1,0 +1,275 @@
+//! The stored state between pages, runs and processes: small values in the mirror's `state` table.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::walks::walk::Walk;
+use crate::model::{Instant, Object, RecordId, Resource};
+use crate::store::{MirrorTx, ReadTx, StateKey, StoreError};
+
+/// How far the changes of an object were read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Changes {
+    /// The highest `updatedAt` applied by a finished walk. It only increases.
+    pub watermark: Option<Instant>,
+    /// The service's clock when that walk started; `None` if the service sends no date.
+    pub served_at: Option<Instant>,
+    /// The walk in progress.
+    pub walk: Option<Walk>,
+}
+
+impl Changes {
+    fn entry(object: Object) -> StateKey {
+        StateKey::Changes(object)
+    }
+
+    /// Loads the state.
+    ///
+    /// # Errors
+    /// Returns an error if the state cannot be read.
+    pub fn load(tx: &ReadTx<'_>, object: Object) -> Result<Changes, StoreError> {
+        Ok(tx.state(&Changes::entry(object))?.unwrap_or_default())
+    }
+
+    /// Stores the state.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn store(&self, tx: &MirrorTx<'_>, object: Object) -> Result<(), StoreError> {
+        tx.set_state(&Changes::entry(object), self)
+    }
+}
+
+/// A sweep in progress.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sweep {
+    /// Our clock at its start.
+    pub began: Instant,
+    /// The service's clock at the first page.
+    pub served_at: Option<Instant>,
+    /// The highest `updatedAt` in finished slices.
+    pub high: Option<Instant>,
+    /// Rows read by finished slices.
+    pub rows: u64,
+    /// Pages read by finished slices.
+    pub pages: u64,
+    /// The definitions of fields whose columns it completes: those that were not complete when it began.
+    #[serde(default)]
+    pub fills: BTreeSet<RecordId>,
+    /// Whether all records without a creation date were on one page.
+    #[serde(default)]
+    pub dateless_on_one_page: bool,
+}
+
+impl Sweep {
+    /// The state entry.
+    pub fn entry(object: Object) -> StateKey {
+        StateKey::Sweep(object)
+    }
+
+    /// Loads the state; `None` if no sweep is in progress.
+    ///
+    /// # Errors
+    /// Returns an error if the state cannot be read.
+    pub fn load(tx: &ReadTx<'_>, object: Object) -> Result<Option<Sweep>, StoreError> {
+        tx.state(&Sweep::entry(object))
+    }
+
+    /// Stores the state.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn store(&self, tx: &MirrorTx<'_>, object: Object) -> Result<(), StoreError> {
+        tx.set_state(&Sweep::entry(object), self)
+    }
+
+    /// Removes the state.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn clear(tx: &MirrorTx<'_>, object: Object) -> Result<(), StoreError> {
+        tx.clear_state(&Sweep::entry(object))
+    }
+
+    /// The entry for a requested sweep that has not started.
+    pub fn asked(object: Object) -> StateKey {
+        StateKey::AskedSweep(object)
+    }
+
+    /// The entry of one slice. Each has its own, so that concurrent slices do not overwrite each other.
+    pub fn slice_entry(object: Object, number: usize) -> StateKey {
+        StateKey::Slice(object, number.to_string())
+    }
+}
+
+/// When something was last read completely.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fresh {
+    /// Our clock when the read started.
+    pub began: Instant,
+    /// Our clock when it finished.
+    pub finished: Instant,
+    /// The ledger's steady clock when it started, where that matters: our clock may be set meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steady: Option<Instant>,
+}
+
+impl Fresh {
+    /// The entry for the last finished sweep of an object.
+    pub fn sweep(object: Object) -> StateKey {
+        StateKey::Swept(object)
+    }
+
+    /// The entry for the last finished changes walk of an object.
+    pub fn changes(object: Object) -> StateKey {
+        StateKey::CaughtUp(object)
+    }
+
+    /// The entry for the definitions.
+    pub const DEFINITIONS: StateKey = StateKey::DefinitionsRead;
+
+    /// The entry for the team members.
+    pub const TEAM: StateKey = StateKey::TeamRead;
+}
+
+/// The workspace of the mirror.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// The address of the service.
+    pub base_url: String,
+    /// The fingerprint of the key.
+    pub key: String,
+}
+
+impl Identity {
+    /// The state entry.
+    pub const ENTRY: StateKey = StateKey::Identity;
+}
+
+/// The scopes that the key lacked when they were last needed, by the resource for reading, and by the scope itself for
+/// writing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct MissingScopes(pub BTreeMap<String, String>);
+
+impl MissingScopes {
+    /// The state entry.
+    pub const ENTRY: StateKey = StateKey::MissingScopes;
+
+    /// Adds the results of a run: `served` was read completely, `skipped` was refused.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn after_run(
+        tx: &MirrorTx<'_>,
+        served: &BTreeSet<Resource>,
+        skipped: &BTreeMap<Resource, &'static str>,
+    ) -> Result<(), StoreError> {
+        let known: MissingScopes = tx.state(&MissingScopes::ENTRY)?.unwrap_or_default();
+        let mut now = known.clone();
+        for resource in served {
+            now.0.remove(resource.as_str());
+        }
+        for (resource, scope) in skipped {
+            now.0.insert(resource.as_str().into(), (*scope).into());
+        }
+        if now == known {
+            return Ok(());
+        }
+        tx.set_state(&MissingScopes::ENTRY, &now)
+    }
+
+    /// Adds the results of sending edits: the scopes that were sufficient, and those that are missing.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn after_push(
+        tx: &MirrorTx<'_>,
+        enough: &BTreeSet<&'static str>,
+        missing: &BTreeMap<Resource, &'static str>,
+    ) -> Result<(), StoreError> {
+        let known: MissingScopes = tx.state(&MissingScopes::ENTRY)?.unwrap_or_default();
+        let mut now = known.clone();
+        for scope in enough {
+            now.0.remove(*scope);
+        }
+        for scope in missing.values() {
+            now.0.insert((*scope).into(), (*scope).into());
+        }
+        if now == known {
+            return Ok(());
+        }
+        tx.set_state(&MissingScopes::ENTRY, &now)
+    }
+}
+
+/// Removals that were refused because they look like an outage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outage {
+    /// Records that would have been removed.
+    pub going: u64,
+    /// All records of the table.
+    pub of: u64,
+    /// When it was found.
+    pub seen_at: Instant,
+    /// When a sample of the records was last looked up, by the ledger's steady clock.
+    #[serde(default, alias = "sampled_in")]
+    pub sampled_at: Option<Instant>,
+}
+
+impl Outage {
+    /// Whether a lookup of a sample is due: once a day by the ledger's steady clock. A time that is ahead of the clock
+    /// was stored by a clock that was lost.
+    pub fn is_sample_due(&self, steady: Instant) -> bool {
+        let day = std::time::Duration::from_secs(86_400);
+        self.sampled_at.is_none_or(|sampled| steady.since(sampled) >= day || sampled > steady)
+    }
+
+    /// The state entry.
+    pub fn entry(object: Object) -> StateKey {
+        StateKey::Outage(object)
+    }
+}
+
+/// The time at which an object's mirror was known to be complete, and how that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// Our clock when the comparison started.
+    pub as_of: Instant,
+    /// Whether every record was compared, or ranges were counted.
+    pub by_record: bool,
+    /// Differences that were found and not repaired.
+    pub open: u64,
+    /// The last comparison without open differences; it may be this one.
+    #[serde(default)]
+    pub complete: Option<Completeness>,
+}
+
+/// A comparison without open differences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Completeness {
+    /// Our clock when it started.
+    pub as_of: Instant,
+    /// Whether every record was compared, or ranges were counted.
+    pub by_record: bool,
+}
+
+impl Evidence {
+    /// The evidence after a comparison, combined with the earlier evidence.
+    pub fn after(before: Option<Evidence>, as_of: Instant, by_record: bool, open: u64) -> Evidence {
+        let now = (open == 0).then_some(Completeness { as_of, by_record });
+        Evidence { as_of, by_record, open, complete: now.or(before.and_then(|before| before.last_complete())) }
+    }
+
+    /// The last comparison without open differences.
+    pub fn last_complete(&self) -> Option<Completeness> {
+        let own = Completeness { as_of: self.as_of, by_record: self.by_record };
+        if self.open == 0 { Some(own) } else { self.complete }
+    }
+
+    /// The state entry.
+    pub fn entry(object: Object) -> StateKey {
+        StateKey::Evidence(object)
+    }
+}

@@ -1,0 +1,98 @@
+//! Local edits in a run: they are sent before anything is read. A verification, which may take long, also sends edits
+//! that become due between its requests.
+
+use super::error::SyncError;
+use crate::model::{Instant, Object, RecordId};
+use crate::outbox::error::OutboxError;
+use crate::outbox::{EditWatch, Pushed, Pusher};
+use crate::store::StateKey;
+use crate::sync::run::Run;
+
+impl From<OutboxError> for SyncError {
+    fn from(error: OutboxError) -> SyncError {
+        match error {
+            OutboxError::Api { doing, object, source } => SyncError::Api { doing, resource: object.resource(), source },
+            OutboxError::Store(source) => SyncError::Store(source),
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Sends the waiting edits, and reserves RU for those that are still waiting.
+    pub(super) async fn push_edits(&self) -> Result<(), SyncError> {
+        let meter = self.engine.meter.clone();
+        let pusher = Pusher {
+            client: self.engine.client.clone(),
+            store: self.engine.store.clone(),
+            clock: self.engine.clock.clone(),
+            keys: self.engine.keys.clone(),
+            enter: std::sync::Arc::new(move |tx| meter.enter(tx)),
+            workers: self.engine.workers(),
+            max_edits: self.engine.settings.max_edits,
+        };
+        let (pushed, result) = pusher.push().await;
+        let Pushed { push, mirror, unwritable, written, not_found, unknown_keys, warnings } = pushed;
+        {
+            let pushed = &mut self.results().pushed;
+            *pushed = push.after(*pushed);
+        }
+        self.count(&mirror);
+        let scope = |object: Object| Some((object.resource(), object.resource().write_scope()?));
+        self.results().unwritable.extend(unwritable.into_iter().filter_map(scope));
+        self.results().writable.extend(written.into_iter().filter_map(|object| Some(scope(object)?.1)));
+        for warning in warnings {
+            self.warn(warning);
+        }
+        self.engine.meter.keep_for_edits(push.will_cost());
+        result?;
+        for object in Object::ALL {
+            let of_object = not_found.iter().filter(|(of, _)| *of == object);
+            let ids: Vec<RecordId> = of_object.map(|(_, id)| id.clone()).collect();
+            // A 404 does not prove a removal: it only nominates.
+            self.nominate(object, ids).await?;
+        }
+        if unknown_keys {
+            self.refresh_definitions_for_unknown_keys().await?;
+        }
+        Ok(())
+    }
+
+    /// Sends the edits that are due between two requests of a verification, which may take long.
+    pub(in crate::sync) async fn give_way_to_edits(&self) -> Result<(), SyncError> {
+        let paused = StateKey::PausedSince;
+        if !self.engine.settings.write_back || !self.edits_are_due().await {
+            return Ok(());
+        }
+        if self.engine.store.read(move |tx| tx.state::<Instant>(&paused)).await?.is_some() {
+            return Ok(());
+        }
+        self.push_edits().await
+    }
+
+    async fn edits_are_due(&self) -> bool {
+        let (path, now) = (self.engine.store.path().to_path_buf(), self.engine.clock.now());
+        let mut watch = self.edit_watch.lock().await;
+        let mut asked = watch.take().unwrap_or_else(|| EditWatch::new(&path));
+        let look = tokio::task::spawn_blocking(move || {
+            // If the outbox cannot be read now, it is checked again after the next page.
+            let due = asked.is_due(now).unwrap_or(false);
+            (asked, due)
+        });
+        let Ok((asked, due)) = look.await else { return false };
+        *watch = Some(asked);
+        due
+    }
+
+    /// Counts and logs the edits that ended because the removal of their record was confirmed.
+    pub(in crate::sync) fn edits_ended_by_removal(&self, object: Object, edits: &[i64]) {
+        for edit in edits {
+            tracing::warn!(
+                edit,
+                "Edit {edit} of a {object} was rejected: the service no longer has the record; `crm-mirror outbox show {edit}`"
+            );
+        }
+        let pushed = &mut self.results().pushed;
+        pushed.rejected += edits.len() as u64;
+        pushed.waiting = pushed.waiting.saturating_sub(edits.len() as u64);
+    }
+}

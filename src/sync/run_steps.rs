@@ -1,0 +1,338 @@
+//! Executes a run: asks [`plan`](super::plan) for the next step until there is none, and records the run in
+//! `sync_runs`. It decides nothing.
+
+use std::collections::BTreeMap;
+
+use super::checkpoints::{Fresh, MissingScopes, Outage, Sweep};
+use super::checks::undecided_removals::UndecidedRemovals;
+use super::engine::Engine;
+use super::error::SyncError;
+use super::job::Job;
+use super::plan::{self, Knowledge, ObjectKnowledge, Step};
+use super::report::RunReport;
+use super::run::{Run, RunResults};
+use super::run_line::EndedRun;
+use super::step_failures::StepFailures;
+use super::walks::back_fill::wanted_sweep;
+use super::walks::short_lists::UnlistedItems;
+use super::walks::walk::Walk;
+use crate::error_chain::error_chain;
+use crate::model::{Instant, Object, Resource};
+use crate::store::{Phase, ReadTx, RunOutcome, StateKey, StoreError};
+
+/// The failed resources of a run and their errors.
+#[derive(Default)]
+struct FailedResources(BTreeMap<Resource, SyncError>);
+
+impl FailedResources {
+    /// The first error of an attempt; without one, of a step that was not due.
+    fn take_error(&mut self) -> Option<SyncError> {
+        let attempted = self.0.iter().find(|(_, error)| !is_not_due(error)).map(|(resource, _)| *resource);
+        let resource = attempted.or_else(|| self.0.keys().next().copied())?;
+        self.0.remove(&resource)
+    }
+}
+
+const fn is_not_due(error: &SyncError) -> bool {
+    matches!(error, SyncError::NotDue { .. })
+}
+
+/// A run that has started.
+#[derive(Clone, Copy)]
+struct Begun {
+    id: i64,
+    at: Instant,
+    trigger: &'static str,
+}
+
+impl Engine {
+    /// Executes a job and records the run in `sync_runs`.
+    ///
+    /// # Errors
+    /// Returns the [`SyncError`] that ended the run and that waiting does not fix. A suspended run is a report.
+    pub async fn run(&self, job: &Job, trigger: &'static str) -> Result<RunReport, SyncError> {
+        let begun = self.begin(job, trigger).await?;
+        let run = Run::new(self, job, trigger);
+        let result = run.carry_out().await;
+        let results = run.into_results();
+        self.end(job, begun, result, results).await
+    }
+
+    async fn begin(&self, job: &Job, trigger: &'static str) -> Result<Begun, SyncError> {
+        let (kind, at, write_back) = (job.kind(), self.clock.now(), self.settings.write_back);
+        let id = self
+            .store
+            .write(move |tx| {
+                tx.set_write_back(write_back)?;
+                tx.begin_run(kind, trigger, at)
+            })
+            .await?;
+        Ok(Begun { id, at, trigger })
+    }
+
+    async fn end(
+        &self,
+        job: &Job,
+        begun: Begun,
+        result: Result<(), SyncError>,
+        results: RunResults,
+    ) -> Result<RunReport, SyncError> {
+        let suspension = result.as_ref().err().and_then(SyncError::suspension);
+        let outcome = match &result {
+            Ok(()) if !results.outages.is_empty() => RunOutcome::Refused,
+            Ok(()) => RunOutcome::Done,
+            Err(_) if suspension.is_some() => RunOutcome::Suspended,
+            Err(_) => RunOutcome::Failed,
+        };
+        let error = result.as_ref().err().map(error_chain);
+        let failure = error.clone().filter(|_| outcome == RunOutcome::Failed);
+        // An error that is not of single steps: the delays of steps say nothing any more.
+        let fails_as_a_whole = match &result {
+            Err(error) => suspension.is_none() && !is_not_due(error) && results.failed_steps.is_empty(),
+            Ok(()) => false,
+        };
+        let forgets_failures = fails_as_a_whole && *job != Job::Push;
+        let pending_details = self.enter_end(begun.id, outcome, error, &results, forgets_failures).await?;
+        if let Err(error) = self.store.settle().await {
+            // Everything is stored; a lasting error also affects the next write.
+            tracing::warn!(%error, "The WAL could not be emptied after the run: {error}");
+        }
+        EndedRun {
+            run: begun.id,
+            kind: job.kind(),
+            trigger: begun.trigger,
+            outcome,
+            error: failure.as_deref(),
+            tally: &results.tally,
+            push: results.pushed,
+            ru_left: self.meter.limits().limit.saturating_sub(self.meter.ledger().used),
+            took: self.clock.now().since(begun.at),
+        }
+        .log();
+        if suspension.is_none() {
+            result?;
+        }
+        let RunResults { tally, pushed, skipped, unwritable, outages, definitions, findings, warnings, .. } = results;
+        Ok(RunReport {
+            run: begun.id,
+            outcome,
+            suspension,
+            tally,
+            push: pushed,
+            missing_scopes: skipped.into_iter().chain(unwritable).collect(),
+            outages: if suspension.is_some() { Vec::new() } else { outages },
+            definitions,
+            findings,
+            pending_details,
+            warnings,
+        })
+    }
+
+    /// Records the end of a run. Returns how many details are still due.
+    async fn enter_end(
+        &self,
+        run: i64,
+        outcome: RunOutcome,
+        error: Option<String>,
+        results: &RunResults,
+        forgets_failures: bool,
+    ) -> Result<u64, SyncError> {
+        let (ended, retention, meter) = (self.clock.now(), self.settings.retention, self.meter.clone());
+        let (reading, date) = (self.clock.reading(), self.client.service_date());
+        let (details, tally, skipped) = (self.settings.details, results.tally, results.skipped.clone());
+        let (writable, unwritable) = (results.writable.clone(), results.unwritable.clone());
+        let mut served = results.served.clone();
+        let (failed_steps, completed_steps) = (results.failed_steps.clone(), results.completed_steps.clone());
+        let steady = self.meter.ledger().steady_time();
+        if matches!(outcome, RunOutcome::Suspended | RunOutcome::Failed) {
+            // Not everything was tried completely.
+            served.clear();
+        }
+        let entered = self.store.write(move |tx| {
+            MissingScopes::after_run(tx, &served, &skipped)?;
+            MissingScopes::after_push(tx, &writable, &unwritable)?;
+            let known = if forgets_failures { StepFailures::default() } else { StepFailures::load(tx)? };
+            known.after_run(&failed_steps, &completed_steps, steady).store(tx)?;
+            tx.end_run(run, ended, outcome, &tally, error.as_deref())?;
+            meter.enter(tx)?;
+            if let Some(retention) = retention {
+                tx.forget_old_history(retention, reading, date)?;
+            }
+            // Counting reads every row; if details are not read at all, none is pending.
+            if !details {
+                return Ok(0);
+            }
+            Ok(tx.count_due_details(Object::Contact)? + tx.count_due_details(Object::Company)?)
+        });
+        Ok(entered.await?)
+    }
+}
+
+impl Run<'_> {
+    async fn carry_out(&self) -> Result<(), SyncError> {
+        let mut known = Knowledge {
+            write_back: self.engine.settings.write_back,
+            details: self.engine.settings.details,
+            ..Knowledge::default()
+        };
+        self.recall_service_time().await?;
+        let mut failed = FailedResources::default();
+        let failures = self.engine.store.read(StepFailures::load).await?;
+        loop {
+            self.learn(&mut known).await?;
+            known.skipped.extend(failed.0.keys());
+            let step = plan::next_step(&known, self.job);
+            if step == Step::End {
+                break;
+            }
+            let taken = match self.not_due(step, &failures) {
+                Some(error) => Err(error),
+                None => self.take_step(step).await,
+            };
+            match taken {
+                Ok(()) => drop(self.results().completed_steps.insert(step)),
+                Err(error) => self.pass_over(&mut failed, step, error)?,
+            }
+            known.done.insert(step);
+        }
+        if let Some(error) = failed.take_error() {
+            let mut results = self.results();
+            if results.served.is_empty() {
+                // Nothing else was answered: the run fails as a whole.
+                results.failed_steps.clear();
+            }
+            return Err(error);
+        }
+        match self.job {
+            Job::Push if !known.write_back => self.warn("edits are waiting: `write_back.enabled` is off".into()),
+            Job::Push | Job::Verify { .. } => {}
+            Job::Sync { .. } | Job::Resync { .. } => self.expect_a_scope()?,
+        }
+        Ok(())
+    }
+
+    async fn changes(&self, object: Object) -> Result<(), SyncError> {
+        // Details that an interrupted run did not read come first.
+        self.read_omitted(object).await?;
+        self.walk_changes(object).await
+    }
+
+    /// Skips the failed resource in the rest of the run: one object never stops another. If nothing has been answered
+    /// so far, a second failure means that the whole service fails, and ends the run.
+    fn pass_over(&self, failed: &mut FailedResources, step: Step, error: SyncError) -> Result<(), SyncError> {
+        let resource = step.resource().filter(|_| error.concerns_one_resource());
+        let Some(resource) = resource else {
+            if error.suspension().is_some() {
+                failed.0.values().for_each(|error| self.warn(error_chain(error)));
+            }
+            return Err(error);
+        };
+        if !is_not_due(&error) {
+            let chain = error_chain(&error);
+            tracing::warn!(%resource, "{resource} could not be mirrored in this run: {chain}");
+            self.results().failed_steps.insert(step, chain);
+        }
+        failed.0.insert(resource, error);
+        let attempted = failed.0.values().filter(|error| !is_not_due(error)).count();
+        if attempted < 2 || !self.results().served.is_empty() {
+            return Ok(());
+        }
+        self.results().failed_steps.clear();
+        failed.take_error().map_or(Ok(()), Err)
+    }
+
+    /// The error of a step that the schedule does not attempt again yet.
+    fn not_due(&self, step: Step, failures: &StepFailures) -> Option<SyncError> {
+        let failure = failures.of(step).filter(|_| !self.by_person)?;
+        let wait = failure.wait(self.steady_time())?;
+        Some(SyncError::NotDue { error: failure.error.clone(), due_at: self.engine.clock.now().plus(wait) })
+    }
+
+    /// Updates the knowledge that the next step depends on.
+    async fn learn(&self, known: &mut Knowledge) -> Result<(), SyncError> {
+        known.skipped = self.results().skipped.keys().copied().collect();
+        let (now, first) = (self.engine.clock.now(), known.done.is_empty());
+        let steady = self.steady_time();
+        let retries_refusals = self.retries_refusals();
+        let learnt = self.engine.store.read(move |tx| {
+            let objects = [
+                of_object(tx, Object::Contact, steady, retries_refusals)?,
+                of_object(tx, Object::Company, steady, retries_refusals)?,
+            ];
+            let paused = tx.state::<Instant>(&StateKey::PausedSince)?.is_some();
+            // Items that the last list did not have wait for this run's list.
+            let team: (Option<Fresh>, bool) =
+                (tx.state(&Fresh::TEAM)?, UnlistedItems::needs_list(tx, &StateKey::UnlistedMembers)?);
+            let mut definitions: (Option<Fresh>, bool) = (tx.state(&Fresh::DEFINITIONS)?, false);
+            for object in Object::ALL {
+                definitions.1 |= UnlistedItems::needs_list(tx, &StateKey::UnlistedDefinitions(object))?;
+            }
+            Ok((definitions, team, paused, objects))
+        });
+        let (definitions, team, paused, mut objects) = learnt.await?;
+        let is_due = |(fresh, wanted): (Option<Fresh>, bool)| wanted || self.engine.is_list_due(fresh, now);
+        known.paused = paused;
+        if !first {
+            for (object, before) in objects.iter_mut().zip(known.objects) {
+                object.copied = before.copied;
+            }
+        }
+        (known.definitions_due, known.team_due, known.objects) = (is_due(definitions), is_due(team), objects);
+        Ok(())
+    }
+
+    async fn take_step(&self, step: Step) -> Result<(), SyncError> {
+        match step {
+            Step::Identity => self.check_identity().await?,
+            Step::Edits => self.push_edits().await?,
+            Step::NoteSweeps => self.note_sweeps().await?,
+            Step::Definitions => {
+                self.guard(Resource::CustomFields, self.refresh_definitions().await)?;
+                *self.definitions_read.lock().await = true;
+            }
+            Step::Team => _ = self.guard(Resource::TeamMembers, self.refresh_team().await)?,
+            Step::Changes(object) => {
+                self.guard(object.resource(), self.changes(object).await)?;
+            }
+            Step::Fill(object) => _ = self.guard(object.resource(), self.fill_columns(object).await)?,
+            Step::Counts(object) => _ = self.guard(object.resource(), self.carry_out_counts(object).await)?,
+            Step::Sweep(object) => {
+                if self.guard(object.resource(), self.sweep(object).await)?.is_some() {
+                    self.guard(object.resource(), self.settle_sweep(object).await)?;
+                }
+            }
+            Step::Audit(object) => _ = self.guard(object.resource(), self.verify_object(object).await)?,
+            Step::Details(object) => _ = self.guard(object.resource(), self.read_details(object).await)?,
+            Step::OldDetails(object) => _ = self.guard(object.resource(), self.refresh_details(object).await)?,
+            Step::Removals(object) | Step::LateRemovals(object) => {
+                self.guard(object.resource(), self.settle_nominations(object).await)?;
+            }
+            Step::End => {}
+        }
+        Ok(())
+    }
+}
+
+fn of_object(
+    tx: &ReadTx<'_>,
+    object: Object,
+    steady: Instant,
+    retries_refusals: bool,
+) -> Result<ObjectKnowledge, StoreError> {
+    let refusal: Option<Outage> = tx.state(&Outage::entry(object))?;
+    let is_set = |entry: StateKey| Ok::<_, StoreError>(tx.state(&entry)? == Some(true));
+    let under_way = Sweep::load(tx, object)?.is_some();
+    // If a slice cannot be read, it is unknown what is left, so everything is read again.
+    let reading = under_way && tx.slices::<Walk>(object)?.is_none_or(|slices| !slices.is_empty());
+    let undecided = UndecidedRemovals::load(tx, object)?;
+    let nominated = tx.count_nominated(object)?;
+    let is_due = retries_refusals || undecided.is_due(nominated, steady);
+    let decide = is_due && refusal.is_none_or(|refusal| retries_refusals || refusal.is_sample_due(steady));
+    Ok(ObjectKnowledge {
+        copied: tx.phase(object)? == Phase::Kept,
+        sweeping: under_way && (reading || refusal.is_none() && is_due),
+        sweep_wanted: is_set(wanted_sweep(object))? || is_set(Sweep::asked(object))?,
+        sweep_reading: reading,
+        nominated: decide && nominated > 0,
+    })
+}

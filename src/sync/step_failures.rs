@@ -1,0 +1,135 @@
+//! Steps that failed although the service answered other requests of the run. Pure, but for its entry in the state.
+//!
+//! An endpoint that fails for ever must neither slow down what works nor be requested in every run. So the schedule
+//! continues, and a scheduled run that comes to such a step before its next attempt is due lets it fail at once: with the
+//! error of the last attempt, and without a request. A run of a person attempts it.
+//!
+//! # Invariants
+//! - A step that keeps failing is attempted at most 24 times a day by the schedule, after the first hours.
+//! - A run that left a step out has failed: what was not read is not reported as read.
+//! - The delays are stored, and measured by the ledger's steady clock.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::plan::Step;
+use crate::model::Instant;
+use crate::store::{MirrorTx, ReadTx, StateKey, StoreError};
+
+/// The first delay; each further one is twice as long.
+const FIRST: Duration = Duration::from_secs(60);
+/// The longest delay.
+const LONGEST: Duration = Duration::from_secs(3600);
+
+/// The steps whose last attempt failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StepFailures(Vec<StepFailure>);
+
+/// A step whose last attempt failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepFailure {
+    step: Step,
+    /// Consecutive failures.
+    failures: u32,
+    /// When the next attempt is due, by the ledger's steady clock.
+    not_before: Instant,
+    /// The error of the last attempt.
+    pub(super) error: String,
+}
+
+impl StepFailure {
+    /// How long the next attempt still waits; `None` if it is due. A longer wait than there can be was stored by a
+    /// clock that was lost.
+    pub(super) fn wait(&self, steady: Instant) -> Option<Duration> {
+        let wait = self.not_before.since(steady);
+        (!wait.is_zero() && wait <= LONGEST).then_some(wait)
+    }
+}
+
+impl StepFailures {
+    /// Loads the stored failures.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn load(tx: &ReadTx<'_>) -> Result<StepFailures, StoreError> {
+        Ok(tx.state(&StateKey::StepFailures)?.unwrap_or_default())
+    }
+
+    /// Stores the failures, if they differ from the stored ones.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub(super) fn store(&self, tx: &MirrorTx<'_>) -> Result<(), StoreError> {
+        if *self == StepFailures::load(tx)? {
+            return Ok(());
+        }
+        match self.0.is_empty() {
+            true => tx.clear_state(&StateKey::StepFailures),
+            false => tx.set_state(&StateKey::StepFailures, self),
+        }
+    }
+
+    /// The failure of a step.
+    pub(super) fn of(&self, step: Step) -> Option<&StepFailure> {
+        self.0.iter().find(|failure| failure.step == step)
+    }
+
+    /// How long the first of the next attempts still waits; `None` if no step has failed.
+    pub fn shortest_wait(&self, steady: Instant) -> Option<Duration> {
+        self.0.iter().map(|failure| failure.wait(steady).unwrap_or_default()).min()
+    }
+
+    /// The failures after a run in which these steps failed and those were completed.
+    pub(super) fn after_run(
+        mut self,
+        failed: &BTreeMap<Step, String>,
+        completed: &BTreeSet<Step>,
+        steady: Instant,
+    ) -> StepFailures {
+        self.0.retain(|known| !completed.contains(&known.step));
+        for (step, error) in failed {
+            let failures = self.of(*step).map_or(0, |known| known.failures);
+            let delay = FIRST.saturating_mul(1 << failures.min(16)).min(LONGEST);
+            self.0.retain(|known| known.step != *step);
+            let (failures, not_before) = (failures.saturating_add(1), steady.plus(delay));
+            self.0.push(StepFailure { step: *step, failures, not_before, error: error.clone() });
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Object;
+
+    const STEP: Step = Step::Changes(Object::Company);
+
+    fn at(minutes: u64) -> Instant {
+        Instant::EPOCH.plus(Duration::from_secs(1_000_000 + minutes * 60))
+    }
+
+    #[test]
+    fn failing_step_waits_longer_each_time_and_a_completed_one_is_forgotten() {
+        let failed = BTreeMap::from([(STEP, "500".to_string())]);
+        let (mut failures, mut now, mut waits) = (StepFailures::default(), 0, Vec::new());
+        for _ in 0..8 {
+            failures = failures.after_run(&failed, &BTreeSet::new(), at(now));
+            let wait = failures.of(STEP).unwrap().wait(at(now)).unwrap();
+            assert_eq!(failures.shortest_wait(at(now)), Some(wait));
+            waits.push(wait.as_secs() / 60);
+            now += wait.as_secs() / 60;
+            assert_eq!(failures.of(STEP).unwrap().wait(at(now)), None, "it is due");
+        }
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
+        assert!(failures.of(STEP).unwrap().wait(Instant::EPOCH).is_none(), "of a clock that was lost");
+        assert_eq!(failures.of(Step::Changes(Object::Contact)), None);
+        let text = serde_json::to_string(&failures).unwrap();
+        assert_eq!(serde_json::from_str::<StepFailures>(&text).unwrap(), failures, "{text}");
+        let after = failures.after_run(&BTreeMap::new(), &BTreeSet::from([STEP]), at(now));
+        assert_eq!(after, StepFailures::default());
+    }
+}

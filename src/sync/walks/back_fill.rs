@@ -1,0 +1,206 @@
+//! Back-fill: fills a new or restored column with the values that records already have.
+//!
+//! Records do not change when a field is defined or re-activated, so no changes walk would bring their values. Where
+//! the definition can be asked `isNull=false`, only records that have a value are read, 100 for 1 RU; for a long text,
+//! those are the records whose details are read again. Otherwise a sweep follows, or all details become due. It is a
+//! walk with a checkpoint like any other.
+
+use std::sync::Arc;
+
+use super::filled_columns::FilledFields;
+use super::pages::{FillCheckpoint, FillTarget, WalkPurpose};
+use super::walk::{Walk, WalkRange};
+use crate::api::{ErrorClass, ListQuery, PageSize, decode};
+use crate::model::{CustomField, Definition, FieldKey, Object, Purpose};
+use crate::store::StateKey;
+use crate::sync::checkpoints::Sweep;
+use crate::sync::error::{Asking, SyncError};
+use crate::sync::run::Run;
+
+/// The state entry that is set if only a sweep can fill a column of an object.
+pub(in crate::sync) fn wanted_sweep(object: Object) -> StateKey {
+    StateKey::WantedSweep(object)
+}
+
+impl Run<'_> {
+    /// Fills the columns of an object that are not complete, as far as filters can tell who has a value: from `extra`
+    /// first, then by a back-fill of each, or by one sweep where that costs less.
+    pub(in crate::sync) async fn fill_columns(&self, object: Object) -> Result<(), SyncError> {
+        let layout = self.engine.store.layout();
+        let (missing, waiting, rows, definitions) = self
+            .engine
+            .store
+            .read(move |tx| {
+                let missing = FilledFields::missing(tx, &layout, object)?;
+                if missing.is_empty() {
+                    return Ok((missing, None, 0, Vec::new()));
+                }
+                let sweep = Sweep::load(tx, object)?.map(|sweep| sweep.fills);
+                let waiting = if tx.state(&wanted_sweep(object))? == Some(true) { None } else { Some(sweep) };
+                Ok((missing, waiting, tx.count_rows(object)?, tx.definitions(object)?))
+            })
+            .await?;
+        // What the sweep under way completes, or one that is wanted, is not filled by itself.
+        let missing: Vec<CustomField> = missing
+            .into_iter()
+            .filter(|field| match &waiting {
+                _ if field.data_type.detail_only() => true,
+                None => false,
+                Some(fills) => !fills.as_ref().is_some_and(|fills| fills.contains(&field.definition)),
+            })
+            .collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let from_extra = self.fill_from_extra(object, &missing).await?;
+        let pages_of_a_sweep = rows.div_ceil(100).max(1);
+        let mut listed = missing.iter().filter(|field| !field.data_type.detail_only()).count() as u64;
+        let (spent_before, mut sweeps) = (self.spent(), false);
+        for field in &missing {
+            let definition = definitions.iter().find(|definition| definition.id == field.definition);
+            let Some(definition) = definition.cloned() else { continue };
+            if from_extra.contains(&field.definition) && self.is_complete(object, field, &definition).await? {
+                listed -= u64::from(!field.data_type.detail_only());
+                self.note_filled(object, &definition).await?;
+                continue;
+            }
+            let of_lists = !field.data_type.detail_only();
+            let spent = self.spent().saturating_sub(spent_before).get();
+            sweeps |= of_lists && listed > 1 && spent + listed > pages_of_a_sweep;
+            if of_lists && sweeps {
+                continue;
+            }
+            sweeps |= self.back_fill(object, definition).await?;
+            listed -= u64::from(of_lists);
+        }
+        if sweeps {
+            self.engine.store.write(move |tx| tx.set_state(&wanted_sweep(object), &true)).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether a column that was made empty holds as many values as the service has, for 1 RU. Then none is missing: what
+    /// it holds was read from answers, and what changed since, the walk of changes has read.
+    async fn is_complete(
+        &self,
+        object: Object,
+        field: &CustomField,
+        definition: &Definition,
+    ) -> Result<bool, SyncError> {
+        let id = field.definition.clone();
+        let was_made = self.engine.store.read(move |tx| FilledFields::was_made(tx, object, &id)).await?;
+        let query = ListQuery::new(object.resource()).custom_is_null(definition, false);
+        let (true, Ok(query)) = (was_made, query) else { return Ok(false) };
+        let resource = object.resource();
+        let doing = "count the values of a new field of";
+        let query = query.limit(PageSize::ONE).count_exact();
+        let answer = match self.engine.client.list(&query, Purpose::Definitions).await.asking(doing, resource) {
+            Err(error) if error.class() == Some(ErrorClass::BadRequest) => return Ok(false),
+            answer => answer?,
+        };
+        let page = decode::page(resource, &answer.body, &self.engine.store.layout()).asking(doing, resource)?;
+        let counted = field.clone();
+        let here = self.engine.store.read(move |tx| tx.count_values(object, &counted)).await?;
+        Ok(page.total == Some(here))
+    }
+
+    /// Fills one column. Says whether only a sweep can.
+    async fn back_fill(&self, object: Object, definition: Definition) -> Result<bool, SyncError> {
+        let long = definition.data_type.detail_only();
+        let definition = Arc::new(definition);
+        let target = FillTarget { object, definition: definition.clone() };
+        let needs_sweep = match ListQuery::new(object.resource()).custom_is_null(&definition, false) {
+            Ok(_) => match self.fill_from(target).await {
+                // The service refuses what its definition allows.
+                Err(error) if error.class() == Some(ErrorClass::BadRequest) => {
+                    self.without_filter(object, long).await?
+                }
+                other => {
+                    other?;
+                    self.read_passed_over(object, &definition.key).await?;
+                    false
+                }
+            },
+            Err(_) => self.without_filter(object, long).await?,
+        };
+        if !needs_sweep {
+            self.note_filled(object, &definition).await?;
+        }
+        Ok(needs_sweep)
+    }
+
+    async fn note_filled(&self, object: Object, definition: &Definition) -> Result<(), SyncError> {
+        let id = definition.id.clone();
+        let noted = self.engine.store.write(move |tx| {
+            tx.clear_fill_walks(object)?;
+            tx.clear_filled(object)?;
+            FilledFields::note_filled(tx, object, [&id])
+        });
+        Ok(noted.await?)
+    }
+
+    /// Reads again the records that have a value here and that the filter did not give: they lost it while the field was
+    /// archived, or slipped between two pages.
+    async fn read_passed_over(&self, object: Object, key: &FieldKey) -> Result<(), SyncError> {
+        let key = key.clone();
+        let passed_over = self
+            .engine
+            .store
+            .write(move |tx| {
+                let layout = tx.layout().clone();
+                let Some((_, field)) = layout.of(object).by_key(key.as_str()) else {
+                    return Ok(Vec::new());
+                };
+                let mut ids = tx.not_filled(object, field)?;
+                let others = if field.data_type.detail_only() {
+                    0
+                } else {
+                    ids.iter().take_while(|id| id.fits_a_list()).count()
+                };
+                // Ids that do not fit into a list, and values that no list contains.
+                tx.make_details_due(object, Some(&ids.split_off(others)))?;
+                Ok(ids)
+            })
+            .await?;
+        self.read_by_id(object, &passed_over).await
+    }
+
+    async fn without_filter(&self, object: Object, long: bool) -> Result<bool, SyncError> {
+        if long {
+            self.engine.store.write(move |tx| tx.make_details_due(object, None)).await?;
+        }
+        Ok(!long)
+    }
+
+    /// Reads the records that have a value: begins a walk, or resumes the one that is under way.
+    async fn fill_from(&self, target: FillTarget) -> Result<(), SyncError> {
+        let (object, field) = (target.object, target.definition.key.clone());
+        let under_key = self.engine.client.key_fingerprint().to_string();
+        let walks = self.engine.store.write(move |tx| {
+            let known: Vec<(StateKey, FillCheckpoint)> = tx.fill_walks(object)?.unwrap_or_default();
+            let resumed = !known.is_empty() && known.iter().all(|(_, checkpoint)| checkpoint.key == field);
+            let mut walks = Vec::new();
+            if resumed {
+                for (entry, FillCheckpoint { walk, .. }) in known {
+                    for (n, walk) in walk.under_key(&under_key).into_iter().enumerate() {
+                        let entry = if n == 0 { entry.clone() } else { entry.part(&format!("k{n}")) };
+                        tx.set_state(&entry, &FillCheckpoint { key: field.clone(), walk: walk.clone() })?;
+                        walks.push((entry, walk));
+                    }
+                }
+            } else {
+                tx.clear_fill_walks(object)?;
+                tx.clear_filled(object)?;
+                let entry = StateKey::FillWalk(object, "0".into());
+                let walk = Walk::new(WalkRange::All, &under_key);
+                tx.set_state(&entry, &FillCheckpoint { key: field, walk: walk.clone() })?;
+                walks.push((entry, walk));
+            }
+            Ok(walks)
+        });
+        for (entry, walk) in walks.await? {
+            self.walk(WalkPurpose::Fill(target.clone(), entry), walk).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,114 @@
+//! The custom columns that are completely filled.
+//!
+//! The entry lists complete columns rather than missing ones: if it is lost, every column is filled again, which costs
+//! requests but no data.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{CustomField, Layout, Object, RecordId};
+use crate::store::{FieldToFill, MirrorTx, ReadTx, StateKey, StoreError};
+use crate::sync::checkpoints::Sweep;
+
+/// The fields of an object by the identifiers of their definitions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(in crate::sync) struct FilledFields {
+    /// Those whose columns are complete.
+    filled: BTreeSet<RecordId>,
+    /// Those whose columns were made empty and are not complete yet: all that they hold was read since.
+    made: BTreeSet<RecordId>,
+}
+
+impl FilledFields {
+    fn load(tx: &ReadTx<'_>, object: Object) -> Result<FilledFields, StoreError> {
+        Ok(tx.state(&StateKey::FilledFields(object))?.unwrap_or_default())
+    }
+
+    fn store(&self, tx: &MirrorTx<'_>, object: Object) -> Result<(), StoreError> {
+        tx.set_state(&StateKey::FilledFields(object), self)
+    }
+
+    /// The fields whose columns are not complete.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub(in crate::sync) fn missing(
+        tx: &ReadTx<'_>,
+        layout: &Layout,
+        object: Object,
+    ) -> Result<Vec<CustomField>, StoreError> {
+        let fields = layout.of(object).fields();
+        if fields.is_empty() {
+            return Ok(Vec::new());
+        }
+        let known = FilledFields::load(tx, object)?;
+        Ok(fields.iter().filter(|field| !known.filled.contains(&field.definition)).cloned().collect())
+    }
+
+    /// Whether a column was made empty and has been filled from answers alone since.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub(in crate::sync) fn was_made(tx: &ReadTx<'_>, object: Object, field: &RecordId) -> Result<bool, StoreError> {
+        Ok(FilledFields::load(tx, object)?.made.contains(field))
+    }
+
+    /// Notes what a reading of the definitions left to fill. A table without rows has nothing that could be missing: its
+    /// first copy brings the values with it.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub(in crate::sync) fn want(tx: &MirrorTx<'_>, object: Object, fields: &[FieldToFill]) -> Result<(), StoreError> {
+        if tx.is_empty(object)? {
+            return FilledFields::note_first_copy(tx, object);
+        }
+        if fields.is_empty() {
+            return Ok(());
+        }
+        let mut known = FilledFields::load(tx, object)?;
+        for field in fields {
+            known.filled.remove(&field.definition);
+            if field.is_new {
+                known.made.insert(field.definition.clone());
+            } else {
+                known.made.remove(&field.definition);
+            }
+        }
+        if let Some(mut sweep) = Sweep::load(tx, object)? {
+            // It has pages behind it that were read without them.
+            sweep.fills.retain(|id| !fields.iter().any(|field| field.definition == *id));
+            sweep.store(tx, object)?;
+        }
+        known.store(tx, object)
+    }
+
+    /// Notes that a first copy begins: it brings the values of every column that there is.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub(in crate::sync) fn note_first_copy(tx: &MirrorTx<'_>, object: Object) -> Result<(), StoreError> {
+        let layout = tx.layout();
+        let filled: BTreeSet<RecordId> =
+            layout.of(object).fields().iter().map(|field| field.definition.clone()).collect();
+        FilledFields { filled, made: BTreeSet::new() }.store(tx, object)
+    }
+
+    /// Notes that columns are complete.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub(in crate::sync) fn note_filled<'f>(
+        tx: &MirrorTx<'_>,
+        object: Object,
+        fields: impl IntoIterator<Item = &'f RecordId>,
+    ) -> Result<(), StoreError> {
+        let mut known = FilledFields::load(tx, object)?;
+        for field in fields {
+            known.made.remove(field);
+            known.filled.insert(field.clone());
+        }
+        known.store(tx, object)
+    }
+}

@@ -1,0 +1,245 @@
+//! Cuts a first copy into slices that are walked side by side, for about the same RU.
+//!
+//! Nothing is known of the list yet. Its first page is asked for with the total; where that is large, one request finds
+//! the newest records and how many records have a date. Its rows are stored, so that the last slice ends before them and
+//! the request costs nothing more. From then on [`next_cuts`] says where to cut, and the first page
+//! of each new slice, which is needed anyway, says how many rows that slice has.
+//!
+//! # Always true
+//! - The slices that are stored cover every record that was not read. A cut is one transaction; a kill at any moment
+//!   leaves slices that the next run walks, if in fewer parts.
+//! - Where all of this is of no use (no totals, no dates, disorder), the list is read by one walker, as before.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use super::cuts::{KnownSlice, next_cuts};
+use super::pages::{Arrived, WalkPurpose};
+use super::walk::{Frontier, Walk, WalkRange, gap};
+use crate::api::{ListQuery, PageSize, SortBy, decode};
+use crate::model::{Instant, Layout, Object, Purpose};
+use crate::store::StateKey;
+use crate::sync::apply;
+use crate::sync::checkpoints::Sweep;
+use crate::sync::error::{Asking, SyncError};
+use crate::sync::run::Run;
+
+/// What one request showed of the newest records.
+struct NewestRecords {
+    /// The newest creation time.
+    at: Instant,
+    /// Microseconds between the newest records.
+    gap: Option<u64>,
+    /// How many records have a creation time.
+    dated: u64,
+    /// From when on the page has every dated record, and how many those are; `None` if that is unknown.
+    whole_from: Option<(Instant, u64)>,
+    /// The highest `updatedAt` that may be a watermark.
+    high: Option<Instant>,
+    /// The page itself.
+    page: Arrived,
+}
+
+impl NewestRecords {
+    /// How many requests it costs beyond those that a list without the page's rows saves.
+    fn cost(&self) -> u64 {
+        let pages = |rows: u64| rows.div_ceil(u64::from(PageSize::MAX.get()));
+        let rows = self.whole_from.map_or(0, |(_, rows)| rows);
+        (1 + pages(self.dated.saturating_sub(rows))).saturating_sub(pages(self.dated))
+    }
+}
+
+/// From when on a page of the newest records has every record, and how many those are: with whole seconds, since the
+/// service may compare at another precision than it shows. `keys` ascend.
+fn whole_from(keys: &[Option<Instant>]) -> Option<(Instant, u64)> {
+    if !keys.iter().all(Option::is_some) || !keys.is_sorted() {
+        return None;
+    }
+    let from = (*keys.first()?)?.whole_second().plus(Duration::from_secs(1));
+    let rows = keys.iter().filter(|key| **key >= Some(from)).count() as u64;
+    (rows > 0).then_some((from, rows))
+}
+
+/// A slice of the first copy, and how many rows it has left.
+struct CopySlice {
+    entry: StateKey,
+    walk: Walk,
+    from: Instant,
+    rows: u64,
+}
+
+impl Run<'_> {
+    /// Cuts the first copy of a large object, if it is still one walk.
+    pub(in crate::sync) async fn cut_first_copy(&self, object: Object) -> Result<(), SyncError> {
+        let walkers = self.engine.workers();
+        let Some((entry, walk)) = self.whole_walk(object).await? else { return Ok(()) };
+        if walkers < 2 {
+            return Ok(());
+        }
+        if walk.pages == 0 {
+            self.walk(WalkPurpose::Slice(object, entry), walk.pausing()).await?;
+        }
+        let Some((entry, mut walk)) = self.whole_walk(object).await? else { return Ok(()) };
+        let (Frontier::At(from), Some(total)) = (walk.frontier, walk.total) else { return Ok(()) };
+        // At most 2 % more requests, and a cut has to be worth it.
+        let allowed = total / self.engine.settings.rows_per_slice.max(1);
+        if allowed < 2 {
+            return Ok(());
+        }
+        let Some(newest) = self.newest_records(object, &walk).await? else { return Ok(()) };
+        let dateless = total > newest.dated;
+        let (end, on_page) = newest.whole_from.unzip();
+        let rows = newest.dated.saturating_sub(walk.rows + on_page.unwrap_or(0));
+        walk.until = end.filter(|end| *end > from);
+        let mut slices = vec![CopySlice { entry, walk, from, rows }];
+        let mut made = 1;
+        let mut is_stored = false;
+        // Beside the newest records: those without a date, unless the page that has them all saves their count; and each
+        // slice that had no more than its first page.
+        let mut spent = newest.cost() + u64::from(total.saturating_sub(newest.dated) > u64::from(PageSize::MAX.get()));
+        while let Some((n, cuts)) = next_cuts(&known(&slices, &newest), walkers, allowed.saturating_sub(spent)) {
+            let slice = &slices[n];
+            let Some(parts) = slice.walk.cut(slice.from, &cuts) else { break };
+            let mut parts: Vec<(StateKey, Walk)> = parts
+                .into_iter()
+                .enumerate()
+                .map(|(part, walk)| match part {
+                    0 => (slice.entry.clone(), walk),
+                    _ => (Sweep::slice_entry(object, made + part), walk),
+                })
+                .collect();
+            made += parts.len();
+            // Records without a date are in no slice of dates. Where there are none, the count that every large walk owes
+            // finds the one that was created meanwhile.
+            let further = (dateless && !is_stored)
+                .then(|| (Sweep::slice_entry(object, 1), Walk::new(WalkRange::WithoutCreated, &slice.walk.key)));
+            let whole_page = (!is_stored && slice.walk.until.is_some()).then_some(&newest);
+            self.store_slices(object, parts.iter().cloned().chain(further).collect(), whole_page).await?;
+            is_stored = true;
+            let (low_entry, low) = parts.remove(0);
+            let made_now = parts.len();
+            let read = self.read_first_pages(object, parts).await?;
+            spent += (made_now - read.len()) as u64;
+            // With the rows of their first pages.
+            let rows = slice.rows.saturating_sub(read.iter().map(|slice| slice.rows + slice.walk.rows).sum());
+            slices[n] = CopySlice { entry: low_entry, walk: low, from: slices[n].from, rows };
+            slices.splice(n + 1..n + 1, read);
+        }
+        Ok(())
+    }
+
+    /// The only walk of a first copy that was not cut; `None` where there are several or another.
+    async fn whole_walk(&self, object: Object) -> Result<Option<(StateKey, Walk)>, SyncError> {
+        let slices: Option<Vec<(StateKey, Walk)>> = self.engine.store.read(move |tx| tx.slices(object)).await?;
+        let mut slices = slices.unwrap_or_default();
+        let key = self.engine.client.key_fingerprint();
+        let only = if slices.len() == 1 { slices.pop() } else { None };
+        Ok(only.filter(|(_, walk)| {
+            walk.range == WalkRange::All && walk.counted && walk.until.is_none() && walk.key == key
+        }))
+    }
+
+    /// Stores slices, and with them the page of the newest records, which the last slice ends before.
+    async fn store_slices(
+        &self,
+        object: Object,
+        slices: Vec<(StateKey, Walk)>,
+        newest: Option<&NewestRecords>,
+    ) -> Result<(), SyncError> {
+        let newest = newest.map(|newest| (newest.page.clone(), newest.high));
+        let (resource, meter, now) = (object.resource(), self.engine.meter.clone(), self.engine.clock.now());
+        let stored = self.engine.store.write(move |tx| {
+            slices.iter().try_for_each(|(entry, walk)| tx.set_state(entry, walk))?;
+            let Some((Arrived { answer, page, layout }, high)) = newest else { return Ok(None) };
+            let decode = |layout: &Layout| decode::page(resource, &answer.body, layout).ok();
+            let page = tx.with_current_layout(page, layout, decode)?;
+            let noted = apply::apply_page(tx, object, &page, &answer.asked, tx.phase(object)?, now)?;
+            let rows = page.records.len() as u64;
+            if let Some(mut sweep) = Sweep::load(tx, object)? {
+                sweep.high = sweep.high.max(high);
+                sweep.rows += rows;
+                sweep.pages += 1;
+                sweep.store(tx, object)?;
+            }
+            meter.enter(tx)?;
+            Ok(Some((rows, noted)))
+        });
+        let Some((rows, noted)) = stored.await? else { return Ok(()) };
+        self.report_page(resource, self.swept(rows), &noted);
+        if noted.unknown_keys {
+            self.refresh_definitions_for_unknown_keys().await?;
+        }
+        Ok(())
+    }
+
+    /// Reads the first page of new slices side by side. Gives those that have more.
+    async fn read_first_pages(
+        &self,
+        object: Object,
+        parts: Vec<(StateKey, Walk)>,
+    ) -> Result<Vec<CopySlice>, SyncError> {
+        let reading = parts
+            .iter()
+            .map(|(entry, walk)| self.walk(WalkPurpose::Slice(object, entry.clone()), walk.clone().pausing()));
+        join_all(reading).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let left: Option<Vec<(StateKey, Walk)>> = self.engine.store.read(move |tx| tx.slices(object)).await?;
+        let mut slices = Vec::new();
+        for (entry, walk) in left.unwrap_or_default() {
+            if !parts.iter().any(|(part, _)| *part == entry) {
+                continue;
+            }
+            // Without a place to go on from it is only read, and cut no more.
+            let Frontier::At(from) = walk.frontier else { continue };
+            slices.push(CopySlice { rows: walk.rows_left().unwrap_or(0), entry, walk, from });
+        }
+        slices.sort_by_key(|slice| slice.from);
+        Ok(slices)
+    }
+
+    /// Asks for the newest records; `None` where the answer is of no use.
+    async fn newest_records(&self, object: Object, walk: &Walk) -> Result<Option<NewestRecords>, SyncError> {
+        let (resource, doing) = (object.resource(), "list");
+        let query = ListQuery::new(resource)
+            .sort(SortBy::CreatedDesc)
+            .and_then(|query| query.is_null("createdAt", false))
+            .asking(doing, resource)?
+            .limit(walk.page_size())
+            .count_exact();
+        let layout = self.engine.store.layout();
+        let asked = self.engine.client.page(&query, Purpose::Sweep, &layout).await.asking(doing, resource);
+        let (answer, page) = match asked {
+            Ok((answer, page)) => (answer, page.asking(doing, resource)?),
+            Err(error) if error.is_too_large() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let page = Arrived { answer, page, layout: layout.version };
+        let mut facts = self.facts(resource, &walk.range, &page);
+        facts.keys.reverse();
+        let (Some(Some(at)), Some(dated)) = (facts.keys.last().copied(), facts.total) else { return Ok(None) };
+        let (whole_from, gap) = (whole_from(&facts.keys), gap(&facts.keys));
+        Ok(Some(NewestRecords { at, gap, dated, whole_from, high: facts.high, page }))
+    }
+}
+
+/// What the slices say about themselves, in the order of time.
+fn known(slices: &[CopySlice], newest: &NewestRecords) -> Vec<KnownSlice> {
+    let seconds = |micros: Option<u64>| micros.map(|micros| micros as f64 / 1e6);
+    let one = |n: usize| {
+        let slice = &slices[n];
+        let to = match slice.walk.range {
+            WalkRange::Created { to, .. } => slice.walk.until.or(to),
+            _ => slice.walk.until,
+        };
+        // Where a later slice begins, a bulk import may begin too.
+        let end = if n + 1 == slices.len() { newest.gap } else { None };
+        KnownSlice {
+            from: slice.from,
+            last: to.map_or(newest.at, |to| to.minus(Duration::from_micros(1))),
+            rows: slice.rows,
+            gap_at_start: seconds(slice.walk.gap),
+            gap_at_end: seconds(end),
+        }
+    };
+    (0..slices.len()).map(one).collect()
+}

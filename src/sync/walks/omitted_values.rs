@@ -1,0 +1,76 @@
+//! Values that lists omit when details are off: a changed record whose row in a list lacks a key with a stored value is
+//! read by id for 1 RU. Omitted does not mean null, and nothing else would show that the value was cleared. Only the
+//! parts that lists return are stored.
+//!
+//! The records are noted in the transaction of the page and read after it, so that a kill in between loses none.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Object, Purpose, RecordId};
+use crate::store::{MirrorTx, StateKey, StoreError};
+use crate::sync::error::SyncError;
+use crate::sync::run::Run;
+
+/// The parts of a detail that are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DetailPart {
+    /// All of it.
+    Whole,
+    /// The parts that lists return, too.
+    List,
+}
+
+/// The records of an object to be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+struct OmittedValues(BTreeSet<RecordId>);
+
+/// Takes over the records noted by the transaction, unless details are read anyway. Returns whether there are any.
+pub(in crate::sync) fn note(tx: &MirrorTx<'_>, object: Object, details: bool) -> Result<bool, StoreError> {
+    let ids = tx.take_omitted(object);
+    if details || ids.is_empty() {
+        return Ok(false);
+    }
+    let mut omitted: OmittedValues = tx.state(&StateKey::OmittedValues(object))?.unwrap_or_default();
+    omitted.0.extend(ids);
+    tx.set_state(&StateKey::OmittedValues(object), &omitted)?;
+    Ok(true)
+}
+
+/// Notes that a record was read, in the transaction that stores it.
+pub(super) fn was_read(tx: &MirrorTx<'_>, object: Object, id: &RecordId) -> Result<(), StoreError> {
+    let entry = StateKey::OmittedValues(object);
+    let mut omitted: OmittedValues = tx.state(&entry)?.unwrap_or_default();
+    if !omitted.0.remove(id) {
+        return Ok(());
+    }
+    if omitted.0.is_empty() { tx.clear_state(&entry) } else { tx.set_state(&entry, &omitted) }
+}
+
+impl Run<'_> {
+    /// Reads the records for which a list omitted a value.
+    pub(in crate::sync) async fn read_omitted(&self, object: Object) -> Result<(), SyncError> {
+        let entry = StateKey::OmittedValues(object);
+        let name = entry.clone();
+        let Some(OmittedValues(ids)) = self.engine.store.read(move |tx| tx.state(&name)).await? else {
+            return Ok(());
+        };
+        let noted: Vec<RecordId> = ids.into_iter().collect();
+        let there = self.engine.store.write(move |tx| {
+            // Records whose details are read anyway, or that were removed meanwhile, are skipped.
+            let versions = tx.versions(object, &noted)?;
+            let there: BTreeSet<RecordId> = noted.into_iter().filter(|id| versions.contains_key(id)).collect();
+            tx.set_state(&entry, &OmittedValues(there.clone()))?;
+            Ok(there)
+        });
+        let there = there.await?;
+        let (failures, waiting) = self.detail_failures(object).await?;
+        let ids: VecDeque<RecordId> = there.into_iter().filter(|id| !waiting.contains(id)).collect();
+        if !ids.is_empty() {
+            self.read_batch(object, ids, (Purpose::Changes, DetailPart::List), &failures, &mut 0).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,85 @@
+//! The start of a walk: the service's time according to its answers, or the newest record if they give none.
+//!
+//! [`ServiceTime`] is the arithmetic. It is kept in the file with every page, so that the next process knows it.
+
+use crate::api::{ListAnswer, ListQuery, PageSize, SortBy};
+use crate::model::{Instant, Object, Purpose, ServiceTime};
+use crate::store::StateKey;
+use crate::sync::apply::instant;
+use crate::sync::error::{Asking, SyncError};
+use crate::sync::run::Run;
+
+/// Pages of rows dated in the future that are passed over to find the newest plausible `updatedAt`.
+const MOST_FUTURE_PAGES: u32 = 5;
+
+const DOING: &str = "look for the newest of";
+
+impl Run<'_> {
+    /// Takes over what earlier runs knew about the service's time.
+    pub(in crate::sync) async fn recall_service_time(&self) -> Result<(), SyncError> {
+        let known: Option<ServiceTime> = self.engine.store.read(|tx| tx.state(&StateKey::ServiceTime)).await?;
+        self.results().service_time = known.unwrap_or_default();
+        Ok(())
+    }
+
+    /// Takes in an answer and the `updatedAt` of its records. Gives the service's time when it was asked for, at least, and
+    /// what is known now.
+    pub(in crate::sync) fn observe(
+        &self,
+        answer: &ListAnswer,
+        updates: impl Iterator<Item = Instant>,
+    ) -> (Option<Instant>, ServiceTime) {
+        let time = &mut self.results().service_time;
+        // What the page shows is of some moment between the two.
+        time.observe(answer.asked.reading(), answer.date);
+        let served_at = time.at_least();
+        time.observe(self.engine.clock.reading(), answer.date);
+        for updated_at in updates {
+            time.observe_update(updated_at);
+        }
+        (served_at, *time)
+    }
+
+    /// The service's time now, at least. Where nothing is known about it, the newest record tells, for 1 RU; `None` where
+    /// there is none.
+    pub(in crate::sync) async fn boundary(&self, object: Object) -> Result<Option<Instant>, SyncError> {
+        let (now, date) = (self.engine.clock.reading(), self.engine.client.service_date());
+        let known = {
+            let time = &mut self.results().service_time;
+            time.observe(now, date);
+            time.at_least()
+        };
+        if known.is_none() {
+            self.observe_newest(object).await?;
+        }
+        Ok(self.results().service_time.at_least())
+    }
+
+    /// Lists the records that changed last until one of them is not dated in the future.
+    async fn observe_newest(&self, object: Object) -> Result<(), SyncError> {
+        let resource = object.resource();
+        let query = ListQuery::new(resource).sort(SortBy::UpdatedDesc).asking(DOING, resource)?.limit(PageSize::MAX);
+        let mut at = query.clone();
+        let mut oldest = None;
+        for _ in 0..MOST_FUTURE_PAGES {
+            let layout = self.engine.store.layout();
+            let (answer, page) =
+                self.engine.client.page(&at, Purpose::Changes, &layout).await.asking(DOING, resource)?;
+            let page = page.asking(DOING, resource)?;
+            let updates: Vec<Instant> =
+                page.records.iter().filter_map(|record| instant(resource, record, "updatedAt")).collect();
+            let (_, time) = self.observe(&answer, updates.iter().copied());
+            if time.at_least().is_some() {
+                return Ok(());
+            }
+            oldest = updates.into_iter().min().or(oldest);
+            let Some(next) = page.next else { break };
+            at = query.clone().after(next);
+        }
+        // So many rows are not dated in the future: it is the clock that is wrong.
+        if let Some(oldest) = oldest {
+            self.results().service_time.assume(oldest);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,179 @@
+//! Wrong clocks: the mirror's own, which jumps in both directions, and the service's `Date`. Neither affects
+//! correctness, retention, or the start of a walk.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::support::clock::WrongClock;
+use crate::support::{Crm, Mirror, noon};
+use crm_mirror::model::{Clock, Instant, Object, Resource};
+use crm_mirror::sandbox::{DateHeader, Fault, RequestLine, Rule, World};
+use crm_mirror::sync::Job;
+use serde_json::json;
+
+const DAY: u64 = 86_400;
+
+fn world(contacts: usize) -> World {
+    let mut world = World::new(noon().minus(Duration::from_secs(10_000_000)));
+    for n in 0..contacts {
+        let at = noon().minus(Duration::from_secs(9_000_000 - 60 * n as u64)).to_wire();
+        let contact = json!({"id": format!("c{n:05}"), "name": format!("Name {n}"), "createdAt": at, "updatedAt": at});
+        world.create(Object::Contact, &contact);
+    }
+    world
+}
+
+/// A copied mirror without details, its clock, which is correct, and an empty log.
+async fn settled(contacts: usize) -> (Crm, Mirror, WrongClock) {
+    let crm = Crm::serve(world(contacts)).await;
+    let clock = WrongClock::new(crm.clock.clone());
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.clock = Some(Arc::new(clock.clone()));
+    mirror.settings.details = false;
+    for _ in 0..2 {
+        mirror.sync(&crm).await;
+        crm.wait(600);
+    }
+    crm.sandbox.clear_log();
+    (crm, mirror, clock)
+}
+
+fn rename(crm: &Crm, id: &str, name: &str) {
+    crm.sandbox.with_world(|world| assert!(world.edit(Object::Contact, id, &json!({ "name": name }))));
+}
+
+#[tokio::test]
+async fn clock_jump_prunes_no_history_and_its_entries_are_pruned_in_time() {
+    for ahead in [400 * DAY as i64, -400 * DAY as i64] {
+        let (crm, mut mirror, clock) = settled(60).await;
+        mirror.settings.retention = Some(Duration::from_secs(30 * DAY));
+        rename(&crm, "c00001", "Right");
+        crm.sandbox.with_world(|world| world.remove(Object::Contact, "c00002"));
+        mirror.run(&crm, &Job::audit()).await.unwrap();
+        clock.set_ahead(ahead);
+        rename(&crm, "c00003", "Stamped wrongly");
+        crm.sandbox.with_world(|world| world.remove(Object::Contact, "c00004"));
+        for _ in 0..2 {
+            crm.wait(600);
+            mirror.run(&crm, &Job::audit()).await.unwrap();
+        }
+        clock.set_ahead(0);
+        let kept = |mirror: &Mirror| ["changes", "removed_records", "audits"].map(|table| mirror.count(table));
+        let [changes, removed, audits] = kept(&mirror);
+        assert_eq!((changes, removed), (4, 2), "{ahead}");
+        for wait in [DAY / 4, 29 * DAY] {
+            crm.wait(wait);
+            mirror.sync(&crm).await;
+        }
+        assert_eq!(kept(&mirror), [changes, removed, audits], "{ahead}: 29 days later all of it is here");
+        crm.wait(2 * DAY);
+        mirror.sync(&crm).await;
+        assert_eq!(kept(&mirror), [0, 0, 0], "{ahead}: and after 30 days nothing is");
+    }
+}
+
+#[tokio::test]
+async fn record_that_returns_is_mirrored_whatever_the_time_of_its_removal() {
+    let (crm, mirror, clock) = settled(60).await;
+    crm.sandbox.with_world(|world| world.remove(Object::Contact, "c00007"));
+    clock.set_ahead(400 * DAY as i64);
+    mirror.run(&crm, &Job::audit()).await.unwrap();
+    clock.set_ahead(0);
+    assert_eq!((mirror.count("contacts"), mirror.count("removed_records")), (59, 1));
+    crm.sandbox.with_world(|world| world.create(Object::Contact, &json!({"id": "c00007", "name": "Back"})));
+    crm.wait(60);
+    mirror.run(&crm, &Job::sync().of(&[Resource::Contacts])).await.unwrap();
+    mirror.assert_exact_lists(&crm);
+    assert_eq!(mirror.count("removed_records"), 0);
+}
+
+/// Records change while the first copy is under way, and the service never says what time it is.
+#[tokio::test]
+async fn changes_during_a_first_copy_are_found_without_a_date_header() {
+    let crm = Crm::serve(world(450)).await;
+    crm.sandbox.faults().add(Rule::new(Fault::Date(DateHeader::Missing)).forever());
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.details = false;
+    let clock = crm.clock.clone();
+    let mut pages = 0;
+    crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
+        let page = asked.param("sort") == Some("createdAt") && asked.param("limit") == Some("100");
+        if asked.lists(Resource::Contacts) && page {
+            pages += 1;
+            clock.advance(Duration::from_secs(1_800));
+            world.set_now(clock.now());
+            // One that was read already, and one that is still to be read and takes the watermark far ahead.
+            world.edit(Object::Contact, &format!("c{:05}", 10 + pages), &json!({"name": "Behind the copy"}));
+            world.edit(Object::Contact, "c00449", &json!({"name": format!("Ahead of it {pages}")}));
+        }
+    });
+    mirror.sync(&crm).await;
+    crm.sandbox.clear_hook();
+    let newest = crm.sandbox.log().entries().iter().filter(|e| e.asked.param("sort") == Some("-updatedAt")).count();
+    assert_eq!(newest, 1, "the newest record is observed once, before the copy");
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    mirror.assert_exact_lists(&crm);
+    for _ in 0..2 {
+        crm.wait(600);
+        crm.sandbox.clear_log();
+        let report = mirror.sync(&crm).await;
+        assert_eq!((report.tally.rows, crm.charged()), (0, 2), "idle again");
+    }
+}
+
+#[tokio::test]
+async fn changes_are_found_after_one_wrong_date_although_a_record_is_dated_2099() {
+    let (crm, mirror, clock) = settled(60).await;
+    let far: Instant = "2099-01-01T00:00:00Z".parse().unwrap();
+    crm.sandbox.with_world(|world| world.edit_at(Object::Contact, "c00003", &json!({"name": "Far"}), Some(far)));
+    for (dated, ahead) in
+        [(Some(DAY as i64), 0), (None, 4 * DAY as i64), (Some(-(DAY as i64)), 0), (None, -(DAY as i64))]
+    {
+        if let Some(offset) = dated {
+            crm.sandbox.faults().add(Rule::new(Fault::Date(DateHeader::Offset(offset))).forever());
+        }
+        clock.set_ahead(ahead);
+        crm.wait(600);
+        mirror.sync(&crm).await;
+        crm.sandbox.faults().clear();
+        clock.set_ahead(0);
+        for n in 10..15 {
+            crm.wait(600);
+            rename(&crm, &format!("c{n:05}"), &format!("{dated:?} {ahead}"));
+            mirror.sync(&crm).await;
+            mirror.assert_exact_lists(&crm);
+        }
+    }
+}
+
+#[tokio::test]
+async fn wrong_clock_neither_lets_an_older_version_in_nor_keeps_a_change_out() {
+    const YEARS: i64 = 100_000_000;
+    for ahead in [-YEARS, YEARS] {
+        let (crm, mut mirror, clock) = settled(60).await;
+        mirror.settings.details = true;
+        let far = noon().plus(Duration::from_secs(YEARS as u64 / 2));
+        crm.sandbox.with_world(|world| world.edit_at(Object::Contact, "c00003", &json!({"name": "Far"}), Some(far)));
+        mirror.sync(&crm).await;
+        crm.wait(600);
+        rename(&crm, "c00007", "Newer");
+        // The list is current; the detail comes from a replica that is behind.
+        let lag = Rule::new(Fault::Lag(Duration::from_secs(300))).on(Resource::Contacts).records().forever();
+        crm.sandbox.faults().add(lag);
+        clock.set_ahead(ahead);
+        crm.wait(60);
+        mirror.sync(&crm).await;
+        assert_eq!(mirror.one("SELECT name FROM contacts WHERE id = 'c00007'"), "'Newer'", "{ahead}");
+        crm.sandbox.faults().clear();
+        let now = Some(crm.clock.now());
+        crm.sandbox.with_world(|world| world.edit_at(Object::Contact, "c00003", &json!({"name": "Near"}), now));
+        crm.wait(60);
+        mirror.sync(&crm).await;
+        assert_eq!(mirror.one("SELECT name FROM contacts WHERE id = 'c00003'"), "'Near'", "{ahead}");
+        clock.set_ahead(0);
+        crm.wait(90_000);
+        mirror.sync(&crm).await;
+        mirror.assert_exact(&crm);
+    }
+}

@@ -1,0 +1,113 @@
+//! Whatever becomes of one entry of the private state, every verb ends well, and two runs later the mirror is exact: an
+//! entry is a hint, and its loss costs requests at most.
+
+use std::path::Path;
+
+use crate::support::{Crm, Mirror, noon};
+use crm_mirror::model::{DataType, Object, Ru};
+use crm_mirror::sandbox::{Fault, NewField, Rule, World};
+use crm_mirror::store::StateKey;
+use crm_mirror::sync::Job;
+use rusqlite::Connection;
+use serde_json::json;
+
+/// What an entry may become.
+const DAMAGES: [&str; 8] =
+    ["", "\u{0}", "{", "null", "[[1,\"x\"]]", "{\"from\":\"another version\"}", "\"2999-01-01T00:00:00Z\"", "-1"];
+
+/// Damages an entry: `which` 0 deletes it, 1 cuts it in half, the others replace it, or put it where there was none.
+fn damage(path: &Path, name: &str, which: usize) {
+    let conn = Connection::open(path).unwrap();
+    match which {
+        0 => conn.execute("DELETE FROM state WHERE name = ?1", [name]),
+        1 => conn.execute(
+            "UPDATE state SET value = CAST(substr(value, 1, length(value) / 2) AS TEXT) WHERE name = ?1",
+            [name],
+        ),
+        _ => conn.execute("INSERT OR REPLACE INTO state (name, value) VALUES (?1, ?2)", (name, DAMAGES[which - 2])),
+    }
+    .unwrap();
+}
+
+/// A mirror in the middle of everything: a column to fill, a sweep under way, a detail that failed, a key that nothing
+/// explains, counts that are owed.
+async fn busy() -> (Crm, Mirror) {
+    let mut world = World::new(noon());
+    world.define(NewField::new(Object::Contact, "tier", DataType::ShortText));
+    for n in 0..8 {
+        let contact = json!({"id": format!("ct{n:02}"), "name": "Ann", "customFields": {"tier": "a", "late": "x"}});
+        world.create(Object::Contact, &contact);
+    }
+    world.create(Object::Company, &json!({"id": "co", "name": "Co"}));
+    world.add_team_member(&json!({"id": "tm"}));
+    let crm = Crm::serve(world).await;
+    crm.sandbox.configure(|settings| settings.page_cap = Some(3));
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.tries = 1;
+    mirror.sync(&crm).await;
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    crm.wait(6 * 3600);
+    // A field with values that no change shows, one bad detail, and changes.
+    crm.sandbox.with_world(|world| {
+        world.define(NewField::new(Object::Contact, "later", DataType::ShortText));
+        world.define(NewField::new(Object::Contact, "memo", DataType::LongText));
+        for n in 0..8 {
+            let values = json!({"customFields": {"later": format!("v{n}"), "memo": format!("m{n}")}});
+            world.edit_silently(Object::Contact, &format!("ct{n:02}"), &values);
+        }
+        for n in 0..5 {
+            world.edit(Object::Contact, &format!("ct{n:02}"), &json!({"name": "Bob"}));
+        }
+        world.remove(Object::Contact, "ct07");
+    });
+    crm.sandbox.faults().add(Rule::new(Fault::Status(500)).record("ct03").forever());
+    mirror.limits.limit = Ru::new(mirror.ledger_total() + 10);
+    let _ = mirror.run(&crm, &Job::resync()).await;
+    mirror.limits.limit = Ru::new(1_000_000);
+    crm.sandbox.faults().clear();
+    (crm, mirror)
+}
+
+/// A copy of the mirror of its own.
+fn copied(mirror: &Mirror) -> Mirror {
+    let mut copy = Mirror::one_at_a_time();
+    copy.tries = 1;
+    let conn = Connection::open(&mirror.path).unwrap();
+    conn.execute("VACUUM INTO ?1", [copy.path.display().to_string()]).unwrap();
+    copy.key.clone_from(&mirror.key);
+    copy
+}
+
+/// Half of the entries: each that there is is lost, or damaged, and each that there can be is damaged in one of the ways.
+async fn any_entry_may_be_lost(half: usize) {
+    let (crm, mirror) = busy().await;
+    for (number, key) in StateKey::all().into_iter().enumerate().filter(|(number, _)| number % 2 == half) {
+        let name = key.to_string();
+        let there = mirror.count(&format!("state WHERE name = '{name}'")) > 0;
+        let damaged = if number % 3 == 0 { 1 } else { 2 + number % DAMAGES.len() };
+        for which in [Some(damaged), there.then_some(0)].into_iter().flatten() {
+            let copy = copied(&mirror);
+            damage(&copy.path, &name, which);
+            // A record that was removed is found by a sweep, whatever is remembered.
+            let job = [Job::sync(), Job::resync(), Job::audit(), Job::verify()][(number + which) % 4].clone();
+            for job in [job, Job::resync()] {
+                crm.wait(90_000);
+                let report = copy.run(&crm, &job).await;
+                assert!(report.is_ok(), "{name}, damage {which}, {}: {report:?}", job.kind());
+            }
+            let differences = copy.differences(&crm);
+            assert!(differences.is_empty(), "{name}, damage {which}:\n{}", differences.join("\n"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn any_entry_of_the_state_may_be_lost() {
+    any_entry_may_be_lost(0).await;
+}
+
+#[tokio::test]
+async fn any_other_entry_of_the_state_may_be_lost() {
+    any_entry_may_be_lost(1).await;
+}

@@ -1,0 +1,94 @@
+//! Lists that omit custom keys without a value, with details off: omitted does not mean null, so a changed record is
+//! read by id only for what its list omits.
+
+use crate::support::{Crm, Mirror, noon};
+use crm_mirror::model::{DataType, Object, Resource};
+use crm_mirror::sandbox::{Fault, NewField, Rule, World};
+use crm_mirror::sync::Job;
+use serde_json::json;
+
+async fn mirrored() -> (Crm, Mirror) {
+    let mut world = World::new(noon());
+    world.omit_nulls_in_lists();
+    world.define(NewField::new(Object::Contact, "tier", DataType::SingleSelect).options(&["a", "b"]));
+    world.define(NewField::new(Object::Contact, "tags", DataType::MultiSelect).options(&["a", "b"]));
+    world.define(NewField::new(Object::Contact, "story", DataType::LongText));
+    for n in 0..4 {
+        let values = json!({"tier": "a", "tags": ["a", "b"], "story": "Long"});
+        world.create(Object::Contact, &json!({"id": format!("ct{n}"), "notes": "secret", "customFields": values}));
+    }
+    let crm = Crm::serve(world).await;
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.details = false;
+    mirror.sync(&crm).await;
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    crm.wait(600);
+    crm.sandbox.clear_log();
+    (crm, mirror)
+}
+
+fn clear(crm: &Crm, id: &str, key: &str) {
+    crm.sandbox.with_world(|world| world.edit(Object::Contact, id, &json!({"customFields": {key: null}})));
+}
+
+#[tokio::test]
+async fn cleared_value_is_cleared_in_the_mirror_for_one_request() {
+    let (crm, mirror) = mirrored().await;
+    clear(&crm, "ct1", "tier");
+    clear(&crm, "ct2", "tags");
+    crm.sandbox.with_world(|world| world.edit(Object::Contact, "ct3", &json!({"name": "Edited"})));
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    mirror.assert_exact_lists(&crm);
+    assert_eq!(mirror.one("SELECT count(*) FROM contacts WHERE cf_tier IS NULL OR cf_tags IS NULL"), "2");
+    assert_eq!(mirror.count("custom_multi_values"), 3 * 2);
+    assert_eq!(crm.sandbox.log().details(Object::Contact), 2, "values of a list are not requested again");
+    assert_eq!(mirror.count("contact_details"), 0, "details are off: nothing else of them is stored");
+    crm.wait(600);
+    crm.sandbox.clear_log();
+    mirror.sync(&crm).await;
+    assert_eq!(crm.charged(), 2);
+}
+
+#[tokio::test]
+async fn sweep_and_audit_find_silently_cleared_values() {
+    for job in [Job::resync(), Job::audit()] {
+        let (crm, mirror) = mirrored().await;
+        crm.sandbox.with_world(|world| {
+            world.edit_silently(Object::Contact, "ct1", &json!({"name": "Silent", "customFields": {"tier": null}}))
+        });
+        crm.wait(600);
+        mirror.run(&crm, &job).await.unwrap();
+        crm.wait(600);
+        mirror.sync(&crm).await;
+        mirror.assert_exact_lists(&crm);
+    }
+}
+
+#[tokio::test]
+async fn kill_or_failure_between_list_and_detail_loses_nothing() {
+    for commits in 0..8 {
+        let (crm, mirror) = mirrored().await;
+        clear(&crm, "ct0", "tier");
+        clear(&crm, "ct1", "tier");
+        crm.wait(600);
+        let _ = mirror.run_killed_after(&crm, &Job::sync(), Some(commits)).await;
+        crm.wait(600);
+        mirror.sync(&crm).await;
+        mirror.assert_exact_lists(&crm);
+    }
+    let (crm, mirror) = mirrored().await;
+    clear(&crm, "ct1", "tier");
+    crm.sandbox.faults().add(Rule::new(Fault::Status(500)).on(Resource::Contacts).record("ct1").forever());
+    for _ in 0..24 {
+        crm.wait(3600);
+        mirror.sync(&crm).await;
+    }
+    let asked = crm.sandbox.log().details(Object::Contact);
+    assert!(asked <= 40, "{asked} requests in a day for a detail that fails");
+    crm.sandbox.faults().clear();
+    crm.wait(86_400);
+    mirror.sync(&crm).await;
+    mirror.assert_exact_lists(&crm);
+}

@@ -1,0 +1,157 @@
+//! A service whose endpoint returns the same error for days: the requests are bounded, everything else stays fresh, and
+//! afterwards the mirror recovers without intervention.
+
+use crate::support::{Crm, Mirror, noon};
+use crm_mirror::model::{DataType, Object, Resource};
+use crm_mirror::sandbox::{Fault, NewField, Rule, World};
+use crm_mirror::sync::Job;
+use serde_json::json;
+
+/// Every third hour, including a sweep and an audit.
+const RUNS_A_DAY: usize = 8;
+
+/// Requests of a day without failures: a list of each object in each run, the short lists every six hours, a sweep, an
+/// audit and the details of changed records.
+const PLAIN: usize = RUNS_A_DAY * (2 + 2) + 4 * 5 + 30;
+
+fn faults() -> Vec<Fault> {
+    let statuses = [400, 401, 403, 404, 408, 410, 412, 413, 425, 429, 500, 501, 502, 503, 504, 520];
+    statuses.map(Fault::Status).into_iter().chain([Fault::Html(403), Fault::NotJson]).collect()
+}
+
+async fn mirrored() -> (Crm, Mirror) {
+    let mut world = World::new(noon());
+    world.define(NewField::new(Object::Contact, "tier", DataType::ShortText));
+    for n in 0..3 {
+        world.create(Object::Contact, &json!({"id": format!("ct{n}"), "customFields": {"tier": "a"}}));
+    }
+    world.create(Object::Company, &json!({"id": "co"}));
+    world.add_team_member(&json!({"id": "tm"}));
+    let crm = Crm::serve(world).await;
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.tries = 3;
+    mirror.sync(&crm).await;
+    crm.wait(600);
+    (crm, mirror)
+}
+
+/// Whether an error also prevents reading other objects: the key is refused, or the service requests a wait.
+fn stops_everything(fault: &Fault) -> bool {
+    matches!(fault, Fault::Status(401 | 429))
+}
+
+async fn fails_for_a_day(fault: Fault, rule: Rule, resource: Resource, details: bool) {
+    let (crm, mirror) = mirrored().await;
+    crm.sandbox.faults().add(rule.forever());
+    crm.sandbox.clear_log();
+    for n in 0..RUNS_A_DAY {
+        let name = format!("Name {n}");
+        crm.sandbox.with_world(|world| {
+            world.edit(Object::Company, "co", &json!({ "name": name }));
+            world.edit(Object::Contact, "ct1", &json!({ "name": name }));
+        });
+        crm.wait(3 * 3600);
+        let job = [Job::sync(), Job::resync(), Job::audit()][if n < 6 { 0 } else { n - 5 }].clone();
+        let _ = mirror.run(&crm, &job).await;
+        let stopped = stops_everything(&fault);
+        for (other, table) in [(Resource::Contacts, "contacts"), (Resource::Companies, "companies")] {
+            if !stopped && (other != resource || details) {
+                let fresh = mirror.count(&format!("{table} WHERE name = '{name}'"));
+                assert_eq!(fresh, 1, "{fault:?} for {resource}: {other} stay fresh");
+            }
+        }
+    }
+    let asked = crm.sandbox.log().len();
+    let most = PLAIN + RUNS_A_DAY * 5 * 3;
+    assert!(asked <= most, "{fault:?} for {resource}: {asked} requests in a day, {most} at most");
+    assert_eq!(mirror.count("removed_records"), 0, "{fault:?} for {resource}");
+    crm.sandbox.faults().clear();
+    for _ in 0..3 {
+        crm.wait(43_200);
+        let report = mirror.run(&crm, &Job::sync()).await;
+        assert!(report.is_ok(), "{fault:?} for {resource}: {report:?}");
+    }
+    mirror.assert_exact(&crm);
+}
+
+/// A day of scheduled runs every ten minutes with an endpoint that always fails: every other list is fresh after each run,
+/// and the failing one is requested at growing intervals.
+async fn fails_for_a_scheduled_day(fault: Fault, rule: Rule, resource: Resource) {
+    let (crm, mut mirror) = mirrored().await;
+    mirror.settings.details = false;
+    mirror.tries = 1;
+    crm.sandbox.faults().add(rule.forever());
+    crm.sandbox.clear_log();
+    let (store, engine) = mirror.open(&crm, None).await.unwrap();
+    for n in 0..6 * 24 {
+        let name = format!("Name {n}");
+        crm.sandbox.with_world(|world| {
+            world.edit(Object::Company, "co", &json!({ "name": name }));
+            world.edit(Object::Contact, "ct1", &json!({ "name": name }));
+        });
+        crm.wait(600);
+        let ended = engine.run(&Job::sync(), "schedule").await;
+        for (other, table) in [(Resource::Contacts, "contacts"), (Resource::Companies, "companies")] {
+            if other != resource {
+                let fresh = mirror.count(&format!("{table} WHERE name = '{name}'"));
+                assert_eq!(fresh, 1, "run {n}, {fault:?} for {resource}: {other} stay fresh");
+            }
+        }
+        let read = resource == Resource::TeamMembers || resource == Resource::CustomFields;
+        assert!(ended.is_err() || read, "run {n}, {fault:?} for {resource}: not everything was read");
+    }
+    let log = crm.sandbox.log();
+    let asked = log.entries().iter().filter(|entry| entry.asked.lists(resource)).count();
+    assert!((20..=30).contains(&asked), "{fault:?} for {resource}: {asked} requests in a day");
+    crm.sandbox.faults().clear();
+    crm.wait(3_600);
+    engine.run(&Job::sync(), "schedule").await.unwrap();
+    drop(engine);
+    store.close().await;
+    crm.wait(7 * 3_600);
+    mirror.sync(&crm).await;
+    mirror.assert_exact_lists(&crm);
+    assert_eq!(mirror.count("state WHERE name = 'step_failures'"), 0);
+}
+
+#[tokio::test]
+async fn endpoint_that_always_fails_leaves_the_rest_fresh_on_the_regular_schedule() {
+    for resource in [Resource::Companies, Resource::Contacts, Resource::TeamMembers, Resource::CustomFields] {
+        for fault in [Fault::Status(500), Fault::Status(400)] {
+            let rule = Rule::new(fault.clone()).on(resource);
+            fails_for_a_scheduled_day(fault, rule, resource).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn permanent_failure_of_a_record_list_is_bounded() {
+    for fault in faults() {
+        let rule = Rule::new(fault.clone()).on(Resource::Contacts).lists();
+        fails_for_a_day(fault, rule, Resource::Contacts, false).await;
+    }
+}
+
+#[tokio::test]
+async fn permanent_failure_of_details_is_bounded() {
+    for fault in faults() {
+        let rule = Rule::new(fault.clone()).on(Resource::Contacts).records();
+        fails_for_a_day(fault, rule, Resource::Contacts, true).await;
+    }
+}
+
+#[tokio::test]
+async fn permanent_failure_of_the_definitions_is_bounded() {
+    for fault in faults() {
+        let rule = Rule::new(fault.clone()).on(Resource::CustomFields);
+        fails_for_a_day(fault, rule, Resource::CustomFields, false).await;
+    }
+}
+
+#[tokio::test]
+async fn permanent_failure_of_the_team_list_is_bounded() {
+    for fault in faults() {
+        let rule = Rule::new(fault.clone()).on(Resource::TeamMembers);
+        fails_for_a_day(fault, rule, Resource::TeamMembers, false).await;
+    }
+}

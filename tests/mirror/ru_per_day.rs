@@ -1,0 +1,92 @@
+//! What a day costs, against the least that any program would have to spend: the table of `docs/operations.md`.
+
+use crate::support::{Crm, Mirror, noon};
+use crm_mirror::model::{Object, Resource};
+use crm_mirror::sandbox::generate;
+use crm_mirror::sync::Job;
+use serde_json::json;
+
+/// A run every five minutes.
+const RUNS: u64 = 288;
+
+/// What a day came to.
+#[derive(Debug, PartialEq, Eq)]
+struct DayCost {
+    lists: u64,
+    counts: u64,
+    short_lists: u64,
+    details: u64,
+    /// One request for each object and run, the pages of what changed, and a detail for each changed record.
+    least: u64,
+}
+
+impl DayCost {
+    fn total(&self) -> u64 {
+        self.lists + self.counts + self.short_lists + self.details
+    }
+}
+
+/// A day with so many changed contacts, most of them in nine hours, and a bulk change of so many at once; audits every six
+/// hours.
+async fn day(changes: u64, bulk: usize) -> DayCost {
+    let crm = Crm::serve(generate(61, 600, 60, noon())).await;
+    let mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    crm.sandbox.clear_log();
+    let mut rng = fastrand::Rng::with_seed(3);
+    let mut least = 0;
+    for run in 0..RUNS {
+        crm.wait(300);
+        let office = (96..204).contains(&run);
+        let mut changed = std::collections::BTreeSet::new();
+        let wanted = if office { changes / 108 + u64::from(rng.u64(0..108) < changes % 108) } else { 0 };
+        let wanted = if run == 150 { bulk } else { wanted as usize };
+        crm.sandbox.with_world(|world| {
+            let ids = world.ids(Resource::Contacts);
+            while changed.len() < wanted {
+                changed.insert(rng.usize(0..ids.len()));
+            }
+            for n in &changed {
+                world.edit(Object::Contact, &ids[*n], &json!({ "position": format!("Run {run}") }));
+            }
+        });
+        mirror.scheduled(&crm, &Job::sync()).await;
+        if run % 72 == 0 {
+            mirror.scheduled(&crm, &Job::audit()).await;
+        }
+        let changed = changed.len() as u64;
+        least += changed.div_ceil(100).max(1) + 1 + changed;
+    }
+    mirror.assert_exact(&crm);
+    let log = crm.sandbox.log();
+    let lists = |counted: bool| {
+        let of = log.entries().iter().filter(|entry| {
+            (entry.asked.lists(Resource::Contacts) || entry.asked.lists(Resource::Companies))
+                && (entry.asked.param("count").is_some() || entry.asked.param("filter[id][in]").is_some()) == counted
+        });
+        of.count() as u64
+    };
+    let cost = DayCost {
+        lists: lists(false),
+        counts: lists(true),
+        short_lists: (log.lists(Resource::CustomFields) + log.lists(Resource::TeamMembers)) as u64,
+        details: (log.details(Object::Contact) + log.details(Object::Company)) as u64,
+        least,
+    };
+    assert_eq!(cost.total(), log.ru().get(), "everything is in the table");
+    cost
+}
+
+/// `MEASURE_DAYS=1` measures the larger workspaces too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_day_costs_little_more_than_the_least_that_is_possible() {
+    let all = std::env::var("MEASURE_DAYS").is_ok();
+    let days = [("quiet", 0, 0, 1.2), ("normal", 300, 0, 1.3), ("busy", 3_000, 500, 1.3)];
+    for (name, changes, bulk, most) in days.into_iter().take(if all { 3 } else { 1 }) {
+        let cost = day(changes, bulk).await;
+        eprintln!("{name}: {cost:?}, {} RU, {:.2} of the least", cost.total(), cost.total() as f64 / cost.least as f64);
+        assert!((cost.total() as f64) < cost.least as f64 * most, "{name}: {cost:?}");
+    }
+}

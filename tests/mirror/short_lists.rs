@@ -1,0 +1,156 @@
+//! Team members and definitions: short lists without an id filter. An item that one list lacks is looked for once more
+//! before it is removed, and the changes of definitions are counted.
+
+use crate::support::{Crm, Mirror, noon};
+use crm_mirror::model::{Choice, DataType, Object, Resource};
+use crm_mirror::sandbox::{Fault, NewField, Rule, World};
+use crm_mirror::store::DefinitionChanges;
+use crm_mirror::sync::Job;
+use serde_json::json;
+
+fn members(mirror: &Mirror) -> i64 {
+    mirror.count("team_members")
+}
+
+async fn mirrored() -> (Crm, Mirror) {
+    let mut world = World::new(noon());
+    for n in 0..4 {
+        world.add_team_member(&json!({"id": format!("tm{n}"), "firstName": format!("Member {n}")}));
+    }
+    for key in ["tier", "rank"] {
+        world.define(NewField::new(Object::Contact, key, DataType::SingleSelect).options(&["a", "b"]));
+    }
+    world.create(Object::Contact, &json!({"id": "ct", "customFields": {"tier": "a", "rank": "b"}}));
+    let crm = Crm::serve(world).await;
+    let mirror = Mirror::one_at_a_time();
+    mirror.sync(&crm).await;
+    crm.wait(600);
+    crm.sandbox.clear_log();
+    (crm, mirror)
+}
+
+/// A truncated list: the first item only.
+fn cut_short(crm: &Crm) -> Rule {
+    let first = crm.sandbox.world().list_json(Resource::TeamMembers, "tm0").unwrap();
+    Rule::new(Fault::Body(json!({"data": [first], "nextCursor": null}).to_string())).on(Resource::TeamMembers)
+}
+
+#[tokio::test]
+async fn single_short_team_list_removes_no_member() {
+    let (crm, mirror) = mirrored().await;
+    let team = Job::sync().of(&[Resource::TeamMembers]);
+    for fault in [cut_short(&crm), Rule::new(Fault::EmptyList).on(Resource::TeamMembers)] {
+        crm.sandbox.faults().add(fault);
+        crm.wait(600);
+        assert_eq!(mirror.run(&crm, &team).await.unwrap().tally.removed, 0);
+        assert_eq!(members(&mirror), 4);
+        crm.wait(600);
+        mirror.sync(&crm).await;
+        assert_eq!(members(&mirror), 4);
+    }
+    // An empty list is no evidence, however often it is returned.
+    crm.sandbox.faults().add(Rule::new(Fault::EmptyList).on(Resource::TeamMembers).forever());
+    for _ in 0..4 {
+        crm.wait(6 * 3600);
+        mirror.sync(&crm).await;
+    }
+    assert_eq!(members(&mirror), 4);
+    crm.sandbox.faults().clear();
+    mirror.assert_exact(&crm);
+}
+
+#[tokio::test]
+async fn removed_member_is_deleted_by_the_next_run_for_one_request() {
+    let (crm, mirror) = mirrored().await;
+    crm.sandbox.with_world(|world| world.remove_team_member("tm2"));
+    crm.wait(6 * 3600);
+    assert_eq!(mirror.sync(&crm).await.tally.removed, 0);
+    crm.wait(600);
+    crm.sandbox.clear_log();
+    assert_eq!(mirror.sync(&crm).await.tally.removed, 1);
+    assert_eq!(crm.charged(), 3, "the team, and one request per object");
+    mirror.assert_exact(&crm);
+    crm.wait(600);
+    crm.sandbox.clear_log();
+    mirror.sync(&crm).await;
+    assert_eq!(crm.charged(), 2);
+}
+
+#[tokio::test]
+async fn permanently_short_list_is_not_read_in_every_run() {
+    let (crm, mirror) = mirrored().await;
+    for n in 0..12 {
+        // Each time the list has another part of its items.
+        let id = format!("tm{}", n % 4);
+        let item = crm.sandbox.world().list_json(Resource::TeamMembers, &id).unwrap();
+        let body = json!({"data": [item], "nextCursor": null}).to_string();
+        crm.sandbox.faults().clear();
+        crm.sandbox.faults().add(Rule::new(Fault::Body(body)).on(Resource::TeamMembers).forever());
+        crm.wait(600);
+        mirror.sync(&crm).await;
+    }
+    let lists = crm.sandbox.log().lists(Resource::TeamMembers);
+    assert!(lists <= 2, "{lists} lists within two hours");
+}
+
+#[tokio::test]
+async fn definition_missing_in_two_runs_is_archived() {
+    let (crm, mirror) = mirrored().await;
+    let status = "SELECT group_concat(key || ' ' || status, ', ' ORDER BY key) FROM custom_field_definitions";
+    crm.sandbox.with_world(|world| world.undefine(Object::Contact, "tier"));
+    crm.wait(6 * 3600);
+    mirror.sync(&crm).await;
+    assert_eq!(mirror.one(status), "'rank ACTIVE, tier ACTIVE'");
+    assert_eq!(mirror.one("SELECT cf_tier FROM contacts_full"), "'a'");
+    crm.wait(600);
+    let report = mirror.sync(&crm).await;
+    assert_eq!(mirror.one(status), "'rank ACTIVE, tier ARCHIVED'");
+    assert_eq!(mirror.one("SELECT archived_cf_tier FROM contacts"), "'a'");
+    assert_eq!(report.definitions, DefinitionChanges { archived: 1, ..DefinitionChanges::default() });
+    crm.wait(600);
+    crm.sandbox.clear_log();
+    mirror.sync(&crm).await;
+    assert_eq!(crm.charged(), 2);
+}
+
+#[tokio::test]
+async fn changes_of_definitions_and_options_are_counted() {
+    let (crm, mirror) = mirrored().await;
+    let fields = Job::sync().of(&[Resource::CustomFields]);
+    crm.sandbox.with_world(|world| {
+        world.define(NewField::new(Object::Company, "size", DataType::Integer));
+        world.archive(Object::Contact, "rank");
+        world.relabel(Object::Contact, "tier", "The tier");
+        let choice = |value: &str, label: &str| Choice { value: value.into(), label: Some(label.into()) };
+        world.set_options(Object::Contact, "tier", vec![choice("a", "Best"), choice("c", "New")]);
+    });
+    crm.wait(600);
+    let report = mirror.run(&crm, &fields).await.unwrap();
+    let expected = DefinitionChanges { added: 1, archived: 1, restored: 0, changed: 1, options: 3 };
+    assert_eq!(report.definitions, expected, "a relabelled, a removed and an added option");
+    crm.sandbox.with_world(|world| world.reactivate(Object::Contact, "rank"));
+    crm.wait(600);
+    let report = mirror.run(&crm, &fields).await.unwrap();
+    assert_eq!(report.definitions, DefinitionChanges { restored: 1, ..DefinitionChanges::default() });
+    crm.wait(600);
+    assert_eq!(mirror.run(&crm, &fields).await.unwrap().definitions, DefinitionChanges::default());
+}
+
+#[tokio::test]
+async fn definitions_on_many_pages_are_complete() {
+    let fields: Vec<NewField> = (0..23)
+        .map(|n| NewField::new(Object::Contact, &format!("f{n:02}"), DataType::ALL[n % 9]).options(&["a", "b"]))
+        .collect();
+    let mut world = World::new(noon());
+    for field in fields {
+        world.define(field);
+    }
+    world.create(Object::Contact, &json!({"id": "ct", "customFields": {"f00": "x", "f22": true}}));
+    let crm = Crm::serve(world).await;
+    crm.sandbox.configure(|settings| settings.page_cap = Some(4));
+    let mirror = Mirror::one_at_a_time();
+    mirror.sync(&crm).await;
+    mirror.assert_exact(&crm);
+    assert_eq!(mirror.count("custom_field_definitions"), 23);
+    assert_eq!(crm.sandbox.log().lists(Resource::CustomFields), 6 + 3);
+}

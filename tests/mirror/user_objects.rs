@@ -1,0 +1,233 @@
+//! Objects that users add to the file: whatever they are and however the columns change, no run fails, and they are
+//! kept.
+
+use std::collections::BTreeSet;
+
+use crate::support::cases::cases;
+use crate::support::{Crm, Mirror, noon};
+use crm_mirror::model::{DataType, Object};
+use crm_mirror::sandbox::{NewField, World};
+use crm_mirror::store::{BrokenObject, Reader, people_report};
+use proptest::prelude::*;
+use rusqlite::functions::FunctionFlags;
+use serde_json::json;
+
+/// The interval after which definitions are read again.
+const INTERVAL: u64 = 6 * 3600;
+
+const KEYS: [&str; 3] = ["a", "b", "c"];
+
+const TYPES: [&str; 5] = ["SHORT_TEXT", "DECIMAL", "LONG_TEXT", "MULTI_SELECT", "INTEGER"];
+
+/// Objects that a user may add; each is one statement.
+const OBJECTS: [&str; 19] = [
+    "CREATE VIEW p_all AS SELECT * FROM contacts_full",
+    "CREATE VIEW p_a AS SELECT id, cf_a FROM contacts_full WHERE cf_a IS NOT NULL",
+    "CREATE VIEW p_table AS SELECT id, cf_a, cf_b FROM contacts",
+    "CREATE VIEW p_num AS SELECT sum(cf_b_num) AS total FROM contacts_full",
+    "CREATE VIEW p_on_view AS SELECT count(*) AS n FROM p_a JOIN p_table USING (id)",
+    "CREATE VIEW p_broken AS SELECT missing FROM nowhere",
+    "CREATE VIEW \"odd \"\"name\" AS WITH t AS (SELECT cf_c FROM contact_details) SELECT cf_c, row_number() OVER () FROM t",
+    "CREATE VIEW p_function AS SELECT only_mine(cf_a) FROM contacts_full",
+    "CREATE VIEW p_history AS SELECT h.value, o.name FROM contact_history AS h LEFT JOIN companies_full AS o ON o.id = h.id",
+    "CREATE TRIGGER p_after AFTER UPDATE OF cf_a ON contacts BEGIN INSERT INTO p_notes VALUES (NEW.cf_a, OLD.cf_b); END",
+    "CREATE TRIGGER p_instead INSTEAD OF INSERT ON p_all BEGIN SELECT NEW.cf_a, missing FROM nowhere; END",
+    "CREATE TRIGGER p_delete INSTEAD OF DELETE ON contacts_full BEGIN SELECT OLD.cf_b; END",
+    "CREATE INDEX p_by_a ON contacts (cf_a)",
+    "CREATE INDEX p_by_b ON contacts (upper(cf_b), name) WHERE cf_a IS NOT NULL",
+    "CREATE INDEX ix_mine ON contact_details (cf_a)",
+    "CREATE TABLE p_notes (a, b)",
+    "CREATE UNIQUE INDEX p_unique ON contacts (coalesce(cf_a, 'x'))",
+    "CREATE INDEX p_mine ON contacts (only_mine(cf_a))",
+    "CREATE UNIQUE INDEX p_kinds ON changes (kind)",
+];
+
+#[derive(Clone, Debug)]
+enum Step {
+    Define(usize),
+    Archive(usize),
+    Reactivate(usize),
+    Retype(usize, usize),
+    Undefine(usize),
+    Value(usize),
+    Add(usize),
+    Sync,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let key = 0..KEYS.len();
+    prop_oneof![
+        3 => key.clone().prop_map(Step::Define),
+        3 => key.clone().prop_map(Step::Archive),
+        2 => key.clone().prop_map(Step::Reactivate),
+        3 => (key.clone(), 0..TYPES.len()).prop_map(|(key, data_type)| Step::Retype(key, data_type)),
+        1 => key.clone().prop_map(Step::Undefine),
+        1 => key.prop_map(Step::Value),
+        6 => (0..OBJECTS.len()).prop_map(Step::Add),
+        6 => Just(Step::Sync),
+    ]
+}
+
+/// A connection of a user's program, which has a function of its own.
+fn own_connection(mirror: &Mirror) -> rusqlite::Connection {
+    let conn = rusqlite::Connection::open(&mirror.path).unwrap();
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+    conn.create_scalar_function("only_mine", 1, flags, |context| context.get::<Option<String>>(0)).unwrap();
+    conn
+}
+
+/// Name and text of users' views and triggers in the file.
+fn in_file(mirror: &Mirror) -> BTreeSet<(String, String)> {
+    let sql = "SELECT name, sql FROM sqlite_schema WHERE type IN ('view', 'trigger') AND (name GLOB 'p_*' OR name GLOB 'odd*')";
+    let conn = mirror.read();
+    let mut stmt = conn.prepare(sql).unwrap();
+    stmt.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()
+}
+
+fn broken(mirror: &Mirror) -> Vec<BrokenObject> {
+    let reader = Reader::open(&mirror.path).unwrap();
+    people_report::broken(&reader.begin().unwrap()).unwrap()
+}
+
+async fn synced(mirror: &Mirror, crm: &Crm) {
+    crm.wait(INTERVAL);
+    let before = in_file(mirror);
+    mirror.sync(crm).await;
+    assert_eq!(in_file(mirror), before, "views and triggers are kept with their own text");
+    for object in broken(mirror) {
+        assert!(!object.why.contains("no such function"), "only its owner's program knows the function");
+        assert_ne!(object.name, "p_all");
+    }
+}
+
+async fn play(steps: Vec<Step>) {
+    let mut world = World::new(noon());
+    for n in 0..3 {
+        world.create(Object::Contact, &json!({"id": format!("ct{n}"), "name": format!("Name {n}")}));
+    }
+    let crm = Crm::serve(world).await;
+    let mirror = Mirror::one_at_a_time();
+    mirror.sync(&crm).await;
+    for step in steps {
+        match step {
+            Step::Define(key) => crm.sandbox.with_world(|world| {
+                if !world.redefine(Object::Contact, KEYS[key], |_| {}) {
+                    let field = NewField::new(Object::Contact, KEYS[key], DataType::ShortText);
+                    world.define(field.options(&["x", "y"]));
+                }
+            }),
+            Step::Archive(key) => crm.sandbox.with_world(|world| {
+                world.archive(Object::Contact, KEYS[key]);
+            }),
+            Step::Reactivate(key) => crm.sandbox.with_world(|world| {
+                world.reactivate(Object::Contact, KEYS[key]);
+            }),
+            Step::Retype(key, data_type) => crm.sandbox.with_world(|world| {
+                world.redefine(Object::Contact, KEYS[key], |definition| definition.data_type = TYPES[data_type].into());
+            }),
+            Step::Undefine(key) => crm.sandbox.with_world(|world| {
+                world.undefine(Object::Contact, KEYS[key]);
+            }),
+            Step::Value(key) => crm.sandbox.with_world(|world| {
+                world.edit(Object::Contact, "ct1", &json!({"customFields": {KEYS[key]: "7"}}));
+            }),
+            Step::Add(object) => {
+                // Some cannot be created while a column is missing, or exist already.
+                let _ = own_connection(&mirror).execute_batch(OBJECTS[object]);
+            }
+            Step::Sync => synced(&mirror, &crm).await,
+        }
+    }
+    synced(&mirror, &crm).await;
+    assert_eq!(mirror.one("PRAGMA integrity_check"), "'ok'");
+}
+
+#[test]
+fn no_run_fails_because_of_user_views_after_column_changes() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(25)) };
+    proptest!(config, |(steps in prop::collection::vec(step(), 5..25))| {
+        runtime.block_on(play(steps));
+    });
+}
+
+#[tokio::test]
+async fn view_with_a_missing_column_is_reported_and_works_once_it_is_restored() {
+    let mut world = World::new(noon());
+    world.define(NewField::new(Object::Contact, "a", DataType::ShortText));
+    world.create(Object::Contact, &json!({"id": "ct1", "name": "One", "customFields": {"a": "x"}}));
+    let crm = Crm::serve(world).await;
+    let mirror = Mirror::one_at_a_time();
+    mirror.sync(&crm).await;
+    let own = rusqlite::Connection::open(&mirror.path).unwrap();
+    for sql in [OBJECTS[1], "CREATE VIEW p_two AS SELECT id FROM p_a", "CREATE INDEX p_by_a ON contacts (cf_a)"] {
+        own.execute_batch(sql).unwrap();
+    }
+    assert_eq!(broken(&mirror), []);
+    crm.sandbox.with_world(|world| world.archive(Object::Contact, "a"));
+    synced(&mirror, &crm).await;
+    crm.sandbox.with_world(|world| world.define(NewField::new(Object::Contact, "new", DataType::Decimal)));
+    synced(&mirror, &crm).await;
+    let found = broken(&mirror);
+    assert_eq!(found.iter().map(|object| object.name.as_str()).collect::<Vec<_>>(), ["p_a", "p_two"]);
+    assert!(found[0].why.contains("cf_a"), "{found:?}");
+    crm.sandbox.with_world(|world| world.reactivate(Object::Contact, "a"));
+    synced(&mirror, &crm).await;
+    assert_eq!(broken(&mirror), []);
+    assert_eq!(mirror.one("SELECT cf_a FROM p_a"), "'x'");
+    assert_eq!(mirror.one("SELECT count(*) FROM sqlite_schema WHERE name = 'p_by_a'"), "1");
+    // Another type means another column: the index cannot be kept while there is no column of that name.
+    crm.sandbox.with_world(|world| world.redefine(Object::Contact, "a", |d| d.data_type = "LONG_TEXT".into()));
+    synced(&mirror, &crm).await;
+    assert_eq!(broken(&mirror).iter().map(|object| object.name.as_str()).collect::<Vec<_>>(), ["p_by_a"]);
+    crm.sandbox.with_world(|world| world.redefine(Object::Contact, "a", |d| d.data_type = "INTEGER".into()));
+    synced(&mirror, &crm).await;
+    assert_eq!(broken(&mirror), []);
+    assert_eq!(mirror.one("SELECT count(*) FROM sqlite_schema WHERE name = 'p_by_a'"), "1");
+}
+
+#[tokio::test]
+async fn user_indexes_that_could_refuse_a_row_are_dropped_and_named() {
+    let mut world = World::new(noon());
+    for n in 0..3 {
+        world.create(
+            Object::Contact,
+            &json!({"id": format!("ct{n}"), "name": n.to_string(), "email": format!("{n}@x")}),
+        );
+    }
+    let crm = Crm::serve(world).await;
+    let mirror = Mirror::one_at_a_time();
+    mirror.sync(&crm).await;
+    let indexes = [
+        ("p_date", "CREATE INDEX p_date ON contacts (date(created_at))"),
+        ("p_email", "CREATE UNIQUE INDEX p_email ON contacts (email)"),
+        ("p_function", "CREATE INDEX p_function ON contacts (only_mine(name))"),
+        ("p_json", "CREATE INDEX p_json ON contacts (json_extract(name, '$.x'))"),
+        ("p_own", "CREATE TABLE p_table (x); CREATE UNIQUE INDEX p_own ON p_table (x)"),
+    ];
+    for (_, sql) in indexes {
+        own_connection(&mirror).execute_batch(sql).unwrap();
+    }
+    let names = || broken(&mirror).into_iter().map(|object| object.name).collect::<Vec<_>>();
+    assert_eq!(names(), ["p_email", "p_function", "p_json"], "before the next write");
+    crm.sandbox.with_world(|world| {
+        for id in ["ct0", "ct1", "ct2"] {
+            world.edit(Object::Contact, id, &json!({"email": "same@x", "name": "{"}));
+        }
+        world.create(Object::Contact, &json!({"id": "ct3", "name": "Three", "email": "same@x"}));
+        world.define(NewField::new(Object::Contact, "new", DataType::Decimal));
+    });
+    for _ in 0..2 {
+        synced(&mirror, &crm).await;
+        assert_eq!(mirror.one("SELECT count(*) FROM contacts WHERE email = 'same@x'"), "4");
+        assert_eq!(names(), ["p_email", "p_function", "p_json"]);
+        let kept = "SELECT group_concat(name, ' ') FROM (SELECT name FROM sqlite_schema
+                    WHERE type = 'index' AND name GLOB 'p_*' ORDER BY name)";
+        assert_eq!(mirror.one(kept), "'p_date p_own'");
+    }
+    // An object of the same name takes its place.
+    own_connection(&mirror).execute_batch("CREATE INDEX p_email ON contacts (email)").unwrap();
+    crm.sandbox.with_world(|world| world.define(NewField::new(Object::Contact, "newer", DataType::Decimal)));
+    synced(&mirror, &crm).await;
+    assert_eq!(names(), ["p_function", "p_json"]);
+}

@@ -1,0 +1,244 @@
+//! Configured views, indexes and search: each is created, follows the definitions, and is removed again.
+
+use std::fs;
+
+use crate::support::{Crm, Mirror, noon};
+use crm_mirror::model::{Choice, DataType, Object};
+use crm_mirror::sandbox::{NewField, World};
+use crm_mirror::store::{BrokenObject, LabelColumns, Reader, SearchForm, ViewOptions, people_report};
+use serde_json::json;
+
+/// The interval after which definitions are read again.
+const INTERVAL: u64 = 6 * 3600;
+
+fn broken(mirror: &Mirror) -> Vec<BrokenObject> {
+    let reader = Reader::open(&mirror.path).unwrap();
+    people_report::broken(&reader.begin().unwrap()).unwrap()
+}
+
+fn names(broken: &[BrokenObject]) -> Vec<&str> {
+    broken.iter().map(|object| object.name.as_str()).collect()
+}
+
+/// Three contacts with a tier and topics, and a mirror of them.
+async fn workspace(options: ViewOptions) -> (Crm, Mirror) {
+    let mut world = World::new(noon());
+    for (key, data_type) in [
+        ("tier", DataType::SingleSelect),
+        ("topics", DataType::MultiSelect),
+        ("fee", DataType::Decimal),
+        ("story", DataType::LongText),
+    ] {
+        world.define(NewField::new(Object::Contact, key, data_type).options(&["gold", "tin"]));
+    }
+    let choice = |value: &str, label: Option<&str>| Choice { value: value.into(), label: label.map(Into::into) };
+    let options_of_tier = vec![choice("gold", Some("It's \"Gold\"")), choice("tin", None)];
+    world.set_options(Object::Contact, "tier", options_of_tier.clone());
+    world.set_options(Object::Contact, "topics", options_of_tier);
+    world.create(Object::Company, &json!({"id": "co1", "name": "Acme"}));
+    for n in 0..3 {
+        let tier = if n == 0 { "gold" } else { "tin" };
+        world.create(
+            Object::Contact,
+            &json!({"id": format!("ct{n}"), "name": format!("Name {n}"), "companyId": "co1", "notes": format!("Notes {n}"),
+                    "customFields": {"tier": tier, "topics": ["tin", "gold"], "fee": "1.50", "story": "Once"}}),
+        );
+    }
+    let crm = Crm::serve(world).await;
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.views = Some(options);
+    mirror.sync(&crm).await;
+    (crm, mirror)
+}
+
+async fn later(mirror: &Mirror, crm: &Crm) {
+    crm.wait(INTERVAL);
+    mirror.sync(crm).await;
+    mirror.assert_exact(crm);
+}
+
+#[tokio::test]
+async fn views_from_files_follow_the_files_and_the_columns() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    file("a.sql", "-- Ours\nCREATE VIEW rich AS SELECT name, cf_fee FROM contacts_full WHERE cf_fee_num > 1;");
+    file("b.sql", "CREATE VIEW oops AS SELEC 1");
+    file("c.sql", "CREATE VIEW fine AS SELECT 1 AS one; DELETE FROM contacts");
+    file("notes.txt", "nothing");
+    let folder_name = Some(folder.path().to_str().unwrap().to_string());
+    let (crm, mut mirror) = workspace(ViewOptions { folder: folder_name, ..ViewOptions::default() }).await;
+    assert_eq!(mirror.one("SELECT count(*) FROM rich"), "3");
+    let found = broken(&mirror);
+    assert_eq!(names(&found), ["b.sql", "c.sql"]);
+    assert!(found[1].why.contains("only CREATE VIEW"), "{found:?}");
+
+    crm.sandbox.with_world(|world| world.archive(Object::Contact, "fee"));
+    fs::remove_file(folder.path().join("b.sql")).unwrap();
+    file("c.sql", "CREATE VIEW fine AS SELECT 1 AS one");
+    later(&mirror, &crm).await;
+    let found = broken(&mirror);
+    assert_eq!((found[0].kind.as_str(), names(&found)), ("file", vec!["a.sql"]));
+    assert_eq!(mirror.one("SELECT one FROM fine"), "1");
+
+    crm.sandbox.with_world(|world| world.reactivate(Object::Contact, "fee"));
+    later(&mirror, &crm).await;
+    assert_eq!(broken(&mirror), []);
+    assert_eq!(mirror.one("SELECT cf_fee FROM rich LIMIT 1"), "'1.50'");
+
+    mirror.views = Some(ViewOptions { folder: Some("/nowhere at all".into()), ..ViewOptions::default() });
+    later(&mirror, &crm).await;
+    assert_eq!(names(&broken(&mirror)), ["/nowhere at all"]);
+    assert_eq!(mirror.one("SELECT count(*) FROM sqlite_schema WHERE name IN ('rich', 'fine')"), "0");
+}
+
+#[tokio::test]
+async fn configured_indexes_serve_filters_and_an_unknown_column_is_named() {
+    let indexes = ["contacts.position", "contacts_full.cf_story", "contacts.cf_later", "companies.hq_country"];
+    let options = ViewOptions { indexes: indexes.map(String::from).to_vec(), ..ViewOptions::default() };
+    let (crm, mut mirror) = workspace(options).await;
+    let plan = |sql: &str| {
+        let conn = mirror.read();
+        let mut stmt = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+        let lines: Vec<String> = stmt.query_map([], |row| row.get(3)).unwrap().map(Result::unwrap).collect();
+        lines.join("\n")
+    };
+    for (table, column, index) in [
+        ("contacts", "position", "ix_contacts_position"),
+        ("contacts_full", "position", "ix_full_contacts_position"),
+        ("contact_details", "cf_story", "ix_contact_details_cf_story"),
+        ("companies", "hq_country", "ix_companies_hq_country"),
+    ] {
+        let plan = plan(&format!("SELECT * FROM {table} WHERE {column} = 'x'"));
+        assert!(plan.contains(&format!("INDEX {index} ")), "{table}.{column}: {plan}");
+    }
+    assert_eq!(names(&broken(&mirror)), ["contacts.cf_later"]);
+    crm.sandbox.with_world(|world| world.define(NewField::new(Object::Contact, "later", DataType::Integer)));
+    later(&mirror, &crm).await;
+    assert_eq!(broken(&mirror), []);
+    assert_eq!(mirror.one("SELECT count(*) FROM sqlite_schema WHERE name = 'ix_contacts_cf_later'"), "1");
+    mirror.views = Some(ViewOptions::default());
+    mirror.sync(&crm).await;
+    assert_eq!(
+        mirror.one("SELECT count(*) FROM sqlite_schema WHERE name LIKE 'ix%position' OR name LIKE 'ix%story'"),
+        "0"
+    );
+}
+
+#[tokio::test]
+async fn archived_columns_that_are_kept_stay_in_the_views_with_their_last_values() {
+    let (crm, mirror) = workspace(ViewOptions { keep_archived: true, ..ViewOptions::default() }).await;
+    crm.sandbox.with_world(|world| {
+        for key in ["tier", "topics", "fee", "story"] {
+            world.archive(Object::Contact, key);
+        }
+    });
+    crm.wait(INTERVAL);
+    mirror.sync(&crm).await;
+    for view in ["contacts_full", "contacts_lookup"] {
+        let row = mirror.one(&format!(
+            "SELECT cf_tier || cf_topics || cf_fee || cf_fee_num || cf_story FROM {view} WHERE id = 'ct0'"
+        ));
+        assert_eq!(row, "'gold[\"tin\",\"gold\"]1.501.5Once'");
+    }
+    assert_eq!(mirror.one("SELECT value FROM contact_history WHERE id = 'ct0' AND column_name = 'cf_tier'"), "'gold'");
+    let about = "SELECT about FROM mirror_columns WHERE table_name = 'contacts_full' AND column_name = 'cf_fee'";
+    assert_eq!(mirror.one(about), "'archived: the last values before that'");
+    let edit = rusqlite::Connection::open(&mirror.path).unwrap();
+    edit.execute("INSERT OR REPLACE INTO state VALUES ('write_back', 'true')", []).unwrap();
+    let refused = edit.execute("UPDATE contacts_full SET cf_tier = 'tin' WHERE id = 'ct0'", []).unwrap_err();
+    assert!(refused.to_string().contains("cf_tier is archived"), "{refused}");
+    edit.execute("UPDATE contacts_full SET position = 'New' WHERE id = 'ct0'", []).unwrap();
+    crm.sandbox.with_world(|world| world.reactivate(Object::Contact, "tier"));
+    later(&mirror, &crm).await;
+    assert_eq!(mirror.one("SELECT cf_tier FROM contacts_full WHERE id = 'ct0'"), "'gold'");
+}
+
+#[tokio::test]
+async fn columns_of_labels_say_what_values_are_called() {
+    let (crm, mut mirror) = workspace(ViewOptions { labels: LabelColumns::All, ..ViewOptions::default() }).await;
+    let labels = |mirror: &Mirror, id: &str| {
+        mirror.one(&format!("SELECT cf_tier_label || '|' || cf_topics_label FROM contacts_full WHERE id = '{id}'"))
+    };
+    assert_eq!(labels(&mirror, "ct0"), r#"'It's "Gold"|["tin","It's \"Gold\""]'"#);
+    assert_eq!(labels(&mirror, "ct1"), r#"'tin|["tin","It's \"Gold\""]'"#, "a value without a label is its own label");
+    let edit = rusqlite::Connection::open(&mirror.path).unwrap();
+    edit.execute("INSERT OR REPLACE INTO state VALUES ('write_back', 'true')", []).unwrap();
+    let refused = edit.execute("UPDATE contacts_full SET cf_tier_label = 'x' WHERE id = 'ct0'", []).unwrap_err();
+    assert!(refused.to_string().contains("derived from cf_tier"), "{refused}");
+    crm.sandbox.with_world(|world| {
+        let choice = Choice { value: "gold".into(), label: Some("Best".into()) };
+        world.set_options(Object::Contact, "tier", vec![choice]);
+        // The name of the label column is taken: the field gets another one.
+        world.define(NewField::new(Object::Contact, "tier_label", DataType::ShortText));
+        world.edit(Object::Contact, "ct1", &json!({"customFields": {"tier": null, "tier_label": "mine"}}));
+    });
+    later(&mirror, &crm).await;
+    assert_eq!(mirror.one("SELECT cf_tier_label FROM contacts_full WHERE id = 'ct0'"), "'Best'");
+    assert_eq!(mirror.one("SELECT cf_tier_label FROM contacts_full WHERE id = 'ct1'"), "NULL");
+    assert_eq!(mirror.one("SELECT cf_tier_label_2 FROM contacts_full WHERE id = 'ct1'"), "'mine'");
+    mirror.views =
+        Some(ViewOptions { labels: LabelColumns::Of(vec!["contacts.cf_topics".into()]), ..ViewOptions::default() });
+    mirror.sync(&crm).await;
+    let columns = "SELECT group_concat(name) FROM pragma_table_info('contacts_full') WHERE name LIKE '%label'";
+    assert_eq!(mirror.one(columns), "'cf_topics_label'");
+}
+
+#[tokio::test]
+async fn lookup_views_have_the_same_rows_and_are_read_by_key() {
+    let (_crm, mirror) =
+        workspace(ViewOptions { labels: LabelColumns::All, keep_archived: true, ..ViewOptions::default() }).await;
+    for (full, lookup) in [("contacts_full", "contacts_lookup"), ("companies_full", "companies_lookup")] {
+        assert_ne!(mirror.count(full), 0);
+        for (one, other) in [(full, lookup), (lookup, full)] {
+            let differ = format!("SELECT count(*) FROM (SELECT * FROM {one} EXCEPT SELECT * FROM {other})");
+            assert_eq!(mirror.one(&differ), "0", "{one} {other}");
+        }
+        let columns = |view: &str| {
+            mirror.one(&format!(
+                "SELECT group_concat(name) FROM (SELECT name FROM pragma_table_info('{view}') ORDER BY cid)"
+            ))
+        };
+        assert_eq!(columns(full), columns(lookup));
+        let conn = mirror.read();
+        let sql = format!(
+            "EXPLAIN QUERY PLAN WITH ids (id) AS (VALUES ('a'), ('b'))
+             SELECT ids.id, l.* FROM ids LEFT JOIN {lookup} AS l ON l.id = ids.id"
+        );
+        let mut stmt = conn.prepare(&sql).unwrap();
+        let lines: Vec<String> = stmt.query_map([], |row| row.get(3)).unwrap().map(Result::unwrap).collect();
+        assert!(lines.iter().all(|line| !line.contains("MATERIALIZE")), "{lines:#?}");
+        let table = full.trim_end_matches("_full");
+        let key = format!("USING INDEX sqlite_autoindex_{table}_1 (id=?)");
+        assert!(lines.iter().any(|line| line.contains(&key)), "{lines:#?}");
+        assert!(lines.iter().all(|line| !line.starts_with("SCAN r")), "{lines:#?}");
+    }
+}
+
+#[tokio::test]
+async fn trigrams_find_parts_of_words_and_japanese() {
+    let mut world = World::new(noon());
+    world.define(NewField::new(Object::Contact, "memo", DataType::ShortText));
+    for (id, name, memo) in [("ct1", "Ada Lovelace", "東京都庁で会議"), ("ct2", "Grace Hopper", "nothing")] {
+        world.create(Object::Contact, &json!({"id": id, "name": name, "customFields": {"memo": memo}}));
+    }
+    let crm = Crm::serve(world).await;
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.sync(&crm).await;
+    let found = |mirror: &Mirror, term: &str| {
+        mirror.one(&format!(
+            "SELECT coalesce(group_concat(record_id), '') FROM contact_search WHERE contact_search MATCH '\"{term}\"'"
+        ))
+    };
+    assert_eq!([found(&mirror, "ovel"), found(&mirror, "東京都")], ["''", "''"]);
+    mirror.views = Some(ViewOptions { search: SearchForm::Trigram, ..ViewOptions::default() });
+    mirror.sync(&crm).await;
+    assert_eq!([found(&mirror, "ovel"), found(&mirror, "東京都")], ["'ct1'", "'ct1'"]);
+    crm.sandbox.with_world(|world| world.edit(Object::Contact, "ct2", &json!({"name": "Grace 京都庁"})));
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    assert_eq!(found(&mirror, "京都庁"), "'ct1,ct2'");
+    mirror.views = Some(ViewOptions::default());
+    mirror.sync(&crm).await;
+    assert_eq!([found(&mirror, "ovel"), found(&mirror, "hopper")], ["''", "''"]);
+    assert_eq!(found(&mirror, "lovelace"), "'ct1'");
+}

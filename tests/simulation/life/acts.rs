@@ -1,0 +1,119 @@
+//! What people do with the mirror's file while the daemon runs, or while they stopped it.
+
+use std::path::PathBuf;
+
+use crm_mirror::model::Clock;
+use crm_mirror::store::{Store, StoreError, backup};
+use crm_mirror::sync::Job;
+use rusqlite::Connection;
+
+use super::{Life, MINUTE};
+use crate::daemon::first;
+use crate::people;
+
+/// How often a person decides on what waits in the end: a record may have so many edits of one field.
+const MOST_DECISIONS: usize = 60;
+
+impl Life<'_> {
+    /// A person releases what is held and resolves what is in conflict, which later edits of the record wait for.
+    pub(super) async fn settle_edits(&mut self) -> Result<(), String> {
+        for _ in 0..MOST_DECISIONS {
+            let decided = people::decide(&self.mirror.path, None, &self.clock, &mut self.edits);
+            if decided.map_err(|error| self.failed(&format!("no edit could be decided: {error}")))? == 0 {
+                return Ok(());
+            }
+            self.daemon.edited(self.clock.now());
+            self.work().await?;
+            self.until(self.crm.clock.now().plus(60 * MINUTE)).await?;
+        }
+        Err(self.failed("edits still wait for a person who decided on each again and again"))
+    }
+
+    pub(super) fn decide(&mut self, which: u32) {
+        // Where there is no mirror yet, or it is locked, the verb fails.
+        let _ = people::decide(&self.mirror.path, Some(which), &self.clock, &mut self.edits);
+        self.daemon.edited(self.clock.now());
+    }
+
+    pub(super) fn undo(&mut self, which: u32) {
+        let _ = people::undo(&self.mirror.path, which, &self.clock, &mut self.edits);
+        self.daemon.edited(self.clock.now());
+    }
+
+    pub(super) fn back_up(&self) {
+        // Where there is no mirror yet, there is nothing to copy.
+        let _ = backup::backup(&self.mirror.path, &self.backup_path(), true, self.clock.now());
+    }
+
+    /// A person's connection to the mirror's file.
+    fn connection(&self) -> Option<Connection> {
+        if self.mirror.path.exists() { Connection::open(&self.mirror.path).ok() } else { None }
+    }
+
+    pub(super) fn edit_in_sql(&mut self, which: Option<u32>, number: u32) {
+        let Some(conn) = self.connection() else { return };
+        if people::edit_in_sql(&conn, which, number, &mut self.edits) {
+            self.daemon.edited(self.clock.now());
+        }
+    }
+
+    fn backup_path(&self) -> PathBuf {
+        self.mirror.dir.path().join("backup.db")
+    }
+
+    /// The daemon is stopped, the backup takes the place of the mirror, and the daemon begins again.
+    pub(super) async fn restore(&mut self) {
+        let backup = self.backup_path();
+        if !backup.exists() {
+            return;
+        }
+        self.close().await;
+        self.reader = None;
+        for suffix in ["-wal", "-shm"] {
+            let mut path = self.mirror.path.clone().into_os_string();
+            path.push(suffix);
+            let _ = std::fs::remove_file(path);
+        }
+        std::fs::copy(&backup, &self.mirror.path).unwrap();
+        self.watch.restored();
+        self.edits.keep_those_of(&self.mirror.read());
+        let now = self.clock.now();
+        self.daemon.restart(now);
+        if self.script.upgrade.is_some() {
+            // The backup may be of a frozen file, which is a copy of another workspace.
+            self.daemon.ask(first(self.script), now);
+        }
+        self.daemon.tick(now);
+    }
+
+    pub(super) fn make_view(&self, n: u32) {
+        let Some(conn) = self.connection() else { return };
+        let column = ["cf_motto", "name", "cf_new_0", "owner_name"][n as usize % 4];
+        let sql = format!("CREATE VIEW IF NOT EXISTS people_{} AS SELECT id, {column} FROM contacts_full", n % 4);
+        // Refused where there is no such column yet.
+        let _ = conn.execute_batch(&sql);
+    }
+
+    /// While the daemon runs, nobody else can write; then it is stopped, a person runs `sync`, and it begins again.
+    pub(super) async fn other_process(&mut self) -> Result<(), String> {
+        let link = self.mirror.dir.path().join("link.db");
+        // A second time the link is there.
+        let _ = std::os::unix::fs::symlink(&self.mirror.path, &link);
+        for path in [&self.mirror.path, &link] {
+            if self.open.is_some() && !matches!(Store::open(path), Err(StoreError::Locked { .. })) {
+                return Err(self.failed("a second process could write the mirror"));
+            }
+        }
+        self.close().await;
+        if let Ok(process) = self.opened(None).await {
+            // It may fail as any run may.
+            let _ = process.engine.run(&Job::sync(), "test").await;
+        }
+        self.close().await;
+        self.look(true)?;
+        let now = self.clock.now();
+        self.daemon.restart(now);
+        self.daemon.tick(now);
+        Ok(())
+    }
+}

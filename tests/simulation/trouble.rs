@@ -1,0 +1,162 @@
+//! How the service misbehaves: drawn from a seed, and as rules of the sandbox.
+
+use std::time::Duration;
+
+use crm_mirror::model::{Instant, Resource};
+use crm_mirror::sandbox::{DateHeader, Fault, Hidden, Rule, World};
+use fastrand::Rng;
+
+use crate::people::{object, pick};
+use crate::script::one;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// How the service misbehaves: for a share of the requests in percent, or for all.
+#[derive(Clone, Debug)]
+pub enum Trouble {
+    FalseNotFound(u32),
+    /// A page of HTML with this status.
+    Html(u16, u32),
+    /// An error envelope with this status.
+    Status(u16, u32),
+    RateLimit(u64, u32),
+    /// The request is carried out, and a gateway answers.
+    Gateway(u16, u32),
+    Reset(u32),
+    /// The request is carried out, and the connection is reset.
+    Lost(u32),
+    Truncated(u32),
+    TruncatedChunked(u32),
+    TruncatedGzip(u32),
+    Redirect(u16),
+    RefusedCursors(u32),
+    SameCursors(u32),
+    /// Pages without rows, and a cursor to the page that has them.
+    EmptyPages(u32),
+    /// This share of the requests is answered as so many minutes ago.
+    Lag(u32, u32),
+    /// A replica that stopped following when it began.
+    Stopped(u32),
+    EmptyLists,
+    /// This share of the records is missing from all answers.
+    Hidden(u8),
+    /// The same from this share of the pages.
+    PartialPages(u8, u32),
+    NoDate,
+    WrongDate(i64),
+    /// A `Date` header that is none.
+    JunkDate,
+    Unordered(u32),
+    RepeatedPages(u32),
+    /// A row that does not meet the conditions.
+    ForeignRows(u32),
+    /// 200, with one of a few bodies that are no answer.
+    OddBody(usize, u32),
+    /// Every answer takes so many seconds.
+    Slow(u32, u32),
+    BadRecord(u32, u16),
+}
+
+const ODD_BODIES: [&str; 7] = [
+    "null",
+    "{}",
+    "[]",
+    "",
+    r#"{"data":null,"nextCursor":null}"#,
+    r#"{"data":{"id":null}}"#,
+    r#"{"error":"NOT_FOUND","message":"no","code":404}"#,
+];
+
+impl Trouble {
+    pub fn drawn(rng: &mut Rng) -> Trouble {
+        let share = one(rng, &[5, 20, 50, 100]);
+        let errors = &[400, 401, 403, 404, 408, 410, 413, 414, 425, 431, 500, 501, 502, 503, 503, 504, 505, 520];
+        match rng.u32(..28) {
+            0 => Trouble::FalseNotFound(share),
+            1 => Trouble::Html(one(rng, &[401, 403, 404, 410, 502, 503]), share),
+            2 => Trouble::Status(one(rng, errors), share),
+            3 => Trouble::RateLimit(one(rng, &[1, 30, 600, 7_200]), share),
+            4 => Trouble::Gateway(one(rng, &[408, 502, 504]), share),
+            5 => Trouble::Reset(share),
+            6 => Trouble::Lost(share),
+            7 => Trouble::Truncated(share),
+            8 => Trouble::TruncatedChunked(share),
+            9 => Trouble::TruncatedGzip(share),
+            10 => Trouble::Redirect(one(rng, &[301, 302, 302, 303, 307, 308])),
+            11 => Trouble::RefusedCursors(share),
+            12 => Trouble::SameCursors(share),
+            13 => Trouble::EmptyPages(share),
+            14 | 15 => Trouble::Lag(rng.u32(1..240), share),
+            16 => Trouble::Stopped(share),
+            17 => Trouble::EmptyLists,
+            18 => Trouble::Hidden(one(rng, &[5, 30, 50, 90])),
+            19 => Trouble::PartialPages(one(rng, &[5, 30, 90]), share),
+            20 => Trouble::NoDate,
+            21 => Trouble::WrongDate(one(rng, &[-86_400, -600, 600, 86_400])),
+            22 => Trouble::JunkDate,
+            23 => Trouble::Unordered(share),
+            24 => Trouble::RepeatedPages(share.min(20)),
+            25 => Trouble::ForeignRows(share),
+            26 => match rng.bool() {
+                true => Trouble::OddBody(rng.usize(..ODD_BODIES.len()), share),
+                false => Trouble::Slow(one(rng, &[1, 20, 300]), share),
+            },
+            _ => Trouble::BadRecord(rng.u32(..1000), one(rng, &[400, 403, 410, 503, 500, 520])),
+        }
+    }
+
+    /// Whether nobody can tell the picture that it gives from the truth: a record that is hidden everywhere from one
+    /// that is gone.
+    pub fn deceives(&self) -> bool {
+        use Trouble::{EmptyLists, Hidden, Lag, PartialPages, RepeatedPages, Stopped};
+        matches!(self, Hidden(_) | Lag(..) | RepeatedPages(_) | Stopped(_) | PartialPages(..) | EmptyLists)
+    }
+
+    /// The rule of the sandbox; none where there is no record to pick.
+    pub fn rule(&self, world: &World, now: Instant, minutes: u32) -> Option<Rule> {
+        let (fault, share) = match self {
+            Trouble::FalseNotFound(share) => (Fault::Status(404), *share),
+            Trouble::Html(status, share) => (Fault::Html(*status), *share),
+            Trouble::Status(status, share) => (Fault::Status(*status), *share),
+            Trouble::RateLimit(seconds, share) => {
+                (Fault::TooMany { body: Some(*seconds), header: Some(*seconds) }, *share)
+            }
+            Trouble::Gateway(status, share) => (Fault::StatusAfterApply(*status), *share),
+            Trouble::Reset(share) => (Fault::Reset, *share),
+            Trouble::Lost(share) => (Fault::ResetAfterApply, *share),
+            Trouble::Truncated(share) => (Fault::Truncated, *share),
+            Trouble::TruncatedChunked(share) => (Fault::TruncatedChunked, *share),
+            Trouble::TruncatedGzip(share) => (Fault::TruncatedGzip, *share),
+            Trouble::Redirect(status) => (Fault::Redirect { status: *status, location: "/maintenance".into() }, 100),
+            Trouble::RefusedCursors(share) => (Fault::RefusedCursor, *share),
+            Trouble::SameCursors(share) => (Fault::SameCursor, *share),
+            Trouble::EmptyPages(share) => (Fault::EmptyPageWithCursor, *share),
+            Trouble::Lag(by, share) => (Fault::Lag(*by * MINUTE), *share),
+            Trouble::Stopped(share) => (Fault::AsOf(now), *share),
+            Trouble::EmptyLists => (Fault::EmptyList, 100),
+            Trouble::Hidden(share) => (Fault::Hide(Hidden::Percent(*share)), 100),
+            Trouble::PartialPages(hidden, share) => (Fault::Hide(Hidden::Percent(*hidden)), *share),
+            Trouble::NoDate => (Fault::Date(DateHeader::Missing), 100),
+            Trouble::WrongDate(by) => (Fault::Date(DateHeader::Offset(*by)), 100),
+            Trouble::JunkDate => (Fault::Date(DateHeader::Text("yesterday".into())), 100),
+            Trouble::Unordered(share) => (Fault::Unordered, *share),
+            Trouble::RepeatedPages(share) => (Fault::RepeatedPage, *share),
+            Trouble::ForeignRows(share) => (Fault::RowOutsideFilter, *share),
+            Trouble::OddBody(which, share) => (Fault::Body(ODD_BODIES[*which].into()), *share),
+            Trouble::Slow(seconds, share) => (Fault::Drag(Duration::from_secs(u64::from(*seconds))), *share),
+            Trouble::BadRecord(_, status) => (Fault::Status(*status), 100),
+        };
+        let rule = Rule::new(fault).percent(f64::from(share)).lasting(now, minutes * MINUTE);
+        Some(match self {
+            Trouble::FalseNotFound(_) => rule.method("GET").records(),
+            Trouble::RefusedCursors(_) => rule.with_cursor(),
+            // The cursor of the first page would be none.
+            Trouble::SameCursors(_) => rule.with_cursor(),
+            Trouble::PartialPages(..) => rule.lists(),
+            // Only one list, or everything would be empty at once.
+            Trouble::EmptyLists if minutes.is_multiple_of(2) => rule.on(Resource::Contacts),
+            Trouble::BadRecord(which, _) => rule.method("GET").record(&pick(world, object(*which), *which)?),
+            _ => rule,
+        })
+    }
+}

@@ -1,0 +1,30 @@
+# Without the daemon: timers.
+
+inside systemctl stop crm-mirror.service
+runs() { ask "SELECT count(*) FROM sync_runs WHERE kind = '$1' AND outcome = 'done'"; }
+configure "$often"
+before="$(runs sync)"
+inside systemctl enable --now crm-mirror-sync.timer crm-mirror-resync.timer 2>"$work/enabled" || fail "$(cat "$work/enabled")"
+for timer in crm-mirror-sync.timer crm-mirror-resync.timer; do
+    is ActiveState active "$timer" || fail "$timer is $(property ActiveState "$timer")"
+    [ -n "$(property NextElapseUSecRealtime "$timer")" ] || fail "$timer is never due"
+done
+inside systemctl start crm-mirror-sync.service || fail "a run of the timer fails: $(inside systemctl status crm-mirror-sync.service)"
+is Result success crm-mirror-sync.service || fail "the run ends with $(property Result crm-mirror-sync.service)"
+[ "$(runs sync)" -gt "$before" ] || fail "no run was made"
+[ "$(inside stat -c %U "$mirror")" = crmmirror ] || fail "the mirror belongs to $(inside stat -c %U "$mirror")"
+ok "without the daemon a timer starts crm-mirror sync as crmmirror"
+
+inside systemctl start --no-block crm-mirror-resync.service
+under_way() { inside test -d /run/crm-mirror-resync && [ "$(property SubState crm-mirror-resync.service)" = start ]; }
+until_ 20 "a resync by its unit" under_way
+inside systemctl start crm-mirror-sync.service || fail "a run during a resync fails"
+is ConditionResult no crm-mirror-sync.service || fail "a run was started during a resync"
+over() { is SubState dead crm-mirror-resync.service; }
+until_ 60 "the end of the resync" over
+is Result success crm-mirror-resync.service || fail "the resync ends with $(property Result crm-mirror-resync.service)"
+inside systemctl start crm-mirror-sync.service || fail "after the resync no run is started"
+is ConditionResult yes crm-mirror-sync.service || fail "after the resync the run is still passed over"
+inside systemctl disable --now crm-mirror-sync.timer crm-mirror-resync.timer 2>/dev/null
+inside systemctl start crm-mirror.service
+ok "a run that is due during a resync is passed over, and the next one is not"
