@@ -62,6 +62,34 @@ async fn older_version_never_overwrites_a_newer_one() {
     assert_eq!(name(&path), "restored");
 }
 
+/// A row dated in the future keeps no change out of the lists. A detail that is older may come from a lagging replica, and if the
+/// service has dated the record back, a list shows that.
+#[tokio::test]
+async fn older_detail_overwrites_no_row_that_is_dated_in_the_future() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("mirror.db");
+    let store = Store::open(&path).unwrap();
+    let asked = requests(&store, 4);
+    let applied = store
+        .write(move |tx| {
+            let body = format!(r#"{{"data":{{"id":"a","name":"lagging","updatedAt":"{}"}}}}"#, at(10).to_wire());
+            let detail = decode::detail(Resource::Contacts, body.as_bytes(), &Layout::default()).unwrap();
+            Ok([
+                apply(tx, "first", Some(20), &asked[0]),
+                // A thousand years ahead of every clock.
+                apply(tx, "dated in the future", Some(31_536_000_000), &asked[1]),
+                tx.apply_detail(Object::Contact, &detail, &asked[2], Phase::Kept)?.0,
+                apply(tx, "dated back", Some(30), &asked[3]),
+            ])
+        })
+        .await
+        .unwrap();
+    use Applied::{Inserted, Older, Updated};
+    assert_eq!(applied, [Inserted, Updated, Older, Updated]);
+    store.close().await;
+    assert_eq!(name(&path), "dated back");
+}
+
 #[tokio::test]
 async fn answer_to_the_later_request_wins_for_equal_or_missing_versions() {
     for version in [Some(10), None] {

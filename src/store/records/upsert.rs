@@ -137,7 +137,9 @@ impl MirrorTx<'_> {
         phase: Phase,
     ) -> Result<(Applied, u64, Extra), StoreError> {
         let list = self.shapes.list(object);
-        let (extra, detail_extra) = self.divided_extra(object, record)?;
+        let Some((extra, detail_extra)) = self.divided_extra(object, &list, record)? else {
+            return Ok((Applied::Older, 0, Extra::default()));
+        };
         let written = self.write(object, &list, record, extra.to_json().as_deref(), asked, phase)?;
         let kept = if written.is_new() { extra.len() as u64 } else { 0 };
         Ok((self.finish(object, record, written, asked, phase)?, kept, detail_extra))
@@ -372,20 +374,36 @@ impl MirrorTx<'_> {
     /// Both `extra` columns after a detail was read. List fields in the detail replace those in the list's `extra`.
     /// Unknown fields stay with the list if a list contained them, so that a list never clears a value that only a
     /// detail contains.
-    fn divided_extra(&self, object: Object, record: &Record) -> Result<(Extra, Extra), StoreError> {
+    ///
+    /// `None` if the row has a newer version. That holds for a row that is dated in the future, too: a detail may come
+    /// from a lagging replica, and if the service has dated the record back, a list shows it.
+    fn divided_extra(
+        &self,
+        object: Object,
+        list: &Shape,
+        record: &Record,
+    ) -> Result<Option<(Extra, Extra)>, StoreError> {
         let doing = "read a record";
         let sql = match object {
-            Object::Contact => "SELECT extra FROM contacts WHERE id = ?1",
-            Object::Company => "SELECT extra FROM companies WHERE id = ?1",
+            Object::Contact => "SELECT extra, updated_at FROM contacts WHERE id = ?1",
+            Object::Company => "SELECT extra, updated_at FROM companies WHERE id = ?1",
         };
-        let old: Option<Option<String>> = self
+        let row: Option<(Option<String>, Option<String>)> = self
             .conn
             .prepare_cached(sql)
-            .and_then(|mut stmt| stmt.query_row([record.id.as_str()], |row| row.get(0)).optional())
+            .and_then(|mut stmt| stmt.query_row([record.id.as_str()], |row| Ok((row.get(0)?, row.get(1)?))).optional())
             .doing(doing)?;
-        let Some(Some(old)) = old else {
-            return Ok((record.extra.clone(), record.detail_extra.clone()));
+        let Some((old, old_version)) = row else {
+            return Ok(Some((record.extra.clone(), record.detail_extra.clone())));
         };
+        let version = version_column(list).and_then(|place| value_of(list.columns[place].source, record, None));
+        if let (Some(ValueRef::Text(new)), Some(old)) = (version, old_version)
+            && new < old.as_bytes()
+            && !self.accepts_older.get()
+        {
+            return Ok(None);
+        }
+        let Some(old) = old else { return Ok(Some((record.extra.clone(), record.detail_extra.clone()))) };
         let old = Extra::from_json(&old);
         let (mut list, mut detail) = (record.extra.clone(), record.detail_extra.clone());
         for (name, source) in old.fields {
@@ -408,7 +426,7 @@ impl MirrorTx<'_> {
             }
         }
         detail.nested.retain(|_, members| !members.is_empty());
-        Ok((list, detail))
+        Ok(Some((list, detail)))
     }
 }
 
