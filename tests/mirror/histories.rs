@@ -7,12 +7,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::support::cases::Cases;
 use crate::support::clock::WrongClock;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Clock, DataType, Instant, Object, Ru};
 use crm_mirror::sandbox::{CursorKind, DateHeader, Fault, Hidden, NewField, RequestLine, Rule, World};
 use crm_mirror::sync::Job;
 use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
 use serde_json::json;
 
 /// A change of the world.
@@ -486,14 +488,9 @@ async fn live_through(history: &History) -> Result<(), String> {
 }
 
 /// Runs some of the histories.
-fn converge(cases: u32) {
-    let config =
-        ProptestConfig { cases, max_shrink_iters: 400, failure_persistence: None, ..ProptestConfig::default() };
+fn converge(cases: Cases) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    proptest!(config, |(history in history())| {
-        let lived = runtime.block_on(live_through(&history));
-        prop_assert!(lived.is_ok(), "{}", lived.unwrap_err());
-    });
+    cases.check(400, history(), |history| runtime.block_on(live_through(&history)).map_err(TestCaseError::fail));
 }
 
 in_shards!(after_any_history_two_undisturbed_runs_make_the_mirror_equal_the_service, converge, 1_000, [first, second]);

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::outbox_judgement::judge;
 use crate::outbox_values::{FORMS, MASKS, canonical, chosen, define, fields_of, given, literal, value};
+use crate::support::cases::Cases;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Clock, EditState, Instant, Object, RecordId, Ru};
 use crm_mirror::outbox::typed_values::Given;
@@ -22,6 +23,7 @@ use crm_mirror::sandbox::{Fault, RequestLine, Route, Rule, World};
 use crm_mirror::store::{outbox_report, write_beside};
 use crm_mirror::sync::Job;
 use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
 use serde_json::{Map, Value, json};
 
 const RECORDS: u8 = 5;
@@ -415,13 +417,10 @@ async fn live_through(steps: &[Step]) -> Result<(), String> {
 }
 
 /// Runs some of the histories.
-fn live(cases: u32) {
-    let config =
-        ProptestConfig { cases, max_shrink_iters: 400, failure_persistence: None, ..ProptestConfig::default() };
+fn live(cases: Cases) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    proptest!(config, |(steps in prop::collection::vec(step(), 2..12))| {
-        let lived = runtime.block_on(live_through(&steps));
-        prop_assert!(lived.is_ok(), "{}", lived.unwrap_err());
+    cases.check(400, prop::collection::vec(step(), 2..12), |steps| {
+        runtime.block_on(live_through(&steps)).map_err(TestCaseError::fail)
     });
 }
 

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use crate::support::cases::cases;
+use crate::support::cases::Cases;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{DataType, Instant, Object, Resource};
 use crm_mirror::sandbox::{CursorKind, NewField, World};
 use crm_mirror::sync::Job;
 use proptest::prelude::*;
 use proptest::sample::select;
+use proptest::test_runner::TestCaseError;
 use serde_json::{Map, Value, json};
 
 /// Any text, with a preference for problematic characters.
@@ -226,15 +227,7 @@ async fn mirrored(small: &Small) -> Result<(), String> {
 
 #[test]
 fn any_small_world_is_mirrored_exactly() {
-    let config = ProptestConfig {
-        cases: cases(100),
-        max_shrink_iters: 300,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    proptest!(config, |(small in small())| {
-        let done = runtime.block_on(mirrored(&small));
-        prop_assert!(done.is_ok(), "{}", done.unwrap_err());
-    });
+    Cases::per_thousand(100)
+        .check(300, small(), |small| runtime.block_on(mirrored(&small)).map_err(TestCaseError::fail));
 }

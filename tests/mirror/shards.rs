@@ -4,11 +4,12 @@
 macro_rules! in_shards {
     ($property:ident, $run:ident, $per_thousand:expr, [$($shard:ident),+ $(,)?]) => {
         mod $property {
-            const SHARDS: u32 = [$(stringify!($shard)),+].len() as u32;
+            const SHARDS: [&str; [$(stringify!($shard)),+].len()] = [$(stringify!($shard)),+];
             $(
                 #[test]
                 fn $shard() {
-                    super::$run(crate::support::cases::cases($per_thousand).div_ceil(SHARDS));
+                    let place = SHARDS.iter().position(|shard| *shard == stringify!($shard)).unwrap() as u32;
+                    super::$run(crate::support::cases::Cases::shard($per_thousand, place, SHARDS.len() as u32));
                 }
             )+
         }

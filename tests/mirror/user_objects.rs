@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::support::cases::cases;
+use crate::support::cases::Cases;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{DataType, Object};
 use crm_mirror::sandbox::{NewField, World};
@@ -145,9 +145,9 @@ async fn play(steps: Vec<Step>) {
 #[test]
 fn no_run_fails_because_of_user_views_after_column_changes() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(25)) };
-    proptest!(config, |(steps in prop::collection::vec(step(), 5..25))| {
+    Cases::per_thousand(25).check(400, prop::collection::vec(step(), 5..25), |steps| {
         runtime.block_on(play(steps));
+        Ok(())
     });
 }
 
