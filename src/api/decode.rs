@@ -4,10 +4,10 @@
 //! Every value is read from its source text, so nothing passes through a parsed number. A value that does not fit its
 //! column goes verbatim to `extra`; an item without an identifier is counted and reported, because it cannot be stored.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::LazyLock;
 
+use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -175,13 +175,14 @@ enum WirePlace {
     /// A field of the catalogue, by its index.
     Field(usize),
     /// A nested object whose fields are in the catalogue.
-    Group(HashMap<&'static str, usize>),
+    Group(FxHashMap<&'static str, usize>),
 }
 
-static PLACES: LazyLock<[HashMap<&'static str, WirePlace>; 4]> = LazyLock::new(|| Resource::ALL.map(places));
+/// Looked up for every value that is decoded; only names of the catalogue are entered.
+static PLACES: LazyLock<[FxHashMap<&'static str, WirePlace>; 4]> = LazyLock::new(|| Resource::ALL.map(places));
 
-fn places(resource: Resource) -> HashMap<&'static str, WirePlace> {
-    let mut places = HashMap::new();
+fn places(resource: Resource) -> FxHashMap<&'static str, WirePlace> {
+    let mut places = FxHashMap::default();
     for (index, field) in
         resource.fields().iter().enumerate().filter(|(_, field)| field.projection != FieldProjection::FilterOnly)
     {
@@ -191,7 +192,7 @@ fn places(resource: Resource) -> HashMap<&'static str, WirePlace> {
             }
             Some((group, name)) => {
                 if let WirePlace::Group(fields) =
-                    places.entry(group).or_insert_with(|| WirePlace::Group(HashMap::new()))
+                    places.entry(group).or_insert_with(|| WirePlace::Group(FxHashMap::default()))
                 {
                     fields.insert(name, index);
                 }

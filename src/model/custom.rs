@@ -1,9 +1,10 @@
 //! Custom fields: the tenant's definitions (reference, *Custom field definition*, *Custom values*), and the column of
 //! each field's values.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use strum::{EnumString, IntoStaticStr};
 
 use super::catalogue::{Object, Ops};
@@ -144,7 +145,8 @@ pub struct CustomField {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CustomFields {
     fields: Vec<CustomField>,
-    by_key: HashMap<FieldKey, usize>,
+    // Looked up for every value that is decoded; only definitions of the workspace are entered.
+    by_key: FxHashMap<FieldKey, usize>,
     unplaced: HashSet<FieldKey>,
 }
 

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use compact_str::CompactString;
 use serde_json::value::RawValue;
 
 use super::catalogue::FieldKind;
@@ -36,8 +37,8 @@ pub enum SqlValue {
     Int(i64),
     /// REAL.
     Real(f64),
-    /// TEXT.
-    Text(Box<str>),
+    /// TEXT. A short one, as most are, needs no allocation.
+    Text(CompactString),
 }
 
 impl SqlValue {
@@ -80,7 +81,7 @@ fn exact_or_unrepresentable<T>(value: Option<T>) -> FieldValue<T> {
 fn instant(text: &str) -> FieldValue<SqlValue> {
     match Instant::canonical(text) {
         Ok((canonical, exact)) => {
-            let value = SqlValue::Text(canonical.into());
+            let value = SqlValue::Text(canonical);
             if exact { FieldValue::Exact(value) } else { FieldValue::Truncated(value) }
         }
         Err(_) => FieldValue::Unrepresentable,

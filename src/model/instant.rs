@@ -12,9 +12,13 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use compact_str::{CompactString, ToCompactString};
 use jiff::civil::DateTime;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
+
+/// The length of the canonical form: `2026-01-02T03:04:05.000000Z`.
+const CANONICAL_LENGTH: usize = 27;
 
 /// A point in time, UTC, to the nanosecond, in the years 1 to 9999.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,6 +54,9 @@ impl Instant {
 
     /// This instant plus `by`, which may be negative; `None` outside the years 1 to 9999.
     fn shifted(self, by: SignedDuration) -> Option<Instant> {
+        if by.is_zero() {
+            return Some(self).filter(|instant| *instant >= Instant::MIN);
+        }
         self.0.checked_add(by).ok().map(Instant).filter(|instant| *instant >= Instant::MIN)
     }
 
@@ -68,9 +75,23 @@ impl Instant {
     ///
     /// # Errors
     /// As [`Instant::read`].
-    pub fn canonical(text: &str) -> Result<(String, bool), NotAnInstant> {
+    pub fn canonical(text: &str) -> Result<(CompactString, bool), NotAnInstant> {
+        // Most timestamps are UTC with at most microseconds: their canonical form is their own text, filled up with zeros.
+        if let Some(parts) = IsoText::split(text)
+            && parts.is_plain_utc()
+            && parts.local().is_some_and(|instant| instant >= Instant::MIN)
+        {
+            let mut canonical = CompactString::with_capacity(CANONICAL_LENGTH);
+            canonical.push_str(&text[..10]);
+            canonical.push('T');
+            canonical.push_str(&text[11..19]);
+            canonical.push('.');
+            canonical.push_str(parts.fraction);
+            canonical.push_str(&"000000Z"[parts.fraction.len()..]);
+            return Ok((canonical, true));
+        }
         let read = Instant::read(text)?;
-        Ok((read.instant.to_string(), read.exact))
+        Ok((read.instant.to_compact_string(), read.exact))
     }
 
     fn since_epoch(self) -> SignedDuration {
@@ -196,6 +217,11 @@ impl<'a> IsoText<'a> {
         DateTime::new(year, month, day, hour, minute, second, nanos).ok().map(Instant)
     }
 
+    /// Whether the canonical form begins with the text, without its zone.
+    fn is_plain_utc(&self) -> bool {
+        self.offset.is_zero() && self.time.2 != 60 && self.fraction.len() <= 6
+    }
+
     /// Whether the canonical form is equivalent to the text.
     fn is_exact(&self) -> bool {
         self.time.2 != 60 && self.fraction.bytes().skip(6).all(|digit| digit == b'0')
@@ -279,8 +305,12 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> (String, bool) {
-        let r = Instant::read(text).unwrap();
-        (r.instant.to_string(), r.exact)
+        let read = Instant::read(text).unwrap();
+        (read.instant.to_string(), read.exact)
+    }
+
+    fn canonical(text: &str) -> Option<(String, bool)> {
+        Instant::canonical(text).ok().map(|(text, exact)| (text.into(), exact))
     }
 
     #[test]
@@ -305,6 +335,7 @@ mod tests {
             ("9999-12-31T13:59:59.999999-10:00", "9999-12-31T23:59:59.999999Z", true),
         ] {
             assert_eq!(read(given), (canonical.to_string(), exact), "{given}");
+            assert_eq!(self::canonical(given), Some((canonical.to_string(), exact)), "{given}");
         }
     }
 
@@ -318,6 +349,7 @@ mod tests {
         ) {
             let text = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}{zone}");
             let ours = text.parse::<Instant>().map(|instant| instant.timestamp()).ok();
+            proptest::prop_assert_eq!(canonical(&text), ours.as_ref().map(|_| read(&text)));
             let last_days = year == 9999 && month == 12 && day > 29 || year == 1 && month == 1 && day < 3;
             if !last_days {
                 proptest::prop_assert_eq!(ours, text.parse::<Timestamp>().ok());

@@ -225,7 +225,7 @@ pub fn settled(field: &Editable, value: &Value) -> Value {
         },
         // A timestamp that is more precise than the column is sent unchanged.
         DataType::DateTime => match Instant::canonical(text) {
-            Ok((canonical, true)) => Value::String(canonical),
+            Ok((canonical, true)) => Value::String(canonical.into()),
             _ => value.clone(),
         },
         _ => value.clone(),

@@ -98,7 +98,7 @@ fn make(path: &Path) -> Result<(), StoreError> {
 
 /// SQLite's page cache while pages of records are written, in KiB: ids are unordered, so their index is read and
 /// written in random order.
-pub(in crate::store) const CACHE_KIB: i32 = 8192;
+pub(in crate::store) const CACHE_KIB: i32 = 3072;
 
 /// The same once everything is copied: few rows are written from then on, and an idle daemon would keep the whole cache
 /// in memory.
