@@ -46,6 +46,11 @@ impl BaseUrl {
         self.loopback
     }
 
+    /// Whether the connection is encrypted; otherwise the service is on this machine.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.text.starts_with("https:")
+    }
+
     /// The address of a path and a query that are already percent-encoded; `None` if it would be parsed as a different
     /// address (`..` as a segment).
     pub(crate) fn address(&self, path_and_query: &str) -> Option<Url> {
