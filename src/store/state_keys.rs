@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `mirror_id` | the mirror's id: the first half of a feed's cursor | `store::file` |
 //! | `layout` | the version of the custom columns | `store::custom` |
-//! | `derived` | the schema for which views, search, indexes and dictionary were built | `store::derived` |
+//! | `derived` | the revision of the program that built views, search, indexes and dictionary | `store::derived` |
 //! | `custom_indexes` | the number of indexed custom fields of an object | `store::derived` |
 //! | `view_options` | the configured options of views and indexes | `store::derived` |
 //! | `people_objects` | the state of users' views and indexes | `store::derived` |

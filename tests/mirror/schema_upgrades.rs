@@ -125,6 +125,26 @@ async fn mirror_of_every_older_schema_is_migrated_without_loss() {
     }
 }
 
+/// Its schema has the same number, but its views are those of another version of the program.
+#[tokio::test]
+async fn views_of_another_version_are_replaced_when_the_mirror_is_opened() {
+    let crm = Crm::serve(generate(5, 6, 3, noon())).await;
+    let mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    let views = "SELECT name, sql FROM sqlite_schema WHERE type IN ('view', 'trigger', 'index') ORDER BY name";
+    let conn = Connection::open(&mirror.path).unwrap();
+    let expected = texts(&conn, views);
+    let other = "DROP VIEW contact_history; CREATE VIEW contact_history AS SELECT 1 AS slow;
+                 UPDATE state SET value = '9' WHERE name = 'derived';";
+    conn.execute_batch(other).unwrap();
+    assert_ne!(texts(&conn, views), expected);
+    drop(conn);
+
+    Store::open(&mirror.path).unwrap().close().await;
+
+    assert_eq!(texts(&Connection::open(&mirror.path).unwrap(), views), expected);
+}
+
 #[test]
 fn every_step_but_the_newest_has_a_dump() {
     let known: Vec<u32> = OLD.iter().map(|(version, _)| *version).collect();

@@ -7,8 +7,8 @@
 use crate::model::catalogue::Object;
 use crate::model::custom::DataType;
 use crate::store::derived::options::ViewOptions;
+use crate::store::derived::revision::REVISION;
 use crate::store::error::{Doing, StoreError};
-use crate::store::file::migrate;
 use crate::store::file::open;
 use crate::store::reader::ReadTx;
 use crate::store::records::upsert::Phase;
@@ -47,7 +47,7 @@ impl MirrorTx<'_> {
 
     /// Builds derived data that an older version, or a process that was killed, did not build.
     pub(in crate::store) fn catch_up(&mut self) -> Result<(), StoreError> {
-        if self.state::<u32>(&StateKey::Derived)? != Some(migrate::KNOWN) {
+        if self.state::<String>(&StateKey::Derived)?.as_ref() != Some(&*REVISION) {
             self.relayout()?;
         }
         self.fit_cache()
@@ -76,9 +76,9 @@ impl MirrorTx<'_> {
         self.cache(open::CACHE_KEPT_KIB)
     }
 
-    /// Records that all derived data is built, for this program's schema.
+    /// Records that all derived data is built by this revision of the program.
     pub(in crate::store) fn note_derived(&self) -> Result<(), StoreError> {
-        self.set_state(&StateKey::Derived, &migrate::KNOWN)
+        self.set_state(&StateKey::Derived, &*REVISION)
     }
 
     /// Updates everything that is derived from an object's rows to the current columns.

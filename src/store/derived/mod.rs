@@ -6,6 +6,7 @@ mod history_views;
 pub(super) mod indexes;
 mod lookup_views;
 pub(super) mod options;
+mod revision;
 pub(super) mod search;
 pub(super) mod search_document;
 pub(super) mod search_form;
