@@ -62,6 +62,29 @@ async fn older_version_never_overwrites_a_newer_one() {
     assert_eq!(name(&path), "restored");
 }
 
+/// A row dated in the future keeps no change out, but an answer that was requested before it is none.
+#[tokio::test]
+async fn earlier_answer_overwrites_no_row_that_is_dated_in_the_future() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("mirror.db");
+    let store = Store::open(&path).unwrap();
+    let asked = requests(&store, 3);
+    let applied = store
+        .write(move |tx| {
+            Ok([
+                apply(tx, "dated in the future", Some(31_536_000_000), &asked[1]),
+                apply(tx, "first", Some(20), &asked[0]),
+                apply(tx, "dated back", Some(30), &asked[2]),
+            ])
+        })
+        .await
+        .unwrap();
+    use Applied::{Inserted, Older, Updated};
+    assert_eq!(applied, [Inserted, Older, Updated]);
+    store.close().await;
+    assert_eq!(name(&path), "dated back");
+}
+
 /// A row dated in the future keeps no change out of the lists. A detail that is older may come from a lagging replica, and if the
 /// service has dated the record back, a list shows that.
 #[tokio::test]

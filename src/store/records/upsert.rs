@@ -244,7 +244,9 @@ impl MirrorTx<'_> {
             RowComparison::Differs { merged, changed, old } => {
                 let accepted = match version_order(shape, &incoming, &old) {
                     Some(Ordering::Greater) => true,
-                    Some(Ordering::Less) => self.accepts_older.get() || self.dated_in_the_future(shape, &old, asked)?,
+                    Some(Ordering::Less) => {
+                        self.accepts_older.get() || !overtaken && self.dated_in_the_future(shape, &old, asked)?
+                    }
                     // With equal or missing versions the later request is right.
                     Some(Ordering::Equal) | None => !overtaken,
                 };
