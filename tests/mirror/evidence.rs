@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::support::{Crm, Mirror, noon};
-use crm_mirror::model::{Object, Resource};
+use crm_mirror::model::{Object, Resource, Ru};
 use crm_mirror::sandbox::{Fault, Hidden, Rule, World};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::Job;
@@ -237,5 +237,26 @@ async fn resync_follows_a_service_that_was_restored_from_a_backup() {
     });
     crm.sandbox.clear_log();
     mirror.run(&crm, &contacts_only(Job::resync())).await.unwrap();
+    mirror.assert_exact_lists(&crm);
+}
+
+/// The sweep that the service answered with empty lists is not the one that a person asked for later.
+#[tokio::test]
+async fn sweep_that_was_asked_for_after_a_refused_one_reads_every_record() {
+    let (crm, mut mirror) = settled(10, true).await;
+    crm.sandbox.configure(|settings| settings.page_cap = Some(2));
+    // The changes, and two of five pages of the sweep.
+    crm.sandbox.faults().add(Rule::new(Fault::EmptyList).on(Resource::Contacts).lists().after(3).forever());
+    let job = contacts_only(Job::resync());
+    assert_eq!(mirror.run(&crm, &job).await.unwrap().outcome, RunOutcome::Refused);
+    crm.sandbox.faults().clear();
+    crm.sandbox.with_world(|world| world.edit_silently(Object::Contact, "c00001", &json!({"name": "Silent"})));
+    mirror.limits.limit = Ru::new(1);
+    assert_eq!(mirror.run(&crm, &job).await.unwrap().outcome, RunOutcome::Suspended);
+    mirror.limits.limit = Ru::new(1_000_000);
+    crm.wait(200_000);
+    // The records are back, so nothing is left to decide.
+    mirror.sync(&crm).await;
+    mirror.run(&crm, &job.accepting_removals()).await.unwrap();
     mirror.assert_exact_lists(&crm);
 }

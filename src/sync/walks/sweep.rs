@@ -114,8 +114,10 @@ impl Run<'_> {
                 if let (Some(left), Some(_)) = (known, Sweep::load(tx, object)?) {
                     let refused: Option<Outage> = tx.state(&Outage::entry(object))?;
                     let waits = refused.is_some() || UndecidedRemovals::load(tx, object)?.is_waiting();
-                    // In progress; or read completely, and the missed records have to be decided on.
-                    if !left.is_empty() || !waits || !again {
+                    let asked = tx.state(&Sweep::asked(object))? == Some(true);
+                    // In progress; or read completely, and the missed records have to be decided on. A sweep that was
+                    // asked for since then is another one.
+                    if !(left.is_empty() && (asked || waits && again)) {
                         return Ok(());
                     }
                 }
