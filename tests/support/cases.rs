@@ -3,6 +3,7 @@
 //! A property tries the same cases in every run, so that a failure can be repeated and a change of the code is what made
 //! a difference. `HISTORIES_SEED` chooses others.
 
+use std::cell::Cell;
 use std::fmt::Debug;
 
 use proptest::prelude::{ProptestConfig, Strategy};
@@ -52,7 +53,8 @@ impl Cases {
         Cases { number: cases(per_thousand).div_ceil(shards), seed: seed(), shard }
     }
 
-    /// Tries a property with each case. A failure is reduced by at most `shrinks` attempts.
+    /// Tries a property with each case. A failure is reduced by at most `shrinks` attempts, or by
+    /// `PROPTEST_MAX_SHRINK_ITERS` if that is less.
     #[track_caller]
     pub fn check<S: Strategy>(self, shrinks: u32, cases: S, property: impl Fn(S::Value) -> Result<(), TestCaseError>)
     where
@@ -60,17 +62,28 @@ impl Cases {
     {
         let config = ProptestConfig {
             cases: self.number,
-            max_shrink_iters: shrinks,
+            max_shrink_iters: shrinks.min(ProptestConfig::default().max_shrink_iters),
             failure_persistence: None,
             rng_seed: RngSeed::Fixed(u64::from(self.shard) << 32 | u64::from(self.seed)),
             ..ProptestConfig::default()
         };
-        if let Err(failure) = TestRunner::new(config).run(&cases, property) {
+        // From the first failure on, the attempts are to reduce it.
+        let (tried, fails) = (Cell::new(0_u32), Cell::new(false));
+        let counted = |case| {
+            if fails.get() {
+                return property(case);
+            }
+            tried.set(tried.get() + 1);
+            // Also if the property panics.
+            fails.set(true);
+            property(case).inspect(|()| fails.set(false))
+        };
+        if let Err(failure) = TestRunner::new(config).run(&cases, counted) {
             let (thread, seed, histories) = (std::thread::current(), self.seed, histories());
             let (binary, test) = (env!("CARGO_CRATE_NAME"), thread.name().unwrap_or_default());
             let again =
                 format!("HISTORIES_SEED={seed} HISTORIES={histories} cargo test --test {binary} -- --exact {test}");
-            panic!("{failure}\nagain: {again}");
+            panic!("case {} of {}: {failure}\nagain: {again}", tried.get(), self.number);
         }
     }
 }
