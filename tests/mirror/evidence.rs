@@ -260,3 +260,16 @@ async fn sweep_that_was_asked_for_after_a_refused_one_reads_every_record() {
     mirror.run(&crm, &job.accepting_removals()).await.unwrap();
     mirror.assert_exact_lists(&crm);
 }
+
+/// The second page of a lookup lacks the witness.
+#[tokio::test]
+async fn empty_second_page_of_a_lookup_proves_no_removal() {
+    let (crm, mirror) = settled(12, true).await;
+    crm.sandbox.configure(|settings| settings.page_cap = Some(2));
+    let faults = crm.sandbox.faults();
+    faults.add(Rule::new(Fault::Hide(Hidden::Ids(Default::default()))).with_param("filter[id]").forever());
+    faults.add(hide(ids(3..5)).lists());
+    faults.add(Rule::new(Fault::EmptyList).with_param("filter[id]").with_cursor().forever());
+    let report = mirror.run(&crm, &contacts_only(Job::resync())).await.unwrap();
+    assert_eq!((report.tally.removed, mirror.count("contacts")), (0, 12));
+}

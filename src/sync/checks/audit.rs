@@ -252,6 +252,7 @@ impl Run<'_> {
             asked: answer.asked.clone(),
             layout: layout.version,
             has_unusable: page.unusable > 0,
+            has_pages: false,
         };
         self.compare_records(audit, found, Some(answer.body.clone())).await?;
         Ok(rows)

@@ -28,6 +28,8 @@ pub(in crate::sync) struct FoundRecords {
     pub(in crate::sync) layout: u64,
     /// Whether an item could not be decoded: it may be any of the requested records.
     pub(in crate::sync) has_unusable: bool,
+    /// Whether the answer has several pages, of which only one has the witness.
+    pub(in crate::sync) has_pages: bool,
 }
 
 /// The result of a lookup by id.
@@ -66,7 +68,13 @@ impl Run<'_> {
             match self.look_up(object, some, witness.as_ref()).await {
                 Ok(found) => {
                     let answered: HashSet<RecordId> = found.records.iter().map(|record| record.id.clone()).collect();
-                    if found.has_unusable {
+                    if found.has_pages && some.len() > 1 && !some.iter().all(|id| answered.contains(id)) {
+                        // The witness vouches for its page only: ask for as few as fit one page.
+                        let (low, high) = some.split_at(some.len() / 2);
+                        open.extend([low, high, rest]);
+                        continue;
+                    }
+                    if found.has_unusable || found.has_pages {
                         into.unproven.extend(some.iter().filter(|id| !answered.contains(*id)).cloned());
                         into.found.push(found);
                     } else if into.gone.take(some, witness.as_ref(), &answered, &found.asked.order) {
@@ -171,6 +179,7 @@ impl Run<'_> {
             asked: RequestStamp::new(self.engine.clock.reading(), self.engine.store.requests().begin()),
             layout: layout.version,
             has_unusable: false,
+            has_pages: false,
         };
         let (mut at, mut progress) = (query.clone(), ListProgress::default());
         loop {
@@ -186,6 +195,7 @@ impl Run<'_> {
                 return Err(SyncError::NotAdvancing { resource });
             }
             at = query.clone().after(next);
+            found.has_pages = true;
         }
     }
 

@@ -248,7 +248,7 @@ impl Run {
         match &self.lasting {
             Some(Lasting::Everything(Fault::Lag(_))) => Content::Any,
             // Another fault may let one page of a lookup by id through, and the next page is empty.
-            Some(Lasting::Everything(Fault::Hide(_) | Fault::EmptyList)) => Content::Incomplete,
+            Some(Lasting::Everything(Fault::Hide(_))) => Content::Incomplete,
             Some(Lasting::Details(Fault::Lag(_)) | Lasting::Lists { .. }) => Content::Outdated,
             _ if repeats => Content::Outdated,
             _ => Content::Current,
