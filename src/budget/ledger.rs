@@ -19,6 +19,9 @@ use crate::model::{ClockReading, Instant, MonotonicReading, Purpose, Ru};
 /// If the wall clock and the passed time differ by less than this, the wall clock was not set.
 const SET_CLOCK: Duration = Duration::from_secs(60);
 
+/// Clocks that were not set differ by less than this: they are read one after the other, and rounded.
+const READ_APART: Duration = Duration::from_millis(1);
+
 /// What may be spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -132,7 +135,11 @@ impl Ledger {
     /// The same as a wall clock will show it that shows `wall` at the last update. A clock that was set by less than a
     /// minute does not move the window, so without this a waiting process would try again until the minute is over.
     pub fn refills_at_by(&self, limits: &Limits, wall: Instant) -> Instant {
-        wall.plus(self.refills_at(limits).since(self.last_reading().wall))
+        let last = self.last_reading().wall;
+        if wall.since(last).max(last.since(wall)) < READ_APART {
+            return self.refills_at(limits);
+        }
+        wall.plus(self.refills_at(limits).since(last))
     }
 
     /// What a purpose may still spend in this window. `reserve` is what later runs will need; sweeps and details do not

@@ -59,9 +59,13 @@ fn wall_clock_is_set_if_it_differs_by_a_minute() {
 fn wait_for_the_next_window_ends_when_it_begins_by_a_clock_that_was_set_by_seconds() {
     let full = Ledger::default().at(machine(1, 0, "2026-01-02T10:00:00Z"), &DAY);
     let full = Ledger { used: Ru::new(10), ..full };
-    for (wall, refills) in
-        [("2026-01-02T11:00:30Z", "2026-01-03T00:00:30Z"), ("2026-01-02T10:59:30Z", "2026-01-02T23:59:30Z")]
-    {
+    for (wall, refills) in [
+        ("2026-01-02T11:00:30Z", "2026-01-03T00:00:30Z"),
+        ("2026-01-02T10:59:30Z", "2026-01-02T23:59:30Z"),
+        // Not set: the two clocks were read one after the other.
+        ("2026-01-02T11:00:00.000001Z", "2026-01-03T00:00:00Z"),
+        ("2026-01-02T10:59:59.999999Z", "2026-01-03T00:00:00Z"),
+    ] {
         let refused = full.charge(machine(1, 1, wall), Ru::GET, Purpose::Changes, &DAY, Ru::ZERO).unwrap_err();
         assert_eq!(refused, at(refills), "{wall}");
         let then = full.at(machine(1, 14, refills), &DAY);
