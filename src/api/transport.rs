@@ -84,7 +84,7 @@ impl HttpTransport {
             builder = builder.no_proxy();
         }
         if !settings.base_url.is_encrypted() {
-            // Decoding the machine's certificates takes longer than a run.
+            // Decoding the machine's certificates takes time, and none of them is looked at.
             builder = builder.tls_certs_only([]);
         }
         let http = builder.build().map_err(|e| ApiError::Setup { why: shown(&deepest(&e), &key) })?;
