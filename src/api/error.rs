@@ -222,7 +222,7 @@ pub struct Detail {
 
 impl Rejection {
     /// Parses an error body as far as possible, and removes `key` from every text.
-    pub(crate) fn read(status: u16, body: &[u8], key: &ApiKey) -> Rejection {
+    pub fn read(status: u16, body: &[u8], key: &ApiKey) -> Rejection {
         #[derive(Default, Deserialize)]
         #[serde(rename_all = "camelCase", default)]
         struct ErrorBody {

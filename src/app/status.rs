@@ -23,6 +23,7 @@ use crate::sync::budget_meter::{self, HOLD, LEDGER};
 use crate::sync::checkpoints::{Completeness, Evidence, Fresh, Identity, MissingScopes, Outage, Sweep};
 use crate::sync::checks::undecided_removals::undecided;
 use crate::sync::progress::{self, ObjectProgress};
+use crate::sync::walks::closing_counts;
 
 /// The number of runs that are shown.
 const RUNS: u32 = 5;
@@ -410,7 +411,11 @@ fn records(tx: &ReadTx<'_>, object: Object) -> Result<ObjectStatus, StoreError> 
                 .map(|fresh| Completeness { as_of: fresh.began, by_record: true }),
         )
         .max_by_key(|known| known.as_of);
-    let (swept, caught_up) = (swept.map(|f| f.began), caught_up.map(|f| f.began));
+    // A sweep of several pages is not relied on before it was counted.
+    let is_counted = !closing_counts::is_sweep_uncounted(tx, object)?;
+    let complete = complete.filter(|_| is_counted);
+    let known = |fresh: Option<Fresh>| fresh.map(|fresh| fresh.began).filter(|began| *began > Instant::EPOCH);
+    let changes_as_of = known(caught_up).max(known(swept));
     Ok(ObjectStatus {
         object: object.resource(),
         rows: holds.rows,
@@ -418,7 +423,7 @@ fn records(tx: &ReadTx<'_>, object: Object) -> Result<ObjectStatus, StoreError> 
         details_current: Some(holds.details_current),
         details_pending: Some(holds.rows - holds.details_current),
         custom_fields: Some(holds.custom_fields),
-        changes_as_of: caught_up.max(swept),
+        changes_as_of,
         complete_as_of: complete.map(|known| known.as_of),
         complete_by: complete.map(|known| if known.by_record { "records" } else { "count" }),
         differences: evidence.map_or(0, |known| known.open),

@@ -64,6 +64,21 @@ impl Hold {
         (!left.is_zero()).then_some(left.min(LONGEST_ASKED))
     }
 
+    /// This hold measured from now on, if it was measured by the clocks of another boot. A wall clock that was set back
+    /// meanwhile would otherwise show it with the same rest for as long as it was ahead.
+    #[must_use]
+    pub fn measured_from(self, now: impl Into<ClockReading>) -> Hold {
+        let now = now.into();
+        let began = ClockReading { wall: self.from.unwrap_or(Instant::EPOCH), monotonic: self.monotonic };
+        let went_back = now.monotonic.zip(self.monotonic).is_some_and(|(now, began)| now.micros < began.micros);
+        match self.left(now) {
+            Some(left) if !now.is_comparable(&began) || went_back => {
+                Hold { until: now.wall.plus(left), from: Some(now.wall), monotonic: now.monotonic, ..self }
+            }
+            _ => self,
+        }
+    }
+
     /// The end of the hold as the wall clock at `now` will show it; `None` once it is over.
     pub fn ends_at(&self, now: impl Into<ClockReading>) -> Option<Instant> {
         let now = now.into();
@@ -125,6 +140,14 @@ mod tests {
             assert_eq!(day.left(now), left, "{now:?}");
             assert_eq!(day.ends_at(now), left.map(|left| now.wall.plus(left)));
         }
+        // After a restart with an earlier time, the rest passes all the same.
+        let restarted = reading(2, 0, "2025-06-01T00:00:00Z");
+        let measured = day.measured_from(restarted);
+        assert_eq!(measured.left(reading(2, 5, "2025-06-01T05:00:00Z")), hour(19));
+        assert_eq!(measured.left(reading(3, 0, "2025-06-02T00:00:00Z")), None);
+        assert_eq!(day.measured_from(reading(1, 4, "2025-06-01T00:00:00Z")), day, "these clocks are comparable");
+        let impossible = Hold { monotonic: Some(MonotonicReading { boot: 2, micros: u64::MAX }), ..day };
+        assert_eq!(impossible.measured_from(restarted).left(reading(2, 25, "2025-06-02T01:00:00Z")), None);
         let older: Hold = serde_json::from_str(r#"{"until":"2026-01-02T10:00:00.000000000Z","streak":1}"#).unwrap();
         assert_eq!(older.left(at("2026-01-01T09:59:30Z")), hour(24));
     }

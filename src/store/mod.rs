@@ -38,7 +38,7 @@ pub use error::StoreError;
 pub use file::file_id::FileId;
 pub use file::{backup, lock, migrate, open, wal};
 pub use outbox::concurrent::write_beside;
-pub use outbox::steps::{EditStep, RECORD_REMOVED};
+pub use outbox::steps::{EditStep, RECORD_REMOVED, record_removed};
 pub use outbox::{delays, editable, queue, report as outbox_report};
 pub use read::{cursor, feed, functions, guide, history as history_report, record, report};
 pub use reader::{ReadTx, Reader};

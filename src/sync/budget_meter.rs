@@ -48,6 +48,9 @@ impl BudgetMeter {
     /// Opens the meter with the ledger and the hold of the last process. A hold of up to `patience` is waited for; a
     /// longer one suspends the run.
     ///
+    /// Both are measured by the clocks of this boot from now on: if the wall clock was set back before a restart of the
+    /// machine, their rest would not pass until it shows the old time again.
+    ///
     /// # Errors
     /// Returns an error if the mirror cannot be read.
     pub async fn open(
@@ -58,9 +61,12 @@ impl BudgetMeter {
         observer: Arc<dyn RunObserver>,
     ) -> Result<BudgetMeter, StoreError> {
         let (hold, stored) = store.read(|tx| Ok((tx.state(&HOLD)?, stored_ledger(tx)?))).await?;
-        let ledger = later(stored, store.lock().found());
+        let now = clock.reading();
+        let ledger = later(stored, store.lock().found()).at(now, &limits);
+        let measured = hold.map(|hold: Hold| hold.measured_from(now));
         let (stop, _) = watch::channel(false);
-        Ok(BudgetMeter {
+        let moved = measured.map(|hold| hold.until) != hold.map(|hold| hold.until);
+        let meter = BudgetMeter {
             store,
             clock,
             limits,
@@ -69,9 +75,13 @@ impl BudgetMeter {
             reserve: AtomicU64::new(0),
             for_edits: AtomicU64::new(0),
             ledger: Mutex::new(ledger),
-            hold: Mutex::new(hold),
+            hold: Mutex::new(measured),
             stop,
-        })
+        };
+        if moved {
+            meter.store_hold(measured).await;
+        }
+        Ok(meter)
     }
 
     /// The limits of the budget.

@@ -106,7 +106,7 @@ impl Sweep {
 /// When something was last read completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fresh {
-    /// Our clock when the read started.
+    /// Our clock when the read started; [`Instant::EPOCH`] if that clock was wrong.
     pub began: Instant,
     /// Our clock when it finished.
     pub finished: Instant,
@@ -244,6 +244,9 @@ pub struct Evidence {
     /// The last comparison without open differences; it may be this one.
     #[serde(default)]
     pub complete: Option<Completeness>,
+    /// Whether it was withdrawn, because the clock that dated it was ahead.
+    #[serde(default)]
+    pub withdrawn: bool,
 }
 
 /// A comparison without open differences.
@@ -259,17 +262,52 @@ impl Evidence {
     /// The evidence after a comparison, combined with the earlier evidence.
     pub fn after(before: Option<Evidence>, as_of: Instant, by_record: bool, open: u64) -> Evidence {
         let now = (open == 0).then_some(Completeness { as_of, by_record });
-        Evidence { as_of, by_record, open, complete: now.or(before.and_then(|before| before.last_complete())) }
+        let complete = now.or(before.and_then(|before| before.last_complete()));
+        Evidence { as_of, by_record, open, complete, withdrawn: false }
     }
 
     /// The last comparison without open differences.
     pub fn last_complete(&self) -> Option<Completeness> {
         let own = Completeness { as_of: self.as_of, by_record: self.by_record };
-        if self.open == 0 { Some(own) } else { self.complete }
+        if self.open == 0 && !self.withdrawn { Some(own) } else { self.complete }
+    }
+
+    /// The evidence without what is dated after `now`.
+    #[must_use]
+    pub fn until(self, now: Instant) -> Evidence {
+        let complete = self.complete.filter(|complete| complete.as_of <= now);
+        Evidence { complete, withdrawn: self.withdrawn || self.as_of > now, ..self }
     }
 
     /// The state entry.
     pub fn entry(object: Object) -> StateKey {
         StateKey::Evidence(object)
     }
+}
+
+/// Withdraws what is said to be complete as of a time after `now`: the clock that dated it was ahead, so it would become
+/// a wrong claim as time passes. The next changes walk and the next audit or sweep state it again.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn withdraw_future_claims(tx: &MirrorTx<'_>, now: Instant) -> Result<(), StoreError> {
+    for object in Object::ALL {
+        let is_future = |fresh: &Fresh| fresh.began > now;
+        let caught_up: Option<Fresh> = tx.state(&Fresh::changes(object))?;
+        if caught_up.as_ref().is_some_and(is_future) {
+            tx.clear_state(&Fresh::changes(object))?;
+        }
+        let swept: Option<Fresh> = tx.state(&Fresh::sweep(object))?;
+        let evidence: Option<Evidence> = tx.state(&Evidence::entry(object))?;
+        let of_sweep = || swept.map(|fresh| Evidence::after(None, fresh.began, true, 0));
+        if let Some(known) = evidence.or_else(of_sweep).filter(|known| known.until(now) != *known) {
+            tx.set_state(&Evidence::entry(object), &known.until(now))?;
+        }
+        if swept.as_ref().is_some_and(is_future) {
+            // The object stays copied; nobody knows when it was.
+            let unknown = Fresh { began: Instant::EPOCH, finished: Instant::EPOCH, steady: None };
+            tx.set_state(&Fresh::sweep(object), &unknown)?;
+        }
+    }
+    Ok(())
 }

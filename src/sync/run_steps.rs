@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::checkpoints::{Fresh, MissingScopes, Outage, Sweep};
+use super::checkpoints::{Fresh, MissingScopes, Outage, Sweep, withdraw_future_claims};
 use super::checks::undecided_removals::UndecidedRemovals;
 use super::engine::Engine;
 use super::error::SyncError;
@@ -64,6 +64,7 @@ impl Engine {
             .store
             .write(move |tx| {
                 tx.set_write_back(write_back)?;
+                withdraw_future_claims(tx, at)?;
                 tx.begin_run(kind, trigger, at)
             })
             .await?;

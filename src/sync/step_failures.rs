@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::job::Job;
 use super::plan::Step;
 use crate::model::Instant;
 use crate::store::{MirrorTx, ReadTx, StateKey, StoreError};
@@ -77,9 +78,11 @@ impl StepFailures {
         self.0.iter().find(|failure| failure.step == step)
     }
 
-    /// How long the first of the next attempts still waits; `None` if no step has failed.
-    pub fn shortest_wait(&self, steady: Instant) -> Option<Duration> {
-        self.0.iter().map(|failure| failure.wait(steady).unwrap_or_default()).min()
+    /// How long the first of the next attempts by a job still waits; `None` if no step of it has failed. Steps of other
+    /// jobs do not count: runs of this one would never attempt them, and follow each other without end.
+    pub fn shortest_wait(&self, job: &Job, steady: Instant) -> Option<Duration> {
+        let of_job = self.0.iter().filter(|failure| failure.step.is_part_of(job));
+        of_job.map(|failure| failure.wait(steady).unwrap_or_default()).min()
     }
 
     /// The failures after a run in which these steps failed and those were completed.
@@ -119,7 +122,7 @@ mod tests {
         for _ in 0..8 {
             failures = failures.after_run(&failed, &BTreeSet::new(), at(now));
             let wait = failures.of(STEP).unwrap().wait(at(now)).unwrap();
-            assert_eq!(failures.shortest_wait(at(now)), Some(wait));
+            assert_eq!(failures.shortest_wait(&Job::sync(), at(now)), Some(wait));
             waits.push(wait.as_secs() / 60);
             now += wait.as_secs() / 60;
             assert_eq!(failures.of(STEP).unwrap().wait(at(now)), None, "it is due");
@@ -127,6 +130,17 @@ mod tests {
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
         assert!(failures.of(STEP).unwrap().wait(Instant::EPOCH).is_none(), "of a clock that was lost");
         assert_eq!(failures.of(Step::Changes(Object::Contact)), None);
+        for (step, by_sync, by_verify) in [
+            (Step::Definitions, true, false),
+            (Step::Sweep(Object::Contact), true, false),
+            (Step::Changes(Object::Contact), true, true),
+            (Step::Audit(Object::Contact), false, true),
+        ] {
+            let failed = BTreeMap::from([(step, "500".to_string())]);
+            let failures = StepFailures::default().after_run(&failed, &BTreeSet::new(), at(0));
+            let waits = |job: &Job| failures.shortest_wait(job, at(9)).is_some();
+            assert_eq!((waits(&Job::sync()), waits(&Job::verify())), (by_sync, by_verify), "{step:?}");
+        }
         let text = serde_json::to_string(&failures).unwrap();
         assert_eq!(serde_json::from_str::<StepFailures>(&text).unwrap(), failures, "{text}");
         let after = failures.after_run(&BTreeMap::new(), &BTreeSet::from([STEP]), at(now));

@@ -6,7 +6,7 @@ use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Object, Resource};
 use crm_mirror::sandbox::{CursorKind, Fault, Hidden, RequestLine, Rule, World, generate};
 use crm_mirror::sync::findings::DifferenceKind;
-use crm_mirror::sync::{Findings, Job};
+use crm_mirror::sync::{Findings, Job, SyncError};
 use rusqlite::Connection;
 use serde_json::json;
 
@@ -263,4 +263,20 @@ async fn record_missed_between_offset_pages_is_found_by_the_count() {
     crm.wait(120);
     mirror.sync(&crm).await;
     mirror.assert_exact_lists(&crm);
+}
+
+#[tokio::test]
+async fn verification_gives_up_a_list_that_never_ends() {
+    for fault in [Fault::EmptyPageWithCursor, Fault::SameCursor, Fault::RepeatedPage] {
+        let (crm, mirror) = settled(world_of(450)).await;
+        crm.sandbox.faults().add(Rule::new(fault.clone()).on(Resource::Contacts).with_cursor().forever());
+        let job = full(true);
+        let ended = mirror.run(&crm, &job).await;
+        assert!(matches!(ended, Err(SyncError::NotAdvancing { .. })), "{fault:?}: {ended:?}");
+        let asked = crm.sandbox.log().lists(Resource::Contacts);
+        assert!(asked <= 12, "{fault:?}: {asked} lists");
+        crm.sandbox.faults().clear();
+        mirror.run(&crm, &job).await.unwrap();
+        mirror.assert_exact_lists(&crm);
+    }
 }

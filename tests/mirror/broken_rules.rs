@@ -143,7 +143,9 @@ async fn endless_list_is_given_up_and_nothing_is_lost() {
                 );
             }
             let asked = crm.sandbox.log().lists(Resource::Contacts);
-            assert!(asked <= 150, "{fault:?}: {asked} lists");
+            // Each page of the last one has another cursor: eleven pages, and once more from the beginning.
+            let most = if fault == Fault::EmptyPageWithCursor && job == Job::sync() { 22 } else { 150 };
+            assert!(asked <= most, "{fault:?}: {asked} lists");
             assert_eq!(mirror.count("contacts"), 24, "{fault:?}");
             // The last page may be one without a next page, which nothing reveals.
             let named = fault == Fault::RepeatedPage || oddities(&mirror).contains("contacts");

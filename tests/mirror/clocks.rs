@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use crate::support::clock::WrongClock;
 use crate::support::{Crm, Mirror, noon};
-use crm_mirror::model::{Clock, Instant, Object, Resource};
+use crm_mirror::app::status;
+use crm_mirror::config::{Config, Environment, Sources};
+use crm_mirror::model::{Clock, Instant, Object, Resource, Ru};
 use crm_mirror::sandbox::{DateHeader, Fault, RequestLine, Rule, World};
+use crm_mirror::store::Reader;
 use crm_mirror::sync::Job;
 use serde_json::json;
 
@@ -175,5 +178,63 @@ async fn wrong_clock_neither_lets_an_older_version_in_nor_keeps_a_change_out() {
         crm.wait(90_000);
         mirror.sync(&crm).await;
         mirror.assert_exact(&crm);
+    }
+}
+
+/// What `status` says of contacts: complete as of, and changes as of.
+pub fn claimed(mirror: &Mirror, now: Instant) -> [Option<Instant>; 2] {
+    let flags = vec![("database.path", mirror.path.display().to_string())];
+    let sources = Sources { file: None, default_file: "/nowhere".into(), environment: Environment::default(), flags };
+    let config = Config::load(&sources).unwrap();
+    let reader = Reader::open(&mirror.path).unwrap();
+    let status = status::at_moment(&reader.begin().unwrap(), &config, now).unwrap();
+    let contacts = status.objects.iter().find(|object| object.object == Resource::Contacts).unwrap();
+    [contacts.complete_as_of, contacts.changes_as_of]
+}
+
+#[tokio::test]
+async fn claim_of_a_clock_that_was_ahead_is_withdrawn() {
+    for job in [Job::resync(), Job::audit()] {
+        let (crm, mirror, clock) = settled(60).await;
+        clock.set_ahead(DAY as i64);
+        mirror.run(&crm, &job).await.unwrap();
+        clock.set_ahead(0);
+        crm.wait(600);
+        let synced = crm.clock.now();
+        mirror.sync(&crm).await;
+        // This removal no run has seen yet, although it is before the time that the wrong clock showed.
+        crm.sandbox.with_world(|world| world.remove(Object::Contact, "c00007"));
+        crm.wait(2 * DAY);
+        assert_eq!(claimed(&mirror, crm.clock.now()), [None, Some(synced)], "{job:?}");
+        let audited = crm.clock.now();
+        mirror.run(&crm, &Job::audit()).await.unwrap();
+        mirror.assert_exact_lists(&crm);
+        assert_eq!(claimed(&mirror, crm.clock.now())[0], Some(audited), "{job:?}: an audit renews the claim");
+    }
+}
+
+/// The clock was 40 days ahead, a hold began or the budget was used up, and the machine restarts with the right time.
+#[tokio::test]
+async fn restart_with_an_earlier_time_prolongs_neither_a_hold_nor_the_budget_window() {
+    for exhausted in [false, true] {
+        let (crm, mut mirror, clock) = settled(60).await;
+        clock.set_ahead(40 * DAY as i64);
+        if exhausted {
+            mirror.limits.limit = Ru::new(mirror.ledger_total());
+        } else {
+            let rule = Rule::new(Fault::TooMany { body: Some(7_200), header: None }).times(1);
+            crm.sandbox.faults().add(rule);
+        }
+        let report = mirror.sync(&crm).await;
+        assert!(report.suspension.is_some());
+        clock.set_ahead(0);
+        clock.restart_machine();
+        rename(&crm, "c00001", "Later");
+        for _ in 0..26 {
+            // Each run is a process of its own.
+            mirror.sync(&crm).await;
+            crm.wait(3_600);
+        }
+        mirror.assert_exact_lists(&crm);
     }
 }

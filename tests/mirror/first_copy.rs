@@ -1,8 +1,10 @@
 //! The first copy: everything, exactly, for the necessary RU.
 
+use std::time::Duration;
+
 use crate::support::{Crm, Mirror, noon};
-use crm_mirror::model::{Object, Resource};
-use crm_mirror::sandbox::{Log, LoggedRequest, generate};
+use crm_mirror::model::{Object, Resource, Ru};
+use crm_mirror::sandbox::{CursorKind, Log, LoggedRequest, World, generate};
 use crm_mirror::store::RunOutcome;
 use serde_json::json;
 
@@ -90,4 +92,34 @@ async fn second_sync_without_changes_writes_nothing() {
     assert_eq!(mirror.count("changes"), changes);
     assert_eq!(crm.charged(), 2, "one request an object");
     mirror.assert_exact(&crm);
+}
+
+/// With cursors that count rows, a record that is removed while the copy waits for its budget moves all later ones.
+#[tokio::test]
+async fn removal_while_a_first_copy_waits_hides_no_other_record() {
+    for tied in [false, true] {
+        let mut world = World::new(noon());
+        for n in 0..600_u64 {
+            let at = noon().minus(Duration::from_secs(1_000_000 - if tied { 0 } else { 60 * n })).to_wire();
+            let contact = json!({"id": format!("c{n:03}"), "createdAt": at, "updatedAt": at});
+            world.create(Object::Contact, &contact);
+        }
+        let crm = Crm::serve(world).await;
+        crm.sandbox.configure(|settings| settings.cursors = CursorKind::Offset);
+        let mut mirror = Mirror::one_at_a_time();
+        mirror.settings.details = false;
+        mirror.limits.limit = Ru::new(8);
+        let first = mirror.sync(&crm).await;
+        let copied = mirror.count("contacts");
+        assert!(first.suspension.is_some() && (100..600).contains(&copied), "{copied}");
+        // It is on the last page that was read.
+        crm.sandbox.with_world(|world| world.remove(Object::Contact, &format!("c{:03}", copied - 50)));
+        // Counts find what the copy could not know; they take several windows, too.
+        mirror.limits.limit = Ru::new(if tied { 20 } else { 9 });
+        for _ in 0..12 {
+            crm.wait(86_400);
+            mirror.sync(&crm).await;
+        }
+        mirror.assert_exact_lists(&crm);
+    }
 }

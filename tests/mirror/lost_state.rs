@@ -2,9 +2,11 @@
 //! entry is a hint, and its loss costs requests at most.
 
 use std::path::Path;
+use std::time::Duration;
 
+use crate::clocks::claimed;
 use crate::support::{Crm, Mirror, noon};
-use crm_mirror::model::{DataType, Object, Ru};
+use crm_mirror::model::{Clock, DataType, Object, Ru};
 use crm_mirror::sandbox::{Fault, NewField, Rule, World};
 use crm_mirror::store::StateKey;
 use crm_mirror::sync::Job;
@@ -110,4 +112,32 @@ async fn any_entry_of_the_state_may_be_lost() {
 #[tokio::test]
 async fn any_other_entry_of_the_state_may_be_lost() {
     any_entry_may_be_lost(1).await;
+}
+
+/// The copy's place is lost, so it seems to have read everything: nobody claims that before it is counted.
+#[tokio::test]
+async fn copy_that_lost_its_place_is_not_called_complete_before_it_is_counted() {
+    let mut world = World::new(noon());
+    for n in 0..60 {
+        let at = noon().minus(Duration::from_secs(100_000 - 60 * n)).to_wire();
+        world.create(Object::Contact, &json!({"id": format!("ct{n:02}"), "createdAt": at, "updatedAt": at}));
+    }
+    let crm = Crm::serve(world).await;
+    crm.sandbox.configure(|settings| settings.page_cap = Some(5));
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.details = false;
+    mirror.limits.limit = Ru::new(11);
+    mirror.sync(&crm).await;
+    let copied = mirror.count("contacts");
+    assert!((10..60).contains(&copied), "{copied}");
+    damage(&mirror.path, "slice:contact:0", 0);
+    crm.wait(86_400);
+    mirror.limits.limit = Ru::new(8);
+    mirror.sync(&crm).await;
+    assert_eq!((mirror.count("contacts"), claimed(&mirror, crm.clock.now())[0]), (copied, None));
+    mirror.limits.limit = Ru::new(1_000);
+    crm.wait(86_400);
+    mirror.sync(&crm).await;
+    mirror.assert_exact_lists(&crm);
+    assert!(claimed(&mirror, crm.clock.now())[0].is_some());
 }

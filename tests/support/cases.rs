@@ -10,7 +10,7 @@ use proptest::prelude::{ProptestConfig, Strategy};
 use proptest::test_runner::{RngSeed, TestCaseError, TestRunner};
 
 /// The number of histories in a plain `cargo test`. CI uses a thousand.
-const HISTORIES: u32 = 200;
+const HISTORIES: u32 = 100;
 
 /// The seed of all properties if nobody chooses one.
 const SEED: u32 = 1;

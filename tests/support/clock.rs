@@ -2,10 +2,11 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crm_mirror::model::clock::ClockReading;
+use crm_mirror::model::clock::{ClockReading, MonotonicReading};
 use crm_mirror::model::{Clock, Instant, ManualClock};
 
 /// The true time plus or minus a number of seconds.
@@ -13,11 +14,17 @@ use crm_mirror::model::{Clock, Instant, ManualClock};
 pub struct WrongClock {
     truth: ManualClock,
     ahead: Arc<Mutex<i64>>,
+    restarts: Arc<AtomicU32>,
 }
 
 impl WrongClock {
     pub fn new(truth: ManualClock) -> WrongClock {
-        WrongClock { truth, ahead: Arc::default() }
+        WrongClock { truth, ahead: Arc::default(), restarts: Arc::default() }
+    }
+
+    /// Restarts the machine: the monotonic clock begins again, and is not comparable with its readings before.
+    pub fn restart_machine(&self) {
+        self.restarts.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Sets the clock's error.
@@ -43,7 +50,11 @@ impl Clock for WrongClock {
 
     /// Only the wall clock is wrong.
     fn reading(&self) -> ClockReading {
-        ClockReading { wall: self.now(), ..self.truth.reading() }
+        let boot = |monotonic: MonotonicReading| MonotonicReading {
+            boot: monotonic.boot + self.restarts.load(Ordering::Relaxed),
+            ..monotonic
+        };
+        ClockReading { wall: self.now(), monotonic: self.truth.reading().monotonic.map(boot) }
     }
 
     fn sleep_until(&self, when: Instant) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {

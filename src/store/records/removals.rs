@@ -166,7 +166,7 @@ impl RecentRemovals {
     }
 
     fn count(&self) -> u64 {
-        self.0.iter().map(|(_, count)| count).sum()
+        self.0.iter().fold(0, |sum, (_, removed)| sum.saturating_add(*removed))
     }
 }
 
@@ -177,7 +177,7 @@ impl ReadTx<'_> {
     /// If SQLite refuses.
     pub fn removal_share(&self, object: Object, more: u64, steady: Instant) -> Result<RemovalShare, StoreError> {
         let recent = self.recent_removals(object, steady)?.count();
-        Ok(RemovalShare { going: recent + more, of: self.count_rows(object)? + recent })
+        Ok(RemovalShare { going: recent.saturating_add(more), of: self.count_rows(object)?.saturating_add(recent) })
     }
 
     fn recent_removals(&self, object: Object, steady: Instant) -> Result<RecentRemovals, StoreError> {

@@ -177,6 +177,18 @@ async fn unconfirmed_removals_of_a_day_count_together() {
 }
 
 #[tokio::test]
+async fn impossible_counts_of_a_day_refuse_removals_until_it_is_over() {
+    let (_dir, store) = mirror(40).await;
+    let key = RecentRemovals::entry(Object::Contact);
+    let begin = Instant::from_secs(NOW).unwrap();
+    let entry = serde_json::json!([[begin, u64::MAX], [begin, u64::MAX]]);
+    store.write(move |tx| tx.set_state(&key, &entry)).await.unwrap();
+    let refused = RemovalDecision::Refused(RemovalShare { going: u64::MAX, of: u64::MAX });
+    assert_eq!(remove(&store, confirmed(0, 1, Proof::Witness), false, 1).await, refused);
+    assert_eq!(remove(&store, confirmed(0, 1, Proof::Witness), false, 25).await, RemovalDecision::Removed(1));
+}
+
+#[tokio::test]
 async fn nominated_record_is_no_witness() {
     let (_dir, store) = mirror(2).await;
     store.write(|tx| tx.nominate(Object::Contact, &[id("c00"), id("unknown")])).await.unwrap();

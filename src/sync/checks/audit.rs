@@ -19,6 +19,7 @@ use crate::sync::checkpoints::Outage;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::job::Job;
 use crate::sync::run::Run;
+use crate::sync::walks::cursor_loops::ListProgress;
 use crate::sync::walks::lookup::FoundRecords;
 
 /// Ranges of a full audit by each timestamp: 15 with dates and one without. An audit without findings costs as many RU.
@@ -26,9 +27,6 @@ const PARTS: u64 = 15;
 
 /// A range with at most this many records is listed instead of halved: it is one page.
 const LEAF: u64 = 100;
-
-/// The maximum number of pages of one listing, in case a list never ends.
-const MOST_PAGES: u64 = 100_000;
 
 /// How often a range is listed that cannot be cut.
 const DAY: std::time::Duration = std::time::Duration::from_secs(86_400);
@@ -217,20 +215,21 @@ impl Run<'_> {
         let query = range.list(resource).asking("audit", resource)?;
         let mut unseen = self.engine.store.read(move |tx| tx.ids_of_range(object, range)).await?;
         let mut at = query.clone();
-        let mut there = 0;
-        for _ in 0..MOST_PAGES {
+        let (mut there, mut progress) = (0, ListProgress::default());
+        loop {
             let answer = self.ask(&at).await?;
-            there += self.compare_page(audit, &answer, &mut unseen).await?;
-            match answer.next {
-                None => {
-                    audit.unseen.extend(unseen);
-                    return Ok(there);
-                }
-                Some(next) if at.cursor() == Some(&next) => break,
-                Some(next) => at = query.clone().after(next),
+            let page = self.compare_page(audit, &answer, &mut unseen).await?;
+            there += page.rows;
+            let Some(next) = answer.next else {
+                audit.unseen.extend(unseen);
+                return Ok(there);
+            };
+            progress.take_from(&next, page.first.as_ref());
+            if progress.is_stuck() {
+                return Err(SyncError::NotAdvancing { resource });
             }
+            at = query.clone().after(next);
         }
-        Err(SyncError::NotAdvancing { resource })
     }
 
     async fn compare_page(
@@ -238,12 +237,15 @@ impl Run<'_> {
         audit: &mut Audit,
         answer: &ListAnswer,
         unseen: &mut HashSet<RecordId>,
-    ) -> Result<u64, SyncError> {
+    ) -> Result<ComparedPage, SyncError> {
         let object = audit.object;
         let resource = object.resource();
         let layout = self.engine.store.layout();
         let page = decode::page(resource, &answer.body, &layout).asking("audit", resource)?;
-        let rows = page.records.len() as u64;
+        let compared = ComparedPage {
+            rows: page.records.len() as u64,
+            first: page.records.first().map(|record| record.id.clone()),
+        };
         for record in &page.records {
             unseen.remove(&record.id);
         }
@@ -255,6 +257,12 @@ impl Run<'_> {
             has_pages: false,
         };
         self.compare_records(audit, found, Some(answer.body.clone())).await?;
-        Ok(rows)
+        Ok(compared)
     }
+}
+
+/// A page whose records were compared.
+struct ComparedPage {
+    rows: u64,
+    first: Option<RecordId>,
 }

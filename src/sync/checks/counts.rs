@@ -37,38 +37,55 @@ impl Run<'_> {
         self.carry_out_count(object, TimeField::CreatedAt).await
     }
 
-    /// Makes the owed count by one timestamp.
+    /// Makes the owed counts by one timestamp. What was counted is stored, so that the next budget window continues: one
+    /// range at first, and more at once as the answers arrive.
     pub(in crate::sync) async fn carry_out_count(&self, object: Object, by: TimeField) -> Result<(), SyncError> {
         let entry = OwedCounts::entry(object, by);
         let name = entry.clone();
-        let Some(check) = self.engine.store.read(move |tx| tx.state::<OwedCounts>(&name)).await? else {
+        let Some(mut owed) = self.engine.store.read(move |tx| tx.state::<OwedCounts>(&name)).await? else {
             return Ok(());
         };
-        let window = TimeRange::dated(check.by, check.from, check.to);
-
-        let edges = self.engine.store.read(move |tx| tx.edges(object, window, check.parts, 0.0)).await?;
-        let mut ranges = Vec::new();
-        let mut rest = window;
-        for edge in edges {
-            if let Some((low, high)) = rest.cut(edge) {
-                ranges.push(low);
-                rest = high;
+        let mut ranges = self.owed_ranges(object, owed).await?;
+        let (mut at_once, mut found) = (1, 0);
+        while !ranges.is_empty() {
+            let rest = ranges.split_off(at_once.min(ranges.len()));
+            let counted = std::mem::replace(&mut ranges, rest);
+            owed = owed.after(&counted);
+            let mut audit = Audit::new(object, true, None);
+            self.compare(&mut audit, counted).await?;
+            let unseen: Vec<_> = std::mem::take(&mut audit.unseen).into_iter().collect();
+            self.nominate(object, unseen).await?;
+            self.accept_older(object).await?;
+            found += audit.findings.count();
+            if !ranges.is_empty() {
+                let name = entry.clone();
+                self.engine.store.write(move |tx| tx.set_state(&name, &owed)).await?;
             }
+            at_once = (2 * at_once).min(self.engine.workers());
         }
-        ranges.push(rest);
-        if check.by == TimeField::CreatedAt && !check.without_dateless {
-            ranges.push(TimeRange::of(check.by, TimeBounds::Dateless));
-        }
-        let mut audit = Audit::new(object, true, None);
-        self.compare(&mut audit, ranges).await?;
-        let unseen: Vec<_> = std::mem::take(&mut audit.unseen).into_iter().collect();
-        self.nominate(object, unseen).await?;
-        self.accept_older(object).await?;
-        if !audit.findings.is_clean() {
-            let found = audit.findings.count();
-            tracing::warn!(%object, found, "A count after a walk of {object} records found {found} that the walk had missed");
+        if found > 0 {
+            tracing::warn!(%object, found, "Counts after a walk of {object} records found {found} that the walk had missed");
         }
         self.engine.store.write(move |tx| tx.clear_state(&entry)).await?;
         Ok(())
+    }
+
+    /// The ranges that are still to be counted, oldest first.
+    async fn owed_ranges(&self, object: Object, owed: OwedCounts) -> Result<Vec<TimeRange>, SyncError> {
+        let mut ranges = Vec::new();
+        if owed.parts > 0 {
+            let mut rest = TimeRange::dated(owed.by, owed.from, owed.to);
+            for edge in self.engine.store.read(move |tx| tx.edges(object, rest, owed.parts, 0.0)).await? {
+                if let Some((low, high)) = rest.cut(edge) {
+                    ranges.push(low);
+                    rest = high;
+                }
+            }
+            ranges.push(rest);
+        }
+        if owed.by == TimeField::CreatedAt && !owed.without_dateless {
+            ranges.push(TimeRange::of(owed.by, TimeBounds::Dateless));
+        }
+        Ok(ranges)
     }
 }

@@ -175,14 +175,14 @@ impl Run<'_> {
     /// Reads the records that have a value: begins a walk, or resumes the one that is under way.
     async fn fill_from(&self, target: FillTarget) -> Result<(), SyncError> {
         let (object, field) = (target.object, target.definition.key.clone());
-        let under_key = self.engine.client.key_fingerprint().to_string();
+        let (current_key, now) = (self.engine.client.key_fingerprint().to_string(), self.engine.clock.now());
         let walks = self.engine.store.write(move |tx| {
             let known: Vec<(StateKey, FillCheckpoint)> = tx.fill_walks(object)?.unwrap_or_default();
             let resumed = !known.is_empty() && known.iter().all(|(_, checkpoint)| checkpoint.key == field);
             let mut walks = Vec::new();
             if resumed {
                 for (entry, FillCheckpoint { walk, .. }) in known {
-                    for (n, walk) in walk.under_key(&under_key).into_iter().enumerate() {
+                    for (n, walk) in walk.resumed(&current_key, now).into_iter().enumerate() {
                         let entry = if n == 0 { entry.clone() } else { entry.part(&format!("k{n}")) };
                         tx.set_state(&entry, &FillCheckpoint { key: field.clone(), walk: walk.clone() })?;
                         walks.push((entry, walk));
@@ -192,7 +192,7 @@ impl Run<'_> {
                 tx.clear_fill_walks(object)?;
                 tx.clear_filled(object)?;
                 let entry = StateKey::FillWalk(object, "0".into());
-                let walk = Walk::new(WalkRange::All, &under_key);
+                let walk = Walk::new(WalkRange::All, &current_key);
                 tx.set_state(&entry, &FillCheckpoint { key: field, walk: walk.clone() })?;
                 walks.push((entry, walk));
             }

@@ -39,7 +39,7 @@ impl Run<'_> {
         let known = self.engine.store.read(move |tx| Changes::load(tx, object)).await?;
         let key = self.engine.client.key_fingerprint();
         let walk = match known.walk.clone() {
-            Some(walk) => walk.under_key(key).into_iter().next(),
+            Some(walk) => walk.resumed(key, began).into_iter().next(),
             None => None,
         };
         let walk = match walk {

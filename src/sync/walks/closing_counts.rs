@@ -3,9 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::TimeField;
-use crate::model::{Instant, Object};
-use crate::store::{MirrorTx, StateKey, StoreError};
+use crate::model::{Instant, Object, TimeBounds, TimeField, TimeRange};
+use crate::store::{MirrorTx, ReadTx, StateKey, StoreError};
 
 /// The counts that a walk still owes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -13,6 +12,7 @@ pub(in crate::sync) struct OwedCounts {
     pub(in crate::sync) by: TimeField,
     pub(in crate::sync) from: Option<Instant>,
     pub(in crate::sync) to: Option<Instant>,
+    /// Into how many ranges the dated records are divided; 0 if they are counted.
     pub(in crate::sync) parts: u64,
     /// Whether the records without the timestamp need no count: a single page had all of them, and no cursor.
     #[serde(default)]
@@ -23,6 +23,15 @@ impl OwedCounts {
     /// The state entry.
     pub(in crate::sync) fn entry(object: Object, by: TimeField) -> StateKey {
         StateKey::Check(object, by.column())
+    }
+
+    /// What is still owed after these ranges, the oldest of those that were owed, have been counted.
+    pub(in crate::sync) fn after(self, counted: &[TimeRange]) -> OwedCounts {
+        counted.iter().fold(self, |owed, range| match range.bounds {
+            TimeBounds::Dated { to, .. } if to == owed.to => OwedCounts { from: to, parts: 0, ..owed },
+            TimeBounds::Dated { to, .. } => OwedCounts { from: to, parts: owed.parts.saturating_sub(1).max(1), ..owed },
+            TimeBounds::Dateless | TimeBounds::Whole => OwedCounts { without_dateless: true, ..owed },
+        })
     }
 
     /// Records that a changes walk over these timestamps has to be counted.
@@ -57,5 +66,32 @@ impl OwedCounts {
             &OwedCounts::entry(object, by),
             &OwedCounts { by, from: None, to: None, parts: pages.clamp(2, 15), without_dateless },
         )
+    }
+}
+
+/// Whether an object's last sweep still has to be counted.
+///
+/// # Errors
+/// If SQLite refuses.
+pub(crate) fn is_sweep_uncounted(tx: &ReadTx<'_>, object: Object) -> Result<bool, StoreError> {
+    Ok(tx.state::<OwedCounts>(&OwedCounts::entry(object, TimeField::CreatedAt))?.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counted_ranges_are_owed_no_more() {
+        let at = |second: i64| Instant::from_secs(1_700_000_000 + second);
+        let by = TimeField::CreatedAt;
+        let owed = OwedCounts { by, from: None, to: None, parts: 3, without_dateless: false };
+        let (first, second) = (TimeRange::dated(by, None, at(5)), TimeRange::dated(by, at(5), at(9)));
+        let (third, dateless) = (TimeRange::dated(by, at(9), None), TimeRange::of(by, TimeBounds::Dateless));
+        assert_eq!(owed.after(&[first]), OwedCounts { from: at(5), parts: 2, ..owed });
+        assert_eq!(owed.after(&[first, second]), OwedCounts { from: at(9), parts: 1, ..owed });
+        let dated = owed.after(&[first, second]).after(&[third]);
+        assert_eq!((dated.parts, dated.without_dateless), (0, false));
+        assert!(dated.after(&[dateless]).without_dateless);
     }
 }

@@ -1,10 +1,10 @@
-//! Whether a list that is read in one go still advances: repeated cursors, and pages without rows that have a next
+//! Whether a list that is read in one go still advances: repeated cursors, and pages without new rows that have a next
 //! cursor, are followed a limited number of times.
 
 use std::collections::HashSet;
 
 use super::walk::Anomaly;
-use crate::model::Cursor;
+use crate::model::{Cursor, RecordId};
 
 /// How often a list may fail to advance.
 const PATIENCE: u32 = 5;
@@ -13,6 +13,8 @@ const PATIENCE: u32 = 5;
 #[derive(Debug, Default)]
 pub(in crate::sync) struct ListProgress {
     followed: HashSet<Cursor>,
+    /// The first records of the pages so far: a page that begins like an earlier one has no new rows.
+    first: HashSet<RecordId>,
     idle: u32,
 }
 
@@ -30,6 +32,14 @@ impl ListProgress {
         Some(anomaly)
     }
 
+    /// The same for a page that begins with this record, of a list that may be as long as the whole object.
+    pub(in crate::sync) fn take_from(&mut self, next: &Cursor, first: Option<&RecordId>) {
+        let has_new_rows = first.is_some_and(|first| self.first.insert(first.clone()));
+        if self.take(next, usize::from(has_new_rows)).is_none() {
+            self.idle = 0;
+        }
+    }
+
     /// Whether the list does not advance any more.
     pub(in crate::sync) fn is_stuck(&self) -> bool {
         self.idle > PATIENCE
@@ -39,6 +49,24 @@ impl ListProgress {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_list_is_given_up_where_it_repeats_itself() {
+        let mut progress = ListProgress::default();
+        let page = |progress: &mut ListProgress, n: u32, first: Option<u32>| {
+            let first = first.map(|first| RecordId::new(format!("r{first}")));
+            progress.take_from(&Cursor::from(format!("c{n}").as_str()), first.as_ref());
+        };
+        for n in 0..1002 {
+            page(&mut progress, n, (n % 6 == 5).then_some(n));
+            assert!(!progress.is_stuck(), "five pages in a row without rows, every time");
+        }
+        for n in 1002..1008 {
+            assert!(!progress.is_stuck());
+            page(&mut progress, n, Some(5));
+        }
+        assert!(progress.is_stuck(), "the same page with other cursors");
+    }
 
     #[test]
     fn list_that_does_not_advance_is_given_up() {

@@ -7,7 +7,7 @@
 mod anomaly;
 pub(super) mod back_fill;
 pub mod changes;
-pub(super) mod closing_counts;
+pub(crate) mod closing_counts;
 pub(super) mod cursor_loops;
 mod cuts;
 pub(super) mod definitions;

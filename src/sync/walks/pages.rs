@@ -424,7 +424,8 @@ impl Run<'_> {
         let high = updates.filter(|at| time.is_plausible(*at) == Some(true)).max();
         let now = date.map_or(asked.at, |date| date.max(asked.at));
         let total = arrived.page.total;
-        Facts { keys, high, next: arrived.page.next.clone(), served_at, now: Some(now), total }
+        let last = arrived.page.records.last().map(|record| record.id.clone());
+        Facts { keys, last, high, next: arrived.page.next.clone(), served_at, now: Some(now), total }
     }
 
     /// Adds the results of a page to the run's tally, and notifies the observer.

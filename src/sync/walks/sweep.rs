@@ -148,16 +148,16 @@ impl Run<'_> {
     }
 
     async fn walk_slices(&self, object: Object) -> Result<(), SyncError> {
-        let key = self.engine.client.key_fingerprint();
+        let (key, now) = (self.engine.client.key_fingerprint(), self.engine.clock.now());
         let slices: Vec<(StateKey, Walk)> =
             self.engine.store.read(move |tx| tx.slices(object)).await?.unwrap_or_default();
         let read = self.engine.store.read(move |tx| Sweep::load(tx, object)).await?.map_or(0, |sweep| sweep.rows);
         self.set_swept(read + slices.iter().map(|(_, walk)| walk.rows).sum::<u64>());
         let mut walks = Vec::new();
         for (entry, walk) in slices {
-            let mut under_key = walk.under_key(key).into_iter();
-            let first = under_key.next();
-            for (n, further) in under_key.enumerate() {
+            let mut resumed = walk.resumed(key, now).into_iter();
+            let first = resumed.next();
+            for (n, further) in resumed.enumerate() {
                 let entry = entry.part(&format!("k{n}"));
                 let stored = further.clone();
                 let name = entry.clone();
@@ -227,7 +227,8 @@ pub(in crate::sync) fn end_sweep(
     } else {
         tx.recount(object)?;
     }
-    if sweep.pages > 1 {
+    // Each slice has a page at least: without any, the entry of a slice is lost, and nobody knows what it has read.
+    if sweep.pages != 1 {
         OwedCounts::of_sweep(tx, object, sweep.pages, sweep.dateless_on_one_page)?;
     }
     tx.set_state(&Fresh::sweep(object), &Fresh { began: sweep.began, finished, steady: None })?;

@@ -1,7 +1,8 @@
 //! A walk through a list, page by page: what to request next, and what a page means. Pure: no IO, no clock.
 //!
 //! A [`Walk`] is its own checkpoint. It is stored in the transaction of each page, so it continues with the cursor
-//! after a restart; and it can continue without a cursor, if the service refuses it or the key has changed.
+//! after a restart; and it can continue without a cursor, if the service refuses it, the key has changed, or the cursor is
+//! of another time.
 //!
 //! # Why a walk restarts with `gte` and never with `gt`
 //! Rows may share a timestamp. After a refused cursor, `gt` the last applied timestamp would skip the other rows of the
@@ -13,6 +14,7 @@
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,17 +22,21 @@ pub use super::anomaly::Anomaly;
 pub use super::range::WalkRange;
 use crate::api::query::QueryError;
 use crate::api::{ListQuery, PageSize};
-use crate::model::{Cursor, Instant, Resource};
+use crate::model::{Cursor, Instant, RecordId, Resource};
 
 /// How often a walk may restart without progress.
 const MOST_RESTARTS: u32 = 4;
 
-/// Consecutive pages without rows after which the walk restarts: each may have a new cursor, so they would never end.
+/// Consecutive pages without rows after which the walk restarts, once: each may have a new cursor, so they would never end.
 const MOST_EMPTY: u32 = 10;
 
 /// Pages with changes made after the walk started, after which the walk leaves the rest to the next run: with constant
 /// changes it would never end.
 const MOST_PAGES_BEYOND: u32 = 20;
+
+/// How long after a page its cursor is followed. A cursor may count rows: every record that is removed or moved behind
+/// the walk meanwhile makes it pass over another one.
+const CURSOR_AGE: Duration = Duration::from_secs(600);
 
 /// How far a walk has read, by its sort key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -49,6 +55,8 @@ pub enum Frontier {
 pub struct Facts {
     /// The rows' sort keys, in the order of the page.
     pub keys: Vec<Option<Instant>>,
+    /// The last row's record.
+    pub last: Option<RecordId>,
     /// The highest `updatedAt` on the page that may be a watermark.
     pub high: Option<Instant>,
     /// The cursor of the next page.
@@ -126,6 +134,18 @@ pub struct Walk {
     /// densely rows follow each other there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<u64>,
+    /// When the cursor was received, by the latest of all clocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cursor_at: Option<Instant>,
+    /// Whether all rows of the last page have the same timestamp: a walk from there would read the page again.
+    #[serde(default, skip_serializing_if = "is_false")]
+    tied: bool,
+    /// The last page, if it had rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last_page: Option<LastPage>,
+    /// The last record of the page that is read again, if the cursor after it is still of use.
+    #[serde(skip)]
+    expected: Option<RecordId>,
     /// The time at the first page of this run: what changed later is churn.
     #[serde(skip)]
     run_began: Option<Instant>,
@@ -135,6 +155,15 @@ pub struct Walk {
     /// The cursors followed since the frontier last moved.
     #[serde(skip)]
     followed: HashSet<u64>,
+}
+
+/// A page that was read, to see later whether the list still continues behind it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct LastPage {
+    /// The cursor that it was requested with; `None` for a first page.
+    cursor: Option<Cursor>,
+    /// The last record on it.
+    record: RecordId,
 }
 
 impl Walk {
@@ -164,6 +193,10 @@ impl Walk {
             total: None,
             until: None,
             gap: None,
+            cursor_at: None,
+            tied: false,
+            last_page: None,
+            expected: None,
             run_began: None,
             pauses: false,
             followed: HashSet::new(),
@@ -218,12 +251,21 @@ impl Walk {
     /// Processes a page: advances, and returns what follows and the anomalies.
     pub fn take(&mut self, facts: &Facts) -> (Next, Vec<Anomaly>) {
         let mut anomalies = Vec::new();
+        if self.expected.take().is_some_and(|record| facts.last.as_ref() != Some(&record)) {
+            // The list has moved behind the cursor that followed this page.
+            return (self.restart(), anomalies);
+        }
         let before = self.frontier;
         if self.pages == 0 {
             // Later pages may know of a later time, which says nothing about what the first one left out.
             self.served_at = self.served_at.max(facts.served_at);
         }
         self.run_began = self.run_began.or(facts.now);
+        self.cursor_at = facts.now;
+        if !facts.keys.is_empty() {
+            self.tied = facts.keys.first() == facts.keys.last();
+        }
+        self.last_page = facts.last.clone().map(|record| LastPage { cursor: self.cursor.clone(), record });
         if self.pages == 0 {
             self.total = facts.total;
             self.gap = gap(&facts.keys);
@@ -267,7 +309,7 @@ impl Walk {
             anomalies.push(Anomaly::EmptyPage);
             self.empty += 1;
             if self.empty > MOST_EMPTY {
-                return self.restart();
+                return if self.restarts == 0 { self.restart() } else { Next::Stuck };
             }
         } else {
             self.empty = 0;
@@ -352,15 +394,26 @@ impl Walk {
         )
     }
 
-    /// This walk in a run that continues it, with that run's key: cursors are bound to the key's scopes, so with a
-    /// different key the walk continues without the cursor. Restarts of earlier runs no longer count; otherwise a walk
-    /// that was given up once would be given up forever.
+    /// This walk in a run that continues it now, with that run's key: cursors are bound to the key's scopes, so with a
+    /// different key the walk continues without the cursor. After a pause it continues from its last row, or reads its
+    /// last page again if that would read more. Restarts of earlier runs no longer count; otherwise a walk that was
+    /// given up once would be given up forever.
     #[must_use]
-    pub fn under_key(self, key: &str) -> Vec<Walk> {
-        let same = self.key == key || self.cursor.is_none();
-        let renamed = Walk { key: key.to_string(), restarts: 0, beyond: 0, empty: 0, ..self };
-        if same {
+    pub fn resumed(self, key: &str, now: Instant) -> Vec<Walk> {
+        let is_recent = |at: Instant| now.since(at).max(at.since(now)) < CURSOR_AGE;
+        let is_usable = self.key == key || self.cursor.is_none();
+        let is_stale = self.cursor.is_some() && !self.cursor_at.is_some_and(is_recent);
+        let can_narrow = self.orderly && !self.tied && matches!(self.frontier, Frontier::At(_));
+        let followed = HashSet::new();
+        let renamed = Walk { key: key.to_string(), restarts: 0, beyond: 0, empty: 0, followed, ..self };
+        if is_usable && !is_stale {
             return vec![renamed];
+        }
+        if is_usable && !can_narrow {
+            return vec![match renamed.last_page.clone() {
+                Some(LastPage { cursor, record }) => Walk { cursor, expected: Some(record), ..renamed },
+                None => renamed,
+            }];
         }
         match renamed.restart() {
             Next::Restart(walks) => walks,

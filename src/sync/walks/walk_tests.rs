@@ -9,6 +9,7 @@ fn at(second: i64) -> Instant {
 fn page(keys: &[i64], next: Option<&str>) -> Facts {
     Facts {
         keys: keys.iter().map(|s| Some(at(*s))).collect(),
+        last: keys.last().map(|key| RecordId::new(format!("r{key}"))),
         high: keys.iter().max().map(|s| at(*s)),
         next: next.map(Cursor::from),
         served_at: Some(at(1000)),
@@ -85,7 +86,7 @@ fn walk_that_was_given_up_is_retried_in_the_next_run() {
     let stored = serde_json::to_string(&walk).unwrap();
     let walk: Walk = serde_json::from_str(&stored).unwrap();
     assert_eq!(walk.restart(), Next::Stuck);
-    let resumed = walk.under_key("k").remove(0);
+    let resumed = walk.resumed("k", at(1000)).remove(0);
     let Next::Restart(walks) = resumed.restart() else { panic!("no progress") };
     assert_eq!(walks[0].range, WalkRange::Changes { after: Some(at(5)), inclusive: true });
 }
@@ -126,9 +127,9 @@ fn anomalous_pages_are_reported() {
 fn different_key_discards_the_cursor() {
     let mut walk = changes(0);
     walk.take(&page(&[1, 5], Some("a")));
-    let kept = walk.clone().under_key("k");
+    let kept = walk.clone().resumed("k", at(1000));
     assert_eq!(kept[0].cursor, Some(Cursor::from("a")));
-    let given_up = walk.under_key("other");
+    let given_up = walk.resumed("other", at(1000));
     assert_eq!(given_up[0].cursor, None);
     assert_eq!(given_up[0].key, "other");
     assert_eq!(given_up[0].range, WalkRange::Changes { after: Some(at(5)), inclusive: true });
@@ -161,4 +162,32 @@ fn a_cut_walk_ends_at_the_cut_and_keeps_its_cursor() {
     assert_eq!(walk.cut(at(5), &[at(5)]), None);
     walk.take(&page(&[2], Some("b")));
     assert_eq!(walk.cut(at(5), &[at(20)]), None, "what is out of order is not cut");
+}
+
+#[test]
+fn cursor_of_another_time_is_not_followed() {
+    let resumed = |walk: &Walk, now: i64| walk.clone().resumed("k", at(now)).remove(0);
+    let mut walk = Walk::new(WalkRange::All, "k");
+    walk.take(&page(&[1, 5], Some("a")));
+    for now in [1000, 1599, 401] {
+        assert_eq!(resumed(&walk, now).cursor, Some(Cursor::from("a")), "{now}");
+    }
+    for now in [1600, 400] {
+        let resumed = resumed(&walk, now);
+        let from_the_last_row = WalkRange::Created { from: Some(at(5)), to: None };
+        assert_eq!((resumed.cursor, resumed.range), (None, from_the_last_row), "{now}");
+    }
+    // Narrowing to a page of ties, or after disorder, would read more than that page: it is read again, and continued if
+    // it still ends with the same record.
+    for (rows, next) in [([5, 5], "b"), ([9, 6], "d")] {
+        let before = walk.cursor.clone();
+        walk.take(&page(&rows, Some(next)));
+        let again = resumed(&walk, 9000);
+        assert_eq!((&again.cursor, &again.range), (&before, &WalkRange::All), "{next}");
+        assert_eq!(again.clone().take(&page(&rows, Some(next))).0, Next::Page);
+        assert!(matches!(again.clone().take(&page(&[rows[0]; 0], Some(next))).0, Next::Restart(_)));
+        assert!(matches!(again.clone().take(&page(&[rows[0], 8], Some(next))).0, Next::Restart(_)));
+    }
+    walk.take(&page(&[5, 7], Some("c")));
+    assert_eq!(resumed(&walk, 1000).cursor, Some(Cursor::from("c")));
 }
