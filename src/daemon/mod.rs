@@ -15,7 +15,7 @@
 
 mod bus;
 pub mod client;
-mod control;
+pub mod control;
 mod describe;
 pub mod error;
 mod event_loop;

@@ -103,6 +103,8 @@ pub struct Trouble {
     /// When the schedule makes the next attempt.
     pub next_try: Instant,
     kind: FailureKind,
+    /// Whether all of them were pushes.
+    only_pushes: bool,
 }
 
 impl Trouble {

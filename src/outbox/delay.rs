@@ -48,7 +48,7 @@ pub fn after_request(known: Option<RetryDelay>, scope: DelayScope, now: Instant)
 /// one. `following` requests are needed for that; if they would exceed the limit of the hour, the delay stays.
 #[must_use]
 pub fn after_progress(delay: RetryDelay, following: u32, now: Instant) -> RetryDelay {
-    match delay.recent + following <= MOST_PER_HOUR {
+    match delay.recent.saturating_add(following) <= MOST_PER_HOUR {
         true => RetryDelay { not_before: now, ..delay },
         false => delay,
     }
@@ -182,6 +182,8 @@ mod tests {
         }
         assert_eq!(after_progress(known, 2, at(60)).not_before, at(60), "five requests are allowed");
         assert_eq!(after_progress(known, 3, at(60)), known);
+        let largest = RetryDelay { recent: u32::MAX, ..known };
+        assert_eq!(after_progress(largest, 2, at(60)), largest, "anybody can write a delay");
     }
 
     #[test]

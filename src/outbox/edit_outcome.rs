@@ -9,7 +9,7 @@ use super::patch_request;
 use super::rebase::{self, SendEvidence, Verdict};
 use super::trail;
 use crate::model::{DelayScope, Edit, EditState, Editable, EditedFields, Record, RequestStamp};
-use crate::store::{Applied, EditStep, StoreError};
+use crate::store::{Applied, EditStep, StoreError, record_removed};
 
 /// The next action after a record was read back.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,7 +117,8 @@ impl EditTx<'_, '_> {
             return Ok(());
         }
         for edit in self.edits()? {
-            let step = EditStep::new(edit.state, EditState::Rejected, trail::GONE).answered(status, Some(answer_json));
+            let step = EditStep::new(edit.state, EditState::Rejected, record_removed(edit.state))
+                .answered(status, Some(answer_json));
             self.end(edit.id, &step)?;
         }
         Ok(())

@@ -127,7 +127,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
             match patch_request::next(self.object, &edits, record.as_ref(), &self.editable, custom) {
                 RecordStep::Nothing => return Ok(NextRequest::Nothing),
                 RecordStep::Read => {
-                    self.claim(false)?;
+                    self.claim_read()?;
                     return Ok(NextRequest::Read);
                 }
                 RecordStep::Resume(id) => return self.resume(&edits, id, custom),
@@ -188,7 +188,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
     fn fix(&self, edits: &[Edit], request: PatchRequest, keys: &IdempotencyKeys) -> Result<NextRequest, StoreError> {
         let key = keys.make();
         let custom = has_custom(&request.body);
-        self.claim(custom)?;
+        self.claim_update(custom)?;
         self.tx.fix_request(&request.edits, &request.body, &request.if_match, &key, self.now)?;
         let carrier = request.edits.first().copied().unwrap_or_default();
         let last_status = edits.iter().find(|edit| edit.id == carrier).and_then(|edit| edit.status);
@@ -210,7 +210,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
         if waits {
             return Ok(NextRequest::Nothing);
         }
-        self.claim(false)?;
+        self.claim_read()?;
         Ok(NextRequest::ReadBack(id))
     }
 
@@ -238,7 +238,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
         if !patch_answer::may_repeat(first_sent_at, self.now) {
             return Ok(None);
         }
-        self.claim(request.custom)?;
+        self.claim_update(request.custom)?;
         self.tx.send_again(carrier, self.now)?;
         Ok(Some(request))
     }
@@ -248,9 +248,16 @@ impl<'a, 'b> EditTx<'a, 'b> {
         Ok(delay.is_none_or(|delay| delay::is_over(delay.not_before, self.now)))
     }
 
-    /// Stores the delays for one more request, before it is sent. If an object or its custom fields were refused, this
+    /// Stores the delay for one more read of the record, before it is sent. A read does not show whether updates of the
+    /// object are accepted, so it must not use up the attempt that the object's delay allows: a record that can only be
+    /// read would block all others.
+    fn claim_read(&self) -> Result<(), StoreError> {
+        self.lengthen(DelayScope::Record)
+    }
+
+    /// Stores the delays for one more update, before it is sent. If an object or its custom fields were refused, this
     /// request tests whether they still are.
-    fn claim(&self, custom: bool) -> Result<(), StoreError> {
+    fn claim_update(&self, custom: bool) -> Result<(), StoreError> {
         self.lengthen(DelayScope::Record)?;
         for scope in [DelayScope::Object, DelayScope::CustomFields] {
             let tried = scope == DelayScope::Object || custom;

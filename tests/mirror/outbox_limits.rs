@@ -337,3 +337,23 @@ async fn full_verification_sends_due_edits() {
     assert_eq!(with_position(&crm, "CTO"), 1);
     mirror.assert_exact(&crm);
 }
+
+#[tokio::test]
+async fn record_that_cannot_be_read_back_blocks_no_other() {
+    let (crm, mirror) = mirrored(4).await;
+    sql(&mirror, "UPDATE contacts_full SET position = 'a'");
+    crm.sandbox.faults().add(Rule::new(Fault::Status(503)).method("PATCH").forever());
+    mirror.run(&crm, &Job::Push).await.unwrap();
+    assert_eq!(states(&mirror), "queued 1, sending 3", "the object waits after three failures in a row");
+    crm.sandbox.faults().clear();
+    // The list has the record, so this is no removal.
+    crm.sandbox.faults().add(Rule::new(Fault::Status(404)).method("GET").record("c000").forever());
+    crm.sandbox.faults().add(Rule::new(Fault::Status(404)).method("GET").record("c001").forever());
+    crm.wait(HOUR);
+    for _ in 0..2 {
+        mirror.run(&crm, &Job::Push).await.unwrap();
+        crm.wait(HOUR);
+    }
+    assert_eq!(states(&mirror), "applied 2, sending 2");
+    assert_eq!(with_position(&crm, "a"), 2);
+}

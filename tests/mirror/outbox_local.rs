@@ -6,7 +6,8 @@ use crm_mirror::model::{Clock, DataType, Object};
 use crm_mirror::outbox::typed_values::Given;
 use crm_mirror::outbox::{self, EditRequest, EditSource};
 use crm_mirror::sandbox::{NewField, World};
-use crm_mirror::store::Store;
+use crm_mirror::store::{Reader, Store, outbox_report};
+use crm_mirror::sync::Job;
 use serde_json::{Value, json};
 
 const CONTACT: Object = Object::Contact;
@@ -350,6 +351,56 @@ async fn unreadable_row_of_the_outbox_is_rejected_and_blocks_nothing() {
         assert!(why.contains(part), "{part}: {why}");
     }
     assert_eq!(mirror.one("SELECT count(*) FROM pending_edits"), "0");
+}
+
+/// Anybody can write to `outbox`: a row with impossible columns.
+#[tokio::test]
+async fn row_that_is_no_edit_hides_and_blocks_no_other() {
+    let (crm, mirror) = mirrored(world()).await;
+    edit(&mirror, "UPDATE contacts_full SET position = 'CTO' WHERE id = 'b'").unwrap();
+    const NOT_UTF8: &str = "CAST(x'ff' AS TEXT)";
+    for (column, value) in [
+        ("object_type", "'dog'"),
+        ("object_type", NOT_UTF8),
+        ("state", "'unknown'"),
+        ("record_id", NOT_UTF8),
+        ("source", NOT_UTF8),
+        ("status", "70000"),
+        ("answer", NOT_UTF8),
+        ("theirs", NOT_UTF8),
+        ("queued_at", NOT_UTF8),
+        ("last_sent_at", NOT_UTF8),
+        ("finished_at", NOT_UTF8),
+    ] {
+        let insert = "INSERT INTO outbox (object_type, record_id, source, fields, queued_at)
+            VALUES ('contact', 'a', 'sql', '{\"notes\":[\"old\",\"new\"]}', '2026-03-01T12:00:00.000000Z')";
+        let change = format!("UPDATE outbox SET {column} = {value} WHERE id = (SELECT max(id) FROM outbox)");
+        edit(&mirror, &format!("{insert}; {change}")).unwrap();
+    }
+    edit(
+        &mirror,
+        "UPDATE outbox SET attempts = 9223372036854775807 WHERE id = 1;
+         INSERT INTO outbox_events (outbox_id, at, to_state, why) VALUES (1, CAST(x'ff' AS TEXT), '', CAST(x'ff' AS TEXT));
+         INSERT INTO outbox_delays VALUES ('contact', 'record', 'b', -1, 4294967296, '', CAST(x'ff' AS TEXT), NULL)",
+    )
+    .unwrap();
+    let now = crm.clock.now();
+    {
+        let reader = Reader::open(&mirror.path).unwrap();
+        let moment = reader.begin().unwrap();
+        let ids = |all| outbox_report::edits(&moment, all).unwrap().iter().map(|line| line.id).collect::<Vec<_>>();
+        assert_eq!(ids(false), [1, 5, 6, 7, 8, 9, 10, 11, 12]);
+        assert_eq!(ids(true), ids(false), "a row that is no edit is not listed");
+        let (line, trail) = outbox_report::edit(&moment, 1).unwrap().unwrap();
+        assert_eq!((line.attempts, trail.len()), (i64::MAX.unsigned_abs(), 2));
+        assert!(outbox_report::edit(&moment, 2).unwrap().is_none());
+        assert_eq!(outbox_report::counts(&moment).unwrap().queued, 11);
+        assert_eq!(outbox::EditWatch::new(&mirror.path).next_due(now).unwrap(), Some(now));
+    }
+    mirror.run(&crm, &Job::Push).await.unwrap();
+    let there = crm.sandbox.with_world(|world| world.detail_json(CONTACT, "b")).unwrap();
+    assert_eq!(there["position"], json!("CTO"));
+    assert_eq!(mirror.one("SELECT attempts FROM outbox WHERE id = 1"), i64::MAX.to_string());
 }
 
 /// As the daemon queues edits: through the writer, in a separate transaction.

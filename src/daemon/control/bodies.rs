@@ -12,24 +12,24 @@ use crate::model::Resource;
 use crate::sync::{Acceptance, Job, Selection};
 
 /// The body of `POST /sync` and `POST /resync`; a missing body is an empty one.
-#[derive(Deserialize, Default)]
+#[derive(Clone, Debug, Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct SyncBody {
+pub struct SyncBody {
     objects: Vec<Resource>,
     accept_removals: bool,
 }
 
 impl SyncBody {
     /// The job, limited to the named objects.
-    pub(super) fn of(&self, job: Job) -> Job {
+    pub fn of(&self, job: Job) -> Job {
         job.of(&self.objects).accepting(accepting(self.accept_removals))
     }
 }
 
 /// The body of `POST /verify`.
-#[derive(Deserialize, Default)]
+#[derive(Clone, Debug, Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct VerifyBody {
+pub struct VerifyBody {
     objects: Vec<Resource>,
     full: bool,
     repair: bool,
@@ -38,7 +38,7 @@ pub(super) struct VerifyBody {
 
 impl VerifyBody {
     /// The job.
-    pub(super) fn job(&self) -> Job {
+    pub fn job(&self) -> Job {
         Job::Verify {
             objects: Selection::named(&self.objects),
             full: self.full,
@@ -66,16 +66,20 @@ pub(super) fn bytes(body: &SentBody) -> Result<&Bytes, Box<Response>> {
     })
 }
 
-/// Parses a body; a missing one is an empty document.
+/// Parses the bytes of a body; a missing one is an empty document.
+///
+/// # Errors
+/// Returns an error if it is not JSON of this form.
+pub fn parse<T: DeserializeOwned + Default>(body: &[u8]) -> serde_json::Result<T> {
+    if body.is_empty() { Ok(T::default()) } else { serde_json::from_slice(body) }
+}
+
+/// Parses a received body; a missing one is an empty document.
 ///
 /// # Errors
 /// Returns the answer to an invalid body.
 pub(super) fn read<T: DeserializeOwned + Default>(body: &SentBody) -> Result<T, Box<Response>> {
-    let body = bytes(body)?;
-    if body.is_empty() {
-        return Ok(T::default());
-    }
-    serde_json::from_slice(body).map_err(|error| {
+    parse(bytes(body)?).map_err(|error| {
         let reason = format!("the body is invalid: {error}");
         Box::new(problem(StatusCode::BAD_REQUEST, &reason, Some("send a JSON object, or no body")))
     })

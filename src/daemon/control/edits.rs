@@ -13,7 +13,7 @@ use crate::store::write_beside;
 /// The body of the request.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct EditBody {
+pub struct EditBody {
     /// `contact` or `company`.
     object: Object,
     /// The record.
@@ -22,6 +22,17 @@ pub(super) struct EditBody {
     fields: Map<String, Value>,
     /// The version that the record must have in the mirror.
     if_match: Option<Etag>,
+}
+
+impl From<EditBody> for EditRequest {
+    fn from(body: EditBody) -> EditRequest {
+        EditRequest {
+            object: body.object,
+            record: body.id,
+            changes: body.fields.into_iter().map(|(column, value)| (column, Given::Json(value))).collect(),
+            if_match: body.if_match,
+        }
+    }
 }
 
 /// The answer: the queued edit.
@@ -38,12 +49,7 @@ pub(super) struct QueuedEdit {
 /// # Errors
 /// Returns what is wrong with it; nothing is queued then.
 pub(super) fn queue_edit(mirror: &Path, body: EditBody, now: Instant) -> Result<QueuedEdit, QueueError> {
-    let request = EditRequest {
-        object: body.object,
-        record: body.id,
-        changes: body.fields.into_iter().map(|(column, value)| (column, Given::Json(value))).collect(),
-        if_match: body.if_match,
-    };
+    let request = EditRequest::from(body);
     let (edit, prepared) = write_beside(mirror, |tx| queue(tx, &request, EditSource::Socket, now))?;
     Ok(QueuedEdit { edit, fields: prepared.fields })
 }

@@ -4,8 +4,8 @@
 //! at once: long work is a job, and its progress is published in `GET /events`. `routes` is the table of paths,
 //! `bodies` parses request bodies, `edits` queues an edit, `server` runs the server.
 
-mod bodies;
-mod edits;
+pub mod bodies;
+pub mod edits;
 mod routes;
 mod server;
 

@@ -41,18 +41,18 @@ impl StateMachine {
                 effects.push(Effect::Finished(job));
             }
             RunEnd::Done => {
-                // A push does not attempt the part that fails.
-                self.trouble.take_if(|trouble| job.job != Job::Push || !trouble.is_partial());
+                // A push does not attempt what other runs failed at, and may need no request at all.
+                self.trouble.take_if(|trouble| job.job != Job::Push || trouble.only_pushes);
                 self.finished(job, preemption, effects);
             }
             RunEnd::Failed { kind, reason, exit } => {
-                self.failed(kind, reason, exit, now);
+                self.failed(&job.job, kind, reason, exit, now);
                 let again = job.trigger == Trigger::Schedule && self.paused_since.is_none() && !self.stopping;
                 let same = job.job.clone();
                 effects.push(Effect::Finished(job));
                 // Edits are due again when their stored delays say so.
                 if let (true, FailureKind::Partial { next_try, .. }) = (again, kind) {
-                    self.attempt_again(same, next_try);
+                    self.attempt_again(same, next_try, now);
                 } else if again && same != Job::Push {
                     // Retried when the delay is over, not at the next scheduled time, which may be a week away.
                     self.enqueue(same, Trigger::Schedule, effects);
@@ -97,7 +97,9 @@ impl StateMachine {
     }
 
     /// The part that failed is attempted again when its delay is over; scheduled jobs update the rest meanwhile.
-    fn attempt_again(&mut self, failed: Job, next_try: Instant) {
+    fn attempt_again(&mut self, failed: Job, next_try: Instant, now: Instant) {
+        // The first delay is the shortest, whatever a run says.
+        let next_try = next_try.max(now.plus(PASSING.0));
         let job = if job::can_be_preempted(&failed) { job::remainder(&failed) } else { failed };
         if self.resume_at.as_ref().is_none_or(|(at, _)| next_try < *at) {
             self.resume_at = Some((next_try, job));
@@ -121,8 +123,9 @@ impl StateMachine {
         self.queue.sort_by_key(QueuedJob::rank);
     }
 
-    fn failed(&mut self, kind: FailureKind, reason: String, exit: u8, now: Instant) {
+    fn failed(&mut self, job: &Job, kind: FailureKind, reason: String, exit: u8, now: Instant) {
         let (since, runs) = self.trouble.as_ref().map_or((now, 0), |known| (known.since, known.runs));
+        let only_pushes = *job == Job::Push && self.trouble.as_ref().is_none_or(|known| known.only_pushes);
         let (first, longest) = match kind {
             FailureKind::Key => KEY,
             FailureKind::Passing | FailureKind::Partial { .. } => PASSING,
@@ -132,6 +135,6 @@ impl StateMachine {
             FailureKind::Partial { next_try, .. } => next_try,
             FailureKind::Key | FailureKind::Passing => now.plus(delay),
         };
-        self.trouble = Some(Trouble { since, reason, exit, runs: runs + 1, next_try, kind });
+        self.trouble = Some(Trouble { since, reason, exit, runs: runs + 1, next_try, kind, only_pushes });
     }
 }

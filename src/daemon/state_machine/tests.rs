@@ -229,6 +229,23 @@ fn edits_wait_for_a_pause_for_trouble_and_for_an_empty_budget_and_a_persons_push
 }
 
 #[test]
+fn push_ends_the_trouble_of_pushes_only() {
+    let push = |state: &mut StateMachine, end: Input, seconds| {
+        state.on(Input::Asked(9, DaemonRequest::Run(Job::Push)), at(seconds));
+        state.on(end, at(seconds));
+        state.trouble().map(|trouble| trouble.runs)
+    };
+    let mut state = running(Job::sync());
+    state.on(failed(FailureKind::Passing), at(0));
+    assert_eq!(push(&mut state, ended(RunEnd::Done), 10), Some(1), "it may have needed no request");
+    assert_eq!(push(&mut state, failed(FailureKind::Passing), 20), Some(2));
+    assert_eq!(push(&mut state, ended(RunEnd::Done), 30), Some(2));
+    let mut state = fresh();
+    assert_eq!(push(&mut state, failed(FailureKind::Passing), 40), Some(1));
+    assert_eq!(push(&mut state, ended(RunEnd::Done), 50), None);
+}
+
+#[test]
 fn edit_is_not_delayed_by_the_start_delay() {
     let mut state = StateMachine::new(timetable("10s"), past([Instant::EPOCH, at(0), at(0)]), at(0));
     assert_eq!(started(&state.on(Input::EditsDue, at(1))), [("push", 1, Trigger::Schedule)]);
@@ -419,4 +436,18 @@ fn wait_ends_despite_a_clock_that_is_set_back() {
     state.on(Input::ClockMoved, before);
     let next = state.trouble().unwrap().next_try;
     assert!(next <= before.plus(Duration::from_secs(3600)), "{next}");
+}
+
+#[test]
+fn part_that_failed_is_attempted_a_minute_later_at_the_earliest() {
+    let mut state =
+        StateMachine::new(timetable("0s"), past([at(0), at(0).minus(Duration::from_secs(86_400)), at(0)]), at(0));
+    assert_eq!(started(&state.on(Input::Tick, at(0)))[0].0, "verify");
+    // An audit that says that something is due now, and did not attempt it.
+    let kind = FailureKind::Partial { next_try: at(10), attempted: false };
+    assert_eq!(started(&state.on(failed(kind), at(10))), []);
+    for second in 11..70 {
+        assert_eq!(started(&state.on(Input::Tick, at(second))), [], "second {second}");
+    }
+    assert_eq!(started(&state.on(Input::Tick, at(70)))[0].0, "verify");
 }

@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::model::{DelayScope, Instant, Object, RecordId, RetryDelay};
 use crate::store::error::{Doing, StoreError};
 use crate::store::file::open;
+use crate::store::outbox::edits;
 use crate::store::tx::MirrorTx;
 
 const DOING: &str = "keep the delays of edits";
@@ -28,19 +29,20 @@ impl MirrorTx<'_> {
         scope: DelayScope,
         record: &RecordId,
     ) -> Result<Option<RetryDelay>, StoreError> {
-        let row: Option<(u32, u32, String, String)> = self
+        let row: Option<(i64, i64, String, String)> = self
             .conn
             .prepare_cached(
                 "SELECT requests, recent, last_at, not_before FROM outbox_delays WHERE object_type = ?1 AND scope = ?2 AND record_id = ?3",
             )
             .and_then(|mut stmt| {
                 stmt.query_row(params![object.as_str(), scope.as_str(), key(scope, record)], |row| {
-                    Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+                    Ok((row.get(0)?, row.get(1)?, edits::text(row, 2)?, edits::text(row, 3)?))
                 })
                 .optional()
             })
             .doing(DOING)?;
         Ok(row.and_then(|(requests, recent, last_at, not_before)| {
+            let (requests, recent) = (requests.try_into().ok()?, recent.try_into().ok()?);
             Some(RetryDelay { requests, recent, last_at: last_at.parse().ok()?, not_before: not_before.parse().ok()? })
         }))
     }
@@ -174,7 +176,7 @@ fn waiting_for(conn: &Connection) -> Result<Vec<Vec<Instant>>, StoreError> {
     let mut stmt =
         conn.prepare_cached("SELECT object_type, scope, record_id, not_before FROM outbox_delays").doing(DOING)?;
     let rows = stmt.query_map([], |row| {
-        Ok(((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?), row.get::<_, String>(3)?))
+        Ok(((edits::text(row, 0)?, edits::text(row, 1)?, edits::text(row, 2)?), edits::text(row, 3)?))
     });
     let delays: BTreeMap<_, String> = rows.and_then(Iterator::collect).doing(DOING)?;
     let mut stmt = conn
@@ -185,11 +187,14 @@ fn waiting_for(conn: &Connection) -> Result<Vec<Vec<Instant>>, StoreError> {
                   AND p.state IN ('queued', 'sending', 'conflict') AND p.merged_into IS NULL)",
         )
         .doing(DOING)?;
-    let rows =
-        stmt.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, bool>(2)?)));
+    let rows = stmt.query_map([], |row| Ok((edits::text(row, 0)?, edits::text(row, 1)?, row.get::<_, bool>(2)?)));
     let mut waiting = Vec::new();
     for row in rows.doing(DOING)? {
         let (object, record, custom) = row.doing(DOING)?;
+        if object.parse::<Object>().is_err() {
+            // No push processes a row that is not an edit.
+            continue;
+        }
         let at = |scope: DelayScope, record: &str| {
             let delay = delays.get(&(object.clone(), scope.as_str().to_string(), record.to_string()));
             delay.and_then(|at| at.parse().ok())

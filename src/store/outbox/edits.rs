@@ -114,3 +114,11 @@ pub(super) fn text(row: &Row<'_>, place: usize) -> rusqlite::Result<String> {
         _ => row.get(place),
     }
 }
+
+/// Like [`text`], for a column that may be empty.
+pub(super) fn optional_text(row: &Row<'_>, place: usize) -> rusqlite::Result<Option<String>> {
+    match row.get_ref(place)? {
+        ValueRef::Null => Ok(None),
+        _ => text(row, place).map(Some),
+    }
+}

@@ -108,22 +108,24 @@ const SELECT: &str = "SELECT o.id, o.object_type, o.record_id, coalesce(c.name, 
 pub fn edits(tx: &ReadTx<'_>, all: bool) -> Result<Vec<EditLine>, StoreError> {
     let open = if all { "" } else { " WHERE o.state IN ('queued', 'held', 'sending', 'conflict')" };
     let mut stmt = tx.conn.prepare(&format!("{SELECT}{open} ORDER BY o.id")).doing(DOING)?;
-    stmt.query_map([], line).and_then(Iterator::collect).doing(DOING)
+    let lines: Vec<Option<EditLine>> = stmt.query_map([], line).and_then(Iterator::collect).doing(DOING)?;
+    Ok(lines.into_iter().flatten().collect())
 }
 
-/// One edit, with its history.
+/// One edit, with its history; `None` if there is no such row, or it is not an edit.
 ///
 /// # Errors
 /// As [`edits`].
 pub fn edit(tx: &ReadTx<'_>, id: i64) -> Result<Option<(EditLine, Vec<TrailLine>)>, StoreError> {
     let edit = tx.conn.query_row(&format!("{SELECT} WHERE o.id = ?1"), [id], line).optional().doing(DOING)?;
-    let Some(edit) = edit else { return Ok(None) };
+    let Some(edit) = edit.flatten() else { return Ok(None) };
     let mut stmt = tx
         .conn
         .prepare("SELECT at, from_state, to_state, why FROM outbox_events WHERE outbox_id = ?1 ORDER BY id")
         .doing(DOING)?;
     let trail = stmt.query_map(params![id], |row| {
-        Ok(TrailLine { at: row.get(0)?, from: row.get(1)?, to: row.get(2)?, why: row.get(3)? })
+        let (at, from) = (edits::text(row, 0)?, edits::optional_text(row, 1)?);
+        Ok(TrailLine { at, from, to: edits::text(row, 2)?, why: edits::text(row, 3)? })
     });
     Ok(Some((edit, trail.and_then(Iterator::collect).doing(DOING)?)))
 }
@@ -142,7 +144,7 @@ pub fn counts(tx: &ReadTx<'_>) -> Result<EditCounts, StoreError> {
         )
         .doing(DOING)?;
     let rows = stmt.query_map([], |row| {
-        Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?.unsigned_abs(), row.get::<_, String>(2)?))
+        Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?.unsigned_abs(), edits::text(row, 2)?))
     });
     for row in rows.doing(DOING)? {
         let (state, count, oldest) = row.doing(DOING)?;
@@ -205,34 +207,35 @@ pub fn rejected(tx: &ReadTx<'_>) -> Result<u64, StoreError> {
     Ok(count.unsigned_abs())
 }
 
-fn line(row: &Row<'_>) -> rusqlite::Result<EditLine> {
+/// An edit; `None` for a row that is not one, because its object or state does not exist. Anybody can write such a row,
+/// and it must not hide the others.
+fn line(row: &Row<'_>) -> rusqlite::Result<Option<EditLine>> {
     let (object, state, fields) = (edits::text(row, 1)?, edits::text(row, 4)?, edits::text(row, 6)?);
-    let (theirs, answer): (Option<String>, Option<String>) = (row.get(7)?, row.get(10)?);
+    let (Ok(object), Ok(state)) = (object.parse(), state.parse()) else { return Ok(None) };
+    let (theirs, answer) = (edits::optional_text(row, 7)?, edits::optional_text(row, 10)?);
     let (fields, unreadable) = match serde_json::from_str(&fields) {
         Ok(fields) => (fields, None),
         Err(error) => (EditedFields::new(), Some(format!("its fields cannot be parsed: {error}"))),
     };
-    let invalid = |place, what: String| {
-        rusqlite::Error::FromSqlConversionFailure(place, rusqlite::types::Type::Text, what.into())
-    };
-    Ok(EditLine {
+    let status: Option<i64> = row.get(9)?;
+    Ok(Some(EditLine {
         id: row.get(0)?,
-        object: object.parse().map_err(|_| invalid(1, format!("no object: {object}")))?,
+        object,
         record: edits::text(row, 2)?,
-        name: row.get(3)?,
-        state: state.parse().map_err(|_| invalid(4, format!("no state: {state}")))?,
-        source: row.get(5)?,
+        name: edits::optional_text(row, 3)?,
+        state,
+        source: edits::text(row, 5)?,
         fields,
         theirs: theirs.and_then(|text| serde_json::from_str(&text).ok()),
         attempts: row.get::<_, i64>(8)?.unsigned_abs(),
-        status: row.get(9)?,
+        status: status.and_then(|status| u16::try_from(status).ok()),
         answer: answer.and_then(|text| RawValue::from_string(text).ok()),
         merged_into: row.get(11)?,
-        queued_at: row.get(12)?,
-        last_sent_at: row.get(13)?,
-        finished_at: row.get(14)?,
-        not_before: row.get(15)?,
+        queued_at: edits::text(row, 12)?,
+        last_sent_at: edits::optional_text(row, 13)?,
+        finished_at: edits::optional_text(row, 14)?,
+        not_before: edits::optional_text(row, 15)?,
         undoes: row.get(16)?,
         unreadable,
-    })
+    }))
 }

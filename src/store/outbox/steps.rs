@@ -21,8 +21,19 @@ use crate::store::tx::MirrorTx;
 const READ: &str = "read the outbox";
 const WRITE: &str = "write the outbox";
 
+/// One more attempt. A number that was written by hand may be as large as an integer can be.
+const ONE_MORE_ATTEMPT: &str = "attempts = min(attempts, 9223372036854775806) + 1";
+
 /// The reason of an edit that ends because its record was removed.
 pub const RECORD_REMOVED: &str = "the service no longer has the record";
+
+/// The same for an edit in this state: what was sent may have been applied before.
+pub const fn record_removed(state: EditState) -> &'static str {
+    match state {
+        EditState::Sending => "the service no longer has the record; the edit may have been applied before",
+        _ => RECORD_REMOVED,
+    }
+}
 
 /// A step of an edit.
 #[derive(Clone, Copy, Debug)]
@@ -168,10 +179,10 @@ impl MirrorTx<'_> {
             };
             self.take_step(*edit, &EditStep::new(EditState::Queued, EditState::Sending, &why), now)?;
             self.conn
-                .prepare_cached(
-                    "UPDATE outbox SET attempts = attempts + 1, first_sent_at = ?2, last_sent_at = ?2,
+                .prepare_cached(&format!(
+                    "UPDATE outbox SET {ONE_MORE_ATTEMPT}, first_sent_at = ?2, last_sent_at = ?2,
                             tried_at = coalesce(tried_at, ?2), merged_into = CASE WHEN id <> ?3 THEN ?3 END WHERE id = ?1",
-                )
+                ))
                 .and_then(|mut stmt| stmt.execute(params![edit, now.to_string(), carrier]))
                 .doing(WRITE)?;
         }
@@ -190,9 +201,9 @@ impl MirrorTx<'_> {
         let again = EditStep::new(EditState::Sending, EditState::Sending, "sent again, the same request");
         self.take_step(carrier, &again, now)?;
         self.conn
-            .prepare_cached(
-                "UPDATE outbox SET attempts = attempts + 1, last_sent_at = ?2 WHERE id = ?1 OR merged_into = ?1",
-            )
+            .prepare_cached(&format!(
+                "UPDATE outbox SET {ONE_MORE_ATTEMPT}, last_sent_at = ?2 WHERE id = ?1 OR merged_into = ?1",
+            ))
             .and_then(|mut stmt| stmt.execute(params![carrier, now.to_string()]))
             .doing(WRITE)?;
         Ok(())
@@ -307,7 +318,7 @@ impl MirrorTx<'_> {
         let mut ended = Vec::new();
         for (edit, state) in edits {
             let Ok(state) = state.parse() else { continue };
-            if self.take_step(edit, &EditStep::new(state, EditState::Rejected, RECORD_REMOVED), now)? {
+            if self.take_step(edit, &EditStep::new(state, EditState::Rejected, record_removed(state)), now)? {
                 ended.push(edit);
             }
         }
