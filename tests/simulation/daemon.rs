@@ -1,5 +1,6 @@
 //! The daemon's state machine in simulated time: its next job, and how the end of a run is reported to it.
 
+use crm_mirror::api::ErrorClass;
 use crm_mirror::budget::ActiveHours;
 use crm_mirror::config::{Config, Environment, Sources};
 use crm_mirror::daemon::Timetable;
@@ -34,11 +35,15 @@ pub enum Maintenance {
 
 /// The timetable of a script: changes on its schedule, an audit and a sweep every night.
 fn timetable(script: &Script) -> Timetable {
+    with_schedules(script, [script.schedule, "0 15 1 * * *", "0 30 2 * * *"])
+}
+
+fn with_schedules(script: &Script, [changes, audit, sweep]: [&str; 3]) -> Timetable {
     let flags = vec![
         ("sync.time_zone", script.zone.into()),
-        ("sync.schedule", script.schedule.into()),
-        ("sync.audit_schedule", "0 15 1 * * *".into()),
-        ("sync.sweep_schedule", "0 30 2 * * *".into()),
+        ("sync.schedule", changes.into()),
+        ("sync.audit_schedule", audit.into()),
+        ("sync.sweep_schedule", sweep.into()),
         ("sync.jitter", "0s".into()),
     ];
     let sources = Sources { file: None, default_file: "/nowhere".into(), environment: Environment::default(), flags };
@@ -106,6 +111,17 @@ impl Daemon {
         self.on(Input::Asked(0, request), now);
     }
 
+    /// The configuration switches the schedule off, or on again: only edits and requests begin a run meanwhile.
+    pub fn schedule(&mut self, script: &Script, on: bool, now: Instant) {
+        self.timetable = if on { timetable(script) } else { with_schedules(script, ["off"; 3]) };
+        self.on(Input::Reloaded(Some(self.timetable.clone())), now);
+    }
+
+    /// Whether nothing is sent now: the schedule is paused, or a hold lasts.
+    pub fn is_quiet(&self, now: Instant) -> bool {
+        self.state.paused_since().is_some() || self.state.hold(now).is_some()
+    }
+
     /// The daemon has another key.
     pub fn new_key(&mut self, now: Instant) {
         self.on(Input::NewKey, now);
@@ -126,8 +142,8 @@ impl Daemon {
     }
 
     /// The job to start now.
-    pub fn next_job(&mut self) -> Option<Job> {
-        Some(self.start.take()?.job)
+    pub fn next_job(&mut self) -> Option<QueuedJob> {
+        self.start.take()
     }
 
     /// The time of the next change that depends on time alone.
@@ -136,17 +152,36 @@ impl Daemon {
         due.chain(self.state.wakes_at(now)).min()
     }
 
-    /// The run under way ended.
-    pub fn ended(&mut self, result: &Result<RunReport, SyncError>, empty_until: Option<Instant>, now: Instant) {
+    /// The run under way ended. `failed_steps` says when the steps that failed alone are attempted again.
+    pub fn ended(
+        &mut self,
+        job: &Job,
+        result: &Result<RunReport, SyncError>,
+        empty_until: Option<Instant>,
+        failed_steps: Option<Instant>,
+        now: Instant,
+    ) {
         let end = match result {
             Ok(report) => report.suspension.map_or(RunEnd::Done, RunEnd::Suspended),
             Err(error) => {
-                let exit = Exit::of_sync(error);
-                let kind = if exit == Exit::KeyRefused { FailureKind::Key } else { FailureKind::Passing };
-                RunEnd::Failed { kind, reason: error.to_string(), exit: exit.code() }
+                let kind = kind(job, error, failed_steps);
+                RunEnd::Failed { kind, reason: error.to_string(), exit: Exit::of_sync(error).code() }
             }
         };
         self.on(Input::Ended(RunEnding { end, empty_until, polled: None }), now);
+    }
+}
+
+/// The kind of a failure, as the daemon's runner tells it.
+fn kind(job: &Job, error: &SyncError, failed_steps: Option<Instant>) -> FailureKind {
+    match error {
+        SyncError::OtherWorkspace { .. } | SyncError::NoScope { .. } => FailureKind::Key,
+        other if other.class() == Some(ErrorClass::StopAll) => FailureKind::Key,
+        other if *job != Job::Push && other.concerns_one_resource() => {
+            let attempted = !matches!(other, SyncError::NotDue { .. });
+            failed_steps.map_or(FailureKind::Passing, |next_try| FailureKind::Partial { next_try, attempted })
+        }
+        _ => FailureKind::Passing,
     }
 }
 

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use crm_mirror::app::status::{self, MirrorStatus, ObjectStatus};
 use crm_mirror::config::{Config, Environment, Sources};
-use crm_mirror::model::{Clock, Instant, Object};
+use crm_mirror::model::{Clock, Instant, Object, Resource};
 use crm_mirror::sandbox::{LoggedRequest, Route, World};
 use crm_mirror::store::Reader;
+use crm_mirror::store::outbox_report::EditCounts;
 use rusqlite::Connection;
 
-use crate::people::Edits;
+use crate::people::{Edits, text_of};
 use crate::script::Script;
 use crate::support::{Crm, Mirror};
 
@@ -20,6 +21,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// The share of a table that may be removed within a day without confirmation; small tables are not guarded.
 const GUARD: f64 = 0.2;
 const SMALL: usize = 10;
+const TEAM: Resource = Resource::TeamMembers;
 
 /// The records of a table, and when they were last changed.
 type Rows = BTreeMap<String, Option<String>>;
@@ -43,6 +45,13 @@ pub struct Watch {
     carried_out: BTreeMap<(u32, String), u32>,
     /// When each edit was first sent.
     first_sent: BTreeMap<(u32, String), Instant>,
+    /// Whether nothing in the run that ended may have made a row older, even if the service shows an old picture.
+    is_strict: bool,
+    /// Until when a clock may be wrong, or a day after.
+    clocks_until: Instant,
+    /// The team members, and how many runs in a row have read a list of them that may have been wrong.
+    team: BTreeSet<String>,
+    doubtful_lists: u32,
     /// The oldest entry of the history, once there is one.
     oldest_change: Option<i64>,
     spent: Vec<(Instant, u64)>,
@@ -98,6 +107,10 @@ impl Watch {
             listed: BTreeMap::new(),
             carried_out: BTreeMap::new(),
             first_sent: BTreeMap::new(),
+            is_strict: false,
+            clocks_until: Instant::EPOCH,
+            team: BTreeSet::new(),
+            doubtful_lists: 0,
             oldest_change: None,
             spent: Vec::new(),
             last_run: Instant::EPOCH,
@@ -133,7 +146,14 @@ impl Watch {
         if !has_tables(&conn) {
             return Ok(());
         }
-        let checked = self.mirror(crm, &conn, doubt_until).and_then(|()| self.history(&conn));
+        // Only what a look-up by id shows a second time may be older than the row, or what a wrong clock lets in.
+        let is_lookup = |entry: &LoggedRequest| entry.asked.query.iter().any(|(name, _)| name.starts_with("filter[id"));
+        self.is_strict = now >= self.clocks_until && !log.entries().iter().any(is_lookup);
+        let read_team = log.lists(TEAM) > 0;
+        let checked = self
+            .mirror(crm, &conn, doubt_until)
+            .and_then(|()| self.history(&conn))
+            .and_then(|()| self.team(crm, &conn, read_team, now >= doubt_until));
         let ledger = ledger(&conn);
         self.conn = Some(conn);
         checked?;
@@ -150,7 +170,19 @@ impl Watch {
         self.rows.clear();
         self.gone.clear();
         self.claimed.clear();
+        self.team.clear();
         self.oldest_change = None;
+    }
+
+    /// A clock may be wrong until then: what it lets in takes until the next day to be put right.
+    pub fn clocks_are_wrong_until(&mut self, until: Instant) {
+        self.clocks_until = self.clocks_until.max(until.plus(DAY));
+    }
+
+    /// A person accepted any number of removals.
+    pub fn removals_were_accepted(&mut self) {
+        self.rows.clear();
+        self.gone.clear();
     }
 
     fn mirror(&mut self, crm: &Crm, conn: &Connection, doubt_until: Instant) -> Result<(), String> {
@@ -161,6 +193,7 @@ impl Watch {
         let status = status::at_moment(&moment, &self.config, now).map_err(|error| format!("no status: {error}"))?;
         drop(moment);
         self.reader = Some(reader);
+        count_of_edits(conn, &status.edits)?;
         crm.sandbox.with_world(|world| self.tables(world, conn, &status, doubt_until))
     }
 
@@ -238,10 +271,12 @@ impl Watch {
         let before = self.rows.entry(object).or_default();
         let removed = before.keys().filter(|id| !now_there.contains_key(*id)).count();
         for (id, updated) in &now_there {
-            let older = matches!((before.get(id), updated), (Some(Some(was)), Some(is)) if is < was);
+            // A row that is dated in the future takes any version.
+            let ahead = now.plus(DAY).to_string();
+            let older = matches!((before.get(id), updated), (Some(Some(was)), Some(is)) if is < was && *was < ahead);
             // A replica that lags, or has stopped, shows a look-up by id the same older version as a sweep or an audit:
             // that is accepted, since a service that was restored from a backup shows it too.
-            if older && now >= doubt_until {
+            if older && (self.is_strict || now >= doubt_until) {
                 return Err(format!("{object} {id} went back from {:?} to {updated:?}", before[id]));
             }
         }
@@ -292,6 +327,22 @@ impl Watch {
         Ok(())
     }
 
+    /// A team member that the service has is removed only if the lists of two runs lacked it.
+    fn team(&mut self, crm: &Crm, conn: &Connection, read: bool, sure: bool) -> Result<(), String> {
+        self.doubtful_lists += u32::from(read);
+        let mut stmt = conn.prepare_cached("SELECT id FROM team_members").unwrap();
+        let now: BTreeSet<String> = stmt.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        let before = std::mem::replace(&mut self.team, now);
+        let gone = before.difference(&self.team).next();
+        if let Some(id) = gone.filter(|id| self.doubtful_lists < 2 && crm.sandbox.world().ids(TEAM).contains(id)) {
+            return Err(format!("the team member {id} was removed after one list, and the service has it"));
+        }
+        if read && sure {
+            self.doubtful_lists = 0;
+        }
+        Ok(())
+    }
+
     /// No life is as long as the history is kept.
     fn history(&mut self, conn: &Connection) -> Result<(), String> {
         let oldest = "SELECT min(seq) FROM changes";
@@ -332,26 +383,45 @@ impl Watch {
         let states: Vec<(String, String, String)> = rows.map(Result::unwrap).collect();
         for ((number, id), edit) in edits.iter() {
             let times = self.carried_out.get(&(*number, id.clone())).copied().unwrap_or(0);
-            let new = |fields: &str| fields.contains(&format!("\"ours {number}\"]"));
+            let text = text_of(*number);
+            let new = |fields: &str| fields.contains(&format!("\"{text}\"]"));
             let of_it = states.iter().filter(|(record, fields, _)| record == id && new(fields));
             let found: Vec<&str> = of_it.map(|(_, _, state)| state.as_str()).collect();
             if found.iter().any(|state| matches!(*state, "queued" | "sending" | "held")) {
-                return Err(format!("the edit `ours {number}` of {id} is still {found:?} after undisturbed days"));
+                return Err(format!("the edit `{text}` of {id} is still {found:?} after undisturbed days"));
             }
             let exists = || Object::ALL.into_iter().any(|object| crm.sandbox.world().etag(object, id).is_some());
-            if times > 0 && !found.is_empty() && found.iter().all(|state| *state == "rejected") && exists() {
-                return Err(format!("the edit `ours {number}` of {id} was carried out and is {found:?}"));
+            // One whose record the mirror had removed says that it may have been applied.
+            let removed = "SELECT count(*) FROM changes WHERE record_id = ?1 AND kind = 'remove'";
+            let was_removed = conn.query_row(removed, [id], |row| row.get::<_, i64>(0)).unwrap() > 0;
+            let is_rejected = !found.is_empty() && found.iter().all(|state| *state == "rejected");
+            if times > 0 && is_rejected && !was_removed && exists() {
+                return Err(format!("the edit `{text}` of {id} was carried out and is {found:?}"));
             }
             // A later edit of the same field may have taken its place before it was sent.
             let replaced = edits
                 .iter()
                 .any(|((_, other), later)| other == id && later.column == edit.column && later.place > edit.place);
             if times == 0 && !replaced && (found.is_empty() || found.contains(&"applied")) {
-                return Err(format!("the edit `ours {number}` of {id} was never carried out and is {found:?}"));
+                return Err(format!("the edit `{text}` of {id} was never carried out and is {found:?}"));
             }
         }
         Ok(())
     }
+}
+
+/// What `status` says of the edits is what the outbox has.
+fn count_of_edits(conn: &Connection, said: &EditCounts) -> Result<(), String> {
+    let mut stmt = conn.prepare_cached("SELECT count(*) FROM outbox WHERE state = ?1").unwrap();
+    for (state, said) in
+        [("queued", said.queued), ("held", said.held), ("sending", said.sending), ("conflict", said.conflict)]
+    {
+        let there: i64 = stmt.query_row([state], |row| row.get(0)).unwrap();
+        if said != there.unsigned_abs() {
+            return Err(format!("status says that {said} edits are {state}, and {there} are"));
+        }
+    }
+    Ok(())
 }
 
 /// Whether the tables are there: the first opening may have met a full disk.

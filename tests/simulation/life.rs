@@ -1,18 +1,22 @@
 //! One simulated life: runs a script against the real engine and the daemon's state machine.
 
 mod acts;
+mod ending;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use crm_mirror::daemon::job::QueuedJob;
 use crm_mirror::daemon::machine_input::DaemonRequest;
 use crm_mirror::model::{Clock, Instant, Ru};
-use crm_mirror::sandbox::{CursorKind, SCOPES};
-use crm_mirror::sync::{Acceptance, Job, Selection, SyncError};
+use crm_mirror::outbox::EditWatch;
+use crm_mirror::sandbox::{CursorKind, DateHeader, SCOPES};
+use crm_mirror::sync::{RunReport, SyncError};
 use rusqlite::Connection;
 
 use crate::daemon::{Daemon, Maintenance, repair, resync};
 use crate::invariants::Watch;
+use crate::manners::{Manners, RunFacts};
 use crate::people::{self, Edits};
 use crate::process::{self, FullDisk, Process};
 use crate::script::{Script, What};
@@ -21,8 +25,10 @@ use crate::support::{Crm, Mirror};
 use crate::trouble::Trouble;
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// The undisturbed time at the end.
-const UNDISTURBED: Duration = Duration::from_secs(2 * 86_400 + 7_200);
+/// How long an edit that was due, and was not sent, waits before it is due again.
+const EDITS_AGAIN: Duration = MINUTE;
+/// The largest body that is read: a page of heavy rows is larger.
+const LARGEST_BODY: usize = 200_000;
 
 /// Mirrors as older programs wrote them.
 const FROZEN: [&str; crate::script::UPGRADES] = [
@@ -81,7 +87,9 @@ struct Life<'a> {
     clock: WrongClock,
     daemon: Daemon,
     open: Option<Process>,
+    edit_watch: EditWatch,
     watch: Watch,
+    manners: Manners,
     edits: Edits,
     /// What befalls the next run: its death before a commit, a full disk, a locked file.
     kill: Option<u64>,
@@ -121,11 +129,6 @@ fn disk() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
-fn accepting(script: &Script) -> Job {
-    let accept = Acceptance { removals: true, workspace: script.upgrade.is_some() };
-    Job::Resync { objects: Selection::All, accept }
-}
-
 impl<'a> Life<'a> {
     async fn begin(script: &'a Script, start: Instant, verbose: bool) -> Life<'a> {
         let crm = Crm::serve(people::world(script, start)).await;
@@ -135,11 +138,15 @@ impl<'a> Life<'a> {
             settings.page_cap = Some(script.page_cap);
             settings.cursors = if script.offsets { CursorKind::Offset } else { CursorKind::Keyset };
             settings.gzip = script.gzip;
+            settings.limits_whole_lists = script.short_id_lists;
+            settings.date_header = if script.dates { DateHeader::Clock } else { DateHeader::Missing };
         });
         let clock = WrongClock::new(crm.clock.clone());
         let mut mirror = Mirror::one_at_a_time_in(disk());
         mirror.settings.write_back = true;
         mirror.settings.max_edits = script.max_edits;
+        mirror.settings.details = script.details;
+        mirror.max_body = Some(LARGEST_BODY);
         mirror.tries = 3;
         mirror.limits.limit = Ru::new(script.budget);
         mirror.clock = Some(Arc::new(clock.clone()));
@@ -149,6 +156,8 @@ impl<'a> Life<'a> {
         Life {
             script,
             watch: Watch::of(&mirror, script.budget),
+            manners: Manners::new(script),
+            edit_watch: EditWatch::new(&mirror.path),
             crm,
             mirror,
             clock,
@@ -182,15 +191,36 @@ impl<'a> Life<'a> {
         loop {
             let now = self.crm.clock.now();
             let due = self.daemon.wakes_at(self.clock.now()).map(|at| self.clock.true_time(at));
+            let edits = self.edits_due_at(now);
             let repairs = self.repairs.iter().map(|(at, _)| *at);
-            let next = repairs.chain(due).min().unwrap_or(end).max(now.plus(Duration::from_secs(1)));
+            let next = repairs.chain(due).chain(edits).min();
+            let next = next.unwrap_or(end).max(now.plus(Duration::from_secs(1)));
             if next > end {
                 self.crm.clock.set(end.max(now));
                 return Ok(());
             }
             self.crm.clock.set(next);
             self.repair_due(next).await;
+            self.look_for_edits();
             self.work().await?;
+        }
+    }
+
+    /// When the watch of the outbox looks next, as far as that is worth it.
+    fn edits_due_at(&mut self, now: Instant) -> Option<Instant> {
+        let wall = self.clock.now();
+        if self.daemon.is_quiet(wall) || !self.mirror.path.exists() {
+            return None;
+        }
+        let due = self.edit_watch.next_due(wall).ok()??;
+        Some(if due > wall { self.clock.true_time(due) } else { now.plus(EDITS_AGAIN) })
+    }
+
+    /// The watch of the outbox looks, as it does every second.
+    fn look_for_edits(&mut self) {
+        let wall = self.clock.now();
+        if self.mirror.path.exists() && self.edit_watch.is_due(wall).unwrap_or(false) {
+            self.daemon.edited(wall);
         }
     }
 
@@ -262,7 +292,8 @@ impl<'a> Life<'a> {
         self.daemon.maintained(self.clock.now());
     }
 
-    async fn run(&mut self, job: &Job) -> Result<(), String> {
+    async fn run(&mut self, job: &QueuedJob) -> Result<(), String> {
+        let began = self.crm.clock.now();
         self.tally.runs += 1;
         let (kill, full_disk, locked) = (self.kill.take(), self.full_disk.take(), std::mem::take(&mut self.locked));
         self.tally.kills += u64::from(kill.is_some());
@@ -272,7 +303,7 @@ impl<'a> Life<'a> {
         let disk = full_disk.map(FullDisk::of);
         let lock = locked.then(|| process::lock_for_a_moment(&self.mirror.path)).flatten();
         let result = match self.opened(kill).await {
-            Ok(process) => process.engine.run(job, "test").await,
+            Ok(process) => process.engine.run(&job.job, job.trigger.as_str()).await,
             Err(error) => Err(error),
         };
         lock.map(std::thread::JoinHandle::join);
@@ -286,17 +317,35 @@ impl<'a> Life<'a> {
                 Ok(report) => format!("{:?} {:?}", report.outcome, report.suspension),
                 Err(error) => format!("{error:?}"),
             };
-            self.say(&format!("  {} ({} requests): {ended}", job.kind(), self.crm.sandbox.log().len()));
+            self.say(&format!("  {} ({} requests): {ended}", job.job.kind(), self.crm.sandbox.log().len()));
         }
-        self.look(kill.is_none() && full_disk.is_none())?;
+        let settled = kill.is_none() && full_disk.is_none() && !locked;
+        self.judge(began, &result, settled)?;
+        self.look(settled)?;
         let now = self.clock.now();
         if kill.is_some() {
             self.daemon.restart(now);
             self.daemon.tick(now);
         } else {
-            self.daemon.ended(&result, empty_until, now);
+            let failed_steps = match &self.open {
+                Some(process) => process.next_attempt_of_failed_steps(&job.job, now).await,
+                None => None,
+            };
+            self.daemon.ended(&job.job, &result, empty_until, failed_steps, now);
         }
         Ok(())
+    }
+
+    /// Checks how a run behaved.
+    pub(super) fn judge(
+        &mut self,
+        began: Instant,
+        result: &Result<RunReport, SyncError>,
+        settled: bool,
+    ) -> Result<(), String> {
+        let knows_a_record = !matches!(result, Err(SyncError::OtherWorkspace { .. })) || self.knows_a_record();
+        let facts = RunFacts { began, result, settled, doubt_until: self.doubt_until, knows_a_record };
+        self.manners.after_run(&facts, &self.crm).map_err(|why| self.failed(&why))
     }
 
     /// Checks every invariant.
@@ -318,41 +367,10 @@ impl<'a> Life<'a> {
     }
 
     async fn close(&mut self) {
+        self.edit_watch = EditWatch::new(&self.mirror.path);
         if let Some(process) = self.open.take() {
             process.close().await;
         }
-    }
-
-    /// Runs two days without disturbances, after which the mirror must be exact and every edit settled.
-    async fn end_well(&mut self) -> Result<(), String> {
-        self.say("no disturbances from now on");
-        self.crm.sandbox.faults().clear();
-        self.repairs.iter_mut().for_each(|(at, _)| *at = Instant::EPOCH);
-        self.repair_due(self.crm.clock.now()).await;
-        (self.kill, self.full_disk, self.locked) = (None, None, false);
-        self.mirror.limits.limit = Ru::new(1_000_000);
-        self.watch.budget = None;
-        self.close().await;
-        self.until(self.crm.clock.now().plus(UNDISTURBED / 2)).await?;
-        self.settle_edits().await?;
-        self.until(self.crm.clock.now().plus(UNDISTURBED / 2)).await?;
-        if self.mirror.differences(&self.crm).iter().any(|line| line.contains("which the service has not")) {
-            // A removal refused by the guard needs a user's acceptance.
-            self.close().await;
-            let accepted = self.mirror.run(&self.crm, &accepting(self.script)).await;
-            accepted.map_err(|error| self.failed(&format!("the last copy failed: {error:?}")))?;
-        }
-        let differences = self.mirror.differences(&self.crm);
-        if !differences.is_empty() {
-            let shown = differences[..differences.len().min(6)].join("\n  ");
-            let count = differences.len();
-            return Err(self.failed(&format!("{count} differences after two undisturbed days:\n  {shown}")));
-        }
-        let whole = self.mirror.one("PRAGMA integrity_check");
-        if whole != "'ok'" {
-            return Err(self.failed(&format!("the file is not whole: {whole}")));
-        }
-        self.watch.edits(&self.crm, &self.mirror, &self.edits).map_err(|why| self.failed(&why))
     }
 
     async fn happen(&mut self, what: &What) -> Result<(), String> {
@@ -360,6 +378,9 @@ impl<'a> Life<'a> {
         match what {
             What::Sql(which, number) => self.edit_in_sql(Some(*which), *number),
             What::SqlMany(number) => self.edit_in_sql(None, *number),
+            What::SqlJunk(which) => self.write_junk(*which),
+            What::TakeBack(which) => self.take_back(*which),
+            What::SpoilEdit(which) => self.spoil_edit(*which),
             What::Decide(which) => self.decide(*which),
             What::Undo(which) => self.undo(*which),
             What::Backup => self.back_up(),
@@ -369,7 +390,10 @@ impl<'a> Life<'a> {
                 self.daemon.request(DaemonRequest::Pause, now);
                 self.repair_in(*minutes, Repair::Pause);
             }
-            What::ClearHold => self.daemon.request(DaemonRequest::ClearHold, now),
+            What::ClearHold => {
+                self.manners.hold_is_lost();
+                self.daemon.request(DaemonRequest::ClearHold, now);
+            }
             What::StopSweeps => self.daemon.request(DaemonRequest::StopSweeps, now),
             What::Resync => self.daemon.ask(resync(), now),
             What::Verify => self.daemon.ask(repair(), now),
@@ -395,12 +419,14 @@ impl<'a> Life<'a> {
             What::Trouble(trouble, minutes) => self.trouble(trouble, *minutes),
             What::ClockJump(seconds, minutes) => {
                 self.clock.set_ahead(*seconds);
+                self.watch.clocks_are_wrong_until(now.plus(*minutes * MINUTE));
                 self.doubt_until = self.doubt_until.max(now.plus(*minutes * MINUTE));
                 self.repair_in(*minutes, Repair::Clock);
                 self.daemon.clock_moved(self.clock.now());
             }
             What::Kill(commits) => self.kill = Some(u64::from(*commits)),
             What::Junk(which) if self.mirror.path.exists() => {
+                self.manners.hold_is_lost();
                 let name = self.mirror.spoil_state(*which);
                 self.say(&format!("  the state entry {name:?}"));
             }
@@ -408,11 +434,13 @@ impl<'a> Life<'a> {
                 let scopes: Vec<&str> = SCOPES.into_iter().filter(|scope| scope != lost).collect();
                 self.crm.sandbox.set_key(self.key(), &scopes);
                 self.repair_in(*minutes, Repair::Scopes);
+                self.manners.forbidden_until(now.plus(*minutes * MINUTE));
             }
             What::KeyRotated(minutes) => {
                 self.repairs.retain(|(_, repair)| *repair != Repair::Scopes);
                 self.crm.sandbox.revoke_key(self.key());
                 self.repair_in(*minutes, Repair::Key);
+                self.manners.forbidden_until(now.plus(*minutes * MINUTE));
             }
             What::Budget(units) => {
                 // What the old one allowed may have been spent.
@@ -435,6 +463,10 @@ impl<'a> Life<'a> {
         if trouble.deceives() {
             self.doubt_until = self.doubt_until.max(now.plus(minutes * MINUTE));
         }
+        if matches!(trouble, Trouble::WrongDate(_) | Trouble::NoDate | Trouble::JunkDate) {
+            self.watch.clocks_are_wrong_until(now.plus(minutes * MINUTE));
+        }
+        self.manners.trouble(trouble, now, now.plus(minutes * MINUTE));
         let rule = self.crm.sandbox.with_world(|world| trouble.rule(world, now, minutes));
         if let Some(rule) = rule {
             self.crm.sandbox.faults().add(rule);

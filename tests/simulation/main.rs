@@ -2,8 +2,9 @@
 //!
 //! The real engine, outbox, daemon state machine and SQLite file run against the sandbox with a manual clock. A seed
 //! determines everything: the changes by users on both sides, the faults of the service and the clock, and the kills.
-//! The invariants in `invariants` are checked after every run; at the end two days pass without disturbances, after
-//! which the mirror must be exact.
+//! The invariants in `invariants` and `manners` are checked after every run; at the end two days pass without
+//! disturbances, after which the mirror must be exact. In some lives one thing then fails for ever (`lasting`), and
+//! everything else must stay fresh.
 //!
 //! A failed run prints its seed and a script of its events, reduced to those needed for the failure.
 //!
@@ -24,7 +25,9 @@ mod support;
 
 mod daemon;
 mod invariants;
+mod lasting;
 mod life;
+mod manners;
 mod people;
 mod process;
 mod script;

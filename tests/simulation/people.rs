@@ -1,32 +1,55 @@
-//! What people do: in the CRM, and with the mirror's file beside the daemon.
+//! What people do: in the CRM, and in `file` with the mirror's file beside the daemon.
+
+mod file;
+
+pub use file::{decide, edit_in_sql, spoil_edit, take_back, undo, waiting_edits, write_junk};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crm_mirror::model::{Clock, DataType, EditState, Instant, Object, Resource};
-use crm_mirror::outbox::user_decisions::{self, Decision};
+use crm_mirror::model::{DataType, Instant, Object, Resource};
 use crm_mirror::sandbox::{NewField, World, generate};
-use crm_mirror::store::{StoreError, outbox_report, write_beside};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::script::{Script, What};
 
-const FIELDS: [(&str, DataType); 5] = [
+const FIELDS: [(&str, DataType); 6] = [
     ("motto", DataType::ShortText),
     ("tier", DataType::SingleSelect),
     ("fee", DataType::Decimal),
     ("tags", DataType::MultiSelect),
     ("story", DataType::LongText),
+    ("until", DataType::DateTime),
 ];
 
 /// What people edit in SQL: the object, its column, and where the column is in the body of an update.
-const EDITED: [(Object, &str, &[&str]); 4] = [
+const EDITED: [(Object, &str, &[&str]); 5] = [
     (Object::Contact, "position", &["position"]),
     (Object::Contact, "language", &["language"]),
     (Object::Contact, "cf_motto", &["customFields", "motto"]),
     (Object::Company, "industry", &["industry"]),
+    (Object::Contact, "cf_fee", FEE),
 ];
+
+const FEE: &[&str] = &["customFields", "fee"];
+
+/// The end of every number that people write: as a literal without quotes, SQLite rounds it where it is large.
+const NUMBER_END: &str = "000000000.25";
+
+/// The text that an edit writes.
+pub fn text_of(number: u32) -> String {
+    match EDITED[number as usize % EDITED.len()] {
+        (_, _, path) if path == FEE => format!("{number}{NUMBER_END}"),
+        _ => format!("ours {number}"),
+    }
+}
+
+/// The number of the edit that wrote a text.
+fn number_of(path: &[&str], text: &str) -> Option<u32> {
+    let number = if path == FEE { text.strip_suffix(NUMBER_END) } else { text.strip_prefix("ours ") };
+    number?.parse().ok()
+}
 
 /// An edit that was queued.
 #[derive(Debug)]
@@ -60,9 +83,16 @@ impl Edits {
         self.expected.extend(fields.map(|(column, value)| (record.to_string(), column.clone(), value.to_string())));
     }
 
+    /// The edits of a column of a record that these fields hold are not to be sent.
+    fn withdraw(&mut self, record: &str, column: &str, fields: &str) {
+        self.queued.retain(|(number, id), edit| {
+            id != record || edit.column != column || !fields.contains(&format!("\"{}\"]", text_of(*number)))
+        });
+    }
+
     /// Whether a person wants this edit once more.
     pub fn is_expected_again(&self, number: u32, id: &str) -> bool {
-        let wanted = json!(format!("ours {number}")).to_string();
+        let wanted = json!(text_of(number)).to_string();
         self.expected.iter().any(|(record, _, value)| record == id && *value == wanted)
     }
 
@@ -75,7 +105,7 @@ impl Edits {
         let rows = stmt.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
         let rows: Vec<(String, String)> = rows.map(Result::unwrap).collect();
         self.queued.retain(|(number, id), _| {
-            let value = format!("\"ours {number}\"]");
+            let value = format!("\"{}\"]", text_of(*number));
             rows.iter().any(|(record, fields)| record == id && fields.contains(&value))
         });
     }
@@ -88,15 +118,16 @@ impl Edits {
         collect(&body, &mut Vec::new(), &mut leaves);
         for (path, value) in leaves {
             let known = EDITED.iter().find(|(of, _, wire)| *of == object && path == *wire);
-            let number = value.as_str().and_then(|text| text.strip_prefix("ours ")?.parse().ok());
+            let number = value.as_str().and_then(|text| number_of(&path, text));
             match (known, number) {
-                (Some((_, column, _)), None)
-                    if self.expected.contains(&(id.to_string(), column.to_string(), value.to_string())) => {}
                 (Some((_, column, _)), Some(number))
                     if self.queued.get(&(number, id.to_string())).is_some_and(|edit| edit.column == *column) =>
                 {
                     numbers.insert(number);
                 }
+                // An undo returns to another's value, or to one of an edit that a restored file does not have.
+                (Some((_, column, _)), _)
+                    if self.expected.contains(&(id.to_string(), column.to_string(), value.to_string())) => {}
                 _ => return Err(format!("{object} {id} was sent {value} for {path:?}, which nobody asked for")),
             }
         }
@@ -123,6 +154,9 @@ pub fn world(script: &Script, start: Instant) -> World {
         return frozen_world();
     }
     let mut world = World::new(start.minus(Duration::from_secs(86_400)));
+    if script.omits_nulls {
+        world.omit_nulls_in_lists();
+    }
     for object in Object::ALL {
         for (key, data_type) in FIELDS {
             let field = NewField::new(object, key, data_type);
@@ -149,6 +183,9 @@ fn frozen_world() -> World {
     world
 }
 
+/// No date, the usual one for "never", and the first.
+const DATES: [Option<&str>; 3] = [None, Some("9999-12-31T23:59:59.999Z"), Some("0001-01-01T00:00:00.000Z")];
+
 fn values(v: u32) -> Value {
     json!({
         "name": format!("Name {v}"),
@@ -157,6 +194,7 @@ fn values(v: u32) -> Value {
             "tier": if v.is_multiple_of(3) { json!(null) } else { json!("gold") },
             "fee": format!("{v}.10"),
             "tags": if v.is_multiple_of(2) { json!(["a", "b"]) } else { json!(["b"]) },
+            "until": DATES[v as usize % DATES.len()],
         },
     })
 }
@@ -189,6 +227,11 @@ pub fn in_the_crm(world: &mut World, what: &What) {
             }
         }
         What::CommitLate(r, seconds) => commit_late(world, *r, *seconds),
+        What::DateAhead(r, v) => {
+            if let Some(id) = pick(world, object(*r), *r) {
+                world.edit_at(object(*r), &id, &values(*v), "2099-01-01T00:00:00Z".parse().ok());
+            }
+        }
         What::Remove(r) => {
             if let Some(id) = pick(world, object(*r), *r) {
                 world.remove(object(*r), &id);
@@ -229,6 +272,13 @@ fn edit(world: &mut World, which: u32, changes: &Value) {
     }
 }
 
+/// Every third record of an object changes.
+pub fn edit_a_few(world: &mut World, object: Object, turn: u32) {
+    for (n, id) in world.ids(object.resource()).iter().enumerate().filter(|(n, _)| n % 3 == turn as usize) {
+        world.edit(object, id, &values(n as u32 + turn));
+    }
+}
+
 fn commit_late(world: &mut World, which: u32, seconds: u32) {
     let at = world.tick().minus(Duration::from_secs(u64::from(seconds)));
     if let Some(id) = pick(world, object(which), which) {
@@ -248,107 +298,5 @@ fn define(world: &mut World, n: u32) {
         if let Some(id) = pick(world, Object::Contact, n) {
             world.edit(Object::Contact, &id, &json!({ "customFields": { key: "new" } }));
         }
-    }
-}
-
-/// A person at the `sqlite3` prompt: an edit of one record, or of all. Says whether anything was queued.
-pub fn edit_in_sql(conn: &Connection, which: Option<u32>, number: u32, edits: &mut Edits) -> bool {
-    let (object, column, _) = EDITED[number as usize % EDITED.len()];
-    let ids: Vec<String> = match conn.prepare(&format!("SELECT id FROM {} ORDER BY id", object.table())) {
-        Ok(mut stmt) => stmt.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect(),
-        Err(_) => return false,
-    };
-    let chosen = match which {
-        Some(which) => match ids.get(which as usize % ids.len().max(1)) {
-            Some(id) => vec![id.clone()],
-            None => return false,
-        },
-        None => ids,
-    };
-    let condition = if which.is_some() { "id = ?2" } else { "?2 IS NOT NULL" };
-    let sql = format!("UPDATE {} SET {column} = ?1 WHERE {condition}", object.full_view());
-    // Refused before the first run allows edits, where the column is archived, and where the disk is full.
-    let queued = conn.execute(&sql, (format!("ours {number}"), chosen.first()));
-    if queued.is_err() {
-        return false;
-    }
-    if let Some(id) = chosen.first() {
-        // The tables take no updates from outside: a silent one would be lost.
-        let past_the_view = format!("UPDATE {} SET synced_at = 'never' WHERE id = ?1", object.table());
-        assert!(conn.execute(&past_the_view, [id]).is_err(), "{object} took an update past the view");
-    }
-    let stored = "SELECT record_id FROM outbox WHERE fields LIKE ?1";
-    let mut stmt = conn.prepare(stored).unwrap();
-    let stored = stmt.query_map([format!("%\"ours {number}\"%")], |row| row.get(0)).unwrap();
-    let before = edits.len();
-    for id in stored.map(Result::unwrap) {
-        let place = edits.len();
-        edits.queued.entry((number, id)).or_insert(Queued { column, place });
-    }
-    edits.len() > before
-}
-
-/// A person undoes a few edits that were applied: `outbox undo`.
-pub fn undo(path: &std::path::Path, which: u32, clock: &dyn Clock, edits: &mut Edits) -> Result<(), StoreError> {
-    let now = clock.now();
-    write_beside(path, |tx| {
-        let all = outbox_report::edits(tx, true)?;
-        let applied: Vec<i64> =
-            all.iter().filter(|edit| edit.state == EditState::Applied).map(|edit| edit.id).collect();
-        let first = which as usize % applied.len().max(1);
-        let chosen: Vec<i64> = applied.into_iter().skip(first).take(1 + which as usize % 3).collect();
-        let undone = user_decisions::undo(tx, &chosen, now).unwrap_or_default();
-        edits.wanted += undone.len() as u64;
-        for of_record in undone {
-            let fields = of_record.fields.iter().map(|(column, (_, before))| (column, before));
-            edits.expect(of_record.record.as_str(), fields);
-        }
-        Ok(())
-    })
-}
-
-/// A person decides on an edit: `outbox retry`, `release`, `drop` or `resolve`; without a number, on all that wait for
-/// a person. Returns how many were decided.
-pub fn decide(
-    path: &std::path::Path,
-    which: Option<u32>,
-    clock: &dyn Clock,
-    edits: &mut Edits,
-) -> Result<usize, StoreError> {
-    const ANY: [Decision; 5] = [Decision::Retry, Decision::Release, Decision::Drop, Decision::Mine, Decision::Theirs];
-    let now = clock.now();
-    write_beside(path, |tx| {
-        let open = outbox_report::edits(tx, false)?;
-        let chosen: Vec<_> = match which {
-            Some(which) => {
-                let chosen = open.get(which as usize % open.len().max(1));
-                chosen.into_iter().map(|edit| (edit, ANY[which as usize % ANY.len()])).collect()
-            }
-            None => open.iter().filter_map(|edit| Some((edit, settling(edit.id, edit.state)?))).collect(),
-        };
-        let mut decided = 0;
-        for (edit, decision) in chosen {
-            // What cannot be decided so is refused, and changes nothing.
-            if user_decisions::decide(tx, edit.id, decision, now).is_err() {
-                continue;
-            }
-            decided += 1;
-            edits.wanted += u64::from(matches!(decision, Decision::Release | Decision::Mine));
-            if edit.state == EditState::Conflict {
-                // It may have been carried out before somebody else changed the value; a person wants it once more.
-                edits.expect(&edit.record, edit.fields.iter().map(|(column, (_, after))| (column, after)));
-            }
-        }
-        Ok(decided)
-    })
-}
-
-/// What a person decides in the end.
-fn settling(id: i64, state: EditState) -> Option<Decision> {
-    match state {
-        EditState::Held => Some(Decision::Release),
-        EditState::Conflict if id % 2 == 0 => Some(Decision::Mine),
-        EditState::Conflict => Some(Decision::Theirs),
-        _ => None,
     }
 }

@@ -10,7 +10,8 @@ use std::time::Duration;
 use crm_mirror::api::{ApiKey, Client, ClientSettings};
 use crm_mirror::model::{Clock, Instant};
 use crm_mirror::store::{CommitHook, Store, StoreOptions};
-use crm_mirror::sync::{BudgetMeter, Engine, SyncError};
+use crm_mirror::sync::step_failures::StepFailures;
+use crm_mirror::sync::{BudgetMeter, Engine, Job, SyncError};
 use rusqlite::Connection;
 
 use crate::support::{Crm, Mirror};
@@ -44,6 +45,7 @@ impl Process {
         let mut settings = ClientSettings::new(crm.base_url().parse().unwrap());
         settings.concurrency = mirror.settings.concurrency;
         settings.tries = mirror.tries;
+        settings.max_body = mirror.max_body.unwrap_or(settings.max_body);
         let key = ApiKey::new(mirror.key.as_ref().unwrap_or(&crm.key)).unwrap();
         let client = Client::new(settings, key, clock.clone(), meter.clone()).unwrap();
         let engine = Engine::new(client, store.clone(), meter.clone(), clock, observer, mirror.settings);
@@ -53,6 +55,13 @@ impl Process {
     /// When the budget refills, if nothing of it is left.
     pub fn empty_until(&self) -> Option<Instant> {
         self.meter.empty_until()
+    }
+
+    /// When the schedule next attempts the steps that failed alone; `None` if there are none.
+    pub async fn next_attempt_of_failed_steps(&self, job: &Job, now: Instant) -> Option<Instant> {
+        let failures = self.store.read(StepFailures::load).await.ok()?;
+        let wait = failures.shortest_wait(job, self.meter.ledger().steady_time())?;
+        Some(now.plus(wait))
     }
 
     /// Ends the hold: a person knows that the service answers again.

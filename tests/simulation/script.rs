@@ -4,6 +4,7 @@ use std::fmt;
 
 use fastrand::Rng;
 
+use crate::lasting::Lasting;
 use crate::trouble::Trouble;
 
 /// One life: its circumstances and its events in order.
@@ -20,11 +21,21 @@ pub struct Script {
     pub page_cap: usize,
     pub offsets: bool,
     pub gzip: bool,
+    /// Whether answers have a `Date`.
+    pub dates: bool,
+    /// Whether a list of ids may have 320 characters only.
+    pub short_id_lists: bool,
+    /// Whether lists omit custom keys without a value.
+    pub omits_nulls: bool,
+    /// Whether details are read.
+    pub details: bool,
     pub budget: u64,
     /// Edits within an hour that need no person's word.
     pub max_edits: u64,
     /// The schema of the file in the beginning, where an older program made it.
     pub upgrade: Option<usize>,
+    /// What fails for ever in the end.
+    pub lasting: Option<Lasting>,
     pub events: Vec<Event>,
 }
 
@@ -45,6 +56,8 @@ pub enum What {
     EditSilently(u32, u32),
     /// A change that becomes visible this many seconds after its date.
     CommitLate(u32, u32),
+    /// A change that is dated in the year 2099.
+    DateAhead(u32, u32),
     Remove(u32),
     /// This share of the contacts at once.
     RemoveMany(u32),
@@ -57,6 +70,12 @@ pub enum What {
     /// A person edits the mirror in SQL: one record, or all of a table in one statement.
     Sql(u32, u32),
     SqlMany(u32),
+    /// A person writes a text that is not UTF-8.
+    SqlJunk(u32),
+    /// A person sets the old value again, while an edit waits.
+    TakeBack(u32),
+    /// Another program spoils an edit in the outbox.
+    SpoilEdit(u32),
     /// A person retries, releases or drops an edit.
     Decide(u32),
     /// A person undoes one to three applied edits.
@@ -126,9 +145,14 @@ impl Script {
             page_cap: rng.usize(2..12),
             offsets: rng.u32(..4) == 0,
             gzip: rng.u32(..4) == 0,
+            dates: rng.u32(..6) > 0,
+            short_id_lists: rng.u32(..4) == 0,
+            omits_nulls: rng.u32(..4) == 0,
+            details: rng.u32(..5) > 0,
             budget: one(rng, &BUDGETS),
             max_edits: one(rng, &[5, 100]),
             upgrade: (rng.u32(..12) == 0).then(|| rng.usize(..UPGRADES)),
+            lasting: (rng.u32(..3) == 0).then(|| Lasting::drawn(rng)),
             events: Vec::new(),
         };
         if script.upgrade.is_some() {
@@ -183,7 +207,7 @@ impl What {
         // Mostly minutes, sometimes days.
         let minutes = if rng.u32(..8) == 0 { rng.u32(400..3_000) } else { rng.u32(1..400) };
         let scopes = ["contacts:read", "companies:read", "custom-fields:read", "team-members:read", "contacts:write"];
-        match rng.u32(..124) {
+        match rng.u32(..132) {
             0..8 => What::Create(b),
             8..24 => What::Edit(a, b),
             24..30 => What::EditNotes(a, b),
@@ -228,7 +252,12 @@ impl What {
             119..120 => What::LongReader(rng.u32(1..150)),
             120..122 => What::Undo(b),
             122..123 => What::Backup,
-            _ => What::Restore,
+            123..124 => What::Restore,
+            124..125 => What::DateAhead(a, b),
+            125..126 => What::SqlJunk(a),
+            126..129 => What::TakeBack(a),
+            129..130 => What::SpoilEdit(a),
+            _ => What::KeyRotated(minutes),
         }
     }
 }
@@ -237,8 +266,8 @@ impl fmt::Display for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "seed {}, {} days from {} in {}, schedule \"{}\", {} contacts, {} companies, pages of {}{}{}, {} RU a day, \
-             {} edits an hour{}",
+            "seed {}, {} days from {} in {}, schedule \"{}\", {} contacts, {} companies, pages of {}{}{}{}{}{}{}, {} RU a \
+             day, {} edits an hour{}{}",
             self.seed,
             self.days,
             self.start,
@@ -249,9 +278,14 @@ impl fmt::Display for Script {
             self.page_cap,
             if self.offsets { " by offset" } else { "" },
             if self.gzip { " compressed" } else { "" },
+            if self.dates { "" } else { " without a date" },
+            if self.short_id_lists { ", short lists of ids" } else { "" },
+            if self.omits_nulls { ", null is omitted" } else { "" },
+            if self.details { "" } else { ", no details" },
             self.budget,
             self.max_edits,
             self.upgrade.map(|which| format!(", a file of schema {}", which + 1)).unwrap_or_default(),
+            self.lasting.map(|lasting| format!(", in the end {lasting:?}")).unwrap_or_default(),
         )?;
         for Event { minute, what } in &self.events {
             let (day, hour, minute) = (minute / 1440, minute / 60 % 24, minute % 60);

@@ -11,6 +11,12 @@ use crate::script::one;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
+/// The status of [`Trouble::RetryAfter`].
+pub const STATUS_WITH_RETRY: u16 = 507;
+
+/// Bytes of a heavy row.
+pub const HEAVY: u64 = 30_000;
+
 /// How the service misbehaves: for a share of the requests in percent, or for all.
 #[derive(Clone, Debug)]
 pub enum Trouble {
@@ -20,6 +26,10 @@ pub enum Trouble {
     /// An error envelope with this status.
     Status(u16, u32),
     RateLimit(u64, u32),
+    /// An error with `Retry-After`; no other trouble has its status.
+    RetryAfter(u64, u32),
+    /// Rows with so much text that a full page is larger than what is read.
+    HeavyRows(u32),
     /// The request is carried out, and a gateway answers.
     Gateway(u16, u32),
     Reset(u32),
@@ -71,7 +81,7 @@ impl Trouble {
     pub fn drawn(rng: &mut Rng) -> Trouble {
         let share = one(rng, &[5, 20, 50, 100]);
         let errors = &[400, 401, 403, 404, 408, 410, 413, 414, 425, 431, 500, 501, 502, 503, 503, 504, 505, 520];
-        match rng.u32(..28) {
+        match rng.u32(..30) {
             0 => Trouble::FalseNotFound(share),
             1 => Trouble::Html(one(rng, &[401, 403, 404, 410, 502, 503]), share),
             2 => Trouble::Status(one(rng, errors), share),
@@ -101,6 +111,8 @@ impl Trouble {
                 true => Trouble::OddBody(rng.usize(..ODD_BODIES.len()), share),
                 false => Trouble::Slow(one(rng, &[1, 20, 300]), share),
             },
+            27 => Trouble::RetryAfter(one(rng, &[1, 30, 600, 7_200]), share),
+            28 => Trouble::HeavyRows(share),
             _ => Trouble::BadRecord(rng.u32(..1000), one(rng, &[400, 403, 410, 503, 500, 520])),
         }
     }
@@ -121,6 +133,11 @@ impl Trouble {
             Trouble::RateLimit(seconds, share) => {
                 (Fault::TooMany { body: Some(*seconds), header: Some(*seconds) }, *share)
             }
+            Trouble::RetryAfter(seconds, share) => {
+                let header = Some(*seconds);
+                (Fault::StatusWithRetry { status: STATUS_WITH_RETRY, body: None, header }, *share)
+            }
+            Trouble::HeavyRows(share) => (Fault::HeavyRows(HEAVY), *share),
             Trouble::Gateway(status, share) => (Fault::StatusAfterApply(*status), *share),
             Trouble::Reset(share) => (Fault::Reset, *share),
             Trouble::Lost(share) => (Fault::ResetAfterApply, *share),

@@ -57,6 +57,24 @@ impl Life<'_> {
         }
     }
 
+    pub(super) fn write_junk(&mut self, which: u32) {
+        let Some(conn) = self.connection() else { return };
+        people::write_junk(&conn, which);
+        self.daemon.edited(self.clock.now());
+    }
+
+    pub(super) fn take_back(&mut self, which: u32) {
+        let Some(conn) = self.connection() else { return };
+        people::take_back(&conn, which, &mut self.edits);
+        self.daemon.edited(self.clock.now());
+    }
+
+    pub(super) fn spoil_edit(&mut self, which: u32) {
+        let Some(conn) = self.connection() else { return };
+        people::spoil_edit(&conn, which, &mut self.edits);
+        self.daemon.edited(self.clock.now());
+    }
+
     fn backup_path(&self) -> PathBuf {
         self.mirror.dir.path().join("backup.db")
     }
@@ -76,6 +94,7 @@ impl Life<'_> {
         }
         std::fs::copy(&backup, &self.mirror.path).unwrap();
         self.watch.restored();
+        self.manners.hold_is_lost();
         self.edits.keep_those_of(&self.mirror.read());
         let now = self.clock.now();
         self.daemon.restart(now);
@@ -105,11 +124,14 @@ impl Life<'_> {
             }
         }
         self.close().await;
-        if let Ok(process) = self.opened(None).await {
-            // It may fail as any run may.
-            let _ = process.engine.run(&Job::sync(), "test").await;
-        }
+        let began = self.crm.clock.now();
+        // It may fail as any run may.
+        let result = match self.opened(None).await {
+            Ok(process) => process.engine.run(&Job::sync(), "manual").await,
+            Err(error) => Err(error),
+        };
         self.close().await;
+        self.judge(began, &result, true)?;
         self.look(true)?;
         let now = self.clock.now();
         self.daemon.restart(now);

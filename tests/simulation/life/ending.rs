@@ -1,0 +1,123 @@
+//! The end of a life: nothing disturbs it any more, or one thing does for ever.
+
+use std::time::Duration;
+
+use crm_mirror::model::{Clock, Instant, Object, Ru};
+use crm_mirror::sync::{Acceptance, Job, Selection};
+
+use super::Life;
+use crate::people;
+use crate::support::truth;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// The undisturbed time at the end.
+const UNDISTURBED: Duration = Duration::from_secs(2 * 86_400 + 7_200);
+
+/// The longest delay of an edit, and its runs.
+const EDITS_NEED: Duration = Duration::from_secs(6 * 3600 + 1800);
+
+impl Life<'_> {
+    /// Runs two days without disturbances, after which the mirror must be exact and every edit settled.
+    pub(super) async fn end_well(&mut self) -> Result<(), String> {
+        self.say("no disturbances from now on");
+        self.crm.sandbox.faults().clear();
+        self.manners.all_is_well(self.crm.clock.now());
+        self.repairs.iter_mut().for_each(|(at, _)| *at = Instant::EPOCH);
+        self.repair_due(self.crm.clock.now()).await;
+        (self.kill, self.full_disk, self.locked) = (None, None, false);
+        self.mirror.limits.limit = Ru::new(1_000_000);
+        self.watch.budget = None;
+        self.close().await;
+        self.send_without_schedule().await?;
+        self.until(self.crm.clock.now().plus(UNDISTURBED / 2)).await?;
+        self.settle_edits().await?;
+        self.until(self.crm.clock.now().plus(UNDISTURBED / 2)).await?;
+        if self.differences().iter().any(|line| line.contains("which the service has not")) {
+            // A removal refused by the guard needs a user's acceptance.
+            self.close().await;
+            let workspace = self.script.upgrade.is_some() || !self.knows_a_record();
+            let accept = Acceptance { removals: true, workspace };
+            let job = Job::Resync { objects: Selection::All, accept };
+            let accepted = self.mirror.run(&self.crm, &job).await;
+            accepted.map_err(|error| self.failed(&format!("the last copy failed: {error:?}")))?;
+            self.watch.removals_were_accepted();
+        }
+        self.expect_exact("after two undisturbed days", |_| false)?;
+        let whole = self.mirror.one("PRAGMA integrity_check");
+        if whole != "'ok'" {
+            return Err(self.failed(&format!("the file is not whole: {whole}")));
+        }
+        self.watch.edits(&self.crm, &self.mirror, &self.edits).map_err(|why| self.failed(&why))?;
+        self.suffer_for_ever().await
+    }
+
+    /// Whether the service still has a record of the mirror. Without one, a new key may be the key of another workspace,
+    /// which only a person knows.
+    pub(super) fn knows_a_record(&self) -> bool {
+        let (conn, world) = (self.mirror.read(), self.crm.sandbox.world());
+        Object::ALL.into_iter().any(|object| {
+            let mut stmt = conn.prepare(&format!("SELECT id FROM {}", object.table())).unwrap();
+            let mut ids = stmt.query_map([], |row| row.get::<_, String>(0)).unwrap();
+            ids.any(|id| world.etag(object, &id.unwrap()).is_some())
+        })
+    }
+
+    /// Edits are sent without a schedule: when their delays are over, and not with the next run for changes.
+    async fn send_without_schedule(&mut self) -> Result<(), String> {
+        if self.script.upgrade.is_some() || !self.mirror.path.exists() {
+            return Ok(());
+        }
+        self.until(self.crm.clock.now().plus(HOUR)).await?;
+        // A record that the service has dated back from the future is found by a list only.
+        self.daemon.ask(Job::sync(), self.clock.now());
+        self.work().await?;
+        self.daemon.schedule(self.script, false, self.clock.now());
+        self.until(self.crm.clock.now().plus(EDITS_NEED)).await?;
+        let waiting = people::waiting_edits(&self.mirror.read());
+        self.daemon.schedule(self.script, true, self.clock.now());
+        // A removal may have to be accepted by a person first.
+        let world = self.crm.sandbox.world();
+        let exists = |id: &str| Object::ALL.into_iter().any(|object| world.etag(object, id).is_some());
+        match waiting.iter().find(|(record, _)| exists(record)) {
+            Some((_, edit)) => Err(self.failed(&format!("edit {edit} still waits, and nothing delays it"))),
+            None => Ok(()),
+        }
+    }
+
+    fn differences(&self) -> Vec<String> {
+        truth::differences(&self.mirror.read(), &self.crm.sandbox, self.script.details)
+    }
+
+    fn expect_exact(&self, when: &str, excused: impl Fn(&str) -> bool) -> Result<(), String> {
+        let mut differences = self.differences();
+        differences.retain(|line| !excused(line));
+        if differences.is_empty() {
+            return Ok(());
+        }
+        let shown = differences[..differences.len().min(6)].join("\n  ");
+        Err(self.failed(&format!("{} differences {when}:\n  {shown}", differences.len())))
+    }
+
+    /// One thing fails for ever: the rest stays fresh, and all of it recovers by itself.
+    async fn suffer_for_ever(&mut self) -> Result<(), String> {
+        let begun = self.script.lasting.and_then(|lasting| self.crm.sandbox.with_world(|world| lasting.begin(world)));
+        let Some(trouble) = begun else { return Ok(()) };
+        self.say("for ever from now on");
+        self.crm.sandbox.faults().add(trouble.rule());
+        self.manners.watch_lasting(trouble);
+        // What is claimed of the past was looked into.
+        self.until(self.crm.clock.now().plus(HOUR)).await?;
+        for half in 0..2 {
+            for object in Object::ALL {
+                self.crm.sandbox.with_world(|world| people::edit_a_few(world, object, half));
+            }
+            self.until(self.crm.clock.now().plus(15 * HOUR)).await?;
+        }
+        let trouble = self.manners.end_lasting().map_err(|why| self.failed(&why))?;
+        self.expect_exact("beside what fails for ever", |line| trouble.excuses(line))?;
+        self.crm.sandbox.faults().clear();
+        self.until(self.crm.clock.now().plus(26 * HOUR)).await?;
+        self.expect_exact("a day after what failed for ever", |_| false)
+    }
+}
