@@ -7,7 +7,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that cannot be set up ends the run")]
 
+#[path = "../fuzz/checks/mod.rs"]
+mod checks;
+#[path = "../support/mod.rs"]
+mod support;
+
 mod client;
+mod corpus;
 mod strangers;
 mod witness;
 mod conformance {

@@ -1,0 +1,175 @@
+//! Small texts: headers, cursors, timestamps, decimals, schedules, durations and addresses. The first byte chooses which.
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use crm_mirror::api::error_class::requested_wait;
+use crm_mirror::api::{ApiKey, BaseUrl};
+use crm_mirror::config::{Cron, duration};
+use crm_mirror::model::clock::MonotonicReading;
+use crm_mirror::model::decimal::{self, Sum};
+use crm_mirror::model::wide_decimal::{WideDecimal, WideSum};
+use crm_mirror::model::{ClockReading, Instant, ServiceTime, field_value};
+use crm_mirror::publish::PublishUrl;
+use crm_mirror::store::cursor::FeedCursor;
+use secrecy::SecretString;
+
+use super::{choice, parts};
+
+/// Checks one text, or a few that belong together.
+pub fn check(data: &[u8]) {
+    let (which, data) = choice(data);
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    match which % 10 {
+        0 => wait(text),
+        1 => dates(text),
+        2 => timestamp(text),
+        3 => cursor(text),
+        4 => decimals(text),
+        5 => schedule(text),
+        6 => length(text),
+        7 => base_url(text),
+        8 => publish_url(text),
+        _ => key(text),
+    }
+}
+
+/// A part of a text.
+fn texts<const N: usize>(text: &str) -> [&str; N] {
+    parts(text.as_bytes()).map(|part| std::str::from_utf8(part).unwrap())
+}
+
+/// `Retry-After`, with a `Date` and a body.
+fn wait(text: &str) {
+    let [header, date, body] = texts(text);
+    let now = Instant::from_http_date(date).unwrap_or(Instant::EPOCH);
+    let wait = requested_wait(body.as_bytes(), Some(header), now);
+    assert!(wait.is_none_or(|wait| wait <= Duration::from_secs(86_400)));
+    let header = requested_wait(b"", Some(header), now);
+    assert!(header <= wait, "the longer one counts");
+}
+
+/// The `Date` of several answers.
+fn dates(text: &str) {
+    let mut time = ServiceTime::default();
+    let mut bound = None;
+    for (number, line) in text.split('\n').take(64).enumerate() {
+        let [date, wall, update] = texts(line);
+        let date = Instant::from_http_date(date);
+        if let Some(date) = date {
+            assert_eq!(Instant::from_http_date(&date.to_http_date()), Some(date));
+        }
+        let wall = wall.parse().unwrap_or(Instant::EPOCH);
+        let monotonic = MonotonicReading { boot: 1, micros: number as u64 * 1_000_000 };
+        time.observe(ClockReading { wall, monotonic: Some(monotonic) }, date);
+        if let Ok(update) = update.parse() {
+            let plausible = time.observe_update(update);
+            assert!(!plausible || time.at_least() >= Some(update));
+        }
+        assert!(time.at_least() >= bound, "the bound never decreases");
+        bound = time.at_least();
+        let stored = serde_json::to_string(&time).unwrap();
+        assert_eq!(serde_json::from_str::<ServiceTime>(&stored).unwrap(), time);
+    }
+}
+
+fn timestamp(text: &str) {
+    let read = Instant::read(text);
+    let canonical = Instant::canonical(text);
+    assert_eq!(read.is_ok(), canonical.is_ok());
+    if let (Ok(read), Ok((canonical, exact))) = (&read, canonical) {
+        assert_eq!(read.exact, exact);
+        assert_eq!(canonical, read.instant.to_string());
+        assert_eq!(canonical.len(), 27);
+        assert_eq!(Instant::canonical(&canonical), Ok((canonical, true)));
+        let stored = serde_json::to_string(&read.instant).unwrap();
+        assert_eq!(serde_json::from_str::<Instant>(&stored).unwrap(), read.instant);
+        assert_eq!(read.instant.to_wire().parse(), Ok(read.instant));
+        let _ = (read.instant.timestamp(), read.instant.to_http_date());
+        assert_eq!(Instant::from_micros(read.instant.as_micros()).map(|at| at.as_secs()), Some(read.instant.as_secs()));
+    }
+    if field_value::is_date(text) {
+        assert!(Instant::read(&format!("{text}T00:00:00Z")).is_ok() || text.starts_with("0000"), "{text}");
+    }
+}
+
+fn cursor(text: &str) {
+    if let Ok(cursor) = text.parse::<FeedCursor>() {
+        assert!(cursor.seq() >= 0);
+        assert_eq!(cursor.to_string().parse(), Ok(cursor));
+    }
+}
+
+fn decimals(text: &str) {
+    let [a, b] = texts(text);
+    let order = decimal::compare(a, b);
+    assert_eq!(order.map(Ordering::reverse), decimal::compare(b, a));
+    assert_eq!(decimal::same_number(a, b), order == Some(Ordering::Equal));
+    assert!(!decimal::is_within_bounds(a) || decimal::is_plain(a));
+    if decimal::is_plain(a) {
+        assert!(decimal::same_number(a, a));
+    }
+    if let (Some(x), Some(y)) = (decimal::nearest_double(a), decimal::nearest_double(b)) {
+        assert!(order != Some(Ordering::Less) || x <= y, "{a} {b}");
+    }
+    let narrow = Sum::default().plus(a).and_then(|sum| sum.plus(b)).map(|sum| sum.to_string());
+    let (Some(x), Some(y)) = (WideDecimal::parse(a), WideDecimal::parse(b)) else { return };
+    assert_eq!(x.plus(&y).text(), y.plus(&x).text());
+    let product = x.times(&y).and_then(|product| product.text());
+    assert_eq!(product, y.times(&x).and_then(|product| product.text()));
+    let sum = WideSum::default().plus(a).and_then(|sum| sum.plus(b)).unwrap();
+    assert_eq!(sum.sum(), x.plus(&y).text());
+    let _ = sum.average();
+    for text in [sum.sum(), product].into_iter().flatten() {
+        assert!(decimal::is_plain(&text), "{text}");
+        // A longer text is a result, and no argument.
+        if text.len() <= 120 {
+            assert_eq!(WideDecimal::parse(&text).and_then(|number| number.text()), Some(text));
+        }
+    }
+    if let (Some(narrow), Some(wide)) = (narrow, sum.sum()) {
+        assert!(decimal::same_number(&narrow, &wide), "{a} + {b} is {narrow} or {wide}");
+    }
+}
+
+fn schedule(text: &str) {
+    let [line, at] = texts(text);
+    let at = at.parse().unwrap_or(Instant::EPOCH);
+    let Ok(cron) = Cron::parse(line) else { return };
+    assert_eq!(Cron::parse(cron.as_str()).as_ref(), Ok(&cron));
+    assert!(cron.next_after(at, &jiff::tz::TimeZone::UTC).is_none_or(|next| next > at), "{line}");
+}
+
+fn length(text: &str) {
+    if let Ok(length) = duration(text) {
+        let spelt = crm_mirror::model::duration::spell(length);
+        assert_eq!(duration(&spelt), Ok(length), "{text}");
+    }
+}
+
+fn base_url(text: &str) {
+    if let Ok(url) = text.parse::<BaseUrl>() {
+        assert!(url.as_str().ends_with("/v1"));
+        assert_eq!(url.as_str().parse(), Ok(url));
+    }
+}
+
+/// The password, if there is one, is in no text.
+fn publish_url(text: &str) {
+    const PASSWORD: &str = "very-secret";
+    if text.contains(PASSWORD) {
+        return;
+    }
+    let url = format!("postgres://someone:{PASSWORD}@{text}");
+    match PublishUrl::new(&SecretString::from(url)) {
+        Ok(url) => assert!(!format!("{url:?} {}", url.place()).contains(PASSWORD)),
+        Err(error) => assert!(!format!("{error:?} {error}").contains(PASSWORD), "{error}"),
+    }
+}
+
+fn key(text: &str) {
+    match ApiKey::new(text) {
+        Ok(key) => assert_eq!(key.fingerprint().len(), 16),
+        Err(error) => assert!(text.len() < 6 || !error.to_string().contains(text)),
+    }
+}

@@ -1,0 +1,5 @@
+//! Configuration: a main file, a drop-in and variables.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| crm_mirror_fuzz::checks::config::check(data));
