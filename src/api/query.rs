@@ -183,6 +183,11 @@ impl ListQuery {
         self.count
     }
 
+    /// The number of items per page.
+    pub fn page_size(&self) -> PageSize {
+        self.limit
+    }
+
     /// The cursor of the page; `None` for the first page.
     pub fn cursor(&self) -> Option<&Cursor> {
         self.cursor.as_ref()
@@ -193,6 +198,13 @@ impl ListQuery {
     pub fn limit(mut self, limit: PageSize) -> ListQuery {
         self.limit = limit;
         self
+    }
+
+    /// The same list from its beginning with half as many items per page; `None` if a page has one item.
+    #[must_use]
+    pub fn with_smaller_pages(&self) -> Option<ListQuery> {
+        let limit = PageSize::new(self.limit.get() / 2)?;
+        Some(ListQuery { limit, cursor: None, ..self.clone() })
     }
 
     /// Requests the size of the full matching set.

@@ -13,7 +13,7 @@ use super::error::SyncError;
 use super::events::RunEvent;
 use super::job::Job;
 use super::plan::Step;
-use crate::api::ErrorClass;
+use crate::api::{ErrorClass, ListQuery, PageSize};
 use crate::model::ServiceTime;
 use crate::model::{Instant, Object, RecordId, Resource, Ru};
 use crate::outbox::{EditWatch, PushTally};
@@ -69,6 +69,8 @@ pub(super) struct RunResults {
     pub(super) older: [BTreeMap<RecordId, Option<Instant>>; 2],
     /// What is known about the service's time.
     pub(super) service_time: ServiceTime,
+    /// The page size that fits, of the resources with rows so large that a full page is not read.
+    pub(super) page_sizes: BTreeMap<Resource, PageSize>,
     /// Rows of the current sweep.
     swept: u64,
 }
@@ -123,6 +125,19 @@ impl<'a> Run<'a> {
 
     pub(super) fn is_skipped(&self, resource: Resource) -> bool {
         self.results().skipped.contains_key(&resource)
+    }
+
+    /// A list with pages that fit, as far as this run knows.
+    pub(super) fn with_fitting_pages(&self, query: ListQuery) -> ListQuery {
+        let fits = self.results().page_sizes.get(&query.resource()).copied();
+        fits.map_or(query.clone(), |size| query.limit(size))
+    }
+
+    /// The same list from its beginning with smaller pages, if a page was too large.
+    pub(super) fn with_smaller_pages(&self, query: &ListQuery, error: SyncError) -> Result<ListQuery, SyncError> {
+        let Some(smaller) = query.with_smaller_pages().filter(|_| error.is_too_large()) else { return Err(error) };
+        self.results().page_sizes.insert(query.resource(), smaller.page_size());
+        Ok(smaller)
     }
 
     /// Fails if the key cannot read any of the requested resources. Resources that were not due, and not tried, do not

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Object, Resource, Ru};
-use crm_mirror::sandbox::{CursorKind, Log, LoggedRequest, World, generate};
+use crm_mirror::sandbox::{CursorKind, Fault, Log, LoggedRequest, Rule, World, generate};
 use crm_mirror::store::RunOutcome;
+use crm_mirror::sync::Job;
 use serde_json::json;
 
 fn lists(log: &Log, resource: Resource) -> impl Iterator<Item = &LoggedRequest> {
@@ -46,6 +47,38 @@ async fn too_large_pages_are_requested_with_fewer_rows() {
     crm.wait(600);
     mirror.sync(&crm).await;
     mirror.assert_exact(&crm);
+}
+
+/// Whatever is listed: definitions, the team, records to be recognised, confirmed or compared.
+#[tokio::test]
+async fn rows_too_large_for_full_pages_stop_nothing() {
+    let crm = Crm::serve(generate(7, 40, 9, noon())).await;
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.max_body = Some(100_000);
+    mirror.tries = 1;
+    crm.sandbox.faults().add(Rule::new(Fault::HeavyRows(15_000)).forever());
+    mirror.sync(&crm).await;
+    mirror.assert_exact(&crm);
+    mirror.key = Some(crm.sandbox.full_key());
+    for job in [Job::sync(), Job::audit(), Job::resync()] {
+        crm.wait(7 * 3_600);
+        crm.sandbox.with_world(|world| {
+            let ids = world.ids(Resource::Contacts);
+            world.remove(Object::Contact, &ids[0]);
+            world.edit(Object::Contact, &ids[1], &json!({"name": format!("{job:?}")}));
+            world.edit_silently(Object::Contact, &ids[2], &json!({"name": format!("{job:?}")}));
+        });
+        crm.wait(600);
+        assert_eq!(mirror.run(&crm, &job).await.unwrap().outcome, RunOutcome::Done);
+    }
+    mirror.assert_exact(&crm);
+    crm.wait(600);
+    crm.sandbox.clear_log();
+    let (_, findings) = mirror.verify(&crm, &Job::audit()).await;
+    assert!(findings.iter().all(|(_, findings)| findings.is_clean()), "{findings:?}");
+    // What fits is found once a run for each resource: with 100, 50, 25, 12 rows, then with 6.
+    let lists = crm.sandbox.log().lists(Resource::Contacts);
+    assert!(lists <= 20, "{lists} lists of 37 contacts");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

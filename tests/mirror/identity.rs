@@ -275,6 +275,42 @@ async fn single_empty_answer_is_not_a_different_workspace() {
     assert_eq!(mirror.count("state WHERE name = 'unrecognised'"), 0);
 }
 
+/// The records may be on a page that never comes.
+#[tokio::test]
+async fn endless_empty_pages_are_not_a_different_workspace() {
+    let (ours, _theirs, mut mirror) = two(5).await;
+    mirror.key = Some(ours.sandbox.full_key());
+    ours.sandbox.faults().add(Rule::new(Fault::EmptyPageWithCursor).lists().forever());
+    for _ in 0..3 {
+        let refused = mirror.run(&ours, &Job::sync()).await.unwrap_err();
+        assert!(matches!(refused, SyncError::NotAdvancing { .. }), "{refused:?}");
+        ours.wait(4_000);
+    }
+    ours.sandbox.faults().clear();
+    ours.wait(600);
+    mirror.sync(&ours).await;
+    mirror.assert_exact(&ours);
+}
+
+/// Only the last of many short lists of ids names the record that is left.
+#[tokio::test]
+async fn every_part_of_the_sample_is_looked_for_where_lists_of_ids_are_short() {
+    let mut world = World::new(noon());
+    let id = |n: u64| format!("contact-with-a-long-identifier-{n:03}");
+    for n in 0..40 {
+        world.set_now(noon().minus(Duration::from_secs(1_000 - n)));
+        world.create(Object::Contact, &json!({"id": id(n)}));
+    }
+    let ours = Crm::serve(world).await;
+    ours.sandbox.configure(|settings| settings.limits_whole_lists = true);
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.sync(&ours).await;
+    ours.sandbox.with_world(|world| (1..40).for_each(|n| _ = world.remove(Object::Contact, &id(n))));
+    mirror.key = Some(ours.sandbox.full_key());
+    ours.wait(600);
+    mirror.run(&ours, &Job::sync().accepting(Acceptance { removals: true, workspace: false })).await.unwrap();
+}
+
 #[tokio::test]
 async fn workspace_without_its_newest_records_is_recognised_by_older_ones() {
     let (ours, _theirs, mut mirror) = two(120).await;

@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
+use crate::outbox_bench::{DAY, mirrored, push, set_position, states};
+
 use crm_mirror::api::decode;
-use crm_mirror::model::{Instant, Layout, Object, RecordId, RequestRegister, RequestStamp, Resource};
+use crm_mirror::model::{Clock, Instant, Layout, Object, RecordId, RequestRegister, RequestStamp, Resource};
+use crm_mirror::sandbox::{Fault, Rule};
 use crm_mirror::store::{Applied, ConfirmedRemovals, MirrorTx, Phase, RemovalDecision, RemovalGuard, Store};
+use crm_mirror::sync::Job;
 
 fn at(second: u64) -> Instant {
     Instant::EPOCH.plus(Duration::from_secs(1_000_000 + second))
@@ -169,4 +173,20 @@ async fn older_page_restores_no_removed_record_and_a_later_one_does_whatever_the
     let conn = rusqlite::Connection::open(&path).unwrap();
     let removed: i64 = conn.query_row("SELECT count(*) FROM removed_records", [], |row| row.get(0)).unwrap();
     assert_eq!(removed, 0);
+}
+
+/// The service's time that the last run learned says nothing about a row that was written days later.
+#[tokio::test]
+async fn lagging_list_returns_no_row_that_was_written_days_after_the_last_run() {
+    let (crm, mut mirror) = mirrored().await;
+    mirror.settings.details = false;
+    let before = crm.clock.now();
+    crm.wait(3 * DAY);
+    set_position(&mirror, "a", "CTO");
+    push(&mirror, &crm).await;
+    assert_eq!(states(&mirror), "applied");
+    crm.sandbox.faults().add(Rule::new(Fault::AsOf(before)).lists().forever());
+    mirror.settings.write_back = false;
+    mirror.run(&crm, &Job::sync()).await.unwrap();
+    assert_eq!(mirror.one("SELECT position FROM contacts WHERE id = 'a'"), "'CTO'");
 }

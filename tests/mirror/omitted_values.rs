@@ -7,6 +7,9 @@ use crm_mirror::sandbox::{Fault, NewField, Rule, World};
 use crm_mirror::sync::Job;
 use serde_json::json;
 
+/// After this many seconds the definitions are read again.
+const INTERVAL: u64 = 7 * 3_600;
+
 async fn mirrored() -> (Crm, Mirror) {
     let mut world = World::new(noon());
     world.omit_nulls_in_lists();
@@ -91,4 +94,32 @@ async fn kill_or_failure_between_list_and_detail_loses_nothing() {
     crm.wait(86_400);
     mirror.sync(&crm).await;
     mirror.assert_exact_lists(&crm);
+}
+
+/// Neither the filter for values nor the list shows that a value was cleared: a detail does.
+#[tokio::test]
+async fn value_that_was_cleared_while_its_field_was_archived_is_cleared_in_the_mirror() {
+    for (details, fields) in
+        [(true, vec!["tier"]), (false, vec!["tier"]), (true, vec!["tier", "tags"]), (false, vec!["tier", "tags"])]
+    {
+        let (crm, mut mirror) = mirrored().await;
+        mirror.settings.details = details;
+        mirror.sync(&crm).await;
+        crm.sandbox.with_world(|world| fields.iter().for_each(|key| _ = world.archive(Object::Contact, key)));
+        crm.wait(INTERVAL);
+        mirror.sync(&crm).await;
+        fields.iter().for_each(|key| clear(&crm, "ct1", key));
+        crm.wait(600);
+        mirror.sync(&crm).await;
+        crm.sandbox.with_world(|world| fields.iter().for_each(|key| _ = world.reactivate(Object::Contact, key)));
+        crm.wait(INTERVAL);
+        mirror.sync(&crm).await;
+        crm.wait(600);
+        mirror.sync(&crm).await;
+        mirror.assert_exact_lists(&crm);
+        for key in &fields {
+            let cleared = format!("SELECT count(*) FROM contacts_full WHERE cf_{key} IS NULL");
+            assert_eq!(mirror.one(&cleared), "1", "{key}, details {details}");
+        }
+    }
 }

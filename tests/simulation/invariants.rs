@@ -166,6 +166,8 @@ impl Watch {
 
     /// The file was replaced by an older one: what was seen of it no longer holds.
     pub fn restored(&mut self) {
+        // What was sent since the file was saved waits in it again.
+        self.carried_out.values_mut().for_each(|times| *times = 0);
         (self.conn, self.reader) = (None, None);
         self.rows.clear();
         self.gone.clear();
@@ -382,7 +384,11 @@ impl Watch {
         let rows = stmt.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
         let states: Vec<(String, String, String)> = rows.map(Result::unwrap).collect();
         for ((number, id), edit) in edits.iter() {
-            let times = self.carried_out.get(&(*number, id.clone())).copied().unwrap_or(0);
+            let times = match self.carried_out.get(&(*number, id.clone())) {
+                // It was sent before the file was restored, which may be of before or after that.
+                Some(0) => continue,
+                times => times.copied().unwrap_or(0),
+            };
             let text = text_of(*number);
             let new = |fields: &str| fields.contains(&format!("\"{text}\"]"));
             let of_it = states.iter().filter(|(record, fields, _)| record == id && new(fields));

@@ -91,6 +91,8 @@ struct Life<'a> {
     watch: Watch,
     manners: Manners,
     edits: Edits,
+    /// The edits when the file was last backed up.
+    saved_edits: Edits,
     /// What befalls the next run: its death before a commit, a full disk, a locked file.
     kill: Option<u64>,
     full_disk: Option<u32>,
@@ -164,6 +166,7 @@ impl<'a> Life<'a> {
             daemon: Daemon::new(script, start),
             open: None,
             edits: Edits::default(),
+            saved_edits: Edits::default(),
             kill: None,
             full_disk: None,
             locked: false,
@@ -318,6 +321,13 @@ impl<'a> Life<'a> {
                 Err(error) => format!("{error:?}"),
             };
             self.say(&format!("  {} ({} requests): {ended}", job.job.kind(), self.crm.sandbox.log().len()));
+                for e in self.crm.sandbox.log().entries() {
+                    eprintln!(
+                        "      {} {:?} {:?} {:?} {:?}",
+                        e.at, e.asked.method, e.asked.route, e.asked.query, e.status
+                    );
+                }
+            }
         }
         let settled = kill.is_none() && full_disk.is_none() && !locked;
         self.judge(began, &result, settled)?;

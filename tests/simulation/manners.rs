@@ -7,6 +7,7 @@ use std::time::Duration;
 use crm_mirror::exit::Exit;
 use crm_mirror::model::{Clock, Instant};
 use crm_mirror::sandbox::{LoggedRequest, Route};
+use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::{RunReport, SyncError};
 
 use crate::lasting::LastingTrouble;
@@ -136,7 +137,9 @@ impl Manners {
 
     /// No request is sent during a hold.
     fn hold(&mut self, entry: &LoggedRequest) -> Result<(), String> {
-        if let Some(until) = self.hold_until.filter(|until| entry.at < *until) {
+        // Holds are stored in microseconds.
+        let is_within = |until: &Instant| until.since(entry.at) >= Duration::from_micros(1);
+        if let Some(until) = self.hold_until.filter(is_within) {
             return Err(format!("a request was sent at {}, and the service asked to wait until {until}", entry.at));
         }
         let asked = self.waits.iter().filter(|wait| Some(wait.status) == entry.status);
@@ -171,8 +174,8 @@ impl Manners {
                     return Err("the mirrored workspace was taken for another one".into());
                 }
             }
-            Ok(_) => self.unrecognised_since = None,
-            Err(_) => {}
+            Ok(report) if report.outcome != RunOutcome::Suspended => self.unrecognised_since = None,
+            _ => {}
         }
         Ok(())
     }

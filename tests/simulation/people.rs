@@ -52,7 +52,7 @@ fn number_of(path: &[&str], text: &str) -> Option<u32> {
 }
 
 /// An edit that was queued.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Queued {
     pub column: &'static str,
     /// Its place in the order of edits.
@@ -60,7 +60,7 @@ pub struct Queued {
 }
 
 /// The edits that were queued, by number and record.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Edits {
     queued: BTreeMap<(u32, String), Queued>,
     /// What may be sent once more, because a person undid or resolved an edit: record, column and value.
@@ -96,8 +96,11 @@ impl Edits {
         self.expected.iter().any(|(record, _, value)| record == id && *value == wanted)
     }
 
-    /// Forgets the edits that a file does not have: it is older than they are.
-    pub fn keep_those_of(&mut self, conn: &Connection) {
+    /// Returns to the edits of a file that was saved before, when these were the `saved` ones. What was withdrawn since is
+    /// wanted again, and what was queued since is lost.
+    pub fn return_to(&mut self, saved: Edits, conn: &Connection) {
+        self.queued.extend(saved.queued);
+        self.expected.extend(saved.expected);
         let Ok(mut stmt) = conn.prepare("SELECT record_id, fields FROM outbox") else {
             self.queued.clear();
             return;

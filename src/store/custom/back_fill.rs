@@ -35,6 +35,27 @@ impl ReadTx<'_> {
             .and_then(Iterator::collect)
             .doing(DOING)
     }
+
+    /// Those of these records that have a value in the column of a field that lists contain.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn with_value(
+        &self,
+        object: Object,
+        field: &CustomField,
+        ids: &[RecordId],
+    ) -> Result<Vec<RecordId>, StoreError> {
+        let sql = format!("SELECT 1 FROM {} WHERE id = ?1 AND {} IS NOT NULL", object.table(), field.column);
+        let mut stmt = self.conn.prepare_cached(&sql).doing(DOING)?;
+        let mut with_value = Vec::new();
+        for id in ids {
+            if stmt.exists([id.as_str()]).doing(DOING)? {
+                with_value.push(id.clone());
+            }
+        }
+        Ok(with_value)
+    }
 }
 
 impl MirrorTx<'_> {

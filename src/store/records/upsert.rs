@@ -267,15 +267,14 @@ impl MirrorTx<'_> {
         }
     }
 
-    /// Whether a row is dated in the future, according to what the service showed of its time; only if nothing is known
-    /// of that, according to our clock. Such a row blocks no change that is dated before it.
+    /// Whether a row is dated in the future when the answer was requested, according to what the service showed of its
+    /// time and to the time since. Such a row blocks no change that is dated before it.
     fn dated_in_the_future(&self, shape: &Shape, old: &[Value], asked: &RequestStamp) -> Result<bool, StoreError> {
         let Some(Value::Text(text)) = version_column(shape).map(|place| &old[place]) else { return Ok(false) };
         let Ok(version) = text.parse::<Instant>() else { return Ok(false) };
         let mut time = self.state::<ServiceTime>(&StateKey::ServiceTime)?.unwrap_or_default();
-        if time.is_plausible(version).is_none() {
-            time.observe(asked.reading(), None);
-        }
+        // The stored time is of the last answer that a walk took in, which may be days ago.
+        time.observe(asked.reading(), None);
         Ok(time.is_plausible(version) == Some(false))
     }
 

@@ -210,9 +210,19 @@ impl Run<'_> {
 
     /// Lists a range and compares it record by record. Returns the service's number of records.
     async fn list(&self, audit: &mut Audit, range: TimeRange) -> Result<u64, SyncError> {
+        let resource = audit.object.resource();
+        let mut query = self.with_fitting_pages(range.list(resource).asking("audit", resource)?);
+        loop {
+            query = match self.list_with(audit, range, query.clone()).await {
+                Err(error) => self.with_smaller_pages(&query, error)?,
+                listed => return listed,
+            };
+        }
+    }
+
+    async fn list_with(&self, audit: &mut Audit, range: TimeRange, query: ListQuery) -> Result<u64, SyncError> {
         let object = audit.object;
         let resource = object.resource();
-        let query = range.list(resource).asking("audit", resource)?;
         let mut unseen = self.engine.store.read(move |tx| tx.ids_of_range(object, range)).await?;
         let mut at = query.clone();
         let (mut there, mut progress) = (0, ListProgress::default());

@@ -22,6 +22,8 @@ pub(in crate::sync) struct Audit {
     /// The service's clock at the beginning: what the service changed after that does not count as a difference.
     pub(in crate::sync) since: Option<Instant>,
     pub(in crate::sync) findings: Findings,
+    /// Records that differed. A list that is read again finds them again.
+    found: BTreeSet<RecordId>,
     /// Records of the mirror that were not in the service's lists.
     pub(in crate::sync) unseen: BTreeSet<RecordId>,
     /// Ranges of records that share both timestamps and that it has met.
@@ -38,6 +40,7 @@ impl Audit {
             repair,
             since,
             findings: Findings::default(),
+            found: BTreeSet::new(),
             unseen: BTreeSet::new(),
             ties: Vec::new(),
             unlisted: 0,
@@ -89,7 +92,7 @@ impl Run<'_> {
                 Compared::Differs(fields) => (DifferenceKind::Stale, fields),
                 Compared::Same => continue,
             };
-            if !news {
+            if !news && audit.found.insert(id.clone()) {
                 audit.findings.add(Difference { object, id, kind, fields });
             }
         }

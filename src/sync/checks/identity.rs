@@ -129,18 +129,29 @@ impl Engine {
         let (mut met, mut others, mut asked) = (HashSet::new(), HashSet::new(), 0);
         let mut open = vec![sample];
         while let Some(some) = open.pop() {
+            if !met.is_empty() || !others.is_empty() {
+                break;
+            }
             let ids: Vec<RecordId> = some.iter().map(|(id, _)| id.clone()).collect();
-            let query = ListQuery::new(resource).ids(&ids).asking(doing, resource)?;
+            let mut query = ListQuery::new(resource).ids(&ids).asking(doing, resource)?;
             let (mut at, mut progress) = (query.clone(), ListProgress::default());
             loop {
                 let answer = match self.client.list(&at, Purpose::Changes).await {
                     Err(error) if error.class() == ErrorClass::SkipObject => return Ok(None),
-                    // A service that limits the length of the whole list: half of the sample is sufficient.
+                    // A service that limits the length of the whole list. The other half is needed only if none of this
+                    // one exists.
                     Err(error) if error.class() == ErrorClass::BadRequest && some.len() > 1 => {
-                        open.push(&some[..some.len() / 2]);
+                        let (low, high) = some.split_at(some.len() / 2);
+                        open.extend([high, low]);
                         break;
                     }
-                    other => other.asking(doing, resource)?,
+                    other => match (other.asking(doing, resource), query.with_smaller_pages()) {
+                        (Err(error), Some(smaller)) if error.is_too_large() => {
+                            (query, at) = (smaller.clone(), smaller);
+                            continue;
+                        }
+                        (other, _) => other?,
+                    },
                 };
                 let page = decode::page(resource, &answer.body, &self.store.layout()).asking(doing, resource)?;
                 for record in &page.records {
@@ -155,11 +166,13 @@ impl Engine {
                 if let Some(next) = page.next {
                     progress.take(&next, page.records.len());
                     at = query.clone().after(next);
-                    if !progress.is_stuck() {
-                        continue;
+                    if progress.is_stuck() {
+                        // The records may be on a page that never comes.
+                        return Err(SyncError::NotAdvancing { resource });
                     }
+                    continue;
                 }
-                asked = some.len();
+                asked += some.len();
                 break;
             }
         }

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use super::filled_columns::FilledFields;
+use super::omitted_values;
 use super::pages::{FillCheckpoint, FillTarget, WalkPurpose};
 use super::walk::{Walk, WalkRange};
 use crate::api::{ErrorClass, ListQuery, PageSize, decode};
@@ -142,13 +143,13 @@ impl Run<'_> {
     /// Reads again the records that have a value here and that the filter did not give: they lost it while the field was
     /// archived, or slipped between two pages.
     async fn read_passed_over(&self, object: Object, key: &FieldKey) -> Result<(), SyncError> {
-        let key = key.clone();
+        let (key, name) = (key.clone(), key.clone());
         let passed_over = self
             .engine
             .store
             .write(move |tx| {
                 let layout = tx.layout().clone();
-                let Some((_, field)) = layout.of(object).by_key(key.as_str()) else {
+                let Some((_, field)) = layout.of(object).by_key(name.as_str()) else {
                     return Ok(Vec::new());
                 };
                 let mut ids = tx.not_filled(object, field)?;
@@ -162,7 +163,20 @@ impl Run<'_> {
                 Ok(ids)
             })
             .await?;
-        self.read_by_id(object, &passed_over).await
+        self.read_by_id(object, &passed_over).await?;
+        if passed_over.is_empty() {
+            return Ok(());
+        }
+        let details = self.engine.settings.details;
+        let left = self.engine.store.write(move |tx| {
+            let layout = tx.layout().clone();
+            let Some((_, field)) = layout.of(object).by_key(key.as_str()) else { return Ok(()) };
+            let mut left = tx.not_filled(object, field)?;
+            left.retain(|id| passed_over.contains(id));
+            // A list that omits nulls does not show that the value was cleared; a detail does.
+            omitted_values::note_unshown(tx, object, left, details)
+        });
+        Ok(left.await?)
     }
 
     async fn without_filter(&self, object: Object, long: bool) -> Result<bool, SyncError> {

@@ -41,8 +41,17 @@ impl WholeList {
 impl Run<'_> {
     async fn whole_list(&self, query: ListQuery) -> Result<WholeList, SyncError> {
         let resource = query.resource();
-        let doing = "list";
-        let query = query.sort(SortBy::CreatedAsc).asking(doing, resource)?;
+        let mut query = self.with_fitting_pages(query.sort(SortBy::CreatedAsc).asking("list", resource)?);
+        loop {
+            query = match self.pages_of_list(query.clone()).await {
+                Err(error) => self.with_smaller_pages(&query, error)?,
+                list => return list,
+            };
+        }
+    }
+
+    async fn pages_of_list(&self, query: ListQuery) -> Result<WholeList, SyncError> {
+        let (resource, doing) = (query.resource(), "list");
         let asked_at = self.engine.clock.now();
         let mut list = WholeList { records: Vec::new(), asked_at, complete: true };
         let mut at = query.clone();

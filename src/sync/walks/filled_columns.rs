@@ -47,6 +47,25 @@ impl FilledFields {
         Ok(fields.iter().filter(|field| !known.filled.contains(&field.definition)).cloned().collect())
     }
 
+    /// The slots and fields whose columns have values of an earlier time and are not complete, as far as lists contain
+    /// them.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub(in crate::sync) fn restored(
+        tx: &ReadTx<'_>,
+        layout: &Layout,
+        object: Object,
+    ) -> Result<Vec<(usize, CustomField)>, StoreError> {
+        let known = FilledFields::load(tx, object)?;
+        let is_restored = |field: &CustomField| {
+            let is_complete = known.filled.contains(&field.definition);
+            !is_complete && !known.made.contains(&field.definition) && !field.data_type.detail_only()
+        };
+        let fields = layout.of(object).fields().iter().enumerate();
+        Ok(fields.filter(|(_, field)| is_restored(field)).map(|(slot, field)| (slot, field.clone())).collect())
+    }
+
     /// Whether a column was made empty and has been filled from answers alone since.
     ///
     /// # Errors

@@ -172,6 +172,16 @@ impl Run<'_> {
 
     /// Every row of a short list.
     async fn list_by(&self, query: ListQuery) -> Result<FoundRecords, SyncError> {
+        let mut query = self.with_fitting_pages(query);
+        loop {
+            query = match self.list_with_pages(query.clone()).await {
+                Err(error) => self.with_smaller_pages(&query, error)?,
+                found => return found,
+            };
+        }
+    }
+
+    async fn list_with_pages(&self, query: ListQuery) -> Result<FoundRecords, SyncError> {
         let (resource, doing) = (query.resource(), "confirm removals of");
         let layout = self.engine.store.layout();
         let mut found = FoundRecords {

@@ -8,7 +8,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Object, Purpose, RecordId};
+use super::filled_columns::FilledFields;
+use crate::model::{FieldValue, Object, Purpose, Record, RecordId};
 use crate::store::{MirrorTx, StateKey, StoreError};
 use crate::sync::error::SyncError;
 use crate::sync::run::Run;
@@ -33,10 +34,42 @@ pub(in crate::sync) fn note(tx: &MirrorTx<'_>, object: Object, details: bool) ->
     if details || ids.is_empty() {
         return Ok(false);
     }
+    add(tx, object, ids)?;
+    Ok(true)
+}
+
+/// Notes records to be read.
+fn add(tx: &MirrorTx<'_>, object: Object, ids: impl IntoIterator<Item = RecordId>) -> Result<(), StoreError> {
     let mut omitted: OmittedValues = tx.state(&StateKey::OmittedValues(object))?.unwrap_or_default();
     omitted.0.extend(ids);
-    tx.set_state(&StateKey::OmittedValues(object), &omitted)?;
-    Ok(true)
+    if omitted.0.is_empty() { Ok(()) } else { tx.set_state(&StateKey::OmittedValues(object), &omitted) }
+}
+
+/// Notes the records of a page of a sweep that have a value in a restored column and that lack its key on the page: it
+/// may have been cleared while the field was archived, which changed nothing that a list shows.
+pub(super) fn note_restored(
+    tx: &MirrorTx<'_>,
+    object: Object,
+    records: &[Record],
+    details: bool,
+) -> Result<(), StoreError> {
+    let layout = tx.layout().clone();
+    for (slot, field) in FilledFields::restored(tx, &layout, object)? {
+        let lacks_it = |record: &&Record| matches!(record.custom.get(slot), None | Some(FieldValue::Absent));
+        let ids: Vec<RecordId> = records.iter().filter(lacks_it).map(|record| record.id.clone()).collect();
+        note_unshown(tx, object, tx.with_value(object, &field, &ids)?, details)?;
+    }
+    Ok(())
+}
+
+/// Notes records with a value that no list shows any more: their details say whether it was cleared.
+pub(super) fn note_unshown(
+    tx: &MirrorTx<'_>,
+    object: Object,
+    ids: Vec<RecordId>,
+    details: bool,
+) -> Result<(), StoreError> {
+    if details { tx.make_details_due(object, Some(&ids)) } else { add(tx, object, ids) }
 }
 
 /// Notes that a record was read, in the transaction that stores it.

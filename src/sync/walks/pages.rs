@@ -142,13 +142,14 @@ impl WalkPurpose {
         walk: &Walk,
         before: Frontier,
         records: &[Record],
-        ends: bool,
+        (ends, details): (bool, bool),
     ) -> Result<(), StoreError> {
         match self {
             WalkPurpose::Changes(_) => Ok(()),
             WalkPurpose::Slice(object, _) => {
                 if tx.phase(*object)? == Phase::Kept {
                     nominate::note_missing(tx, *object, walk, before, records, ends)?;
+                    omitted_values::note_restored(tx, *object, records, details)?;
                 }
                 Ok(())
             }
@@ -392,7 +393,7 @@ impl Run<'_> {
             for anomaly in &anomalies {
                 tx.note_anomaly(anomaly.as_str(), resource, anomaly.sentence(), now)?;
             }
-            job.note_page(tx, &walk, before, &page.records, ends)?;
+            job.note_page(tx, &walk, before, &page.records, (ends, details))?;
             let saved = save || tx.has_written();
             if ends {
                 job.finish(tx, &walk)?;

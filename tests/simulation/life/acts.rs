@@ -40,9 +40,11 @@ impl Life<'_> {
         self.daemon.edited(self.clock.now());
     }
 
-    pub(super) fn back_up(&self) {
+    pub(super) fn back_up(&mut self) {
         // Where there is no mirror yet, there is nothing to copy.
-        let _ = backup::backup(&self.mirror.path, &self.backup_path(), true, self.clock.now());
+        if backup::backup(&self.mirror.path, &self.backup_path(), true, self.clock.now()).is_ok() {
+            self.saved_edits = self.edits.clone();
+        }
     }
 
     /// A person's connection to the mirror's file.
@@ -95,7 +97,7 @@ impl Life<'_> {
         std::fs::copy(&backup, &self.mirror.path).unwrap();
         self.watch.restored();
         self.manners.hold_is_lost();
-        self.edits.keep_those_of(&self.mirror.read());
+        self.edits.return_to(self.saved_edits.clone(), &self.mirror.read());
         let now = self.clock.now();
         self.daemon.restart(now);
         if self.script.upgrade.is_some() {
