@@ -321,12 +321,9 @@ impl<'a> Life<'a> {
                 Err(error) => format!("{error:?}"),
             };
             self.say(&format!("  {} ({} requests): {ended}", job.job.kind(), self.crm.sandbox.log().len()));
-                for e in self.crm.sandbox.log().entries() {
-                    eprintln!(
-                        "      {} {:?} {:?} {:?} {:?}",
-                        e.at, e.asked.method, e.asked.route, e.asked.query, e.status
-                    );
-                }
+            for entry in self.crm.sandbox.log().entries() {
+                let asked = &entry.asked;
+                eprintln!("      {} {} {:?} {:?} {:?}", entry.at, asked.method, asked.route, asked.query, entry.status);
             }
         }
         let settled = kill.is_none() && full_disk.is_none() && !locked;
