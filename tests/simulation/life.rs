@@ -111,7 +111,9 @@ pub async fn live(script: &Script, verbose: bool) -> Result<Tally, String> {
     process::survive_full_disks();
     let start: Instant = script.start.parse().unwrap();
     let mut life = Life::begin(script, start, verbose).await;
-    life.work().await?;
+    if script.events.first().is_none_or(|event| event.minute > 0) {
+        life.work().await?;
+    }
     for event in &script.events {
         life.until(start.plus(event.minute * MINUTE)).await?;
         life.say(&format!("{:?}", event.what));

@@ -1,11 +1,12 @@
-//! How the mirror treats the service and its users: no request during a hold, a bounded number of requests for an edit,
-//! no internal error for what the service does, no scope reported missing that is there, and no other workspace.
+//! How the mirror treats the service and its users: no request during a hold, a bounded number of requests for an edit
+//! and for new columns, no internal error for what the service does, no scope reported missing that is there, and no
+//! other workspace.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crm_mirror::exit::Exit;
-use crm_mirror::model::{Clock, Instant};
+use crm_mirror::model::{Clock, Instant, Object};
 use crm_mirror::sandbox::{LoggedRequest, Route};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::{RunReport, SyncError};
@@ -45,6 +46,8 @@ struct AskedWait {
 pub struct Manners {
     /// Whether the mirror's file may be of another workspace in the beginning.
     is_foreign: bool,
+    /// The largest page of the service.
+    page_cap: usize,
     waits: Vec<AskedWait>,
     hold_until: Option<Instant>,
     /// Until when the key may lack a scope, or be refused.
@@ -61,6 +64,7 @@ impl Manners {
     pub fn new(script: &Script) -> Manners {
         Manners {
             is_foreign: script.upgrade.is_some(),
+            page_cap: script.page_cap,
             waits: Vec::new(),
             hold_until: None,
             forbidden_until: Instant::EPOCH,
@@ -132,7 +136,21 @@ impl Manners {
             return Ok(());
         }
         self.workspace(run, now)?;
+        self.fills(log.entries(), crm)?;
         self.exit(run)
+    }
+
+    /// However many columns have to be filled, a run pays for about one list of all records, and one for long texts.
+    fn fills(&self, log: &[LoggedRequest], crm: &Crm) -> Result<(), String> {
+        let asks_for_values =
+            |entry: &&LoggedRequest| entry.asked.query.iter().any(|(name, _)| name.ends_with("[isNull]"));
+        let asked = log.iter().filter(|entry| entry.status == Some(200)).filter(asks_for_values).count();
+        let records = Object::ALL.map(|object| crm.sandbox.world().count(object.resource()));
+        let most: usize = records.iter().map(|records| 3 * (records / self.page_cap + 1) + 10).sum();
+        if asked > most {
+            return Err(format!("{asked} requests filled columns in a run; {most} are the bound"));
+        }
+        Ok(())
     }
 
     /// No request is sent during a hold.

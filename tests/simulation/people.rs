@@ -24,12 +24,14 @@ const FIELDS: [(&str, DataType); 6] = [
 ];
 
 /// What people edit in SQL: the object, its column, and where the column is in the body of an update.
-const EDITED: [(Object, &str, &[&str]); 5] = [
+const EDITED: [(Object, &str, &[&str]); 6] = [
     (Object::Contact, "position", &["position"]),
     (Object::Contact, "language", &["language"]),
     (Object::Contact, "cf_motto", &["customFields", "motto"]),
     (Object::Company, "industry", &["industry"]),
     (Object::Contact, "cf_fee", FEE),
+    // Only details have it.
+    (Object::Contact, "cf_story", &["customFields", "story"]),
 ];
 
 const FEE: &[&str] = &["customFields", "fee"];
@@ -235,6 +237,13 @@ pub fn in_the_crm(world: &mut World, what: &What) {
                 world.edit_at(object(*r), &id, &values(*v), "2099-01-01T00:00:00Z".parse().ok());
             }
         }
+        What::Return(r) => bring_back(world, *r),
+        What::TiedEdit(share, v) => {
+            let (ids, at) = (world.ids(Resource::Contacts), world.tick());
+            for id in ids.iter().take(ids.len() * *share as usize / 100) {
+                world.edit_at(Object::Contact, id, &values(*v), Some(at));
+            }
+        }
         What::Remove(r) => {
             if let Some(id) = pick(world, object(*r), *r) {
                 world.remove(object(*r), &id);
@@ -292,6 +301,19 @@ fn commit_late(world: &mut World, which: u32, seconds: u32) {
             world.edit_at(object(which), &id, &values(seconds), Some(at));
         }
     }
+}
+
+/// A record that was removed within three days returns, with its old id and date of creation.
+fn bring_back(world: &mut World, which: u32) {
+    let object = object(which);
+    let before = world.as_of(world.now().minus(Duration::from_secs(3 * 86_400)));
+    let removed: Vec<String> =
+        before.ids(object.resource()).into_iter().filter(|id| world.etag(object, id).is_none()).collect();
+    let Some(id) = removed.get(which as usize % removed.len().max(1)) else { return };
+    let mut fields = values(which);
+    fields["id"] = json!(id);
+    fields["createdAt"] = before.list_json(object.resource(), id).unwrap()["createdAt"].clone();
+    world.create(object, &fields);
 }
 
 fn define(world: &mut World, n: u32) {

@@ -39,7 +39,7 @@ pub struct Script {
     pub events: Vec<Event>,
 }
 
-/// An event this many minutes after the start.
+/// An event this many minutes after the start; those at the start precede the first copy.
 #[derive(Clone, Debug)]
 pub struct Event {
     pub minute: u32,
@@ -59,9 +59,13 @@ pub enum What {
     /// A change that is dated in the year 2099.
     DateAhead(u32, u32),
     Remove(u32),
+    /// A removed record returns, as from a trash.
+    Return(u32),
     /// This share of the contacts at once.
     RemoveMany(u32),
     BulkEdit(u32, u32),
+    /// The same at one moment: all of them have the same date.
+    TiedEdit(u32, u32),
     Team(u32),
     Archive(u32),
     Reactivate(u32),
@@ -169,6 +173,10 @@ impl Script {
                 .find(|what| wanted(what) && what.is_disturbance() == drawn.is_disturbance());
             script.events.extend(wanted.map(|what| Event { minute, what }));
         }
+        if rng.u32(..10) == 0 {
+            let what = What::ScopeLost("custom-fields:read", rng.u32(1..1_500));
+            script.events.extend(Some(Event { minute: 0, what }).filter(|event| wanted(&event.what)));
+        }
         script.events.sort_by_key(|event| event.minute);
         script
     }
@@ -207,7 +215,7 @@ impl What {
         // Mostly minutes, sometimes days.
         let minutes = if rng.u32(..8) == 0 { rng.u32(400..3_000) } else { rng.u32(1..400) };
         let scopes = ["contacts:read", "companies:read", "custom-fields:read", "team-members:read", "contacts:write"];
-        match rng.u32(..132) {
+        match rng.u32(..136) {
             0..8 => What::Create(b),
             8..24 => What::Edit(a, b),
             24..30 => What::EditNotes(a, b),
@@ -257,7 +265,9 @@ impl What {
             125..126 => What::SqlJunk(a),
             126..129 => What::TakeBack(a),
             129..130 => What::SpoilEdit(a),
-            _ => What::KeyRotated(minutes),
+            130..132 => What::KeyRotated(minutes),
+            132..134 => What::Return(a),
+            _ => What::TiedEdit(20 + b % 80, b),
         }
     }
 }

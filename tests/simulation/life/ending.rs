@@ -104,7 +104,9 @@ impl Life<'_> {
         let begun = self.script.lasting.and_then(|lasting| self.crm.sandbox.with_world(|world| lasting.begin(world)));
         let Some(trouble) = begun else { return Ok(()) };
         self.say("for ever from now on");
-        self.crm.sandbox.faults().add(trouble.rule());
+        for rule in trouble.rules() {
+            self.crm.sandbox.faults().add(rule);
+        }
         self.manners.watch_lasting(trouble);
         // What is claimed of the past was looked into.
         self.until(self.crm.clock.now().plus(HOUR)).await?;

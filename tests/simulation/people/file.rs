@@ -85,7 +85,7 @@ pub fn edit_in_sql(conn: &Connection, which: Option<u32>, number: u32, edits: &m
     // Refused before the first run allows edits, where the column is archived, and where the disk is full.
     let text = text_of(number);
     let value = match text.parse::<f64>() {
-        Ok(number) if !(number as u64).is_multiple_of(2_000_000_000) => SqlValue::Real(number),
+        Ok(number) if !(number as u64).is_multiple_of(4_000_000_000) => SqlValue::Real(number),
         _ => SqlValue::Text(text.clone()),
     };
     let queued = conn.execute(&sql, (value, chosen.first()));
