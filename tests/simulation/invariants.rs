@@ -11,7 +11,7 @@ use crm_mirror::model::{Clock, Instant, Object, Resource};
 use crm_mirror::sandbox::{LoggedRequest, Route, World};
 use crm_mirror::store::Reader;
 use crm_mirror::store::outbox_report::EditCounts;
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 
 use crate::people::{Edits, text_of};
 use crate::script::Script;
@@ -54,6 +54,8 @@ pub struct Watch {
     doubtful_lists: u32,
     /// The oldest entry of the history, once there is one.
     oldest_change: Option<i64>,
+    /// Up to where it was read.
+    newest_change: Option<i64>,
     spent: Vec<(Instant, u64)>,
     last_run: Instant,
     /// One connection for all queries: parsing the schema takes longer than the queries.
@@ -112,6 +114,7 @@ impl Watch {
             team: BTreeSet::new(),
             doubtful_lists: 0,
             oldest_change: None,
+            newest_change: None,
             spent: Vec::new(),
             last_run: Instant::EPOCH,
             conn: None,
@@ -152,7 +155,7 @@ impl Watch {
         let read_team = log.lists(TEAM) > 0;
         let checked = self
             .mirror(crm, &conn, doubt_until)
-            .and_then(|()| self.history(&conn))
+            .and_then(|()| self.history(&conn, now))
             .and_then(|()| self.team(crm, &conn, read_team, now >= doubt_until));
         let ledger = ledger(&conn);
         self.conn = Some(conn);
@@ -173,7 +176,7 @@ impl Watch {
         self.gone.clear();
         self.claimed.clear();
         self.team.clear();
-        self.oldest_change = None;
+        (self.oldest_change, self.newest_change) = (None, None);
     }
 
     /// A clock may be wrong until then: what it lets in takes until the next day to be put right.
@@ -346,7 +349,8 @@ impl Watch {
     }
 
     /// No life is as long as the history is kept.
-    fn history(&mut self, conn: &Connection) -> Result<(), String> {
+    /// Nothing is lost from the history, and no entry of it leads back to an older version.
+    fn history(&mut self, conn: &Connection, now: Instant) -> Result<(), String> {
         let oldest = "SELECT min(seq) FROM changes";
         let oldest: Option<i64> = conn.prepare_cached(oldest).unwrap().query_row([], |row| row.get(0)).unwrap();
         if self.oldest_change.is_some() && oldest > self.oldest_change
@@ -355,7 +359,19 @@ impl Watch {
             return Err(format!("the history began with {:?}, and now with {oldest:?}", self.oldest_change));
         }
         self.oldest_change = oldest;
-        Ok(())
+        let newest = "SELECT coalesce(max(seq), 0) FROM changes";
+        let newest: i64 = conn.prepare_cached(newest).unwrap().query_row([], |row| row.get(0)).unwrap();
+        let seen = self.newest_change.replace(newest).unwrap_or(newest);
+        let back = "SELECT object_type || ' ' || record_id || ': ' || (fields -> '$.updated_at') FROM changes
+                    WHERE seq > ?1 AND kind = 'update'
+                    AND fields ->> '$.updated_at[1]' < fields ->> '$.updated_at[0]'
+                    AND fields ->> '$.updated_at[0]' < ?2";
+        let ahead = now.plus(DAY).to_string();
+        let back: Option<String> = match seen < newest && self.is_strict {
+            true => conn.prepare_cached(back).unwrap().query_row((seen, ahead), |row| row.get(0)).optional().unwrap(),
+            false => None,
+        };
+        back.map_or(Ok(()), |back| Err(format!("the history leads back: {back}")))
     }
 
     fn rate(&mut self, script: &Script, log: &[LoggedRequest], now: Instant) -> Result<(), String> {

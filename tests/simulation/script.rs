@@ -127,7 +127,8 @@ pub fn one<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
 /// The schemas of frozen files, and the world that they are a copy of.
 pub const UPGRADES: usize = 8;
 
-const SCHEDULES: [&str; 5] = ["0 0 * * * *", "0 15 */3 * * *", "0 40 */4 * * *", "0 0 */6 * * *", "0 30 2,14 * * *"];
+const SCHEDULES: [&str; 6] =
+    ["0 */20 * * * *", "0 0 * * * *", "0 15 */3 * * *", "0 40 */4 * * *", "0 0 */6 * * *", "0 30 2,14 * * *"];
 
 const BUDGETS: [u64; 6] = [3, 12, 40, 150, 1_000, 1_000_000];
 
@@ -143,7 +144,7 @@ impl Script {
             start: one(rng, &["2026-06-03T09:17:00Z", "2026-03-27T20:40:00Z", "2026-10-23T22:05:00Z"]),
             zone: one(rng, &["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe"]),
             // Long lives have fewer runs a day, for the sake of their number.
-            schedule: one(rng, if days < 30 { &SCHEDULES[..4] } else { &SCHEDULES[3..] }),
+            schedule: one(rng, if days < 30 { &SCHEDULES[..5] } else { &SCHEDULES[4..] }),
             contacts: rng.u32(0..60),
             companies: rng.u32(0..14),
             page_cap: rng.usize(2..12),
