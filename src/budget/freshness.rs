@@ -64,7 +64,7 @@ impl ActiveHours {
 
     /// Whether nothing ever changes in the hour of this instant, as far as `now` knows.
     pub fn is_quiet(&self, at: Instant, now: Instant) -> bool {
-        let recent = |changed: Instant| changed > now || now.since(changed) <= ActiveHours::REMEMBERED;
+        let recent = |changed: Instant| now.since(changed) <= ActiveHours::REMEMBERED;
         now.since(self.since) >= LEARNT && !self.last_changed[ActiveHours::place(at)].is_some_and(recent)
     }
 
