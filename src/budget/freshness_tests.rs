@@ -78,8 +78,17 @@ fn the_interval_follows_budget_changes_and_hours() {
             PollReason::Budget,
         ),
         ("hardly anything left", budget(20), &new, at(0), 8_640, PollReason::Budget),
+        (
+            "not even two requests",
+            PollingBudget { idle_cost: Ru::new(4), ..budget(5) },
+            &new,
+            at(0),
+            69_120,
+            PollReason::Budget,
+        ),
         ("nothing left", budget(0), &new, at(0), DAY, PollReason::Budget),
         ("the window's last second", budget(0), &new, at(DAY - 1), 900, PollReason::Budget),
+        ("one request for the last minutes", budget(2), &new, at(DAY - 450), 675, PollReason::Settled),
     ] {
         let decision = decide_poll(&budget, hours, MIN, now);
         assert_eq!((decision.interval.as_secs(), decision.reason), (seconds, reason), "{name}");
@@ -103,6 +112,81 @@ fn an_hour_is_quiet_after_two_weeks_and_until_something_changes_in_it() {
     assert!(!hours.is_quiet(at(3 * week), at(3 * week)), "the same hour a week later");
     assert!(hours.is_quiet(at(3 * week + HOUR), at(3 * week + HOUR)), "the next hour is another");
     assert!(hours.is_quiet(at(6 * week + HOUR), at(6 * week + HOUR)), "forgotten after four weeks");
+}
+
+#[test]
+fn an_hour_of_the_week_lasts_from_its_first_to_its_last_second() {
+    let mut hours = ActiveHours::known_since(at(0).minus(Duration::from_secs(30 * DAY)));
+    hours.changed(at(0));
+    let week = 7 * DAY;
+    for (seconds, quiet) in [(0, false), (HOUR - 1, false), (HOUR, true), (week - 1, true), (week, false)] {
+        assert_eq!(hours.is_quiet(at(seconds), at(week)), quiet, "{seconds}");
+    }
+}
+
+#[test]
+fn a_window_of_years_is_judged_by_its_next_eight_weeks() {
+    let (active, quiet) = office().seconds(at(0), at(1_000 * DAY));
+    let weeks = 56 * DAY;
+    assert_eq!(quiet as u64, weeks - 8 * HOUR);
+    assert_eq!(active as u64, 1_000 * DAY - weeks + 8 * HOUR, "what lies behind them counts as active");
+}
+
+#[test]
+fn work_that_is_kept_for_others_leaves_enough_for_the_longest_interval() {
+    let new = ActiveHours::known_since(at(0));
+    let kept = |left: u64| PollingBudget { reserve: Ru::new(left), ..budget(left) };
+    let polled = PollingBudget { polled: Ru::new(6_000), ..budget(4_000) };
+    for (name, budget, now, seconds) in [
+        ("everything is kept", kept(10_000), at(0), 900),
+        ("half of the rest is the most", kept(100), at(0), 3_456),
+        ("the share is spent", polled, at(0), 900),
+        ("the share is spent, in the last minute", polled, at(DAY - 60), 900),
+    ] {
+        let decision = decide_poll(&budget, &new, MIN, now);
+        assert_eq!((decision.interval.as_secs(), decision.reason), (seconds, PollReason::Budget), "{name}");
+    }
+}
+
+#[test]
+fn quiet_hours_save_for_the_active_one_and_end_where_it_begins() {
+    let ten = 10 * HOUR;
+    for (name, left, now, seconds, reason) in [
+        ("a budget for less than the longest interval", 100, at(0), 1_728, PollReason::Budget),
+        ("a minute before the active hour", 10_000, at(ten - 60), 60, PollReason::QuietHour),
+        ("more than the longest interval before it", 10_000, at(ten - 950), 900, PollReason::QuietHour),
+        ("20 polls for the active hour", 144, at(ten), 270, PollReason::Settled),
+    ] {
+        let decision = decide_poll(&budget(left), &office(), MIN, now);
+        assert_eq!((decision.interval.as_secs(), decision.reason), (seconds, reason), "{name}");
+    }
+}
+
+#[test]
+fn a_change_is_recent_for_five_minutes_and_keeps_the_pace_for_an_hour() {
+    for (ago, reason) in [
+        (300, PollReason::Changing),
+        (301, PollReason::Budget),
+        (3_599, PollReason::Budget),
+        (3_600, PollReason::Settled),
+    ] {
+        let mut hours = ActiveHours::known_since(at(0));
+        hours.changed(at(0));
+        assert_eq!(decide_poll(&budget(10_000), &hours, MIN, at(ago)).reason, reason, "{ago} s ago");
+    }
+}
+
+#[test]
+fn an_interval_is_bounded_by_the_shortest_and_the_longest() {
+    let mut hours = ActiveHours::known_since(at(0));
+    hours.changed(at(0).minus(Duration::from_secs(1800)));
+    let exact = PollingBudget { limit: Ru::new(1_000_000), ..budget(11_520) };
+    assert_eq!(
+        decide_poll(&exact, &hours, MIN, at(0)),
+        PollDecision { interval: MIN, reason: PollReason::MinInterval }
+    );
+    let rare = decide_poll(&budget(200), &ActiveHours::known_since(at(0)), MIN, at(0));
+    assert_eq!(rare, PollDecision { interval: LONGEST_POLL, reason: PollReason::Settled });
 }
 
 /// What a month of polling came to.

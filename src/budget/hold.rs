@@ -121,6 +121,33 @@ mod tests {
     }
 
     #[test]
+    fn hold_lasts_at_least_a_second_and_at_most_a_day() {
+        let now = at("2026-01-01T00:00:00Z");
+        for (asked, lasts) in [(0, 1), (1, 1), (2, 2), (86_400, 86_400), (86_401, 86_400)] {
+            let hold = Hold::after(None, now, Some(Duration::from_secs(asked)));
+            assert_eq!(hold.until, now.plus(Duration::from_secs(lasts)), "{asked}");
+        }
+    }
+
+    #[test]
+    fn wall_clock_measures_the_rest_where_both_clocks_agree_within_a_millisecond() {
+        let reading = |hours: u64, wall| ClockReading {
+            wall: at(wall),
+            monotonic: Some(MonotonicReading { boot: 1, micros: hours * 3_600_000_000 }),
+        };
+        let day = Hold::after(None, reading(0, "2026-01-01T10:00:00Z"), Some(Duration::from_secs(86_400)));
+        for (wall, micros) in [
+            ("2026-01-01T14:00:00.0005Z", 72_000_000_000 - 500),
+            ("2026-01-01T13:59:59.9995Z", 72_000_000_000 + 500),
+            ("2026-01-01T14:00:00.001Z", 72_000_000_000),
+            ("2026-01-01T13:59:59.999Z", 72_000_000_000),
+        ] {
+            assert_eq!(day.left(reading(4, wall)), Some(Duration::from_micros(micros)), "{wall}");
+        }
+        assert_eq!(day.measured_from(reading(0, "2025-06-01T00:00:00Z")), day, "the monotonic clock did not go back");
+    }
+
+    #[test]
     fn hold_lasts_as_requested_whatever_the_wall_clock_shows() {
         let reading = |boot, hours: u64, wall| ClockReading {
             wall: at(wall),

@@ -65,11 +65,36 @@ fn wait_for_the_next_window_ends_when_it_begins_by_a_clock_that_was_set_by_secon
         // Not set: the two clocks were read one after the other.
         ("2026-01-02T11:00:00.000001Z", "2026-01-03T00:00:00Z"),
         ("2026-01-02T10:59:59.999999Z", "2026-01-03T00:00:00Z"),
+        ("2026-01-02T11:00:00.001Z", "2026-01-03T00:00:00.001Z"),
     ] {
         let refused = full.charge(machine(1, 1, wall), Ru::GET, Purpose::Changes, &DAY, Ru::ZERO).unwrap_err();
         assert_eq!(refused, at(refills), "{wall}");
         let then = full.at(machine(1, 14, refills), &DAY);
         assert_eq!(then.used, Ru::ZERO, "{wall}");
+    }
+}
+
+#[test]
+fn steady_clock_advances_by_the_time_that_passed() {
+    let mut ledger = Ledger::default();
+    for (now, steady) in [
+        (machine(1, 0, "2026-01-02T10:00:00Z"), "2026-01-02T10:00:00Z"),
+        (machine(1, 5, "2025-06-01T00:00:00Z"), "2026-01-02T15:00:00Z"),
+        (machine(1, 6, "2027-06-01T00:00:00Z"), "2026-01-02T16:00:00Z"),
+        // After a restart of the machine the wall clock measures; if it was set back, no time passed.
+        (machine(2, 0, "2027-06-01T02:00:00Z"), "2026-01-02T18:00:00Z"),
+        (machine(3, 0, "2026-06-01T00:00:00Z"), "2026-01-02T18:00:00Z"),
+    ] {
+        ledger = ledger.at(now, &DAY);
+        assert_eq!(ledger.steady_time(), at(steady), "{now:?}");
+    }
+}
+
+#[test]
+fn window_lasts_at_least_a_second() {
+    for (seconds, lasts) in [(0, 1), (1, 1), (2, 2)] {
+        let limits = Limits { window: Duration::from_secs(seconds), ..DAY };
+        assert_eq!(Ledger::default().refills_at(&limits), Instant::EPOCH.plus(Duration::from_secs(lasts)), "{seconds}");
     }
 }
 

@@ -46,15 +46,17 @@ mod tests {
     #[test]
     fn reserve_covers_only_runs_inside_the_window_and_at_most_half_of_the_budget() {
         let day = Instant::EPOCH.plus(Duration::from_secs(86_400));
-        let per_run = Ru::new(2);
-        for (name, seconds, limit, kept) in [
-            ("every five minutes", 300, 10_000, 287 * 2),
-            ("every hour", 3_600, 10_000, 23 * 2),
-            ("none before the window ends", 90_000, 10_000, 0),
-            ("a small budget", 300, 50, 25),
-            ("no budget at all", 300, 0, 0),
+        for (name, seconds, per_run, limit, kept) in [
+            ("every five minutes", 300, 2, 10_000, 287 * 2),
+            ("every hour", 3_600, 2, 10_000, 23 * 2),
+            ("none before the window ends", 90_000, 2, 10_000, 0),
+            ("a small budget", 300, 2, 50, 25),
+            ("no budget at all", 300, 2, 0, 0),
+            ("runs of 1 RU", 300, 1, 100, 50),
+            ("runs that cost nothing", 300, 0, 10_000, 0),
         ] {
-            assert_eq!(reserve(every(seconds), day, per_run, Ru::new(limit)), Ru::new(kept), "{name}");
+            let reserved = reserve(every(seconds), day, Ru::new(per_run), Ru::new(limit));
+            assert_eq!(reserved, Ru::new(kept), "{name}");
         }
     }
 }
