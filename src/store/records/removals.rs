@@ -44,7 +44,7 @@ pub struct RemovalGuard {
 impl RemovalGuard {
     /// Whether so many of so many rows may be removed.
     pub fn allows(&self, going: u64, of: u64) -> bool {
-        self.accepted || going == 0 || of < TINY_TABLE || going < of && (going as f64) <= (of as f64) * self.most
+        self.accepted || of < TINY_TABLE || going < of && (going as f64) <= (of as f64) * self.most
     }
 }
 
@@ -198,7 +198,7 @@ impl ReadTx<'_> {
                 stmt.query_row(params![object.as_str(), steady.minus(DAY).to_string()], |row| row.get(0))
             })
             .doing("count the removals of the last day")?;
-        Ok(RecentRemovals(if count > 0 { vec![(steady, count.unsigned_abs())] } else { Vec::new() }))
+        Ok(RecentRemovals(vec![(steady, count.unsigned_abs())]))
     }
 
     /// The number of records of an object that are nominated for removal.
