@@ -311,3 +311,26 @@ pub fn withdraw_future_claims(tx: &MirrorTx<'_>, now: Instant) -> Result<(), Sto
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn sample_of_refused_removals_is_due_once_a_day() {
+        let at = |seconds: u64| Instant::EPOCH.plus(Duration::from_secs(1_000_000 + seconds));
+        let day = 86_400;
+        for (sampled, steady, due) in [
+            (None, 0, true),
+            (Some(0), 0, false),
+            (Some(0), day - 1, false),
+            (Some(0), day, true),
+            (Some(0), 3 * day, true),
+            (Some(1), 0, true),
+        ] {
+            let outage = Outage { going: 5, of: 5, seen_at: at(0), sampled_at: sampled.map(at) };
+            assert_eq!(outage.is_sample_due(at(steady)), due, "{sampled:?} {steady}");
+        }
+    }
+}

@@ -24,6 +24,8 @@ fn outage_is_distinguished_from_ordinary_removals() {
         assert!(RemovalGuard { accepted: true, ..guard }.allows(going, of));
     }
     assert!(!RemovalGuard { most: 1.0, accepted: false }.allows(10, 10), "never all of them");
+    let none = RemovalGuard { most: 0.0, accepted: false };
+    assert!(none.allows(0, 10) && !none.allows(1, 10), "none of a table that is not tiny");
 }
 
 #[test]
@@ -55,14 +57,27 @@ fn removals_count_for_a_day() {
     assert_eq!(recent.clone().within_a_day(at(48)).count(), 5);
     assert_eq!(recent.within_a_day(at(12)).count(), 11, "a steady clock that was lost and restarted");
     assert_eq!(RecentRemovals(vec![(at(48), 3)]).within_a_day(at(24)).count(), 3, "a day ahead");
+    let (now, second) = (at(48), Duration::from_secs(1));
+    for (when, counts) in [
+        (now.minus(DAY), true),
+        (now.minus(DAY + second), false),
+        (now.plus(DAY), true),
+        (now.plus(DAY + second), false),
+    ] {
+        assert_eq!(RecentRemovals(vec![(when, 1)]).within_a_day(now).count(), u64::from(counts), "{when}");
+    }
 }
 
 #[test]
 fn long_empty_list_proves_removals_after_a_day_and_with_their_details() {
     let at = |hours: u64| Instant::EPOCH.plus(Duration::from_secs(hours * 3_600));
-    for (hours, not_found, proven) in
-        [(24, vec!["a", "b"], true), (23, vec!["a", "b"], false), (24, vec!["a"], false), (24, vec![], false)]
-    {
+    for (hours, not_found, proven) in [
+        (24, vec!["a", "b"], true),
+        (60, vec!["a", "b"], true),
+        (23, vec!["a", "b"], false),
+        (24, vec!["a"], false),
+        (24, vec![], false),
+    ] {
         let mut removals = ConfirmedRemovals::none(Object::Contact);
         assert!(
             removals.take(&[id("a"), id("b")], None, &HashSet::new(), &RequestRegister::default().begin())
@@ -140,12 +155,14 @@ async fn gate_decides_by_evidence_share_and_consent() {
     use RemovalDecision::{Refused, Removed, Unproven};
     let share = |going, of| Refused(RemovalShare { going, of });
     for (rows, count, proof, accepted, decision) in [
+        (10, 1, Proof::Witness, false, Removed(1)),
         (10, 2, Proof::Witness, false, Removed(2)),
         (10, 3, Proof::Witness, false, share(3, 10)),
         (10, 3, Proof::Witness, true, Removed(3)),
         (9, 9, Proof::Witness, false, Removed(9)),
         (10, 1, Proof::EmptyList, false, share(1, 10)),
         (10, 1, Proof::LongEmpty, false, share(1, 10)),
+        (20, 1, Proof::LongEmpty, false, share(1, 20)),
         (10, 10, Proof::EmptyList, true, Removed(10)),
         (10, 0, Proof::EmptyList, false, Removed(0)),
         (9, 9, Proof::EmptyList, false, Unproven),
@@ -177,6 +194,15 @@ async fn unconfirmed_removals_of_a_day_count_together() {
 }
 
 #[tokio::test]
+async fn a_single_removal_counts_even_if_the_count_is_lost() {
+    let (_dir, store) = mirror(10).await;
+    assert_eq!(remove(&store, confirmed(0, 1, Proof::Witness), false, 0).await, RemovalDecision::Removed(1));
+    store.write(|tx| tx.clear_state(&RecentRemovals::entry(Object::Contact))).await.unwrap();
+    let two_more = remove(&store, confirmed(1, 2, Proof::Witness), false, 1).await;
+    assert_eq!(two_more, RemovalDecision::Refused(RemovalShare { going: 3, of: 10 }));
+}
+
+#[tokio::test]
 async fn impossible_counts_of_a_day_refuse_removals_until_it_is_over() {
     let (_dir, store) = mirror(40).await;
     let key = RecentRemovals::entry(Object::Contact);
@@ -190,8 +216,8 @@ async fn impossible_counts_of_a_day_refuse_removals_until_it_is_over() {
 
 #[tokio::test]
 async fn nominated_record_is_no_witness() {
-    let (_dir, store) = mirror(2).await;
-    store.write(|tx| tx.nominate(Object::Contact, &[id("c00"), id("unknown")])).await.unwrap();
+    let (_dir, store) = mirror(3).await;
+    store.write(|tx| tx.nominate(Object::Contact, &[id("c00"), id("c02"), id("unknown")])).await.unwrap();
     let seen = store.read(|tx| Ok((tx.count_nominated(Object::Contact)?, tx.witness(Object::Contact)?)));
-    assert_eq!(seen.await.unwrap(), (1, Some(id("c01"))));
+    assert_eq!(seen.await.unwrap(), (2, Some(id("c01"))));
 }

@@ -217,3 +217,16 @@ impl Run<'_> {
         Ok(few)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nominations_are_settled_once_none_is_refused_or_unproven() {
+        for (refused, unproven, settled) in [(false, 0, true), (true, 0, false), (false, 1, false), (true, 2, false)] {
+            let settlement = Settlement { refused, unproven, ..Settlement::default() };
+            assert_eq!(settlement.is_settled(), settled, "refused: {refused}, unproven: {unproven}");
+        }
+    }
+}

@@ -172,4 +172,36 @@ mod tests {
         assert!(undecided.is_due(3, at(50_000)), "a clock that restarted");
         assert_eq!(undecided.after_look(3, false, at(now)).empty_since, None);
     }
+
+    #[test]
+    fn delay_that_was_lost_or_stored_by_another_clock_is_over() {
+        let second = Duration::from_secs(1);
+        for (not_before, due) in [
+            (None, true),
+            (Some(at(100)), true),
+            (Some(at(100).plus(second)), false),
+            (Some(at(100).plus(LONGEST_WAIT)), false),
+            (Some(at(100).plus(LONGEST_WAIT + second)), true),
+        ] {
+            let undecided = UndecidedRemovals { left: 3, looks: 1, not_before, empty_since: None };
+            assert_eq!(undecided.is_due(3, at(100)), due, "{not_before:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_left_waits_for_another_lookup() {
+        let undecided = UndecidedRemovals::default();
+        for (left, waits) in [(0, false), (1, true), (2, true)] {
+            assert_eq!(undecided.clone().after_look(left, false, at(0)).is_waiting(), waits, "{left}");
+        }
+    }
+
+    #[test]
+    fn emptiness_that_began_in_the_future_begins_again() {
+        let since = |minutes| UndecidedRemovals { empty_since: Some(at(minutes)), ..UndecidedRemovals::default() };
+        for (before, begins) in [(50, 50), (100, 100), (101, 100)] {
+            let undecided = since(before).after_look(1, true, at(100));
+            assert_eq!(undecided.empty_since, Some(at(begins)), "{before}");
+        }
+    }
 }
