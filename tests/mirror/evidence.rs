@@ -261,15 +261,49 @@ async fn sweep_that_was_asked_for_after_a_refused_one_reads_every_record() {
     mirror.assert_exact_lists(&crm);
 }
 
-/// The second page of a lookup lacks the witness.
+/// The second page of a lookup lacks the witness, or the record.
 #[tokio::test]
 async fn empty_second_page_of_a_lookup_proves_no_removal() {
-    let (crm, mirror) = settled(12, true).await;
+    for page_cap in [1, 2] {
+        let (crm, mirror) = settled(12, true).await;
+        crm.sandbox.configure(|settings| settings.page_cap = Some(page_cap));
+        let faults = crm.sandbox.faults();
+        faults.add(Rule::new(Fault::Hide(Hidden::Ids(Default::default()))).with_param("filter[id]").forever());
+        faults.add(hide(ids(3..5)).lists());
+        faults.add(Rule::new(Fault::EmptyList).with_param("filter[id]").with_cursor().forever());
+        let report = mirror.run(&crm, &contacts_only(Job::resync())).await.unwrap();
+        assert_eq!((report.tally.removed, mirror.count("contacts")), (0, 12), "{page_cap}");
+    }
+}
+
+/// Lists lack six records, of which lookups find four: they fill more than a page.
+#[tokio::test]
+async fn lookup_of_several_pages_removes_what_is_gone_and_keeps_the_rest() {
+    let (crm, mirror) = settled(40, false).await;
+    crm.sandbox.with_world(|world| ["c00005", "c00008"].map(|id| world.remove(Object::Contact, id)));
     crm.sandbox.configure(|settings| settings.page_cap = Some(2));
     let faults = crm.sandbox.faults();
     faults.add(Rule::new(Fault::Hide(Hidden::Ids(Default::default()))).with_param("filter[id]").forever());
-    faults.add(hide(ids(3..5)).lists());
-    faults.add(Rule::new(Fault::EmptyList).with_param("filter[id]").with_cursor().forever());
+    faults.add(hide(ids(3..9)).lists());
     let report = mirror.run(&crm, &contacts_only(Job::resync())).await.unwrap();
-    assert_eq!((report.tally.removed, mirror.count("contacts")), (0, 12));
+    assert_eq!((report.tally.removed, mirror.count("contacts")), (2, 38), "{:?}", report.warnings);
+    assert_eq!(mirror.count("sweep_missing"), 0);
+    faults.clear();
+    mirror.assert_exact_lists(&crm);
+}
+
+/// A list of 49 ids is longer than the service accepts.
+#[tokio::test]
+async fn lookup_is_halved_where_the_service_limits_whole_lists() {
+    let (crm, mirror) = settled(500, false).await;
+    crm.sandbox.with_world(|world| {
+        for n in 100..197 {
+            world.remove(Object::Contact, &format!("c{n:05}"));
+        }
+    });
+    crm.sandbox.configure(|settings| settings.limits_whole_lists = true);
+    let report = mirror.run(&crm, &contacts_only(Job::resync())).await.unwrap();
+    assert_eq!((report.outcome, report.tally.removed), (RunOutcome::Done, 97), "{:?}", report.warnings);
+    mirror.assert_exact_lists(&crm);
+    assert_eq!(crm.sandbox.log().with_status(400), 2, "one for each of two lists");
 }
