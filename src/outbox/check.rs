@@ -250,3 +250,7 @@ pub fn same(field: &Editable, a: &Value, b: &Value) -> bool {
         _ => a == b,
     }
 }
+
+#[cfg(test)]
+#[path = "check_tests.rs"]
+mod tests;

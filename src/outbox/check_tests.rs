@@ -1,0 +1,190 @@
+//! What the fields accept, and what a body may contain.
+
+use serde_json::json;
+
+use super::*;
+use crate::model::FieldKey;
+
+fn custom_field(data_type: DataType) -> Editable {
+    Editable {
+        object: Object::Contact,
+        column: "cf_x".into(),
+        target: EditTarget::Custom(CustomTarget {
+            key: FieldKey::new("x"),
+            data_type,
+            clearable: true,
+            options: vec!["a".into(), "b".into()],
+        }),
+    }
+}
+
+fn standard() -> Editable {
+    Editable::standard(Object::Contact, "position").unwrap()
+}
+
+fn accepted(field: &Editable, value: &Value) -> Result<Value, Accepts> {
+    super::field(field, value).map_err(|refusal| match refusal {
+        EditRefusal::Value { column, why } if column == field.column => why,
+        other => panic!("{other:?}"),
+    })
+}
+
+#[test]
+fn standard_field_takes_text_or_nothing() {
+    for value in [json!("x"), json!(""), json!(null)] {
+        assert_eq!(accepted(&standard(), &value), Ok(value.clone()));
+    }
+    for value in [json!(1), json!(true), json!(["x"])] {
+        assert_eq!(accepted(&standard(), &value), Err(Accepts::Text), "{value}");
+    }
+}
+
+#[test]
+fn custom_field_takes_the_values_of_its_type() {
+    use DataType::{
+        Boolean, Date, DateTime, Decimal, Integer, LongText, MultiSelect, ShortText, SingleSelect, Unknown,
+    };
+    let options = || vec!["a".to_string(), "b".to_string()];
+    for (data_type, value, expected) in [
+        (Unknown, json!(null), Err(Accepts::UnknownType)),
+        (ShortText, json!(null), Ok(json!(null))),
+        (ShortText, json!(""), Ok(json!(null))),
+        (ShortText, json!("ä"), Ok(json!("ä"))),
+        (LongText, json!(1), Err(Accepts::Text)),
+        (Integer, json!(i64::MIN), Ok(json!(i64::MIN))),
+        (Integer, json!(u64::MAX), Err(Accepts::Integer)),
+        (Integer, json!(1.5), Err(Accepts::Integer)),
+        (Integer, json!("1"), Err(Accepts::Integer)),
+        (Decimal, json!("1.50"), Ok(json!("1.50"))),
+        (Decimal, json!("1.12345678901"), Err(Accepts::Decimal)),
+        (Boolean, json!(0), Ok(json!(false))),
+        (Boolean, json!(1), Ok(json!(true))),
+        (Boolean, json!(2), Err(Accepts::Boolean)),
+        (Boolean, json!("1"), Err(Accepts::Boolean)),
+        (Date, json!("2024-02-29"), Ok(json!("2024-02-29"))),
+        (Date, json!("2023-02-29"), Err(Accepts::Date)),
+        (DateTime, json!("2026-01-02T03:04:05+01:00"), Ok(json!("2026-01-02T03:04:05+01:00"))),
+        (DateTime, json!("2026-01-02T03:04:05"), Err(Accepts::DateTime)),
+        (SingleSelect, json!("a"), Ok(json!("a"))),
+        (SingleSelect, json!(""), Ok(json!(null))),
+        (SingleSelect, json!("c"), Err(Accepts::Option(options()))),
+        (MultiSelect, json!("[]"), Ok(json!(null))),
+        (MultiSelect, json!("[\"a\", \"b\"]"), Ok(json!(["a", "b"]))),
+        (MultiSelect, json!("[\"a\", \"c\"]"), Err(Accepts::Options(options()))),
+        (MultiSelect, json!("a"), Err(Accepts::Options(options()))),
+    ] {
+        assert_eq!(accepted(&custom_field(data_type), &value), expected, "{data_type:?} {value}");
+    }
+}
+
+#[test]
+fn limits_of_custom_values_are_those_of_the_reference() {
+    for (data_type, most) in [(DataType::ShortText, SHORT_TEXT), (DataType::LongText, LONG_TEXT)] {
+        let text = |characters: usize| json!("ä".repeat(characters));
+        assert_eq!(accepted(&custom_field(data_type), &text(most)), Ok(text(most)));
+        let (most, are) = (most, most + 1);
+        assert_eq!(accepted(&custom_field(data_type), &text(are)), Err(Accepts::Length { most, are }));
+    }
+    let several = |count: usize| json!(json!(vec!["a"; count]).to_string());
+    let field = custom_field(DataType::MultiSelect);
+    assert_eq!(accepted(&field, &several(MULTI_SELECT)), Ok(json!(vec!["a"; MULTI_SELECT])));
+    for count in [MULTI_SELECT + 1, MULTI_SELECT + 2] {
+        assert_eq!(accepted(&field, &several(count)), Err(Accepts::TooMany(count)));
+    }
+}
+
+#[test]
+fn required_value_cannot_be_cleared() {
+    for (data_type, cleared, value) in [
+        (DataType::ShortText, json!(""), json!("x")),
+        (DataType::Integer, json!(null), json!(1)),
+        (DataType::SingleSelect, json!(""), json!("a")),
+    ] {
+        let mut field = custom_field(data_type);
+        let EditTarget::Custom(target) = &mut field.target else { panic!() };
+        target.clearable = false;
+        assert_eq!(accepted(&field, &cleared), Err(Accepts::Required), "{data_type:?}");
+        assert_eq!(accepted(&field, &value), Ok(value), "{data_type:?}");
+    }
+}
+
+#[test]
+fn refusal_shows_the_first_twelve_options() {
+    let options = |count: usize| Accepts::Option((1..=count).map(|n| n.to_string()).collect()).to_string();
+    let twelve = "takes one of its options: 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12";
+    assert_eq!(options(0), "takes one of its options: none");
+    assert_eq!(options(1), "takes one of its options: 1");
+    assert_eq!(options(12), twelve);
+    assert_eq!(options(14), format!("{twelve} and 2 more"));
+}
+
+#[test]
+fn body_is_checked_as_a_whole() {
+    let keys =
+        |count: usize| json!({ "customFields": (0..count).map(|n| (n.to_string(), json!(n))).collect::<Map<_, _>>() });
+    for (object, body, expected) in [
+        (Object::Contact, json!({}), Err(EditRefusal::Nothing)),
+        (Object::Contact, json!({ "customFields": {} }), Err(EditRefusal::Nothing)),
+        (Object::Contact, json!({ "customFields": {}, "position": "x" }), Ok(())),
+        (Object::Contact, json!({ "position": null }), Ok(())),
+        (Object::Contact, keys(CUSTOM_KEYS), Ok(())),
+        (Object::Contact, keys(CUSTOM_KEYS + 1), Err(EditRefusal::TooManyKeys(CUSTOM_KEYS + 1))),
+        (Object::Contact, json!({ "email": "a@b.c", "position": "x" }), Err(EditRefusal::Identity("email"))),
+        (Object::Contact, json!({ "mobile": null }), Err(EditRefusal::Identity("mobile"))),
+        (Object::Company, json!({ "email": "a@b.c" }), Ok(())),
+        (Object::Contact, json!({ "position": " " }), Ok(())),
+        (Object::Company, json!({ "name": "x" }), Ok(())),
+        (Object::Company, json!({ "name": " " }), Err(EditRefusal::Blank("name".into()))),
+        (Object::Company, json!({ "name": " ", "website": "" }), Err(EditRefusal::Blank("name".into()))),
+        (Object::Company, json!({ "name": " ", "website": "x" }), Ok(())),
+        (Object::Company, json!({ "name": "x", "website": " " }), Ok(())),
+        (Object::Company, json!({ "name": null, "customFields": { "x": "" } }), Ok(())),
+    ] {
+        assert_eq!(super::body(object, body.as_object().unwrap()), expected, "{body}");
+    }
+}
+
+#[test]
+fn values_settle_in_the_form_of_the_column() {
+    for (data_type, value, expected) in [
+        (DataType::ShortText, json!(""), json!(null)),
+        (DataType::LongText, json!("x"), json!("x")),
+        (DataType::SingleSelect, json!(""), json!(null)),
+        (DataType::Date, json!(""), json!("")),
+        (DataType::Integer, json!(1), json!(1)),
+        (DataType::MultiSelect, json!("[]"), json!(null)),
+        (DataType::MultiSelect, json!("[ \"b\" ]"), json!("[\"b\"]")),
+        (DataType::MultiSelect, json!("b"), json!("b")),
+        (DataType::DateTime, json!("2026-01-02T03:04:05+00:00"), json!("2026-01-02T03:04:05.000000Z")),
+        (DataType::DateTime, json!("2026-01-02T03:04:05.0000001Z"), json!("2026-01-02T03:04:05.0000001Z")),
+        (DataType::DateTime, json!("today"), json!("today")),
+    ] {
+        assert_eq!(settled(&custom_field(data_type), &value), expected, "{data_type:?} {value}");
+    }
+    assert_eq!(settled(&standard(), &json!("")), json!(""));
+}
+
+#[test]
+fn values_are_the_same_by_meaning() {
+    let custom = |data_type| custom_field(data_type);
+    for (field, a, b, expected) in [
+        (standard(), json!(null), json!(""), true),
+        (standard(), json!("x"), json!("x"), true),
+        (standard(), json!(null), json!("x"), false),
+        (standard(), json!("x"), json!(""), false),
+        (custom(DataType::ShortText), json!(null), json!(""), true),
+        (custom(DataType::Date), json!(""), json!(null), false),
+        (custom(DataType::Date), json!(null), json!(""), false),
+        (custom(DataType::Decimal), json!("1.50"), json!("1.5"), true),
+        (custom(DataType::Decimal), json!("1.5"), json!("1.6"), false),
+        (custom(DataType::Decimal), json!("many"), json!("many"), true),
+        (custom(DataType::DateTime), json!("2026-01-02T03:04:05.0000001Z"), json!("2026-01-02T03:04:05Z"), true),
+        (custom(DataType::DateTime), json!("2026-01-02T03:04:05Z"), json!("2026-01-02T03:04:06Z"), false),
+        (custom(DataType::DateTime), json!("today"), json!("today"), true),
+        (custom(DataType::DateTime), json!("today"), json!("tomorrow"), false),
+        (custom(DataType::LongText), json!("1.50"), json!("1.5"), false),
+    ] {
+        assert_eq!(same(&field, &a, &b), expected, "{a} {b}");
+        assert_eq!(same(&field, &b, &a), expected, "{b} {a}");
+    }
+}
