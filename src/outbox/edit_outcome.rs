@@ -228,3 +228,7 @@ impl EditTx<'_, '_> {
 const fn answers_for_updates(status: u16) -> bool {
     !matches!(status, 0..=399 | 401 | 403 | 408 | 425 | 429 | 500..)
 }
+
+#[cfg(test)]
+#[path = "edit_outcome_tests.rs"]
+mod tests;

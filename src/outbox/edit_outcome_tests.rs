@@ -1,0 +1,281 @@
+//! What an answer does to the edits of its request and to the delays, in the transaction that stores it.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::*;
+use crate::api::decode;
+use crate::model::request_order::RequestRegister;
+use crate::model::{Etag, Instant, Object, RecordId, RetryDelay};
+use crate::outbox::edit_tx::{NextRequest, PushRules};
+use crate::outbox::idempotency_key::IdempotencyKeys;
+use crate::outbox::patch_answer::{self, PatchOutcome, SentRequest};
+use crate::store::{MirrorTx, Store, outbox_report, queue};
+
+const CONTACT: Object = Object::Contact;
+
+fn now() -> Instant {
+    Instant::EPOCH.plus(Duration::from_secs(1_000_000))
+}
+
+/// A mirror with a contact, as its detail shows it.
+async fn mirror(contact: Value) -> (tempfile::TempDir, Store) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(&dir.path().join("mirror.db")).unwrap();
+    let stored = store.write(move |tx| {
+        show(tx, &contact);
+        Ok(())
+    });
+    stored.await.unwrap();
+    (dir, store)
+}
+
+/// Stores a detail of the contact.
+fn show(tx: &MirrorTx<'_>, contact: &Value) {
+    let body = json!({ "data": contact }).to_string();
+    let record = decode::detail(CONTACT.resource(), body.as_bytes(), tx.layout()).unwrap();
+    let asked = RequestStamp::new(now(), RequestRegister::default().begin());
+    tx.apply_detail(CONTACT, &record, &asked, tx.phase(CONTACT).unwrap()).unwrap();
+}
+
+/// A request that is being sent.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    edits: usize,
+    /// Failed requests of the record within the hour before it.
+    failed: u32,
+    doubt: bool,
+    custom: bool,
+}
+
+const FIRST: Sent = Sent { edits: 1, failed: 0, doubt: false, custom: false };
+
+/// What became of it.
+#[derive(Debug, PartialEq)]
+struct Became {
+    state: EditState,
+    /// Whether the record's next request may follow at once.
+    follows: bool,
+    /// The seconds until then, if the record has a delay.
+    waits: Option<u64>,
+    /// The failed requests that the delays of the object and of its custom fields count.
+    object: Option<u32>,
+    custom: Option<u32>,
+}
+
+fn became(state: EditState, follows: bool, waits: Option<u64>, scopes: (Option<u32>, Option<u32>)) -> Became {
+    Became { state, follows, waits, object: scopes.0, custom: scopes.1 }
+}
+
+/// Queues edits of the contact where its object and its custom fields were refused once, and claims their request.
+fn send<'a, 'b>(
+    tx: &'a MirrorTx<'b>,
+    record: &'a RecordId,
+    rules: &'a PushRules,
+    sent: Sent,
+) -> (EditTx<'a, 'b>, StoredRequest) {
+    for column in ["position", "language"].into_iter().take(sent.edits) {
+        let fields = EditedFields::from([(column.to_string(), (json!("A"), json!("B")))]);
+        let edit = queue::NewEdit {
+            object: CONTACT,
+            record,
+            source: "edit",
+            fields: &fields,
+            base_etag: Some(&Etag::new("\"v1\"")),
+            undoes: None,
+        };
+        queue::insert(tx, &edit, "a test", now()).unwrap();
+    }
+    let over = now().minus(Duration::from_secs(60));
+    let refused = |requests| RetryDelay { requests, recent: requests, last_at: over, not_before: over };
+    if sent.failed > 0 {
+        tx.set_delay(CONTACT, DelayScope::Record, record, refused(sent.failed), "key").unwrap();
+    }
+    for scope in [DelayScope::Object, DelayScope::CustomFields] {
+        tx.set_delay(CONTACT, scope, record, refused(1), "key").unwrap();
+    }
+    let mut edits = EditTx::open(tx, CONTACT, record, rules, now()).unwrap();
+    let NextRequest::Send(mut request) = edits.next_request(&IdempotencyKeys::from_source(|| 7)).unwrap() else {
+        panic!("there is a request")
+    };
+    assert_eq!(request.edits, sent.edits);
+    (request.doubt, request.custom) = (sent.doubt, sent.custom);
+    (edits, request)
+}
+
+async fn after(sent: Sent, take: impl FnOnce(&mut EditTx<'_, '_>, &StoredRequest) -> bool + Send + 'static) -> Became {
+    let (_dir, store) = mirror(json!({ "id": "c", "etag": "\"v1\"", "position": "A", "language": "A" })).await;
+    let written = store.write(move |tx| {
+        let (record, rules) = (RecordId::new("c"), PushRules { max_edits: 100, api_key: "key".into() });
+        let (mut edits, request) = send(tx, &record, &rules, sent);
+        let follows = take(&mut edits, &request);
+        let delay = |scope| tx.delay(CONTACT, scope, &record).unwrap();
+        Ok(Became {
+            state: outbox_report::edit(tx, 1)?.unwrap().0.state,
+            follows,
+            waits: delay(DelayScope::Record).map(|delay| delay.not_before.since(now()).as_secs()),
+            object: delay(DelayScope::Object).map(|delay| delay.requests),
+            custom: delay(DelayScope::CustomFields).map(|delay| delay.requests),
+        })
+    });
+    written.await.unwrap()
+}
+
+/// What becomes of a request that was answered with this status.
+async fn refused(sent: Sent, status: u16) -> Became {
+    let known = SentRequest { doubt: sent.doubt, edits: sent.edits, last_status: None };
+    let next = patch_answer::after(PatchOutcome::Refused(status), known);
+    let answer = RefusedAnswer { status: Some(status), answer_json: "{}", sent: true, admitted: true };
+    after(sent, move |edits, request| edits.refused(request, next, answer).unwrap()).await
+}
+
+#[tokio::test]
+async fn a_refusal_ends_the_delay_of_the_object_only_if_it_shows_that_updates_are_accepted() {
+    use EditState::{Queued, Rejected, Sending};
+    for (status, expected) in [
+        (422, became(Rejected, true, None, (None, Some(1)))),
+        (409, became(Sending, true, Some(0), (None, Some(1)))),
+        (412, became(Sending, true, Some(0), (None, Some(1)))),
+        (404, became(Queued, false, Some(60), (None, Some(1)))),
+        (401, became(Queued, false, Some(10), (Some(2), Some(1)))),
+        (403, became(Queued, false, Some(10), (Some(3), Some(1)))),
+        (425, became(Queued, false, Some(10), (Some(2), Some(1)))),
+        (429, became(Queued, true, Some(0), (Some(2), Some(1)))),
+        (408, became(Sending, false, Some(10), (Some(2), Some(1)))),
+        (503, became(Sending, false, Some(10), (Some(2), Some(1)))),
+    ] {
+        assert_eq!(refused(FIRST, status).await, expected, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_of_custom_values_concerns_no_other_edit() {
+    let custom = Sent { custom: true, ..FIRST };
+    let expected = became(EditState::Queued, true, Some(10), (Some(2), Some(2)));
+    assert_eq!(refused(custom, 403).await, expected);
+    let expected = became(EditState::Queued, false, Some(10), (Some(2), Some(1)));
+    assert_eq!(refused(custom, 401).await, expected);
+}
+
+#[tokio::test]
+async fn what_follows_at_once_fits_into_the_hour() {
+    use EditState::{Queued, Sending};
+    let two = Sent { edits: 2, ..FIRST };
+    for (sent, failed, status, state, waits) in [
+        (two, 0, 422, Queued, 0),
+        (two, 3, 422, Queued, 0),
+        (two, 4, 422, Queued, 3600),
+        (FIRST, 3, 429, Queued, 0),
+        (FIRST, 4, 429, Queued, 3600),
+        (FIRST, 2, 412, Sending, 0),
+        (FIRST, 3, 412, Sending, 3600),
+    ] {
+        let became = refused(Sent { failed, ..sent }, status).await;
+        assert_eq!((became.state, became.follows, became.waits), (state, true, Some(waits)), "{status} after {failed}");
+    }
+}
+
+#[tokio::test]
+async fn a_confirmation_ends_every_delay_that_it_refutes() {
+    let stamp = || RequestStamp::new(now(), RequestRegister::default().begin());
+    for (custom, left) in [(false, Some(1)), (true, None)] {
+        let became_now = after(Sent { custom, ..FIRST }, move |edits, request| {
+            edits.confirmed(request, None, false, &stamp()).unwrap();
+            true
+        });
+        assert_eq!(became_now.await, became(EditState::Applied, true, None, (None, left)), "custom: {custom}");
+    }
+}
+
+/// The contact that a read back shows.
+#[derive(Clone, Copy, Debug)]
+enum Shown {
+    /// The same version.
+    Same,
+    /// A detail of a new version, with these values.
+    Detail(&'static str, &'static str),
+    /// A list with a new version and this position: the detail is outdated.
+    List(&'static str),
+}
+
+impl Shown {
+    fn store(self, tx: &MirrorTx<'_>) {
+        match self {
+            Shown::Same => {}
+            Shown::Detail(position, language) => {
+                show(tx, &json!({ "id": "c", "etag": "\"v2\"", "position": position, "language": language }));
+            }
+            Shown::List(position) => {
+                let body =
+                    json!({ "data": [{ "id": "c", "etag": "\"v2\"", "position": position }], "nextCursor": null })
+                        .to_string();
+                let page = decode::page(CONTACT.resource(), body.as_bytes(), tx.layout()).unwrap();
+                let asked = RequestStamp::new(now(), RequestRegister::default().begin());
+                tx.apply_list(CONTACT, &page.records[0], &asked, tx.phase(CONTACT).unwrap()).unwrap();
+            }
+        }
+    }
+}
+
+/// Reads back a request of these edits after so many hours. If it is not in doubt, its version was refused before.
+async fn read_back(edits: usize, doubt: bool, hours: u64, shown: Shown) -> (AfterReadBack, EditState, String) {
+    let (_dir, store) = mirror(json!({ "id": "c", "etag": "\"v1\"", "position": "A", "language": "A" })).await;
+    let written = store.write(move |tx| {
+        let (record, rules) = (RecordId::new("c"), PushRules { max_edits: 100, api_key: "key".into() });
+        let (mut open, request) = send(tx, &record, &rules, Sent { edits, ..FIRST });
+        if !doubt {
+            let answer = RefusedAnswer { status: Some(412), answer_json: "{}", sent: true, admitted: true };
+            open.refused(&request, AfterAnswer::Read, answer)?;
+        }
+        shown.store(tx);
+        open.now = now().plus(Duration::from_secs(hours * 3600));
+        let after = open.was_read_back(request.carrier)?;
+        let (line, history) = outbox_report::edit(tx, 1)?.unwrap();
+        Ok((after, line.state, history.last().unwrap().why.clone()))
+    });
+    written.await.unwrap()
+}
+
+#[tokio::test]
+async fn a_record_that_was_read_back_decides_on_its_request() {
+    use EditState::{Applied, Conflict, Queued, Sending};
+    use Shown::{Detail, List, Same};
+    for (edits, doubt, hours, shown, continues, state, why) in [
+        (1, true, 0, Detail("B", "A"), true, Applied, trail::FOUND),
+        (1, true, 24, Detail("B", "A"), true, Applied, trail::FOUND),
+        (1, true, 24, Detail("X", "A"), true, Conflict, trail::CONFLICT),
+        (1, true, 24, Same, true, Queued, trail::NOT_DONE),
+        (2, true, 24, Detail("B", "A"), true, Conflict, trail::CONFLICT),
+        (1, false, 0, Detail("B", "A"), true, Applied, trail::SHOWN),
+        (1, false, 0, Detail("A", "X"), true, Queued, trail::REBASED),
+        (1, false, 0, Detail("X", "A"), true, Queued, trail::REBASED),
+        (2, false, 0, Detail("B", "A"), true, Queued, trail::REBASED),
+        (1, false, 0, List("B"), true, Applied, trail::SHOWN),
+        (2, false, 0, List("B"), false, Sending, trail::READ_FIRST),
+    ] {
+        let (after, became, last) = read_back(edits, doubt, hours, shown).await;
+        let expected = if continues { AfterReadBack::Continue } else { AfterReadBack::Wait };
+        assert_eq!((after, became, last.as_str()), (expected, state, why), "{edits} {doubt} {hours} {shown:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_is_repeated_while_the_service_keeps_its_key() {
+    for shown in [Shown::Same, Shown::Detail("X", "A")] {
+        let (after, state, _) = read_back(1, true, 23, shown).await;
+        let AfterReadBack::Repeat(request) = after else { panic!("{after:?}") };
+        assert_eq!((request.carrier, request.edits, request.doubt, state), (1, 1, true, EditState::Sending));
+        assert_eq!((request.body.as_str(), request.if_match.as_str()), (r#"{"position":"B"}"#, "\"v1\""));
+    }
+}
+
+#[tokio::test]
+async fn a_request_without_edits_waits() {
+    let (_dir, store) = mirror(json!({ "id": "c", "etag": "\"v1\"", "position": "A" })).await;
+    let read = store.write(|tx| {
+        let (record, rules) = (RecordId::new("c"), PushRules { max_edits: 100, api_key: "key".into() });
+        send(tx, &record, &rules, FIRST).0.was_read_back(99)
+    });
+    assert_eq!(read.await.unwrap(), AfterReadBack::Wait);
+}
