@@ -85,6 +85,24 @@ mod tests {
         Instant::EPOCH.plus(Duration::from_secs(1_000_000 + seconds))
     }
 
+    #[tokio::test]
+    async fn mirror_that_was_replaced_is_read_instead() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, restored) = (dir.path().join("mirror.db"), dir.path().join("restored.db"));
+        for path in [&path, &restored] {
+            Store::open(path).unwrap().close().await;
+        }
+        let mut watch = EditWatch::new(&path);
+        assert_eq!(watch.next_due(at(0)).unwrap(), None);
+        sql(
+            &restored,
+            "INSERT INTO outbox (object_type, record_id, source, fields, queued_at)
+             VALUES ('contact', 'a', 'sql', '{\"position\":[\"A\",\"B\"]}', '2026-03-01T12:00:00.000000Z')",
+        );
+        std::fs::rename(&restored, &path).unwrap();
+        assert_eq!(watch.next_due(at(0)).unwrap(), Some(at(0)));
+    }
+
     fn sql(path: &Path, sql: &str) {
         rusqlite::Connection::open(path).unwrap().execute_batch(sql).unwrap();
     }
@@ -97,6 +115,7 @@ mod tests {
         assert!(watch.is_due(at(0)).is_err(), "there is no mirror yet");
         Store::open(&path).unwrap().close().await;
         assert_eq!(watch.next_due(at(0)).unwrap(), None);
+        assert!(!watch.is_due(at(0)).unwrap());
 
         sql(
             &path,
@@ -112,6 +131,8 @@ mod tests {
         assert!(watch.is_due(at(2)).unwrap(), "the outbox changed");
         assert!(!watch.is_due(at(3)).unwrap(), "the same state of the outbox is not due twice");
         assert!(watch.is_due(at(62)).unwrap(), "but tried again after a while");
+        assert!(!watch.is_due(at(62)).unwrap());
+        assert!(watch.is_due(at(61)).unwrap(), "the clock was set back");
 
         let until = at(100);
         sql(
@@ -119,7 +140,7 @@ mod tests {
             &format!("INSERT INTO outbox_delays VALUES ('contact', 'record', 'a', 1, 1, '{until}', '{until}', 'k')"),
         );
         assert_eq!(watch.next_due(at(63)).unwrap(), Some(until));
-        assert!(!watch.is_due(at(99)).unwrap());
+        assert!(!watch.is_due(at(99)).unwrap() && !EditWatch::new(&path).is_due(at(99)).unwrap());
         assert!(watch.is_due(at(122)).unwrap());
 
         sql(&path, "UPDATE outbox SET state = 'conflict'");

@@ -164,7 +164,10 @@ fn group_ends_before_an_edit_that_cannot_be_merged() {
     refused.status = Some(422);
     let invalid = edit(2, &[("cf_tier", json!(null), json!("lead"))]);
     let archived = edit(2, &[("cf_gone", json!(null), json!("x"))]);
-    for second in [conflict, other_base, refused, invalid, archived] {
+    let empty = edit(2, &[]);
+    let mut undecided = position(2, "A", "C");
+    undecided.state = EditState::Conflict;
+    for second in [conflict, other_base, refused, invalid, archived, empty, undecided] {
         let third = position(3, "A", "D");
         sends(step(&[position(1, "A", "B"), second, third], &now), &[1], json!({"position": "B"}));
     }
@@ -218,9 +221,18 @@ fn unknown_values_are_read_first() {
     let mut second = notes;
     second.id = 2;
     sends(step(&[position(1, "A", "B"), second], &now), &[1], json!({"position": "B"}));
+    let both = edit(1, &[("notes", json!("x"), json!("y")), ("position", json!("A"), json!("B"))]);
+    assert_eq!(step(&[both], &now), RecordStep::Read);
+    let tier = edit(2, &[("cf_tier", json!(null), json!("gold"))]);
+    let merged = json!({"position": "B", "customFields": {"tier": "gold"}});
+    sends(step(&[position(1, "A", "B"), tier], &now), &[1, 2], merged);
+    let archived = edit(1, &[("cf_gone", json!(null), json!("x"))]);
+    assert!(matches!(step(&[archived], &now), RecordStep::Refuse(1, _)), "no reading helps");
     now.details_current = true;
     now.etag = None;
-    assert_eq!(step(&[position(1, "A", "B")], &now), RecordStep::Read);
+    for before in ["A", "X"] {
+        assert_eq!(step(&[position(1, before, "B")], &now), RecordStep::Read, "{before}");
+    }
 }
 
 #[test]
@@ -230,6 +242,9 @@ fn custom_values_that_cannot_be_written_wait_and_block_later_edits() {
     let plain = |edits: &[Edit]| next(CONTACT, edits, Some(&now), &editable(), false);
     sends(plain(&[position(1, "A", "B"), custom(2)]), &[1], json!({"position": "B"}));
     assert_eq!(plain(&[custom(1), position(2, "A", "B")]), RecordStep::Nothing);
+    let both = edit(1, &[("cf_tier", json!(null), json!("gold")), ("position", json!("A"), json!("B"))]);
+    assert_eq!(plain(&[both]), RecordStep::Nothing);
+    sends(plain(&[position(1, "A", "B"), position(2, "B", "C")]), &[1, 2], json!({"position": "C"}));
 }
 
 #[test]
