@@ -286,7 +286,8 @@ async fn lookup_of_several_pages_removes_what_is_gone_and_keeps_the_rest() {
     faults.add(Rule::new(Fault::Hide(Hidden::Ids(Default::default()))).with_param("filter[id]").forever());
     faults.add(hide(ids(3..9)).lists());
     let report = mirror.run(&crm, &contacts_only(Job::resync())).await.unwrap();
-    assert_eq!((report.tally.removed, mirror.count("contacts")), (2, 38), "{:?}", report.warnings);
+    assert_eq!((report.tally.removed, mirror.count("contacts")), (2, 38));
+    assert_eq!(report.warnings, Vec::<String>::new(), "no answer leaves a doubt");
     assert_eq!(mirror.count("sweep_missing"), 0);
     faults.clear();
     mirror.assert_exact_lists(&crm);
@@ -303,7 +304,8 @@ async fn lookup_is_halved_where_the_service_limits_whole_lists() {
     });
     crm.sandbox.configure(|settings| settings.limits_whole_lists = true);
     let report = mirror.run(&crm, &contacts_only(Job::resync())).await.unwrap();
-    assert_eq!((report.outcome, report.tally.removed), (RunOutcome::Done, 97), "{:?}", report.warnings);
+    assert_eq!((report.outcome, report.tally.removed), (RunOutcome::Done, 97));
+    assert_eq!(report.warnings, Vec::<String>::new());
     mirror.assert_exact_lists(&crm);
     assert_eq!(crm.sandbox.log().with_status(400), 2, "one for each of two lists");
 }
