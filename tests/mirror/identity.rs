@@ -312,6 +312,20 @@ async fn every_part_of_the_sample_is_looked_for_where_lists_of_ids_are_short() {
 }
 
 #[tokio::test]
+async fn checks_of_one_key_are_evidence_if_they_are_an_hour_apart() {
+    let (ours, _theirs, mut mirror) = two(5).await;
+    ours.sandbox.faults().add(Rule::new(Fault::EmptyList).lists().forever());
+    mirror.key = Some(ours.sandbox.full_key());
+    mirror.run(&ours, &Job::sync()).await.unwrap_err();
+    mirror.key = Some(ours.sandbox.full_key());
+    for (seconds, is_evidence) in [(7200, false), (3599, false), (1, true)] {
+        ours.wait(seconds);
+        let refused = mirror.run(&ours, &Job::sync()).await.unwrap_err();
+        assert_eq!(matches!(refused, SyncError::OtherWorkspace { .. }), is_evidence, "{seconds}: {refused:?}");
+    }
+}
+
+#[tokio::test]
 async fn workspace_without_its_newest_records_is_recognised_by_older_ones() {
     let (ours, _theirs, mut mirror) = two(120).await;
     ours.sandbox.with_world(|world| {
