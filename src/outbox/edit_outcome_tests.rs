@@ -68,6 +68,15 @@ fn became(state: EditState, follows: bool, waits: Option<u64>, scopes: (Option<u
     Became { state, follows, waits, object: scopes.0, custom: scopes.1 }
 }
 
+/// Queues an edit of a column from A.
+fn queue_edit(tx: &MirrorTx<'_>, record: &RecordId, column: &str, after: &str) {
+    let fields = EditedFields::from([(column.to_string(), (json!("A"), json!(after)))]);
+    let etag = Etag::new("\"v1\"");
+    let (source, base_etag) = ("edit", Some(&etag));
+    let edit = queue::NewEdit { object: CONTACT, record, source, fields: &fields, base_etag, undoes: None };
+    queue::insert(tx, &edit, "a test", now()).unwrap();
+}
+
 /// Queues edits of the contact where its object and its custom fields were refused once, and claims their request.
 fn send<'a, 'b>(
     tx: &'a MirrorTx<'b>,
@@ -76,16 +85,7 @@ fn send<'a, 'b>(
     sent: Sent,
 ) -> (EditTx<'a, 'b>, StoredRequest) {
     for column in ["position", "language"].into_iter().take(sent.edits) {
-        let fields = EditedFields::from([(column.to_string(), (json!("A"), json!("B")))]);
-        let edit = queue::NewEdit {
-            object: CONTACT,
-            record,
-            source: "edit",
-            fields: &fields,
-            base_etag: Some(&Etag::new("\"v1\"")),
-            undoes: None,
-        };
-        queue::insert(tx, &edit, "a test", now()).unwrap();
+        queue_edit(tx, record, column, "B");
     }
     let over = now().minus(Duration::from_secs(60));
     let refused = |requests| RetryDelay { requests, recent: requests, last_at: over, not_before: over };
@@ -278,4 +278,36 @@ async fn a_request_without_edits_waits() {
         send(tx, &record, &rules, FIRST).0.was_read_back(99)
     });
     assert_eq!(read.await.unwrap(), AfterReadBack::Wait);
+}
+
+/// The states and reasons of edits after the next request of their record was decided.
+async fn decided(
+    contact: Value,
+    changes: &'static [(&'static str, &'static str)],
+) -> (NextRequest, Vec<(EditState, String)>) {
+    let (_dir, store) = mirror(contact).await;
+    let written = store.write(move |tx| {
+        let (record, rules) = (RecordId::new("c"), PushRules { max_edits: 100, api_key: "key".into() });
+        for (column, after) in changes {
+            queue_edit(tx, &record, column, after);
+        }
+        let next =
+            EditTx::open(tx, CONTACT, &record, &rules, now())?.next_request(&IdempotencyKeys::from_source(|| 7))?;
+        let edits = (1..=changes.len()).map(|id| outbox_report::edit(tx, id as i64).unwrap().unwrap());
+        Ok((next, edits.map(|(line, history)| (line.state, history.last().unwrap().why.clone())).collect()))
+    });
+    written.await.unwrap()
+}
+
+#[tokio::test]
+async fn edits_that_need_no_request_end_before_one_is_sent() {
+    let contact = json!({ "id": "c", "etag": "\"v1\"", "position": "B", "language": "A" });
+    let (next, edits) = decided(contact.clone(), &[("position", "B"), ("cf_gone", "B"), ("language", "B")]).await;
+    let NextRequest::Send(request) = next else { panic!("{next:?}") };
+    assert_eq!((request.carrier, request.body.as_str()), (3, r#"{"language":"B"}"#));
+    let states: Vec<EditState> = edits.iter().map(|(state, _)| *state).collect();
+    assert_eq!(states, [EditState::Applied, EditState::Rejected, EditState::Sending]);
+    assert_eq!(edits[0].1, trail::SHOWN);
+    let (next, edits) = decided(contact, &[("position", "C")]).await;
+    assert_eq!((next, edits), (NextRequest::Nothing, vec![(EditState::Conflict, trail::CONFLICT.to_string())]));
 }
