@@ -204,4 +204,31 @@ mod tests {
             assert_eq!(undecided.empty_since, Some(at(begins)), "{before}");
         }
     }
+
+    #[tokio::test]
+    async fn a_wait_is_shown_only_while_nominations_are_undecided() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = crate::store::Store::open(&dir.path().join("mirror.db")).unwrap();
+        let (now, second) = (at(100_000), Duration::from_secs(1));
+        for (left, waits, shown) in [
+            (1, Some(Duration::ZERO), Some(Duration::ZERO)),
+            (1, Some(second), Some(second)),
+            (1, Some(LONGEST_WAIT), Some(LONGEST_WAIT)),
+            (1, Some(LONGEST_WAIT + second), None),
+            (1, None, None),
+            (0, Some(second), None),
+        ] {
+            let not_before = waits.map(|wait| now.plus(wait));
+            let known = UndecidedRemovals { left, looks: 1, not_before, empty_since: None };
+            let key = StateKey::UndecidedRemovals(Object::Contact);
+            store.write(move |tx| tx.set_state(&key, &known)).await.unwrap();
+            for (resource, shown) in
+                [(Resource::Contacts, shown), (Resource::Companies, None), (Resource::TeamMembers, None)]
+            {
+                let found = store.read(move |tx| undecided(tx, resource, now)).await.unwrap();
+                assert_eq!(found, (0, shown), "{resource:?}, {left} left, {waits:?}");
+            }
+        }
+        store.close().await;
+    }
 }
