@@ -5,11 +5,11 @@
 //! never under-counts and the next process keeps the hold.
 
 mod freshness;
-mod hold;
 mod ledger;
+mod rate_limit_hold;
 mod reserve;
 
 pub use freshness::{ActiveHours, LONGEST_POLL, PollDecision, PollReason, PollingBudget, decide_poll};
-pub use hold::Hold;
 pub use ledger::{Charge, Ledger, Limits};
+pub use rate_limit_hold::Hold;
 pub use reserve::{forecast, reserve};

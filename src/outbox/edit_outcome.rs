@@ -72,7 +72,12 @@ impl EditTx<'_, '_> {
                 self.all(&edits, to, &step(trail::NOT_FOUND))?;
                 self.not_found(status, answer_json)?;
             }
-            AfterAnswer::Rejected => self.all(&edits, EditState::Rejected, &step(trail::REFUSED))?,
+            AfterAnswer::Rejected => {
+                let repeated =
+                    edits.iter().try_fold(false, |any, edit| Ok(any || self.tx.had_step(edit.id, trail::NOT_DONE)?));
+                let why = if repeated? { trail::REFUSED_AGAIN } else { trail::REFUSED };
+                self.all(&edits, EditState::Rejected, &step(why))?;
+            }
             AfterAnswer::Alone => {
                 self.all(&edits, EditState::Queued, &step(trail::ALONE))?;
                 self.follow(|delay, now| delay::after_progress(delay, 1, now))?;
@@ -196,7 +201,9 @@ impl EditTx<'_, '_> {
                 if let Some(request) = self.repeat(&edits, carrier)? {
                     return Ok(AfterReadBack::Repeat(request));
                 }
-                if doubt && verdict == Verdict::Conflict {
+                if doubt && fields.keys().any(|column| !self.editable.contains_key(column)) {
+                    self.all(&sent, EditState::Rejected, &step(trail::NOT_SHOWN))?;
+                } else if doubt && verdict == Verdict::Conflict {
                     for edit in &sent {
                         let theirs = rebase::theirs(&edit.fields, &record.values);
                         let step = step(trail::CONFLICT).theirs(&theirs);

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::brake;
 use super::delay;
 use super::idempotency_key::IdempotencyKeys;
+use super::new_edit_limit;
 use super::patch_answer;
 use super::patch_request::{self, PatchRequest, RecordStep};
 use super::rebase;
@@ -148,7 +148,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
                 RecordStep::Gone(id) => self.end(id, &queued(EditState::Rejected, trail::GONE))?,
                 RecordStep::Send(request) => {
                     // If edits are held, decide again without them.
-                    if !self.brake(&request.edits)? {
+                    if !self.within_limit(&request.edits)? {
                         return self.fix(&edits, request, keys);
                     }
                 }
@@ -176,11 +176,11 @@ impl<'a, 'b> EditTx<'a, 'b> {
     }
 
     /// Holds new edits if there are too many. Returns whether it held any.
-    fn brake(&mut self, edits: &[i64]) -> Result<bool, StoreError> {
+    fn within_limit(&mut self, edits: &[i64]) -> Result<bool, StoreError> {
         if !self.tx.any_unreleased(edits)? {
             return Ok(false);
         }
-        let held = brake::apply(self.tx, self.rules.max_edits, self.now)?;
+        let held = new_edit_limit::apply(self.tx, self.rules.max_edits, self.now)?;
         self.held += held;
         Ok(held > 0)
     }

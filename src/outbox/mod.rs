@@ -13,7 +13,6 @@
 //!   contains only fields that still have the value that the editor saw.
 //! - Every step of every edit is recorded in `outbox_events`, in the transaction of the step.
 
-pub mod brake;
 pub mod check;
 pub mod delay;
 mod due_edits;
@@ -21,6 +20,7 @@ mod edit_outcome;
 mod edit_tx;
 pub mod error;
 pub mod idempotency_key;
+pub mod new_edit_limit;
 pub mod patch_answer;
 pub mod patch_request;
 pub mod propose;

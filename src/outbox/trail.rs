@@ -19,6 +19,9 @@ pub(super) const NOT_SENT: &str = "not sent yet";
 pub(super) const REBASED: &str = "the record changed elsewhere: sent again on its new version";
 /// The answer was lost, and the record shows that nothing was applied.
 pub(super) const NOT_DONE: &str = "the answer was lost, and the record is unchanged: sent again";
+/// The answer was lost, and the record no longer shows the field.
+pub(super) const NOT_SHOWN: &str =
+    "the answer was lost, and the record does not show the field any more: the edit may have been applied";
 /// Somebody else changed these fields.
 pub(super) const CONFLICT: &str = "somebody else changed the same fields";
 /// The answer requires reading the record.
@@ -27,6 +30,9 @@ pub(super) const READ_FIRST: &str = "the record is read before anything else is 
 pub(super) const IN_DOUBT: &str = "it may have been applied: the record is read back first";
 /// The service refused the content.
 pub(super) const REFUSED: &str = "the service refused it";
+/// The service refused the content of a repeated request.
+pub(super) const REFUSED_AGAIN: &str =
+    "the service refused it; an earlier attempt, whose answer was lost, may have been applied";
 /// The service answered 404.
 pub(super) const NOT_FOUND: &str = "the service answered 404; the removal must be confirmed first";
 /// The record no longer exists.

@@ -233,3 +233,27 @@ async fn kill_at_any_commit_neither_loses_nor_repeats_an_edit() {
     }
     assert!(commits >= 9, "only {commits} commits");
 }
+
+/// The record no longer shows whether the update was applied, whether the mirror knows of the archived field or not.
+#[tokio::test]
+async fn edit_without_an_answer_whose_field_was_archived_says_that_it_may_have_been_applied() {
+    for knows in [true, false] {
+        let (crm, mut mirror) = mirrored().await;
+        sql(&mirror, "UPDATE contacts_full SET cf_short_text = 'ours' WHERE id = 'a'");
+        crm.sandbox.faults().add(Rule::new(Fault::ResetAfterApply).method("PATCH"));
+        let _ = mirror.run(&crm, &Job::Push).await;
+        assert_eq!((states(&mirror).as_str(), carried_out(&crm).len()), ("sending", 1));
+        crm.sandbox.with_world(|world| world.archive(CONTACT, "short_text"));
+        crm.wait(25 * 3_600);
+        if knows {
+            mirror.settings.write_back = false;
+            mirror.sync(&crm).await;
+            mirror.settings.write_back = true;
+        }
+        mirror.run(&crm, &Job::Push).await.unwrap();
+        assert_eq!((states(&mirror).as_str(), carried_out(&crm).len()), ("rejected", 1));
+        let why = mirror.one("SELECT why FROM outbox_events ORDER BY id DESC LIMIT 1");
+        assert!(why.contains("may have been applied"), "{why}");
+        assert_eq!(why.contains("does not show"), knows, "{why}");
+    }
+}

@@ -413,11 +413,14 @@ impl Watch {
                 return Err(format!("the edit `{text}` of {id} is still {found:?} after undisturbed days"));
             }
             let exists = || Object::ALL.into_iter().any(|object| crm.sandbox.world().etag(object, id).is_some());
-            // One whose record the mirror had removed says that it may have been applied.
+            // One whose field was archived, or whose record the mirror had removed, says that it may have been applied.
+            let says_so = "SELECT count(*) FROM outbox_events AS e JOIN outbox AS o ON o.id = e.outbox_id
+                           WHERE o.record_id = ?1 AND e.why LIKE '%may have been applied'";
+            let says_so = conn.query_row(says_so, [id], |row| row.get::<_, i64>(0)).unwrap() > 0;
             let removed = "SELECT count(*) FROM changes WHERE record_id = ?1 AND kind = 'remove'";
             let was_removed = conn.query_row(removed, [id], |row| row.get::<_, i64>(0)).unwrap() > 0;
             let is_rejected = !found.is_empty() && found.iter().all(|state| *state == "rejected");
-            if times > 0 && is_rejected && !was_removed && exists() {
+            if times > 0 && is_rejected && !says_so && !was_removed && exists() {
                 return Err(format!("the edit `{text}` of {id} was carried out and is {found:?}"));
             }
             // A later edit of the same field may have taken its place before it was sent.

@@ -1,6 +1,6 @@
 //! The properties of one standard field: where it appears, what it holds, and how it can be used.
 
-use super::ops::Ops;
+use super::operators::Ops;
 
 /// What a standard field holds, which determines the type of its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

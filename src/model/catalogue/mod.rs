@@ -10,12 +10,12 @@
 //! - `writable` marks only what the reference shows in a PATCH body; nothing else is assumed to be writable.
 
 mod field;
-mod ops;
+mod operators;
 mod resource;
 mod tables;
 
 pub use field::{Field, FieldKind, FieldProjection};
-pub use ops::{Op, Ops};
+pub use operators::{Op, Ops};
 pub use resource::{Object, Resource};
 pub use tables::{COMPANY, CONTACT, DEFINITION, TEAM_MEMBER};
 

@@ -2,7 +2,7 @@
 
 use super::field::FieldKind::{Boolean, Etag, Id, Integer, Json, Number, Text};
 use super::field::{Field, FieldKind, FieldProjection};
-use super::ops::Ops;
+use super::operators::Ops;
 
 const TIME: FieldKind = FieldKind::Instant;
 const VALUE: FieldKind = FieldKind::Value { num: false };

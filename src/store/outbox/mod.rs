@@ -1,12 +1,12 @@
 //! Edits in the file: the triggers that queue them, their states and delays, and their display.
 
 pub(in crate::store) mod accepted_values;
-mod brake;
 pub(super) mod concurrent;
 pub mod delays;
 pub mod editable;
 pub(super) mod edits;
 mod guards;
+mod new_edits;
 pub mod queue;
 mod queue_statements;
 pub mod report;

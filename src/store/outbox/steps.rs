@@ -75,6 +75,15 @@ impl<'a> EditStep<'a> {
 }
 
 impl MirrorTx<'_> {
+    /// Whether an edit took a step for this reason before.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn had_step(&self, edit: i64, why: &str) -> Result<bool, StoreError> {
+        let sql = "SELECT 1 FROM outbox_events WHERE outbox_id = ?1 AND why = ?2";
+        self.conn.prepare_cached(sql).and_then(|mut stmt| stmt.exists((edit, why))).doing(READ)
+    }
+
     /// The record in the mirror: its version, whether the detail has that version, and those of the columns that exist.
     /// `None` if the record is not mirrored.
     ///

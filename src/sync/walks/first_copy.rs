@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use super::cuts::{KnownSlice, next_cuts};
 use super::pages::{Arrived, WalkPurpose};
+use super::slice_cuts::{KnownSlice, next_cuts};
 use super::walk::{Frontier, Walk, WalkRange, gap};
 use crate::api::{ListQuery, PageSize, SortBy, decode};
 use crate::model::{Instant, Layout, Object, Purpose};
