@@ -6,7 +6,7 @@ use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Object, Resource, Ru};
 use crm_mirror::sandbox::{CursorKind, Fault, Log, LoggedRequest, Rule, World, generate};
 use crm_mirror::store::RunOutcome;
-use crm_mirror::sync::Job;
+use crm_mirror::sync::{Acceptance, Job};
 use serde_json::json;
 
 fn lists(log: &Log, resource: Resource) -> impl Iterator<Item = &LoggedRequest> {
@@ -155,4 +155,28 @@ async fn removal_while_a_first_copy_waits_hides_no_other_record() {
         }
         mirror.assert_exact_lists(&crm);
     }
+}
+
+/// A copy that begins again, and then reads the whole list on one page, does not know what became of the rows that it has.
+#[tokio::test]
+async fn removal_before_a_first_copy_is_read_on_one_page_does_not_linger() {
+    let mut world = World::new(noon());
+    (0..6).for_each(|n| drop(world.create(Object::Contact, &json!({"id": format!("c{n}")}))));
+    let crm = Crm::serve(world).await;
+    crm.sandbox.configure(|settings| (settings.page_cap, settings.cursors) = (Some(2), CursorKind::Offset));
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.details = false;
+    mirror.limits.limit = Ru::new(7);
+    assert!(mirror.sync(&crm).await.suspension.is_some());
+    let copied = mirror.count("contacts");
+    assert!((1..6).contains(&copied), "{copied}");
+    crm.sandbox.with_world(|world| (0..5).for_each(|n| _ = world.remove(Object::Contact, &format!("c{n}"))));
+    let conn = rusqlite::Connection::open(&mirror.path).unwrap();
+    assert_eq!(conn.execute("DELETE FROM state WHERE name = 'sweep:contact'", []).unwrap(), 1);
+    mirror.limits.limit = Ru::new(1_000);
+    for _ in 0..3 {
+        crm.wait(86_400);
+        mirror.run(&crm, &Job::sync().accepting(Acceptance { removals: true, workspace: false })).await.unwrap();
+    }
+    mirror.assert_exact_lists(&crm);
 }

@@ -244,7 +244,11 @@ impl Watch {
                 self.listed.insert(object, (as_of, world.as_of(as_of).ids(object.resource()).into_iter().collect()));
             }
             let ids = &self.listed[&object].1;
-            if let Some(id) = ids.iter().find(|id| !there.contains_key(*id) && has_it(id)) {
+            // One that was removed since then may have returned.
+            let removed = "SELECT 1 FROM changes WHERE record_id = ?1 AND kind = 'remove' AND seen_at >= ?2";
+            let was_removed = |id: &str| conn.prepare_cached(removed).unwrap().exists((id, as_of.to_string())).unwrap();
+            let is_missing = |id: &&String| !there.contains_key(*id) && has_it(id) && !was_removed(id);
+            if let Some(id) = ids.iter().find(is_missing) {
                 return Err(format!("status says that {object} is complete as of {as_of}, and {id} is missing"));
             }
             let gone = |id: &&String| !ids.contains(*id) && !has_it(id) && created_at(conn, object, id) <= Some(as_of);

@@ -220,15 +220,17 @@ pub(in crate::sync) fn end_sweep(
     let Some(sweep) = Sweep::load(tx, object)? else {
         return Ok(());
     };
-    if tx.phase(object)? == Phase::FirstCopy {
+    let is_first_copy = tx.phase(object)? == Phase::FirstCopy;
+    if is_first_copy {
         tx.finish_first_copy(object)?;
         // The first changes walk starts where the copy started, minus the overlap.
         Changes { watermark: sweep.high, served_at: sweep.served_at, walk: None }.store(tx, object)?;
     } else {
         tx.recount(object)?;
     }
-    // Each slice has a page at least: without any, the entry of a slice is lost, and nobody knows what it has read.
-    if sweep.pages != 1 {
+    // Each slice has a page at least: without any, the entry of a slice is lost, and nobody knows what it has read. A first
+    // copy nominates nothing, so rows that it did not read may be of records that were removed since.
+    if sweep.pages != 1 || is_first_copy && sweep.rows != tx.count_rows(object)? {
         OwedCounts::of_sweep(tx, object, sweep.pages, sweep.dateless_on_one_page)?;
     }
     tx.set_state(&Fresh::sweep(object), &Fresh { began: sweep.began, finished, steady: None })?;
