@@ -194,11 +194,12 @@ impl Mirror {
         Ok(RunResult { summary, findings, suspension, empty_until: self.empty_until() })
     }
 
-    /// When the schedule next attempts the steps of a job that failed while others were answered; `None` if there are none.
-    pub async fn next_attempt_of_failed_steps(&self, job: &Job) -> Option<Instant> {
+    /// When the schedule next attempts the steps at which the last run failed while others were answered; `None` if there
+    /// are none.
+    pub async fn next_attempt_of_failed_steps(&self) -> Option<Instant> {
         let known = self.parts();
         let failures = known.store.read(StepFailures::load).await.ok()?;
-        let wait = failures.shortest_wait(job, known.meter.ledger().steady_time())?;
+        let wait = failures.shortest_wait(known.meter.ledger().steady_time())?;
         Some(self.clock.now().plus(wait))
     }
 

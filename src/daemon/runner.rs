@@ -258,7 +258,7 @@ async fn kind(mirror: &Mirror, job: &Job, error: &SyncError) -> FailureKind {
         SyncError::OtherWorkspace { .. } | SyncError::NoScope { .. } => FailureKind::Key,
         other if other.class() == Some(ErrorClass::StopAll) => FailureKind::Key,
         other if *job != Job::Push && other.concerns_one_resource() => {
-            let next_try = mirror.next_attempt_of_failed_steps(job).await;
+            let next_try = mirror.next_attempt_of_failed_steps().await;
             let attempted = !matches!(other, SyncError::NotDue { .. });
             next_try.map_or(FailureKind::Passing, |next_try| FailureKind::Partial { next_try, attempted })
         }

@@ -65,17 +65,6 @@ impl Step {
             | Step::LateRemovals(object) => Some(object.resource()),
         }
     }
-
-    /// Whether a job may contain the step, whatever is known: a run of another job does not attempt it.
-    pub fn is_part_of(self, job: &Job) -> bool {
-        let verify = matches!(job, Job::Verify { .. });
-        let is_kind = match self {
-            Step::Changes(_) => *job != Job::Push,
-            Step::Audit(_) => verify,
-            _ => !verify && *job != Job::Push,
-        };
-        is_kind && self.resource().is_none_or(|resource| job.concerns(resource))
-    }
 }
 
 /// What the next step depends on.

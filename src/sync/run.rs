@@ -57,6 +57,8 @@ pub(super) struct RunResults {
     pub(super) findings: Vec<(Object, Findings)>,
     /// The steps that failed alone, with their errors: others were answered.
     pub(super) failed_steps: BTreeMap<Step, String>,
+    /// The steps that failed before, and whose next attempt was not due.
+    pub(super) steps_not_due: BTreeSet<Step>,
     /// The steps that were completed.
     pub(super) completed_steps: BTreeSet<Step>,
     /// Warnings for the user.

@@ -144,6 +144,7 @@ impl Engine {
         let (writable, unwritable) = (results.writable.clone(), results.unwritable.clone());
         let mut served = results.served.clone();
         let (failed_steps, completed_steps) = (results.failed_steps.clone(), results.completed_steps.clone());
+        let not_due = results.steps_not_due.clone();
         let steady = self.meter.ledger().steady_time();
         if matches!(outcome, RunOutcome::Suspended | RunOutcome::Failed) {
             // Not everything was tried completely.
@@ -153,7 +154,7 @@ impl Engine {
             MissingScopes::after_run(tx, &served, &skipped)?;
             MissingScopes::after_push(tx, &writable, &unwritable)?;
             let known = if forgets_failures { StepFailures::default() } else { StepFailures::load(tx)? };
-            known.after_run(&failed_steps, &completed_steps, steady).store(tx)?;
+            known.after_run(&failed_steps, &completed_steps, &not_due, steady).store(tx)?;
             tx.end_run(run, ended, outcome, &tally, error.as_deref())?;
             meter.enter(tx)?;
             if let Some(retention) = retention {
@@ -228,7 +229,9 @@ impl Run<'_> {
             }
             return Err(error);
         };
-        if !is_not_due(&error) {
+        if is_not_due(&error) {
+            self.results().steps_not_due.insert(step);
+        } else {
             let chain = error_chain(&error);
             tracing::warn!(%resource, "{resource} could not be mirrored in this run: {chain}");
             self.results().failed_steps.insert(step, chain);

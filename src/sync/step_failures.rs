@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::job::Job;
 use super::plan::Step;
 use crate::model::Instant;
 use crate::store::{MirrorTx, ReadTx, StateKey, StoreError};
@@ -39,6 +38,10 @@ pub struct StepFailure {
     not_before: Instant,
     /// The error of the last attempt.
     pub(super) error: String,
+    /// Whether the last run came to the step. A step behind another failure is not attempted before that one succeeds,
+    /// and a step that is no longer needed never is.
+    #[serde(default)]
+    reached: bool,
 }
 
 impl StepFailure {
@@ -78,27 +81,29 @@ impl StepFailures {
         self.0.iter().find(|failure| failure.step == step)
     }
 
-    /// How long the first of the next attempts by a job still waits; `None` if no step of it has failed. Steps of other
-    /// jobs do not count: runs of this one would never attempt them, and follow each other without end.
-    pub fn shortest_wait(&self, job: &Job, steady: Instant) -> Option<Duration> {
-        let of_job = self.0.iter().filter(|failure| failure.step.is_part_of(job));
-        of_job.map(|failure| failure.wait(steady).unwrap_or_default()).min()
+    /// How long the first of the next attempts still waits, of the steps at which the last run failed; `None` if there
+    /// are none. Other steps do not count: the same run would not come to them, and be repeated without end.
+    pub fn shortest_wait(&self, steady: Instant) -> Option<Duration> {
+        let reached = self.0.iter().filter(|failure| failure.reached);
+        reached.map(|failure| failure.wait(steady).unwrap_or_default()).min()
     }
 
-    /// The failures after a run in which these steps failed and those were completed.
+    /// The failures after a run in which these steps failed, those were completed, and others were not due.
     pub(super) fn after_run(
         mut self,
         failed: &BTreeMap<Step, String>,
         completed: &BTreeSet<Step>,
+        not_due: &BTreeSet<Step>,
         steady: Instant,
     ) -> StepFailures {
         self.0.retain(|known| !completed.contains(&known.step));
+        self.0.iter_mut().for_each(|known| known.reached = not_due.contains(&known.step));
         for (step, error) in failed {
             let failures = self.of(*step).map_or(0, |known| known.failures);
             let delay = FIRST.saturating_mul(1 << failures.min(16)).min(LONGEST);
             self.0.retain(|known| known.step != *step);
             let (failures, not_before) = (failures.saturating_add(1), steady.plus(delay));
-            self.0.push(StepFailure { step: *step, failures, not_before, error: error.clone() });
+            self.0.push(StepFailure { step: *step, failures, not_before, error: error.clone(), reached: true });
         }
         self
     }
@@ -111,6 +116,10 @@ mod tests {
 
     const STEP: Step = Step::Changes(Object::Company);
 
+    fn none() -> BTreeSet<Step> {
+        BTreeSet::new()
+    }
+
     fn at(minutes: u64) -> Instant {
         Instant::EPOCH.plus(Duration::from_secs(1_000_000 + minutes * 60))
     }
@@ -120,9 +129,9 @@ mod tests {
         let failed = BTreeMap::from([(STEP, "500".to_string())]);
         let (mut failures, mut now, mut waits) = (StepFailures::default(), 0, Vec::new());
         for _ in 0..8 {
-            failures = failures.after_run(&failed, &BTreeSet::new(), at(now));
+            failures = failures.after_run(&failed, &none(), &none(), at(now));
             let wait = failures.of(STEP).unwrap().wait(at(now)).unwrap();
-            assert_eq!(failures.shortest_wait(&Job::sync(), at(now)), Some(wait));
+            assert_eq!(failures.shortest_wait(at(now)), Some(wait));
             waits.push(wait.as_secs() / 60);
             now += wait.as_secs() / 60;
             assert_eq!(failures.of(STEP).unwrap().wait(at(now)), None, "it is due");
@@ -130,20 +139,28 @@ mod tests {
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
         assert!(failures.of(STEP).unwrap().wait(Instant::EPOCH).is_none(), "of a clock that was lost");
         assert_eq!(failures.of(Step::Changes(Object::Contact)), None);
-        for (step, by_sync, by_verify) in [
-            (Step::Definitions, true, false),
-            (Step::Sweep(Object::Contact), true, false),
-            (Step::Changes(Object::Contact), true, true),
-            (Step::Audit(Object::Contact), false, true),
-        ] {
-            let failed = BTreeMap::from([(step, "500".to_string())]);
-            let failures = StepFailures::default().after_run(&failed, &BTreeSet::new(), at(0));
-            let waits = |job: &Job| failures.shortest_wait(job, at(9)).is_some();
-            assert_eq!((waits(&Job::sync()), waits(&Job::verify())), (by_sync, by_verify), "{step:?}");
-        }
         let text = serde_json::to_string(&failures).unwrap();
         assert_eq!(serde_json::from_str::<StepFailures>(&text).unwrap(), failures, "{text}");
-        let after = failures.after_run(&BTreeMap::new(), &BTreeSet::from([STEP]), at(now));
+        let after = failures.after_run(&BTreeMap::new(), &BTreeSet::from([STEP]), &none(), at(now));
         assert_eq!(after, StepFailures::default());
+    }
+    #[test]
+    fn only_the_steps_that_the_last_run_came_to_say_when_it_is_repeated() {
+        let failing = |step| BTreeMap::from([(step, "500".to_string())]);
+        let (first, second) = (Step::Sweep(Object::Company), STEP);
+        let failures = StepFailures::default().after_run(&failing(first), &none(), &none(), at(0));
+        assert_eq!(failures.shortest_wait(at(0)), Some(FIRST));
+        // The second stops the next run before it comes to the first, which has been due since the first minute.
+        let failures = failures.after_run(&failing(second), &none(), &none(), at(5));
+        assert_eq!(failures.shortest_wait(at(5)), Some(FIRST));
+        assert_eq!(failures.of(first).unwrap().wait(at(5)), None, "it is due, and is not reached");
+        let failures = failures.after_run(&failing(second), &none(), &none(), at(6));
+        assert_eq!(failures.shortest_wait(at(6)), Some(2 * FIRST));
+        // Neither fails alone: the run says which is not due.
+        let failures = failures.after_run(&BTreeMap::new(), &none(), &BTreeSet::from([second]), at(7));
+        assert_eq!(failures.shortest_wait(at(7)), Some(FIRST));
+        assert!(failures.of(first).is_some(), "its number of failures is kept");
+        let failures = failures.after_run(&BTreeMap::new(), &none(), &none(), at(8));
+        assert_eq!(failures.shortest_wait(at(8)), None, "no step failed in the last run");
     }
 }

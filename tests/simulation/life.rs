@@ -337,7 +337,7 @@ impl<'a> Life<'a> {
             self.daemon.tick(now);
         } else {
             let failed_steps = match &self.open {
-                Some(process) => process.next_attempt_of_failed_steps(&job.job, now).await,
+                Some(process) => process.next_attempt_of_failed_steps(now).await,
                 None => None,
             };
             self.daemon.ended(&job.job, &result, empty_until, failed_steps, now);

@@ -11,7 +11,7 @@ use crm_mirror::api::{ApiKey, Client, ClientSettings};
 use crm_mirror::model::{Clock, Instant};
 use crm_mirror::store::{CommitHook, Store, StoreOptions};
 use crm_mirror::sync::step_failures::StepFailures;
-use crm_mirror::sync::{BudgetMeter, Engine, Job, SyncError};
+use crm_mirror::sync::{BudgetMeter, Engine, SyncError};
 use rusqlite::Connection;
 
 use crate::support::{Crm, Mirror};
@@ -57,10 +57,10 @@ impl Process {
         self.meter.empty_until()
     }
 
-    /// When the schedule next attempts the steps that failed alone; `None` if there are none.
-    pub async fn next_attempt_of_failed_steps(&self, job: &Job, now: Instant) -> Option<Instant> {
+    /// When the schedule next attempts the steps at which the last run failed; `None` if there are none.
+    pub async fn next_attempt_of_failed_steps(&self, now: Instant) -> Option<Instant> {
         let failures = self.store.read(StepFailures::load).await.ok()?;
-        let wait = failures.shortest_wait(job, self.meter.ledger().steady_time())?;
+        let wait = failures.shortest_wait(self.meter.ledger().steady_time())?;
         Some(now.plus(wait))
     }
 
