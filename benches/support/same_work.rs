@@ -29,8 +29,8 @@ const BUILD: [&str; 6] = [
     "INSERT INTO contact_search (rowid, record_id, name, email, company, position, custom)
      SELECT rowid, id, name, email, company, position, concat_ws(char(10), cf_nickname, cf_customer_ref)
      FROM contacts ORDER BY rowid",
-    include_str!("../../schema/deferred/contacts.sql"),
-    include_str!("../../schema/deferred/shared.sql"),
+    include_str!("../../schema/indexes_after_first_copy/contacts.sql"),
+    include_str!("../../schema/indexes_after_first_copy/shared.sql"),
     "CREATE INDEX ix_nickname ON contacts (cf_nickname);
      CREATE INDEX ix_nickname_as_text ON contacts (coalesce(cf_nickname, NULL));
      CREATE INDEX ix_customer_ref ON contacts (cf_customer_ref);

@@ -7,8 +7,8 @@ use futures_util::stream::{self, Stream};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::bus::EventBus;
+use super::inputs_and_effects::{DaemonAnswer, DaemonRequest};
 use super::loop_message::LoopMessage;
-use super::machine_input::{DaemonAnswer, DaemonRequest};
 use super::plot_data::{self, PageHistory};
 use super::status_cache::{PROMPT, StatusCache};
 use super::status_reply::{DaemonStatus, StatusReply};

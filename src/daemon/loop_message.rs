@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::error::DaemonError;
+use super::inputs_and_effects::{DaemonAnswer, DaemonRequest};
 use super::job::{FailureKind, RunEnd, RunEnding};
-use super::machine_input::{DaemonAnswer, DaemonRequest};
 use super::status_reply::{DaemonStatus, PageStatus};
 use crate::config::Config;
 use crate::exit::Exit;

@@ -11,8 +11,8 @@ use tokio::sync::mpsc;
 
 use super::bus::EventBus;
 use super::error::DaemonError;
+use super::inputs_and_effects::DaemonAnswer;
 use super::loop_message::LoopMessage;
-use super::machine_input::DaemonAnswer;
 use super::notify;
 use super::page::PageKeeper;
 use super::past_runs;

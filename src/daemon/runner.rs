@@ -12,9 +12,9 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::error::DaemonError;
+use super::inputs_and_effects::DaemonAnswer;
 use super::job::{FailureKind, PollFacts, QueuedJob, RunEnd, RunEnding};
 use super::loop_message::{JobRunEnd, LoopMessage};
-use super::machine_input::DaemonAnswer;
 use super::status_cache::{PATIENT, StatusCache};
 use crate::api::ErrorClass;
 use crate::app::{Mirror, MirrorError, MirrorSettings};

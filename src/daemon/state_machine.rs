@@ -17,8 +17,8 @@ mod tests;
 
 use std::time::Duration;
 
+use super::inputs_and_effects::{Effect, Input};
 use super::job::{self, FailureKind, QueuedJob, Trigger};
-use super::machine_input::{Effect, Input};
 use super::timetable::{ScheduleKind, Timetable};
 use crate::budget::ActiveHours;
 use crate::model::{Instant, Ru};

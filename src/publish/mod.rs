@@ -26,13 +26,13 @@
 //! - The SQL is limited to what CockroachDB, YugabyteDB and Citus accept too: no triggers, no extensions, no own types.
 //! - The mirror is read in short snapshots, and nothing is awaited while one is open.
 
+mod background_task;
 mod database;
 mod ddl;
 mod error;
 mod exclude;
 mod follow;
 mod json;
-mod keeper;
 mod load;
 mod mirror;
 mod row;
@@ -46,8 +46,8 @@ mod tables;
 mod target;
 mod value;
 
+pub use background_task::{PublishKeeper, PublishPlan};
 pub use error::PublishError;
-pub use keeper::{PublishKeeper, PublishPlan};
 pub use run::{PublishReport, PublishSettings, probe, publish};
 pub use stream::{MirrorStream, StreamCursor, StreamError};
 pub use target::PublishUrl;

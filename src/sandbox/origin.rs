@@ -8,7 +8,7 @@ use super::clock::SandboxClock;
 use super::fault_line::FaultLine;
 use super::fixture::FixtureError;
 use super::generate::generate;
-use super::plain;
+use super::generate_plain;
 use super::state::StateFile;
 use super::world::World;
 
@@ -72,7 +72,7 @@ impl Origin {
                 Ok(generate(self.development.seed, *contacts, *companies, self.base))
             }
             WorldOrigin::Generated { contacts, companies, plain: true } => {
-                Ok(plain::generate(self.development.seed, *contacts, *companies, self.base))
+                Ok(generate_plain::generate(self.development.seed, *contacts, *companies, self.base))
             }
             WorldOrigin::Fixture(text) => World::from_fixture(text, self.base),
         }

@@ -78,12 +78,12 @@ mod tests {
     fn tables_of_a_new_file_are_listed_and_no_index_is_harmful() {
         let mut conn = Connection::open_in_memory().unwrap();
         crate::store::file::migrate::migrate(&mut conn).unwrap();
-        for deferred in [
-            include_str!("../../schema/deferred/shared.sql"),
-            include_str!("../../schema/deferred/contacts.sql"),
-            include_str!("../../schema/deferred/companies.sql"),
+        for indexes in [
+            include_str!("../../schema/indexes_after_first_copy/shared.sql"),
+            include_str!("../../schema/indexes_after_first_copy/contacts.sql"),
+            include_str!("../../schema/indexes_after_first_copy/companies.sql"),
         ] {
-            conn.execute_batch(deferred).unwrap();
+            conn.execute_batch(indexes).unwrap();
         }
         assert_eq!(objects::harmful_indexes(&conn).unwrap(), []);
         let read = |sql: &str| -> Vec<(String, String)> {

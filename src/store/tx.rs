@@ -10,7 +10,7 @@ use super::error::{Doing, StoreError};
 use super::pending_writes::Pending;
 use super::reader::ReadTx;
 use super::row_order::{RowOrder, WrittenRows};
-use super::shapes::Shapes;
+use super::table_shapes::Shapes;
 use crate::model::catalogue::{Object, Resource};
 use crate::model::custom::Layout;
 use crate::model::instant::Instant;

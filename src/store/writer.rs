@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::model::custom::Layout;
 use crate::model::request_order::RequestRegister;
-use crate::store::custom::file_shapes;
+use crate::store::custom::table_shapes_of_file;
 use crate::store::derived::options::ViewOptions;
 use crate::store::error::{Doing, StoreError};
 use crate::store::file::lock::{self, Lock};
@@ -19,7 +19,7 @@ use crate::store::file::open;
 use crate::store::file::wal;
 use crate::store::reader::ReadTx;
 use crate::store::row_order::RowOrder;
-use crate::store::shapes::Shapes;
+use crate::store::table_shapes::Shapes;
 use crate::store::tx::MirrorTx;
 
 type WriterJob = Box<dyn FnOnce(&mut Writer) + Send>;
@@ -87,7 +87,7 @@ impl Store {
             options.leaves_no_files && !lock::is_beside(path),
         );
         let (conn, lock, _) = open::writer(path)?;
-        let shapes = file_shapes::shapes(&conn)?;
+        let shapes = table_shapes_of_file::shapes(&conn)?;
         let layout = Arc::new(RwLock::new(shapes.layout.clone()));
         let wal = wal::Keeper::of(path);
         let requests = RequestRegister::default();

@@ -10,11 +10,11 @@ mod documented;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod background_task;
 mod changes;
 mod equal;
 mod histories;
 mod hostile;
-mod keeper;
 mod refusals;
 mod reloads;
 mod server;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crm_mirror::daemon::job::QueuedJob;
-use crm_mirror::daemon::machine_input::DaemonRequest;
+use crm_mirror::daemon::inputs_and_effects::DaemonRequest;
 use crm_mirror::model::{Clock, Instant, Ru};
 use crm_mirror::outbox::EditWatch;
 use crm_mirror::sandbox::{CursorKind, DateHeader, SCOPES};

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::bodies::{self, SentBody, SyncBody, VerifyBody};
 use super::edits;
 use crate::daemon::handler_state::Control;
-use crate::daemon::machine_input::{DaemonAnswer, DaemonRequest};
+use crate::daemon::inputs_and_effects::{DaemonAnswer, DaemonRequest};
 use crate::daemon::monitoring;
 use crate::daemon::reply::{answer, problem, with_type};
 use crate::daemon::status_cache::PATIENT;

@@ -13,9 +13,9 @@
 
 mod answers;
 mod host_check;
-mod keeper;
 mod limited_listener;
 mod parts;
+mod port;
 mod public;
 
-pub(super) use keeper::PageKeeper;
+pub(super) use port::PageKeeper;

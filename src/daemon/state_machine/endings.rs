@@ -2,8 +2,8 @@
 
 use super::{CurrentRun, DaemonHold, FLOOR, HoldReason, KEY, PASSING, Preemption, StateMachine, Trouble};
 use crate::budget::{PollingBudget, decide_poll};
+use crate::daemon::inputs_and_effects::Effect;
 use crate::daemon::job::{self, FailureKind, PollFacts, QueuedJob, RunEnd, RunEnding, Trigger};
-use crate::daemon::machine_input::Effect;
 use crate::daemon::timetable::ScheduleKind;
 use crate::model::{Instant, Ru};
 use crate::sync::{Job, Suspension};

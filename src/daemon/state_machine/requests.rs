@@ -1,8 +1,8 @@
 //! Handles users' requests on the control socket.
 
 use super::{HoldReason, Preemption, StateMachine};
+use crate::daemon::inputs_and_effects::{DaemonAnswer, DaemonRequest, Effect};
 use crate::daemon::job::Trigger;
-use crate::daemon::machine_input::{DaemonAnswer, DaemonRequest, Effect};
 use crate::model::Instant;
 use crate::sync::Job;
 

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::config::{Config, Environment, Sources};
+use crate::daemon::inputs_and_effects::{DaemonAnswer, DaemonRequest};
 use crate::daemon::job::{RunEnd, RunEnding};
-use crate::daemon::machine_input::{DaemonAnswer, DaemonRequest};
 use crate::model::Resource;
 use crate::sync::{Acceptance, Suspension};
 mod auto;

@@ -16,8 +16,8 @@ use crate::model::ids::RecordId;
 use crate::model::instant::Instant;
 use crate::model::record::Record;
 use crate::store::custom::changes::{DefinitionChanges, FieldToFill, Redefined};
-use crate::store::custom::file_shapes;
 use crate::store::custom::rows::{DefinitionRow, physical, rows};
+use crate::store::custom::table_shapes_of_file;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
 use crate::store::records::feed_entries::ColumnChange;
@@ -391,7 +391,7 @@ impl MirrorTx<'_> {
     /// Makes a new layout from the definitions, with views and dictionary.
     pub(in crate::store) fn relayout(&mut self) -> Result<(), StoreError> {
         self.set_state(&StateKey::Layout, &(self.shapes.layout.version + 1))?;
-        self.shapes = file_shapes::shapes(&self.conn)?;
+        self.shapes = table_shapes_of_file::shapes(&self.conn)?;
         for object in Object::ALL {
             // A restored column also restores its values.
             if self.phase(object)? == Phase::Kept {

@@ -21,12 +21,12 @@ use crate::store::state_keys::StateKey;
 use crate::store::tx::MirrorTx;
 
 const DOING: &str = "build the indexes";
-const SHARED: &str = include_str!("../../../schema/deferred/shared.sql");
+const SHARED: &str = include_str!("../../../schema/indexes_after_first_copy/shared.sql");
 
 const fn standard(object: Object) -> &'static str {
     match object {
-        Object::Contact => include_str!("../../../schema/deferred/contacts.sql"),
-        Object::Company => include_str!("../../../schema/deferred/companies.sql"),
+        Object::Contact => include_str!("../../../schema/indexes_after_first_copy/contacts.sql"),
+        Object::Company => include_str!("../../../schema/indexes_after_first_copy/companies.sql"),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::model::catalogue::Object;
 use crate::store::custom::extras::ObjectExtras;
 use crate::store::records::shape::{Column, Shape};
-use crate::store::shapes::Shapes;
+use crate::store::table_shapes::Shapes;
 
 /// A column of a `_full` view and its source.
 pub(in crate::store) struct ViewColumn {

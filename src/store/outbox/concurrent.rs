@@ -8,7 +8,7 @@ use std::path::Path;
 use rusqlite::TransactionBehavior;
 
 use crate::model::request_order::RequestRegister;
-use crate::store::custom::file_shapes;
+use crate::store::custom::table_shapes_of_file;
 use crate::store::error::{Doing, StoreError};
 use crate::store::file::open;
 use crate::store::row_order::RowOrder;
@@ -25,7 +25,7 @@ pub fn write_beside<T, E: From<StoreError>>(
 ) -> Result<T, E> {
     let mut conn = open::editor(path)?;
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).doing("begin a transaction")?;
-    let shapes = file_shapes::shapes(&tx)?;
+    let shapes = table_shapes_of_file::shapes(&tx)?;
     // No answer is written here, so the order of requests does not matter.
     let rows = RowOrder::new(RequestRegister::default());
     let mut tx = MirrorTx::new(tx, shapes, &rows);

@@ -10,11 +10,11 @@ use crate::model::catalogue::Object;
 use crate::model::custom::DataType;
 use crate::model::editable::{CustomTarget, EditTarget, Editability, Editable};
 use crate::model::ids::{Etag, FieldKey, RecordId};
-use crate::store::custom::file_shapes;
+use crate::store::custom::table_shapes_of_file;
 use crate::store::derived::view_columns as views;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
-use crate::store::shapes::Shapes;
+use crate::store::table_shapes::Shapes;
 
 const DOING: &str = "read which fields can be edited";
 
@@ -64,7 +64,7 @@ pub(in crate::store) fn columns(
 /// # Errors
 /// If SQLite refuses.
 pub fn editability(tx: &ReadTx<'_>, object: Object) -> Result<Vec<(String, Editability)>, StoreError> {
-    let shapes = file_shapes::shapes(&tx.conn)?;
+    let shapes = table_shapes_of_file::shapes(&tx.conn)?;
     columns(&tx.conn, object, &shapes)
 }
 

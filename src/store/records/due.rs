@@ -247,7 +247,7 @@ mod tests {
     fn a_batch_begins_in_the_index_where_the_last_one_ended() {
         let mut conn = Connection::open_in_memory().unwrap();
         crate::store::file::migrate::migrate(&mut conn).unwrap();
-        conn.execute_batch(include_str!("../../../schema/deferred/contacts.sql")).unwrap();
+        conn.execute_batch(include_str!("../../../schema/indexes_after_first_copy/contacts.sql")).unwrap();
         let plan = |condition: &str| -> String {
             let sql = format!("EXPLAIN QUERY PLAN {}", due_batch(Object::Contact, condition, 500));
             let mut stmt = conn.prepare(&sql).unwrap();

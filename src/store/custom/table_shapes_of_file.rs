@@ -11,8 +11,8 @@ use crate::model::catalogue::Object;
 use crate::model::custom::DataType;
 use crate::store::derived::options::ViewOptions;
 use crate::store::error::StoreError;
-use crate::store::shapes::Shapes;
 use crate::store::state_keys::{StateKey, read_state};
+use crate::store::table_shapes::Shapes;
 
 /// The maximum number of label columns in a view: SQLite allows 2,000 result columns.
 const MOST_LABELS: usize = 60;

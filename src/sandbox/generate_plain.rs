@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::model::{DataType, Instant, Object};
 
 use super::definition::NewField;
-use super::plain_words::{COUNTRIES, Country, INDUSTRIES, NOTES, POSITIONS, STEMS};
+use super::generate_plain_words::{COUNTRIES, Country, INDUSTRIES, NOTES, POSITIONS, STEMS};
 use super::world::World;
 
 const DAY: u64 = 86_400;
