@@ -41,6 +41,8 @@ pub(crate) enum Delivery {
     TruncatedGzip,
     /// A page of HTML with this status replaces the answer.
     Html(u16),
+    /// An error envelope with this status replaces the answer.
+    Envelope(u16),
     /// A redirect replaces the answer.
     Redirect {
         status: u16,
@@ -68,7 +70,9 @@ impl Served {
     pub(crate) fn status(&self) -> Option<u16> {
         match (&self.delivery, &self.result) {
             (Delivery::Lost, _) => None,
-            (Delivery::Html(status) | Delivery::Redirect { status, .. }, _) => Some(*status),
+            (Delivery::Html(status) | Delivery::Envelope(status) | Delivery::Redirect { status, .. }, _) => {
+                Some(*status)
+            }
             (_, Ok(_)) => Some(200),
             (_, Err(refusal)) => Some(refusal.status),
         }

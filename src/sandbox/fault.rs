@@ -42,6 +42,8 @@ pub enum Fault {
     },
     /// The request is applied and charged, and a gateway answers with this status and a page of HTML.
     StatusAfterApply(u16),
+    /// The request is applied, and the answer and its cost are those of an error with this status.
+    ErrorAfterApply(u16),
     /// The connection closes without an answer. The request has no effect.
     Reset,
     /// The request is applied and charged, and the connection closes without an answer.

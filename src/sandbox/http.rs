@@ -108,6 +108,9 @@ fn response(served: &Served, number: u64, gzip: bool, switch: &Switch) -> Respon
         _ => put(&mut response, header::CONTENT_TYPE, "application/json; charset=utf-8"),
     }
     let body = match &served.result {
+        Ok(_) if matches!(served.delivery, Delivery::Envelope(_)) => {
+            ErrorAnswer::new(status, "This failure was injected").body(number)
+        }
         Ok(Success { body, etag, replayed, .. }) => {
             if let Some(etag) = etag {
                 put(&mut response, header::ETAG, etag);

@@ -71,11 +71,11 @@ pub(crate) fn serve(world: &mut World, memory: &mut Memory, request: &IncomingRe
             distort(&mut served, fault);
         }
     }
-    served.ru = match &served.result {
-        Err(_) => memory.settings.failed_ru,
-        Ok(success) if success.replayed == Some(true) => memory.settings.replayed_ru,
-        Ok(success) if success.replayed.is_some() => Ru::PATCH,
-        Ok(_) => Ru::GET,
+    served.ru = match (&served.delivery, &served.result) {
+        (Delivery::Envelope(_), _) | (_, Err(_)) => memory.settings.failed_ru,
+        (_, Ok(success)) if success.replayed == Some(true) => memory.settings.replayed_ru,
+        (_, Ok(success)) if success.replayed.is_some() => Ru::PATCH,
+        (_, Ok(_)) => Ru::GET,
     };
     served
 }
@@ -116,6 +116,7 @@ fn distort(served: &mut Served, fault: &Fault) {
     served.delivery = match fault {
         Fault::ResetAfterApply => Delivery::Lost,
         Fault::StatusAfterApply(status) => Delivery::Html(*status),
+        Fault::ErrorAfterApply(status) => Delivery::Envelope(*status),
         Fault::Truncated => Delivery::Truncated,
         Fault::TruncatedChunked => Delivery::TruncatedChunked,
         Fault::TruncatedGzip => Delivery::TruncatedGzip,
