@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crm_mirror::app::status::{self, MirrorStatus, ObjectStatus};
+use crm_mirror::budget::Ledger;
 use crm_mirror::config::{Config, Environment, Sources};
 use crm_mirror::model::{Clock, Instant, Object, Resource};
 use crm_mirror::sandbox::{LoggedRequest, Route, World};
@@ -70,14 +71,14 @@ fn rows(conn: &Connection, object: Object) -> Rows {
     rows.map(Result::unwrap).collect()
 }
 
-/// The total of all time in the ledger.
-fn ledger(conn: &Connection) -> u64 {
+/// The ledger in the file; an empty one if there is none.
+fn ledger(conn: &Connection) -> Ledger {
     let stored = || {
         let mut stmt = conn.prepare_cached("SELECT value FROM state WHERE name = 'ledger'").ok()?;
         let text: String = stmt.query_row([], |row| row.get(0)).ok()?;
-        serde_json::from_str::<serde_json::Value>(&text).ok()?["total"].as_u64()
+        serde_json::from_str::<Ledger>(&text).ok()
     };
-    stored().unwrap_or(0)
+    stored().unwrap_or_default()
 }
 
 /// When a record in the mirror was created; a row without it was always there.
@@ -161,8 +162,13 @@ impl Watch {
         self.conn = Some(conn);
         checked?;
         self.last_run = now;
-        if settled && ledger < self.charged {
-            return Err(format!("the ledger says {ledger} RU, the service charged {}", self.charged));
+        if settled && ledger.total.get() < self.charged {
+            return Err(format!("the ledger says {} RU, the service charged {}", ledger.total, self.charged));
+        }
+        let of_window: u64 = self.spent.iter().filter(|(at, _)| *at >= ledger.since).map(|(_, ru)| ru).sum();
+        if settled && now >= self.clocks_until && ledger.used.get() < of_window {
+            let Ledger { used, since, .. } = ledger;
+            return Err(format!("the ledger says {used} RU since {since}, the service charged {of_window}"));
         }
         Ok(())
     }

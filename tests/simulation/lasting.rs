@@ -2,10 +2,10 @@
 //! meanwhile, for a bounded number of requests, and recovery must need nobody.
 
 use crm_mirror::model::{Object, Resource};
-use crm_mirror::sandbox::{Fault, LoggedRequest, Route, Rule, World};
+use crm_mirror::sandbox::{Fault, Hidden, LoggedRequest, Route, Rule, World};
 use fastrand::Rng;
 
-use crate::people::{object, pick};
+use crate::people::{TURNS, object, pick};
 use crate::script::one;
 use crate::trouble::HEAVY;
 
@@ -20,12 +20,18 @@ pub enum Lasting {
     List(Resource, u16),
     /// Rows with so much text that a full page is larger than what is read.
     HeavyRows,
+    /// Every cursor is refused: lists have one page.
+    RefusedCursors,
+    /// The definition of a field that contacts have is not listed.
+    Unlisted,
 }
 
 impl Lasting {
     pub fn drawn(rng: &mut Rng) -> Lasting {
-        match rng.u32(..6) {
+        match rng.u32(..8) {
             5 => Lasting::Three(one(rng, &[400, 500])),
+            6 => Lasting::RefusedCursors,
+            7 => Lasting::Unlisted,
             0 | 1 => Lasting::Record(rng.u32(..1000), one(rng, &[400, 403, 404, 410, 500, 503, 520])),
             2 | 3 => Lasting::List(one(rng, &Resource::ALL), one(rng, &[404, 410, 500, 503, 520])),
             _ => Lasting::HeavyRows,
@@ -33,14 +39,18 @@ impl Lasting {
     }
 
     /// What fails in this world; `None` where there is no record that could.
-    pub fn begin(self, world: &World) -> Option<LastingTrouble> {
+    pub fn begin(self, world: &World, page_cap: usize) -> Option<LastingTrouble> {
         let picked = |object, which| Some((object, pick(world, object, which)?));
         let records = match self {
             Lasting::Record(which, _) => vec![picked(object(which), which)?],
-            Lasting::Three(_) => (0..3).map(|which| picked(Object::Contact, which)).collect::<Option<_>>()?,
+            // Those are edited together.
+            Lasting::Three(_) if world.count(Resource::Contacts) < TURNS as usize * 3 => return None,
+            Lasting::Three(_) => (0..3).filter_map(|which| picked(Object::Contact, which * TURNS)).collect(),
             _ => Vec::new(),
         };
-        Some(LastingTrouble { what: self, records })
+        let unlisted = world.definitions().iter().find(|known| known.key == "motto")?.id.to_string();
+        let definitions = world.definitions().len();
+        Some(LastingTrouble { what: self, records, unlisted, definitions, page_cap })
     }
 }
 
@@ -48,6 +58,11 @@ impl Lasting {
 pub struct LastingTrouble {
     what: Lasting,
     records: Vec<(Object, String)>,
+    /// The definition that [`Lasting::Unlisted`] is about.
+    unlisted: String,
+    /// How many definitions there are, and how many rows a page has.
+    definitions: usize,
+    page_cap: usize,
 }
 
 impl LastingTrouble {
@@ -59,6 +74,11 @@ impl LastingTrouble {
             }
             Lasting::List(resource, status) => vec![Rule::new(Fault::Status(status)).on(resource).lists().forever()],
             Lasting::HeavyRows => vec![Rule::new(Fault::HeavyRows(HEAVY)).forever()],
+            Lasting::RefusedCursors => vec![Rule::new(Fault::RefusedCursor).with_cursor().forever()],
+            Lasting::Unlisted => {
+                let hidden = Fault::Hide(Hidden::ids([self.unlisted.as_str()]));
+                vec![Rule::new(hidden).on(Resource::CustomFields).forever()]
+            }
         }
     }
 
@@ -71,8 +91,16 @@ impl LastingTrouble {
                 .any(|(object, id)| difference.contains(id.as_str()) || difference.starts_with(&format!("{object}: "))),
             Lasting::List(Resource::Contacts, _) => difference.contains("contact") || difference.contains("ct_"),
             Lasting::List(Resource::Companies, _) => difference.contains("compan") || difference.contains("co_"),
+            // Records that were changed at the same moment cannot be read in parts.
+            Lasting::RefusedCursors => true,
+            Lasting::Unlisted => difference.contains("motto") || difference.contains(&self.unlisted),
             _ => false,
         }
+    }
+
+    /// Whether the cursors of that time are worth nothing afterwards.
+    pub fn ends_cursors(&self) -> bool {
+        matches!(self.what, Lasting::RefusedCursors)
     }
 
     /// How many requests a day to what fails are too many.
@@ -82,7 +110,9 @@ impl LastingTrouble {
             Lasting::Record(..) | Lasting::Three(_) => 60 * self.records.len(),
             // After the first hours 24 a day, each with the attempts of several steps.
             Lasting::List(..) => 500,
-            Lasting::HeavyRows => usize::MAX,
+            Lasting::HeavyRows | Lasting::RefusedCursors => usize::MAX,
+            // Ten readings, each of the pages of both objects.
+            Lasting::Unlisted => 10 * (self.definitions / self.page_cap + 2),
         }
     }
 
@@ -93,7 +123,8 @@ impl LastingTrouble {
                 self.records.iter().any(|(object, id)| entry.asked.route == Route::One(*object, id.clone()))
             }
             Lasting::List(resource, _) => entry.asked.lists(resource),
-            Lasting::HeavyRows => false,
+            Lasting::HeavyRows | Lasting::RefusedCursors => false,
+            Lasting::Unlisted => entry.asked.lists(Resource::CustomFields),
         }
     }
 }

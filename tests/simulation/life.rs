@@ -1,28 +1,31 @@
 //! One simulated life: runs a script against the real engine and the daemon's state machine.
 
 mod acts;
+mod between;
+mod disturbances;
 mod ending;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crm_mirror::daemon::job::QueuedJob;
 use crm_mirror::daemon::inputs_and_effects::DaemonRequest;
+use crm_mirror::daemon::job::QueuedJob;
 use crm_mirror::model::{Clock, Instant, Ru};
 use crm_mirror::outbox::EditWatch;
 use crm_mirror::sandbox::{CursorKind, DateHeader, SCOPES};
 use crm_mirror::sync::{RunReport, SyncError};
 use rusqlite::Connection;
 
+use crate::conflicts::Conflicts;
 use crate::daemon::{Daemon, Maintenance, repair, resync};
 use crate::invariants::Watch;
 use crate::manners::{Manners, RunFacts};
 use crate::people::{self, Edits};
 use crate::process::{self, FullDisk, Process};
+use crate::repeats::Repeats;
 use crate::script::{Script, What};
 use crate::support::clock::WrongClock;
 use crate::support::{Crm, Mirror};
-use crate::trouble::Trouble;
 
 const MINUTE: Duration = Duration::from_secs(60);
 /// How long an edit that was due, and was not sent, waits before it is due again.
@@ -91,12 +94,15 @@ struct Life<'a> {
     watch: Watch,
     manners: Manners,
     edits: Edits,
+    conflicts: Conflicts,
+    repeats: Repeats,
     /// The edits when the file was last backed up.
     saved_edits: Edits,
     /// What befalls the next run: its death before a commit, a full disk, a locked file.
     kill: Option<u64>,
     full_disk: Option<u32>,
     locked: bool,
+    burst: Option<(u32, u32)>,
     repairs: Vec<(Instant, Repair)>,
     reader: Option<Connection>,
     keys: u32,
@@ -168,10 +174,13 @@ impl<'a> Life<'a> {
             daemon: Daemon::new(script, start),
             open: None,
             edits: Edits::default(),
+            conflicts: Conflicts::default(),
+            repeats: Repeats::default(),
             saved_edits: Edits::default(),
             kill: None,
             full_disk: None,
             locked: false,
+            burst: None,
             repairs: Vec::new(),
             reader: None,
             keys: 0,
@@ -307,10 +316,14 @@ impl<'a> Life<'a> {
         }
         let disk = full_disk.map(FullDisk::of);
         let lock = locked.then(|| process::lock_for_a_moment(&self.mirror.path)).flatten();
+        if let Some(burst) = self.burst.take() {
+            self.change_between_requests(burst);
+        }
         let result = match self.opened(kill).await {
             Ok(process) => process.engine.run(&job.job, job.trigger.as_str()).await,
             Err(error) => Err(error),
         };
+        self.crm.sandbox.clear_hook();
         lock.map(std::thread::JoinHandle::join);
         drop(disk);
         let empty_until = self.open.as_ref().and_then(Process::empty_until);
@@ -329,6 +342,9 @@ impl<'a> Life<'a> {
             }
         }
         let settled = kill.is_none() && full_disk.is_none() && !locked;
+        if !settled {
+            self.repeats.forget();
+        }
         self.judge(began, &result, settled)?;
         self.look(settled)?;
         let now = self.clock.now();
@@ -354,6 +370,8 @@ impl<'a> Life<'a> {
     ) -> Result<(), String> {
         let knows_a_record = !matches!(result, Err(SyncError::OtherWorkspace { .. })) || self.knows_a_record();
         let facts = RunFacts { began, result, settled, doubt_until: self.doubt_until, knows_a_record };
+        let log = self.crm.sandbox.log();
+        self.repeats.after_run(log.entries()).map_err(|why| self.failed(&why))?;
         self.manners.after_run(&facts, &self.crm).map_err(|why| self.failed(&why))
     }
 
@@ -361,7 +379,12 @@ impl<'a> Life<'a> {
     fn look(&mut self, settled: bool) -> Result<(), String> {
         let (crm, mirror) = (&self.crm, &self.mirror);
         let looked = self.watch.after_run(self.script, crm, mirror, &self.edits, settled, self.doubt_until);
-        looked.map_err(|why| self.failed(&why))
+        looked.map_err(|why| self.failed(&why))?;
+        if !self.conflicts.concern_any() || self.crm.clock.now() < self.doubt_until {
+            return Ok(());
+        }
+        let Some(conn) = self.connection() else { return Ok(()) };
+        self.conflicts.after_run(&conn, &self.crm.sandbox).map_err(|why| self.failed(&why))
     }
 
     /// The open mirror; a process that is to be killed has one of its own.
@@ -384,7 +407,12 @@ impl<'a> Life<'a> {
 
     async fn happen(&mut self, what: &What) -> Result<(), String> {
         let now = self.clock.now();
+        if !what.is_plain() {
+            self.repeats.forget();
+        }
         match what {
+            What::Burst(from, seed) => self.burst = Some((*from, *seed)),
+            What::SqlEmpty(which) => self.empty_in_sql(*which),
             What::Sql(which, number) => self.edit_in_sql(Some(*which), *number),
             What::SqlMany(number) => self.edit_in_sql(None, *number),
             What::SqlJunk(which) => self.write_junk(*which),
@@ -413,6 +441,7 @@ impl<'a> Life<'a> {
             | What::Junk(_)
             | What::ScopeLost(..)
             | What::KeyRotated(_)
+            | What::CursorsDie
             | What::Budget(_)
             | What::DiskFull(_)
             | What::Locked
@@ -420,65 +449,5 @@ impl<'a> Life<'a> {
             _ => self.crm.sandbox.with_world(|world| people::in_the_crm(world, what)),
         }
         Ok(())
-    }
-
-    async fn disturb(&mut self, what: &What) {
-        let now = self.crm.clock.now();
-        match what {
-            What::Trouble(trouble, minutes) => self.trouble(trouble, *minutes),
-            What::ClockJump(seconds, minutes) => {
-                self.clock.set_ahead(*seconds);
-                self.watch.clocks_are_wrong_until(now.plus(*minutes * MINUTE));
-                self.doubt_until = self.doubt_until.max(now.plus(*minutes * MINUTE));
-                self.repair_in(*minutes, Repair::Clock);
-                self.daemon.clock_moved(self.clock.now());
-            }
-            What::Kill(commits) => self.kill = Some(u64::from(*commits)),
-            What::Junk(which) if self.mirror.path.exists() => {
-                self.manners.hold_is_lost();
-                let name = self.mirror.spoil_state(*which);
-                self.say(&format!("  the state entry {name:?}"));
-            }
-            What::ScopeLost(lost, minutes) if !self.is_keyless() => {
-                let scopes: Vec<&str> = SCOPES.into_iter().filter(|scope| scope != lost).collect();
-                self.crm.sandbox.set_key(self.key(), &scopes);
-                self.repair_in(*minutes, Repair::Scopes);
-                self.manners.forbidden_until(now.plus(*minutes * MINUTE));
-            }
-            What::KeyRotated(minutes) => {
-                self.repairs.retain(|(_, repair)| *repair != Repair::Scopes);
-                self.crm.sandbox.revoke_key(self.key());
-                self.repair_in(*minutes, Repair::Key);
-                self.manners.forbidden_until(now.plus(*minutes * MINUTE));
-            }
-            What::Budget(units) => {
-                // What the old one allowed may have been spent.
-                self.watch.budget = self.watch.budget.map(|before| before.max(*units));
-                self.mirror.limits.limit = Ru::new(*units);
-                self.close().await;
-            }
-            What::DiskFull(kib) => self.full_disk = Some(*kib),
-            What::Locked => self.locked = true,
-            What::LongReader(minutes) => {
-                self.reader = process::read_for_long(&self.mirror.path);
-                self.repair_in(*minutes, Repair::Reader);
-            }
-            _ => {}
-        }
-    }
-
-    fn trouble(&mut self, trouble: &Trouble, minutes: u32) {
-        let now = self.crm.clock.now();
-        if trouble.deceives() {
-            self.doubt_until = self.doubt_until.max(now.plus(minutes * MINUTE));
-        }
-        if matches!(trouble, Trouble::WrongDate(_) | Trouble::NoDate | Trouble::JunkDate) {
-            self.watch.clocks_are_wrong_until(now.plus(minutes * MINUTE));
-        }
-        self.manners.trouble(trouble, now, now.plus(minutes * MINUTE));
-        let rule = self.crm.sandbox.with_world(|world| trouble.rule(world, now, minutes));
-        if let Some(rule) = rule {
-            self.crm.sandbox.faults().add(rule);
-        }
     }
 }

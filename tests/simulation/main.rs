@@ -23,6 +23,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod conflicts;
 mod daemon;
 mod invariants;
 mod lasting;
@@ -30,6 +31,7 @@ mod life;
 mod manners;
 mod people;
 mod process;
+mod repeats;
 mod script;
 mod trouble;
 

@@ -2,7 +2,7 @@
 
 mod file;
 
-pub use file::{decide, edit_in_sql, spoil_edit, take_back, undo, waiting_edits, write_junk};
+pub use file::{decide, edit_in_sql, empty_in_sql, spoil_edit, take_back, undo, waiting_edits, write_junk};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,7 +24,7 @@ const FIELDS: [(&str, DataType); 6] = [
 ];
 
 /// What people edit in SQL: the object, its column, and where the column is in the body of an update.
-const EDITED: [(Object, &str, &[&str]); 6] = [
+pub const EDITED: [(Object, &str, &[&str]); 6] = [
     (Object::Contact, "position", &["position"]),
     (Object::Contact, "language", &["language"]),
     (Object::Contact, "cf_motto", &["customFields", "motto"]),
@@ -284,9 +284,13 @@ fn edit(world: &mut World, which: u32, changes: &Value) {
     }
 }
 
+/// In how many turns every record changes.
+pub const TURNS: u32 = 3;
+
 /// Every third record of an object changes.
 pub fn edit_a_few(world: &mut World, object: Object, turn: u32) {
-    for (n, id) in world.ids(object.resource()).iter().enumerate().filter(|(n, _)| n % 3 == turn as usize) {
+    let in_turn = |(n, _): &(usize, &String)| *n as u32 % TURNS == turn % TURNS;
+    for (n, id) in world.ids(object.resource()).iter().enumerate().filter(in_turn) {
         world.edit(object, id, &values(n as u32 + turn));
     }
 }

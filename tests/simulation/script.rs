@@ -66,6 +66,8 @@ pub enum What {
     BulkEdit(u32, u32),
     /// The same at one moment: all of them have the same date.
     TiedEdit(u32, u32),
+    /// During the next run, from this request on, a few of these happen between its requests.
+    Burst(u32, u32),
     Team(u32),
     Archive(u32),
     Reactivate(u32),
@@ -74,6 +76,8 @@ pub enum What {
     /// A person edits the mirror in SQL: one record, or all of a table in one statement.
     Sql(u32, u32),
     SqlMany(u32),
+    /// A person empties a field.
+    SqlEmpty(u32),
     /// A person writes a text that is not UTF-8.
     SqlJunk(u32),
     /// A person sets the old value again, while an edit waits.
@@ -110,6 +114,8 @@ pub enum What {
     ScopeLost(&'static str, u32),
     /// The key is refused, and some minutes later the daemon gets another.
     KeyRotated(u32),
+    /// The service forgets the cursors that it gave out.
+    CursorsDie,
     /// The configuration allows another budget.
     Budget(u64),
     /// During the next run no file can grow beyond so many KiB.
@@ -178,6 +184,11 @@ impl Script {
             let what = What::ScopeLost("custom-fields:read", rng.u32(1..1_500));
             script.events.extend(Some(Event { minute: 0, what }).filter(|event| wanted(&event.what)));
         }
+        // The first copy is the longest run, and the world does not wait for it.
+        if rng.u32(..3) == 0 {
+            let what = What::Burst(rng.u32(..12), rng.u32(..));
+            script.events.extend(Some(Event { minute: 0, what }).filter(|event| wanted(&event.what)));
+        }
         script.events.sort_by_key(|event| event.minute);
         script
     }
@@ -195,7 +206,7 @@ impl What {
 
     /// Whether this is a disturbance rather than normal use.
     pub fn is_disturbance(&self) -> bool {
-        use What::{Budget, ClockJump, DiskFull, Junk, KeyRotated, Kill, Locked, LongReader, ScopeLost};
+        use What::{Budget, ClockJump, CursorsDie, DiskFull, Junk, KeyRotated, Kill, Locked, LongReader, ScopeLost};
         matches!(
             self,
             What::Trouble(..)
@@ -204,6 +215,7 @@ impl What {
                 | Junk(_)
                 | ScopeLost(..)
                 | KeyRotated(_)
+                | CursorsDie
                 | Budget(_)
                 | DiskFull(_)
                 | Locked
@@ -211,12 +223,31 @@ impl What {
         )
     }
 
+    /// Whether people only use the CRM and the mirror as on any day.
+    pub fn is_plain(&self) -> bool {
+        use What::{Burst, Create, Edit, EditNotes, EditStory, Remove, Sql, Team};
+        matches!(self, Create(_) | Edit(..) | EditNotes(..) | EditStory(..) | Burst(..) | Remove(_) | Sql(..) | Team(_))
+    }
+
+    /// What happens between two requests of a run.
+    pub fn drawn_between_requests(rng: &mut Rng) -> What {
+        let (a, b) = (rng.u32(..1000), rng.u32(1..1_000_000));
+        match rng.u32(..20) {
+            0..3 => What::Create(b),
+            3..12 => What::Edit(a, b),
+            12..14 => What::EditNotes(a, b),
+            14..17 => What::EditStory(a, b),
+            17..19 => What::Remove(a),
+            _ => What::CommitLate(a, b % 50),
+        }
+    }
+
     fn drawn(rng: &mut Rng) -> What {
         let (a, b) = (rng.u32(..1000), rng.u32(1..1_000_000));
         // Mostly minutes, sometimes days.
         let minutes = if rng.u32(..8) == 0 { rng.u32(400..3_000) } else { rng.u32(1..400) };
         let scopes = ["contacts:read", "companies:read", "custom-fields:read", "team-members:read", "contacts:write"];
-        match rng.u32(..136) {
+        match rng.u32(..146) {
             0..8 => What::Create(b),
             8..24 => What::Edit(a, b),
             24..30 => What::EditNotes(a, b),
@@ -268,6 +299,9 @@ impl What {
             129..130 => What::SpoilEdit(a),
             130..132 => What::KeyRotated(minutes),
             132..134 => What::Return(a),
+            136..143 => What::Burst(a % 16, b),
+            143..144 => What::CursorsDie,
+            144..146 => What::SqlEmpty(a),
             _ => What::TiedEdit(20 + b % 80, b),
         }
     }

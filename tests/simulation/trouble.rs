@@ -32,6 +32,8 @@ pub enum Trouble {
     HeavyRows(u32),
     /// The request is carried out, and a gateway answers.
     Gateway(u16, u32),
+    /// The same with an error envelope.
+    ErrorAfter(u16, u32),
     Reset(u32),
     /// The request is carried out, and the connection is reset.
     Lost(u32),
@@ -86,7 +88,10 @@ impl Trouble {
             1 => Trouble::Html(one(rng, &[401, 403, 404, 410, 502, 503]), share),
             2 => Trouble::Status(one(rng, errors), share),
             3 => Trouble::RateLimit(one(rng, &[1, 30, 600, 7_200]), share),
-            4 => Trouble::Gateway(one(rng, &[408, 502, 504]), share),
+            4 => match rng.bool() {
+                true => Trouble::Gateway(one(rng, &[408, 502, 504]), share),
+                false => Trouble::ErrorAfter(one(rng, &[408, 500, 504]), share),
+            },
             5 => Trouble::Reset(share),
             6 => Trouble::Lost(share),
             7 => Trouble::Truncated(share),
@@ -139,6 +144,7 @@ impl Trouble {
             }
             Trouble::HeavyRows(share) => (Fault::HeavyRows(HEAVY), *share),
             Trouble::Gateway(status, share) => (Fault::StatusAfterApply(*status), *share),
+            Trouble::ErrorAfter(status, share) => (Fault::ErrorAfterApply(*status), *share),
             Trouble::Reset(share) => (Fault::Reset, *share),
             Trouble::Lost(share) => (Fault::ResetAfterApply, *share),
             Trouble::Truncated(share) => (Fault::Truncated, *share),

@@ -48,15 +48,27 @@ impl Life<'_> {
     }
 
     /// A person's connection to the mirror's file.
-    fn connection(&self) -> Option<Connection> {
+    pub(super) fn connection(&self) -> Option<Connection> {
         if self.mirror.path.exists() { Connection::open(&self.mirror.path).ok() } else { None }
     }
 
     pub(super) fn edit_in_sql(&mut self, which: Option<u32>, number: u32) {
         let Some(conn) = self.connection() else { return };
         if people::edit_in_sql(&conn, which, number, &mut self.edits) {
-            self.daemon.edited(self.clock.now());
+            self.note_edits(&conn);
         }
+    }
+
+    pub(super) fn empty_in_sql(&mut self, which: u32) {
+        let Some(conn) = self.connection() else { return };
+        people::empty_in_sql(&conn, which, &mut self.edits);
+        self.note_edits(&conn);
+    }
+
+    /// A person made edits.
+    fn note_edits(&mut self, conn: &Connection) {
+        self.conflicts.queued(conn, &self.crm.sandbox);
+        self.daemon.edited(self.clock.now());
     }
 
     pub(super) fn write_junk(&mut self, which: u32) {
@@ -96,6 +108,7 @@ impl Life<'_> {
         }
         std::fs::copy(&backup, &self.mirror.path).unwrap();
         self.watch.restored();
+        self.conflicts.restored();
         self.manners.hold_is_lost();
         self.edits.return_to(self.saved_edits.clone(), &self.mirror.read());
         let now = self.clock.now();

@@ -101,7 +101,10 @@ impl Life<'_> {
 
     /// One thing fails for ever: the rest stays fresh, and all of it recovers by itself.
     async fn suffer_for_ever(&mut self) -> Result<(), String> {
-        let begun = self.script.lasting.and_then(|lasting| self.crm.sandbox.with_world(|world| lasting.begin(world)));
+        let begun = self
+            .script
+            .lasting
+            .and_then(|lasting| self.crm.sandbox.with_world(|world| lasting.begin(world, self.script.page_cap)));
         let Some(trouble) = begun else { return Ok(()) };
         self.say("for ever from now on");
         for rule in trouble.rules() {
@@ -110,15 +113,19 @@ impl Life<'_> {
         self.manners.watch_lasting(trouble);
         // What is claimed of the past was looked into.
         self.until(self.crm.clock.now().plus(HOUR)).await?;
-        for half in 0..2 {
+        for turn in 0..10 {
             for object in Object::ALL {
-                self.crm.sandbox.with_world(|world| people::edit_a_few(world, object, half));
+                self.crm.sandbox.with_world(|world| people::edit_a_few(world, object, turn));
             }
-            self.until(self.crm.clock.now().plus(15 * HOUR)).await?;
+            self.until(self.crm.clock.now().plus(3 * HOUR)).await?;
         }
+        self.until(self.crm.clock.now().plus(6 * HOUR)).await?;
         let trouble = self.manners.end_lasting().map_err(|why| self.failed(&why))?;
         self.expect_exact("beside what fails for ever", |line| trouble.excuses(line))?;
         self.crm.sandbox.faults().clear();
+        if trouble.ends_cursors() {
+            self.forget_cursors();
+        }
         self.until(self.crm.clock.now().plus(26 * HOUR)).await?;
         self.expect_exact("a day after what failed for ever", |_| false)
     }

@@ -27,6 +27,15 @@ pub fn write_junk(conn: &Connection, which: u32) {
     let _ = conn.execute(sql, [which % 60]);
 }
 
+/// A person empties a field of a contact.
+pub fn empty_in_sql(conn: &Connection, which: u32, edits: &mut Edits) {
+    let chosen = "SELECT id FROM contacts ORDER BY id LIMIT 1 OFFSET ?1 % max(1, (SELECT count(*) FROM contacts))";
+    let Ok(id) = conn.query_row(chosen, [which], |row| row.get::<_, String>(0)) else { return };
+    if conn.execute("UPDATE contacts_full SET position = '' WHERE id = ?1", [&id]).is_ok() {
+        edits.expected.insert((id, "position".into(), "\"\"".into()));
+    }
+}
+
 /// The edits that were not sent yet: their rows, records and fields.
 fn unsent(conn: &Connection) -> Vec<(i64, String, String)> {
     let sql = "SELECT id, record_id, fields FROM outbox WHERE state IN ('queued', 'held') AND attempts = 0 ORDER BY id";
@@ -148,8 +157,9 @@ pub fn decide(
         };
         let mut decided = 0;
         for (edit, decision) in chosen {
-            // What cannot be decided so is refused, and changes nothing.
-            if user_decisions::decide(tx, edit.id, decision, now).is_err() {
+            // What cannot be decided so is refused, and changes nothing; but everybody can give up an edit.
+            if let Err(refused) = user_decisions::decide(tx, edit.id, decision, now) {
+                assert!(!matches!(decision, Decision::Drop), "edit {} cannot be dropped: {refused:?}", edit.id);
                 continue;
             }
             decided += 1;

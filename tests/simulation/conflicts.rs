@@ -1,0 +1,89 @@
+//! A conflict needs somebody else's change: an edit of a value that nobody changed at the service since is not one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crm_mirror::model::Object;
+use crm_mirror::sandbox::{Sandbox, World};
+use rusqlite::Connection;
+use serde_json::Value;
+
+use crate::people::EDITED;
+
+/// An edit whose editor saw what the service had.
+struct Informed {
+    record: String,
+    object: Object,
+    path: &'static [&'static str],
+    /// What the service had then.
+    value: Value,
+}
+
+/// The edits that may not end in a conflict.
+#[derive(Default)]
+pub struct Conflicts {
+    informed: BTreeMap<i64, Informed>,
+    last: i64,
+    seen: BTreeSet<i64>,
+    /// Whether the file was replaced by an older one: what its edits were made on is not known.
+    is_over: bool,
+}
+
+/// A field of a record at the service; an empty text is none.
+fn value_at(world: &World, object: Object, id: &str, path: &[&str]) -> Option<Value> {
+    let detail = world.detail_json(object, id)?;
+    let value = path.iter().fold(&detail, |value, name| &value[*name]);
+    Some(if value.as_str() == Some("") { Value::Null } else { value.clone() })
+}
+
+impl Conflicts {
+    /// A person edited in SQL.
+    pub fn queued(&mut self, conn: &Connection, sandbox: &Sandbox) {
+        let sql = "SELECT id, record_id, fields, base_etag IS NULL FROM outbox WHERE id > ?1 AND json_valid(fields)";
+        let Ok(mut stmt) = conn.prepare_cached(sql) else { return };
+        let rows = stmt.query_map([self.last], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)));
+        for (id, record, fields, unread) in rows.unwrap().filter_map(Result::ok) {
+            self.last = self.last.max(id);
+            let (record, fields, unread): (String, String, bool) = (record, fields, unread);
+            let fields: BTreeMap<String, (Value, Value)> = serde_json::from_str(&fields).unwrap_or_default();
+            let Some((column, (before, _))) = fields.into_iter().next() else { continue };
+            let Some((object, _, path)) = EDITED.into_iter().find(|(_, known, _)| *known == column) else { continue };
+            let Some(value) = value_at(&sandbox.world(), object, &record, path) else { continue };
+            // What was never read is read before the edit is sent.
+            if before == value || unread {
+                self.informed.insert(id, Informed { record, object, path, value });
+            }
+        }
+    }
+
+    /// Whether an edit is known that may not end in a conflict.
+    pub fn concern_any(&self) -> bool {
+        !self.is_over && !self.informed.is_empty()
+    }
+
+    /// The service shows something else than it has.
+    pub fn doubt(&mut self) {
+        self.informed.clear();
+    }
+
+    /// The file was replaced by an older one.
+    pub fn restored(&mut self) {
+        self.is_over = true;
+    }
+
+    /// Looks at the edits after a run.
+    pub fn after_run(&mut self, conn: &Connection, sandbox: &Sandbox) -> Result<(), String> {
+        let Ok(mut stmt) = conn.prepare_cached("SELECT id FROM outbox WHERE state = 'conflict'") else { return Ok(()) };
+        let found: Vec<i64> = stmt.query_map([], |row| row.get(0)).unwrap().filter_map(Result::ok).collect();
+        for id in found {
+            if !self.seen.insert(id) {
+                continue;
+            }
+            let Some(Informed { record, object, path, value }) = self.informed.get(&id) else { continue };
+            if value_at(&sandbox.world(), *object, record, path).as_ref() == Some(value) {
+                let field = path.join(".");
+                return Err(format!("edit {id} of {record} is in conflict, and {field} is {value} as before"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,73 @@
+//! What disturbs a life: the service, the clocks, the disk, the key and other programs.
+
+use crm_mirror::model::{Clock, Ru};
+use crm_mirror::sandbox::SCOPES;
+
+use super::{Life, MINUTE, Repair};
+use crate::process;
+use crate::script::What;
+use crate::trouble::Trouble;
+
+impl Life<'_> {
+    pub(super) async fn disturb(&mut self, what: &What) {
+        let now = self.crm.clock.now();
+        match what {
+            What::Trouble(trouble, minutes) => self.trouble(trouble, *minutes),
+            What::ClockJump(seconds, minutes) => {
+                self.clock.set_ahead(*seconds);
+                self.watch.clocks_are_wrong_until(now.plus(*minutes * MINUTE));
+                self.doubt_until = self.doubt_until.max(now.plus(*minutes * MINUTE));
+                self.repair_in(*minutes, Repair::Clock);
+                self.daemon.clock_moved(self.clock.now());
+            }
+            What::Kill(commits) => self.kill = Some(u64::from(*commits)),
+            What::Junk(which) if self.mirror.path.exists() => {
+                self.manners.hold_is_lost();
+                let name = self.mirror.spoil_state(*which);
+                self.say(&format!("  the state entry {name:?}"));
+            }
+            What::ScopeLost(lost, minutes) if !self.is_keyless() => {
+                let scopes: Vec<&str> = SCOPES.into_iter().filter(|scope| scope != lost).collect();
+                self.crm.sandbox.set_key(self.key(), &scopes);
+                self.repair_in(*minutes, Repair::Scopes);
+                self.manners.forbidden_until(now.plus(*minutes * MINUTE));
+            }
+            What::KeyRotated(minutes) => {
+                self.repairs.retain(|(_, repair)| *repair != Repair::Scopes);
+                self.crm.sandbox.revoke_key(self.key());
+                self.repair_in(*minutes, Repair::Key);
+                self.manners.forbidden_until(now.plus(*minutes * MINUTE));
+            }
+            What::Budget(units) => {
+                // What the old one allowed may have been spent.
+                self.watch.budget = self.watch.budget.map(|before| before.max(*units));
+                self.mirror.limits.limit = Ru::new(*units);
+                self.close().await;
+            }
+            What::DiskFull(kib) => self.full_disk = Some(*kib),
+            What::CursorsDie => self.forget_cursors(),
+            What::Locked => self.locked = true,
+            What::LongReader(minutes) => {
+                self.reader = process::read_for_long(&self.mirror.path);
+                self.repair_in(*minutes, Repair::Reader);
+            }
+            _ => {}
+        }
+    }
+
+    fn trouble(&mut self, trouble: &Trouble, minutes: u32) {
+        let now = self.crm.clock.now();
+        if trouble.deceives() {
+            self.conflicts.doubt();
+            self.doubt_until = self.doubt_until.max(now.plus(minutes * MINUTE));
+        }
+        if matches!(trouble, Trouble::WrongDate(_) | Trouble::NoDate | Trouble::JunkDate) {
+            self.watch.clocks_are_wrong_until(now.plus(minutes * MINUTE));
+        }
+        self.manners.trouble(trouble, now, now.plus(minutes * MINUTE));
+        let rule = self.crm.sandbox.with_world(|world| trouble.rule(world, now, minutes));
+        if let Some(rule) = rule {
+            self.crm.sandbox.faults().add(rule);
+        }
+    }
+}
