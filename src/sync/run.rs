@@ -13,6 +13,7 @@ use super::error::SyncError;
 use super::events::RunEvent;
 use super::job::Job;
 use super::plan::Step;
+use super::walks::closing_counts::OwedCounts;
 use crate::api::{ErrorClass, ListQuery, PageSize};
 use crate::model::ServiceTime;
 use crate::model::{Instant, Object, RecordId, Resource, Ru};
@@ -63,6 +64,8 @@ pub(super) struct RunResults {
     pub(super) completed_steps: BTreeSet<Step>,
     /// Warnings for the user.
     pub(super) warnings: Vec<String>,
+    /// The counts that this run's sweeps owed.
+    pub(super) owed_by_sweeps: BTreeMap<Object, OwedCounts>,
     /// The witness of each object, which is part of every lookup by id; `Some(None)` if the service lists no record.
     pub(super) witnesses: [Option<Option<RecordId>>; 2],
     /// Whether an answer lacked the witness from the mirror.

@@ -309,7 +309,7 @@ impl Run<'_> {
             Step::Details(object) => _ = self.guard(object.resource(), self.read_details(object).await)?,
             Step::OldDetails(object) => _ = self.guard(object.resource(), self.refresh_details(object).await)?,
             Step::Removals(object) | Step::LateRemovals(object) => {
-                self.guard(object.resource(), self.settle_nominations(object).await)?;
+                self.guard(object.resource(), self.settle_not_found(object).await)?;
             }
             Step::End => {}
         }

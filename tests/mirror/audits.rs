@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use crate::clocks::claimed;
 use crate::support::{Crm, Mirror, noon};
-use crm_mirror::model::{Object, Resource};
+use crm_mirror::model::{Clock, Object, Resource};
 use crm_mirror::sandbox::{CursorKind, Fault, Hidden, RequestLine, Rule, World, generate};
 use crm_mirror::sync::findings::DifferenceKind;
 use crm_mirror::sync::{Findings, Job, SyncError};
@@ -263,6 +264,41 @@ async fn record_missed_between_offset_pages_is_found_by_the_count() {
     crm.wait(120);
     mirror.sync(&crm).await;
     mirror.assert_exact_lists(&crm);
+}
+
+/// One import created all records, so no range of time separates the record that is missing from the one that is extra.
+#[tokio::test]
+async fn record_missed_between_offset_pages_is_found_although_the_counts_were_equal() {
+    let mut world = World::new(noon());
+    for n in 0..30 {
+        world.create(Object::Contact, &json!({ "id": format!("c{n:02}") }));
+    }
+    let crm = Crm::serve(world).await;
+    crm.sandbox.configure(|settings| {
+        settings.cursors = CursorKind::Offset;
+        settings.page_cap = Some(10);
+    });
+    let mirror = Mirror::one_at_a_time();
+    crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
+        if asked.lists(Resource::Contacts) && asked.param("cursor").is_some() {
+            world.remove(Object::Contact, "c00");
+        }
+    });
+    mirror.sync(&crm).await;
+    assert_eq!(
+        mirror.count("contacts"),
+        28,
+        "the detail shows which record is extra, and nothing which one is missing"
+    );
+    assert_eq!(claimed(&mirror, crm.clock.now())[0], None, "the sweep has to be counted again");
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    mirror.assert_exact(&crm);
+    assert!(claimed(&mirror, crm.clock.now())[0].is_some());
+    crm.wait(600);
+    crm.sandbox.clear_log();
+    mirror.sync(&crm).await;
+    assert_eq!(crm.charged(), 2, "an idle run");
 }
 
 #[tokio::test]

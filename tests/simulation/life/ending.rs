@@ -119,7 +119,7 @@ impl Life<'_> {
             }
             self.until(self.crm.clock.now().plus(3 * HOUR)).await?;
         }
-        self.until(self.crm.clock.now().plus(6 * HOUR)).await?;
+        self.until(self.crm.clock.now().plus(12 * HOUR)).await?;
         let trouble = self.manners.end_lasting().map_err(|why| self.failed(&why))?;
         self.expect_exact("beside what fails for ever", |line| trouble.excuses(line))?;
         self.crm.sandbox.faults().clear();
