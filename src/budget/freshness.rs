@@ -47,7 +47,7 @@ impl ActiveHours {
     }
 
     fn place(at: Instant) -> usize {
-        usize::try_from(at.as_secs().div_euclid(HOUR as i64).rem_euclid(HOURS as i64)).unwrap_or(0)
+        at.as_secs().div_euclid(HOUR as i64).rem_euclid(HOURS as i64) as usize
     }
 
     /// Notes that changes were found.
@@ -74,7 +74,7 @@ impl ActiveHours {
         let mut at = now;
         // A window of years is judged by its next weeks.
         for _ in 0..8 * HOURS {
-            if at >= until {
+            if until.since(at).is_zero() {
                 break;
             }
             let end = hour(at).plus(Duration::from_secs(HOUR)).min(until);
@@ -173,8 +173,7 @@ pub fn decide_poll(budget: &PollingBudget, hours: &ActiveHours, min_interval: Du
     // Where the budget does not even reach for the longest interval, all hours are treated alike.
     let scarce = (active + quiet) / LONGEST_POLL.as_secs_f64() >= polls;
     if scarce {
-        let rest = Duration::from_secs_f64(active + quiet);
-        let interval = if polls < 1.0 { rest } else { rest.div_f64(polls).min(rest) };
+        let interval = Duration::from_secs_f64((active + quiet) / polls.max(1.0));
         return PollDecision { interval: interval.max(LONGEST_POLL).max(min_interval), reason: PollReason::Budget };
     }
     if hours.is_quiet(now, now) {

@@ -102,9 +102,7 @@ impl Ledger {
         let mut ledger = self;
         if passed >= self.since.plus(limits.window()) {
             // Windows follow each other without a gap, also if some were unused.
-            let into = Duration::from_nanos(
-                (passed.since(self.since).as_nanos() % limits.window().as_nanos()).try_into().unwrap_or(0),
-            );
+            let into = Duration::from_nanos_u128(passed.since(self.since).as_nanos() % limits.window().as_nanos());
             ledger = Ledger { since: passed.minus(into), used: Ru::ZERO, window: self.window.wrapping_add(1), ..self };
             if !now.is_comparable(&before) {
                 ledger.since = limits.aligned(ledger.since);

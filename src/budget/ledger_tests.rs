@@ -26,6 +26,7 @@ fn window_never_spends_more_than_its_limit() {
     assert_eq!(refused.unwrap_err(), at("2026-01-02T00:00:00Z"));
     let next = spend(full, "2026-01-02T00:00:00Z", 1);
     assert_eq!((next.used, next.total), (Ru::new(1), Ru::new(11)));
+    assert_eq!((Ledger::default().window, full.window, next.window), (0, 1, 2));
 }
 
 #[test]

@@ -40,7 +40,7 @@ impl Hold {
         let streak = before.map_or(0, |hold| hold.streak);
         let wait = match wait {
             Some(wait) => wait.min(LONGEST_ASKED),
-            None => FIRST.saturating_mul(1 << streak.min(10)).min(LONGEST_OWN),
+            None => FIRST.saturating_mul(2_u32.saturating_pow(streak)).min(LONGEST_OWN),
         };
         let left = before.and_then(|hold| hold.left(now)).unwrap_or_default();
         // Never zero: a wait of zero would cause a tight loop of requests.
@@ -69,10 +69,10 @@ impl Hold {
     #[must_use]
     pub fn measured_from(self, now: impl Into<ClockReading>) -> Hold {
         let now = now.into();
-        let began = ClockReading { wall: self.from.unwrap_or(Instant::EPOCH), monotonic: self.monotonic };
-        let went_back = now.monotonic.zip(self.monotonic).is_some_and(|(now, began)| now.micros < began.micros);
+        let both = now.monotonic.zip(self.monotonic);
+        let advanced = both.is_some_and(|(now, began)| now.boot == began.boot && now.micros >= began.micros);
         match self.left(now) {
-            Some(left) if !now.is_comparable(&began) || went_back => {
+            Some(left) if !advanced => {
                 Hold { until: now.wall.plus(left), from: Some(now.wall), monotonic: now.monotonic, ..self }
             }
             _ => self,
@@ -175,6 +175,10 @@ mod tests {
         assert_eq!(day.measured_from(reading(1, 4, "2025-06-01T00:00:00Z")), day, "these clocks are comparable");
         let impossible = Hold { monotonic: Some(MonotonicReading { boot: 2, micros: u64::MAX }), ..day };
         assert_eq!(impossible.measured_from(restarted).left(reading(2, 25, "2025-06-02T01:00:00Z")), None);
+        let without = ClockReading { wall: at("2025-06-01T00:00:00Z"), monotonic: None };
+        let measured = day.measured_from(without);
+        assert_eq!(measured.left(at("2025-06-01T05:00:00Z")), hour(19), "a machine without a monotonic clock");
+        assert_eq!(measured.measured_from(restarted).left(reading(2, 25, "2025-06-02T01:00:00Z")), None);
         let older: Hold = serde_json::from_str(r#"{"until":"2026-01-02T10:00:00.000000000Z","streak":1}"#).unwrap();
         assert_eq!(older.left(at("2026-01-01T09:59:30Z")), hour(24));
     }
