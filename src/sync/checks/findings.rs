@@ -56,7 +56,7 @@ pub struct Findings {
 impl Findings {
     /// Whether nothing differs.
     pub fn is_clean(&self) -> bool {
-        self.missing + self.lingering + self.stale == 0
+        self.count() == 0
     }
 
     /// The number of differences.
@@ -88,5 +88,67 @@ impl Findings {
             "stale": self.stale - before.stale,
         });
         (self.count() > before.count()).then(|| found.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use DifferenceKind::{Lingering, Missing, Stale};
+    use Object::{Company, Contact};
+
+    fn difference(object: Object, id: &str, kind: DifferenceKind) -> Difference {
+        Difference { object, id: RecordId::new(id), kind, fields: Vec::new() }
+    }
+
+    fn found(differences: &[(Object, &str, DifferenceKind)]) -> Findings {
+        let mut findings = Findings::default();
+        for (object, id, kind) in differences {
+            findings.add(difference(*object, id, *kind));
+        }
+        findings
+    }
+
+    #[test]
+    fn each_record_counts_once_by_its_first_difference() {
+        let a = (Contact, "a", Missing);
+        let b = (Contact, "b", Lingering);
+        let c = (Contact, "c", Stale);
+        for (differences, counts) in [
+            (&[][..], [0, 0, 0]),
+            (&[a], [1, 0, 0]),
+            (&[b], [0, 1, 0]),
+            (&[c], [0, 0, 1]),
+            (&[a, b, c, a, b, c], [1, 1, 1]),
+            (&[a, (Contact, "a", Stale)], [1, 0, 0]),
+            (&[a, (Company, "a", Missing), (Company, "b", Missing)], [3, 0, 0]),
+            (&[b, (Company, "b", Lingering), (Company, "c", Stale)], [0, 2, 1]),
+        ] {
+            let findings = found(differences);
+            assert_eq!([findings.missing, findings.lingering, findings.stale], counts, "{differences:?}");
+            assert_eq!(findings.count(), counts.iter().sum::<u64>(), "{differences:?}");
+            assert_eq!(findings.is_clean(), differences.is_empty(), "{differences:?}");
+            assert_eq!(findings.differences.len() as u64, findings.count(), "{differences:?}");
+        }
+    }
+
+    #[test]
+    fn a_thousand_differences_are_kept_and_all_are_counted() {
+        let mut findings = Findings::default();
+        for n in 0..1_002 {
+            findings.add(difference(Contact, &n.to_string(), Missing));
+        }
+        assert_eq!((findings.differences.len(), findings.count()), (1_000, 1_002));
+    }
+
+    #[test]
+    fn audit_entry_names_only_what_was_found_since() {
+        let before = found(&[(Contact, "a", Missing), (Contact, "b", Stale)]);
+        assert_eq!(before.since(&before), None);
+        let mut after = before.clone();
+        for (id, kind) in [("c", Missing), ("d", Lingering), ("e", Lingering)] {
+            after.add(difference(Contact, id, kind));
+        }
+        assert_eq!(after.since(&before).as_deref(), Some(r#"{"lingering":2,"missing":1,"stale":0}"#));
     }
 }
