@@ -8,14 +8,13 @@
 
 use super::compare::Audit;
 use super::undecided_removals::UndecidedRemovals;
-use crate::api::ListQuery;
 use crate::model::{Instant, Object, RecordId};
 use crate::store::{RemovalDecision, RemovalGuard, RemovalShare};
 use crate::sync::checkpoints::Outage;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
 use crate::sync::run::Run;
-use crate::sync::walks::lookup::{AT_ONCE, Confirmation};
+use crate::sync::walks::lookup::{Confirmation, split_lookup};
 
 /// The number of 404s for details in one run after which no further details are read: a service that has lost its
 /// details has not lost its records.
@@ -39,6 +38,12 @@ impl Settlement {
     }
 }
 
+/// Whether a run spends RU on removals that were refused before: a person accepts them, or asks for every record.
+fn retries_refusals(job: &Job, by_person: bool) -> bool {
+    let thorough = matches!(job, Job::Resync { .. } | Job::Verify { repair: true, .. });
+    job.accept().removals || by_person && thorough
+}
+
 impl Run<'_> {
     fn removal_guard(&self) -> RemovalGuard {
         RemovalGuard { most: self.engine.settings.most_removals, accepted: self.job.accept().removals }
@@ -51,8 +56,7 @@ impl Run<'_> {
 
     /// Whether this run spends RU on removals that were refused before.
     pub(in crate::sync) fn retries_refusals(&self) -> bool {
-        let thorough = matches!(self.job, Job::Resync { .. } | Job::Verify { repair: true, .. });
-        self.job.accept().removals || self.by_person && thorough
+        retries_refusals(self.job, self.by_person)
     }
 
     /// Looks up every nominated record of an object by id, and removes those that the service does not have. Those that
@@ -88,7 +92,7 @@ impl Run<'_> {
         if !guard.allows(share.going, share.of) {
             // A service with unordered lists causes nominations of existing records: a sample distinguishes that from
             // an outage.
-            let (few, others) = nominated.split_at(ListQuery::ids_that_fit(&nominated).clamp(1, AT_ONCE));
+            let (few, others) = split_lookup(&nominated);
             self.confirm(object, few, &mut confirmation).await?;
             if confirmation.found.iter().all(|found| !found.records.iter().any(|record| few.contains(&record.id))) {
                 return self.refuse(object, share).await;
@@ -114,7 +118,7 @@ impl Run<'_> {
             self.engine.store.write(move |tx| tx.withdraw_nominations(object, &ids)).await?;
             self.compare_found(audit, found).await?;
         }
-        if !gone.is_witnessed() && !guard.accepted {
+        if !guard.accepted {
             self.check_details(object, &mut gone).await?;
         }
         let ids = gone.ids().to_vec();
@@ -178,7 +182,7 @@ impl Run<'_> {
         if !refusal.is_sample_due(steady) {
             return Ok(still);
         }
-        let few = &nominated[..ListQuery::ids_that_fit(nominated).clamp(1, AT_ONCE)];
+        let (few, _) = split_lookup(nominated);
         let mut confirmation = Confirmation::of(object);
         self.confirm(object, few, &mut confirmation).await?;
         let back: usize = confirmation
@@ -221,6 +225,25 @@ impl Run<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_person_has_refused_removals_looked_up_again() {
+        let full = Job::Verify { objects: Default::default(), full: true, repair: false, accept: Default::default() };
+        for (job, by_person, by_schedule) in [
+            (Job::sync(), false, false),
+            (Job::Push, false, false),
+            (Job::verify(), false, false),
+            (full, false, false),
+            (Job::resync(), true, false),
+            (Job::audit(), true, false),
+            (Job::sync().accepting_removals(), true, true),
+            (Job::verify().accepting_removals(), true, true),
+            (Job::resync().accepting_removals(), true, true),
+        ] {
+            assert_eq!(retries_refusals(&job, true), by_person, "{job:?}");
+            assert_eq!(retries_refusals(&job, false), by_schedule, "{job:?}");
+        }
+    }
 
     #[test]
     fn nominations_are_settled_once_none_is_refused_or_unproven() {

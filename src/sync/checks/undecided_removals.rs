@@ -59,12 +59,12 @@ impl UndecidedRemovals {
 
     /// The state after a lookup that left so many; `empty` says that the service listed no record at all.
     fn after_look(self, left: u64, empty: bool, steady: Instant) -> UndecidedRemovals {
-        let wait = FIRST_WAIT.saturating_mul(1 << self.looks.min(10)).min(LONGEST_WAIT);
+        let wait = FIRST_WAIT.saturating_mul(2_u32.saturating_pow(self.looks)).min(LONGEST_WAIT);
         UndecidedRemovals {
             left,
             looks: self.looks.saturating_add(1),
             not_before: Some(steady.plus(wait)),
-            empty_since: if empty { self.empty_since.filter(|since| *since <= steady).or(Some(steady)) } else { None },
+            empty_since: empty.then(|| self.empty_since.map_or(steady, |since| since.min(steady))),
         }
     }
 }
@@ -228,6 +228,24 @@ mod tests {
                 let found = store.read(move |tx| undecided(tx, resource, now)).await.unwrap();
                 assert_eq!(found, (0, shown), "{resource:?}, {left} left, {waits:?}");
             }
+        }
+        store.close().await;
+    }
+
+    #[tokio::test]
+    async fn unlisted_items_of_a_short_list_are_counted_without_a_wait() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = crate::store::Store::open(&dir.path().join("mirror.db")).unwrap();
+        let noted = store.write(|tx| {
+            let ids = |ids: &[&str]| serde_json::json!({ "ids": ids });
+            tx.set_state(&StateKey::UnlistedMembers, &ids(&["a"]))?;
+            tx.set_state(&StateKey::UnlistedDefinitions(Object::Contact), &ids(&["b", "c"]))?;
+            tx.set_state(&StateKey::UnlistedDefinitions(Object::Company), &ids(&["d", "e", "f", "g"]))
+        });
+        noted.await.unwrap();
+        for (resource, count) in [(Resource::TeamMembers, 1), (Resource::CustomFields, 6), (Resource::Contacts, 0)] {
+            let found = store.read(move |tx| undecided(tx, resource, at(0))).await.unwrap();
+            assert_eq!(found, (count, None), "{resource:?}");
         }
         store.close().await;
     }

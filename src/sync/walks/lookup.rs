@@ -15,7 +15,7 @@ use crate::sync::error::{Asking, SyncError};
 use crate::sync::run::Run;
 
 /// The number of ids in one lookup; with the witness, as many as a list may contain.
-pub(in crate::sync) const AT_ONCE: usize = 49;
+const AT_ONCE: usize = 49;
 
 /// Records that the service returned, with what is needed to write them.
 #[derive(Debug)]
@@ -49,6 +49,12 @@ impl Confirmation {
     }
 }
 
+/// As many of the first ids as one lookup takes, and the rest.
+pub(in crate::sync) fn split_lookup(ids: &[RecordId]) -> (&[RecordId], &[RecordId]) {
+    // An id that fits no list is looked up on its own.
+    ids.split_at(ListQuery::ids_that_fit(ids).clamp(1, AT_ONCE).min(ids.len()))
+}
+
 impl Run<'_> {
     /// Looks up records by id, for 1 RU per list, and adds the result.
     pub(in crate::sync) async fn confirm(
@@ -62,8 +68,7 @@ impl Run<'_> {
             if ids.is_empty() {
                 continue;
             }
-            let fit = ListQuery::ids_that_fit(ids).clamp(1, AT_ONCE);
-            let (some, rest) = ids.split_at(fit);
+            let (some, rest) = split_lookup(ids);
             let witness = self.witness(object).await?;
             match self.look_up(object, some, witness.as_ref()).await {
                 Ok(found) => {
@@ -238,6 +243,29 @@ impl Run<'_> {
         if !results.withdrawn_witness[object as usize] {
             results.withdrawn_witness[object as usize] = true;
             results.witnesses[object as usize] = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lookup_leaves_room_for_the_witness_and_takes_an_id_that_fits_no_list_alone() {
+        let ids = |ids: &[&str]| ids.iter().copied().map(RecordId::new).collect::<Vec<_>>();
+        let many: Vec<RecordId> = (0..60).map(|n| RecordId::new(n.to_string())).collect();
+        for (ids, taken) in [
+            (many.clone(), 49),
+            (many[..50].to_vec(), 49),
+            (many[..49].to_vec(), 49),
+            (many[..1].to_vec(), 1),
+            (ids(&["a", "b", "c,d"]), 2),
+            (ids(&["a,b", "c"]), 1),
+            (ids(&["a,b", "c,d"]), 1),
+            (ids(&[]), 0),
+        ] {
+            assert_eq!(split_lookup(&ids), (&ids[..taken], &ids[taken..]));
         }
     }
 }
