@@ -21,7 +21,7 @@ fn world(contacts: usize) -> World {
 }
 
 /// A copied and settled mirror, and an empty log.
-async fn settled(contacts: usize, details: bool) -> (Crm, Mirror) {
+pub async fn settled(contacts: usize, details: bool) -> (Crm, Mirror) {
     let crm = Crm::serve(world(contacts)).await;
     let mut mirror = Mirror::one_at_a_time();
     mirror.settings.details = details;
@@ -33,15 +33,15 @@ async fn settled(contacts: usize, details: bool) -> (Crm, Mirror) {
     (crm, mirror)
 }
 
-fn contacts_only(job: Job) -> Job {
+pub fn contacts_only(job: Job) -> Job {
     job.of(&[Resource::Contacts])
 }
 
-fn hide(hidden: Hidden) -> Rule {
+pub fn hide(hidden: Hidden) -> Rule {
     Rule::new(Fault::Hide(hidden)).on(Resource::Contacts).forever()
 }
 
-fn ids(numbers: std::ops::Range<usize>) -> Hidden {
+pub fn ids(numbers: std::ops::Range<usize>) -> Hidden {
     Hidden::ids(numbers.map(|n| format!("c{n:05}")))
 }
 

@@ -44,6 +44,8 @@ mod parallel_copy;
 mod permanent_failures;
 mod random_worlds;
 mod readers;
+mod refused_removals;
+mod removal_lookups;
 mod resync;
 mod ru_per_day;
 mod schema_upgrades;

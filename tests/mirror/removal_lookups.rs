@@ -1,0 +1,237 @@
+//! Lookups by id: what each answer, or the lack of one, proves about the removal of a record.
+
+use crate::evidence::{contacts_only, hide, ids, settled};
+use crate::support::{Crm, Mirror, noon};
+use crm_mirror::model::{Object, Resource};
+use crm_mirror::sandbox::{Fault, Hidden, RequestLine, Rule, World};
+use crm_mirror::store::RunOutcome;
+use crm_mirror::sync::{Job, SyncError};
+use serde_json::json;
+
+/// A mirror of so many contacts that sends every request once.
+async fn impatient(contacts: usize) -> (Crm, Mirror) {
+    let (crm, mut mirror) = settled(contacts, false).await;
+    mirror.tries = 1;
+    (crm, mirror)
+}
+
+fn remove(crm: &Crm, numbers: std::ops::Range<usize>) {
+    crm.sandbox.with_world(|world| {
+        for n in numbers {
+            world.remove(Object::Contact, &format!("c{n:05}"));
+        }
+    });
+}
+
+/// Contact lists with this parameter, each page of their answers.
+fn lists_with(crm: &Crm, name: &str, value: Option<&str>) -> usize {
+    let log = crm.sandbox.log();
+    let of_contacts = log.entries().iter().filter(|entry| entry.asked.lists(Resource::Contacts));
+    of_contacts.filter(|e| e.asked.param(name).is_some_and(|given| value.is_none_or(|value| value == given))).count()
+}
+
+fn lookups(crm: &Crm) -> usize {
+    lists_with(crm, "filter[id][in]", None)
+}
+
+fn undecided(count: u64) -> Vec<String> {
+    vec![format!("{count} contact records seem to be removed, but no answer of the service proves it: they are kept")]
+}
+
+/// The stored state of undecided removals.
+fn state(mirror: &Mirror) -> serde_json::Value {
+    let text = mirror.one("SELECT max(value) FROM state WHERE name = 'undecided:contact'");
+    serde_json::from_str(text.trim_matches('\'')).unwrap_or_default()
+}
+
+/// The newest record, the witness, is removed after the lists were read.
+#[tokio::test]
+async fn removed_witness_is_replaced_by_one_that_the_service_lists() {
+    let (crm, mirror) = settled(600, false).await;
+    remove(&crm, 0..119);
+    crm.sandbox.before_request(|world: &mut World, asked: &RequestLine| {
+        if asked.param("filter[id][in]").is_some() {
+            world.remove(Object::Contact, "c00599");
+        }
+    });
+    let report = mirror.run(&crm, &contacts_only(Job::audit())).await.unwrap();
+    assert_eq!((report.outcome, report.tally.removed), (RunOutcome::Done, 70));
+    assert_eq!(report.warnings, undecided(49), "the first lookup had no witness");
+    assert_eq!((lookups(&crm), lists_with(&crm, "limit", Some("1"))), (3, 1), "the new witness is read once");
+    crm.wait(86_400);
+    mirror.run(&crm, &contacts_only(Job::audit())).await.unwrap();
+    mirror.assert_exact_lists(&crm);
+}
+
+/// One item of the first of two lookups cannot be decoded: it may be any of the records.
+#[tokio::test]
+async fn lookup_with_an_unusable_item_proves_nothing_and_the_next_one_does() {
+    let (crm, mirror) = settled(600, false).await;
+    remove(&crm, 0..60);
+    crm.sandbox.with_world(|world| world.create(Object::Contact, &json!({"id": "c00010", "name": "Back"})));
+    crm.sandbox.with_world(|world| world.leave_out(Object::Contact, "c00010", "id"));
+    let report = mirror.run(&crm, &contacts_only(Job::audit())).await.unwrap();
+    assert_eq!((report.outcome, report.tally.removed), (RunOutcome::Done, 11));
+    assert_eq!(report.warnings, undecided(49));
+    assert_eq!(lookups(&crm), 2);
+    let state = state(&mirror);
+    assert_eq!((&state["left"], &state["looks"], &state["empty_since"]), (&json!(49), &json!(1), &json!(null)));
+    assert_eq!(mirror.count("sweep_missing"), 49);
+}
+
+/// Lists lack six records that lookups have: their answers fill four pages.
+#[tokio::test]
+async fn lookup_of_several_pages_is_not_repeated_if_it_has_every_record() {
+    let (crm, mirror) = settled(40, false).await;
+    crm.sandbox.configure(|settings| settings.page_cap = Some(2));
+    crm.sandbox.faults().add(hide(Hidden::Ids(Default::default())).with_param("filter[id]"));
+    crm.sandbox.faults().add(hide(ids(3..9)).lists());
+    let report = mirror.run(&crm, &contacts_only(Job::audit())).await.unwrap();
+    assert_eq!((report.tally.removed, report.warnings.len(), lookups(&crm)), (0, 0, 4));
+}
+
+#[tokio::test]
+async fn lookup_that_never_ends_is_given_up() {
+    let (crm, mirror) = settled(40, false).await;
+    remove(&crm, 3..5);
+    crm.sandbox.configure(|settings| settings.page_cap = Some(1));
+    crm.sandbox.faults().add(hide(Hidden::Ids(Default::default())).with_param("filter[id]").times(100));
+    crm.sandbox.faults().add(hide(ids(3..9)).lists());
+    let same = Rule::new(Fault::SameCursor).on(Resource::Contacts).with_param("filter[id]").with_cursor();
+    crm.sandbox.faults().add(same.times(30));
+    let ended = mirror.run(&crm, &contacts_only(Job::audit())).await;
+    assert!(matches!(ended, Err(SyncError::NotAdvancing { resource: Resource::Contacts })), "{ended:?}");
+    assert!(lookups(&crm) < 12, "{}", lookups(&crm));
+    assert_eq!(mirror.count("contacts"), 40);
+}
+
+/// Only a 400 says that the service does not understand the list of ids; every other error ends the attempt.
+#[tokio::test]
+async fn failed_lookup_removes_nothing_and_only_a_400_leaves_the_record_undecided() {
+    for (status, gone, ends, warnings) in [
+        (400, 1, true, undecided(1)),
+        (400, 3, true, vec![]),
+        (500, 1, false, vec![]),
+        (500, 3, false, vec![]),
+        (418, 1, false, vec![]),
+    ] {
+        let (crm, mirror) = impatient(40).await;
+        remove(&crm, 0..gone);
+        crm.sandbox.faults().add(Rule::new(Fault::Status(status)).with_param("filter[id][in]"));
+        let ended = mirror.run(&crm, &contacts_only(Job::audit())).await;
+        assert_eq!(ended.is_ok(), ends, "{status} for {gone}: {ended:?}");
+        assert_eq!(ended.map_or(vec![], |report| report.warnings), warnings, "{status} for {gone}");
+        // A list that the service does not understand is halved.
+        let removed = if ends && warnings.is_empty() { gone } else { 0 };
+        assert_eq!(mirror.count("contacts") as usize, 40 - removed, "{status} for {gone}");
+        assert_eq!(mirror.count("sweep_missing") as usize, gone - removed, "{status} for {gone}");
+        crm.wait(86_400);
+        mirror.run(&crm, &contacts_only(Job::audit())).await.unwrap();
+        mirror.assert_exact_lists(&crm);
+    }
+}
+
+/// Ids with a comma fit no list, so each of them is looked up on its own.
+#[tokio::test]
+async fn id_that_the_service_does_not_understand_keeps_no_other_from_its_lookup() {
+    let mut world = World::new(noon());
+    for id in ["a,1", "a,2", "b", "c", "d"] {
+        world.create(Object::Contact, &json!({"id": id}));
+    }
+    let crm = Crm::serve(world).await;
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.tries = 1;
+    mirror.sync(&crm).await;
+    crm.wait(600);
+    crm.sandbox.with_world(|world| ["a,1", "a,2"].map(|id| world.remove(Object::Contact, id)));
+    crm.sandbox.faults().add(Rule::new(Fault::Status(400)).with_param("filter[id]"));
+    let report = mirror.run(&crm, &contacts_only(Job::audit())).await.unwrap();
+    assert_eq!((report.tally.removed, report.warnings), (1, undecided(1)));
+    assert_eq!(mirror.one("SELECT id FROM removed_records"), "'a,2'");
+}
+
+#[tokio::test]
+async fn witness_with_a_comma_is_looked_up_on_its_own() {
+    let mut world = World::new(noon());
+    for id in ["a,1", "a,2", "b"] {
+        world.create(Object::Contact, &json!({"id": id}));
+    }
+    let crm = Crm::serve(world).await;
+    let mirror = Mirror::one_at_a_time();
+    mirror.sync(&crm).await;
+    crm.wait(600);
+    crm.sandbox.with_world(|world| world.remove(Object::Contact, "b"));
+    crm.sandbox.clear_log();
+    let report = mirror.run(&crm, &contacts_only(Job::audit())).await.unwrap();
+    assert_eq!((report.tally.removed, report.warnings), (1, vec![]));
+    assert_eq!((lookups(&crm), lists_with(&crm, "filter[id][eq]", None)), (1, 1));
+    mirror.assert_exact(&crm);
+}
+
+/// Four contacts that no list has since [`noon`], in a mirror that noticed it then. A day has passed.
+async fn empty_for_a_day(lists_only: bool) -> (Crm, Mirror) {
+    let (crm, mirror) = impatient(4).await;
+    if lists_only {
+        crm.sandbox.faults().add(Rule::new(Fault::EmptyList).on(Resource::Contacts).lists().forever());
+    } else {
+        remove(&crm, 0..4);
+    }
+    let report = mirror.scheduled(&crm, &contacts_only(Job::resync())).await;
+    assert_eq!((report.tally.removed, report.warnings), (0, undecided(4)));
+    crm.wait(86_400);
+    crm.sandbox.clear_log();
+    (crm, mirror)
+}
+
+async fn sync(crm: &Crm, mirror: &Mirror) -> (RunOutcome, u64, usize) {
+    crm.sandbox.clear_log();
+    let report = mirror.scheduled(crm, &contacts_only(Job::sync())).await;
+    (report.outcome, report.tally.removed, crm.sandbox.log().details(Object::Contact))
+}
+
+/// Only a 404 of the service says that a record does not exist.
+#[tokio::test]
+async fn details_that_fail_prove_no_removal() {
+    for fault in [Fault::Status(500), Fault::Status(403), Fault::Status(410), Fault::Html(404), Fault::NotJson] {
+        let (crm, mirror) = empty_for_a_day(false).await;
+        crm.sandbox.faults().add(Rule::new(fault.clone()).on(Resource::Contacts).records().forever());
+        assert_eq!(sync(&crm, &mirror).await, (RunOutcome::Done, 0, 1), "{fault:?}");
+        assert_eq!((mirror.count("contacts"), mirror.count("sweep_missing")), (4, 4), "{fault:?}");
+        // The day begins again.
+        crm.sandbox.faults().clear();
+        crm.wait(6 * 3_600);
+        assert_eq!(sync(&crm, &mirror).await, (RunOutcome::Done, 0, 0), "{fault:?}");
+        crm.wait(86_400);
+        assert_eq!(sync(&crm, &mirror).await, (RunOutcome::Done, 4, 4), "{fault:?}");
+        mirror.assert_exact_lists(&crm);
+    }
+}
+
+#[tokio::test]
+async fn detail_that_is_found_starts_the_day_of_empty_lists_again() {
+    let (crm, mirror) = empty_for_a_day(true).await;
+    for (wait, details) in [(0, 1), (6 * 3_600, 0), (12 * 3_600, 0), (6 * 3_600, 1), (6 * 3_600, 0)] {
+        crm.wait(wait);
+        assert_eq!(sync(&crm, &mirror).await, (RunOutcome::Done, 0, details), "{wait} s later");
+    }
+}
+
+/// A service that asks to wait has not shown a record.
+#[tokio::test]
+async fn day_of_empty_lists_goes_on_where_the_service_asks_to_wait() {
+    let (crm, mirror) = empty_for_a_day(false).await;
+    let wait = Fault::TooMany { body: None, header: Some(3_600) };
+    crm.sandbox.faults().add(Rule::new(wait).on(Resource::Contacts).records());
+    assert_eq!(sync(&crm, &mirror).await, (RunOutcome::Suspended, 0, 1));
+    crm.wait(3_600);
+    assert_eq!(sync(&crm, &mirror).await, (RunOutcome::Done, 4, 4));
+    mirror.assert_exact_lists(&crm);
+}
+
+#[tokio::test]
+async fn accepted_removal_needs_no_detail() {
+    let (crm, mirror) = empty_for_a_day(false).await;
+    let report = mirror.run(&crm, &contacts_only(Job::sync()).accepting_removals()).await.unwrap();
+    assert_eq!((report.tally.removed, crm.sandbox.log().details(Object::Contact)), (4, 0));
+    mirror.assert_exact_lists(&crm);
+}
