@@ -289,6 +289,7 @@ async fn lookup_of_several_pages_removes_what_is_gone_and_keeps_the_rest() {
     assert_eq!((report.tally.removed, mirror.count("contacts")), (2, 38));
     assert_eq!(report.warnings, Vec::<String>::new(), "no answer leaves a doubt");
     assert_eq!(mirror.count("sweep_missing"), 0);
+    assert_eq!(mirror.count("state WHERE name = 'sweep:contact'"), 0, "the sweep is finished");
     faults.clear();
     mirror.assert_exact_lists(&crm);
 }

@@ -3,7 +3,7 @@
 
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{DataType, Object, Resource};
-use crm_mirror::sandbox::{Fault, NewField, Rule, World};
+use crm_mirror::sandbox::{Fault, Hidden, NewField, Rule, World};
 use crm_mirror::sync::Job;
 use serde_json::json;
 
@@ -122,4 +122,29 @@ async fn value_that_was_cleared_while_its_field_was_archived_is_cleared_in_the_m
             assert_eq!(mirror.one(&cleared), "1", "{key}, details {details}");
         }
     }
+}
+
+/// While its field was archived, one record silently lost another value, and one was removed. The filter for values of
+/// the restored field has neither.
+#[tokio::test]
+async fn record_that_the_filter_for_a_restored_field_passes_over_is_read_by_id() {
+    let (crm, mirror) = mirrored().await;
+    crm.sandbox.with_world(|world| world.archive(Object::Contact, "tier"));
+    crm.wait(INTERVAL);
+    mirror.sync(&crm).await;
+    crm.sandbox.with_world(|world| {
+        world.edit_silently(Object::Contact, "ct1", &json!({"name": "Silent", "customFields": {"tags": null}}));
+        world.remove(Object::Contact, "ct0");
+        world.reactivate(Object::Contact, "tier");
+    });
+    let hidden = Fault::Hide(Hidden::ids(["ct1"]));
+    crm.sandbox.faults().add(Rule::new(hidden).on(Resource::Contacts).with_param("filter[customFields").forever());
+    crm.wait(INTERVAL);
+    let report = mirror.sync(&crm).await;
+    assert_eq!((report.tally.updated, report.tally.removed), (1, 1));
+    assert_eq!(mirror.one("SELECT name FROM contacts WHERE id = 'ct1'"), "'Silent'");
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    mirror.assert_exact_lists(&crm);
+    assert_eq!(mirror.one("SELECT cf_tags FROM contacts_full WHERE id = 'ct1'"), "NULL");
 }

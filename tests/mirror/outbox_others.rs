@@ -141,6 +141,7 @@ async fn edit_of_a_removed_record_is_rejected_and_the_record_removed() {
     crm.sandbox.with_world(|world| world.remove(CONTACT, "a"));
     let report = push(&mirror, &crm).await;
     assert_eq!((states(&mirror).as_str(), report.tally.removed), ("rejected", 1));
+    assert_eq!((report.push.rejected, report.push.waiting), (1, 0));
     assert_eq!(crm.charged(), 1, "one list confirms it");
     mirror.assert_exact(&crm);
     // If lists still contain it, it stays.

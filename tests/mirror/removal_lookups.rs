@@ -1,5 +1,7 @@
 //! Lookups by id: what each answer, or the lack of one, proves about the removal of a record.
 
+use std::time::Duration;
+
 use crate::evidence::{contacts_only, hide, ids, settled};
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Object, Resource};
@@ -61,6 +63,24 @@ async fn removed_witness_is_replaced_by_one_that_the_service_lists() {
     crm.wait(86_400);
     mirror.run(&crm, &contacts_only(Job::audit())).await.unwrap();
     mirror.assert_exact_lists(&crm);
+}
+
+/// A newer version, or an older one of a service that was restored from a backup.
+#[tokio::test]
+async fn record_that_lists_lack_and_a_lookup_has_is_compared_by_any_job() {
+    let earlier = noon().minus(Duration::from_secs(9_500_000));
+    for (job, at) in [(Job::audit(), noon()), (Job::resync(), noon()), (Job::resync(), earlier)] {
+        let (crm, mirror) = settled(60, false).await;
+        crm.sandbox.with_world(|world| {
+            world.edit_at(Object::Contact, "c00003", &json!({"name": "Edited"}), Some(at));
+        });
+        crm.sandbox.faults().add(hide(Hidden::Ids(Default::default())).with_param("filter[id]"));
+        crm.sandbox.faults().add(hide(ids(3..5)));
+        let report = mirror.scheduled(&crm, &contacts_only(job.clone())).await;
+        assert_eq!((report.outcome, report.tally.removed), (RunOutcome::Done, 0), "{job:?} {at}");
+        assert_eq!(mirror.one("SELECT name FROM contacts WHERE id = 'c00003'"), "'Edited'", "{job:?} {at}");
+        mirror.assert_exact_lists(&crm);
+    }
 }
 
 /// One item of the first of two lookups cannot be decoded: it may be any of the records.
