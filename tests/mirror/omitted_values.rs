@@ -124,8 +124,8 @@ async fn value_that_was_cleared_while_its_field_was_archived_is_cleared_in_the_m
     }
 }
 
-/// While its field was archived, one record silently lost another value, and one was removed. The filter for values of
-/// the restored field has neither.
+/// While its field was archived, two records silently lost another value, and one was removed. The filter for values of
+/// the restored field has none of them, and a list shows that one of the two lost its value of that field as well.
 #[tokio::test]
 async fn record_that_the_filter_for_a_restored_field_passes_over_is_read_by_id() {
     let (crm, mirror) = mirrored().await;
@@ -134,6 +134,9 @@ async fn record_that_the_filter_for_a_restored_field_passes_over_is_read_by_id()
     mirror.sync(&crm).await;
     crm.sandbox.with_world(|world| {
         world.edit_silently(Object::Contact, "ct1", &json!({"name": "Silent", "customFields": {"tags": null}}));
+        let both = json!({"name": "Silent", "customFields": {"tier": null, "tags": null}});
+        world.edit_silently(Object::Contact, "ct2", &both);
+        world.set_raw(Object::Contact, "ct2", "customFields.tier", "null");
         world.remove(Object::Contact, "ct0");
         world.reactivate(Object::Contact, "tier");
     });
@@ -141,10 +144,10 @@ async fn record_that_the_filter_for_a_restored_field_passes_over_is_read_by_id()
     crm.sandbox.faults().add(Rule::new(hidden).on(Resource::Contacts).with_param("filter[customFields").forever());
     crm.wait(INTERVAL);
     let report = mirror.sync(&crm).await;
-    assert_eq!((report.tally.updated, report.tally.removed), (1, 1));
-    assert_eq!(mirror.one("SELECT name FROM contacts WHERE id = 'ct1'"), "'Silent'");
+    assert_eq!((report.tally.updated, report.tally.removed), (2, 1));
+    assert_eq!(mirror.one("SELECT group_concat(id) FROM contacts WHERE name = 'Silent'"), "'ct1,ct2'");
     crm.wait(600);
     mirror.sync(&crm).await;
     mirror.assert_exact_lists(&crm);
-    assert_eq!(mirror.one("SELECT cf_tags FROM contacts_full WHERE id = 'ct1'"), "NULL");
+    assert_eq!(mirror.one("SELECT group_concat(id) FROM contacts_full WHERE cf_tags IS NULL"), "'ct1,ct2'");
 }
