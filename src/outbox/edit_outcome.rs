@@ -8,7 +8,7 @@ use super::patch_answer::AfterAnswer;
 use super::patch_request;
 use super::rebase::{self, SendEvidence, Verdict};
 use super::trail;
-use crate::model::{DelayScope, Edit, EditState, Editable, EditedFields, Record, RequestStamp};
+use crate::model::{DelayScope, Edit, EditState, Editable, EditedFields, Instant, Record, RequestStamp};
 use crate::store::{Applied, EditStep, StoreError, record_removed};
 
 /// The next action after a record was read back.
@@ -114,7 +114,7 @@ impl EditTx<'_, '_> {
     pub(super) fn not_found(&mut self, status: Option<u16>, answer_json: &str) -> Result<(), StoreError> {
         if self.mirrored(&[])?.is_some() {
             let delay = self.tx.delay(self.object, DelayScope::Record, self.record)?;
-            self.to_confirm = delay::may_confirm(delay.map_or(0, |delay| delay.requests));
+            self.to_confirm = delay.is_none_or(|delay| delay::may_confirm(delay.requests));
             if self.to_confirm {
                 // The confirmation counts as a request for this edit.
                 self.lengthen(DelayScope::Record)?;
@@ -186,8 +186,10 @@ impl EditTx<'_, '_> {
             return Ok(AfterReadBack::Wait);
         }
         self.was_read()?;
-        let doubt = sent.first().is_some_and(|edit| edit.first_sent_at.is_some());
-        let seen = doubt && self.saw(&sent, &fields)?;
+        // The edits of a request have the same time; without one, the request was never applied.
+        let first_sent_at = sent.iter().find_map(|edit| edit.first_sent_at);
+        let doubt = first_sent_at.is_some();
+        let seen = first_sent_at.map(|since| self.saw(since, &fields)).transpose()?.unwrap_or_default();
         let states = rebase::field_states(&fields, &self.editable, &record.values);
         let step = |why| EditStep::new(EditState::Sending, EditState::Queued, why);
         match rebase::verdict(&states, SendEvidence { doubt, seen }) {
@@ -219,11 +221,8 @@ impl EditTx<'_, '_> {
         Ok(AfterReadBack::Continue)
     }
 
-    /// Whether the mirror's history contains our values since the request was first sent.
-    fn saw(&self, sent: &[Edit], fields: &EditedFields) -> Result<bool, StoreError> {
-        let Some(since) = sent.first().and_then(|edit| edit.first_sent_at) else {
-            return Ok(false);
-        };
+    /// Whether the mirror's history contains our values since an instant.
+    fn saw(&self, since: Instant, fields: &EditedFields) -> Result<bool, StoreError> {
         let is_ours = |column: &str, new: &Value| {
             fields.get(column).is_some_and(|(_, after)| rebase::same(self.editable.get(column), new, after))
         };

@@ -5,39 +5,12 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::*;
-use crate::api::decode;
-use crate::model::request_order::RequestRegister;
-use crate::model::{Etag, Instant, Object, RecordId, RetryDelay};
+use crate::model::{RecordId, RetryDelay};
+use crate::outbox::edit_bench::{self as bench, CONTACT, edit_of, mirror, now, rules, show, stamp};
 use crate::outbox::edit_tx::{NextRequest, PushRules};
 use crate::outbox::idempotency_key::IdempotencyKeys;
 use crate::outbox::patch_answer::{self, PatchOutcome, SentRequest};
-use crate::store::{MirrorTx, Store, outbox_report, queue};
-
-const CONTACT: Object = Object::Contact;
-
-fn now() -> Instant {
-    Instant::EPOCH.plus(Duration::from_secs(1_000_000))
-}
-
-/// A mirror with a contact, as its detail shows it.
-async fn mirror(contact: Value) -> (tempfile::TempDir, Store) {
-    let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(&dir.path().join("mirror.db")).unwrap();
-    let stored = store.write(move |tx| {
-        show(tx, &contact);
-        Ok(())
-    });
-    stored.await.unwrap();
-    (dir, store)
-}
-
-/// Stores a detail of the contact.
-fn show(tx: &MirrorTx<'_>, contact: &Value) {
-    let body = json!({ "data": contact }).to_string();
-    let record = decode::detail(CONTACT.resource(), body.as_bytes(), tx.layout()).unwrap();
-    let asked = RequestStamp::new(now(), RequestRegister::default().begin());
-    tx.apply_detail(CONTACT, &record, &asked, tx.phase(CONTACT).unwrap()).unwrap();
-}
+use crate::store::{MirrorTx, outbox_report};
 
 /// A request that is being sent.
 #[derive(Clone, Copy, Debug)]
@@ -68,15 +41,6 @@ fn became(state: EditState, follows: bool, waits: Option<u64>, scopes: (Option<u
     Became { state, follows, waits, object: scopes.0, custom: scopes.1 }
 }
 
-/// Queues an edit of a column from A.
-fn queue_edit(tx: &MirrorTx<'_>, record: &RecordId, column: &str, after: &str) {
-    let fields = EditedFields::from([(column.to_string(), (json!("A"), json!(after)))]);
-    let etag = Etag::new("\"v1\"");
-    let (source, base_etag) = ("edit", Some(&etag));
-    let edit = queue::NewEdit { object: CONTACT, record, source, fields: &fields, base_etag, undoes: None };
-    queue::insert(tx, &edit, "a test", now()).unwrap();
-}
-
 /// Queues edits of the contact where its object and its custom fields were refused once, and claims their request.
 fn send<'a, 'b>(
     tx: &'a MirrorTx<'b>,
@@ -85,7 +49,7 @@ fn send<'a, 'b>(
     sent: Sent,
 ) -> (EditTx<'a, 'b>, StoredRequest) {
     for column in ["position", "language"].into_iter().take(sent.edits) {
-        queue_edit(tx, record, column, "B");
+        edit_of(tx, column, "B");
     }
     let over = now().minus(Duration::from_secs(60));
     let refused = |requests| RetryDelay { requests, recent: requests, last_at: over, not_before: over };
@@ -107,7 +71,7 @@ fn send<'a, 'b>(
 async fn after(sent: Sent, take: impl FnOnce(&mut EditTx<'_, '_>, &StoredRequest) -> bool + Send + 'static) -> Became {
     let (_dir, store) = mirror(json!({ "id": "c", "etag": "\"v1\"", "position": "A", "language": "A" })).await;
     let written = store.write(move |tx| {
-        let (record, rules) = (RecordId::new("c"), PushRules { max_edits: 100, api_key: "key".into() });
+        let (record, rules) = (RecordId::new("c"), rules(100));
         let (mut edits, request) = send(tx, &record, &rules, sent);
         let follows = take(&mut edits, &request);
         let delay = |scope| tx.delay(CONTACT, scope, &record).unwrap();
@@ -178,7 +142,6 @@ async fn what_follows_at_once_fits_into_the_hour() {
 
 #[tokio::test]
 async fn a_confirmation_ends_every_delay_that_it_refutes() {
-    let stamp = || RequestStamp::new(now(), RequestRegister::default().begin());
     for (custom, left) in [(false, Some(1)), (true, None)] {
         let became_now = after(Sent { custom, ..FIRST }, move |edits, request| {
             edits.confirmed(request, None, false, &stamp()).unwrap();
@@ -206,14 +169,7 @@ impl Shown {
             Shown::Detail(position, language) => {
                 show(tx, &json!({ "id": "c", "etag": "\"v2\"", "position": position, "language": language }));
             }
-            Shown::List(position) => {
-                let body =
-                    json!({ "data": [{ "id": "c", "etag": "\"v2\"", "position": position }], "nextCursor": null })
-                        .to_string();
-                let page = decode::page(CONTACT.resource(), body.as_bytes(), tx.layout()).unwrap();
-                let asked = RequestStamp::new(now(), RequestRegister::default().begin());
-                tx.apply_list(CONTACT, &page.records[0], &asked, tx.phase(CONTACT).unwrap()).unwrap();
-            }
+            Shown::List(position) => bench::list(tx, "\"v2\"", position),
         }
     }
 }
@@ -222,7 +178,7 @@ impl Shown {
 async fn read_back(edits: usize, doubt: bool, hours: u64, shown: Shown) -> (AfterReadBack, EditState, String) {
     let (_dir, store) = mirror(json!({ "id": "c", "etag": "\"v1\"", "position": "A", "language": "A" })).await;
     let written = store.write(move |tx| {
-        let (record, rules) = (RecordId::new("c"), PushRules { max_edits: 100, api_key: "key".into() });
+        let (record, rules) = (RecordId::new("c"), rules(100));
         let (mut open, request) = send(tx, &record, &rules, Sent { edits, ..FIRST });
         if !doubt {
             let answer = RefusedAnswer { status: Some(412), answer_json: "{}", sent: true, admitted: true };
@@ -274,7 +230,7 @@ async fn a_request_is_repeated_while_the_service_keeps_its_key() {
 async fn a_request_without_edits_waits() {
     let (_dir, store) = mirror(json!({ "id": "c", "etag": "\"v1\"", "position": "A" })).await;
     let read = store.write(|tx| {
-        let (record, rules) = (RecordId::new("c"), PushRules { max_edits: 100, api_key: "key".into() });
+        let (record, rules) = (RecordId::new("c"), rules(100));
         send(tx, &record, &rules, FIRST).0.was_read_back(99)
     });
     assert_eq!(read.await.unwrap(), AfterReadBack::Wait);
@@ -287,9 +243,9 @@ async fn decided(
 ) -> (NextRequest, Vec<(EditState, String)>) {
     let (_dir, store) = mirror(contact).await;
     let written = store.write(move |tx| {
-        let (record, rules) = (RecordId::new("c"), PushRules { max_edits: 100, api_key: "key".into() });
+        let (record, rules) = (RecordId::new("c"), rules(100));
         for (column, after) in changes {
-            queue_edit(tx, &record, column, after);
+            edit_of(tx, column, after);
         }
         let next =
             EditTx::open(tx, CONTACT, &record, &rules, now())?.next_request(&IdempotencyKeys::from_source(|| 7))?;
@@ -310,4 +266,105 @@ async fn edits_that_need_no_request_end_before_one_is_sent() {
     assert_eq!(edits[0].1, trail::SHOWN);
     let (next, edits) = decided(contact, &[("position", "C")]).await;
     assert_eq!((next, edits), (NextRequest::Nothing, vec![(EditState::Conflict, trail::CONFLICT.to_string())]));
+}
+
+#[tokio::test]
+async fn silence_says_nothing_about_the_object() {
+    let answer = RefusedAnswer { status: None, answer_json: "{}", sent: true, admitted: true };
+    let became_now = after(FIRST, move |edits, request| edits.refused(request, AfterAnswer::Again, answer).unwrap());
+    assert_eq!(became_now.await, became(EditState::Sending, false, Some(10), (Some(2), Some(1))));
+}
+
+#[tokio::test]
+async fn read_that_was_not_sent_is_no_attempt() {
+    let became_now = after(Sent { failed: 3, ..FIRST }, |edits, _| {
+        edits.was_not_sent().unwrap();
+        edits.tx.delay(CONTACT, DelayScope::Record, edits.record).unwrap().unwrap().requests == 3
+    });
+    assert_eq!(became_now.await, became(EditState::Sending, true, Some(0), (Some(2), Some(1))));
+}
+
+#[tokio::test]
+async fn confirmation_is_stored_with_its_status_and_reason() {
+    for (replayed, why) in [(false, trail::CONFIRMED), (true, trail::REPLAYED)] {
+        let (status, last) = bench::on_mirror(move |tx| {
+            let (record, rules) = (RecordId::new("c"), rules(100));
+            let (mut edits, request) = send(tx, &record, &rules, FIRST);
+            edits.confirmed(&request, None, replayed, &stamp()).unwrap();
+            let (line, _) = outbox_report::edit(tx, 1).unwrap().unwrap();
+            (line.status, bench::ended(tx, 1))
+        })
+        .await;
+        assert_eq!((status, last), (Some(200), (EditState::Applied, why.to_string())));
+    }
+}
+
+#[tokio::test]
+async fn edits_of_a_record_that_neither_side_has_are_rejected() {
+    use EditState::{Held, Queued, Rejected};
+    let (_dir, store) = mirror(json!({ "id": "d", "etag": "\"v1\"" })).await;
+    let rejected = store.write(|tx| {
+        let edits = ["position", "language", "notes"].map(|column| edit_of(tx, column, "B"));
+        bench::send_now(tx, &edits[..1], "{}");
+        bench::step(tx, edits[1], Queued, Held);
+        let to_confirm = bench::with_edits(tx, 100, |edits| {
+            edits.not_found(Some(404), "{}").unwrap();
+            edits.to_confirm
+        });
+        assert!(!to_confirm);
+        Ok(edits.map(|edit| bench::ended(tx, edit)))
+    });
+    let sent = record_removed(EditState::Sending);
+    assert_eq!(rejected.await.unwrap(), [sent, trail::GONE, trail::GONE].map(|why| (Rejected, why.to_string())));
+}
+
+#[tokio::test]
+async fn removal_is_confirmed_as_often_as_the_delay_allows() {
+    for (requests, confirms, then) in [(None, true, 1), (Some(2), true, 3), (Some(3), false, 3), (Some(5), true, 6)] {
+        let (to_confirm, counted) = bench::on_mirror(move |tx| {
+            edit_of(tx, "position", "B");
+            if let Some(requests) = requests {
+                bench::delayed(tx, DelayScope::Record, requests, -1);
+            }
+            let to_confirm = bench::with_edits(tx, 100, |edits| {
+                edits.not_found(Some(404), "{}").unwrap();
+                edits.to_confirm
+            });
+            (to_confirm, bench::requests(tx, DelayScope::Record))
+        })
+        .await;
+        assert_eq!((to_confirm, counted), (confirms, Some(then)), "after {requests:?}");
+    }
+}
+
+#[tokio::test]
+async fn field_that_cannot_be_edited_any_more_needs_no_detail() {
+    let last = bench::on_mirror(|tx| {
+        let (record, rules) = (RecordId::new("c"), rules(100));
+        let (mut edits, request) = send(tx, &record, &rules, FIRST);
+        edits.editable.remove("position");
+        bench::list(tx, "\"v2\"", "X");
+        edits.now = bench::after(24 * 3600);
+        assert_eq!(edits.was_read_back(request.carrier).unwrap(), AfterReadBack::Continue);
+        bench::ended(tx, 1)
+    });
+    assert_eq!(last.await, (EditState::Rejected, trail::NOT_SHOWN.to_string()));
+}
+
+#[tokio::test]
+async fn values_that_the_mirror_saw_settle_a_doubt() {
+    for (seen, state, why) in [(true, EditState::Applied, trail::FOUND), (false, EditState::Queued, trail::NOT_DONE)] {
+        let last = bench::on_mirror(move |tx| {
+            let (record, rules) = (RecordId::new("c"), rules(100));
+            let (mut edits, request) = send(tx, &record, &rules, FIRST);
+            let between = if seen { "B" } else { "C" };
+            for (etag, position) in [("\"v2\"", between), ("\"v3\"", "A")] {
+                show(tx, &json!({ "id": "c", "etag": etag, "position": position, "language": "A", "notes": "A" }));
+            }
+            edits.now = bench::after(24 * 3600);
+            edits.was_read_back(request.carrier).unwrap();
+            bench::ended(tx, 1)
+        });
+        assert_eq!(last.await, (state, why.to_string()));
+    }
 }

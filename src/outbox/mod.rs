@@ -16,6 +16,8 @@
 pub mod check;
 pub mod delay;
 mod due_edits;
+#[cfg(test)]
+mod edit_bench;
 mod edit_outcome;
 mod edit_tx;
 pub mod error;
