@@ -191,6 +191,16 @@ mod tests {
     }
 
     #[test]
+    fn request_that_was_not_sent_does_not_count() {
+        let at = |seconds: u64| Instant::EPOCH.plus(Duration::from_secs(10_000 + seconds));
+        for (requests, left) in [(0, 0), (1, 0), (4, 3)] {
+            let delay = RetryDelay { requests, recent: requests, last_at: at(0), not_before: at(3600) };
+            let expected = RetryDelay { requests: left, recent: left, last_at: at(0), not_before: at(40) };
+            assert_eq!(without_request(delay, at(100)), expected);
+        }
+    }
+
+    #[test]
     fn delay_stored_under_a_different_clock_is_over() {
         let now = Instant::EPOCH.plus(Duration::from_secs(1_000_000));
         assert!(is_over(now, now));

@@ -348,3 +348,7 @@ pub(super) fn group(edits: &[Edit], carrier: i64) -> Vec<Edit> {
 fn has_custom(body: &str) -> bool {
     serde_json::from_str::<Value>(body).is_ok_and(|body| body.get("customFields").is_some())
 }
+
+#[cfg(test)]
+#[path = "edit_tx_tests.rs"]
+mod tests;

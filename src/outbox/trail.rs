@@ -65,3 +65,13 @@ pub(super) fn of_error(error: &ApiError) -> String {
 pub(super) fn of_text(message: &str) -> String {
     json!({ "message": message }).to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn message_is_stored_as_json() {
+        assert_eq!(of_text("a \"b\""), r#"{"message":"a \"b\""}"#);
+    }
+}

@@ -1,0 +1,262 @@
+//! Which request a record's edits make next, and what that decision stores.
+
+use serde_json::json;
+
+use super::*;
+use crate::outbox::edit_bench::{
+    CONTACT, after, contact, delayed, edit_of, ended, list, mirror, now, on_mirror, open, open_edit, queue_edit,
+    requests, rules, send_now, show, step, with_edits,
+};
+use EditState::{Applied, Conflict, Held, Queued, Rejected, Sending};
+
+fn next(edits: &mut EditTx<'_, '_>) -> NextRequest {
+    edits.next_request(&IdempotencyKeys::from_source(|| 7)).unwrap()
+}
+
+/// The edits that are sent next, if a request is sent.
+fn sent(next: &NextRequest) -> Option<(i64, usize)> {
+    match next {
+        NextRequest::Send(request) => Some((request.carrier, request.edits)),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn edits_over_the_limit_are_held_together() {
+    for (max_edits, edits, held) in [(0, 1, 1), (1, 2, 2), (2, 2, 0), (2, 3, 3)] {
+        let (request, counted, states) = on_mirror(move |tx| {
+            for column in ["position", "language", "notes"].into_iter().take(edits) {
+                edit_of(tx, column, "B");
+            }
+            let (request, counted) = with_edits(tx, max_edits, |edits| (sent(&next(edits)), edits.held));
+            (request, counted, open(tx).iter().map(|edit| edit.state).collect::<Vec<_>>())
+        })
+        .await;
+        let state = if held > 0 { Held } else { Sending };
+        assert_eq!((counted, states), (held, vec![state; edits]), "{edits} edits of {max_edits}");
+        assert_eq!(request, (held == 0).then_some((1, edits)), "{edits} edits of {max_edits}");
+    }
+}
+
+#[tokio::test]
+async fn released_edits_are_sent_whatever_the_limit() {
+    let (request, held) = on_mirror(|tx| {
+        let edit = edit_of(tx, "position", "B");
+        tx.note_released(edit, now()).unwrap();
+        with_edits(tx, 0, |edits| (sent(&next(edits)), edits.held))
+    })
+    .await;
+    assert_eq!((request, held), (Some((1, 1)), 0));
+}
+
+#[tokio::test]
+async fn edits_sent_within_the_hour_count_as_new() {
+    for (seconds, state) in [(0, Held), (3599, Held), (3600, Held), (3601, Sending)] {
+        let became = on_mirror(move |tx| {
+            let first = edit_of(tx, "position", "B");
+            send_now(tx, &[first], "{}");
+            step(tx, first, Sending, Applied);
+            let second = edit_of(tx, "language", "B");
+            let (record, rules) = (contact(), rules(1));
+            next(&mut EditTx::open(tx, CONTACT, &record, &rules, after(seconds)).unwrap());
+            ended(tx, second).0
+        });
+        assert_eq!(became.await, state, "{seconds} seconds later");
+    }
+}
+
+#[tokio::test]
+async fn a_row_that_is_no_edit_ends_with_its_reason() {
+    let (dir, store) = mirror(json!({ "id": "c", "etag": "\"v1\"", "position": "A" })).await;
+    rusqlite::Connection::open(dir.path().join("mirror.db"))
+        .unwrap()
+        .execute_batch(
+            "INSERT INTO outbox (object_type, record_id, source, fields, queued_at)
+             VALUES ('contact', 'c', 'sql', '{}', '2026-03-01T12:00:00.000000Z')",
+        )
+        .unwrap();
+    let ended = store.write(|tx| Ok(with_edits(tx, 100, |edits| edits.ended.clone())));
+    let why = "it changes no field".to_string();
+    let expected = EndedEdit { id: 1, object: CONTACT, record: contact(), state: Rejected, why };
+    assert_eq!(ended.await.unwrap(), [expected]);
+}
+
+#[tokio::test]
+async fn a_read_is_claimed_before_it_is_sent() {
+    let (next, claimed) = on_mirror(|tx| {
+        list(tx, "\"v2\"", "A");
+        edit_of(tx, "notes", "B");
+        (with_edits(tx, 100, next), requests(tx, DelayScope::Record))
+    })
+    .await;
+    assert_eq!((next, claimed), (NextRequest::Read, Some(1)));
+}
+
+#[tokio::test]
+async fn later_edits_are_rebased_on_the_values_of_one_that_ended() {
+    let before = on_mirror(|tx| {
+        show(tx, &json!({ "id": "c", "etag": "\"v2\"", "position": "B", "language": "A" }));
+        let shown = edit_of(tx, "position", "B");
+        send_now(tx, &[shown], "{}");
+        let held = edit_of(tx, "position", "C");
+        step(tx, held, Queued, Held);
+        step(tx, shown, Sending, Queued);
+        assert_eq!(with_edits(tx, 100, next), NextRequest::Nothing);
+        assert_eq!(ended(tx, shown).0, Applied);
+        open_edit(tx, held).fields["position"].clone()
+    });
+    assert_eq!(before.await, (json!("B"), json!("C")));
+}
+
+#[tokio::test]
+async fn values_that_edits_of_a_request_leave_are_no_change_by_others() {
+    // The column, value before and value after of a later edit, and its value before once the earlier ones applied.
+    for (column, before, settled) in [
+        ("position", "A", "shown"),
+        ("position", "C", "shown"),
+        ("position", "X", "X"),
+        ("notes", "A", "A"),
+        ("language", "A", "B"),
+    ] {
+        let now_before = on_mirror(move |tx| {
+            let sent = [("position", "B"), ("language", "B"), ("position", "C")].map(|(column, after)| {
+                let edit = edit_of(tx, column, after);
+                send_now(tx, &[edit], "{}");
+                edit
+            });
+            let later = edit_of(tx, column, "D");
+            let fields = [(column.to_string(), (json!(before), json!("D")))].into();
+            tx.set_edited_fields(later, &fields, None).unwrap();
+            let shown = MirroredRecord {
+                etag: Some(Etag::new("\"v2\"")),
+                details_current: true,
+                values: [("position".to_string(), json!("shown"))].into(),
+            };
+            with_edits(tx, 100, |edits| edits.settle_later(&open(tx), &sent, Some(&shown))).unwrap();
+            for edit in sent {
+                assert_ne!(open_edit(tx, edit).fields.values().next().unwrap().0, json!("shown"), "{edit} was sent");
+            }
+            let later = open_edit(tx, later);
+            let etag = if before == settled { "\"v1\"" } else { "\"v2\"" };
+            assert_eq!(later.base_etag, Some(Etag::new(etag)), "{column} {before}");
+            later.fields[column].0.clone()
+        });
+        assert_eq!(now_before.await, json!(settled), "{column} {before}");
+    }
+}
+
+#[tokio::test]
+async fn a_conflict_and_a_last_status_are_those_of_the_edit_itself() {
+    let (theirs, last_status) = on_mirror(|tx| {
+        let held = edit_of(tx, "language", "B");
+        step(tx, held, Queued, Held);
+        let edit = edit_of(tx, "position", "B");
+        let refused = EditStep::new(Queued, Held, "a test").answered(Some(409), None);
+        tx.take_step(edit, &refused, now()).unwrap();
+        step(tx, edit, Held, Queued);
+        let NextRequest::Send(request) = with_edits(tx, 100, next) else { panic!("there is a request") };
+        step(tx, edit, Sending, Queued);
+        show(tx, &json!({ "id": "c", "etag": "\"v2\"", "position": "X", "language": "A" }));
+        tx.end_delay(CONTACT, DelayScope::Record, &contact()).unwrap();
+        assert_eq!(with_edits(tx, 100, next), NextRequest::Nothing);
+        let (line, _) = crate::store::outbox_report::edit(tx, edit).unwrap().unwrap();
+        assert_eq!(line.state, Conflict);
+        (line.theirs.unwrap(), request.last_status)
+    })
+    .await;
+    assert_eq!((theirs, last_status), ([("position".to_string(), json!("X"))].into(), Some(409)));
+}
+
+#[tokio::test]
+async fn the_first_reading_is_the_base_of_waiting_edits_of_values_that_were_never_read() {
+    let (queued, held) = on_mirror(|tx| {
+        show(tx, &json!({ "id": "c", "etag": "\"v2\"", "position": "X", "language": "read", "notes": "read" }));
+        let held = queue_edit(tx, &[("language", "H")], None);
+        step(tx, held, Queued, Held);
+        let queued = queue_edit(tx, &[("notes", "B"), ("position", "B"), ("cf_gone", "B")], None);
+        with_edits(tx, 100, |edits| edits.adopt_first_read(&open(tx), edits.mirrored(&open(tx))?.as_ref())).unwrap();
+        (open_edit(tx, queued), open_edit(tx, held))
+    })
+    .await;
+    let before = |column: &str| queued.fields[column].0.clone();
+    assert_eq!([before("notes"), before("position"), before("cf_gone")], [json!("read"), json!("A"), json!("A")]);
+    assert_eq!(queued.base_etag, Some(Etag::new("\"v2\"")));
+    assert_eq!(
+        (held.fields["language"].0.clone(), held.base_etag),
+        (json!("A"), None),
+        "a held edit is compared later"
+    );
+}
+
+#[tokio::test]
+async fn a_record_without_a_version_is_read_before_an_edit_of_it() {
+    let (_dir, store) = mirror(json!({ "id": "c", "position": "A", "notes": "A" })).await;
+    let next = store.write(|tx| {
+        queue_edit(tx, &[("notes", "B")], None);
+        Ok(with_edits(tx, 100, next))
+    });
+    assert_eq!(next.await.unwrap(), NextRequest::Read);
+}
+
+const CUSTOM: &str = r#"{"customFields":{"x":"B"}}"#;
+const STANDARD: &str = r#"{"position":"B"}"#;
+
+#[tokio::test]
+async fn only_a_request_with_custom_values_waits_for_their_delay() {
+    for (body, given_up, waits, expected) in [
+        (CUSTOM, false, true, NextRequest::Nothing),
+        (CUSTOM, false, false, NextRequest::ReadBack(2)),
+        (STANDARD, false, true, NextRequest::ReadBack(2)),
+        (CUSTOM, true, true, NextRequest::ReadBack(2)),
+    ] {
+        let (next, claimed) = on_mirror(move |tx| {
+            let other = edit_of(tx, "language", "B");
+            step(tx, other, Queued, Held);
+            let edit = edit_of(tx, "position", "B");
+            send_now(tx, &[edit], body);
+            if given_up {
+                tx.give_up_request(&[edit], true).unwrap();
+            }
+            delayed(tx, DelayScope::CustomFields, 1, if waits { 60 } else { -1 });
+            (with_edits(tx, 100, next), requests(tx, DelayScope::Record))
+        })
+        .await;
+        let claim = (expected != NextRequest::Nothing).then_some(1);
+        assert_eq!((next, claimed), (expected, claim), "{body}, given up: {given_up}, waits: {waits}");
+    }
+}
+
+#[tokio::test]
+async fn a_repeated_request_is_claimed_like_the_first() {
+    for (body, custom) in [(STANDARD, Some(1)), (CUSTOM, Some(2))] {
+        let (repeated, delays, attempts) = on_mirror(move |tx| {
+            let other = edit_of(tx, "language", "B");
+            step(tx, other, Queued, Held);
+            let edit = edit_of(tx, "position", "B");
+            send_now(tx, &[edit], body);
+            for scope in [DelayScope::Record, DelayScope::Object, DelayScope::CustomFields] {
+                delayed(tx, scope, 1, -1);
+            }
+            let repeated = with_edits(tx, 100, |edits| edits.repeat(&open(tx), edit)).unwrap();
+            let delays = [DelayScope::Record, DelayScope::Object, DelayScope::CustomFields];
+            let (line, _) = crate::store::outbox_report::edit(tx, edit).unwrap().unwrap();
+            (repeated, delays.map(|scope| requests(tx, scope)), line.attempts)
+        })
+        .await;
+        assert_eq!(repeated.map(|request| (request.carrier, request.body)), Some((2, body.to_string())));
+        assert_eq!((delays, attempts), ([Some(2), Some(2), custom], 2), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_consists_of_the_edits_that_are_being_sent() {
+    let edits = on_mirror(|tx| {
+        let sent = [edit_of(tx, "position", "B"), edit_of(tx, "language", "B")];
+        send_now(tx, &sent, STANDARD);
+        edit_of(tx, "notes", "B");
+        open(tx)
+    })
+    .await;
+    let ids = |carrier| group(&edits, carrier).iter().map(|edit| edit.id).collect::<Vec<_>>();
+    assert_eq!((ids(1), ids(2), ids(3)), (vec![1, 2], vec![2], vec![]));
+}
