@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 
 use super::check;
+use super::edit_tx::group;
 use super::queue::{self, EditRequest, QueueError};
 use super::typed_values::Given;
 use crate::model::{EditState, EditedFields, Instant, Object, RecordId};
@@ -126,12 +127,8 @@ fn give_up(tx: &MirrorTx<'_>, line: &EditLine, now: Instant) -> Result<Decided, 
     let record = RecordId::new(line.record.as_str());
     let carrier = line.merged_into.unwrap_or(line.id);
     let (edits, _) = tx.edits_of(line.object, &record)?;
-    let others: Vec<i64> = edits
-        .iter()
-        .filter(|edit| edit.state == EditState::Sending && edit.id != line.id)
-        .filter(|edit| edit.id == carrier || edit.merged_into == Some(carrier))
-        .map(|edit| edit.id)
-        .collect();
+    let request = group(&edits, carrier);
+    let others: Vec<i64> = request.iter().map(|edit| edit.id).filter(|id| *id != line.id).collect();
     tx.give_up_request(&others, true)?;
     let why = "dropped by a person: it may have been applied";
     step(tx, line, EditState::Dropped, why, EditedFields::new(), now)
@@ -261,3 +258,7 @@ pub fn undo(tx: &MirrorTx<'_>, edits: &[i64], now: Instant) -> Result<Vec<UndoEd
     }
     Ok(undo)
 }
+
+#[cfg(test)]
+#[path = "user_decisions_tests.rs"]
+mod tests;

@@ -1,0 +1,129 @@
+//! What each decision of a person does to an edit and to those beside it.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::model::{DelayScope, Etag, RetryDelay};
+use crate::outbox::edit_bench::{
+    CONTACT, after, contact, delayed, edit_of, ended, list, now, on_mirror, open, open_edit, queue_edit, send_now, step,
+};
+use EditState::{Applied, Conflict, Dropped, Held, Queued, Sending};
+
+fn fields(values: &[(&str, Value, Value)]) -> EditedFields {
+    values.iter().map(|(column, before, after)| ((*column).to_string(), (before.clone(), after.clone()))).collect()
+}
+
+#[tokio::test]
+async fn retry_ends_the_delay_of_an_edit_that_waits() {
+    for sending in [false, true] {
+        let (delay, decided) = on_mirror(move |tx| {
+            let edit = edit_of(tx, "position", "B");
+            if sending {
+                send_now(tx, &[edit], "{}");
+            }
+            delayed(tx, DelayScope::Record, 4, 3600);
+            let decided = decide(tx, edit, Decision::Retry, after(1)).unwrap();
+            (tx.delay(CONTACT, DelayScope::Record, &contact()).unwrap(), decided)
+        })
+        .await;
+        let last_at = now().minus(Duration::from_secs(60));
+        assert_eq!(delay, Some(RetryDelay { requests: 4, recent: 0, last_at, not_before: after(1) }));
+        assert_eq!(decided.state, if sending { Sending } else { Queued });
+        assert_eq!(decided.fields, fields(&[("position", json!("A"), json!("B"))]));
+    }
+}
+
+#[tokio::test]
+async fn dropping_one_edit_of_a_request_leaves_its_others_in_doubt() {
+    for (dropped, carrier, member) in [(1, 2, 3), (2, 1, 3), (3, 1, 2)] {
+        let (others, other_request) = on_mirror(move |tx| {
+            let request = ["position", "language", "notes"].map(|column| edit_of(tx, column, "B"));
+            send_now(tx, &request, "{}");
+            let other = edit_of(tx, "cf_other", "B");
+            send_now(tx, &[other], "{}");
+            assert_eq!(decide(tx, dropped, Decision::Drop, now()).unwrap().state, Dropped);
+            assert!(ended(tx, dropped).1.contains("may have been applied"));
+            let mut edits = open(tx);
+            let other_request = edits.pop().unwrap();
+            (edits, other_request)
+        })
+        .await;
+        let merged: Vec<(i64, Option<i64>)> = others.iter().map(|edit| (edit.id, edit.merged_into)).collect();
+        assert_eq!(merged, [(carrier, None), (member, Some(carrier))], "{dropped} is dropped");
+        for edit in others {
+            assert_eq!((edit.state, edit.body, edit.idempotency_key), (Sending, None, None), "{dropped} is dropped");
+            assert_eq!(edit.first_sent_at, Some(now()), "it may have been applied");
+        }
+        assert!(other_request.body.is_some(), "a different request stays as it is");
+    }
+}
+
+#[tokio::test]
+async fn mine_is_sent_if_the_record_still_has_the_values_that_the_person_saw() {
+    // The service's values, the changes that are left to send, and the stored ones.
+    let both = [("position", json!("A"), json!("B")), ("cf_gone", json!("A"), json!("B"))];
+    let cases = [
+        (r#"{"position":"X"}"#, vec![("position", json!("X"), json!("B")), both[1].clone()], None),
+        (r#"{"position":"B"}"#, vec![both[1].clone()], None),
+        (r#"{"cf_gone":"B"}"#, vec![both[0].clone()], None),
+        (r#"{}"#, both.to_vec(), None),
+        (
+            r#"{"position":"B","cf_gone":"B"}"#,
+            vec![],
+            Some(vec![("position", json!("B"), json!("B")), ("cf_gone", json!("B"), json!("B"))]),
+        ),
+    ];
+    for (theirs, left, stored) in cases {
+        let (decided, edit) = on_mirror(move |tx| {
+            let edit = queue_edit(tx, &[("position", "B"), ("cf_gone", "B")], Some("\"v1\""));
+            let conflict = EditStep::new(Queued, Conflict, "a test").theirs(theirs);
+            tx.take_step(edit, &conflict, now()).unwrap();
+            list(tx, "\"v2\"", "X");
+            (decide(tx, edit, Decision::Mine, now()).unwrap(), open_edit(tx, edit))
+        })
+        .await;
+        assert_eq!((decided.state, edit.state), (Queued, Queued), "{theirs}");
+        assert_eq!(decided.fields, fields(&left), "{theirs}");
+        assert_eq!(edit.fields, fields(&stored.unwrap_or(left)), "{theirs}");
+        assert_eq!(edit.base_etag, Some(Etag::new("\"v2\"")), "{theirs}");
+    }
+}
+
+#[tokio::test]
+async fn undo_is_one_edit_from_the_last_values_to_the_first() {
+    let (undone, undoes, base, unreleased) = on_mirror(|tx| {
+        for after in ["B", "C"] {
+            let edit = edit_of(tx, "position", after);
+            step(tx, edit, Queued, Applied);
+        }
+        let undone = undo(tx, &[2, 1, 2], now()).unwrap();
+        let id = undone[0].edit.unwrap();
+        let (line, _) = outbox_report::edit(tx, id).unwrap().unwrap();
+        (undone, line.undoes, open_edit(tx, id).base_etag, tx.any_unreleased(&[id]).unwrap())
+    })
+    .await;
+    let expected = UndoEdit {
+        edit: Some(3),
+        undoes: vec![1, 2],
+        object: CONTACT,
+        record: contact(),
+        fields: fields(&[("position", json!("C"), json!("A"))]),
+    };
+    assert_eq!((undone, undoes, base), (vec![expected], Some(2), Some(Etag::new("\"v1\""))));
+    assert!(!unreleased, "the limit on new edits does not hold it");
+}
+
+#[tokio::test]
+async fn release_is_remembered() {
+    let unreleased = on_mirror(|tx| {
+        let edits = ["position", "language"].map(|column| edit_of(tx, column, "B"));
+        for edit in edits {
+            step(tx, edit, Queued, Held);
+        }
+        assert_eq!(decide(tx, edits[0], Decision::Release, now()).unwrap().state, Queued);
+        edits.map(|edit| tx.any_unreleased(&[edit]).unwrap())
+    });
+    assert_eq!(unreleased.await, [false, true]);
+}
