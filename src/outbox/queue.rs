@@ -224,3 +224,7 @@ fn fields<'a>(tx: &ReadTx<'_>, request: &'a EditRequest) -> Result<Vec<(Editable
     }
     Ok(fields)
 }
+
+#[cfg(test)]
+#[path = "queue_tests.rs"]
+mod tests;

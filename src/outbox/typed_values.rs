@@ -61,3 +61,72 @@ fn typed(data_type: DataType, options: &[String], text: &str) -> Value {
         _ => as_is(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{CustomTarget, FieldKey, Object};
+    use serde_json::json;
+
+    fn custom_field(data_type: DataType) -> Editable {
+        Editable {
+            object: Object::Contact,
+            column: "cf_x".into(),
+            target: EditTarget::Custom(CustomTarget {
+                key: FieldKey::new("x"),
+                data_type,
+                clearable: true,
+                options: vec!["a".into(), "b, c".into()],
+            }),
+        }
+    }
+
+    #[test]
+    fn text_becomes_a_value_of_the_type() {
+        use DataType::{Boolean, Date, Decimal, Integer, LongText, MultiSelect, ShortText, SingleSelect};
+        for (data_type, text, value) in [
+            (ShortText, "", json!(null)),
+            (MultiSelect, "", json!(null)),
+            (ShortText, "12", json!("12")),
+            (LongText, "[1]", json!("[1]")),
+            (Decimal, "1.50", json!("1.50")),
+            (Date, "2026-01-02", json!("2026-01-02")),
+            (SingleSelect, "b, c", json!("b, c")),
+            (Integer, "-12", json!(-12)),
+            (Integer, "12.5", json!("12.5")),
+            (Boolean, "1", json!(1)),
+            (Boolean, "true", json!(1)),
+            (Boolean, "0", json!(0)),
+            (Boolean, "false", json!(0)),
+            (Boolean, "yes", json!("yes")),
+            (MultiSelect, r#"["a","b, c"]"#, json!(r#"["a","b, c"]"#)),
+            (MultiSelect, "a", json!(r#"["a"]"#)),
+            (MultiSelect, "b, c", json!(r#"["b, c"]"#)),
+            (MultiSelect, "a, d", json!(r#"["a","d"]"#)),
+        ] {
+            assert_eq!(Given::Text(text.into()).column(&custom_field(data_type)), value, "{data_type:?} {text}");
+        }
+        let standard = Editable::standard(Object::Contact, "position").unwrap();
+        assert_eq!(Given::Text(String::new()).column(&standard), json!(null));
+        assert_eq!(Given::Text("true".into()).column(&standard), json!("true"));
+    }
+
+    #[test]
+    fn json_becomes_a_value_in_the_form_of_the_column() {
+        use DataType::{Boolean, Integer, MultiSelect, ShortText};
+        for (data_type, given, value) in [
+            (Boolean, json!(true), json!(1)),
+            (Boolean, json!(false), json!(0)),
+            (Boolean, json!(1), json!("1")),
+            (MultiSelect, json!(["a"]), json!(r#"["a"]"#)),
+            (MultiSelect, json!("a"), json!(["a"])),
+            (MultiSelect, json!(null), json!(null)),
+            (Integer, json!(12), json!(12)),
+            (Integer, json!(true), json!(true)),
+            (ShortText, json!(["a"]), json!(["a"])),
+        ] {
+            assert_eq!(Given::Json(given.clone()).column(&custom_field(data_type)), value, "{data_type:?} {given}");
+        }
+        assert_eq!(Given::Column(json!(1)).column(&custom_field(Boolean)), json!(1));
+    }
+}
