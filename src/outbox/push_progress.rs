@@ -109,13 +109,12 @@ impl PushPass {
                 EditState::Rejected => push.rejected += 1,
                 _ => {}
             }
-            if matches!(state, EditState::Conflict | EditState::Rejected) {
-                let state = if state == EditState::Conflict { "is in conflict" } else { "was rejected" };
-                tracing::warn!(
-                    edit = id,
-                    "Edit {id} of {object} {record} {state}: {why}; `crm-mirror outbox show {id}`"
-                );
-            }
+            let state = match state {
+                EditState::Conflict => "is in conflict",
+                EditState::Rejected => "was rejected",
+                _ => continue,
+            };
+            tracing::warn!(edit = id, "Edit {id} of {object} {record} {state}: {why}; `crm-mirror outbox show {id}`");
         }
     }
 
@@ -159,3 +158,7 @@ impl PushPass {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "push_progress_tests.rs"]
+mod tests;
