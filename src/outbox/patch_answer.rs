@@ -93,7 +93,7 @@ pub fn after(answered: PatchOutcome, sent: SentRequest) -> AfterAnswer {
 
 /// Whether a status is inconclusive: a gateway timed out, or the service failed during the request. 501 and 505 refuse
 /// the request itself.
-pub const fn may_be_carried_out(status: u16) -> bool {
+const fn may_be_carried_out(status: u16) -> bool {
     matches!(status, 408 | 500..) && !matches!(status, 501 | 505)
 }
 

@@ -161,7 +161,7 @@ fn needs_detail(edit: &Edit, editable: &BTreeMap<String, Editable>) -> bool {
 }
 
 fn has_custom(fields: &EditedFields, editable: &BTreeMap<String, Editable>) -> bool {
-    fields.keys().any(|column| editable.get(column).is_some_and(|field| field.key().is_some()))
+    fields.keys().any(|column| editable.get(column).and_then(Editable::key).is_some())
 }
 
 /// Whether the service accepts these values, as far as known.

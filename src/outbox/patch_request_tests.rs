@@ -254,3 +254,18 @@ fn merged_fields_go_from_the_first_to_the_last_value() {
     assert_eq!(fields["position"], (json!("A"), json!("C")));
     assert_eq!(fields["notes"], (json!(null), json!("n")));
 }
+
+/// A company's texts must not all be blank: what the record already has is not sent, and the rest is blank.
+#[test]
+fn edit_of_which_only_blank_texts_are_left_is_refused() {
+    let object = Object::Company;
+    let field = |column: &str| object.fields().iter().find(|field| field.column == column).unwrap();
+    let editable =
+        |column: &str| Editable { object, column: column.into(), target: EditTarget::Standard(field(column)) };
+    let company = ["industry", "name"].map(|column| (column.to_string(), editable(column))).into();
+    let changes = [("industry", json!("Food"), json!("Tools")), ("name", json!("Acme"), json!(" "))];
+    let edit = Edit { object, ..edit(1, &changes) };
+    let shown = held(&[("industry", json!("Tools")), ("name", json!("Acme"))]);
+    let step = next(object, &[edit], Some(&shown), &company, true);
+    assert!(matches!(&step, RecordStep::Refuse(1, why) if why.contains("white space")), "{step:?}");
+}

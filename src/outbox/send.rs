@@ -54,19 +54,9 @@ impl Pusher {
         };
         let sent = outcome != PatchOutcome::NotSent;
         lock(&pass.pushed).push.sent += u64::from(sent);
-        request.doubt |= unanswered || status.is_some_and(patch_answer::may_be_carried_out);
+        request.doubt |= unanswered;
         let facts = SentRequest { doubt: request.doubt, edits: request.edits, last_status: request.last_status };
-        let next = match patch_answer::after(outcome, facts) {
-            // A gateway's page is no information about the record.
-            AfterAnswer::NotFound if why.class() != ErrorClass::Gone => {
-                if request.doubt {
-                    AfterAnswer::Again
-                } else {
-                    AfterAnswer::Back
-                }
-            }
-            next => next,
-        };
+        let next = patch_answer::after(outcome, facts);
         let (custom, answer_json) = (request.custom, trail::of_error(&why));
         let admitted = !matches!(why, ApiError::NotAdmitted(_));
         let follows = self
@@ -133,9 +123,10 @@ fn decoded(object: Object, id: &RecordId, answer: &PatchAnswer, layout: &Layout)
     Some(record)
 }
 
+/// The outcome of a request that was not confirmed.
 fn outcome(error: &ApiError, unanswered: bool) -> PatchOutcome {
     match (error, error.status()) {
-        // A gateway's answer says nothing about the edit.
+        // A gateway's answer says nothing about the edit, nor about the record.
         (ApiError::Status(rejection), _) if unanswered && !rejection.envelope => PatchOutcome::Silence,
         (_, Some(status)) => PatchOutcome::Refused(status),
         (ApiError::NotAdmitted(_), _) => PatchOutcome::NotSent,
@@ -144,3 +135,7 @@ fn outcome(error: &ApiError, unanswered: bool) -> PatchOutcome {
         _ => PatchOutcome::NotSent,
     }
 }
+
+#[cfg(test)]
+#[path = "send_tests.rs"]
+mod tests;
