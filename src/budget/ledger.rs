@@ -120,6 +120,14 @@ impl Ledger {
         ledger
     }
 
+    /// By how much the wall clock was set back since the last update of the ledger; zero if the monotonic clock was lost
+    /// meanwhile.
+    pub fn set_back_by(&self, now: ClockReading) -> Duration {
+        let before = self.last_reading();
+        let by = before.wall.plus(now.since(&before)).since(now.wall);
+        if now.is_comparable(&before) && by >= SET_CLOCK { by } else { Duration::ZERO }
+    }
+
     /// The steady clock at the last update of the ledger.
     pub fn steady_time(&self) -> Instant {
         self.steady.and_then(Instant::from_micros).unwrap_or_else(|| self.last_reading().wall)

@@ -220,3 +220,18 @@ proptest! {
         prop_assert!(spent.values().all(|units| *units <= DAY.limit.get()), "{spent:?}");
     }
 }
+
+#[test]
+fn clock_that_was_set_back_is_noticed_while_the_machine_runs() {
+    let ledger = Ledger::default().at(machine(1, 0, "2026-06-03T12:00:00Z"), &DAY);
+    for (now, by) in [
+        (machine(1, 1, "2026-06-03T13:00:00Z"), 0),
+        (machine(1, 1, "2026-06-03T12:59:01Z"), 0),
+        (machine(1, 1, "2026-06-03T12:59:00Z"), 60),
+        (machine(1, 1, "2026-06-03T12:00:00Z"), 3_600),
+        (machine(1, 1, "2026-06-04T13:00:00Z"), 0),
+        (machine(2, 1, "2026-06-03T11:00:00Z"), 0),
+    ] {
+        assert_eq!(ledger.set_back_by(now), Duration::from_secs(by), "{now:?}");
+    }
+}

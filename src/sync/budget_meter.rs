@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use super::events::{RunEvent, RunObserver};
 use crate::api::admission::{Admission, AdmissionError, Attempt, AttemptOutcome, Meter, MeterFuture, RequestedHold};
 use crate::budget::{Charge, Hold, Ledger, Limits};
-use crate::model::{Clock, Instant, Ru};
+use crate::model::{Clock, ClockReading, Instant, Ru};
 use crate::store::{MirrorTx, ReadTx, StateKey, Store, StoreError};
 
 /// The state entry of the ledger.
@@ -34,6 +34,8 @@ pub struct BudgetMeter {
     reserve: AtomicU64,
     for_edits: AtomicU64,
     ledger: Mutex<Ledger>,
+    /// By how much the wall clock was set back, as far as nobody took it yet.
+    set_back: Mutex<Duration>,
     hold: Mutex<Option<Hold>>,
     stop: watch::Sender<bool>,
 }
@@ -62,7 +64,8 @@ impl BudgetMeter {
     ) -> Result<BudgetMeter, StoreError> {
         let (hold, stored) = store.read(|tx| Ok((tx.state(&HOLD)?, stored_ledger(tx)?))).await?;
         let now = clock.reading();
-        let ledger = later(stored, store.lock().found()).at(now, &limits);
+        let found = later(stored, store.lock().found());
+        let (ledger, set_back) = (found.at(now, &limits), found.set_back_by(now));
         let measured = hold.map(|hold: Hold| hold.measured_from(now));
         let (stop, _) = watch::channel(false);
         let moved = measured.map(|hold| hold.until) != hold.map(|hold| hold.until);
@@ -75,6 +78,7 @@ impl BudgetMeter {
             reserve: AtomicU64::new(0),
             for_edits: AtomicU64::new(0),
             ledger: Mutex::new(ledger),
+            set_back: Mutex::new(set_back),
             hold: Mutex::new(measured),
             stop,
         };
@@ -127,6 +131,19 @@ impl BudgetMeter {
         self.book().at(self.clock.reading(), &self.limits)
     }
 
+    /// By how much the wall clock was set back since this was last asked, in this process or, with the ledger stored, in
+    /// an earlier one.
+    pub fn take_set_back(&self) -> Duration {
+        self.update(&mut self.book(), self.clock.reading());
+        std::mem::take(&mut *self.set_back.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Updates the ledger to now, and notes by how much the wall clock was set back.
+    fn update(&self, book: &mut Ledger, now: ClockReading) {
+        *self.set_back.lock().unwrap_or_else(PoisonError::into_inner) += book.set_back_by(now);
+        *book = book.at(now, &self.limits);
+    }
+
     /// When the budget refills, as the clock will show it, if nothing of it is left.
     pub fn empty_until(&self) -> Option<Instant> {
         let (now, limits) = (self.clock.reading(), &self.limits);
@@ -168,9 +185,10 @@ impl BudgetMeter {
 
     /// Records a request before it is sent.
     fn charge(&self, attempt: Attempt) -> Result<Admission, AdmissionError> {
-        let mut book = self.book();
+        let (mut book, now) = (self.book(), self.clock.reading());
+        self.update(&mut book, now);
         let (charged, charge) = book
-            .charge(self.clock.reading(), attempt.cost, attempt.purpose, &self.limits, self.reserve())
+            .charge(now, attempt.cost, attempt.purpose, &self.limits, self.reserve())
             .map_err(|refills_at| AdmissionError::Budget { refills_at })?;
         if let Err(error) = self.note(&charged) {
             tracing::error!(%error, "The RU ledger could not be written: {error}");
@@ -183,8 +201,9 @@ impl BudgetMeter {
     /// Takes a charge back for a request that costs nothing.
     fn refund(&self, admission: &Admission) {
         let mut book = self.book();
+        self.update(&mut book, self.clock.reading());
         let charge = Charge { cost: admission.attempt.cost, window: admission.window };
-        let refunded = book.at(self.clock.reading(), &self.limits).refund(charge);
+        let refunded = book.refund(charge);
         // If the note cannot be written, the charge remains after a kill: that is the safe side.
         if self.note(&refunded).is_ok() {
             *book = refunded;

@@ -1,6 +1,7 @@
 //! The stored state between pages, runs and processes: small values in the mirror's `state` table.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -285,6 +286,30 @@ impl Evidence {
     }
 }
 
+/// Dates everything that is said to be complete earlier, after the clock was set back by so much: what was read while it was
+/// ahead is older than it says. What was read before that becomes too old, which is true as well.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn set_back_claims(tx: &MirrorTx<'_>, by: Duration) -> Result<(), StoreError> {
+    let of_objects = Object::ALL.into_iter().flat_map(|object| [Fresh::changes(object), Fresh::sweep(object)]);
+    for entry in of_objects.chain([Fresh::DEFINITIONS, Fresh::TEAM]) {
+        let fresh: Option<Fresh> = tx.state(&entry)?;
+        if let Some(fresh) = fresh.filter(|fresh| fresh.began > Instant::EPOCH) {
+            tx.set_state(&entry, &Fresh { began: fresh.began.minus(by), finished: fresh.finished.minus(by), ..fresh })?;
+        }
+    }
+    for object in Object::ALL {
+        let entry = Evidence::entry(object);
+        if let Some(known) = tx.state::<Evidence>(&entry)? {
+            let earlier = |complete: Completeness| Completeness { as_of: complete.as_of.minus(by), ..complete };
+            let complete = known.complete.map(earlier);
+            tx.set_state(&entry, &Evidence { as_of: known.as_of.minus(by), complete, ..known })?;
+        }
+    }
+    Ok(())
+}
+
 /// Withdraws what is said to be complete as of a time after `now`: the clock that dated it was ahead, so it would become
 /// a wrong claim as time passes. The next changes walk and the next audit or sweep state it again.
 ///
@@ -315,7 +340,6 @@ pub fn withdraw_future_claims(tx: &MirrorTx<'_>, now: Instant) -> Result<(), Sto
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn sample_of_refused_removals_is_due_once_a_day() {

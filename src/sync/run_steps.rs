@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::checkpoints::{Fresh, MissingScopes, Outage, Sweep, withdraw_future_claims};
+use super::checkpoints::{Fresh, MissingScopes, Outage, Sweep, set_back_claims, withdraw_future_claims};
 use super::checks::undecided_removals::UndecidedRemovals;
 use super::engine::Engine;
 use super::error::SyncError;
@@ -60,10 +60,16 @@ impl Engine {
 
     async fn begin(&self, job: &Job, trigger: &'static str) -> Result<Begun, SyncError> {
         let (kind, at, write_back) = (job.kind(), self.clock.now(), self.settings.write_back);
+        let (set_back, meter) = (self.meter.take_set_back(), self.meter.clone());
         let id = self
             .store
             .write(move |tx| {
                 tx.set_write_back(write_back)?;
+                if !set_back.is_zero() {
+                    set_back_claims(tx, set_back)?;
+                    meter.enter(tx)?;
+                }
+                // A restart loses the monotonic clock, and with it by how much.
                 withdraw_future_claims(tx, at)?;
                 tx.begin_run(kind, trigger, at)
             })

@@ -193,24 +193,52 @@ pub fn claimed(mirror: &Mirror, now: Instant) -> [Option<Instant>; 2] {
 }
 
 #[tokio::test]
-async fn claim_of_a_clock_that_was_ahead_is_withdrawn() {
-    for job in [Job::resync(), Job::audit()] {
+async fn claim_of_a_clock_that_was_ahead_is_dated_earlier_or_withdrawn() {
+    for (job, restarts) in [(Job::resync(), false), (Job::audit(), false), (Job::resync(), true), (Job::audit(), true)]
+    {
         let (crm, mirror, clock) = settled(60).await;
         clock.set_ahead(DAY as i64);
+        let compared = Some(crm.clock.now());
         mirror.run(&crm, &job).await.unwrap();
         clock.set_ahead(0);
+        if restarts {
+            clock.restart_machine();
+        }
         crm.wait(600);
         let synced = crm.clock.now();
         mirror.sync(&crm).await;
         // This removal no run has seen yet, although it is before the time that the wrong clock showed.
         crm.sandbox.with_world(|world| world.remove(Object::Contact, "c00007"));
         crm.wait(2 * DAY);
-        assert_eq!(claimed(&mirror, crm.clock.now()), [None, Some(synced)], "{job:?}");
+        // By how much it was ahead is known as long as the machine runs.
+        let complete = compared.filter(|_| !restarts);
+        assert_eq!(claimed(&mirror, crm.clock.now()), [complete, Some(synced)], "{job:?}");
         let audited = crm.clock.now();
         mirror.run(&crm, &Job::audit()).await.unwrap();
         mirror.assert_exact_lists(&crm);
         assert_eq!(claimed(&mirror, crm.clock.now())[0], Some(audited), "{job:?}: an audit renews the claim");
     }
+}
+
+/// The clock is right again before the time that it showed, and what is claimed is looked at after that time.
+#[tokio::test]
+async fn claim_of_a_clock_that_was_an_hour_ahead_does_not_become_a_wrong_one() {
+    let (crm, mirror, clock) = settled(60).await;
+    clock.set_ahead(3_600);
+    let read = Some(crm.clock.now());
+    mirror.run(&crm, &Job::resync()).await.unwrap();
+    crm.wait(1_200);
+    rename(&crm, "c00007", "Unread");
+    clock.set_ahead(0);
+    crm.wait(3_600);
+    for _ in 0..2 {
+        crm.sandbox.faults().add(Rule::new(Fault::Status(401)).times(1));
+        mirror.run(&crm, &Job::sync()).await.unwrap_err();
+        assert_eq!(claimed(&mirror, crm.clock.now()), [read; 2], "nothing was read since");
+        crm.wait(60);
+    }
+    mirror.sync(&crm).await;
+    mirror.assert_exact_lists(&crm);
 }
 
 /// The clock was 40 days ahead, a hold began or the budget was used up, and the machine restarts with the right time.
