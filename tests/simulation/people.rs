@@ -168,11 +168,15 @@ pub fn world(script: &Script, start: Instant) -> World {
             world.define(if data_type.is_select() { field.options(&["a", "b", "gold"]) } else { field });
         }
     }
-    for n in 0..script.contacts {
-        world.create(Object::Contact, &values(n));
-    }
-    for n in 0..script.companies {
-        world.create(Object::Company, &values(n));
+    for (object, count) in [(Object::Contact, script.contacts), (Object::Company, script.companies)] {
+        for n in 0..count {
+            let mut fields = values(n);
+            if !script.tied {
+                let at = json!(world.tick().plus(Duration::from_secs(n.into())));
+                (fields["createdAt"], fields["updatedAt"]) = (at.clone(), at);
+            }
+            world.create(object, &fields);
+        }
     }
     for n in 0..3 {
         world.add_team_member(&json!({ "firstName": format!("Member {n}"), "status": "ACTIVE" }));

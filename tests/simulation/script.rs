@@ -20,6 +20,8 @@ pub struct Script {
     pub companies: u32,
     pub page_cap: usize,
     pub offsets: bool,
+    /// Whether one import created all records, in the same moment.
+    pub tied: bool,
     pub gzip: bool,
     /// Whether answers have a `Date`.
     pub dates: bool,
@@ -155,6 +157,7 @@ impl Script {
             companies: rng.u32(0..14),
             page_cap: rng.usize(2..12),
             offsets: rng.u32(..4) == 0,
+            tied: rng.u32(..3) == 0,
             gzip: rng.u32(..4) == 0,
             dates: rng.u32(..6) > 0,
             short_id_lists: rng.u32(..4) == 0,
@@ -312,7 +315,7 @@ impl fmt::Display for Script {
         writeln!(
             f,
             "seed {}, {} days from {} in {}, schedule \"{}\", {} contacts, {} companies, pages of {}{}{}{}{}{}{}, {} RU a \
-             day, {} edits an hour{}{}",
+             day, {} edits an hour{}{}{}",
             self.seed,
             self.days,
             self.start,
@@ -329,6 +332,7 @@ impl fmt::Display for Script {
             if self.details { "" } else { ", no details" },
             self.budget,
             self.max_edits,
+            if self.tied { ", one import" } else { "" },
             self.upgrade.map(|which| format!(", a file of schema {}", which + 1)).unwrap_or_default(),
             self.lasting.map(|lasting| format!(", in the end {lasting:?}")).unwrap_or_default(),
         )?;
