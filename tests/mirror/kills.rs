@@ -31,7 +31,7 @@ impl Scene {
             .env("CRM_MIRROR_API__KEY", &self.key)
             .env("CRM_MIRROR_BUDGET__LIMIT", "1000000")
             .env("CRM_MIRROR_BUDGET__CHARGE_FAILED", "false")
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap()
@@ -51,17 +51,15 @@ impl Scene {
         });
         // Locked until the child is known, so that no request can come before.
         let mut known = child.lock().unwrap();
-        *known = Some(self.start(verb));
+        let mut started = self.start(verb);
+        let mut out = started.stdout.take().unwrap();
+        *known = Some(started);
         drop(known);
-        // The hook needs the lock to kill, so the child is polled.
-        loop {
-            let ended = child.lock().unwrap().as_mut().unwrap().try_wait().unwrap();
-            if let Some(status) = ended {
-                self.sandbox.clear_hook();
-                return status.code().is_none();
-            }
-            std::thread::yield_now();
-        }
+        // The hook needs the child to kill it, so its end is seen by the end of its output.
+        std::io::copy(&mut out, &mut std::io::sink()).unwrap();
+        let status = child.lock().unwrap().as_mut().unwrap().wait().unwrap();
+        self.sandbox.clear_hook();
+        status.code().is_none()
     }
 
     fn path(&self) -> std::path::PathBuf {

@@ -102,7 +102,7 @@ impl Place {
             .env("CRM_MIRROR_API__BASE_URL", &self.running.base_url)
             .env("CRM_MIRROR_API__KEY", self.sandbox.full_key())
             .env("CRM_MIRROR_API__CONCURRENCY", "1")
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::null());
         command.spawn().unwrap()
     }
@@ -203,12 +203,13 @@ fn group_member_can_read_during_a_run_after_a_stop_and_after_a_kill() {
         }
     });
     let mut known = child.lock().unwrap();
-    *known = Some(place.start("sync"));
+    let mut started = place.start("sync");
+    let mut out = started.stdout.take().unwrap();
+    *known = Some(started);
     drop(known);
-    // The hook needs the child to kill it, so the child is polled.
-    while child.lock().unwrap().as_mut().unwrap().try_wait().unwrap().is_none() {
-        std::thread::yield_now();
-    }
+    // The hook needs the child to kill it, so its end is seen by the end of its output.
+    std::io::copy(&mut out, &mut std::io::sink()).unwrap();
+    child.lock().unwrap().as_mut().unwrap().wait().unwrap();
     place.sandbox.clear_hook();
 
     let during: Vec<i64> = readings.lock().unwrap().iter().map(Reading::rows).collect();
