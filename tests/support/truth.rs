@@ -83,15 +83,17 @@ fn unquoted(shown: &str) -> &str {
 }
 
 fn standard_columns(row: &mut Row, fields: impl Iterator<Item = &'static Field>, record: &Raw) {
+    // Groups have many fields, so each is read once.
+    let mut groups: BTreeMap<&str, Raw> = BTreeMap::new();
     for field in fields {
         let source = match field.wire.split_once('.') {
-            None => record.get(field.wire).map(|raw| raw.get().to_string()),
-            Some((group, name)) => record
-                .get(group)
-                .filter(|raw| raw.get() != "null")
-                .and_then(|raw| object(raw.get()).get(name).map(|raw| raw.get().to_string())),
+            None => record.get(field.wire),
+            Some((group, name)) => {
+                let read = || record.get(group).filter(|raw| raw.get() != "null").map(|raw| object(raw.get()));
+                groups.entry(group).or_insert_with(|| read().unwrap_or_default()).get(name)
+            }
         };
-        let value = standard(field.kind, source.as_deref());
+        let value = standard(field.kind, source.map(|raw| raw.get()));
         if field.kind.has_num() {
             let num = if value == "NULL" { value.clone() } else { double(unquoted(&value)) };
             row.insert(format!("{}_num", field.column), num);
@@ -179,7 +181,9 @@ pub fn differences(conn: &Connection, sandbox: &Sandbox, details: bool) -> Vec<S
             let mut list = Row::new();
             let mut detail = Row::new();
             standard_columns(&mut list, kind.list_fields(), &record);
-            standard_columns(&mut detail, kind.detail_fields(), &record);
+            if details {
+                standard_columns(&mut detail, kind.detail_fields(), &record);
+            }
             detail.insert("etag".into(), list["etag"].clone());
             for (key, data_type, column) in &fields {
                 let source = values.get(key).map(|raw| raw.get());
