@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::clocks::claimed;
-use crate::support::{Crm, Mirror, noon};
+use crate::support::{Crm, Mirror, cases, noon};
 use crm_mirror::model::{Clock, Object, Resource};
 use crm_mirror::sandbox::{CursorKind, Fault, Hidden, RequestLine, Rule, World, generate};
 use crm_mirror::sync::findings::DifferenceKind;
@@ -80,24 +80,29 @@ fn found(findings: &Findings) -> Vec<(String, DifferenceKind)> {
     found
 }
 
+/// In CI among a hundred thousand, in a plain run among a fifth of that. Each level of counts finds one of sixteen ranges,
+/// so a fifth of the records costs log16(5) of a level less: nine requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_removed_record_among_a_hundred_thousand_costs_at_most_sixty_requests() {
-    let (crm, mirror) = settled(world_of(100_000)).await;
+    let records = cases::records(100_000);
+    let most = if records == 100_000 { 60 } else { 51 };
+    let (crm, mirror) = settled(world_of(records)).await;
     let clean = only(mirror.verify(&crm, &contacts(Job::verify())).await.1);
     assert!(clean.is_clean());
     let cost = crm.charged();
     assert!(cost <= 32 + 1, "a clean audit and the changes walk before it: {cost} RU");
 
-    crm.sandbox.with_world(|world| world.remove(Object::Contact, "c054321"));
+    crm.sandbox.with_world(|world| world.remove(Object::Contact, "c014321"));
     crm.wait(600);
     crm.sandbox.clear_log();
     let (report, findings) = mirror.verify(&crm, &contacts(Job::audit())).await;
-    assert_eq!(found(&only(findings)), [("c054321".to_string(), DifferenceKind::Lingering)]);
+    assert_eq!(found(&only(findings)), [("c014321".to_string(), DifferenceKind::Lingering)]);
     let cost = crm.charged();
-    assert!(cost <= 60, "{cost} RU");
+    eprintln!("one removed record among {records}: {cost} RU");
+    assert!(cost <= most, "{cost} RU");
     assert_eq!(report.tally.ru.get(), cost);
-    assert_eq!(mirror.count("contacts"), 99_999);
-    assert_eq!(mirror.one("SELECT id FROM removed_records"), "'c054321'");
+    assert_eq!(mirror.count("contacts"), records as i64 - 1);
+    assert_eq!(mirror.one("SELECT id FROM removed_records"), "'c014321'");
 }
 
 /// All of 5,000 records were changed by one import: they share their `updatedAt`, or their `createdAt`, or both.

@@ -21,6 +21,12 @@ pub fn cases(per_thousand: u32) -> u32 {
     (histories() * per_thousand).div_ceil(1_000)
 }
 
+/// The number of records of a test that is about very many: all of them where CI's number of histories is tried, a fifth
+/// otherwise.
+pub fn records(all: usize) -> usize {
+    if histories() >= 1_000 { all } else { all / 5 }
+}
+
 fn histories() -> u32 {
     std::env::var("HISTORIES").ok().and_then(|number| number.parse().ok()).unwrap_or(HISTORIES)
 }
