@@ -368,3 +368,28 @@ async fn values_that_the_mirror_saw_settle_a_doubt() {
         assert_eq!(last.await, (state, why.to_string()));
     }
 }
+
+/// The service may refuse what its lost answer applied.
+#[tokio::test]
+async fn refusal_of_a_request_mentions_the_lost_answer_of_any_of_its_edits() {
+    for (repeated, why) in [(None, trail::REFUSED), (Some(1), trail::REFUSED_AGAIN), (Some(2), trail::REFUSED_AGAIN)] {
+        let ended = bench::on_mirror(move |tx| {
+            let edits = ["position", "language"].map(|column| edit_of(tx, column, "B"));
+            for edit in repeated {
+                bench::send_now(tx, &[edit], "{}");
+                tx.take_step(edit, &EditStep::new(EditState::Sending, EditState::Queued, trail::NOT_DONE), now())
+                    .unwrap();
+            }
+            bench::send_now(tx, &edits, r#"{"position":"B"}"#);
+            let answer = RefusedAnswer { status: Some(409), answer_json: "{}", sent: true, admitted: true };
+            let follows = bench::with_edits(tx, 100, |open| {
+                let request = open.stored_request(&open.edits().unwrap(), 1).unwrap();
+                open.refused(&request, AfterAnswer::Rejected, answer).unwrap()
+            });
+            assert!(follows);
+            edits.map(|edit| bench::ended(tx, edit))
+        });
+        let expected = (EditState::Rejected, why.to_string());
+        assert_eq!(ended.await, [expected.clone(), expected], "{repeated:?}");
+    }
+}
