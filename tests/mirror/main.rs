@@ -30,6 +30,7 @@ mod lost_state;
 mod odd_answers;
 mod older_answers;
 mod omitted_values;
+mod outbox_answers;
 mod outbox_bench;
 mod outbox_check;
 mod outbox_exact;

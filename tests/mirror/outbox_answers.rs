@@ -1,0 +1,299 @@
+//! Answers that say nothing about the edit itself: what is reported, what waits, and that the rest continues.
+
+use crate::outbox_bench::{patches, push, set_position, sql, states};
+use crate::support::{Crm, Mirror, noon};
+use crm_mirror::model::{Clock, DataType, Object, Resource, Ru};
+use crm_mirror::outbox::typed_values::Given;
+use crm_mirror::outbox::{EditRequest, EditSource, queue};
+use crm_mirror::sandbox::{Fault, NewField, Rule, World};
+use crm_mirror::store::{StoreError, write_beside};
+use crm_mirror::sync::{Job, SyncError};
+use serde_json::json;
+
+const CONTACT: Object = Object::Contact;
+const HOUR: u64 = 3_600;
+
+/// So many contacts, of which `c0` is the first, and a company. Every request is sent once.
+async fn mirrored(contacts: usize) -> (Crm, Mirror) {
+    let mut world = World::new(noon());
+    world.define(NewField::new(CONTACT, "word", DataType::ShortText));
+    world.define(NewField::new(CONTACT, "must", DataType::ShortText));
+    world.redefine(CONTACT, "must", |field| field.required = true);
+    for n in 0..contacts {
+        world.create(CONTACT, &json!({"id": format!("c{n}"), "name": "Ann", "position": "CEO", "notes": "old"}));
+    }
+    world.create(Object::Company, &json!({"id": "p", "name": "Acme", "industry": "Food"}));
+    let crm = Crm::serve(world).await;
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.write_back = true;
+    mirror.sync(&crm).await;
+    mirror.tries = 1;
+    crm.wait(HOUR);
+    crm.sandbox.clear_log();
+    (crm, mirror)
+}
+
+/// A contact whose edit may have been applied, and whose delay is over.
+async fn in_doubt(fault: Fault) -> (Crm, Mirror) {
+    let (crm, mirror) = mirrored(2).await;
+    set_position(&mirror, "c0", "CTO");
+    crm.sandbox.faults().add(Rule::new(fault).method("PATCH"));
+    push(&mirror, &crm).await;
+    assert_eq!(states(&mirror), "sending");
+    crm.wait(10);
+    crm.sandbox.clear_log();
+    (crm, mirror)
+}
+
+fn fault(crm: &Crm, method: &'static str, record: &str, fault: Fault) {
+    crm.sandbox.faults().add(Rule::new(fault).method(method).record(record).forever());
+}
+
+/// The methods of the requests so far.
+fn methods(crm: &Crm) -> String {
+    let log = crm.sandbox.log();
+    log.entries().iter().map(|entry| entry.asked.method.as_str()).collect::<Vec<_>>().join(" ")
+}
+
+fn delays(mirror: &Mirror) -> String {
+    let sql = "SELECT coalesce(group_concat(scope || ' ' || requests, ', '), '') FROM
+               (SELECT scope, requests FROM outbox_delays ORDER BY scope, record_id)";
+    mirror.one(sql).trim_matches('\'').to_string()
+}
+
+#[tokio::test]
+async fn record_that_cannot_be_read_back_waits_and_its_reason_is_reported() {
+    let other = {
+        let (crm, _) = mirrored(2).await;
+        json!({"data": crm.sandbox.world().detail_json(CONTACT, "c1").unwrap()}).to_string()
+    };
+    for (answer, warning, requests) in [
+        (Fault::Status(403), "the key lacks `contacts:read`", "GET"),
+        (Fault::Body("{}".into()), "could not be decoded", "GET"),
+        (Fault::Body(other), "could not be decoded", "GET"),
+        (Fault::Status(500), "", "GET"),
+        // The second request is a list, which has the contact.
+        (Fault::Status(404), "", "GET GET"),
+    ] {
+        let name = format!("{answer:?}");
+        let (crm, mirror) = in_doubt(Fault::ResetAfterApply).await;
+        fault(&crm, "GET", "c0", answer);
+        let report = push(&mirror, &crm).await;
+        assert_eq!((states(&mirror).as_str(), methods(&crm).as_str()), ("sending", requests), "{name}");
+        let reported = report.warnings.iter().any(|text| !warning.is_empty() && text.contains(warning));
+        assert_eq!((reported, report.warnings.len()), (!warning.is_empty(), usize::from(reported)), "{name}");
+        crm.sandbox.faults().clear();
+        crm.wait(HOUR);
+        assert_eq!(push(&mirror, &crm).await.push.applied, 1, "{name}");
+        mirror.sync(&crm).await;
+        mirror.assert_exact(&crm);
+    }
+}
+
+#[tokio::test]
+async fn read_without_budget_is_no_attempt() {
+    let (crm, mut mirror) = in_doubt(Fault::Reset).await;
+    mirror.limits.limit = Ru::new(mirror.ledger_total());
+    for _ in 0..3 {
+        push(&mirror, &crm).await;
+    }
+    assert_eq!((methods(&crm).as_str(), delays(&mirror).as_str()), ("", "record 1"));
+    mirror.limits.limit = Ru::new(1_000_000);
+    assert_eq!(push(&mirror, &crm).await.push.applied, 1);
+}
+
+#[tokio::test]
+async fn outdated_answer_to_a_read_decides_nothing() {
+    let (crm, mut mirror) = mirrored(1).await;
+    mirror.settings.details = false;
+    let before = crm.clock.now();
+    crm.wait(60);
+    crm.sandbox.with_world(|world| world.edit(CONTACT, "c0", &json!({"notes": "theirs"})));
+    mirror.sync(&crm).await;
+    crm.sandbox.clear_log();
+    sql(&mirror, "UPDATE contacts_full SET notes = 'ours' WHERE id = 'c0'");
+    fault(&crm, "GET", "c0", Fault::AsOf(before));
+    push(&mirror, &crm).await;
+    assert_eq!((states(&mirror).as_str(), methods(&crm).as_str()), ("queued", "GET"));
+    crm.sandbox.faults().clear();
+    crm.wait(10);
+    push(&mirror, &crm).await;
+    assert_eq!(states(&mirror), "conflict");
+}
+
+#[tokio::test]
+async fn answers_are_counted_by_what_they_change_in_the_mirror() {
+    for (theirs, details, updated) in [(json!({"name": "Bea"}), 1, 2), (json!({"position": "Chair"}), 1, 1)] {
+        let (crm, mirror) = mirrored(1).await;
+        set_position(&mirror, "c0", "CTO");
+        crm.sandbox.with_world(|world| world.edit(CONTACT, "c0", &theirs));
+        let tally = push(&mirror, &crm).await.tally;
+        assert_eq!((tally.details, tally.updated), (details, updated), "{theirs}");
+    }
+    // The record that is read back is unchanged; then the update is applied.
+    let (crm, mirror) = in_doubt(Fault::Reset).await;
+    let tally = push(&mirror, &crm).await.tally;
+    assert_eq!((tally.details, tally.updated, methods(&crm).as_str()), (1, 1, "GET PATCH"));
+}
+
+#[tokio::test]
+async fn confirmation_that_cannot_be_decoded_is_reported() {
+    let other = {
+        let (crm, _) = mirrored(2).await;
+        json!({"data": crm.sandbox.world().detail_json(CONTACT, "c1").unwrap()}).to_string()
+    };
+    for body in ["{}".to_string(), other] {
+        let (crm, mirror) = mirrored(2).await;
+        set_position(&mirror, "c0", "CTO");
+        crm.sandbox.faults().add(Rule::new(Fault::Body(body.clone())).method("PATCH"));
+        let report = push(&mirror, &crm).await;
+        assert_eq!((states(&mirror).as_str(), methods(&crm).as_str()), ("applied", "PATCH"), "{body}");
+        assert!(report.warnings.len() == 1 && report.warnings[0].contains("could not be decoded"), "{report:?}");
+        assert_eq!(report.tally.updated, 0, "{body}");
+    }
+    let (crm, mirror) = mirrored(1).await;
+    set_position(&mirror, "c0", "CTO");
+    assert!(push(&mirror, &crm).await.warnings.is_empty());
+}
+
+#[tokio::test]
+async fn confirmation_with_an_unknown_key_reads_the_definitions() {
+    for known in [true, false] {
+        let (crm, mirror) = mirrored(1).await;
+        set_position(&mirror, "c0", "CTO");
+        if !known {
+            crm.sandbox.with_world(|world| {
+                world.define(NewField::new(CONTACT, "new", DataType::ShortText));
+                // The version stays, so that the update is accepted.
+                let version = world.detail_json(CONTACT, "c0").unwrap()["etag"].clone();
+                world.edit(CONTACT, "c0", &json!({"etag": version, "customFields": {"new": "value"}}));
+            });
+        }
+        push(&mirror, &crm).await;
+        assert_eq!(states(&mirror), "applied", "known: {known}");
+        assert_eq!(methods(&crm) == "PATCH", known, "known: {known}: {}", methods(&crm));
+    }
+}
+
+#[tokio::test]
+async fn object_waits_after_failures_in_a_row_and_others_continue() {
+    // What the third contact is answered, and whether the contacts after the fourth are tried.
+    for (third, continues) in [(None, true), (Some(Fault::Status(422)), true), (Some(Fault::Status(503)), false)] {
+        let name = format!("{third:?}");
+        let (crm, mirror) = mirrored(5).await;
+        sql(&mirror, "UPDATE contacts_full SET position = 'a'; UPDATE companies_full SET industry = 'a'");
+        for record in ["c0", "c1", "c3"] {
+            fault(&crm, "PATCH", record, Fault::Status(503));
+        }
+        if let Some(answer) = third {
+            fault(&crm, "PATCH", "c2", answer);
+        }
+        let report = push(&mirror, &crm).await;
+        assert_eq!(patches(&crm).len(), if continues { 6 } else { 4 }, "{name}");
+        let of = |id: &str| mirror.one(&format!("SELECT state FROM outbox WHERE record_id = '{id}'"));
+        assert_eq!((of("c4") == "'applied'", of("p").as_str()), (continues, "'applied'"), "{name}");
+        let warned = report.warnings.iter().any(|warning| warning.contains("edits of contacts are waiting"));
+        let counted = delays(&mirror).contains("object 1");
+        assert_eq!((warned, counted), (!continues, !continues), "{name}: {:?}", report.warnings);
+    }
+}
+
+#[tokio::test]
+async fn records_that_fail_to_be_read_make_their_object_wait() {
+    let (crm, mirror) = mirrored(4).await;
+    crm.sandbox.faults().add(Rule::new(Fault::Reset).method("PATCH").times(2));
+    set_position(&mirror, "c0", "a");
+    set_position(&mirror, "c1", "a");
+    push(&mirror, &crm).await;
+    crm.sandbox.faults().add(Rule::new(Fault::Reset).method("PATCH").times(2));
+    set_position(&mirror, "c2", "a");
+    set_position(&mirror, "c3", "a");
+    push(&mirror, &crm).await;
+    assert_eq!(
+        (states(&mirror).as_str(), delays(&mirror).contains("object")),
+        ("sending sending sending sending", false)
+    );
+    crm.wait(10);
+    crm.sandbox.clear_log();
+    for record in ["c0", "c1", "c2", "c3"] {
+        fault(&crm, "GET", record, Fault::Status(503));
+    }
+    let report = push(&mirror, &crm).await;
+    assert_eq!((methods(&crm).as_str(), delays(&mirror).contains("object 1")), ("GET GET GET", true));
+    assert!(report.warnings.iter().any(|warning| warning.contains("edits of contacts are waiting")), "{report:?}");
+}
+
+#[tokio::test]
+async fn redirect_ends_the_push_and_delays_the_object() {
+    let (crm, mirror) = mirrored(2).await;
+    set_position(&mirror, "c0", "a");
+    set_position(&mirror, "c1", "a");
+    let redirect = Fault::Redirect { status: 302, location: "https://example.com/".into() };
+    crm.sandbox.faults().add(Rule::new(redirect).method("PATCH").forever());
+    let error = mirror.run(&crm, &Job::Push).await.unwrap_err();
+    assert!(matches!(error, SyncError::Api { .. }), "{error:?}");
+    assert_eq!((states(&mirror).as_str(), methods(&crm).as_str()), ("queued queued", "PATCH"));
+    assert_eq!(delays(&mirror), "object 1, record 1");
+    crm.wait(10);
+    push(&mirror, &crm).await;
+    assert_eq!(methods(&crm), "PATCH", "nothing else is sent before the object's delay is over");
+    crm.sandbox.faults().clear();
+    crm.wait(50);
+    assert_eq!(push(&mirror, &crm).await.push.applied, 2);
+}
+
+#[tokio::test]
+async fn hold_of_a_request_in_doubt_leaves_it_to_the_next_push() {
+    let (crm, mirror) = in_doubt(Fault::Reset).await;
+    let hold = Fault::TooMany { body: Some(20), header: None };
+    crm.sandbox.faults().add(Rule::new(hold).method("PATCH"));
+    push(&mirror, &crm).await;
+    assert_eq!((states(&mirror).as_str(), methods(&crm).as_str()), ("sending", "GET PATCH"));
+    crm.wait(20);
+    assert_eq!(push(&mirror, &crm).await.push.applied, 1);
+}
+
+#[tokio::test]
+async fn object_of_which_only_custom_values_are_edited_and_refused_lacks_the_scope() {
+    for (also, missing) in [(None, true), (Some("c1"), false), (Some("p"), true)] {
+        let (crm, mirror) = mirrored(2).await;
+        crm.sandbox.configure(|settings| settings.custom_fields_editable = false);
+        sql(&mirror, "UPDATE contacts_full SET cf_word = 'w' WHERE id = 'c0'");
+        match also {
+            Some("p") => sql(&mirror, "UPDATE companies_full SET industry = 'Tools' WHERE id = 'p'"),
+            Some(contact) => set_position(&mirror, contact, "CTO"),
+            None => {}
+        }
+        let report = push(&mirror, &crm).await;
+        let expected: &[(Resource, &str)] = if missing { &[(Resource::Contacts, "contacts:write")] } else { &[] };
+        assert_eq!(report.missing_scopes, expected, "{also:?}");
+        assert_eq!(report.push.applied, u64::from(also.is_some()), "{also:?}");
+    }
+}
+
+/// The other worker finishes what it has begun.
+#[tokio::test]
+async fn refused_key_stops_every_worker() {
+    let (crm, mut mirror) = mirrored(60).await;
+    mirror.settings.concurrency = 2;
+    sql(&mirror, "UPDATE contacts_full SET position = 'a'");
+    crm.sandbox.faults().add(Rule::new(Fault::Status(401)).method("PATCH").times(1));
+    mirror.run(&crm, &Job::Push).await.unwrap_err();
+    let sent = patches(&crm).len();
+    assert!(sent < 60, "{sent} updates were sent");
+}
+
+#[tokio::test]
+async fn value_that_changes_nothing_is_validated_too() {
+    let (crm, mirror) = mirrored(1).await;
+    let now = crm.clock.now();
+    let queued = |changes: Vec<(String, Given)>| {
+        let request = EditRequest { object: CONTACT, record: "c0".into(), changes, if_match: None };
+        write_beside(&mirror.path, |tx| Ok::<_, StoreError>(queue(tx, &request, EditSource::Edit, now).map(drop)))
+    };
+    let (position, must) =
+        (("position".to_string(), Given::Text("CTO".into())), ("cf_must".to_string(), Given::Json(json!(null))));
+    let refused = queued(vec![position.clone(), must]).unwrap().unwrap_err();
+    assert!(refused.to_string().contains("`cf_must` cannot be cleared"), "{refused}");
+    queued(vec![position]).unwrap().unwrap();
+}
