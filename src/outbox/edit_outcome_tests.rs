@@ -375,7 +375,7 @@ async fn refusal_of_a_request_mentions_the_lost_answer_of_any_of_its_edits() {
     for (repeated, why) in [(None, trail::REFUSED), (Some(1), trail::REFUSED_AGAIN), (Some(2), trail::REFUSED_AGAIN)] {
         let ended = bench::on_mirror(move |tx| {
             let edits = ["position", "language"].map(|column| edit_of(tx, column, "B"));
-            for edit in repeated {
+            if let Some(edit) = repeated {
                 bench::send_now(tx, &[edit], "{}");
                 tx.take_step(edit, &EditStep::new(EditState::Sending, EditState::Queued, trail::NOT_DONE), now())
                     .unwrap();
