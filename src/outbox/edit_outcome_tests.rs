@@ -352,6 +352,28 @@ async fn field_that_cannot_be_edited_any_more_needs_no_detail() {
 }
 
 #[tokio::test]
+async fn one_field_that_the_record_does_not_show_leaves_the_doubt_open() {
+    for (doubt, state, why) in
+        [(true, EditState::Rejected, trail::NOT_SHOWN), (false, EditState::Queued, trail::REBASED)]
+    {
+        let last = bench::on_mirror(move |tx| {
+            let (record, rules) = (RecordId::new("c"), rules(100));
+            let (mut edits, request) = send(tx, &record, &rules, Sent { edits: 2, ..FIRST });
+            if !doubt {
+                let answer = RefusedAnswer { status: Some(412), answer_json: "{}", sent: true, admitted: true };
+                edits.refused(&request, AfterAnswer::Read, answer).unwrap();
+            }
+            edits.editable.remove("position");
+            Shown::Detail("X", "X").store(tx);
+            edits.now = bench::after(24 * 3600);
+            edits.was_read_back(request.carrier).unwrap();
+            bench::ended(tx, 1)
+        });
+        assert_eq!(last.await, (state, why.to_string()), "in doubt: {doubt}");
+    }
+}
+
+#[tokio::test]
 async fn values_that_the_mirror_saw_settle_a_doubt() {
     for (seen, state, why) in [(true, EditState::Applied, trail::FOUND), (false, EditState::Queued, trail::NOT_DONE)] {
         let last = bench::on_mirror(move |tx| {

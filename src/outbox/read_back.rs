@@ -8,7 +8,7 @@ use super::push_progress::{PushPass, lock};
 use super::trail;
 use crate::api::client::DetailAnswer;
 use crate::api::{ApiError, ErrorClass, decode};
-use crate::model::{Layout, Object, Purpose, Record, RecordId};
+use crate::model::{Etag, Layout, Object, Purpose, Record, RecordId};
 use crate::store::Applied;
 
 impl Pusher {
@@ -54,13 +54,13 @@ impl Pusher {
         answer: DetailAnswer,
     ) -> Result<AfterReadBack, OutboxError> {
         let layout = self.store.layout();
-        let Some(record) = decoded(object, id, &answer, &layout) else {
+        let Some(record) = decoded(object, id, &answer.body, answer.etag.as_ref(), &layout) else {
             pass.warn(format!("the detail of a {object} with an edit could not be decoded"));
             return Ok(AfterReadBack::Wait);
         };
         let (its_id, version) = (id.clone(), layout.version);
         let done = self.edit(pass, object, id, move |edits| {
-            let decode = |layout: &Layout| decoded(object, &its_id, &answer, layout);
+            let decode = |layout: &Layout| decoded(object, &its_id, &answer.body, answer.etag.as_ref(), layout);
             let record = edits.tx.with_current_layout(record, version, decode)?;
             let phase = edits.tx.phase(object)?;
             let (applied, _) = edits.tx.apply_detail(object, &record, &answer.asked, phase)?;
@@ -83,12 +83,44 @@ impl Pusher {
     }
 }
 
-/// The record of an answer; `None` if it is not this record.
-fn decoded(object: Object, id: &RecordId, answer: &DetailAnswer, layout: &Layout) -> Option<Record> {
-    let record = decode::detail(object.resource(), &answer.body, layout).ok();
+/// The record of an answer about one; `None` if it is not this record.
+pub(super) fn decoded(
+    object: Object,
+    id: &RecordId,
+    body: &[u8],
+    etag: Option<&Etag>,
+    layout: &Layout,
+) -> Option<Record> {
+    let record = decode::detail(object.resource(), body, layout).ok();
     let mut record = record.filter(|record| record.id == *id)?;
-    if let Some(etag) = &answer.etag {
+    if let Some(etag) = etag {
         record.take_header_etag(object, etag.as_str());
     }
     Some(record)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{FieldKind, FieldValue, SqlValue};
+    use crate::outbox::edit_bench::{CONTACT, contact, on_mirror};
+
+    #[tokio::test]
+    async fn answer_has_the_version_of_its_header_unless_its_body_has_one() {
+        let place = CONTACT.fields().iter().position(|field| field.kind == FieldKind::Etag).unwrap();
+        for (body, header, version) in [
+            (r#"{"data":{"id":"c"}}"#, Some("v2"), Some("v2")),
+            (r#"{"data":{"id":"c","etag":"v1"}}"#, Some("v2"), Some("v1")),
+            (r#"{"data":{"id":"c","etag":"v1"}}"#, None, Some("v1")),
+            (r#"{"data":{"id":"d","etag":"v1"}}"#, Some("v2"), None),
+            ("{}", Some("v2"), None),
+        ] {
+            let header = header.map(Etag::new);
+            let record =
+                on_mirror(move |tx| decoded(CONTACT, &contact(), body.as_bytes(), header.as_ref(), tx.layout())).await;
+            let found = record.map(|record| record.fields[place].clone());
+            let expected = version.map(|version| FieldValue::Exact(SqlValue::from(version)));
+            assert_eq!(found, expected, "{body}");
+        }
+    }
 }

@@ -7,10 +7,11 @@ use super::error::OutboxError;
 use super::patch_answer::{self, AfterAnswer, PatchOutcome, SentRequest};
 use super::push_context::Pusher;
 use super::push_progress::{PushPass, lock};
+use super::read_back::decoded;
 use super::trail;
 use crate::api::client::{PatchAnswer, PatchError};
-use crate::api::{ApiError, ErrorClass, decode};
-use crate::model::{Layout, Object, Record, RecordId};
+use crate::api::{ApiError, ErrorClass};
+use crate::model::{Layout, Object, RecordId};
 use crate::store::Applied;
 
 impl Pusher {
@@ -92,14 +93,14 @@ impl Pusher {
         answer: PatchAnswer,
     ) -> Result<(), OutboxError> {
         let layout = self.store.layout();
-        let record = decoded(object, id, &answer, &layout);
+        let record = decoded(object, id, &answer.body, answer.etag.as_ref(), &layout);
         if record.is_none() {
             // The update is applied anyway; the next changes walk reads the resulting record.
             pass.warn(format!("the answer to an update of a {object} could not be decoded"));
         }
         let (request, its_id, version) = (request.clone(), id.clone(), layout.version);
         let done = self.edit(pass, object, id, move |edits| {
-            let decode = |layout: &Layout| Some(decoded(object, &its_id, &answer, layout));
+            let decode = |layout: &Layout| Some(decoded(object, &its_id, &answer.body, answer.etag.as_ref(), layout));
             let record = edits.tx.with_current_layout(record, version, decode)?;
             let unknown_keys = record.as_ref().is_some_and(|record| !record.unknown_keys.is_empty());
             let applied = edits.confirmed(&request, record.as_ref(), answer.replayed, &answer.asked)?;
@@ -111,16 +112,6 @@ impl Pusher {
         pushed.mirror.updated += u64::from(applied == Some(Applied::Updated));
         Ok(())
     }
-}
-
-/// The record of a confirmation; `None` if it is not this record.
-fn decoded(object: Object, id: &RecordId, answer: &PatchAnswer, layout: &Layout) -> Option<Record> {
-    let record = decode::detail(object.resource(), &answer.body, layout).ok();
-    let mut record = record.filter(|record| record.id == *id)?;
-    if let Some(etag) = &answer.etag {
-        record.take_header_etag(object, etag.as_str());
-    }
-    Some(record)
 }
 
 /// The outcome of a request that was not confirmed.
