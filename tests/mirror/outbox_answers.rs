@@ -297,3 +297,19 @@ async fn value_that_changes_nothing_is_validated_too() {
     assert!(refused.to_string().contains("`cf_must` cannot be cleared"), "{refused}");
     queued(vec![position]).unwrap().unwrap();
 }
+
+/// A restore of the file alone must find what its edits have cost.
+#[tokio::test]
+async fn cost_of_an_update_is_stored_with_its_edit() {
+    for commits in 0.. {
+        let (crm, mirror) = mirrored(1).await;
+        let before = mirror.ledger_total();
+        set_position(&mirror, "c0", "CTO");
+        let killed = mirror.run_killed_after(&crm, &Job::Push, Some(commits)).await.is_err();
+        assert!(killed, "{commits} commits suffice");
+        if states(&mirror) == "applied" {
+            assert_eq!(mirror.ledger_total(), before + crm.charged(), "after {commits} commits");
+            break;
+        }
+    }
+}
