@@ -34,7 +34,7 @@ pub struct BudgetMeter {
     reserve: AtomicU64,
     for_edits: AtomicU64,
     ledger: Mutex<Ledger>,
-    /// By how much the wall clock was set back, as far as nobody took it yet.
+    /// By how much the wall clock was set back, as far as nothing is stored about it yet.
     set_back: Mutex<Duration>,
     hold: Mutex<Option<Hold>>,
     stop: watch::Sender<bool>,
@@ -131,11 +131,17 @@ impl BudgetMeter {
         self.book().at(self.clock.reading(), &self.limits)
     }
 
-    /// By how much the wall clock was set back since this was last asked, in this process or, with the ledger stored, in
-    /// an earlier one.
-    pub fn take_set_back(&self) -> Duration {
+    /// By how much the wall clock was set back since the ledger was last stored, as far as
+    /// [`BudgetMeter::set_back_is_stored`] did not take it off.
+    pub fn set_back(&self) -> Duration {
         self.update(&mut self.book(), self.clock.reading());
-        std::mem::take(&mut *self.set_back.lock().unwrap_or_else(PoisonError::into_inner))
+        *self.set_back.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What follows from a clock that was set back by so much is stored, with the ledger.
+    pub fn set_back_is_stored(&self, by: Duration) {
+        let mut set_back = self.set_back.lock().unwrap_or_else(PoisonError::into_inner);
+        *set_back = set_back.saturating_sub(by);
     }
 
     /// Updates the ledger to now, and notes by how much the wall clock was set back.

@@ -60,7 +60,7 @@ impl Engine {
 
     async fn begin(&self, job: &Job, trigger: &'static str) -> Result<Begun, SyncError> {
         let (kind, at, write_back) = (job.kind(), self.clock.now(), self.settings.write_back);
-        let (set_back, meter) = (self.meter.take_set_back(), self.meter.clone());
+        let (set_back, meter) = (self.meter.set_back(), self.meter.clone());
         let id = self
             .store
             .write(move |tx| {
@@ -74,6 +74,8 @@ impl Engine {
                 tx.begin_run(kind, trigger, at)
             })
             .await?;
+        // A transaction that failed leaves it to the next run.
+        self.meter.set_back_is_stored(set_back);
         Ok(Begun { id, at, trigger })
     }
 
