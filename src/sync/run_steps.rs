@@ -154,6 +154,8 @@ impl Engine {
         let (failed_steps, completed_steps) = (results.failed_steps.clone(), results.completed_steps.clone());
         let not_due = results.steps_not_due.clone();
         let steady = self.meter.ledger().steady_time();
+        // The clock may have been set during the run, and this process may not begin another one.
+        let set_back = self.meter.set_back();
         if matches!(outcome, RunOutcome::Suspended | RunOutcome::Failed) {
             // Not everything was tried completely.
             served.clear();
@@ -164,6 +166,9 @@ impl Engine {
             let known = if forgets_failures { StepFailures::default() } else { StepFailures::load(tx)? };
             known.after_run(&failed_steps, &completed_steps, &not_due, steady).store(tx)?;
             tx.end_run(run, ended, outcome, &tally, error.as_deref())?;
+            if !set_back.is_zero() {
+                set_back_claims(tx, set_back)?;
+            }
             meter.enter(tx)?;
             if let Some(retention) = retention {
                 tx.forget_old_history(retention, reading, date)?;
@@ -174,7 +179,9 @@ impl Engine {
             }
             Ok(tx.count_due_details(Object::Contact)? + tx.count_due_details(Object::Company)?)
         });
-        Ok(entered.await?)
+        let pending_details = entered.await?;
+        self.meter.set_back_is_stored(set_back);
+        Ok(pending_details)
     }
 }
 

@@ -223,22 +223,36 @@ async fn claim_of_a_clock_that_was_ahead_is_dated_earlier_or_withdrawn() {
 /// The clock is right again before the time that it showed, and what is claimed is looked at after that time.
 #[tokio::test]
 async fn claim_of_a_clock_that_was_an_hour_ahead_does_not_become_a_wrong_one() {
-    let (crm, mirror, clock) = settled(60).await;
-    clock.set_ahead(3_600);
-    let read = Some(crm.clock.now());
-    mirror.run(&crm, &Job::resync()).await.unwrap();
-    crm.wait(1_200);
-    rename(&crm, "c00007", "Unread");
-    clock.set_ahead(0);
-    crm.wait(3_600);
-    for _ in 0..2 {
-        crm.sandbox.faults().add(Rule::new(Fault::Status(401)).times(1));
-        mirror.run(&crm, &Job::sync()).await.unwrap_err();
-        assert_eq!(claimed(&mirror, crm.clock.now()), [read; 2], "nothing was read since");
-        crm.wait(60);
+    for is_set_during_the_run in [false, true] {
+        let (crm, mirror, clock) = settled(60).await;
+        clock.set_ahead(3_600);
+        let read = Some(crm.clock.now());
+        if is_set_during_the_run {
+            let clock = clock.clone();
+            crm.sandbox.before_request(move |_, asked| {
+                if asked.lists(Resource::Companies) {
+                    clock.set_ahead(0);
+                }
+            });
+        }
+        mirror.run(&crm, &Job::resync()).await.unwrap();
+        crm.sandbox.clear_hook();
+        crm.wait(1_200);
+        rename(&crm, "c00007", "Unread");
+        clock.set_ahead(0);
+        crm.wait(3_600);
+        for _ in 0..2 {
+            crm.sandbox.faults().add(Rule::new(Fault::Status(401)).times(1));
+            mirror.run(&crm, &Job::sync()).await.unwrap_err();
+            let [complete, changes] = claimed(&mirror, crm.clock.now());
+            let why = format!("nothing was read since, set during the run: {is_set_during_the_run}");
+            assert!(complete <= read && changes <= read && changes.is_some(), "{why}: {complete:?} {changes:?}");
+            assert!(is_set_during_the_run || [complete, changes] == [read; 2], "{why}: {complete:?} {changes:?}");
+            crm.wait(60);
+        }
+        mirror.sync(&crm).await;
+        mirror.assert_exact_lists(&crm);
     }
-    mirror.sync(&crm).await;
-    mirror.assert_exact_lists(&crm);
 }
 
 /// The clock was 40 days ahead, a hold began or the budget was used up, and the machine restarts with the right time.
