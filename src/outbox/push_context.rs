@@ -96,7 +96,6 @@ impl Pusher {
         if pass.failed(object, id) {
             self.edit(pass, object, id, |edits| edits.lengthen(DelayScope::Object)).await?;
             lock(&pass.records).retain(|(other, _)| *other != object);
-            pass.answered(object);
             pass.warn(format!("edits of {} are waiting: {source}", object.resource()));
         }
         Ok(false)

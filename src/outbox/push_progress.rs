@@ -138,12 +138,12 @@ impl PushPass {
         lock(&self.failures).remove(&object);
     }
 
-    /// The service failed to answer for a record. Returns whether that makes too many in a row.
+    /// The service failed to answer for a record. Returns whether that makes too many in a row. Of several workers that
+    /// fail at the same moment one sees that.
     pub(super) fn failed(&self, object: Object, id: &RecordId) -> bool {
         let mut failures = lock(&self.failures);
         let records = failures.entry(object).or_default();
-        records.insert(id.clone());
-        records.len() >= MOST_FAILURES
+        records.insert(id.clone()) && records.len() == MOST_FAILURES
     }
 
     pub(super) fn forbidden(&self, object: Object, custom: bool) {
