@@ -146,6 +146,11 @@ impl Daemon {
         self.start.take()
     }
 
+    /// When the next run for changes is due by the schedule.
+    pub fn next_changes(&self, now: Instant) -> Option<Instant> {
+        self.state.next_due(ScheduleKind::Changes, now)
+    }
+
     /// The time of the next change that depends on time alone.
     pub fn wakes_at(&self, now: Instant) -> Option<Instant> {
         let due = ScheduleKind::ALL.into_iter().filter_map(|kind| self.state.next_due(kind, now));

@@ -29,8 +29,9 @@ type Rows = BTreeMap<String, Option<String>>;
 
 /// What was seen so far.
 pub struct Watch {
-    /// The request units of a day, if they are observed.
+    /// The request units of a window, if they are observed, and how long a window is.
     pub budget: Option<u64>,
+    window: Duration,
     /// What the service charged, and how many requests it saw.
     pub charged: u64,
     pub requests: u64,
@@ -94,13 +95,14 @@ fn updated_at(world: &World, object: Object, id: &str) -> Option<Instant> {
 }
 
 impl Watch {
-    /// Nothing was seen yet of a mirror with so many request units a day.
-    pub fn of(mirror: &Mirror, budget: u64) -> Watch {
+    /// Nothing was seen yet of a mirror with so many request units a window.
+    pub fn of(mirror: &Mirror, budget: u64, window: Duration) -> Watch {
         let flags = vec![("database.path", mirror.path.display().to_string())];
         let sources =
             Sources { file: None, default_file: "/nowhere".into(), environment: Environment::default(), flags };
         Watch {
             budget: Some(budget),
+            window,
             charged: 0,
             requests: 0,
             config: Config::load(&sources).unwrap(),
@@ -171,6 +173,11 @@ impl Watch {
             return Err(format!("the ledger says {used} RU since {since}, the service charged {of_window}"));
         }
         Ok(())
+    }
+
+    /// The connection that looks at the mirror, once it was there.
+    pub fn connection(&self) -> Option<&Connection> {
+        self.conn.as_ref()
     }
 
     /// The file was replaced by an older one: what was seen of it no longer holds.
@@ -396,9 +403,10 @@ impl Watch {
             return Ok(());
         }
         // Two windows touch any period of the length of one.
-        let spent: u64 = self.spent.iter().map(|(_, ru)| ru).sum();
+        let of_window = self.spent.iter().filter(|(at, _)| now.since(*at) < self.window);
+        let spent: u64 = of_window.map(|(_, ru)| ru).sum();
         if let Some(budget) = self.budget.filter(|budget| spent > 2 * budget) {
-            return Err(format!("{spent} RU were charged within a day; the budget is {budget}"));
+            return Err(format!("{spent} RU were charged within {:?}; the budget is {budget}", self.window));
         }
         let hour = self.spent.iter().filter(|(at, _)| now.since(*at).as_secs() < 3600).count();
         let records = (script.contacts + script.companies) as usize;

@@ -108,6 +108,8 @@ struct Life<'a> {
     keys: u32,
     /// Until when lists or clocks give a picture that is wrong in itself.
     doubt_until: Instant,
+    /// Until when the service misbehaves, or refuses the key.
+    disturbed_until: Instant,
     tally: Tally,
     verbose: bool,
 }
@@ -128,6 +130,7 @@ pub async fn live(script: &Script, verbose: bool) -> Result<Tally, String> {
     }
     life.until(start.plus(script.days * 1440 * MINUTE)).await?;
     life.end_well().await?;
+    life.tally.days = life.crm.clock.now().since(start).as_secs() / 86_400;
     life.tally.requests = life.watch.requests;
     life.tally.ru = life.watch.charged;
     life.tally.edits = life.edits.len() as u64;
@@ -159,13 +162,14 @@ impl<'a> Life<'a> {
         mirror.max_body = Some(LARGEST_BODY);
         mirror.tries = 3;
         mirror.limits.limit = Ru::new(script.budget);
+        mirror.limits.window = script.window;
         mirror.clock = Some(Arc::new(clock.clone()));
         if let Some(version) = script.upgrade {
             Connection::open(&mirror.path).unwrap().execute_batch(FROZEN[version]).unwrap();
         }
         Life {
             script,
-            watch: Watch::of(&mirror, script.budget),
+            watch: Watch::of(&mirror, script.budget, script.window),
             manners: Manners::new(script),
             edit_watch: EditWatch::new(&mirror.path),
             crm,
@@ -185,7 +189,8 @@ impl<'a> Life<'a> {
             reader: None,
             keys: 0,
             doubt_until: start,
-            tally: Tally { days: u64::from(script.days) + 2, ..Tally::default() },
+            disturbed_until: start,
+            tally: Tally::default(),
             verbose,
         }
     }
@@ -204,6 +209,7 @@ impl<'a> Life<'a> {
     async fn until(&mut self, end: Instant) -> Result<(), String> {
         loop {
             let now = self.crm.clock.now();
+            self.schedule_goes_on()?;
             let due = self.daemon.wakes_at(self.clock.now()).map(|at| self.clock.true_time(at));
             let edits = self.edits_due_at(now);
             let repairs = self.repairs.iter().map(|(at, _)| *at);
@@ -218,6 +224,19 @@ impl<'a> Life<'a> {
             self.look_for_edits();
             self.work().await?;
         }
+    }
+
+    /// The next run by the schedule is never further away than its line says, also where clocks change.
+    fn schedule_goes_on(&self) -> Result<(), String> {
+        let now = self.clock.now();
+        let Some(due) = self.daemon.next_changes(now) else { return Ok(()) };
+        // Lines for every hour go on through a change of the clocks, by which half an hour may be missing.
+        let change = if self.script.longest_wait <= 60 { 30 } else { 60 };
+        let most = (self.script.longest_wait + change) * MINUTE;
+        if due <= now || due.since(now) > most {
+            return Err(self.failed(&format!("the next run for changes is due at {due}, and it is {now}")));
+        }
+        Ok(())
     }
 
     /// When the watch of the outbox looks next, as far as that is worth it.
@@ -347,7 +366,7 @@ impl<'a> Life<'a> {
             }
         }
         let settled = kill.is_none() && full_disk.is_none() && !locked;
-        if !settled {
+        if !settled || began < self.disturbed_until {
             self.repeats.forget();
         }
         self.judge(began, &result, settled)?;
@@ -388,8 +407,8 @@ impl<'a> Life<'a> {
         if !self.conflicts.concern_any() || self.crm.clock.now() < self.doubt_until {
             return Ok(());
         }
-        let Some(conn) = self.connection() else { return Ok(()) };
-        self.conflicts.after_run(&conn, &self.crm.sandbox).map_err(|why| self.failed(&why))
+        let Some(conn) = self.watch.connection() else { return Ok(()) };
+        self.conflicts.after_run(conn, &self.crm.sandbox).map_err(|why| self.failed(&why))
     }
 
     /// The open mirror; a process that is to be killed has one of its own.
@@ -412,7 +431,7 @@ impl<'a> Life<'a> {
 
     async fn happen(&mut self, what: &What) -> Result<(), String> {
         let now = self.clock.now();
-        if !what.is_plain() {
+        if what.loses_pages() {
             self.repeats.forget();
         }
         match what {
@@ -422,7 +441,12 @@ impl<'a> Life<'a> {
             What::SqlMany(number) => self.edit_in_sql(None, *number),
             What::SqlJunk(which) => self.write_junk(*which),
             What::TakeBack(which) => self.take_back(*which),
-            What::SpoilEdit(which) => self.spoil_edit(*which),
+            What::SpoilEdit(which, number) => {
+                if number.is_multiple_of(2) {
+                    self.edit_in_sql(Some(*which), *number);
+                }
+                self.spoil_edit(*which);
+            }
             What::Decide(which) => self.decide(*which),
             What::Undo(which) => self.undo(*which),
             What::Backup => self.back_up(),
@@ -437,9 +461,14 @@ impl<'a> Life<'a> {
                 self.daemon.request(DaemonRequest::ClearHold, now);
             }
             What::StopSweeps => self.daemon.request(DaemonRequest::StopSweeps, now),
-            What::Resync => self.daemon.ask(resync(), now),
-            What::Verify => self.daemon.ask(repair(), now),
-            What::OtherProcess => self.other_process().await?,
+            What::Resync | What::Verify => {
+                self.repeats.person_asked();
+                self.daemon.ask(if matches!(what, What::Resync) { resync() } else { repair() }, now);
+            }
+            What::OtherProcess => {
+                self.repeats.person_asked();
+                self.other_process().await?;
+            }
             What::Trouble(..)
             | What::ClockJump(..)
             | What::Kill(_)

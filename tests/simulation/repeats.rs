@@ -1,23 +1,37 @@
-//! What a run has paid for is not paid for again: while nothing unusual happens, a page of values for a new column is read
-//! once, and once more where a run was suspended.
+//! What a run has paid for is not paid for again while nothing is lost: a page of values for a new column is read once, and
+//! once more where a run was suspended; the same records are looked up at longer and longer intervals.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use crm_mirror::model::Instant;
 use crm_mirror::sandbox::LoggedRequest;
 
-/// How often the same page may be read while nothing unusual happens.
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// How often the same page may be read while nothing is lost.
 const MOST: u32 = 3;
 
-/// What was read since something unusual happened.
+/// How often the same records may be looked up within a day: the intervals between the first ones are short.
+const MOST_LOOKUPS: usize = 16;
+
+/// What was read since something was lost.
 #[derive(Default)]
 pub struct Repeats {
     pages: BTreeMap<String, u32>,
+    lookups: BTreeMap<String, Vec<Instant>>,
 }
 
 impl Repeats {
-    /// Something unusual happened: what was read may have to be read again.
+    /// Something was lost: what was read may have to be read again.
     pub fn forget(&mut self) {
         self.pages.clear();
+        self.lookups.clear();
+    }
+
+    /// A person asked for what reads everything again.
+    pub fn person_asked(&mut self) {
+        self.lookups.clear();
     }
 
     /// Looks at the log of a run.
@@ -32,6 +46,22 @@ impl Repeats {
             *times += 1;
             if *times > MOST {
                 return Err(format!("a page of values was read {times} times: {page}"));
+            }
+        }
+        self.lookups(log)
+    }
+
+    fn lookups(&mut self, log: &[LoggedRequest]) -> Result<(), String> {
+        let is_lookup = |entry: &&LoggedRequest| {
+            entry.status == Some(200) && entry.asked.query.iter().any(|(name, _)| name.starts_with("filter[id]"))
+        };
+        for entry in log.iter().filter(is_lookup) {
+            let asked = format!("{:?} {:?}", entry.asked.route, entry.asked.query);
+            let times = self.lookups.entry(asked.clone()).or_default();
+            times.retain(|at| entry.at.since(*at) < DAY);
+            times.push(entry.at);
+            if times.len() > MOST_LOOKUPS {
+                return Err(format!("the same records were looked up {} times within a day: {asked}", times.len()));
             }
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! The events of one simulated life: drawn from a seed, printed as a short script, and reduced event by event.
 
 use std::fmt;
+use std::time::Duration;
 
 use fastrand::Rng;
 
@@ -16,6 +17,8 @@ pub struct Script {
     pub start: &'static str,
     pub zone: &'static str,
     pub schedule: &'static str,
+    /// How many minutes after any moment the next run is due at most where no clocks change.
+    pub longest_wait: u32,
     pub contacts: u32,
     pub companies: u32,
     pub page_cap: usize,
@@ -31,7 +34,9 @@ pub struct Script {
     pub omits_nulls: bool,
     /// Whether details are read.
     pub details: bool,
+    /// Request units of a window, and how long that is.
     pub budget: u64,
+    pub window: Duration,
     /// Edits within an hour that need no person's word.
     pub max_edits: u64,
     /// The schema of the file in the beginning, where an older program made it.
@@ -84,8 +89,8 @@ pub enum What {
     SqlJunk(u32),
     /// A person sets the old value again, while an edit waits.
     TakeBack(u32),
-    /// Another program spoils an edit in the outbox.
-    SpoilEdit(u32),
+    /// Another program spoils an edit in the outbox, at once where the second number is even.
+    SpoilEdit(u32, u32),
     /// A person retries, releases or drops an edit.
     Decide(u32),
     /// A person undoes one to three applied edits.
@@ -135,8 +140,15 @@ pub fn one<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
 /// The schemas of frozen files, and the world that they are a copy of.
 pub const UPGRADES: usize = 8;
 
-const SCHEDULES: [&str; 6] =
-    ["0 */20 * * * *", "0 0 * * * *", "0 15 */3 * * *", "0 40 */4 * * *", "0 0 */6 * * *", "0 30 2,14 * * *"];
+/// Schedules for changes, and how many minutes after any moment the next run is due at most where no clocks change.
+const SCHEDULES: [(&str, u32); 6] = [
+    ("0 */20 * * * *", 20),
+    ("0 0 * * * *", 60),
+    ("0 15 */3 * * *", 180),
+    ("0 40 */4 * * *", 240),
+    ("0 0 */6 * * *", 360),
+    ("0 30 2,14 * * *", 720),
+];
 
 const BUDGETS: [u64; 6] = [3, 12, 40, 150, 1_000, 1_000_000];
 
@@ -145,14 +157,16 @@ impl Script {
     pub fn of(seed: u64, days: Option<u32>, wanted: impl Fn(&What) -> bool) -> Script {
         let rng = &mut Rng::with_seed(seed);
         let days = days.unwrap_or_else(|| one(rng, &[1, 3, 7, 30, 90]));
+        // Long lives have fewer runs a day, for the sake of their number.
+        let (schedule, longest_wait) = one(rng, if days < 30 { &SCHEDULES[..5] } else { &SCHEDULES[4..] });
         let mut script = Script {
             seed,
             days,
             // The last ones reach the hours of daylight saving changes.
             start: one(rng, &["2026-06-03T09:17:00Z", "2026-03-27T20:40:00Z", "2026-10-23T22:05:00Z"]),
             zone: one(rng, &["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe"]),
-            // Long lives have fewer runs a day, for the sake of their number.
-            schedule: one(rng, if days < 30 { &SCHEDULES[..5] } else { &SCHEDULES[4..] }),
+            schedule,
+            longest_wait,
             contacts: rng.u32(0..60),
             companies: rng.u32(0..14),
             page_cap: rng.usize(2..12),
@@ -164,6 +178,7 @@ impl Script {
             omits_nulls: rng.u32(..4) == 0,
             details: rng.u32(..5) > 0,
             budget: one(rng, &BUDGETS),
+            window: Duration::from_secs(one(rng, &[3_600, 21_600, 86_400, 86_400, 86_400])),
             max_edits: one(rng, &[5, 100]),
             upgrade: (rng.u32(..12) == 0).then(|| rng.usize(..UPGRADES)),
             lasting: (rng.u32(..3) == 0).then(|| Lasting::drawn(rng)),
@@ -173,16 +188,35 @@ impl Script {
             // A day after the frozen files were written.
             script.start = "2026-11-22T12:00:00Z";
         }
-        for _ in 0..rng.u32(2..days.min(5) * 20 + days) {
+        // In every second life a few kinds of events happen again and again: what needs several rare ones is met too.
+        let usual: Vec<What> = match rng.bool() {
+            true => std::iter::repeat_with(|| What::drawn(rng)).take(3).collect(),
+            false => Vec::new(),
+        };
+        for _ in 0..rng.u32(2..days.min(5) * 40 + days) {
             let minute = rng.u32(..days * 1440);
-            let drawn = What::drawn(rng);
+            let drawn = match usual.get(rng.usize(..2 * usual.len().max(1))) {
+                Some(usual) => usual.again(rng),
+                None => What::drawn(rng),
+            };
             // An unwanted disturbance is replaced by a wanted one.
             let others = std::iter::repeat_with(|| What::drawn(rng)).take(500);
-            let wanted = std::iter::once(drawn.clone())
+            let wanted_one = std::iter::once(drawn.clone())
                 .chain(others)
                 .find(|what| wanted(what) && what.is_disturbance() == drawn.is_disturbance());
-            script.events.extend(wanted.map(|what| Event { minute, what }));
+            let Some(what) = wanted_one else { continue };
+            if let What::Trouble(_, minutes) = what
+                && rng.bool()
+            {
+                // People do not wait for the end of it.
+                let what = What::drawn_of_people(rng);
+                script
+                    .events
+                    .extend(Some(Event { minute: minute + rng.u32(..minutes), what }).filter(|e| wanted(&e.what)));
+            }
+            script.events.push(Event { minute, what });
         }
+        script.events.retain(|event| event.minute < days * 1440);
         if rng.u32(..10) == 0 {
             let what = What::ScopeLost("custom-fields:read", rng.u32(1..1_500));
             script.events.extend(Some(Event { minute: 0, what }).filter(|event| wanted(&event.what)));
@@ -226,10 +260,27 @@ impl What {
         )
     }
 
-    /// Whether people only use the CRM and the mirror as on any day.
-    pub fn is_plain(&self) -> bool {
-        use What::{Burst, Create, Edit, EditNotes, EditStory, Remove, Sql, Team};
-        matches!(self, Create(_) | Edit(..) | EditNotes(..) | EditStory(..) | Burst(..) | Remove(_) | Sql(..) | Team(_))
+    /// Whether what was read may have to be read again because of it: answers or the mirror's memory of them are lost, or
+    /// other columns are there.
+    pub fn loses_pages(&self) -> bool {
+        use What::{
+            Archive, CursorsDie, Define, DiskFull, Junk, KeyRotated, Kill, Locked, Reactivate, Restore, ScopeLost,
+        };
+        matches!(
+            self,
+            What::Trouble(..)
+                | Archive(_)
+                | CursorsDie
+                | Define(_)
+                | DiskFull(_)
+                | Junk(_)
+                | KeyRotated(_)
+                | Kill(_)
+                | Locked
+                | Reactivate(_)
+                | Restore
+                | ScopeLost(..)
+        )
     }
 
     /// What happens between two requests of a run.
@@ -245,10 +296,42 @@ impl What {
         }
     }
 
+    /// How long something lasts: mostly minutes, sometimes days.
+    fn minutes(rng: &mut Rng) -> u32 {
+        if rng.u32(..8) == 0 { rng.u32(400..3_000) } else { rng.u32(1..400) }
+    }
+
+    /// An event of the same kind; the service misbehaves in the same way.
+    fn again(&self, rng: &mut Rng) -> What {
+        if let What::Trouble(trouble, _) = self {
+            return What::Trouble(trouble.clone(), What::minutes(rng));
+        }
+        let kind = std::mem::discriminant(self);
+        let alike = std::iter::repeat_with(|| What::drawn(rng)).take(2_000);
+        let found = alike.into_iter().find(|what| std::mem::discriminant(what) == kind);
+        found.unwrap_or_else(|| self.clone())
+    }
+
+    /// What people do with the mirror while the service misbehaves.
+    fn drawn_of_people(rng: &mut Rng) -> What {
+        let (a, b) = (rng.u32(..1000), rng.u32(1..1_000_000));
+        match rng.u32(..20) {
+            0..9 => What::Sql(a, b),
+            9 => What::SqlMany(b),
+            10 => What::SqlEmpty(a),
+            11 => What::TakeBack(a),
+            12 => What::SpoilEdit(a, b),
+            13..16 => What::Decide(b),
+            16 => What::Undo(b),
+            17 => What::Verify,
+            18 => What::Resync,
+            _ => What::OtherProcess,
+        }
+    }
+
     fn drawn(rng: &mut Rng) -> What {
         let (a, b) = (rng.u32(..1000), rng.u32(1..1_000_000));
-        // Mostly minutes, sometimes days.
-        let minutes = if rng.u32(..8) == 0 { rng.u32(400..3_000) } else { rng.u32(1..400) };
+        let minutes = What::minutes(rng);
         let scopes = ["contacts:read", "companies:read", "custom-fields:read", "team-members:read", "contacts:write"];
         match rng.u32(..146) {
             0..8 => What::Create(b),
@@ -299,7 +382,7 @@ impl What {
             124..125 => What::DateAhead(a, b),
             125..126 => What::SqlJunk(a),
             126..129 => What::TakeBack(a),
-            129..130 => What::SpoilEdit(a),
+            129..130 => What::SpoilEdit(a, b),
             130..132 => What::KeyRotated(minutes),
             132..134 => What::Return(a),
             136..143 => What::Burst(a % 16, b),
@@ -314,8 +397,8 @@ impl fmt::Display for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "seed {}, {} days from {} in {}, schedule \"{}\", {} contacts, {} companies, pages of {}{}{}{}{}{}{}, {} RU a \
-             day, {} edits an hour{}{}{}",
+            "seed {}, {} days from {} in {}, schedule \"{}\", {} contacts, {} companies, pages of {}{}{}{}{}{}{}, {} RU in \
+             {:?}, {} edits an hour{}{}{}",
             self.seed,
             self.days,
             self.start,
@@ -331,6 +414,7 @@ impl fmt::Display for Script {
             if self.omits_nulls { ", null is omitted" } else { "" },
             if self.details { "" } else { ", no details" },
             self.budget,
+            self.window,
             self.max_edits,
             if self.tied { ", one import" } else { "" },
             self.upgrade.map(|which| format!(", a file of schema {}", which + 1)).unwrap_or_default(),

@@ -11,6 +11,9 @@ use crate::trouble::Trouble;
 impl Life<'_> {
     pub(super) async fn disturb(&mut self, what: &What) {
         let now = self.crm.clock.now();
+        if let What::Trouble(_, minutes) | What::ScopeLost(_, minutes) | What::KeyRotated(minutes) = what {
+            self.disturbed_until = self.disturbed_until.max(now.plus(*minutes * MINUTE));
+        }
         match what {
             What::Trouble(trouble, minutes) => self.trouble(trouble, *minutes),
             What::ClockJump(seconds, minutes) => {
