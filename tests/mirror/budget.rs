@@ -231,3 +231,54 @@ async fn back_fill_continues_in_the_next_budget_window_at_its_last_page() {
     assert_eq!(mirror.count("filled_records"), 0);
     assert_eq!(mirror.count("state WHERE name LIKE 'fill:%'"), 0);
 }
+
+/// Most records lost their value while the field was archived: after the back-fill they are looked up, and a window has
+/// units for a few of its pages and lookups only.
+#[tokio::test]
+async fn records_that_a_back_fill_passed_over_are_read_once_over_several_windows() {
+    let mut world = World::new(noon());
+    world.define(NewField::new(Object::Contact, "motto", DataType::ShortText));
+    for n in 0..60 {
+        let values = json!({"id": format!("ct{n:03}"), "name": "Ann", "customFields": {"motto": "old"}});
+        world.create(Object::Contact, &values);
+    }
+    let crm = Crm::serve(world).await;
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.details = false;
+    mirror.run(&crm, &Job::resync()).await.unwrap();
+    crm.sandbox.with_world(|world| {
+        world.archive(Object::Contact, "motto");
+    });
+    crm.wait(6 * 3_600);
+    mirror.sync(&crm).await;
+    crm.sandbox.with_world(|world| {
+        for n in 20..60 {
+            let cleared = json!({"customFields": {"motto": null}});
+            world.edit_silently(Object::Contact, &format!("ct{n:03}"), &cleared);
+        }
+        world.reactivate(Object::Contact, "motto");
+    });
+    crm.sandbox.configure(|settings| settings.page_cap = Some(5));
+    crm.wait(86_400);
+    crm.sandbox.clear_log();
+    mirror.limits.limit = Ru::new(9);
+    let mut windows = 1;
+    while mirror.sync(&crm).await.suspension.is_some() {
+        crm.wait(86_400);
+        windows += 1;
+        assert!(windows < 10, "it never ends");
+    }
+    assert!(windows > 2, "{windows}");
+    mirror.assert_exact_lists(&crm);
+    let log = crm.sandbox.log();
+    let is_fill = |name: &str| name.starts_with("filter[customFields.motto]");
+    let named = |wanted: &dyn Fn(&str) -> bool| {
+        let asks = log.entries().iter().filter(|entry| entry.asked.query.iter().any(|(name, _)| wanted(name)));
+        asks.map(|entry| format!("{:?}", entry.asked.query)).collect::<Vec<_>>()
+    };
+    // The walk, and the last page before a pause once more; then each record once, four and the witness at a time.
+    let (pages, lookups) = (named(&is_fill), named(&|name| name.starts_with("filter[id]")));
+    assert!(pages.len() <= 4 + windows, "{windows} windows: {pages:#?}");
+    assert_eq!(lookups.len(), 10, "{lookups:#?}");
+    assert_eq!((mirror.count("filled_records"), mirror.count("state WHERE name LIKE 'fill:%'")), (0, 0));
+}

@@ -9,7 +9,7 @@ use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Clock, DataType, Object, Ru};
 use crm_mirror::sandbox::{Fault, NewField, Rule, World};
 use crm_mirror::store::StateKey;
-use crm_mirror::sync::Job;
+use crm_mirror::sync::{Acceptance, Job, Selection};
 use rusqlite::Connection;
 use serde_json::json;
 
@@ -140,4 +140,41 @@ async fn copy_that_lost_its_place_is_not_called_complete_before_it_is_counted() 
     mirror.sync(&crm).await;
     mirror.assert_exact_lists(&crm);
     assert!(claimed(&mirror, crm.clock.now())[0].is_some());
+}
+
+/// The whole copy is forgotten and begins again, beside rows of records that were removed meanwhile: nobody claims that it
+/// is complete before a person has accepted their removal.
+#[tokio::test]
+async fn copy_with_rows_whose_removal_is_refused_is_not_called_complete() {
+    let mut world = World::new(noon());
+    for n in 0..30 {
+        let at = noon().minus(Duration::from_secs(100_000 - 60 * n)).to_wire();
+        world.create(Object::Contact, &json!({"id": format!("ct{n:02}"), "createdAt": at, "updatedAt": at}));
+    }
+    let crm = Crm::serve(world).await;
+    crm.sandbox.configure(|settings| settings.page_cap = Some(5));
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.details = false;
+    mirror.limits.limit = Ru::new(8);
+    mirror.sync(&crm).await;
+    let copied = mirror.count("contacts");
+    assert!((10..30).contains(&copied), "{copied}");
+    for entry in ["sweep:contact", "slice:contact:0"] {
+        damage(&mirror.path, entry, 0);
+    }
+    for n in 0..9 {
+        crm.sandbox.with_world(|world| world.remove(Object::Contact, &format!("ct{n:02}")));
+    }
+    mirror.limits.limit = Ru::new(1_000);
+    let claims = || claimed(&mirror, crm.clock.now())[0];
+    for _ in 0..3 {
+        crm.wait(86_400);
+        mirror.sync(&crm).await;
+        assert_eq!((mirror.count("contacts"), claims()), (30, None));
+    }
+    crm.wait(86_400);
+    let accept = Acceptance { removals: true, workspace: false };
+    mirror.run(&crm, &Job::Sync { objects: Selection::All, accept }).await.unwrap();
+    mirror.assert_exact_lists(&crm);
+    assert!(claims().is_some());
 }

@@ -366,7 +366,9 @@ impl<'a> Life<'a> {
             }
         }
         let settled = kill.is_none() && full_disk.is_none() && !locked;
-        if !settled || began < self.disturbed_until {
+        // Nobody knows a workspace again that has none of the records asked about: that is asked until a person decides.
+        let is_another = matches!(result, Err(SyncError::OtherWorkspace { .. } | SyncError::NotRecognised { .. }));
+        if !settled || began < self.disturbed_until || is_another {
             self.repeats.forget();
         }
         self.judge(began, &result, settled)?;

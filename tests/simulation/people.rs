@@ -36,8 +36,8 @@ pub const EDITED: [(Object, &str, &[&str]); 6] = [
 
 const FEE: &[&str] = &["customFields", "fee"];
 
-/// The end of every number that people write: as a literal without quotes, SQLite rounds it where it is large.
-const NUMBER_END: &str = "000000000.25";
+/// The end of every number that people write: as a literal without quotes, SQLite rounds it.
+const NUMBER_END: &str = "000000000.123456789";
 
 /// The text that an edit writes.
 pub fn text_of(number: u32) -> String {

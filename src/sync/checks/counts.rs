@@ -33,6 +33,9 @@ impl Run<'_> {
         let mut audit = Audit::new(object, true, None);
         let settled = self.settle_removals(&mut audit).await?;
         self.accept_older(object).await?;
+        if settled.is_settled() {
+            self.engine.store.write(move |tx| OwedCounts::nominations_are_settled(tx, object)).await?;
+        }
         Ok(settled.is_settled())
     }
 
@@ -78,6 +81,7 @@ impl Run<'_> {
             let mut audit = Audit::new(object, true, None);
             self.compare(&mut audit, counted).await?;
             let unseen: Vec<_> = std::mem::take(&mut audit.unseen).into_iter().collect();
+            owed.has_nominated |= !unseen.is_empty();
             self.nominate(object, unseen).await?;
             self.accept_older(object).await?;
             found += audit.findings.count();
@@ -90,8 +94,7 @@ impl Run<'_> {
         if found > 0 {
             tracing::warn!(%object, found, "Counts after a walk of {object} records found {found} that the walk had missed");
         }
-        self.engine.store.write(move |tx| tx.clear_state(&entry)).await?;
-        Ok(())
+        Ok(self.engine.store.write(move |tx| owed.made(tx, object)).await?)
     }
 
     /// The ranges that are still to be counted, oldest first.

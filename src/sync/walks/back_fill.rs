@@ -8,11 +8,12 @@
 use std::sync::Arc;
 
 use super::filled_columns::FilledFields;
+use super::lookup::split_lookup;
 use super::omitted_values;
 use super::pages::{FillCheckpoint, FillTarget, WalkPurpose};
 use super::walk::{Walk, WalkRange};
 use crate::api::{ErrorClass, ListQuery, PageSize, decode};
-use crate::model::{CustomField, Definition, FieldKey, Object, Purpose};
+use crate::model::{CustomField, Definition, FieldKey, Object, Purpose, RecordId};
 use crate::store::StateKey;
 use crate::sync::checkpoints::Sweep;
 use crate::sync::error::{Asking, SyncError};
@@ -21,6 +22,15 @@ use crate::sync::run::Run;
 /// The state entry that is set if only a sweep can fill a column of an object.
 pub(in crate::sync) fn wanted_sweep(object: Object) -> StateKey {
     StateKey::WantedSweep(object)
+}
+
+/// How many rows a page of these walks had; `usize::MAX` where one page had all of them.
+fn rows_on_a_page<'w>(walks: impl Iterator<Item = &'w Walk>) -> usize {
+    let several = walks.filter(|walk| walk.pages > 1);
+    several
+        .map(|walk| usize::try_from(walk.rows.div_ceil(walk.pages)).unwrap_or(usize::MAX))
+        .min()
+        .unwrap_or(usize::MAX)
 }
 
 impl Run<'_> {
@@ -141,16 +151,19 @@ impl Run<'_> {
     }
 
     /// Reads again the records that have a value here and that the filter did not give: they lost it while the field was
-    /// archived, or slipped between two pages.
+    /// archived, or slipped between two pages. Those of each answer are noted as read with it, so that the next run goes
+    /// on with the others.
     async fn read_passed_over(&self, object: Object, key: &FieldKey) -> Result<(), SyncError> {
-        let (key, name) = (key.clone(), key.clone());
-        let passed_over = self
+        let name = key.clone();
+        let (passed_over, rows_on_a_page) = self
             .engine
             .store
             .write(move |tx| {
+                let walks: Vec<(StateKey, FillCheckpoint)> = tx.fill_walks(object)?.unwrap_or_default();
+                let rows_on_a_page = rows_on_a_page(walks.iter().map(|(_, known)| &known.walk));
                 let layout = tx.layout().clone();
                 let Some((_, field)) = layout.of(object).by_key(name.as_str()) else {
-                    return Ok(Vec::new());
+                    return Ok((Vec::new(), rows_on_a_page));
                 };
                 let mut ids = tx.not_filled(object, field)?;
                 let others = if field.data_type.detail_only() {
@@ -159,24 +172,38 @@ impl Run<'_> {
                     ids.iter().take_while(|id| id.fits_a_list()).count()
                 };
                 // Ids that do not fit into a list, and values that no list contains.
-                tx.make_details_due(object, Some(&ids.split_off(others)))?;
-                Ok(ids)
+                let others = ids.split_off(others);
+                tx.make_details_due(object, Some(&others))?;
+                tx.note_filled(object, &others)?;
+                Ok((ids, rows_on_a_page))
             })
             .await?;
-        self.read_by_id(object, &passed_over).await?;
-        if passed_over.is_empty() {
-            return Ok(());
+        // With the witness, as many as the service lists on a page: one request, however little is left of the budget.
+        for on_a_page in passed_over.chunks(rows_on_a_page.saturating_sub(1).max(1)) {
+            let mut rest = on_a_page;
+            while !rest.is_empty() {
+                let (some, others) = split_lookup(rest);
+                self.read_by_id(object, some).await?;
+                self.note_passed_over(object, key.clone(), some.to_vec()).await?;
+                rest = others;
+            }
         }
+        Ok(())
+    }
+
+    /// Notes that these records were read again. Those that still have their value may have lost it all the same: a list
+    /// that omits nulls does not show that, and a detail does.
+    async fn note_passed_over(&self, object: Object, key: FieldKey, ids: Vec<RecordId>) -> Result<(), SyncError> {
         let details = self.engine.settings.details;
-        let left = self.engine.store.write(move |tx| {
+        let noted = self.engine.store.write(move |tx| {
             let layout = tx.layout().clone();
-            let Some((_, field)) = layout.of(object).by_key(key.as_str()) else { return Ok(()) };
-            let mut left = tx.not_filled(object, field)?;
-            left.retain(|id| passed_over.contains(id));
-            // A list that omits nulls does not show that the value was cleared; a detail does.
-            omitted_values::note_unshown(tx, object, left, details)
+            if let Some((_, field)) = layout.of(object).by_key(key.as_str()) {
+                let left = tx.with_value(object, field, &ids)?;
+                omitted_values::note_unshown(tx, object, left, details)?;
+            }
+            tx.note_filled(object, &ids)
         });
-        Ok(left.await?)
+        Ok(noted.await?)
     }
 
     async fn without_filter(&self, object: Object, long: bool) -> Result<bool, SyncError> {
@@ -195,10 +222,11 @@ impl Run<'_> {
             let resumed = !known.is_empty() && known.iter().all(|(_, checkpoint)| checkpoint.key == field);
             let mut walks = Vec::new();
             if resumed {
-                for (entry, FillCheckpoint { walk, .. }) in known {
+                for (entry, FillCheckpoint { walk, .. }) in known.into_iter().filter(|(_, known)| !known.finished) {
                     for (n, walk) in walk.resumed(&current_key, now).into_iter().enumerate() {
                         let entry = if n == 0 { entry.clone() } else { entry.part(&format!("k{n}")) };
-                        tx.set_state(&entry, &FillCheckpoint { key: field.clone(), walk: walk.clone() })?;
+                        let checkpoint = FillCheckpoint { key: field.clone(), walk: walk.clone(), finished: false };
+                        tx.set_state(&entry, &checkpoint)?;
                         walks.push((entry, walk));
                     }
                 }
@@ -207,7 +235,7 @@ impl Run<'_> {
                 tx.clear_filled(object)?;
                 let entry = StateKey::FillWalk(object, "0".into());
                 let walk = Walk::new(WalkRange::All, &current_key);
-                tx.set_state(&entry, &FillCheckpoint { key: field, walk: walk.clone() })?;
+                tx.set_state(&entry, &FillCheckpoint { key: field, walk: walk.clone(), finished: false })?;
                 walks.push((entry, walk));
             }
             Ok(walks)

@@ -17,12 +17,35 @@ pub(in crate::sync) struct OwedCounts {
     /// Whether the records without the timestamp need no count: a single page had all of them, and no cursor.
     #[serde(default)]
     pub(in crate::sync) without_dateless: bool,
+    /// Whether the counts have found records here that the service did not list. Until their removal is decided on, what
+    /// the walk has read is not relied on.
+    #[serde(default)]
+    pub(in crate::sync) has_nominated: bool,
 }
 
 impl OwedCounts {
     /// The state entry.
     pub(in crate::sync) fn entry(object: Object, by: TimeField) -> StateKey {
         StateKey::Check(object, by.column())
+    }
+
+    /// Records that the counts were made. Where those of a sweep have nominated records, that is kept until their removal
+    /// is decided on.
+    pub(in crate::sync) fn made(self, tx: &MirrorTx<'_>, object: Object) -> Result<(), StoreError> {
+        let entry = OwedCounts::entry(object, self.by);
+        if self.by == TimeField::CreatedAt && self.has_nominated && tx.count_nominated(object)? > 0 {
+            return tx.set_state(&entry, &OwedCounts { parts: 0, without_dateless: true, ..self });
+        }
+        tx.clear_state(&entry)
+    }
+
+    /// Records that no nomination is left: counts of a sweep that were made are done with.
+    pub(in crate::sync) fn nominations_are_settled(tx: &MirrorTx<'_>, object: Object) -> Result<(), StoreError> {
+        let entry = OwedCounts::entry(object, TimeField::CreatedAt);
+        match tx.state::<OwedCounts>(&entry)? {
+            Some(owed) if owed.parts == 0 && owed.without_dateless => owed.made(tx, object),
+            _ => Ok(()),
+        }
     }
 
     /// What is still owed after these ranges, the oldest of those that were owed, have been counted.
@@ -47,7 +70,7 @@ impl OwedCounts {
         let (from, to) = (from.map(Instant::whole_second), high.map(|high| high.whole_second().plus(second)));
         tx.set_state(
             &OwedCounts::entry(object, by),
-            &OwedCounts { by, from, to, parts: pages.clamp(2, 8), without_dateless: true },
+            &OwedCounts { by, from, to, parts: pages.clamp(2, 8), without_dateless: true, has_nominated: false },
         )
     }
 
@@ -64,12 +87,12 @@ impl OwedCounts {
         let by = TimeField::CreatedAt;
         tx.set_state(
             &OwedCounts::entry(object, by),
-            &OwedCounts { by, from: None, to: None, parts: pages.clamp(2, 15), without_dateless },
+            &OwedCounts { by, from: None, to: None, parts: pages.clamp(2, 15), without_dateless, has_nominated: false },
         )
     }
 }
 
-/// Whether an object's last sweep still has to be counted.
+/// Whether an object's last sweep still has to be counted, or what its counts have found is not decided on.
 ///
 /// # Errors
 /// If SQLite refuses.
@@ -85,7 +108,7 @@ mod tests {
     fn counted_ranges_are_owed_no_more() {
         let at = |second: i64| Instant::from_secs(1_700_000_000 + second);
         let by = TimeField::CreatedAt;
-        let owed = OwedCounts { by, from: None, to: None, parts: 3, without_dateless: false };
+        let owed = OwedCounts { by, from: None, to: None, parts: 3, without_dateless: false, has_nominated: false };
         let (first, second) = (TimeRange::dated(by, None, at(5)), TimeRange::dated(by, at(5), at(9)));
         let (third, dateless) = (TimeRange::dated(by, at(9), None), TimeRange::of(by, TimeBounds::Dateless));
         assert_eq!(owed.after(&[first]), OwedCounts { from: at(5), parts: 2, ..owed });

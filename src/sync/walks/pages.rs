@@ -46,11 +46,14 @@ impl FillTarget {
     }
 }
 
-/// The checkpoint of a back-fill.
+/// The checkpoint of a back-fill. It is kept until the column is complete: what follows the walk may need another run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(in crate::sync) struct FillCheckpoint {
     pub(in crate::sync) key: FieldKey,
     pub(in crate::sync) walk: Walk,
+    /// Whether the walk is finished.
+    #[serde(default)]
+    pub(in crate::sync) finished: bool,
 }
 
 /// How a walk ended.
@@ -181,7 +184,7 @@ impl WalkPurpose {
             }
             WalkPurpose::Fill(target, entry) => {
                 let key = target.definition.key.clone();
-                tx.set_state(entry, &FillCheckpoint { key, walk: walk.clone() })
+                tx.set_state(entry, &FillCheckpoint { key, walk: walk.clone(), finished: false })
             }
         }
     }
@@ -208,7 +211,10 @@ impl WalkPurpose {
                 }
                 tx.clear_state(entry)
             }
-            WalkPurpose::Fill(_, entry) => tx.clear_state(entry),
+            WalkPurpose::Fill(target, entry) => {
+                let key = target.definition.key.clone();
+                tx.set_state(entry, &FillCheckpoint { key, walk: walk.clone(), finished: true })
+            }
         }
     }
 }
