@@ -282,3 +282,42 @@ async fn records_that_a_back_fill_passed_over_are_read_once_over_several_windows
     assert_eq!(lookups.len(), 10, "{lookups:#?}");
     assert_eq!((mirror.count("filled_records"), mirror.count("state WHERE name LIKE 'fill:%'")), (0, 0));
 }
+
+/// The back-fill of a field is under way when the field is archived and comes back once more: what it has read is old.
+#[tokio::test]
+async fn back_fill_begins_again_for_a_field_that_was_archived_meanwhile() {
+    let mut world = World::new(noon());
+    world.define(NewField::new(Object::Contact, "motto", DataType::ShortText));
+    for n in 0..40 {
+        let values = json!({"id": format!("ct{n:03}"), "name": "Ann", "customFields": {"motto": "old"}});
+        world.create(Object::Contact, &values);
+    }
+    let crm = Crm::serve(world).await;
+    crm.sandbox.configure(|settings| settings.page_cap = Some(5));
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.details = false;
+    mirror.run(&crm, &Job::resync()).await.unwrap();
+    let again = |archived: bool| {
+        crm.sandbox.with_world(|world| match archived {
+            true => world.archive(Object::Contact, "motto"),
+            false => world.reactivate(Object::Contact, "motto"),
+        });
+        crm.wait(90_000);
+    };
+    again(true);
+    mirror.sync(&crm).await;
+    again(false);
+    mirror.limits.limit = Ru::new(9);
+    assert!(mirror.sync(&crm).await.suspension.is_some());
+    assert!(mirror.count("filled_records") >= 5, "some pages of the back-fill");
+    again(true);
+    crm.sandbox.with_world(|world| {
+        world.edit_silently(Object::Contact, "ct000", &json!({"customFields": {"motto": "new"}}));
+        world.edit_silently(Object::Contact, "ct001", &json!({"customFields": {"motto": null}}));
+    });
+    mirror.limits.limit = Ru::new(1_000);
+    mirror.sync(&crm).await;
+    again(false);
+    mirror.sync(&crm).await;
+    mirror.assert_exact_lists(&crm);
+}

@@ -14,7 +14,7 @@ use super::pages::{FillCheckpoint, FillTarget, WalkPurpose};
 use super::walk::{Walk, WalkRange};
 use crate::api::{ErrorClass, ListQuery, PageSize, decode};
 use crate::model::{CustomField, Definition, FieldKey, Object, Purpose, RecordId};
-use crate::store::StateKey;
+use crate::store::{FieldToFill, MirrorTx, StateKey, StoreError};
 use crate::sync::checkpoints::Sweep;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::run::Run;
@@ -22,6 +22,24 @@ use crate::sync::run::Run;
 /// The state entry that is set if only a sweep can fill a column of an object.
 pub(in crate::sync) fn wanted_sweep(object: Object) -> StateKey {
     StateKey::WantedSweep(object)
+}
+
+/// Forgets the back-fill under way if it is of one of these fields: what it has read is of an earlier time.
+///
+/// # Errors
+/// If SQLite refuses.
+pub(super) fn forget_back_fill(tx: &MirrorTx<'_>, object: Object, fields: &[FieldToFill]) -> Result<(), StoreError> {
+    let layout = tx.layout().clone();
+    let is_of_them = |key: &FieldKey| {
+        let known = layout.of(object).by_key(key.as_str());
+        known.is_none_or(|(_, known)| fields.iter().any(|field| field.definition == known.definition))
+    };
+    let walks: Option<Vec<(StateKey, FillCheckpoint)>> = tx.fill_walks(object)?;
+    if walks.is_none_or(|walks| walks.iter().any(|(_, checkpoint)| is_of_them(&checkpoint.key))) {
+        tx.clear_fill_walks(object)?;
+        tx.clear_filled(object)?;
+    }
+    Ok(())
 }
 
 /// How many rows a page of these walks had; `usize::MAX` where one page had all of them.
@@ -244,5 +262,28 @@ impl Run<'_> {
             self.walk(WalkPurpose::Fill(target.clone(), entry), walk).await?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lookups_have_as_many_rows_as_the_smallest_page_of_the_walks() {
+        let walk = |rows, pages| {
+            let mut walk = Walk::new(WalkRange::All, "key");
+            (walk.rows, walk.pages) = (rows, pages);
+            walk
+        };
+        for (walks, expected) in [
+            (vec![], usize::MAX),
+            (vec![walk(70, 1)], usize::MAX),
+            (vec![walk(10, 2)], 5),
+            (vec![walk(11, 3)], 4),
+            (vec![walk(70, 1), walk(11, 3), walk(4, 2), walk(10, 2)], 2),
+        ] {
+            assert_eq!(rows_on_a_page(walks.iter()), expected, "{walks:?}");
+        }
     }
 }

@@ -117,4 +117,59 @@ mod tests {
         assert_eq!((dated.parts, dated.without_dateless), (0, false));
         assert!(dated.after(&[dateless]).without_dateless);
     }
+
+    #[tokio::test]
+    async fn counts_of_a_sweep_are_kept_until_their_nominations_are_settled() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mirror.db");
+        let store = crate::store::Store::open(&path).unwrap();
+        let conn = rusqlite::Connection::open(&path).unwrap();
+        conn.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
+        conn.execute("INSERT INTO contacts (id, synced_at) VALUES ('a', '')", []).unwrap();
+        let (object, nothing) = (Object::Contact, OwedCounts::owing_nothing());
+        let kept = |owed: OwedCounts, nominated: bool| {
+            store.write(move |tx| {
+                tx.withdraw_nominations(object, r#"["a"]"#)?;
+                if nominated {
+                    tx.nominate(object, &["a".into()])?;
+                }
+                owed.made(tx, object)?;
+                tx.state::<OwedCounts>(&OwedCounts::entry(object, owed.by))
+            })
+        };
+        let of_changes = OwedCounts { by: TimeField::UpdatedAt, ..nothing };
+        for (owed, nominated, expected) in [
+            (OwedCounts { has_nominated: false, ..nothing }, true, None),
+            (OwedCounts { parts: 3, without_dateless: false, ..nothing }, false, None),
+            (of_changes, true, None),
+            (OwedCounts { parts: 3, without_dateless: false, ..nothing }, true, Some(nothing)),
+        ] {
+            assert_eq!(kept(owed, nominated).await.unwrap(), expected, "{owed:?}, nominated: {nominated}");
+        }
+        let settled = |nominated: bool, owed: OwedCounts| {
+            store.write(move |tx| {
+                let ids = if nominated { "[]" } else { r#"["a"]"# };
+                tx.withdraw_nominations(object, ids)?;
+                tx.set_state(&OwedCounts::entry(object, owed.by), &owed)?;
+                OwedCounts::nominations_are_settled(tx, object)?;
+                is_sweep_uncounted(tx, object)
+            })
+        };
+        assert!(settled(true, nothing).await.unwrap(), "a nomination is left");
+        assert!(settled(false, OwedCounts { parts: 1, ..nothing }).await.unwrap(), "a range is left");
+        assert!(
+            settled(false, OwedCounts { without_dateless: false, ..nothing }).await.unwrap(),
+            "those without a date"
+        );
+        assert!(!settled(false, nothing).await.unwrap());
+        store.close().await;
+    }
+
+    impl OwedCounts {
+        /// Counts of a sweep that were made, and have nominated records.
+        fn owing_nothing() -> OwedCounts {
+            let by = TimeField::CreatedAt;
+            OwedCounts { by, from: None, to: None, parts: 0, without_dateless: true, has_nominated: true }
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //! interval and at a sweep, and definitions also at once when a record has an unknown key. Items that are no longer on
 //! such a list are looked for again by the next run ([`UnlistedItems`]).
 
+use super::back_fill::forget_back_fill;
 use super::cursor_loops::ListProgress;
 use super::filled_columns::FilledFields;
 use super::short_lists::{ShortList, UnlistedItems};
@@ -139,6 +140,7 @@ impl Run<'_> {
                 let redefined = tx.apply_definitions(object, &list.records, &gone, list.asked_at)?;
                 // In the same transaction, so that a new column is always filled.
                 FilledFields::want(tx, object, &redefined.to_fill)?;
+                forget_back_fill(tx, object, &redefined.to_fill)?;
                 Ok(redefined)
             })
             .await?;

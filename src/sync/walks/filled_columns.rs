@@ -7,8 +7,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::pages::FillCheckpoint;
-use crate::model::{CustomField, FieldKey, Layout, Object, RecordId};
+use crate::model::{CustomField, Layout, Object, RecordId};
 use crate::store::{FieldToFill, MirrorTx, ReadTx, StateKey, StoreError};
 use crate::sync::checkpoints::Sweep;
 
@@ -101,7 +100,6 @@ impl FilledFields {
             sweep.fills.retain(|id| !fields.iter().any(|field| field.definition == *id));
             sweep.store(tx, object)?;
         }
-        forget_back_fill(tx, object, fields)?;
         known.store(tx, object)
     }
 
@@ -132,19 +130,4 @@ impl FilledFields {
         }
         known.store(tx, object)
     }
-}
-
-/// Forgets the back-fill under way if it is of one of these fields: what it has read is of an earlier time.
-fn forget_back_fill(tx: &MirrorTx<'_>, object: Object, fields: &[FieldToFill]) -> Result<(), StoreError> {
-    let layout = tx.layout().clone();
-    let is_of_them = |key: &FieldKey| {
-        let known = layout.of(object).by_key(key.as_str());
-        known.is_none_or(|(_, known)| fields.iter().any(|field| field.definition == known.definition))
-    };
-    let walks: Option<Vec<(StateKey, FillCheckpoint)>> = tx.fill_walks(object)?;
-    if walks.is_none_or(|walks| walks.iter().any(|(_, checkpoint)| is_of_them(&checkpoint.key))) {
-        tx.clear_fill_walks(object)?;
-        tx.clear_filled(object)?;
-    }
-    Ok(())
 }
