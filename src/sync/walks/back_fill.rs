@@ -3,7 +3,7 @@
 //! Records do not change when a field is defined or re-activated, so no changes walk would bring their values. Where
 //! the definition can be asked `isNull=false`, only records that have a value are read, 100 for 1 RU; for a long text,
 //! those are the records whose details are read again. Otherwise a sweep follows, or all details become due. It is a
-//! walk with a checkpoint like any other.
+//! walk with a checkpoint like any other; then the records are looked up by id that have a value here and were passed over.
 
 use std::sync::Arc;
 
