@@ -6,7 +6,7 @@ use super::delay;
 use super::edit_tx::{EditTx, StoredRequest, group};
 use super::patch_answer::AfterAnswer;
 use super::patch_request;
-use super::rebase::{self, SendEvidence, Verdict};
+use super::rebase::{self, FieldState, SendEvidence, Verdict};
 use super::trail;
 use crate::model::{DelayScope, Edit, EditState, Editable, EditedFields, Instant, Record, RequestStamp};
 use crate::store::{Applied, EditStep, StoreError, record_removed};
@@ -206,7 +206,14 @@ impl EditTx<'_, '_> {
                 if doubt && fields.keys().any(|column| !self.editable.contains_key(column)) {
                     self.all(&sent, EditState::Rejected, &step(trail::NOT_SHOWN))?;
                 } else if doubt && verdict == Verdict::Conflict {
+                    let none_is_ours = !states.contains(&FieldState::Ours);
                     for edit in &sent {
+                        let own = rebase::field_states(&edit.fields, &self.editable, &record.values);
+                        // If nothing of the request is there, an edit of fields that nobody changed is no conflict.
+                        if none_is_ours && own.iter().all(|state| *state == FieldState::Unchanged) {
+                            self.end(edit.id, &step(trail::NOT_DONE))?;
+                            continue;
+                        }
                         let theirs = rebase::theirs(&edit.fields, &record.values);
                         let step = step(trail::CONFLICT).theirs(&theirs);
                         self.end(edit.id, &EditStep { to: EditState::Conflict, ..step })?;

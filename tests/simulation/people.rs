@@ -269,10 +269,14 @@ pub fn in_the_crm(world: &mut World, what: &What) {
             world.add_team_member(&json!({ "firstName": format!("Member {v}"), "status": "PENDING" }));
         }
         What::Archive(f) => {
-            world.archive(Object::Contact, FIELDS[*f as usize % FIELDS.len()].0);
+            if let Some(key) = pick_field(world, *f, false) {
+                world.archive(Object::Contact, key);
+            }
         }
         What::Reactivate(f) => {
-            world.reactivate(Object::Contact, FIELDS[*f as usize % FIELDS.len()].0);
+            if let Some(key) = pick_field(world, *f, true) {
+                world.reactivate(Object::Contact, key);
+            }
         }
         What::Relabel(f) => {
             world.relabel(Object::Contact, FIELDS[*f as usize % FIELDS.len()].0, "Another label");
@@ -280,6 +284,16 @@ pub fn in_the_crm(world: &mut World, what: &What) {
         What::Define(n) => define(world, *n),
         _ => {}
     }
+}
+
+/// One of the fields of contacts that are archived, or of those that are not.
+fn pick_field(world: &World, which: u32, archived: bool) -> Option<&'static str> {
+    let is_so = |key: &str| {
+        let mut of_contacts = world.definitions().iter().filter(|known| known.object == Object::Contact);
+        of_contacts.any(|known| known.key == key && known.active != archived)
+    };
+    let keys: Vec<&str> = FIELDS.iter().map(|(key, _)| *key).filter(|key| is_so(key)).collect();
+    keys.get(which as usize % keys.len().max(1)).copied()
 }
 
 fn edit(world: &mut World, which: u32, changes: &Value) {
