@@ -42,13 +42,13 @@ pub(super) fn forget_back_fill(tx: &MirrorTx<'_>, object: Object, fields: &[Fiel
     Ok(())
 }
 
-/// How many rows a page of these walks had; `usize::MAX` where one page had all of them.
-fn rows_on_a_page<'w>(walks: impl Iterator<Item = &'w Walk>) -> usize {
-    let several = walks.filter(|walk| walk.pages > 1);
-    several
-        .map(|walk| usize::try_from(walk.rows.div_ceil(walk.pages)).unwrap_or(usize::MAX))
-        .min()
-        .unwrap_or(usize::MAX)
+/// How many rows the service lists on a page at least, as these walks have shown; `usize::MAX` where none needed a second.
+fn rows_on_a_page<'w>(walks: impl Iterator<Item = &'w Walk> + Clone) -> usize {
+    if walks.clone().all(|walk| walk.pages <= 1) {
+        return usize::MAX;
+    }
+    let rows = walks.map(|walk| walk.rows.div_ceil(walk.pages.max(1))).max().unwrap_or_default();
+    usize::try_from(rows).unwrap_or(usize::MAX)
 }
 
 impl Run<'_> {
@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lookups_have_as_many_rows_as_the_smallest_page_of_the_walks() {
+    fn lookups_have_as_many_rows_as_the_largest_pages_of_the_walks() {
         let walk = |rows, pages| {
             let mut walk = Walk::new(WalkRange::All, "key");
             (walk.rows, walk.pages) = (rows, pages);
@@ -281,7 +281,8 @@ mod tests {
             (vec![walk(70, 1)], usize::MAX),
             (vec![walk(10, 2)], 5),
             (vec![walk(11, 3)], 4),
-            (vec![walk(70, 1), walk(11, 3), walk(4, 2), walk(10, 2)], 2),
+            (vec![walk(1, 1), walk(11, 3), walk(0, 0), walk(4, 2), walk(10, 2)], 5),
+            (vec![walk(70, 1), walk(11, 3)], 70),
         ] {
             assert_eq!(rows_on_a_page(walks.iter()), expected, "{walks:?}");
         }
