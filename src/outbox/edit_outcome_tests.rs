@@ -377,6 +377,19 @@ async fn one_field_that_the_record_does_not_show_leaves_the_doubt_open() {
 }
 
 #[tokio::test]
+async fn no_edit_of_a_request_is_sent_again_if_a_part_of_it_is_there() {
+    let last = bench::on_mirror(|tx| {
+        let (record, rules) = (RecordId::new("c"), rules(100));
+        let (mut edits, request) = send(tx, &record, &rules, Sent { edits: 2, ..FIRST });
+        Shown::Detail("B", "A").store(tx);
+        edits.now = bench::after(24 * 3600);
+        edits.was_read_back(request.carrier).unwrap();
+        [1, 2].map(|edit| bench::ended(tx, edit))
+    });
+    assert_eq!(last.await, [1, 2].map(|_| (EditState::Conflict, trail::CONFLICT.to_string())));
+}
+
+#[tokio::test]
 async fn values_that_the_mirror_saw_settle_a_doubt() {
     for (seen, state, why) in [(true, EditState::Applied, trail::FOUND), (false, EditState::Queued, trail::NOT_DONE)] {
         let last = bench::on_mirror(move |tx| {

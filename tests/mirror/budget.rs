@@ -232,13 +232,11 @@ async fn back_fill_continues_in_the_next_budget_window_at_its_last_page() {
     assert_eq!(mirror.count("state WHERE name LIKE 'fill:%'"), 0);
 }
 
-/// Most records lost their value while the field was archived: after the back-fill they are looked up, and a window has
-/// units for a few of its pages and lookups only.
-#[tokio::test]
-async fn records_that_a_back_fill_passed_over_are_read_once_over_several_windows() {
+/// A mirror of so many contacts that have a value in a custom field.
+async fn mirrored_mottos(contacts: usize) -> (Crm, Mirror) {
     let mut world = World::new(noon());
     world.define(NewField::new(Object::Contact, "motto", DataType::ShortText));
-    for n in 0..60 {
+    for n in 0..contacts {
         let values = json!({"id": format!("ct{n:03}"), "name": "Ann", "customFields": {"motto": "old"}});
         world.create(Object::Contact, &values);
     }
@@ -246,6 +244,14 @@ async fn records_that_a_back_fill_passed_over_are_read_once_over_several_windows
     let mut mirror = Mirror::one_at_a_time();
     mirror.settings.details = false;
     mirror.run(&crm, &Job::resync()).await.unwrap();
+    (crm, mirror)
+}
+
+/// Most records lost their value while the field was archived: after the back-fill they are looked up, and a window has
+/// units for a few of its pages and lookups only.
+#[tokio::test]
+async fn records_that_a_back_fill_passed_over_are_read_once_over_several_windows() {
+    let (crm, mut mirror) = mirrored_mottos(60).await;
     crm.sandbox.with_world(|world| {
         world.archive(Object::Contact, "motto");
     });
@@ -286,17 +292,8 @@ async fn records_that_a_back_fill_passed_over_are_read_once_over_several_windows
 /// The back-fill of a field is under way when the field is archived and comes back once more: what it has read is old.
 #[tokio::test]
 async fn back_fill_begins_again_for_a_field_that_was_archived_meanwhile() {
-    let mut world = World::new(noon());
-    world.define(NewField::new(Object::Contact, "motto", DataType::ShortText));
-    for n in 0..40 {
-        let values = json!({"id": format!("ct{n:03}"), "name": "Ann", "customFields": {"motto": "old"}});
-        world.create(Object::Contact, &values);
-    }
-    let crm = Crm::serve(world).await;
+    let (crm, mut mirror) = mirrored_mottos(40).await;
     crm.sandbox.configure(|settings| settings.page_cap = Some(5));
-    let mut mirror = Mirror::one_at_a_time();
-    mirror.settings.details = false;
-    mirror.run(&crm, &Job::resync()).await.unwrap();
     let again = |archived: bool| {
         crm.sandbox.with_world(|world| match archived {
             true => world.archive(Object::Contact, "motto"),
