@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use crate::evidence::{contacts_only, hide, ids, settled};
 use crate::support::{Crm, Mirror, noon};
-use crm_mirror::model::{Object, Resource};
+use crm_mirror::model::{Object, Resource, Ru};
 use crm_mirror::sandbox::{Fault, Hidden, RequestLine, Rule, World};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::{Job, SyncError};
 use serde_json::json;
+
+const HOUR: Duration = Duration::from_secs(3_600);
 
 /// A mirror of so many contacts that sends every request once.
 async fn impatient(contacts: usize) -> (Crm, Mirror) {
@@ -99,7 +101,7 @@ async fn lookup_with_an_unusable_item_proves_nothing_and_the_next_one_does() {
     assert_eq!(mirror.count("sweep_missing"), 49);
 }
 
-/// Lists lack six records that lookups have: their answers fill four pages.
+/// Lists lack six records that lookups have, one on each page beside the witness.
 #[tokio::test]
 async fn lookup_of_several_pages_is_not_repeated_if_it_has_every_record() {
     let (crm, mirror) = settled(40, false).await;
@@ -107,7 +109,75 @@ async fn lookup_of_several_pages_is_not_repeated_if_it_has_every_record() {
     crm.sandbox.faults().add(hide(Hidden::Ids(Default::default())).with_param("filter[id]"));
     crm.sandbox.faults().add(hide(ids(3..9)).lists());
     let report = mirror.run(&crm, &contacts_only(Job::audit())).await.unwrap();
-    assert_eq!((report.tally.removed, report.warnings.len(), lookups(&crm)), (0, 0, 4));
+    assert_eq!((report.tally.removed, report.warnings.len(), lookups(&crm)), (0, 0, 6));
+}
+
+/// A mirror of 200 contacts that nominated the first ones, of which these are gone. The service lists so many records on a
+/// page, and a budget window pays for so many requests.
+async fn nominated(first: usize, gone: std::ops::Range<usize>, page_cap: usize, units: u64) -> (Crm, Mirror) {
+    let (crm, mut mirror) = settled(200, false).await;
+    remove(&crm, gone);
+    nominate(&mirror, 0..first);
+    crm.sandbox.configure(|settings| settings.page_cap = Some(page_cap));
+    (mirror.limits.limit, mirror.limits.window) = (Ru::new(units), HOUR);
+    (crm, mirror)
+}
+
+fn nominate(mirror: &Mirror, numbers: std::ops::Range<usize>) {
+    let conn = rusqlite::Connection::open(&mirror.path).unwrap();
+    let ids = numbers.map(|n| format!("('contact', 'c{n:05}')")).collect::<Vec<_>>().join(", ");
+    conn.execute_batch(&format!("INSERT INTO sweep_missing (object_type, id) VALUES {ids}")).unwrap();
+}
+
+/// What each window leaves nominated and has removed in all, until a run is not suspended.
+async fn windows(crm: &Crm, mirror: &Mirror) -> (Vec<(i64, i64)>, RunOutcome) {
+    let mut windows = Vec::new();
+    loop {
+        let report = mirror.scheduled(crm, &contacts_only(Job::sync())).await;
+        windows.push((mirror.count("sweep_missing"), mirror.count("removed_records")));
+        if report.suspension.is_none() {
+            return (windows, report.outcome);
+        }
+        assert!(windows.len() < 12, "it never ends: {windows:?}");
+        crm.wait(HOUR.as_secs());
+    }
+}
+
+#[tokio::test]
+async fn lookups_go_on_in_the_next_window_without_what_was_decided() {
+    let (crm, mirror) = nominated(60, 3..8, 10, 3).await;
+    let (windows, outcome) = windows(&crm, &mirror).await;
+    assert_eq!(outcome, RunOutcome::Done);
+    assert!(windows.windows(2).all(|pair| pair[1].0 < pair[0].0), "each window decides about some: {windows:?}");
+    assert_eq!(windows.last(), Some(&(0, 5)));
+    // 55 records, nine on a page with the witness, and what the last page of each of the two lists proves.
+    assert!(lookups(&crm) <= 8, "{}", lookups(&crm));
+    mirror.assert_exact_lists(&crm);
+}
+
+/// The sample shows that it is no outage of everything, and a window shows a part that would be allowed by itself.
+#[tokio::test]
+async fn too_many_removals_are_refused_although_each_window_shows_few_of_them() {
+    for (first, gone, page_cap, units) in [(60, 19..60, 10, 3), (120, 40..120, 100, 2)] {
+        let (crm, mirror) = nominated(first, gone.clone(), page_cap, units).await;
+        let (windows, outcome) = windows(&crm, &mirror).await;
+        assert_eq!(outcome, RunOutcome::Refused);
+        assert!(windows.len() > 1, "{windows:?}");
+        assert!(windows.iter().all(|(_, removed)| *removed == 0), "{windows:?}");
+        assert_eq!((windows.last().unwrap().0 as usize, mirror.count("contacts")), (gone.len(), 200));
+    }
+}
+
+/// An answer that lists what it was not asked for may ignore the ids: the other pages would prove nothing.
+#[tokio::test]
+async fn lookup_that_lists_another_record_is_given_up_after_a_page() {
+    let (crm, mirror) = settled(40, false).await;
+    nominate(&mirror, 0..5);
+    crm.sandbox.configure(|settings| settings.page_cap = Some(2));
+    crm.sandbox.faults().add(Rule::new(Fault::RowOutsideFilter).with_param("filter[id]").forever());
+    let report = mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
+    assert_eq!((report.tally.removed, report.warnings, lookups(&crm)), (0, undecided(4), 1));
+    assert_eq!(mirror.count("sweep_missing"), 4, "one record is on the page, beside the witness");
 }
 
 #[tokio::test]
@@ -117,8 +187,8 @@ async fn lookup_that_never_ends_is_given_up() {
     crm.sandbox.configure(|settings| settings.page_cap = Some(1));
     crm.sandbox.faults().add(hide(Hidden::Ids(Default::default())).with_param("filter[id]").times(100));
     crm.sandbox.faults().add(hide(ids(3..9)).lists());
-    let same = Rule::new(Fault::SameCursor).on(Resource::Contacts).with_param("filter[id]").with_cursor();
-    crm.sandbox.faults().add(same.times(30));
+    let empty = Rule::new(Fault::EmptyPageWithCursor).on(Resource::Contacts).with_param("filter[id]");
+    crm.sandbox.faults().add(empty.times(30));
     let ended = mirror.run(&crm, &contacts_only(Job::audit())).await;
     assert!(matches!(ended, Err(SyncError::NotAdvancing { resource: Resource::Contacts })), "{ended:?}");
     assert!(lookups(&crm) < 12, "{}", lookups(&crm));

@@ -117,7 +117,7 @@ impl Run<'_> {
         }
         let ids: Vec<RecordId> = older.keys().cloned().collect();
         let mut confirmation = Confirmation::of(object);
-        self.confirm(object, &ids, &mut confirmation).await?;
+        self.confirm(object, &ids, &mut confirmation).await;
         let mut left = older.len() as u64;
         for found in confirmation.found {
             let again: Vec<Record> = found
@@ -146,6 +146,7 @@ impl Run<'_> {
                 Err(error) => return Err(error.into()),
             }
         }
+        confirmation.ended?;
         Ok(left)
     }
 }

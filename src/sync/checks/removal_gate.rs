@@ -14,7 +14,7 @@ use crate::sync::checkpoints::Outage;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
 use crate::sync::run::Run;
-use crate::sync::walks::lookup::{Confirmation, split_lookup};
+use crate::sync::walks::lookup::{Confirmation, FoundRecords, split_lookup};
 
 /// The number of 404s for details in one run after which no further details are read: a service that has lost its
 /// details has not lost its records.
@@ -89,18 +89,26 @@ impl Run<'_> {
         }
         let mut confirmation = Confirmation::of(object);
         let mut rest = &nominated[..];
-        if !guard.allows(share.going, share.of) {
+        let allowed = guard.allows(share.going, share.of);
+        if !allowed {
             // A service with unordered lists causes nominations of existing records: a sample distinguishes that from
             // an outage.
             let (few, others) = split_lookup(&nominated);
-            self.confirm(object, few, &mut confirmation).await?;
-            if confirmation.found.iter().all(|found| !found.records.iter().any(|record| few.contains(&record.id))) {
+            self.confirm(object, few, &mut confirmation).await;
+            if confirmation.ended.is_ok() && !confirmation.has_found(few) {
                 return self.refuse(object, share).await;
             }
             rest = others;
         }
-        self.confirm(object, rest, &mut confirmation).await?;
-        self.conclude(audit, confirmation, guard).await
+        self.confirm(object, rest, &mut confirmation).await;
+        let ended = std::mem::replace(&mut confirmation.ended, Ok(()));
+        if ended.is_err() && !allowed {
+            // A part of too many removals may be allowed by itself: only all of them together show what it is.
+            self.keep_found(audit, confirmation.found).await?;
+            return ended.map(|()| Settlement::default());
+        }
+        let settlement = self.conclude(audit, confirmation, guard).await?;
+        ended.map(|()| settlement)
     }
 
     /// Applies the result of the lookups.
@@ -111,13 +119,8 @@ impl Run<'_> {
         guard: RemovalGuard,
     ) -> Result<Settlement, SyncError> {
         let (object, steady, now) = (audit.object, self.steady_time(), self.engine.clock.now());
-        let Confirmation { mut gone, found, unproven } = confirmation;
-        for found in found {
-            let ids: Vec<&str> = found.records.iter().map(|record| record.id.as_str()).collect();
-            let ids = serde_json::Value::from(ids).to_string();
-            self.engine.store.write(move |tx| tx.withdraw_nominations(object, &ids)).await?;
-            self.compare_found(audit, found).await?;
-        }
+        let Confirmation { mut gone, found, unproven, .. } = confirmation;
+        self.keep_found(audit, found).await?;
         if !guard.accepted {
             self.check_details(object, &mut gone).await?;
         }
@@ -152,6 +155,18 @@ impl Run<'_> {
         }
     }
 
+    /// Withdraws the nominations of records that exist, and compares them.
+    async fn keep_found(&self, audit: &mut Audit, found: Vec<FoundRecords>) -> Result<(), SyncError> {
+        let object = audit.object;
+        for found in found {
+            let ids: Vec<&str> = found.records.iter().map(|record| record.id.as_str()).collect();
+            let ids = serde_json::Value::from(ids).to_string();
+            self.engine.store.write(move |tx| tx.withdraw_nominations(object, &ids)).await?;
+            self.compare_found(audit, found).await?;
+        }
+        Ok(())
+    }
+
     /// Stores that removals are refused.
     async fn refuse(&self, object: Object, share: RemovalShare) -> Result<Settlement, SyncError> {
         let RemovalShare { going, of } = share;
@@ -184,13 +199,9 @@ impl Run<'_> {
         }
         let (few, _) = split_lookup(nominated);
         let mut confirmation = Confirmation::of(object);
-        self.confirm(object, few, &mut confirmation).await?;
-        let back: usize = confirmation
-            .found
-            .iter()
-            .map(|found| found.records.iter().filter(|record| few.contains(&record.id)).count())
-            .sum();
-        if back == 0 {
+        self.confirm(object, few, &mut confirmation).await;
+        if !confirmation.has_found(few) {
+            confirmation.ended?;
             let sampled = Outage { sampled_at: Some(steady), ..refusal };
             self.engine.store.write(move |tx| tx.set_state(&Outage::entry(object), &sampled)).await?;
             return Ok(still);
@@ -201,6 +212,7 @@ impl Run<'_> {
         for found in confirmation.found {
             self.compare_found(audit, found).await?;
         }
+        confirmation.ended?;
         Ok(Settlement { unproven: nominated.len() as u64, ..Settlement::default() })
     }
 

@@ -68,7 +68,8 @@ impl Run<'_> {
             (settled.gone, older + refused + settled.unproven + audit.unlisted)
         } else {
             let mut confirmation = Confirmation::of(object);
-            self.confirm(object, &unseen, &mut confirmation).await?;
+            self.confirm(object, &unseen, &mut confirmation).await;
+            confirmation.ended?;
             for found in confirmation.found {
                 self.compare_found(audit, found).await?;
             }

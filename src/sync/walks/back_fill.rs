@@ -42,15 +42,6 @@ pub(super) fn forget_back_fill(tx: &MirrorTx<'_>, object: Object, fields: &[Fiel
     Ok(())
 }
 
-/// How many rows the service lists on a page at least, as these walks have shown; `usize::MAX` where none needed a second.
-fn rows_on_a_page<'w>(walks: impl Iterator<Item = &'w Walk> + Clone) -> usize {
-    if walks.clone().all(|walk| walk.pages <= 1) {
-        return usize::MAX;
-    }
-    let rows = walks.map(|walk| walk.rows.div_ceil(walk.pages.max(1))).max().unwrap_or_default();
-    usize::try_from(rows).unwrap_or(usize::MAX)
-}
-
 impl Run<'_> {
     /// Fills the columns of an object that are not complete, as far as filters can tell who has a value: from `extra`
     /// first, then by a back-fill of each, or by one sweep where that costs less.
@@ -173,16 +164,12 @@ impl Run<'_> {
     /// on with the others.
     async fn read_passed_over(&self, object: Object, key: &FieldKey) -> Result<(), SyncError> {
         let name = key.clone();
-        let (passed_over, rows_on_a_page) = self
+        let passed_over = self
             .engine
             .store
             .write(move |tx| {
-                let walks: Vec<(StateKey, FillCheckpoint)> = tx.fill_walks(object)?.unwrap_or_default();
-                let rows_on_a_page = rows_on_a_page(walks.iter().map(|(_, known)| &known.walk));
                 let layout = tx.layout().clone();
-                let Some((_, field)) = layout.of(object).by_key(name.as_str()) else {
-                    return Ok((Vec::new(), rows_on_a_page));
-                };
+                let Some((_, field)) = layout.of(object).by_key(name.as_str()) else { return Ok(Vec::new()) };
                 let mut ids = tx.not_filled(object, field)?;
                 let others = if field.data_type.detail_only() {
                     0
@@ -193,18 +180,16 @@ impl Run<'_> {
                 let others = ids.split_off(others);
                 tx.make_details_due(object, Some(&others))?;
                 tx.note_filled(object, &others)?;
-                Ok((ids, rows_on_a_page))
+                Ok(ids)
             })
             .await?;
-        // With the witness, as many as the service lists on a page: one request, however little is left of the budget.
-        for on_a_page in passed_over.chunks(rows_on_a_page.saturating_sub(1).max(1)) {
-            let mut rest = on_a_page;
-            while !rest.is_empty() {
-                let (some, others) = split_lookup(rest);
-                self.read_by_id(object, some).await?;
-                self.note_passed_over(object, key.clone(), some.to_vec()).await?;
-                rest = others;
-            }
+        let mut rest = &passed_over[..];
+        while !rest.is_empty() {
+            let (some, others) = split_lookup(rest);
+            let (read, ended) = self.read_by_id(object, some).await?;
+            self.note_passed_over(object, key.clone(), read).await?;
+            ended?;
+            rest = others;
         }
         Ok(())
     }
@@ -262,29 +247,5 @@ impl Run<'_> {
             self.walk(WalkPurpose::Fill(target.clone(), entry), walk).await?;
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lookups_have_as_many_rows_as_the_largest_pages_of_the_walks() {
-        let walk = |rows, pages| {
-            let mut walk = Walk::new(WalkRange::All, "key");
-            (walk.rows, walk.pages) = (rows, pages);
-            walk
-        };
-        for (walks, expected) in [
-            (vec![], usize::MAX),
-            (vec![walk(70, 1)], usize::MAX),
-            (vec![walk(10, 2)], 5),
-            (vec![walk(11, 3)], 4),
-            (vec![walk(1, 1), walk(11, 3), walk(0, 0), walk(4, 2), walk(10, 2)], 5),
-            (vec![walk(70, 1), walk(11, 3)], 70),
-        ] {
-            assert_eq!(rows_on_a_page(walks.iter()), expected, "{walks:?}");
-        }
     }
 }

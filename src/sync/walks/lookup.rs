@@ -2,8 +2,13 @@
 //!
 //! Every lookup includes a witness, a record that exists, and an answer without it proves nothing: load balancers,
 //! caches and lagging replicas may answer as if there were no records.
+//!
+//! The witness vouches for its page only, and a service may use smaller pages than the list. So the records that a first
+//! page lacks are looked up again without those that it has, until an answer has one page. Each request decides about
+//! some records, and the caller applies what is decided even if an error ends the lookup: however few requests a budget
+//! window pays for, the next window has fewer records to look up.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 
 use super::cursor_loops::ListProgress;
 use super::omitted_values;
@@ -28,8 +33,17 @@ pub(in crate::sync) struct FoundRecords {
     pub(in crate::sync) layout: u64,
     /// Whether an item could not be decoded: it may be any of the requested records.
     pub(in crate::sync) has_unusable: bool,
-    /// Whether the answer has several pages, of which only one has the witness.
+    /// Whether the answer has several pages, of which only one has the witness. They were not all read if a page had any
+    /// other record.
     pub(in crate::sync) has_pages: bool,
+}
+
+impl FoundRecords {
+    /// Whether there are some of these records, and besides the witness no other.
+    fn is_of(&self, ids: &[RecordId], witness: Option<&RecordId>) -> bool {
+        let mut others = self.records.iter().map(|record| &record.id).filter(|id| Some(*id) != witness).peekable();
+        others.peek().is_some() && others.all(|id| ids.contains(id))
+    }
 }
 
 /// The result of a lookup by id.
@@ -40,12 +54,20 @@ pub(in crate::sync) struct Confirmation {
     pub(in crate::sync) found: Vec<FoundRecords>,
     /// Records about which no answer proved anything.
     pub(in crate::sync) unproven: Vec<RecordId>,
+    /// The error that ended the lookup before all records were looked up. The rest of the result is valid without them.
+    pub(in crate::sync) ended: Result<(), SyncError>,
 }
 
 impl Confirmation {
     /// The result before any lookup.
     pub(in crate::sync) fn of(object: Object) -> Confirmation {
-        Confirmation { gone: ConfirmedRemovals::none(object), found: Vec::new(), unproven: Vec::new() }
+        let gone = ConfirmedRemovals::none(object);
+        Confirmation { gone, found: Vec::new(), unproven: Vec::new(), ended: Ok(()) }
+    }
+
+    /// Whether any of these records exists.
+    pub(in crate::sync) fn has_found(&self, ids: &[RecordId]) -> bool {
+        self.found.iter().flat_map(|found| &found.records).any(|record| ids.contains(&record.id))
     }
 }
 
@@ -57,64 +79,71 @@ pub(in crate::sync) fn split_lookup(ids: &[RecordId]) -> (&[RecordId], &[RecordI
 
 impl Run<'_> {
     /// Looks up records by id, for 1 RU per list, and adds the result.
-    pub(in crate::sync) async fn confirm(
-        &self,
-        object: Object,
-        ids: &[RecordId],
-        into: &mut Confirmation,
-    ) -> Result<(), SyncError> {
-        let mut open: VecDeque<&[RecordId]> = [ids].into();
-        while let Some(ids) = open.pop_front() {
-            if ids.is_empty() {
-                continue;
-            }
-            let (some, rest) = split_lookup(ids);
+    pub(in crate::sync) async fn confirm(&self, object: Object, ids: &[RecordId], into: &mut Confirmation) {
+        let mut rest = ids;
+        while !rest.is_empty() && into.ended.is_ok() {
+            let (some, others) = split_lookup(rest);
+            into.ended = self.confirm_list(object, some, into).await;
+            rest = others;
+        }
+    }
+
+    /// Looks up as many records as one list takes.
+    async fn confirm_list(&self, object: Object, ids: &[RecordId], into: &mut Confirmation) -> Result<(), SyncError> {
+        let mut open = vec![ids.to_vec()];
+        while let Some(mut ids) = open.pop() {
             let witness = self.witness(object).await?;
-            match self.look_up(object, some, witness.as_ref()).await {
-                Ok(found) => {
-                    let answered: HashSet<RecordId> = found.records.iter().map(|record| record.id.clone()).collect();
-                    if found.has_pages && some.len() > 1 && !some.iter().all(|id| answered.contains(id)) {
-                        // The witness vouches for its page only: ask for as few as fit one page.
-                        let (low, high) = some.split_at(some.len() / 2);
-                        open.extend([low, high, rest]);
-                        continue;
-                    }
-                    if found.has_unusable || found.has_pages {
-                        into.unproven.extend(some.iter().filter(|id| !answered.contains(*id)).cloned());
-                        into.found.push(found);
-                    } else if into.gone.take(some, witness.as_ref(), &answered, &found.asked.order) {
-                        into.found.push(found);
-                    } else {
-                        self.withdraw_witness(object);
-                        into.unproven.extend_from_slice(some);
-                    }
-                    open.push_front(rest);
-                }
+            let found = match self.look_up(object, &ids, witness.as_ref()).await {
                 // The service limits the length of the whole list, not only of each value.
-                Err(error) if error.class() == Some(ErrorClass::BadRequest) && some.len() > 1 => {
-                    let (low, high) = some.split_at(some.len() / 2);
-                    open.extend([low, high, rest]);
+                Err(error) if error.class() == Some(ErrorClass::BadRequest) && ids.len() > 1 => {
+                    let high = ids.split_off(ids.len() / 2);
+                    open.extend([high, ids]);
+                    continue;
                 }
                 Err(error) if error.class() == Some(ErrorClass::BadRequest) => {
-                    into.unproven.extend_from_slice(some);
-                    open.push_front(rest);
+                    into.unproven.append(&mut ids);
+                    continue;
                 }
-                Err(error) => return Err(error),
+                found => found?,
+            };
+            let answered: HashSet<RecordId> = found.records.iter().map(|record| record.id.clone()).collect();
+            let missing: Vec<RecordId> = ids.iter().filter(|id| !answered.contains(*id)).cloned().collect();
+            if found.has_pages && found.is_of(&ids, witness.as_ref()) {
+                if !missing.is_empty() {
+                    open.push(missing);
+                }
+                into.found.push(found);
+            } else if found.has_unusable || found.has_pages {
+                into.unproven.extend(missing);
+                into.found.push(found);
+            } else if into.gone.take(&ids, witness.as_ref(), &answered, &found.asked.order) {
+                into.found.push(found);
+            } else {
+                self.withdraw_witness(object);
+                into.unproven.append(&mut ids);
             }
         }
         Ok(())
     }
 
-    /// Looks up records by id and applies those that exist.
-    pub(in crate::sync) async fn read_by_id(&self, object: Object, ids: &[RecordId]) -> Result<(), SyncError> {
+    /// Looks up records by id and applies those that exist. Returns those about which there was an answer, and the error
+    /// that ended the lookup before the others.
+    pub(in crate::sync) async fn read_by_id(
+        &self,
+        object: Object,
+        ids: &[RecordId],
+    ) -> Result<(Vec<RecordId>, Result<(), SyncError>), SyncError> {
         let mut confirmation = Confirmation::of(object);
-        self.confirm(object, ids, &mut confirmation).await?;
-        let gone = confirmation.gone.ids().to_vec();
-        self.nominate(object, gone).await?;
-        for found in confirmation.found {
+        self.confirm(object, ids, &mut confirmation).await;
+        let Confirmation { gone, found, unproven, ended } = confirmation;
+        let mut read = [gone.ids(), &unproven].concat();
+        self.nominate(object, gone.ids().to_vec()).await?;
+        for found in found {
+            read.extend(found.records.iter().map(|record| record.id.clone()));
             self.apply_found(object, found).await?;
         }
-        Ok(())
+        read.retain(|id| ids.contains(id));
+        Ok((read, ended))
     }
 
     /// Writes records that were looked up. If the columns have changed since they were decoded, the next walk writes
@@ -158,35 +187,36 @@ impl Run<'_> {
         // witness after the records.
         let (mut found, then) = match ids {
             [id] if !id.fits_a_list() => {
-                (self.list_by(query.clone().equals("id", id.as_str()).asking(doing, resource)?).await?, witness)
+                let query = query.clone().equals("id", id.as_str()).asking(doing, resource)?;
+                (self.list_by(query, None).await?, witness)
             }
             ids => {
                 let listed = witness.filter(|witness| witness.fits_a_list());
                 let requested: Vec<RecordId> = ids.iter().chain(listed).cloned().collect();
-                let found = self.list_by(query.clone().ids(&requested).asking(doing, resource)?).await?;
+                let found = self.list_by(query.clone().ids(&requested).asking(doing, resource)?, listed).await?;
                 (found, witness.filter(|_| listed.is_none()))
             }
         };
         if let Some(witness) = then {
-            let seen = self.list_by(query.equals("id", witness.as_str()).asking(doing, resource)?).await?;
+            let seen = self.list_by(query.equals("id", witness.as_str()).asking(doing, resource)?, None).await?;
             found.records.extend(seen.records);
             found.has_unusable |= seen.has_unusable;
         }
         Ok(found)
     }
 
-    /// Every row of a short list.
-    async fn list_by(&self, query: ListQuery) -> Result<FoundRecords, SyncError> {
+    /// Every row of a short list, up to the first page that has any but the witness.
+    async fn list_by(&self, query: ListQuery, witness: Option<&RecordId>) -> Result<FoundRecords, SyncError> {
         let mut query = self.with_fitting_pages(query);
         loop {
-            query = match self.list_with_pages(query.clone()).await {
+            query = match self.list_with_pages(query.clone(), witness).await {
                 Err(error) => self.with_smaller_pages(&query, error)?,
                 found => return found,
             };
         }
     }
 
-    async fn list_with_pages(&self, query: ListQuery) -> Result<FoundRecords, SyncError> {
+    async fn list_with_pages(&self, query: ListQuery, witness: Option<&RecordId>) -> Result<FoundRecords, SyncError> {
         let (resource, doing) = (query.resource(), "confirm removals of");
         let layout = self.engine.store.layout();
         let mut found = FoundRecords {
@@ -205,12 +235,15 @@ impl Run<'_> {
             found.records.extend(page.records);
             // A service may use smaller pages than the list.
             let Some(next) = page.next else { return Ok(found) };
+            found.has_pages = true;
+            if found.records.iter().any(|record| Some(&record.id) != witness) {
+                return Ok(found);
+            }
             progress.take(&next, rows);
             if progress.is_stuck() {
                 return Err(SyncError::NotAdvancing { resource });
             }
             at = query.clone().after(next);
-            found.has_pages = true;
         }
     }
 
