@@ -162,8 +162,9 @@ impl Engine {
                         None => false,
                     };
                 }
-                // One page, unless the service uses smaller pages than requested.
-                if let Some(next) = page.next {
+                // One page, unless the service uses smaller pages than requested. Records that are known are enough, so
+                // that a budget window may pay for fewer requests than there are pages.
+                if let Some(next) = page.next.filter(|_| met.len() <= others.len()) {
                     progress.take(&next, page.records.len());
                     at = query.clone().after(next);
                     if progress.is_stuck() {
