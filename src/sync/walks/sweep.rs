@@ -155,16 +155,21 @@ impl Run<'_> {
         self.set_swept(read + slices.iter().map(|(_, walk)| walk.rows).sum::<u64>());
         let mut walks = Vec::new();
         for (entry, walk) in slices {
-            let mut resumed = walk.resumed(key, now).into_iter();
-            let first = resumed.next();
-            for (n, further) in resumed.enumerate() {
-                let entry = entry.part(&format!("k{n}"));
-                let stored = further.clone();
-                let name = entry.clone();
-                self.engine.store.write(move |tx| tx.set_state(&name, &stored)).await?;
-                walks.push((entry, further));
+            let parts = walk.resumed(key, now);
+            let names =
+                (0..parts.len()).map(|n| if n == 0 { entry.clone() } else { entry.part(&format!("k{}", n - 1)) });
+            let parts: Vec<(StateKey, Walk)> = names.zip(parts).collect();
+            if parts.len() > 1 {
+                // All of them, or the next run would divide the walk again and read the further parts again.
+                let stored = parts.clone();
+                let storing = self
+                    .engine
+                    .store
+                    .write(move |tx| stored.iter().try_for_each(|(name, walk)| tx.set_state(name, walk)));
+                storing.await?;
             }
-            walks.extend(first.map(|walk| (entry, walk)));
+            // The first part last: the others are short.
+            walks.extend(parts.into_iter().rev());
         }
         let failed = AtomicBool::new(false);
         let walking = walks.into_iter().map(async |(entry, walk)| {
