@@ -1,7 +1,8 @@
 //! The reserve: RU that later runs in this window will need, and that sweeps and details must not use.
 //!
 //! Only runs that are due within the window count, so the first copy of a workspace with few changes does not starve.
-//! The reserve is at most half of the budget, so that a small budget still makes progress.
+//! The reserve is at most half of the budget, and leaves a request for the rest beside an idle run, so that the smallest
+//! budget still makes progress.
 
 use crate::model::{Instant, Ru};
 
@@ -17,13 +18,18 @@ pub fn forecast(last_runs: &[Ru]) -> Ru {
     median.unwrap_or(IDLE_RUN).max(IDLE_RUN)
 }
 
+/// The most that may be reserved, for whatever: half of the budget, and a request less than an idle run leaves.
+pub fn most_reserved(limit: Ru) -> Ru {
+    Ru::new(limit.get() / 2).min(limit.saturating_sub(IDLE_RUN + Ru::GET))
+}
+
 /// What to reserve: the forecast for each run that is due before the window ends.
 pub fn reserve(due: impl Iterator<Item = Instant>, window_ends: Instant, forecast: Ru, limit: Ru) -> Ru {
-    let half = limit.get() / 2;
-    let most = half.div_ceil(forecast.get().max(1));
+    let limit = most_reserved(limit).get();
+    let most = limit.div_ceil(forecast.get().max(1));
     // Limited, because a schedule is infinite.
     let runs = due.take_while(|at| *at < window_ends).take(usize::try_from(most).unwrap_or(usize::MAX)).count() as u64;
-    Ru::new((runs * forecast.get()).min(half))
+    Ru::new((runs * forecast.get()).min(limit))
 }
 
 #[cfg(test)]
@@ -41,6 +47,13 @@ mod tests {
         assert_eq!(forecast(&[Ru::new(0), Ru::new(1)]), Ru::new(2));
         assert_eq!(forecast(&[Ru::new(1_127), Ru::new(3)]), Ru::new(3));
         assert_eq!(forecast(&[Ru::new(7), Ru::new(1_127), Ru::new(3)]), Ru::new(7));
+    }
+
+    #[test]
+    fn at_most_half_of_the_budget_is_reserved_and_a_request_is_left_beside_an_idle_run() {
+        let most: Vec<u64> = (0..10).map(|limit| most_reserved(Ru::new(limit)).get()).collect();
+        assert_eq!(most, [0, 0, 0, 0, 1, 2, 3, 3, 4, 4]);
+        assert_eq!(most_reserved(Ru::new(10_001)), Ru::new(5_000));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use super::events::{RunEvent, RunObserver};
 use crate::api::admission::{Admission, AdmissionError, Attempt, AttemptOutcome, Meter, MeterFuture, RequestedHold};
-use crate::budget::{Charge, Hold, Ledger, Limits};
+use crate::budget::{Charge, Hold, Ledger, Limits, most_reserved};
 use crate::model::{Clock, ClockReading, Instant, Ru};
 use crate::store::{MirrorTx, ReadTx, StateKey, Store, StoreError};
 
@@ -103,8 +103,10 @@ impl BudgetMeter {
         self.for_edits.store(units.get(), Ordering::Relaxed);
     }
 
+    /// What is reserved for runs and edits together: edits may wait for a long time, and the rest must not wait for them.
     fn reserve(&self) -> Ru {
-        Ru::new(self.reserve.load(Ordering::Relaxed)) + Ru::new(self.for_edits.load(Ordering::Relaxed))
+        let wanted = Ru::new(self.reserve.load(Ordering::Relaxed)) + Ru::new(self.for_edits.load(Ordering::Relaxed));
+        wanted.min(most_reserved(self.limits.limit))
     }
 
     /// Stops sending requests: answers that are on their way are stored, then the run ends.
