@@ -29,6 +29,7 @@
 //! | `detail_failures:OBJECT` | records whose detail could not be read, with the time of the next attempt | `sync::walks` |
 //! | `unknown_keys:OBJECT` | custom keys without a definition, and whether the definitions were read since | `sync::walks` |
 //! | `swept:OBJECT`, `caught_up:OBJECT`, `read:…` | the time of the last complete read | `sync::walks` |
+//! | `lists_under_way` | the pages of definitions or team members that an interrupted run has read | `sync::walks` |
 //! | `evidence:OBJECT` | the time until which the mirror is known to be complete | `sync::checks` |
 //! | `ties:OBJECT` | ranges of records that share both timestamps, and when they were last listed | `sync::checks` |
 //! | `check:OBJECT:COLUMN` | counts that a walk of several pages must still check | `sync::checks` |
@@ -124,6 +125,7 @@ state_keys! {
         Hold => "hold",
         DefinitionsRead => "read:custom-fields",
         TeamRead => "read:team-members",
+        ListsUnderWay => "lists_under_way",
         PublishProgress => "publish",
         ChangedRecords => "changed_records",
         UnlistedMembers => "unlisted_members",

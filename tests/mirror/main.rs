@@ -52,6 +52,7 @@ mod ru_per_day;
 mod schema_upgrades;
 mod search;
 mod short_lists;
+mod small_budgets;
 mod stock_sqlite;
 mod user_objects;
 mod view_options;

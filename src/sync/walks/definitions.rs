@@ -3,12 +3,12 @@
 //! such a list are looked for again by the next run ([`UnlistedItems`]).
 
 use super::back_fill::forget_back_fill;
-use super::cursor_loops::ListProgress;
 use super::filled_columns::FilledFields;
+use super::lists_under_way::{ListUnderWay, ListsUnderWay};
 use super::short_lists::{ShortList, UnlistedItems};
 use super::unknown_keys;
 use crate::api::decode::{self, ListPage};
-use crate::api::{ListQuery, SortBy};
+use crate::api::{ErrorClass, ListQuery, SortBy};
 use crate::model::{Instant, Object, Purpose, Record, RecordId, Resource, Ru};
 use crate::store::{Redefined, StateKey, StoreError, Tally};
 use crate::sync::checkpoints::Fresh;
@@ -27,11 +27,11 @@ struct WholeList {
 }
 
 impl WholeList {
-    /// Merges a list that was read later; the later version of an item wins.
-    fn merge(&mut self, later: WholeList) {
-        self.records.retain(|record| !later.records.iter().any(|other| other.id == record.id));
-        self.records.extend(later.records);
-        self.complete &= later.complete;
+    /// Adds items that were read later; the later version of an item wins.
+    fn add(&mut self, later: Vec<Record>, complete: bool) {
+        self.records.retain(|record| !later.iter().any(|other| other.id == record.id));
+        self.records.extend(later);
+        self.complete &= complete;
     }
 
     fn short(&self) -> ShortList {
@@ -40,45 +40,80 @@ impl WholeList {
 }
 
 impl Run<'_> {
-    async fn whole_list(&self, query: ListQuery) -> Result<WholeList, SyncError> {
+    /// The lists of a resource, as far as an earlier run has read them.
+    async fn lists_under_way(&self, resource: Resource) -> Result<ListsUnderWay, SyncError> {
+        let before = self.engine.store.read(|tx| tx.state(&StateKey::ListsUnderWay)).await?;
+        let (key, now) = (self.engine.client.key_fingerprint().to_string(), self.engine.clock.now());
+        Ok(ListsUnderWay::new(resource, &key, now, self.steady_time()).or_resumed(before))
+    }
+
+    /// Stores what was read if the budget, a hold or a stop ended it.
+    async fn keep_lists<T>(&self, lists: ListsUnderWay, read: Result<T, SyncError>) -> Result<T, SyncError> {
+        if let Err(error) = &read
+            && error.class() == Some(ErrorClass::Pause)
+            && lists.is_worth_storing()
+        {
+            self.engine.store.write(move |tx| tx.set_state(&StateKey::ListsUnderWay, &lists)).await?;
+        }
+        read
+    }
+
+    /// Reads the list with this number to its end, or goes on with it.
+    async fn whole_list(
+        &self,
+        lists: &mut Vec<ListUnderWay>,
+        nth: usize,
+        query: ListQuery,
+    ) -> Result<WholeList, SyncError> {
         let resource = query.resource();
         let mut query = self.with_fitting_pages(query.sort(SortBy::CreatedAsc).asking("list", resource)?);
         loop {
-            query = match self.pages_of_list(query.clone()).await {
-                Err(error) => self.with_smaller_pages(&query, error)?,
+            if lists.len() <= nth {
+                lists.push(ListUnderWay::new(self.engine.clock.now()));
+            }
+            let Some(list) = lists.get_mut(nth) else { continue };
+            let resumes = list.next.is_some();
+            let error = match self.pages_of_list(list, &query).await {
+                Err(error) => error,
                 list => return list,
             };
+            if error.class() == Some(ErrorClass::Pause) {
+                return Err(error);
+            }
+            lists.truncate(nth);
+            // The cursor of an earlier run may have expired.
+            if !(resumes && error.class() == Some(ErrorClass::BadRequest)) {
+                query = self.with_smaller_pages(&query, error)?;
+            }
         }
     }
 
-    async fn pages_of_list(&self, query: ListQuery) -> Result<WholeList, SyncError> {
+    async fn pages_of_list(&self, list: &mut ListUnderWay, query: &ListQuery) -> Result<WholeList, SyncError> {
         let (resource, doing) = (query.resource(), "list");
-        let asked_at = self.engine.clock.now();
-        let mut list = WholeList { records: Vec::new(), asked_at, complete: true };
-        let mut at = query.clone();
-        let mut progress = ListProgress::default();
-        loop {
+        let layout = self.engine.store.layout();
+        let (pages, mut progress) = list.decoded(resource, &layout).asking(doing, resource)?;
+        let mut whole = WholeList { records: Vec::new(), asked_at: list.asked_at, complete: true };
+        pages.into_iter().for_each(|page| whole.add(page.records, page.unusable == 0));
+        while !list.finished {
+            let at = list.next.clone().map_or(query.clone(), |next| query.clone().after(next));
             let answer = self.engine.client.list(&at, Purpose::Definitions).await.asking(doing, resource)?;
-            let page: ListPage =
-                decode::page(resource, &answer.body, &self.engine.store.layout()).asking(doing, resource)?;
+            let page: ListPage = decode::page(resource, &answer.body, &layout).asking(doing, resource)?;
             let rows = page.records.len();
-            list.records.extend(page.records);
             if page.unusable > 0 {
-                list.complete = false;
                 let what = "an item without an `id` cannot be mirrored";
                 self.note("unusable_item", resource, what).await?;
             }
-            let Some(next) = answer.next else {
-                return Ok(list);
-            };
+            whole.add(page.records, page.unusable == 0);
+            list.take(&answer.body, answer.next.clone());
+            let Some(next) = answer.next else { break };
             if let Some(anomaly) = progress.take(&next, rows) {
                 self.note(anomaly.as_str(), resource, anomaly.sentence()).await?;
             }
             if progress.is_stuck() {
                 return Err(SyncError::NotAdvancing { resource });
             }
-            at = query.clone().after(next);
         }
+        Ok(whole)
     }
 
     /// Records an anomaly outside of a page's transaction, and counts it.
@@ -96,32 +131,42 @@ impl Run<'_> {
 
     /// Reads the definitions of both objects, active and archived, and updates the columns.
     pub(in crate::sync) async fn refresh_definitions(&self) -> Result<(), SyncError> {
-        let began = self.engine.clock.now();
+        let mut lists = self.lists_under_way(Resource::CustomFields).await?;
         // One object after the other: a refused key or certificate costs one request.
         for object in Object::ALL {
-            self.refresh_definitions_of(object).await?;
+            if lists.applied.contains(&object) {
+                continue;
+            }
+            let read = self.refresh_definitions_of(object, &mut lists.lists).await;
+            if read.is_err() {
+                return self.keep_lists(lists, read).await;
+            }
+            lists.were_applied(object);
         }
-        let fresh = Fresh { began, finished: self.engine.clock.now(), steady: Some(self.steady_time()) };
+        let fresh = Fresh { began: lists.began, finished: self.engine.clock.now(), steady: Some(lists.steady) };
         self.engine
             .store
             .write(move |tx| {
                 unknown_keys::definitions_were_read(tx)?;
+                tx.clear_state(&StateKey::ListsUnderWay)?;
                 tx.set_state(&Fresh::DEFINITIONS, &fresh)
             })
             .await?;
         Ok(())
     }
 
-    async fn refresh_definitions_of(&self, object: Object) -> Result<(), SyncError> {
-        let mut list = self.whole_list(ListQuery::definitions_of(object, true)).await?;
+    async fn refresh_definitions_of(&self, object: Object, lists: &mut Vec<ListUnderWay>) -> Result<(), SyncError> {
+        let mut list = self.whole_list(lists, 0, ListQuery::definitions_of(object, true)).await?;
         // The lists are read one after the other: a definition that moved in between is on both, and the later answer
         // counts.
-        list.merge(self.whole_list(ListQuery::definitions_of(object, false)).await?);
+        let archived = self.whole_list(lists, 1, ListQuery::definitions_of(object, false)).await?;
+        list.add(archived.records, archived.complete);
         let known = self.engine.store.read(move |tx| tx.definitions(object)).await?;
         let known: Vec<RecordId> = known.into_iter().map(|definition| definition.id).collect();
         if known.iter().any(|known| !list.records.iter().any(|record| record.id == *known)) {
             // A definition that moved the other way is on neither: the first list is read once more.
-            list.merge(self.whole_list(ListQuery::definitions_of(object, true)).await?);
+            let active = self.whole_list(lists, 2, ListQuery::definitions_of(object, true)).await?;
+            list.add(active.records, active.complete);
             if list.records.is_empty() {
                 // An empty answer does not prove that all fields were removed.
                 self.warn(format!(
@@ -168,10 +213,11 @@ impl Run<'_> {
 
     /// Reads the team members; those missing in two runs are deleted.
     pub(in crate::sync) async fn refresh_team(&self) -> Result<(), SyncError> {
-        let began = self.engine.clock.now();
-        let list = self.whole_list(ListQuery::new(Resource::TeamMembers)).await?;
+        let mut lists = self.lists_under_way(Resource::TeamMembers).await?;
+        let (began, steady) = (lists.began, Some(lists.steady));
+        let read = self.whole_list(&mut lists.lists, 0, ListQuery::new(Resource::TeamMembers)).await;
+        let list = self.keep_lists(lists, read).await?;
         let (finished, accepted) = (self.engine.clock.now(), self.job.accept().removals);
-        let steady = Some(self.steady_time());
         let tally = self
             .engine
             .store
@@ -179,6 +225,7 @@ impl Run<'_> {
                 let known = tx.team_ids()?;
                 let gone = UnlistedItems::after_list(tx, &StateKey::UnlistedMembers, &known, &list.short(), accepted)?;
                 let tally = tx.apply_team(&list.records, &gone, list.asked_at)?;
+                tx.clear_state(&StateKey::ListsUnderWay)?;
                 tx.set_state(&Fresh::TEAM, &Fresh { began, finished, steady })?;
                 Ok(tally)
             })

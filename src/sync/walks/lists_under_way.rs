@@ -1,0 +1,183 @@
+//! What was read of the short lists when the budget, a hold or a stop ended a run: the next one goes on there, so that a
+//! budget window may pay for fewer requests than the lists have pages.
+//!
+//! The last page of an unfinished list is read again, besides what it showed before: if a row before it has gone
+//! meanwhile, a cursor that counts rows would pass over the first row of the next page.
+
+use serde::{Deserialize, Serialize};
+
+use super::cursor_loops::ListProgress;
+use crate::api::decode::{self, ListPage, NotUnderstood};
+use crate::model::{Cursor, Instant, Layout, Object, Resource};
+
+/// One list, as far as it was read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ListUnderWay {
+    /// Our clock when the first page was requested.
+    pub(super) asked_at: Instant,
+    /// The cursor and the answer of each page.
+    pages: Vec<(Option<Cursor>, String)>,
+    /// The cursor of the next page.
+    pub(super) next: Option<Cursor>,
+    /// Whether every page was read.
+    pub(super) finished: bool,
+}
+
+impl ListUnderWay {
+    /// A list of which nothing was read.
+    pub(super) const fn new(asked_at: Instant) -> ListUnderWay {
+        ListUnderWay { asked_at, pages: Vec::new(), next: None, finished: false }
+    }
+
+    /// Takes in the answer to the request of the next page.
+    pub(super) fn take(&mut self, body: &[u8], next: Option<Cursor>) {
+        self.finished = next.is_none();
+        let cursor = std::mem::replace(&mut self.next, next);
+        self.pages.push((cursor, String::from_utf8_lossy(body).into_owned()));
+    }
+
+    /// The list in the next run: an unfinished one reads its last page again.
+    fn resumed(mut self) -> ListUnderWay {
+        if !self.finished
+            && let Some((cursor, _)) = self.pages.last()
+        {
+            self.next.clone_from(cursor);
+        }
+        self
+    }
+
+    /// The pages so far, and what they show of the list's progress.
+    ///
+    /// # Errors
+    /// If a page cannot be decoded.
+    pub(super) fn decoded(
+        &self,
+        resource: Resource,
+        layout: &Layout,
+    ) -> Result<(Vec<ListPage>, ListProgress), NotUnderstood> {
+        let mut progress = ListProgress::default();
+        let pages = self.pages.iter().map(|(cursor, body)| {
+            let page = decode::page(resource, body.as_bytes(), layout)?;
+            // The page that is read again takes its step then.
+            if let Some(next) = page.next.as_ref().filter(|_| *cursor != self.next) {
+                progress.take(next, page.records.len());
+            }
+            Ok(page)
+        });
+        Ok((pages.collect::<Result<_, NotUnderstood>>()?, progress))
+    }
+}
+
+/// The short lists of one resource, as far as they were read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ListsUnderWay {
+    resource: Resource,
+    /// The fingerprint of the key.
+    key: String,
+    /// Our clock when the first list was requested.
+    pub(super) began: Instant,
+    /// The ledger's steady clock at that time.
+    pub(super) steady: Instant,
+    /// The objects whose definitions were applied.
+    pub(super) applied: Vec<Object>,
+    /// The lists that were not applied yet, in the order in which they are read.
+    pub(super) lists: Vec<ListUnderWay>,
+}
+
+impl ListsUnderWay {
+    /// Lists of which nothing was read.
+    pub(super) fn new(resource: Resource, key: &str, began: Instant, steady: Instant) -> ListsUnderWay {
+        ListsUnderWay { resource, key: key.to_string(), began, steady, applied: Vec::new(), lists: Vec::new() }
+    }
+
+    /// These lists, or what an earlier run has read of them with the same key. What the steady clock puts into the
+    /// future was read before that clock was lost.
+    pub(super) fn or_resumed(self, before: Option<ListsUnderWay>) -> ListsUnderWay {
+        match before {
+            Some(before)
+                if before.resource == self.resource && before.key == self.key && before.steady <= self.steady =>
+            {
+                let lists = before.lists.into_iter().map(ListUnderWay::resumed).collect();
+                ListsUnderWay { lists, ..before }
+            }
+            _ => self,
+        }
+    }
+
+    /// Whether there is anything that the next run could go on with.
+    pub(super) fn is_worth_storing(&self) -> bool {
+        !self.applied.is_empty() || self.lists.iter().any(|list| list.finished || list.pages.len() > 1)
+    }
+
+    /// Notes that the definitions of an object were applied.
+    pub(super) fn were_applied(&mut self, object: Object) {
+        self.applied.push(object);
+        self.lists.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn list(pages: &[Option<&str>]) -> ListUnderWay {
+        let mut list = ListUnderWay::new(Instant::EPOCH);
+        for next in pages {
+            list.take(b"{}", next.map(Cursor::new));
+        }
+        list
+    }
+
+    #[test]
+    fn an_unfinished_list_reads_its_last_page_again() {
+        for (pages, next) in [
+            (&[Some("b"), Some("c"), Some("d")][..], Some("c")),
+            (&[Some("b")], None),
+            (&[], None),
+            (&[Some("b"), None], None),
+            (&[None], None),
+        ] {
+            let resumed = list(pages).resumed();
+            assert_eq!((resumed.next, resumed.pages.len()), (next.map(Cursor::new), pages.len()), "{pages:?}");
+        }
+    }
+
+    #[test]
+    fn lists_of_another_key_resource_or_clock_begin_again() {
+        let at = |minutes: u64| Instant::EPOCH.plus(Duration::from_secs(60 * minutes));
+        let before = |resource, key, steady| {
+            let mut before = ListsUnderWay::new(resource, key, at(1), at(steady));
+            before.lists.push(list(&[None]));
+            before
+        };
+        for (before, lists) in [
+            (before(Resource::CustomFields, "key", 9), 1),
+            (before(Resource::CustomFields, "key", 10), 1),
+            (before(Resource::CustomFields, "key", 11), 0),
+            (before(Resource::CustomFields, "other", 9), 0),
+            (before(Resource::TeamMembers, "key", 9), 0),
+        ] {
+            let now = ListsUnderWay::new(Resource::CustomFields, "key", at(20), at(10));
+            let resumed = now.clone().or_resumed(Some(before.clone()));
+            assert_eq!((resumed.lists.len(), now.or_resumed(None).lists.len()), (lists, 0), "{before:?}");
+            assert_eq!(resumed.began, at(if lists == 1 { 1 } else { 20 }));
+        }
+    }
+
+    #[test]
+    fn what_would_be_read_again_is_not_stored() {
+        for (lists, applied, stored) in [
+            (vec![], vec![], false),
+            (vec![list(&[Some("b")])], vec![], false),
+            (vec![list(&[Some("b"), Some("c")])], vec![], true),
+            (vec![list(&[None])], vec![], true),
+            (vec![], vec![Object::Contact], true),
+        ] {
+            let mut all = ListsUnderWay::new(Resource::CustomFields, "key", Instant::EPOCH, Instant::EPOCH);
+            (all.lists, all.applied) = (lists, applied);
+            assert_eq!(all.is_worth_storing(), stored, "{all:?}");
+        }
+    }
+}

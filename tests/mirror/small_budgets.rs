@@ -1,0 +1,197 @@
+//! Budgets whose windows pay for fewer requests than a list has pages: everything only takes longer.
+
+use std::time::Duration;
+
+use crate::support::{Crm, Mirror, noon};
+use crm_mirror::model::{DataType, Object, Resource, Ru};
+use crm_mirror::sandbox::{CursorKind, Fault, NewField, RequestLine, Rule, World, generate};
+use crm_mirror::sync::Job;
+use serde_json::json;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// A workspace of nine contact fields, one company field and seven team members, at whatever times they were made.
+fn fields_and_members() -> World {
+    let mut world = World::new(noon());
+    for n in 0..9 {
+        world.set_now(noon().plus(Duration::from_secs(n)));
+        world.define(NewField::new(Object::Contact, &format!("field_{n}"), DataType::ShortText));
+    }
+    world.define(NewField::new(Object::Company, "size", DataType::Integer));
+    for n in 0..7 {
+        world.set_now(noon().plus(Duration::from_secs(20 + n)));
+        world.add_team_member(&json!({"id": format!("tm{n}"), "name": format!("Member {n}")}));
+    }
+    world
+}
+
+/// A mirror whose windows pay for so many requests an hour.
+async fn an_hour_pays_for(units: u64, world: World, page_cap: usize) -> (Crm, Mirror) {
+    let crm = Crm::serve(world).await;
+    crm.sandbox.configure(|settings| settings.page_cap = Some(page_cap));
+    let mut mirror = Mirror::one_at_a_time();
+    (mirror.limits.limit, mirror.limits.window) = (Ru::new(units), HOUR);
+    (crm, mirror)
+}
+
+/// Runs once in each window, until a run is not suspended. Returns the number of windows.
+async fn run_in_windows(crm: &Crm, mirror: &Mirror, job: &Job, most: usize) -> usize {
+    for windows in 1..=most {
+        if mirror.run(crm, job).await.unwrap().suspension.is_none() {
+            return windows;
+        }
+        crm.wait(3_600);
+    }
+    panic!("{most} windows were not enough")
+}
+
+/// Pages of a short list that were requested so far.
+fn pages(crm: &Crm, resource: Resource) -> usize {
+    crm.sandbox.log().entries().iter().filter(|entry| entry.asked.lists(resource)).count()
+}
+
+fn fields(mirror: &Mirror) -> i64 {
+    mirror.count("custom_field_definitions WHERE status = 'ACTIVE'")
+}
+
+#[tokio::test]
+async fn short_lists_are_read_over_several_windows() {
+    for cursors in [CursorKind::Keyset, CursorKind::Offset] {
+        let (crm, mirror) = an_hour_pays_for(3, fields_and_members(), 2).await;
+        crm.sandbox.configure(|settings| settings.cursors = cursors);
+        let windows = run_in_windows(&crm, &mirror, &Job::sync(), 12).await;
+        mirror.assert_exact(&crm);
+        assert_eq!(mirror.count("state WHERE name = 'lists_under_way'"), 0);
+        // Five pages of active fields, one of the others and of each company list, four of members, and in each window
+        // the last page of the one before.
+        let (definitions, members) = (pages(&crm, Resource::CustomFields), pages(&crm, Resource::TeamMembers));
+        assert!(definitions <= 8 + windows && members <= 4 + windows, "{definitions}, {members} in {windows} windows");
+        assert!(windows > 4, "{windows}");
+    }
+}
+
+/// A cursor that counts rows passes one over when a row before it goes: the page that is read again shows that row.
+#[tokio::test]
+async fn field_that_moves_to_an_earlier_page_between_two_windows_is_not_missed() {
+    let (crm, mirror) = an_hour_pays_for(3, fields_and_members(), 2).await;
+    crm.sandbox.configure(|settings| settings.cursors = CursorKind::Offset);
+    assert!(mirror.sync(&crm).await.suspension.is_some());
+    assert_eq!(pages(&crm, Resource::CustomFields), 3);
+    crm.sandbox.with_world(|world| world.undefine(Object::Contact, "field_0"));
+    crm.wait(3_600);
+    run_in_windows(&crm, &mirror, &Job::sync(), 12).await;
+    for n in 1..9 {
+        let known = mirror.count(&format!("custom_field_definitions WHERE key = 'field_{n}'"));
+        assert_eq!(known, 1, "field_{n}");
+    }
+}
+
+/// The lists of one run are one piece of evidence, however many windows they take.
+#[tokio::test]
+async fn list_that_is_applied_in_two_windows_removes_nothing_by_itself() {
+    let (crm, mut mirror) = an_hour_pays_for(100, fields_and_members(), 100).await;
+    mirror.sync(&crm).await;
+    crm.sandbox.with_world(|world| world.undefine(Object::Contact, "field_4"));
+    crm.wait(86_400);
+    // Both contact lists, and the first one once more.
+    mirror.limits.limit = Ru::new(3);
+    crm.sandbox.clear_log();
+    assert!(mirror.sync(&crm).await.suspension.is_some());
+    assert_eq!((pages(&crm, Resource::CustomFields), fields(&mirror)), (3, 10));
+    crm.wait(3_600);
+    assert!(mirror.sync(&crm).await.suspension.is_none() || fields(&mirror) == 10);
+    assert_eq!((pages(&crm, Resource::CustomFields), fields(&mirror)), (5, 10), "the company lists");
+    crm.wait(3_600);
+    run_in_windows(&crm, &mirror, &Job::sync(), 6).await;
+    assert_eq!(fields(&mirror), 9);
+    let gone = mirror.one("SELECT status FROM custom_field_definitions WHERE key = 'field_4'");
+    assert_eq!(gone, "'ARCHIVED'");
+}
+
+#[tokio::test]
+async fn list_whose_cursor_has_expired_begins_again() {
+    let (crm, mirror) = an_hour_pays_for(4, fields_and_members(), 2).await;
+    assert!(mirror.sync(&crm).await.suspension.is_some());
+    let refused = Rule::new(Fault::RefusedCursor).on(Resource::CustomFields).with_cursor();
+    crm.sandbox.faults().add(refused);
+    crm.wait(3_600);
+    assert!(mirror.sync(&crm).await.suspension.is_some());
+    assert_eq!((crm.sandbox.log().with_status(400), pages(&crm, Resource::TeamMembers)), (1, 0));
+    crm.wait(3_600);
+    run_in_windows(&crm, &mirror, &Job::sync(), 12).await;
+    mirror.assert_exact(&crm);
+}
+
+#[tokio::test]
+async fn workspace_is_recognised_by_one_page_of_known_records() {
+    let (crm, mut mirror) = an_hour_pays_for(1_000, generate(7, 40, 3, noon()), 3).await;
+    mirror.sync(&crm).await;
+    mirror.key = Some(crm.sandbox.full_key());
+    mirror.limits.limit = Ru::new(3);
+    crm.wait(3_600);
+    crm.sandbox.clear_log();
+    let names_ids = |asked: &RequestLine| asked.param("filter[id][in]").is_some();
+    mirror.run(&crm, &Job::sync().of(&[Resource::Companies])).await.unwrap();
+    let log = crm.sandbox.log();
+    assert_eq!(log.entries().iter().filter(|entry| names_ids(&entry.asked)).count(), 1);
+}
+
+/// A first copy, changes of each kind, and a sweep of everything, with three requests an hour and four rows on a page.
+#[tokio::test]
+async fn three_requests_an_hour_keep_a_small_workspace_exact() {
+    let mut world = fields_and_members();
+    for n in 0..30 {
+        let values = json!({"id": format!("ct{n:02}"), "name": "Ann", "customFields": {"field_3": "three"}});
+        world.set_now(noon().plus(Duration::from_secs(60 + n)));
+        world.create(Object::Contact, &values);
+    }
+    let (crm, mut mirror) = an_hour_pays_for(3, world, 4).await;
+    mirror.settings.details = false;
+    run_in_windows(&crm, &mirror, &Job::sync(), 40).await;
+    mirror.assert_exact_lists(&crm);
+    crm.sandbox.with_world(|world| {
+        for n in 0..12 {
+            world.edit(Object::Contact, &format!("ct{n:02}"), &json!({"name": "Bea"}));
+        }
+        for id in ["ct20", "ct21"] {
+            world.remove(Object::Contact, id);
+        }
+        world.define(NewField::new(Object::Contact, "late", DataType::ShortText));
+    });
+    crm.wait(3_600);
+    assert!(mirror.run(&crm, &Job::resync()).await.unwrap().suspension.is_some());
+    run_in_windows(&crm, &mirror, &Job::sync(), 80).await;
+    mirror.assert_exact_lists(&crm);
+    let mut spent = std::collections::BTreeMap::new();
+    for entry in crm.sandbox.log().entries() {
+        *spent.entry(entry.at.since(noon()).as_secs() / 3_600).or_insert(0) += entry.ru.get();
+    }
+    assert!(spent.values().all(|spent| *spent <= 3), "{spent:?}");
+}
+
+/// Edits that wait for hours keep units of each window, but not those that everything else needs.
+#[tokio::test]
+async fn waiting_edits_do_not_keep_a_sweep_waiting() {
+    let mut world = World::new(noon());
+    for n in 0..20 {
+        world.set_now(noon().plus(Duration::from_secs(n)));
+        world.create(Object::Contact, &json!({"id": format!("ct{n:02}"), "name": "Ann", "position": "CEO"}));
+    }
+    let (crm, mut mirror) = an_hour_pays_for(1_000, world, 4).await;
+    (mirror.settings.details, mirror.settings.write_back) = (false, true);
+    mirror.sync(&crm).await;
+    let conn = rusqlite::Connection::open(&mirror.path).unwrap();
+    conn.execute_batch("UPDATE contacts_full SET position = 'CTO' WHERE id > 'ct17'").unwrap();
+    crm.sandbox.faults().add(Rule::new(Fault::Status(503)).method("PATCH").forever());
+    crm.sandbox.with_world(|world| world.edit_silently(Object::Contact, "ct05", &json!({"name": "Bea"})));
+    crm.wait(3_600);
+    mirror.limits.limit = Ru::new(3);
+    assert!(mirror.run(&crm, &Job::resync()).await.unwrap().suspension.is_some());
+    for _ in 0..60 {
+        crm.wait(3_600);
+        mirror.sync(&crm).await;
+    }
+    assert_eq!(mirror.count("outbox WHERE state IN ('queued', 'sending')"), 2);
+    assert_eq!(mirror.one("SELECT name FROM contacts WHERE id = 'ct05'"), "'Bea'");
+    assert_eq!(mirror.count("state WHERE name LIKE 'sweep:%'"), 0);
+}
