@@ -11,6 +11,19 @@ use crate::support::truth;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// Request units of a run that finds no change.
+const POLL: u64 = 2;
+
+/// Request units for reading everything once, at the most.
+const NEEDED: u64 = 800;
+
+/// Request units of a day, besides polls, with which it is worth trying to live on the budget.
+const SMALLEST: u64 = 20;
+/// Request units of a day that are as good as no limit.
+const LARGEST: u64 = 1_000;
+
 /// The undisturbed time at the end.
 const UNDISTURBED: Duration = Duration::from_secs(2 * 86_400 + 7_200);
 
@@ -26,6 +39,8 @@ impl Life<'_> {
         self.repairs.iter_mut().for_each(|(at, _)| *at = Instant::EPOCH);
         self.repair_due(self.crm.clock.now()).await;
         (self.kill, self.full_disk, self.locked) = (None, None, false);
+        self.close().await;
+        let slow = self.live_on_the_budget().await?;
         self.mirror.limits.limit = Ru::new(1_000_000);
         self.watch.budget = None;
         self.close().await;
@@ -33,6 +48,12 @@ impl Life<'_> {
         self.until(self.crm.clock.now().plus(UNDISTURBED / 2)).await?;
         self.settle_edits().await?;
         self.until(self.crm.clock.now().plus(UNDISTURBED / 2)).await?;
+        if let Some(days) = slow
+            && self.differences().is_empty()
+        {
+            let why = format!("the budget did not lead to an exact mirror in {days} days, and two without one did");
+            return Err(self.failed(&why));
+        }
         if self.differences().iter().any(|line| line.contains("which the service has not")) {
             // A removal refused by the guard needs a user's acceptance.
             self.close().await;
@@ -50,6 +71,26 @@ impl Life<'_> {
         }
         self.watch.edits(&self.crm, &self.mirror, &self.edits).map_err(|why| self.failed(&why))?;
         self.suffer_for_ever().await
+    }
+
+    /// Lives on the script's budget until the mirror is exact: a small budget only takes longer. Returns the number of days
+    /// if they were not enough.
+    async fn live_on_the_budget(&mut self) -> Result<Option<u64>, String> {
+        let a_day = DAY.as_secs() / self.script.window.as_secs();
+        let to_spare = self.script.budget.saturating_sub(POLL) * a_day;
+        if !(SMALLEST..LARGEST).contains(&to_spare) {
+            return Ok(None);
+        }
+        self.mirror.limits.limit = Ru::new(self.script.budget);
+        let days = 2 + NEEDED.div_ceil(to_spare);
+        for _ in 0..days {
+            self.until(self.crm.clock.now().plus(DAY)).await?;
+            if self.differences().is_empty() {
+                return Ok(None);
+            }
+        }
+        self.say("the budget was not enough");
+        Ok(Some(days))
     }
 
     /// Whether the service still has a record of the mirror. Without one, a new key may be the key of another workspace,
