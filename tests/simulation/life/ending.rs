@@ -13,16 +13,17 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Request units of a run that finds no change.
-const POLL: u64 = 2;
-
+/// Request units of a day for polls and short lists, at the most.
+const SCHEDULED: u64 = 100;
 /// Request units for reading everything once, at the most.
 const NEEDED: u64 = 800;
 
-/// Request units of a day, besides polls, with which it is worth trying to live on the budget.
-const SMALLEST: u64 = 20;
+/// Request units of a window, and rows of a page, from which on the budget is expected to be enough: with less, a
+/// comparison may begin again in each window, or the short lists take all of it.
+const FEW_UNITS: u64 = 8;
+const FEW_ROWS: usize = 5;
 /// Request units of a day that are as good as no limit.
-const LARGEST: u64 = 1_000;
+const UNLIMITED: u64 = 1_000;
 
 /// The undisturbed time at the end.
 const UNDISTURBED: Duration = Duration::from_secs(2 * 86_400 + 7_200);
@@ -76,9 +77,10 @@ impl Life<'_> {
     /// Lives on the script's budget until the mirror is exact: a small budget only takes longer. Returns the number of days
     /// if they were not enough.
     async fn live_on_the_budget(&mut self) -> Result<Option<u64>, String> {
-        let a_day = DAY.as_secs() / self.script.window.as_secs();
-        let to_spare = self.script.budget.saturating_sub(POLL) * a_day;
-        if !(SMALLEST..LARGEST).contains(&to_spare) {
+        let a_day = self.script.budget.saturating_mul(DAY.as_secs() / self.script.window.as_secs());
+        let to_spare = a_day.saturating_sub(SCHEDULED);
+        let is_tiny = self.script.budget < FEW_UNITS || self.script.page_cap < FEW_ROWS || to_spare < NEEDED / 20;
+        if is_tiny || a_day >= UNLIMITED {
             return Ok(None);
         }
         self.mirror.limits.limit = Ru::new(self.script.budget);
