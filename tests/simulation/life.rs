@@ -436,6 +436,9 @@ impl<'a> Life<'a> {
     }
 
     async fn happen(&mut self, what: &What) -> Result<(), String> {
+        if let What::Return(_) = what {
+            self.watch.returned_at = self.crm.clock.now();
+        }
         let now = self.clock.now();
         if what.loses_pages() {
             self.repeats.forget();

@@ -10,10 +10,11 @@
 //!
 //! ```text
 //! cargo test --test simulation -- [--seed N] [--runs N] [--days N] [--seconds N] [--only NAME,…] [--without NAME,…]
-//!                                 [--keep-going] [--verbose]
+//!                                 [--events N,…] [--keep-going] [--verbose]
 //! ```
 //!
-//! `--only` and `--without` name events by the variants of `What` and `Trouble`. By hand, a life without `--days` lasts
+//! `--only` and `--without` name events by the variants of `What` and `Trouble`; `--events` leaves those with these
+//! numbers, as a reduced script is printed. By hand, a life without `--days` lasts
 //! from a day to three months.
 //! `--keep-going` prints each violation and begins the next life. Thousands of days are for a release build:
 //! `cargo test --release --test simulation -- --runs 10000`.
@@ -35,6 +36,7 @@ mod repeats;
 mod script;
 mod trouble;
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use script::{Script, What};
@@ -51,6 +53,7 @@ struct Arguments {
     within: Duration,
     only: Option<String>,
     without: String,
+    events: Option<String>,
     keep_going: bool,
     verbose: bool,
 }
@@ -74,6 +77,7 @@ impl Arguments {
             within: Duration::from_secs(number("--seconds").unwrap_or(if by_hand { u64::MAX / 4 } else { 40 })),
             only: text("--only"),
             without: text("--without").unwrap_or_default(),
+            events: text("--events"),
             keep_going: words.iter().any(|word| word == "--keep-going"),
             verbose: words.iter().any(|word| word == "--verbose"),
         }
@@ -136,7 +140,11 @@ fn main() {
         if began.elapsed() > asked.within {
             break;
         }
-        let script = Script::of(seed, asked.days, |what| asked.wants(what));
+        let mut script = Script::of(seed, asked.days, |what| asked.wants(what));
+        if let Some(events) = &asked.events {
+            let kept: HashSet<&str> = events.split(',').collect();
+            script.events.retain(|event| kept.contains(event.number.to_string().as_str()));
+        }
         lived += 1;
         match violation(&script, asked.verbose) {
             Ok(more) => tally.add(&more),
@@ -170,6 +178,8 @@ fn fail(asked: &Arguments, script: Script, why: String, after: Duration) -> ! {
     let (script, why) = shrunk(script, why, Duration::from_secs(120));
     eprintln!("\n{script}\n{why}\n");
     let days = asked.days.map(|days| format!(" --days {days}")).unwrap_or_default();
+    let events: Vec<String> = script.events.iter().map(|event| event.number.to_string()).collect();
     eprintln!("again: cargo test --test simulation -- --seed {seed}{days}");
+    eprintln!("as reduced: … --seed {seed}{days} --events {}", events.join(","));
     std::process::exit(1);
 }

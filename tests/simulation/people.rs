@@ -92,6 +92,11 @@ impl Edits {
         });
     }
 
+    /// Whether a person wants another value of this column of a record: emptied, taken back or undone.
+    pub fn is_expected_otherwise(&self, id: &str, of: &str) -> bool {
+        self.expected.iter().any(|(record, column, _)| record == id && column == of)
+    }
+
     /// Whether a person wants this edit once more.
     pub fn is_expected_again(&self, number: u32, id: &str) -> bool {
         let wanted = json!(text_of(number)).to_string();

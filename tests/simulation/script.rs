@@ -49,6 +49,8 @@ pub struct Script {
 /// An event this many minutes after the start; those at the start precede the first copy.
 #[derive(Clone, Debug)]
 pub struct Event {
+    /// Its place in the script of the seed.
+    pub number: usize,
     pub minute: u32,
     pub what: What,
 }
@@ -210,23 +212,24 @@ impl Script {
             {
                 // People do not wait for the end of it.
                 let what = What::drawn_of_people(rng);
-                script
-                    .events
-                    .extend(Some(Event { minute: minute + rng.u32(..minutes), what }).filter(|e| wanted(&e.what)));
+                script.events.extend(
+                    Some(Event { number: 0, minute: minute + rng.u32(..minutes), what }).filter(|e| wanted(&e.what)),
+                );
             }
-            script.events.push(Event { minute, what });
+            script.events.push(Event { number: 0, minute, what });
         }
         script.events.retain(|event| event.minute < days * 1440);
         if rng.u32(..10) == 0 {
             let what = What::ScopeLost("custom-fields:read", rng.u32(1..1_500));
-            script.events.extend(Some(Event { minute: 0, what }).filter(|event| wanted(&event.what)));
+            script.events.extend(Some(Event { number: 0, minute: 0, what }).filter(|event| wanted(&event.what)));
         }
         // The first copy is the longest run, and the world does not wait for it.
         if rng.u32(..3) == 0 {
             let what = What::Burst(rng.u32(..12), rng.u32(..));
-            script.events.extend(Some(Event { minute: 0, what }).filter(|event| wanted(&event.what)));
+            script.events.extend(Some(Event { number: 0, minute: 0, what }).filter(|event| wanted(&event.what)));
         }
         script.events.sort_by_key(|event| event.minute);
+        script.events.iter_mut().enumerate().for_each(|(number, event)| event.number = number);
         script
     }
 }
@@ -420,7 +423,7 @@ impl fmt::Display for Script {
             self.upgrade.map(|which| format!(", a file of schema {}", which + 1)).unwrap_or_default(),
             self.lasting.map(|lasting| format!(", in the end {lasting:?}")).unwrap_or_default(),
         )?;
-        for Event { minute, what } in &self.events {
+        for Event { minute, what, .. } in &self.events {
             let (day, hour, minute) = (minute / 1440, minute / 60 % 24, minute % 60);
             writeln!(f, "  day {day} +{hour:02}:{minute:02}  {what:?}")?;
         }
