@@ -47,6 +47,8 @@ pub struct Watch {
     carried_out: BTreeMap<(u32, String), u32>,
     /// When each edit was first sent.
     first_sent: BTreeMap<(u32, String), Instant>,
+    /// When the file was replaced by an older one: its claims may be of a clock that was wrong when it was saved.
+    restored_at: Instant,
     /// When removed records returned at the service.
     pub returned_at: Instant,
     /// Whether nothing in the run that ended may have made a row older, even if the service shows an old picture.
@@ -114,6 +116,7 @@ impl Watch {
             listed: BTreeMap::new(),
             carried_out: BTreeMap::new(),
             first_sent: BTreeMap::new(),
+            restored_at: Instant::EPOCH,
             returned_at: Instant::EPOCH,
             is_strict: false,
             clocks_until: Instant::EPOCH,
@@ -184,7 +187,8 @@ impl Watch {
     }
 
     /// The file was replaced by an older one: what was seen of it no longer holds.
-    pub fn restored(&mut self) {
+    pub fn restored(&mut self, now: Instant) {
+        self.restored_at = now;
         // What was sent since the file was saved waits in it again.
         self.carried_out.values_mut().for_each(|times| *times = 0);
         (self.conn, self.reader) = (None, None);
@@ -253,7 +257,8 @@ impl Watch {
         doubt_until: Instant,
     ) -> Result<(), String> {
         // A claim about the future is one of a wrong clock, which is not over yet.
-        let believable = |as_of: &Instant| *as_of >= doubt_until && *as_of <= world.now();
+        let known_from = doubt_until.max(self.restored_at);
+        let believable = |as_of: &Instant| *as_of >= known_from && *as_of <= world.now();
         let has_it = |id: &str| world.etag(object, id).is_some();
         if let Some(as_of) = said.complete_as_of.filter(|as_of| said.differences == 0 && believable(as_of)) {
             if self.listed.get(&object).is_none_or(|(at, _)| *at != as_of) {

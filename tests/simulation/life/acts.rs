@@ -107,7 +107,7 @@ impl Life<'_> {
             let _ = std::fs::remove_file(path);
         }
         std::fs::copy(&backup, &self.mirror.path).unwrap();
-        self.watch.restored();
+        self.watch.restored(self.crm.clock.now());
         self.conflicts.restored();
         self.manners.hold_is_lost();
         self.edits.return_to(self.saved_edits.clone(), &self.mirror.read());

@@ -20,7 +20,7 @@ const NEEDED: u64 = 800;
 
 /// Request units of a window, and rows of a page, from which on the budget is expected to be enough: with less, a
 /// comparison may begin again in each window, or the short lists take all of it.
-const FEW_UNITS: u64 = 8;
+pub(super) const FEW_UNITS: u64 = 8;
 const FEW_ROWS: usize = 5;
 /// Request units of a day that are as good as no limit.
 const UNLIMITED: u64 = 1_000;
