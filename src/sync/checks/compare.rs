@@ -111,21 +111,20 @@ impl Run<'_> {
     /// Accepts versions that are older than the rows, if a second lookup by id returns them too: then the service was
     /// restored from a backup, and it is not a lagging replica. Returns how many were not confirmed.
     pub(in crate::sync) async fn accept_older(&self, object: Object) -> Result<u64, SyncError> {
-        let older = std::mem::take(&mut self.results().older[object as usize]);
+        let mut older = std::mem::take(&mut self.results().older[object as usize]);
         if older.is_empty() {
             return Ok(0);
         }
         let ids: Vec<RecordId> = older.keys().cloned().collect();
         let mut confirmation = Confirmation::of(object);
         self.confirm(object, &ids, &mut confirmation).await;
-        let mut left = older.len() as u64;
         for found in confirmation.found {
             let again: Vec<Record> = found
                 .records
                 .into_iter()
                 .filter(|record| older.get(&record.id) == Some(&instant(object.resource(), record, "updatedAt")))
                 .collect();
-            let accepted = again.len() as u64;
+            let accepted: Vec<RecordId> = again.iter().map(|record| record.id.clone()).collect();
             let (asked, layout) = (found.asked, found.layout);
             let applied = self.engine.store.write(move |tx| {
                 tx.expect_layout(layout)?;
@@ -140,13 +139,14 @@ impl Run<'_> {
             match applied.await {
                 Ok(tally) => {
                     self.count(&tally);
-                    left -= accepted;
+                    // The witness, which is in each answer, may be one of them.
+                    accepted.iter().for_each(|id| _ = older.remove(id));
                 }
                 Err(StoreError::StaleLayout) => {}
                 Err(error) => return Err(error.into()),
             }
         }
         confirmation.ended?;
-        Ok(left)
+        Ok(older.len() as u64)
     }
 }
