@@ -46,7 +46,7 @@ impl Run<'_> {
     /// owed again.
     pub(in crate::sync) async fn settle_not_found(&self, object: Object) -> Result<bool, SyncError> {
         let before = self.results().tally.removed;
-        let settled = self.settle_nominations(object).await?;
+        let settled = self.settle_nominations(object).await;
         let owed = {
             let results = self.results();
             results.owed_by_sweeps.get(&object).copied().filter(|_| results.tally.removed > before)
@@ -55,7 +55,7 @@ impl Run<'_> {
             let entry = OwedCounts::entry(object, owed.by);
             self.engine.store.write(move |tx| tx.set_state(&entry, &owed)).await?;
         }
-        Ok(settled)
+        settled
     }
 
     /// Makes the owed counts, those of changes first.

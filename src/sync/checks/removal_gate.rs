@@ -102,6 +102,12 @@ impl Run<'_> {
         }
         self.confirm(object, rest, &mut confirmation).await;
         let ended = std::mem::replace(&mut confirmation.ended, Ok(()));
+        let nothing = confirmation.found.is_empty() && confirmation.gone.ids().is_empty();
+        if ended.is_err() && nothing && !confirmation.unproven.is_empty() {
+            // The others wait with these, or each window would look up the same ones.
+            self.leave_undecided(object, nominated.len() as u64, false).await?;
+            return ended.map(|()| Settlement::default());
+        }
         if ended.is_err() && !allowed {
             // A part of too many removals may be allowed by itself: only all of them together show what it is.
             self.keep_found(audit, confirmation.found).await?;

@@ -160,8 +160,8 @@ impl Run<'_> {
     }
 
     /// Reads again the records that have a value here and that the filter did not give: they lost it while the field was
-    /// archived, or slipped between two pages. Those of each answer are noted as read with it, so that the next run goes
-    /// on with the others.
+    /// archived, or slipped between two pages. Those of each list are noted as read, even if an error ends it, so that the
+    /// next run goes on with the others.
     async fn read_passed_over(&self, object: Object, key: &FieldKey) -> Result<(), SyncError> {
         let name = key.clone();
         let passed_over = self

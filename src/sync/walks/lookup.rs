@@ -4,9 +4,9 @@
 //! caches and lagging replicas may answer as if there were no records.
 //!
 //! The witness vouches for its page only, and a service may use smaller pages than the list. So the records that a first
-//! page lacks are looked up again without those that it has, until an answer has one page. Each request decides about
-//! some records, and the caller applies what is decided even if an error ends the lookup: however few requests a budget
-//! window pays for, the next window has fewer records to look up.
+//! page lacks are looked up again without those that it has, until an answer has one page. Each page with any of the
+//! records decides about some of them, and the caller applies what is decided even if an error ends the lookup: however
+//! few requests a budget window pays for, the next one has fewer records to look up.
 
 use std::collections::HashSet;
 
