@@ -12,8 +12,12 @@ const HOUR: Duration = Duration::from_secs(3_600);
 
 /// A workspace of nine contact fields, one company field and seven team members, at whatever times they were made.
 fn fields_and_members() -> World {
+    many_fields(9)
+}
+
+fn many_fields(fields: u64) -> World {
     let mut world = World::new(noon());
-    for n in 0..9 {
+    for n in 0..fields {
         world.set_now(noon().plus(Duration::from_secs(n)));
         world.define(NewField::new(Object::Contact, &format!("field_{n}"), DataType::ShortText));
     }
@@ -70,6 +74,18 @@ async fn short_lists_are_read_over_several_windows() {
     }
 }
 
+/// Each window reads the last page of the one before again, which is no sign of a list without end.
+#[tokio::test]
+async fn list_of_many_windows_comes_to_its_end() {
+    let (crm, mut mirror) = an_hour_pays_for(3, many_fields(40), 2).await;
+    mirror.limits.window = HOUR / 12;
+    for _ in 0..30 {
+        mirror.sync(&crm).await;
+        crm.wait(300);
+    }
+    mirror.assert_exact(&crm);
+}
+
 /// A cursor that counts rows passes one over when a row before it goes: the page that is read again shows that row.
 #[tokio::test]
 async fn field_that_moves_to_an_earlier_page_between_two_windows_is_not_missed() {
@@ -120,6 +136,45 @@ async fn list_whose_cursor_has_expired_begins_again() {
     crm.wait(3_600);
     run_in_windows(&crm, &mirror, &Job::sync(), 12).await;
     mirror.assert_exact(&crm);
+}
+
+/// Whatever the service says to what was stored: the next attempt does not begin with it.
+#[tokio::test]
+async fn stored_list_that_the_service_refuses_is_forgotten() {
+    for status in [404, 410, 422, 500] {
+        let (crm, mut mirror) = an_hour_pays_for(4, fields_and_members(), 2).await;
+        mirror.tries = 1;
+        let contacts = Job::sync().of(&[Resource::Contacts]);
+        assert!(mirror.run(&crm, &contacts).await.unwrap().suspension.is_some());
+        assert_eq!(mirror.count("state WHERE name = 'lists_under_way'"), 1, "{status}");
+        let refused = Rule::new(Fault::Status(status)).on(Resource::CustomFields).with_cursor();
+        crm.sandbox.faults().add(refused);
+        crm.wait(3_600);
+        _ = mirror.run(&crm, &contacts).await;
+        assert_eq!(mirror.count("state WHERE name = 'lists_under_way'"), 0, "{status}");
+        mirror.limits.limit = Ru::new(1_000);
+        crm.wait(86_400);
+        mirror.sync(&crm).await;
+        mirror.assert_exact(&crm);
+    }
+}
+
+/// A list that was applied, and read once, is no second list in the next run, wherever the process was killed.
+#[tokio::test]
+async fn stored_list_is_gone_once_it_was_applied() {
+    let mut applied = 0;
+    for commits in 1..12 {
+        let (crm, mut mirror) = an_hour_pays_for(4, fields_and_members(), 2).await;
+        assert!(mirror.sync(&crm).await.suspension.is_some());
+        mirror.limits.limit = Ru::new(1_000);
+        crm.wait(3_600);
+        _ = mirror.run_killed_after(&crm, &Job::sync(), Some(commits)).await;
+        let known = mirror.count("custom_field_definitions WHERE object_type = 'contact'");
+        let stored = mirror.count("state WHERE name = 'lists_under_way'");
+        assert!(known == 0 || stored == 0, "{known} definitions and a stored list after {commits} commits");
+        applied += u32::from(known > 0);
+    }
+    assert!((1..11).contains(&applied), "killed before and after, {applied} times after");
 }
 
 #[tokio::test]

@@ -47,13 +47,16 @@ impl Run<'_> {
         Ok(ListsUnderWay::new(resource, &key, now, self.steady_time()).or_resumed(before))
     }
 
-    /// Stores what was read if the budget, a hold or a stop ended it.
+    /// Stores what was read if the budget, a hold or a stop ended it. After any other error the lists begin again: it may
+    /// come from what was stored.
     async fn keep_lists<T>(&self, lists: ListsUnderWay, read: Result<T, SyncError>) -> Result<T, SyncError> {
-        if let Err(error) = &read
-            && error.class() == Some(ErrorClass::Pause)
-            && lists.is_worth_storing()
-        {
-            self.engine.store.write(move |tx| tx.set_state(&StateKey::ListsUnderWay, &lists)).await?;
+        if let Err(error) = &read {
+            let kept = error.class() == Some(ErrorClass::Pause) && lists.is_worth_storing();
+            let stored = self.engine.store.write(move |tx| match kept {
+                true => tx.set_state(&StateKey::ListsUnderWay, &lists),
+                false => tx.clear_state(&StateKey::ListsUnderWay),
+            });
+            stored.await?;
         }
         read
     }
@@ -186,6 +189,8 @@ impl Run<'_> {
                 // In the same transaction, so that a new column is always filled.
                 FilledFields::want(tx, object, &redefined.to_fill)?;
                 forget_back_fill(tx, object, &redefined.to_fill)?;
+                // These lists are evidence once.
+                tx.clear_state(&StateKey::ListsUnderWay)?;
                 Ok(redefined)
             })
             .await?;

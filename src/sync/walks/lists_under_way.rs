@@ -10,6 +10,9 @@ use super::cursor_loops::ListProgress;
 use crate::api::decode::{self, ListPage, NotUnderstood};
 use crate::model::{Cursor, Instant, Layout, Object, Resource};
 
+/// The most pages that are stored: a list of more has no end.
+const MOST_PAGES: usize = 1_000;
+
 /// One list, as far as it was read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ListUnderWay {
@@ -56,10 +59,11 @@ impl ListUnderWay {
         layout: &Layout,
     ) -> Result<(Vec<ListPage>, ListProgress), NotUnderstood> {
         let mut progress = ListProgress::default();
-        let pages = self.pages.iter().map(|(cursor, body)| {
+        let followers = self.pages.iter().skip(1).map(|(cursor, _)| cursor).chain([&self.next]);
+        let pages = self.pages.iter().zip(followers).map(|((cursor, body), follower)| {
             let page = decode::page(resource, body.as_bytes(), layout)?;
-            // The page that is read again takes its step then.
-            if let Some(next) = page.next.as_ref().filter(|_| *cursor != self.next) {
+            // A page that was read again, or is going to be, takes its step once.
+            if let Some(next) = page.next.as_ref().filter(|_| cursor != follower) {
                 progress.take(next, page.records.len());
             }
             Ok(page)
@@ -104,8 +108,11 @@ impl ListsUnderWay {
         }
     }
 
-    /// Whether there is anything that the next run could go on with.
+    /// Whether there is anything that the next run could go on with, and not without end.
     pub(super) fn is_worth_storing(&self) -> bool {
+        if self.lists.iter().map(|list| list.pages.len()).sum::<usize>() > MOST_PAGES {
+            return false;
+        }
         !self.applied.is_empty() || self.lists.iter().any(|list| list.finished || list.pages.len() > 1)
     }
 
@@ -174,10 +181,12 @@ mod tests {
             (vec![list(&[Some("b"), Some("c")])], vec![], true),
             (vec![list(&[None])], vec![], true),
             (vec![], vec![Object::Contact], true),
+            (vec![list(&[Some("b"); MOST_PAGES])], vec![], true),
+            (vec![list(&[Some("b"); MOST_PAGES]), list(&[None])], vec![], false),
         ] {
             let mut all = ListsUnderWay::new(Resource::CustomFields, "key", Instant::EPOCH, Instant::EPOCH);
             (all.lists, all.applied) = (lists, applied);
-            assert_eq!(all.is_worth_storing(), stored, "{all:?}");
+            assert_eq!(all.is_worth_storing(), stored, "{} lists", all.lists.len());
         }
     }
 }
