@@ -292,7 +292,8 @@ impl Watch {
         for id in then.ids(object.resource()).into_iter().filter(|id| has_it(id)) {
             let row = there.get(&id);
             let here = row.and_then(|at| at.as_ref()?.parse::<Instant>().ok());
-            let changed = updated_at(&then, object, &id);
+            // At the very instant of the claim, a change may follow the answer: time stands still meanwhile.
+            let changed = updated_at(&then, object, &id).filter(|changed| *changed != as_of);
             // One that was dated in the future may have been dated back since, and changed again.
             let is_newest = || here == updated_at(world, object, &id);
             let was_dated_back = changed.is_some_and(|changed| changed > world.now()) && here > Some(as_of);
