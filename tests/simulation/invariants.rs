@@ -14,7 +14,7 @@ use crm_mirror::store::Reader;
 use crm_mirror::store::outbox_report::EditCounts;
 use rusqlite::{Connection, OptionalExtension};
 
-use crate::people::{Edits, text_of};
+use crate::people::{self, Edits, text_of};
 use crate::script::Script;
 use crate::support::{Crm, Mirror};
 
@@ -47,14 +47,16 @@ pub struct Watch {
     carried_out: BTreeMap<(u32, String), u32>,
     /// When each edit was first sent.
     first_sent: BTreeMap<(u32, String), Instant>,
-    /// When the file was replaced by an older one: its claims may be of a clock that was wrong when it was saved.
+    /// When the file was replaced by one that was saved while a clock was wrong, or a day after: its claims may be wrong.
     restored_at: Instant,
+    /// Whether the saved file is one of those.
+    pub is_saved_in_doubt: bool,
     /// When removed records returned at the service.
     pub returned_at: Instant,
     /// Whether nothing in the run that ended may have made a row older, even if the service shows an old picture.
     is_strict: bool,
     /// Until when a clock may be wrong, or a day after.
-    clocks_until: Instant,
+    pub clocks_until: Instant,
     /// The team members, and how many runs in a row have read a list of them that may have been wrong.
     team: BTreeSet<String>,
     doubtful_lists: u32,
@@ -117,6 +119,7 @@ impl Watch {
             carried_out: BTreeMap::new(),
             first_sent: BTreeMap::new(),
             restored_at: Instant::EPOCH,
+            is_saved_in_doubt: false,
             returned_at: Instant::EPOCH,
             is_strict: false,
             clocks_until: Instant::EPOCH,
@@ -188,7 +191,9 @@ impl Watch {
 
     /// The file was replaced by an older one: what was seen of it no longer holds.
     pub fn restored(&mut self, now: Instant) {
-        self.restored_at = now;
+        if self.is_saved_in_doubt {
+            self.restored_at = now;
+        }
         // What was sent since the file was saved waits in it again.
         self.carried_out.values_mut().for_each(|times| *times = 0);
         (self.conn, self.reader) = (None, None);
@@ -274,10 +279,12 @@ impl Watch {
             if let Some(id) = ids.iter().find(is_missing) {
                 return Err(format!("status says that {object} is complete as of {as_of}, and {id} is missing"));
             }
-            // One that returned since then, with its old date of creation, may have been removed again, and the mirror may
-            // have kept it all the time.
+            // One that returned since then, with its old date of creation, may have been removed again, and kept here.
             let is_old = |id: &str| created_at(conn, object, id) <= Some(as_of) && !was(id, "insert");
-            let gone = |id: &&String| !ids.contains(*id) && !has_it(id) && is_old(id) && self.returned_at <= as_of;
+            let back = self.returned_at;
+            let returned =
+                |id: &str| back > as_of && world.as_of(back).ids(object.resource()).contains(&id.to_string());
+            let gone = |id: &&String| !ids.contains(*id) && !has_it(id) && is_old(id) && !returned(id);
             if let Some(id) = there.keys().find(gone) {
                 return Err(format!("status says that {object} is complete as of {as_of}, and {id} is still there"));
             }
@@ -462,7 +469,7 @@ impl Watch {
             let replaced = edits
                 .iter()
                 .any(|((_, other), later)| other == id && later.column == edit.column && later.place > edit.place);
-            let replaced = replaced || edits.is_expected_otherwise(id, edit.column);
+            let replaced = replaced || people::has_later_edit(&conn, id, edit.column, &text);
             if times == 0 && !replaced && (found.is_empty() || found.contains(&"applied")) {
                 return Err(format!("the edit `{text}` of {id} was never carried out and is {found:?}"));
             }

@@ -92,11 +92,6 @@ impl Edits {
         });
     }
 
-    /// Whether a person wants another value of this column of a record: emptied, taken back or undone.
-    pub fn is_expected_otherwise(&self, id: &str, of: &str) -> bool {
-        self.expected.iter().any(|(record, column, _)| record == id && column == of)
-    }
-
     /// Whether a person wants this edit once more.
     pub fn is_expected_again(&self, number: u32, id: &str) -> bool {
         let wanted = json!(text_of(number)).to_string();
@@ -351,4 +346,13 @@ fn define(world: &mut World, n: u32) {
             world.edit(Object::Contact, &id, &json!({ "customFields": { key: "new" } }));
         }
     }
+}
+
+/// Whether the outbox has a later edit of this column of a record than the one with this text: one that empties, takes back
+/// or undoes may have taken its place.
+pub fn has_later_edit(conn: &Connection, id: &str, column: &str, text: &str) -> bool {
+    let sql = "SELECT 1 FROM outbox AS l, json_each(CASE WHEN json_valid(l.fields) THEN l.fields ELSE '{}' END) AS f
+               WHERE l.record_id = ?1 AND f.key = ?2 AND l.id > (
+                 SELECT max(id) FROM outbox WHERE record_id = ?1 AND instr(fields, ?3) > 0)";
+    conn.prepare_cached(sql).unwrap().exists((id, column, format!("\"{text}\"]"))).unwrap()
 }
