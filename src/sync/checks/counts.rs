@@ -52,8 +52,7 @@ impl Run<'_> {
             results.owed_by_sweeps.get(&object).copied().filter(|_| results.tally.removed > before)
         };
         if let Some(owed) = owed {
-            let entry = OwedCounts::entry(object, owed.by);
-            self.engine.store.write(move |tx| tx.set_state(&entry, &owed)).await?;
+            self.engine.store.write(move |tx| owed.owe_again(tx, object)).await?;
         }
         settled
     }
@@ -64,10 +63,10 @@ impl Run<'_> {
         self.carry_out_count(object, TimeField::CreatedAt).await
     }
 
-    /// Makes the owed counts by one timestamp. What was counted is stored, so that the next budget window continues: one
+    /// Makes the counts that one kind of walk owes: by `createdAt` a sweep's, by `updatedAt` those of changes. What was counted is stored, so that the next budget window continues: one
     /// range at first, and more at once as the answers arrive.
-    pub(in crate::sync) async fn carry_out_count(&self, object: Object, by: TimeField) -> Result<(), SyncError> {
-        let entry = OwedCounts::entry(object, by);
+    pub(in crate::sync) async fn carry_out_count(&self, object: Object, walk: TimeField) -> Result<(), SyncError> {
+        let entry = OwedCounts::entry(object, walk);
         let name = entry.clone();
         let Some(mut owed) = self.engine.store.read(move |tx| tx.state::<OwedCounts>(&name)).await? else {
             return Ok(());
@@ -94,7 +93,7 @@ impl Run<'_> {
         if found > 0 {
             tracing::warn!(%object, found, "Counts after a walk of {object} records found {found} that the walk had missed");
         }
-        Ok(self.engine.store.write(move |tx| owed.made(tx, object)).await?)
+        Ok(self.engine.store.write(move |tx| owed.made(tx, object, &entry)).await?)
     }
 
     /// The ranges that are still to be counted, oldest first.
@@ -110,7 +109,7 @@ impl Run<'_> {
             }
             ranges.push(rest);
         }
-        if owed.by == TimeField::CreatedAt && !owed.without_dateless {
+        if !owed.without_dateless {
             ranges.push(TimeRange::of(owed.by, TimeBounds::Dateless));
         }
         Ok(ranges)

@@ -14,6 +14,9 @@ pub(in crate::sync) struct OwedCounts {
     pub(in crate::sync) to: Option<Instant>,
     /// Into how many ranges the dated records are divided; 0 if they are counted.
     pub(in crate::sync) parts: u64,
+    /// Into how many ranges they were divided at first.
+    #[serde(default)]
+    pub(in crate::sync) of: u64,
     /// Whether the records without the timestamp need no count: a single page had all of them, and no cursor.
     #[serde(default)]
     pub(in crate::sync) without_dateless: bool,
@@ -29,22 +32,46 @@ impl OwedCounts {
         StateKey::Check(object, by.column())
     }
 
-    /// Records that the counts were made. Where those of a sweep have nominated records, that is kept until their removal
-    /// is decided on.
-    pub(in crate::sync) fn made(self, tx: &MirrorTx<'_>, object: Object) -> Result<(), StoreError> {
-        let entry = OwedCounts::entry(object, self.by);
-        if self.by == TimeField::CreatedAt && self.has_nominated && tx.count_nominated(object)? > 0 {
-            return tx.set_state(&entry, &OwedCounts { parts: 0, without_dateless: true, ..self });
+    /// Records that the counts in this entry were made. Where those of a sweep have nominated records, that is kept until
+    /// their removal is decided on; then the second count is owed.
+    pub(in crate::sync) fn made(self, tx: &MirrorTx<'_>, object: Object, entry: &StateKey) -> Result<(), StoreError> {
+        if !self.has_nominated || *entry != OwedCounts::entry(object, TimeField::CreatedAt) {
+            return tx.clear_state(entry);
         }
-        tx.clear_state(&entry)
+        if tx.count_nominated(object)? > 0 {
+            return tx.set_state(entry, &OwedCounts { parts: 0, without_dateless: true, ..self });
+        }
+        match self.by {
+            TimeField::CreatedAt => tx.set_state(entry, &OwedCounts::second(self.of)),
+            TimeField::UpdatedAt => tx.clear_state(entry),
+        }
+    }
+
+    /// The second count of a sweep whose first one found records that the service had removed. With cursors that count
+    /// rows, each removal hides another record from the walk. If that one and a removed one are in the same range, the
+    /// numbers are equal; they are hardly in the same range by the other timestamp too. It is made after the next
+    /// changes walk, because `updatedAt` of the copy is older than that of the service until then.
+    fn second(parts: u64) -> OwedCounts {
+        let parts = parts.clamp(2, 15);
+        let (by, without_dateless, has_nominated) = (TimeField::UpdatedAt, false, false);
+        OwedCounts { by, from: None, to: None, parts, of: parts, without_dateless, has_nominated }
     }
 
     /// Records that no nomination is left: counts of a sweep that were made are done with.
     pub(in crate::sync) fn nominations_are_settled(tx: &MirrorTx<'_>, object: Object) -> Result<(), StoreError> {
         let entry = OwedCounts::entry(object, TimeField::CreatedAt);
         match tx.state::<OwedCounts>(&entry)? {
-            Some(owed) if owed.parts == 0 && owed.without_dateless => owed.made(tx, object),
+            Some(owed) if owed.parts == 0 && owed.without_dateless => owed.made(tx, object, &entry),
             _ => Ok(()),
+        }
+    }
+
+    /// Records that the counts of a sweep are owed again, unless the second count, which finds the same, is still owed.
+    pub(in crate::sync) fn owe_again(self, tx: &MirrorTx<'_>, object: Object) -> Result<(), StoreError> {
+        let entry = OwedCounts::entry(object, TimeField::CreatedAt);
+        match tx.state::<OwedCounts>(&entry)? {
+            Some(owed) if owed.by == TimeField::UpdatedAt => Ok(()),
+            _ => tx.set_state(&entry, &self),
         }
     }
 
@@ -68,9 +95,10 @@ impl OwedCounts {
         let by = TimeField::UpdatedAt;
         let second = std::time::Duration::from_secs(1);
         let (from, to) = (from.map(Instant::whole_second), high.map(|high| high.whole_second().plus(second)));
+        let (parts, without_dateless, has_nominated) = (pages.clamp(2, 8), true, false);
         tx.set_state(
             &OwedCounts::entry(object, by),
-            &OwedCounts { by, from, to, parts: pages.clamp(2, 8), without_dateless: true, has_nominated: false },
+            &OwedCounts { by, from, to, parts, of: parts, without_dateless, has_nominated },
         )
     }
 
@@ -84,10 +112,11 @@ impl OwedCounts {
         pages: u64,
         without_dateless: bool,
     ) -> Result<(), StoreError> {
-        let by = TimeField::CreatedAt;
+        let (by, parts) = (TimeField::CreatedAt, pages.clamp(2, 15));
+        let (of, has_nominated) = (parts, false);
         tx.set_state(
             &OwedCounts::entry(object, by),
-            &OwedCounts { by, from: None, to: None, parts: pages.clamp(2, 15), without_dateless, has_nominated: false },
+            &OwedCounts { by, from: None, to: None, parts, of, without_dateless, has_nominated },
         )
     }
 }
@@ -108,7 +137,8 @@ mod tests {
     fn counted_ranges_are_owed_no_more() {
         let at = |second: i64| Instant::from_secs(1_700_000_000 + second);
         let by = TimeField::CreatedAt;
-        let owed = OwedCounts { by, from: None, to: None, parts: 3, without_dateless: false, has_nominated: false };
+        let owed =
+            OwedCounts { by, from: None, to: None, parts: 3, of: 3, without_dateless: false, has_nominated: false };
         let (first, second) = (TimeRange::dated(by, None, at(5)), TimeRange::dated(by, at(5), at(9)));
         let (third, dateless) = (TimeRange::dated(by, at(9), None), TimeRange::of(by, TimeBounds::Dateless));
         assert_eq!(owed.after(&[first]), OwedCounts { from: at(5), parts: 2, ..owed });
@@ -127,30 +157,39 @@ mod tests {
         conn.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
         conn.execute("INSERT INTO contacts (id, synced_at) VALUES ('a', '')", []).unwrap();
         let (object, nothing) = (Object::Contact, OwedCounts::owing_nothing());
-        let kept = |owed: OwedCounts, nominated: bool| {
+        let kept = |walk: TimeField, owed: OwedCounts, nominated: bool| {
             store.write(move |tx| {
                 tx.withdraw_nominations(object, r#"["a"]"#)?;
                 if nominated {
                     tx.nominate(object, &["a".into()])?;
                 }
-                owed.made(tx, object)?;
-                tx.state::<OwedCounts>(&OwedCounts::entry(object, owed.by))
+                let entry = OwedCounts::entry(object, walk);
+                owed.made(tx, object, &entry)?;
+                tx.state::<OwedCounts>(&entry)
             })
         };
-        let of_changes = OwedCounts { by: TimeField::UpdatedAt, ..nothing };
-        for (owed, nominated, expected) in [
-            (OwedCounts { has_nominated: false, ..nothing }, true, None),
-            (OwedCounts { parts: 3, without_dateless: false, ..nothing }, false, None),
-            (of_changes, true, None),
-            (OwedCounts { parts: 3, without_dateless: false, ..nothing }, true, Some(nothing)),
+        let (sweep, changes) = (TimeField::CreatedAt, TimeField::UpdatedAt);
+        let (first, second) = (OwedCounts { parts: 3, without_dateless: false, ..nothing }, OwedCounts::second(9));
+        let counted = OwedCounts { parts: 0, without_dateless: true, has_nominated: true, ..second };
+        for (walk, owed, nominated, expected) in [
+            (sweep, OwedCounts { has_nominated: false, ..nothing }, true, None),
+            (sweep, first, true, Some(nothing)),
+            (sweep, first, false, Some(second)),
+            (sweep, OwedCounts { has_nominated: true, ..second }, true, Some(counted)),
+            (sweep, counted, false, None),
+            (changes, OwedCounts { by: changes, ..nothing }, true, None),
         ] {
-            assert_eq!(kept(owed, nominated).await.unwrap(), expected, "{owed:?}, nominated: {nominated}");
+            assert_eq!(
+                kept(walk, owed, nominated).await.unwrap(),
+                expected,
+                "{walk:?} {owed:?}, nominated: {nominated}"
+            );
         }
         let settled = |nominated: bool, owed: OwedCounts| {
             store.write(move |tx| {
                 let ids = if nominated { "[]" } else { r#"["a"]"# };
                 tx.withdraw_nominations(object, ids)?;
-                tx.set_state(&OwedCounts::entry(object, owed.by), &owed)?;
+                tx.set_state(&OwedCounts::entry(object, TimeField::CreatedAt), &owed)?;
                 OwedCounts::nominations_are_settled(tx, object)?;
                 is_sweep_uncounted(tx, object)
             })
@@ -161,7 +200,8 @@ mod tests {
             settled(false, OwedCounts { without_dateless: false, ..nothing }).await.unwrap(),
             "those without a date"
         );
-        assert!(!settled(false, nothing).await.unwrap());
+        assert!(settled(false, nothing).await.unwrap(), "the second count");
+        assert!(!settled(false, counted).await.unwrap());
         store.close().await;
     }
 
@@ -169,7 +209,7 @@ mod tests {
         /// Counts of a sweep that were made, and have nominated records.
         fn owing_nothing() -> OwedCounts {
             let by = TimeField::CreatedAt;
-            OwedCounts { by, from: None, to: None, parts: 0, without_dateless: true, has_nominated: true }
+            OwedCounts { by, from: None, to: None, parts: 0, of: 9, without_dateless: true, has_nominated: true }
         }
     }
 }
