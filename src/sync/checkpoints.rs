@@ -40,6 +40,20 @@ impl Changes {
     pub fn store(&self, tx: &MirrorTx<'_>, object: Object) -> Result<(), StoreError> {
         tx.set_state(&Changes::entry(object), self)
     }
+
+    /// Dates otherwise as of when the walk in progress will have read all changes.
+    fn date_walk(
+        tx: &MirrorTx<'_>,
+        object: Object,
+        dated: impl Fn(Instant) -> Option<Instant>,
+    ) -> Result<(), StoreError> {
+        let mut known = Changes::load(tx, object)?;
+        let Some(walk) = known.walk.as_mut().filter(|walk| walk.present_at != walk.present_at.and_then(&dated)) else {
+            return Ok(());
+        };
+        walk.present_at = walk.present_at.and_then(dated);
+        known.store(tx, object)
+    }
 }
 
 /// A sweep in progress.
@@ -306,6 +320,7 @@ pub fn set_back_claims(tx: &MirrorTx<'_>, by: Duration) -> Result<(), StoreError
             let complete = known.complete.map(earlier);
             tx.set_state(&entry, &Evidence { as_of: known.as_of.minus(by), complete, ..known })?;
         }
+        Changes::date_walk(tx, object, |at| Some(at.minus(by)))?;
     }
     Ok(())
 }
@@ -317,6 +332,7 @@ pub fn set_back_claims(tx: &MirrorTx<'_>, by: Duration) -> Result<(), StoreError
 /// If SQLite refuses.
 pub fn withdraw_future_claims(tx: &MirrorTx<'_>, now: Instant) -> Result<(), StoreError> {
     for object in Object::ALL {
+        Changes::date_walk(tx, object, |at| Some(at).filter(|at| *at <= now))?;
         let is_future = |fresh: &Fresh| fresh.began > now;
         let caught_up: Option<Fresh> = tx.state(&Fresh::changes(object))?;
         if caught_up.as_ref().is_some_and(is_future) {

@@ -2,7 +2,7 @@
 //! read by id only for what its list omits.
 
 use crate::support::{Crm, Mirror, noon};
-use crm_mirror::model::{DataType, Object, Resource};
+use crm_mirror::model::{Clock as _, DataType, Object, Resource};
 use crm_mirror::sandbox::{Fault, Hidden, NewField, Rule, World};
 use crm_mirror::sync::Job;
 use serde_json::json;
@@ -150,4 +150,54 @@ async fn record_that_the_filter_for_a_restored_field_passes_over_is_read_by_id()
     mirror.sync(&crm).await;
     mirror.assert_exact_lists(&crm);
     assert_eq!(mirror.one("SELECT group_concat(id) FROM contacts_full WHERE cf_tags IS NULL"), "'ct1,ct2'");
+}
+
+/// A service restored from a backup shows an older version with a value, and then the newer one again, which has none. The
+/// detail that was read at the newer version says nothing about what the older one wrote since.
+#[tokio::test]
+async fn value_of_an_older_version_is_cleared_when_the_newer_one_returns() {
+    for details in [true, false] {
+        let (crm, mut mirror) = mirrored().await;
+        mirror.settings.details = details;
+        mirror.sync(&crm).await;
+        let before = crm.clock.now();
+        crm.wait(600);
+        clear(&crm, "ct1", "tier");
+        crm.wait(600);
+        mirror.sync(&crm).await;
+        let tier = || mirror.one("SELECT cf_tier FROM contacts WHERE id = 'ct1'");
+        assert_eq!(tier(), "NULL");
+        crm.sandbox.faults().add(Rule::new(Fault::AsOf(before)).lists().forever());
+        crm.sandbox.faults().add(Rule::new(Fault::Status(500)).on(Resource::Contacts).records().forever());
+        crm.wait(600);
+        let ended = mirror.run(&crm, &Job::resync()).await;
+        assert_eq!(tier(), "'a'", "details: {details}, {ended:?}");
+        crm.sandbox.faults().clear();
+        for job in [Job::resync(), Job::sync()] {
+            crm.wait(86_400);
+            mirror.run(&crm, &job).await.unwrap();
+        }
+        assert_eq!(tier(), "NULL", "details: {details}");
+        mirror.assert_exact_lists(&crm);
+    }
+}
+
+/// The same where the older version is the one that lacks the value.
+#[tokio::test]
+async fn value_that_an_older_version_lacks_is_cleared_with_details_off() {
+    let (crm, mirror) = mirrored().await;
+    clear(&crm, "ct1", "tier");
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    let before = crm.clock.now();
+    crm.wait(600);
+    crm.sandbox.with_world(|world| world.edit(Object::Contact, "ct1", &json!({"customFields": {"tier": "b"}})));
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    crm.sandbox.faults().add(Rule::new(Fault::AsOf(before)).forever());
+    for job in [Job::resync(), Job::sync()] {
+        crm.wait(600);
+        mirror.run(&crm, &job).await.unwrap();
+    }
+    assert_eq!(mirror.one("SELECT cf_tier FROM contacts WHERE id = 'ct1'"), "NULL");
 }

@@ -202,22 +202,38 @@ impl MirrorTx<'_> {
     /// If SQLite refuses.
     pub fn make_details_due(&self, object: Object, ids: Option<&[RecordId]>) -> Result<(), StoreError> {
         let doing = "make details due";
-        let (table, key) = (object.detail_table(), object.detail_key());
         let Some(ids) = ids else {
+            let table = object.detail_table();
             let sql = format!("UPDATE {table} SET etag = NULL WHERE etag IS NOT NULL");
             self.conn.execute(&sql, []).doing(doing)?;
             self.requeue_all(object)?;
             return self.recount(object);
         };
+        self.make_due(object, ids, "etag IS NOT NULL")
+    }
+
+    /// Makes those details of these records due again that were read at the present version.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn make_current_details_due(&self, object: Object, ids: &[RecordId]) -> Result<(), StoreError> {
+        let (records, key) = (object.table(), object.detail_key());
+        self.make_due(object, ids, &format!("etag = (SELECT r.etag FROM {records} AS r WHERE r.id = {key})"))
+    }
+
+    fn make_due(&self, object: Object, ids: &[RecordId], condition: &str) -> Result<(), StoreError> {
+        if ids.is_empty() {
+            return Ok(());
+        }
         for id in ids {
             self.note_before(object, id.as_str())?;
             self.note_changed(object, id.as_str());
         }
+        let (table, key) = (object.detail_table(), object.detail_key());
         let ids: Vec<&str> = ids.iter().map(RecordId::as_str).collect();
-        let sql = format!(
-            "UPDATE {table} SET etag = NULL WHERE {key} IN (SELECT value FROM json_each(?1)) AND etag IS NOT NULL"
-        );
-        self.conn.execute(&sql, [serde_json::Value::from(ids).to_string()]).doing(doing)?;
+        let sql =
+            format!("UPDATE {table} SET etag = NULL WHERE {key} IN (SELECT value FROM json_each(?1)) AND {condition}");
+        self.conn.execute(&sql, [serde_json::Value::from(ids).to_string()]).doing("make details due")?;
         Ok(())
     }
 }

@@ -125,7 +125,7 @@ impl Run<'_> {
                 .filter(|record| older.get(&record.id) == Some(&instant(object.resource(), record, "updatedAt")))
                 .collect();
             let accepted: Vec<RecordId> = again.iter().map(|record| record.id.clone()).collect();
-            let (asked, layout) = (found.asked, found.layout);
+            let (asked, layout, details) = (found.asked, found.layout, self.engine.settings.details);
             let applied = self.engine.store.write(move |tx| {
                 tx.expect_layout(layout)?;
                 tx.accept_older_versions();
@@ -134,6 +134,7 @@ impl Run<'_> {
                 for record in &again {
                     noted.record(record, tx.apply_list(object, record, &asked, phase)?);
                 }
+                omitted_values::note(tx, object, details)?;
                 Ok(noted.tally)
             });
             match applied.await {

@@ -28,10 +28,13 @@ pub(super) enum DetailPart {
 #[serde(transparent)]
 struct OmittedValues(BTreeSet<RecordId>);
 
-/// Takes over the records noted by the transaction, unless details are read anyway. Returns whether there are any.
+/// Takes over the records noted by the transaction. Where details are read, that of a changed record is due anyway, unless
+/// it was read at the very version that returned: another version came between, and has written its values. Returns
+/// whether there are any to read otherwise.
 pub(in crate::sync) fn note(tx: &MirrorTx<'_>, object: Object, details: bool) -> Result<bool, StoreError> {
     let ids = tx.take_omitted(object);
     if details || ids.is_empty() {
+        tx.make_current_details_due(object, &ids)?;
         return Ok(false);
     }
     add(tx, object, ids)?;

@@ -134,6 +134,10 @@ pub struct Walk {
     /// densely rows follow each other there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<u64>,
+    /// Our clock when the last run began that met it before rows which are dated in the future, if it walks changes. What
+    /// changes after it has reached those sorts before them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub present_at: Option<Instant>,
     /// When the cursor was received, by the latest of all clocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cursor_at: Option<Instant>,
@@ -193,6 +197,7 @@ impl Walk {
             total: None,
             until: None,
             gap: None,
+            present_at: None,
             cursor_at: None,
             tied: false,
             last_page: None,
@@ -232,6 +237,18 @@ impl Walk {
     /// How many rows are still to be read, where the total is known.
     pub fn rows_left(&self) -> Option<u64> {
         self.total.map(|total| total.saturating_sub(self.rows))
+    }
+
+    /// This walk in a run that begins now: as of when it will have read all changes. Where it has reached rows that are
+    /// dated in the future, or have no date, that is the begin of the run in which it did.
+    #[must_use]
+    pub fn in_run_of(self, began: Instant) -> Walk {
+        let passed = match self.reached {
+            Frontier::Start => false,
+            Frontier::At(at) => self.high < Some(at),
+            Frontier::Nulls => true,
+        };
+        Walk { present_at: if passed { self.present_at } else { Some(began) }, ..self }
     }
 
     /// The query of the next page.
@@ -388,6 +405,7 @@ impl Walk {
                     orderly: self.orderly,
                     page_size: self.page_size,
                     until: self.until,
+                    present_at: self.present_at,
                     ..Walk::new(range, &self.key)
                 })
                 .collect(),

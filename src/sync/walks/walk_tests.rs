@@ -191,3 +191,26 @@ fn cursor_of_another_time_is_not_followed() {
     walk.take(&page(&[5, 7], Some("c")));
     assert_eq!(resumed(&walk, 1000).cursor, Some(Cursor::from("c")));
 }
+
+#[test]
+fn walk_is_of_the_run_that_met_it_before_what_is_dated_in_the_future() {
+    let in_runs = |walk: Walk, runs: [i64; 2]| {
+        let later = walk.in_run_of(at(runs[0])).in_run_of(at(runs[1]));
+        later.present_at.map(|at| at.since(Instant::from_secs(1_700_000_000).unwrap()).as_secs())
+    };
+    let read = |keys: &[Option<i64>], high: Option<i64>| {
+        let mut walk = changes(0).in_run_of(at(100));
+        let keys = keys.iter().map(|key| key.map(at)).collect();
+        walk.take(&Facts { keys, high: high.map(at), ..page(&[], Some("a")) });
+        walk
+    };
+    assert_eq!(in_runs(changes(0), [200, 300]), Some(300), "nothing read");
+    assert_eq!(in_runs(read(&[Some(5)], Some(5)), [200, 300]), Some(300), "the last row is of the past");
+    assert_eq!(in_runs(read(&[Some(5), Some(9_999)], Some(5)), [200, 300]), Some(100), "the last row is of the future");
+    assert_eq!(in_runs(read(&[Some(9_999)], None), [200, 300]), Some(100), "no row is of the past");
+    assert_eq!(in_runs(read(&[Some(5), None], Some(5)), [200, 300]), Some(100), "the last row has no date");
+    let Next::Restart(walks) = read(&[Some(9_999)], None).restart() else { panic!() };
+    assert_eq!(in_runs(walks[0].clone(), [200, 300]), Some(100), "without its cursor");
+    let of_older_version = Walk { present_at: None, ..read(&[Some(9_999)], None) };
+    assert_eq!(in_runs(of_older_version, [200, 300]), None, "nobody knows");
+}
