@@ -95,6 +95,10 @@ impl EditTx<'_, '_> {
         if !admitted {
             self.follow(delay::without_request)?;
         }
+        if request.custom && matches!(next, AfterAnswer::NotFound | AfterAnswer::Read) {
+            // It says nothing about custom fields: the edits of another record may test whether they are refused.
+            self.give_back(DelayScope::CustomFields)?;
+        }
         match status {
             Some(403) if request.custom => self.lengthen(DelayScope::CustomFields)?,
             Some(403) => self.lengthen(DelayScope::Object)?,

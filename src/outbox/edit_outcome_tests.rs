@@ -123,6 +123,14 @@ async fn a_refusal_of_custom_values_concerns_no_other_edit() {
 }
 
 #[tokio::test]
+async fn an_answer_about_the_record_leaves_the_test_of_custom_values_to_another() {
+    let custom = Sent { custom: true, ..FIRST };
+    assert_eq!(refused(custom, 404).await, became(EditState::Queued, false, Some(60), (None, Some(0))));
+    assert_eq!(refused(custom, 412).await, became(EditState::Sending, true, Some(0), (None, Some(0))));
+    assert_eq!(refused(custom, 422).await, became(EditState::Rejected, true, None, (None, Some(1))));
+}
+
+#[tokio::test]
 async fn what_follows_at_once_fits_into_the_hour() {
     use EditState::{Queued, Sending};
     let two = Sent { edits: 2, ..FIRST };

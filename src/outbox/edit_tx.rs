@@ -275,6 +275,17 @@ impl<'a, 'b> EditTx<'a, 'b> {
         self.tx.set_delay(self.object, scope, self.record, delay, &self.rules.api_key)
     }
 
+    /// Gives back the attempt that a delay allowed, because its answer says nothing about what the delay is for.
+    pub(super) fn give_back(&self, scope: DelayScope) -> Result<(), StoreError> {
+        match self.tx.delay(self.object, scope, self.record)? {
+            Some(delay) => {
+                let delay = delay::without_request(delay, self.now);
+                self.tx.set_delay(self.object, scope, self.record, delay, &self.rules.api_key)
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Allows the next request of the record at once, as far as the decision on its delay permits.
     pub(super) fn follow(&self, decide: impl Fn(RetryDelay, Instant) -> RetryDelay) -> Result<(), StoreError> {
         match self.tx.delay(self.object, DelayScope::Record, self.record)? {

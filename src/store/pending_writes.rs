@@ -27,8 +27,8 @@ pub(in crate::store) struct Pending {
     pub(in crate::store) written: RefCell<WrittenRows>,
     /// Users' views and triggers while they are removed from the file.
     pub(in crate::store) aside: RefCell<Option<Vec<PersonsObject>>>,
-    /// Records for which a list omitted a stored value.
-    pub(in crate::store) omitted: RefCell<BTreeSet<(Object, String)>>,
+    /// Records for which a list omitted a stored value, and whether it showed another etag than the row had.
+    pub(in crate::store) omitted: RefCell<BTreeMap<(Object, String), bool>>,
     /// New records that are counted without having been looked up.
     pub(in crate::store) new: [Cell<u64>; 2],
 }

@@ -173,5 +173,5 @@ async fn copy_with_rows_whose_removal_is_refused_is_not_called_complete() {
     mirror.assert_exact_lists(&crm);
     crm.wait(86_400);
     mirror.sync(&crm).await;
-    assert!(claims().is_some(), "counted by the other timestamp too");
+    assert!(claims().is_some(), "counted a second time");
 }

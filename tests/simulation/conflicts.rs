@@ -45,7 +45,9 @@ impl Conflicts {
             self.last = self.last.max(id);
             let (record, fields, unread): (String, String, bool) = (record, fields, unread);
             let fields: BTreeMap<String, (Value, Value)> = serde_json::from_str(&fields).unwrap_or_default();
-            let Some((column, (before, _))) = fields.into_iter().next() else { continue };
+            // One that undoes several edits is in conflict if any of its fields has changed.
+            let of_one_field = fields.len() == 1;
+            let Some((column, (before, _))) = fields.into_iter().next().filter(|_| of_one_field) else { continue };
             let Some((object, _, path)) = EDITED.into_iter().find(|(_, known, _)| *known == column) else { continue };
             let Some(value) = value_at(&sandbox.world(), object, &record, path) else { continue };
             // What was never read is read before the edit is sent.

@@ -9,26 +9,29 @@ use crate::store::records::shape::{Shape, Source};
 use crate::store::tx::MirrorTx;
 
 impl MirrorTx<'_> {
-    /// Notes a changed record if the list omitted a stored custom value.
+    /// Notes a changed record if the list omitted a stored custom value. `changed` has the places of the columns that it
+    /// changes.
     pub(in crate::store) fn note_omitted(
         &self,
         object: Object,
         shape: &Shape,
         id: &str,
         incoming: &[Option<ValueRef<'_>>],
-        old: &[Value],
+        (old, changed): (&[Value], &[usize]),
     ) {
         let is_omitted = |(place, new): (usize, &Option<ValueRef<'_>>)| {
             new.is_none() && matches!(shape.columns[place].source, Source::Slot(_)) && old[place] != Value::Null
         };
         if incoming.iter().enumerate().any(is_omitted) {
-            self.pending.omitted.borrow_mut().insert((object, id.to_string()));
+            let has_other_etag = changed.iter().any(|place| shape.columns[*place].name == "etag");
+            *self.pending.omitted.borrow_mut().entry((object, id.to_string())).or_default() |= has_other_etag;
         }
     }
 
-    /// Returns and clears the records that this transaction noted.
-    pub fn take_omitted(&self, object: Object) -> Vec<RecordId> {
+    /// Returns and clears the records that this transaction noted, each with whether its etag changed.
+    pub fn take_omitted(&self, object: Object) -> Vec<(RecordId, bool)> {
         let taken = self.pending.omitted.take();
-        taken.into_iter().filter(|(of, _)| *of == object).map(|(_, id)| RecordId::new(id)).collect()
+        let of_object = taken.into_iter().filter(|((of, _), _)| *of == object);
+        of_object.map(|((_, id), has_other_etag)| (RecordId::new(id), has_other_etag)).collect()
     }
 }

@@ -254,7 +254,7 @@ impl MirrorTx<'_> {
                     return Ok(Written::Older);
                 }
                 if !is_detail {
-                    self.note_omitted(object, shape, id, &incoming, &old);
+                    self.note_omitted(object, shape, id, &incoming, (&old, &changed));
                 }
                 self.note_before(object, id)?;
                 self.execute(&shape.update(&changed), id, &refs(&merged, &changed), asked.at)?;

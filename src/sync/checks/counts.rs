@@ -33,6 +33,7 @@ impl Run<'_> {
         let mut audit = Audit::new(object, true, None);
         let settled = self.settle_removals(&mut audit).await?;
         self.accept_older(object).await?;
+        self.read_omitted(object).await?;
         if settled.is_settled() {
             self.engine.store.write(move |tx| OwedCounts::nominations_are_settled(tx, object)).await?;
         }
@@ -63,27 +64,46 @@ impl Run<'_> {
         self.carry_out_count(object, TimeField::CreatedAt).await
     }
 
-    /// Makes the counts that one kind of walk owes: by `createdAt` a sweep's, by `updatedAt` those of changes. What was counted is stored, so that the next budget window continues: one
-    /// range at first, and more at once as the answers arrive.
+    /// Makes the counts that a kind of walk owes, a sweep by `createdAt` or changes by `updatedAt`; the second count of a
+    /// sweep is by `updatedAt` too. What was counted is stored, so that the next budget window continues: one range at
+    /// first, and more at once as the answers arrive.
     pub(in crate::sync) async fn carry_out_count(&self, object: Object, walk: TimeField) -> Result<(), SyncError> {
         let entry = OwedCounts::entry(object, walk);
         let name = entry.clone();
         let Some(mut owed) = self.engine.store.read(move |tx| tx.state::<OwedCounts>(&name)).await? else {
             return Ok(());
         };
-        let mut ranges = self.owed_ranges(object, owed).await?;
+        if owed.waits && !self.by_person && self.has_listed_ties(object).await? {
+            return Ok(());
+        }
+        owed.waits = false;
+        // The second count divides the records at other places than the first one.
+        let shift = if owed.by == walk { 0.0 } else { 0.5 };
+        let mut ranges = self.owed_ranges(object, owed, shift).await?;
         let (mut at_once, mut found) = (1, 0);
         while !ranges.is_empty() {
             let rest = ranges.split_off(at_once.min(ranges.len()));
             let counted = std::mem::replace(&mut ranges, rest);
-            owed = owed.after(&counted);
             let mut audit = Audit::new(object, true, None);
-            self.compare(&mut audit, counted).await?;
+            self.compare(&mut audit, counted.clone()).await?;
             let unseen: Vec<_> = std::mem::take(&mut audit.unseen).into_iter().collect();
-            owed.has_nominated |= !unseen.is_empty();
-            self.nominate(object, unseen).await?;
+            if !unseen.is_empty() {
+                owed.has_nominated = true;
+                let name = entry.clone();
+                // Together: a removal that is decided before the rest is counted must not be forgotten.
+                let nominating = self.engine.store.write(move |tx| {
+                    tx.nominate(object, &unseen)?;
+                    tx.set_state(&name, &owed)
+                });
+                nominating.await?;
+            }
             self.accept_older(object).await?;
             found += audit.findings.count();
+            if audit.unlisted > 0 {
+                let waiting = OwedCounts { waits: true, ..owed };
+                return Ok(self.engine.store.write(move |tx| tx.set_state(&entry, &waiting)).await?);
+            }
+            owed = owed.after(&counted);
             if !ranges.is_empty() {
                 let name = entry.clone();
                 self.engine.store.write(move |tx| tx.set_state(&name, &owed)).await?;
@@ -93,15 +113,16 @@ impl Run<'_> {
         if found > 0 {
             tracing::warn!(%object, found, "Counts after a walk of {object} records found {found} that the walk had missed");
         }
+        self.read_omitted(object).await?;
         Ok(self.engine.store.write(move |tx| owed.made(tx, object, &entry)).await?)
     }
 
     /// The ranges that are still to be counted, oldest first.
-    async fn owed_ranges(&self, object: Object, owed: OwedCounts) -> Result<Vec<TimeRange>, SyncError> {
+    async fn owed_ranges(&self, object: Object, owed: OwedCounts, shift: f64) -> Result<Vec<TimeRange>, SyncError> {
         let mut ranges = Vec::new();
         if owed.parts > 0 {
             let mut rest = TimeRange::dated(owed.by, owed.from, owed.to);
-            for edge in self.engine.store.read(move |tx| tx.edges(object, rest, owed.parts, 0.0)).await? {
+            for edge in self.engine.store.read(move |tx| tx.edges(object, rest, owed.parts, shift)).await? {
                 if let Some((low, high)) = rest.cut(edge) {
                     ranges.push(low);
                     rest = high;

@@ -39,6 +39,9 @@ impl Run<'_> {
             self.audit(&mut audit).await?;
         }
         self.decide_about_unseen(&mut audit).await?;
+        if repair {
+            self.read_omitted(object).await?;
+        }
         let by_record = audit.findings.compared >= audit.findings.ranges && full;
         let open = audit.findings.open;
         self.engine

@@ -46,12 +46,12 @@ impl Run<'_> {
             Some(walk) => walk,
             None => self.new_changes_walk(object, &known).await?,
         }
-        .in_run_of(began);
+        .in_run_of(began, self.engine.settings.overlap);
         let as_of = walk.present_at;
         self.begins(object.resource(), "changes", None);
         let end = self.walk(WalkPurpose::Changes(object), walk).await?;
         self.ends(object.resource());
-        // A walk of an older version does not say when it reached what is dated in the future.
+        // A walk of an older version does not say when it came to where later changes sort before it.
         if let (WalkEnd::Finished, Some(began)) = (end, as_of) {
             let fresh = Fresh { began, finished: self.engine.clock.now(), steady: None };
             self.engine.store.write(move |tx| tx.set_state(&Fresh::changes(object), &fresh)).await?;

@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 use crate::model::{Instant, Object, TimeBounds, TimeField, TimeRange};
 use crate::store::{MirrorTx, ReadTx, StateKey, StoreError};
 
+/// The most ranges of a count, as many as a full audit has.
+const MOST_PARTS: u64 = 15;
+
 /// The counts that a walk still owes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(in crate::sync) struct OwedCounts {
@@ -14,9 +17,13 @@ pub(in crate::sync) struct OwedCounts {
     pub(in crate::sync) to: Option<Instant>,
     /// Into how many ranges the dated records are divided; 0 if they are counted.
     pub(in crate::sync) parts: u64,
-    /// Into how many ranges they were divided at first.
+    /// Into how many ranges they were divided at first; 0 if an older version has stored this.
     #[serde(default)]
     pub(in crate::sync) of: u64,
+    /// Whether a range differs that was listed within a day, and that cannot be divided: it waits until it may be listed
+    /// again.
+    #[serde(default)]
+    pub(in crate::sync) waits: bool,
     /// Whether the records without the timestamp need no count: a single page had all of them, and no cursor.
     #[serde(default)]
     pub(in crate::sync) without_dateless: bool,
@@ -49,15 +56,15 @@ impl OwedCounts {
 
     /// The second count of a sweep whose first one found records that the service had removed. With cursors that count
     /// rows, each removal hides another record from the walk. If that one and a removed one are in the same range, the
-    /// numbers are equal; they are hardly in the same range by the other timestamp too. It is made after the next
-    /// changes walk, because `updatedAt` of the copy is older than that of the service until then.
+    /// numbers are equal. The second count divides the records otherwise: by `updatedAt`, and at other places. It is made
+    /// after the next changes walk, because until then records that have changed are here by their old date.
     fn second(parts: u64) -> OwedCounts {
-        let parts = parts.clamp(2, 15);
-        let (by, without_dateless, has_nominated) = (TimeField::UpdatedAt, false, false);
-        OwedCounts { by, from: None, to: None, parts, of: parts, without_dateless, has_nominated }
+        let parts = if parts == 0 { MOST_PARTS } else { parts };
+        let (by, without_dateless, has_nominated, waits) = (TimeField::UpdatedAt, false, false, false);
+        OwedCounts { by, from: None, to: None, parts, of: parts, without_dateless, has_nominated, waits }
     }
 
-    /// Records that no nomination is left: counts of a sweep that were made are done with.
+    /// Records that no nomination is left: what counts of a sweep were kept for that is over.
     pub(in crate::sync) fn nominations_are_settled(tx: &MirrorTx<'_>, object: Object) -> Result<(), StoreError> {
         let entry = OwedCounts::entry(object, TimeField::CreatedAt);
         match tx.state::<OwedCounts>(&entry)? {
@@ -71,7 +78,10 @@ impl OwedCounts {
         let entry = OwedCounts::entry(object, TimeField::CreatedAt);
         match tx.state::<OwedCounts>(&entry)? {
             Some(owed) if owed.by == TimeField::UpdatedAt => Ok(()),
-            _ => tx.set_state(&entry, &self),
+            owed => {
+                let has_nominated = owed.is_some_and(|owed| owed.has_nominated);
+                tx.set_state(&entry, &OwedCounts { has_nominated, ..self })
+            }
         }
     }
 
@@ -95,10 +105,10 @@ impl OwedCounts {
         let by = TimeField::UpdatedAt;
         let second = std::time::Duration::from_secs(1);
         let (from, to) = (from.map(Instant::whole_second), high.map(|high| high.whole_second().plus(second)));
-        let (parts, without_dateless, has_nominated) = (pages.clamp(2, 8), true, false);
+        let (parts, without_dateless, has_nominated, waits) = (pages.clamp(2, 8), true, false, false);
         tx.set_state(
             &OwedCounts::entry(object, by),
-            &OwedCounts { by, from, to, parts, of: parts, without_dateless, has_nominated },
+            &OwedCounts { by, from, to, parts, of: parts, without_dateless, has_nominated, waits },
         )
     }
 
@@ -112,11 +122,11 @@ impl OwedCounts {
         pages: u64,
         without_dateless: bool,
     ) -> Result<(), StoreError> {
-        let (by, parts) = (TimeField::CreatedAt, pages.clamp(2, 15));
-        let (of, has_nominated) = (parts, false);
+        let (by, parts) = (TimeField::CreatedAt, pages.clamp(2, MOST_PARTS));
+        let (of, has_nominated, waits) = (parts, false, false);
         tx.set_state(
             &OwedCounts::entry(object, by),
-            &OwedCounts { by, from: None, to: None, parts, of, without_dateless, has_nominated },
+            &OwedCounts { by, from: None, to: None, parts, of, without_dateless, has_nominated, waits },
         )
     }
 }
@@ -137,8 +147,15 @@ mod tests {
     fn counted_ranges_are_owed_no_more() {
         let at = |second: i64| Instant::from_secs(1_700_000_000 + second);
         let by = TimeField::CreatedAt;
-        let owed =
-            OwedCounts { by, from: None, to: None, parts: 3, of: 3, without_dateless: false, has_nominated: false };
+        let owed = OwedCounts {
+            by,
+            from: None,
+            to: None,
+            parts: 3,
+            of: 3,
+            without_dateless: false,
+            ..OwedCounts::owing_nothing()
+        };
         let (first, second) = (TimeRange::dated(by, None, at(5)), TimeRange::dated(by, at(5), at(9)));
         let (third, dateless) = (TimeRange::dated(by, at(9), None), TimeRange::of(by, TimeBounds::Dateless));
         assert_eq!(owed.after(&[first]), OwedCounts { from: at(5), parts: 2, ..owed });
@@ -209,7 +226,8 @@ mod tests {
         /// Counts of a sweep that were made, and have nominated records.
         fn owing_nothing() -> OwedCounts {
             let by = TimeField::CreatedAt;
-            OwedCounts { by, from: None, to: None, parts: 0, of: 9, without_dateless: true, has_nominated: true }
+            let (parts, of, without_dateless, has_nominated, waits) = (0, 9, true, true, false);
+            OwedCounts { by, from: None, to: None, parts, of, without_dateless, has_nominated, waits }
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Values that lists omit when details are off: a changed record whose row in a list lacks a key with a stored value is
-//! read by id for 1 RU. Omitted does not mean null, and nothing else would show that the value was cleared. Only the
-//! parts that lists return are stored.
+//! Values that lists omit: a changed record whose row in a list lacks a key with a stored value is read by id for 1 RU.
+//! Omitted does not mean null, and nothing else would show that the value was cleared. With details on, the detail is
+//! read anyway. With details off, only the parts that lists return are stored.
 //!
 //! The records are noted in the transaction of the page and read after it, so that a kill in between loses none.
 
@@ -28,16 +28,23 @@ pub(super) enum DetailPart {
 #[serde(transparent)]
 struct OmittedValues(BTreeSet<RecordId>);
 
-/// Takes over the records noted by the transaction. Where details are read, that of a changed record is due anyway, unless
-/// it was read at the very version that returned: another version came between, and has written its values. Returns
-/// whether there are any to read otherwise.
+/// Takes over the records noted by the transaction. Returns whether there are any to read by id.
+///
+/// Where details are read, the detail of a changed record is due anyway, with one exception: the etag is that of the
+/// detail again. Meanwhile the row had another version, which may have written the value that is omitted now, so the
+/// detail is read once more.
 pub(in crate::sync) fn note(tx: &MirrorTx<'_>, object: Object, details: bool) -> Result<bool, StoreError> {
-    let ids = tx.take_omitted(object);
-    if details || ids.is_empty() {
+    let noted = tx.take_omitted(object);
+    if details {
+        let ids: Vec<RecordId> =
+            noted.into_iter().filter(|(_, has_other_etag)| *has_other_etag).map(|(id, _)| id).collect();
         tx.make_current_details_due(object, &ids)?;
         return Ok(false);
     }
-    add(tx, object, ids)?;
+    if noted.is_empty() {
+        return Ok(false);
+    }
+    add(tx, object, noted.into_iter().map(|(id, _)| id))?;
     Ok(true)
 }
 

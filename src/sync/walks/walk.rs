@@ -134,10 +134,13 @@ pub struct Walk {
     /// densely rows follow each other there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<u64>,
-    /// Our clock when the last run began that met it before rows which are dated in the future, if it walks changes. What
-    /// changes after it has reached those sorts before them.
+    /// Our clock when the last run began that continued this walk while every later change was still before it, if it
+    /// walks changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub present_at: Option<Instant>,
+    /// The service's time at the last page, at least.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    page_served_at: Option<Instant>,
     /// When the cursor was received, by the latest of all clocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cursor_at: Option<Instant>,
@@ -198,6 +201,7 @@ impl Walk {
             until: None,
             gap: None,
             present_at: None,
+            page_served_at: None,
             cursor_at: None,
             tied: false,
             last_page: None,
@@ -239,13 +243,14 @@ impl Walk {
         self.total.map(|total| total.saturating_sub(self.rows))
     }
 
-    /// This walk in a run that begins now: as of when it will have read all changes. Where it has reached rows that are
-    /// dated in the future, or have no date, that is the begin of the run in which it did.
+    /// This walk in a run that begins now. It will have read all changes until then, unless one of them may sort before the
+    /// place that it has reached: rows there are dated in the future, or so recently that others may still be committed
+    /// before them. Then it has read those until the begin of the run that brought it there.
     #[must_use]
-    pub fn in_run_of(self, began: Instant) -> Walk {
+    pub fn in_run_of(self, began: Instant, overlap: Duration) -> Walk {
         let passed = match self.reached {
             Frontier::Start => false,
-            Frontier::At(at) => self.high < Some(at),
+            Frontier::At(at) => self.page_served_at.is_none_or(|served_at| at > served_at.minus(overlap)),
             Frontier::Nulls => true,
         };
         Walk { present_at: if passed { self.present_at } else { Some(began) }, ..self }
@@ -277,6 +282,7 @@ impl Walk {
             // Later pages may know of a later time, which says nothing about what the first one left out.
             self.served_at = self.served_at.max(facts.served_at);
         }
+        self.page_served_at = facts.served_at;
         self.run_began = self.run_began.or(facts.now);
         self.cursor_at = facts.now;
         if !facts.keys.is_empty() {
@@ -406,6 +412,7 @@ impl Walk {
                     page_size: self.page_size,
                     until: self.until,
                     present_at: self.present_at,
+                    page_served_at: self.page_served_at,
                     ..Walk::new(range, &self.key)
                 })
                 .collect(),

@@ -193,24 +193,33 @@ fn cursor_of_another_time_is_not_followed() {
 }
 
 #[test]
-fn walk_is_of_the_run_that_met_it_before_what_is_dated_in_the_future() {
+fn walk_is_of_the_run_that_brought_it_to_where_later_changes_sort_before_it() {
+    let overlap = Duration::from_secs(60);
     let in_runs = |walk: Walk, runs: [i64; 2]| {
-        let later = walk.in_run_of(at(runs[0])).in_run_of(at(runs[1]));
-        later.present_at.map(|at| at.since(Instant::from_secs(1_700_000_000).unwrap()).as_secs())
+        let later = walk.in_run_of(at(runs[0]), overlap).in_run_of(at(runs[1]), overlap);
+        later.present_at.map(|then| then.since(at(0)).as_secs())
     };
-    let read = |keys: &[Option<i64>], high: Option<i64>| {
-        let mut walk = changes(0).in_run_of(at(100));
-        let keys = keys.iter().map(|key| key.map(at)).collect();
-        walk.take(&Facts { keys, high: high.map(at), ..page(&[], Some("a")) });
+    let read = |key: Option<i64>, served_at: Option<i64>| {
+        let mut walk = changes(0).in_run_of(at(100), overlap);
+        walk.take(&Facts {
+            keys: vec![Some(at(5)), key.map(at)],
+            served_at: served_at.map(at),
+            ..page(&[], Some("a"))
+        });
         walk
     };
     assert_eq!(in_runs(changes(0), [200, 300]), Some(300), "nothing read");
-    assert_eq!(in_runs(read(&[Some(5)], Some(5)), [200, 300]), Some(300), "the last row is of the past");
-    assert_eq!(in_runs(read(&[Some(5), Some(9_999)], Some(5)), [200, 300]), Some(100), "the last row is of the future");
-    assert_eq!(in_runs(read(&[Some(9_999)], None), [200, 300]), Some(100), "no row is of the past");
-    assert_eq!(in_runs(read(&[Some(5), None], Some(5)), [200, 300]), Some(100), "the last row has no date");
-    let Next::Restart(walks) = read(&[Some(9_999)], None).restart() else { panic!() };
+    for (last, served_at, expected, name) in [
+        (Some(940), Some(1_000), 300, "of the past"),
+        (Some(941), Some(1_000), 100, "within the overlap"),
+        (Some(9_999), Some(1_000), 100, "of the future"),
+        (None, Some(1_000), 100, "without a date"),
+        (Some(5), None, 100, "where nobody knows the time"),
+    ] {
+        assert_eq!(in_runs(read(last, served_at), [200, 300]), Some(expected), "the last row is {name}");
+    }
+    let Next::Restart(walks) = read(Some(9_999), Some(1_000)).restart() else { panic!() };
     assert_eq!(in_runs(walks[0].clone(), [200, 300]), Some(100), "without its cursor");
-    let of_older_version = Walk { present_at: None, ..read(&[Some(9_999)], None) };
+    let of_older_version = Walk { present_at: None, ..read(Some(9_999), Some(1_000)) };
     assert_eq!(in_runs(of_older_version, [200, 300]), None, "nobody knows");
 }
