@@ -94,9 +94,11 @@ impl EditTx<'_, '_> {
         }
         if !admitted {
             self.follow(delay::without_request)?;
+            self.give_back(DelayScope::Object)?;
         }
-        if request.custom && matches!(next, AfterAnswer::NotFound | AfterAnswer::Read) {
-            // It says nothing about custom fields: the edits of another record may test whether they are refused.
+        let is_silent = matches!(next, AfterAnswer::NotFound | AfterAnswer::Read | AfterAnswer::Alone);
+        if request.custom && (is_silent || !admitted) {
+            // Nothing is said about custom fields: the edits of another record may test whether they are refused.
             self.give_back(DelayScope::CustomFields)?;
         }
         match status {

@@ -42,7 +42,7 @@ impl Changes {
     }
 
     /// Dates otherwise as of when the walk in progress will have read all changes.
-    fn date_walk(
+    pub(in crate::sync) fn date_walk(
         tx: &MirrorTx<'_>,
         object: Object,
         dated: impl Fn(Instant) -> Option<Instant>,
@@ -131,6 +131,12 @@ pub struct Fresh {
 }
 
 impl Fresh {
+    /// The same, so much earlier.
+    #[must_use]
+    pub fn earlier(self, by: Duration) -> Fresh {
+        Fresh { began: self.began.minus(by), finished: self.finished.minus(by), ..self }
+    }
+
     /// The entry for the last finished sweep of an object.
     pub fn sweep(object: Object) -> StateKey {
         StateKey::Swept(object)
@@ -298,59 +304,6 @@ impl Evidence {
     pub fn entry(object: Object) -> StateKey {
         StateKey::Evidence(object)
     }
-}
-
-/// Dates everything that is said to be complete earlier, after the clock was set back by so much: what was read while it was
-/// ahead is older than it says. What was read before that becomes too old, which is true as well.
-///
-/// # Errors
-/// If SQLite refuses.
-pub fn set_back_claims(tx: &MirrorTx<'_>, by: Duration) -> Result<(), StoreError> {
-    let of_objects = Object::ALL.into_iter().flat_map(|object| [Fresh::changes(object), Fresh::sweep(object)]);
-    for entry in of_objects.chain([Fresh::DEFINITIONS, Fresh::TEAM]) {
-        let fresh: Option<Fresh> = tx.state(&entry)?;
-        if let Some(fresh) = fresh.filter(|fresh| fresh.began > Instant::EPOCH) {
-            tx.set_state(&entry, &Fresh { began: fresh.began.minus(by), finished: fresh.finished.minus(by), ..fresh })?;
-        }
-    }
-    for object in Object::ALL {
-        let entry = Evidence::entry(object);
-        if let Some(known) = tx.state::<Evidence>(&entry)? {
-            let earlier = |complete: Completeness| Completeness { as_of: complete.as_of.minus(by), ..complete };
-            let complete = known.complete.map(earlier);
-            tx.set_state(&entry, &Evidence { as_of: known.as_of.minus(by), complete, ..known })?;
-        }
-        Changes::date_walk(tx, object, |at| Some(at.minus(by)))?;
-    }
-    Ok(())
-}
-
-/// Withdraws what is said to be complete as of a time after `now`: the clock that dated it was ahead, so it would become
-/// a wrong claim as time passes. The next changes walk and the next audit or sweep state it again.
-///
-/// # Errors
-/// If SQLite refuses.
-pub fn withdraw_future_claims(tx: &MirrorTx<'_>, now: Instant) -> Result<(), StoreError> {
-    for object in Object::ALL {
-        Changes::date_walk(tx, object, |at| Some(at).filter(|at| *at <= now))?;
-        let is_future = |fresh: &Fresh| fresh.began > now;
-        let caught_up: Option<Fresh> = tx.state(&Fresh::changes(object))?;
-        if caught_up.as_ref().is_some_and(is_future) {
-            tx.clear_state(&Fresh::changes(object))?;
-        }
-        let swept: Option<Fresh> = tx.state(&Fresh::sweep(object))?;
-        let evidence: Option<Evidence> = tx.state(&Evidence::entry(object))?;
-        let of_sweep = || swept.map(|fresh| Evidence::after(None, fresh.began, true, 0));
-        if let Some(known) = evidence.or_else(of_sweep).filter(|known| known.until(now) != *known) {
-            tx.set_state(&Evidence::entry(object), &known.until(now))?;
-        }
-        if swept.as_ref().is_some_and(is_future) {
-            // The object stays copied; nobody knows when it was.
-            let unknown = Fresh { began: Instant::EPOCH, finished: Instant::EPOCH, steady: None };
-            tx.set_state(&Fresh::sweep(object), &unknown)?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod apply;
 pub mod budget_meter;
 pub mod checkpoints;
 pub mod checks;
+mod claims;
 mod edits_in_run;
 pub mod engine;
 pub mod error;

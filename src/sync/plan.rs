@@ -115,7 +115,7 @@ fn order() -> impl Iterator<Item = Step> {
     };
     [Step::Identity, Step::Edits, Step::NoteSweeps, Step::Definitions, Step::Team]
         .into_iter()
-        .chain(of_each(&[Step::Changes, Step::Fill, Step::Counts, Step::Audit]))
+        .chain(of_each(&[Step::Changes, Step::Counts, Step::Fill, Step::Audit]))
         .chain(of_each(&[Step::Sweep]))
         .chain(of_each(&[Step::Removals]))
         .chain(of_each(&[Step::Details]))
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn order_of_steps_follows_from_the_knowledge() {
-        let keep = |object| [Changes(object), Fill(object), Counts(object)];
+        let keep = |object| [Changes(object), Counts(object), Fill(object)];
         let both = [keep(Contact), keep(Company)].concat();
         let details = [Details(Contact), Details(Company), OldDetails(Contact), OldDetails(Company)];
         let sweeping = ObjectKnowledge { sweeping: true, ..COPIED };

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::checkpoints::{Fresh, MissingScopes, Outage, Sweep, set_back_claims, withdraw_future_claims};
+use super::checkpoints::{Fresh, MissingScopes, Outage, Sweep};
 use super::checks::undecided_removals::UndecidedRemovals;
+use super::claims::{set_back_claims, withdraw_future_claims};
 use super::engine::Engine;
 use super::error::SyncError;
 use super::job::Job;

@@ -264,6 +264,25 @@ async fn walk_that_goes_on_among_rows_of_the_future_does_not_claim_later_changes
     }
 }
 
+/// A walk of several pages may have missed a row, so it claims nothing before its counts are made.
+#[tokio::test]
+async fn changes_are_claimed_when_their_walk_was_counted() {
+    let (crm, mirror) = settled(plain_world(30)).await;
+    crm.sandbox.configure(|settings| settings.page_cap = Some(4));
+    let before = claimed(&mirror, crm.clock.now())[1];
+    assert!(before.is_some());
+    edit_all(&crm, Object::Contact, 10, "New");
+    crm.wait(600);
+    crm.sandbox.faults().add(Rule::new(Fault::Status(500)).on(Resource::Contacts).with_param("count").forever());
+    assert!(mirror.run(&crm, &Job::sync()).await.is_err());
+    assert_eq!(mirror.one("SELECT count(*) FROM contacts WHERE name = 'New'"), "10");
+    assert_eq!(claimed(&mirror, crm.clock.now())[1], before);
+    crm.sandbox.faults().clear();
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    assert_eq!(claimed(&mirror, crm.clock.now())[1], Some(crm.clock.now()));
+}
+
 /// Within the overlap, all of a bulk change lies before the beginning of the next walk.
 #[tokio::test]
 async fn rows_of_a_bulk_change_are_counted_and_not_read_again() {

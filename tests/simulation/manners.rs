@@ -130,6 +130,9 @@ impl Manners {
                 asked.push(entry.at);
             }
         }
+        if let Err(SyncError::NotRecognised { .. }) = run.result {
+            _ = self.unrecognised_since.get_or_insert(run.began);
+        }
         if !run.settled {
             // What it wanted to store may be lost.
             self.hold_is_lost();
@@ -184,7 +187,6 @@ impl Manners {
     /// Another workspace is concluded from two looks at different times only.
     fn workspace(&mut self, run: &RunFacts<'_>, now: Instant) -> Result<(), String> {
         match run.result {
-            Err(SyncError::NotRecognised { .. }) => _ = self.unrecognised_since.get_or_insert(run.began),
             // Nobody knows a workspace again that has none of the mirror's records.
             Err(SyncError::OtherWorkspace { .. }) if !self.is_foreign && run.knows_a_record => {
                 let looked_before = self.unrecognised_since.is_some_and(|since| now.since(since) >= HOUR);

@@ -144,20 +144,6 @@ impl Run<'_> {
         self.engine.client.list(query, Purpose::Audit).await.asking("audit", query.resource())
     }
 
-    /// The ranges that cannot be cut, and that were listed within a day.
-    async fn listed_ties(&self, object: Object) -> Result<Vec<(TimeRange, Instant)>, SyncError> {
-        let (key, steady) = (StateKey::TiesListed(object), self.steady_time());
-        let listed: Option<Vec<(TimeRange, Instant)>> = self.engine.store.read(move |tx| tx.state(&key)).await?;
-        let mut listed = listed.unwrap_or_default();
-        listed.retain(|(_, at)| steady.since(*at) < DAY);
-        Ok(listed)
-    }
-
-    /// Whether a range that cannot be cut was listed within a day.
-    pub(in crate::sync) async fn has_listed_ties(&self, object: Object) -> Result<bool, SyncError> {
-        Ok(!self.listed_ties(object).await?.is_empty())
-    }
-
     /// Lists a range that differs and cannot be cut further. A range of more than a page has records that share both
     /// timestamps: unless the user requests it, it is listed once a day.
     async fn list_leaf(&self, audit: &mut Audit, range: TimeRange, here: u64, there: u64) -> Result<(), SyncError> {
@@ -169,7 +155,10 @@ impl Run<'_> {
                 return Ok(());
             }
             audit.ties.push(range);
-            let mut listed = self.listed_ties(object).await?;
+            let key = StateKey::TiesListed(object);
+            let listed: Option<Vec<(TimeRange, Instant)>> = self.engine.store.read(move |tx| tx.state(&key)).await?;
+            let mut listed = listed.unwrap_or_default();
+            listed.retain(|(_, at)| *at <= steady && steady.since(*at) < DAY);
             if listed.iter().any(|(known, _)| *known == range) && !self.by_person {
                 audit.unlisted += here.abs_diff(there);
                 return Ok(());

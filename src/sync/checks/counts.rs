@@ -4,9 +4,13 @@ use super::compare::Audit;
 use crate::model::Object;
 use crate::model::{TimeBounds, TimeField, TimeRange};
 use crate::sync::error::SyncError;
+use crate::sync::job::Job;
 use crate::sync::run::Run;
 use crate::sync::walks::closing_counts::OwedCounts;
 use crate::sync::walks::sweep::end_sweep;
+
+/// How long counts wait for a range that is listed once a day.
+const DAY: std::time::Duration = std::time::Duration::from_secs(86_400);
 
 impl Run<'_> {
     /// Finishes a sweep that was read completely: decides on the records that it missed, and counts what it read. While
@@ -16,6 +20,7 @@ impl Run<'_> {
         if !self.settle_nominations(object).await? {
             return Ok(());
         }
+        let open = open + self.unread(object).await?;
         let finished = self.engine.clock.now();
         let owed = self.engine.store.write(move |tx| {
             end_sweep(tx, object, finished, open)?;
@@ -33,7 +38,9 @@ impl Run<'_> {
         let mut audit = Audit::new(object, true, None);
         let settled = self.settle_removals(&mut audit).await?;
         self.accept_older(object).await?;
-        self.read_omitted(object).await?;
+        if !matches!(self.job, Job::Push) {
+            self.read_omitted(object).await?;
+        }
         if settled.is_settled() {
             self.engine.store.write(move |tx| OwedCounts::nominations_are_settled(tx, object)).await?;
         }
@@ -73,12 +80,14 @@ impl Run<'_> {
         let Some(mut owed) = self.engine.store.read(move |tx| tx.state::<OwedCounts>(&name)).await? else {
             return Ok(());
         };
-        if owed.waits && !self.by_person && self.has_listed_ties(object).await? {
+        let steady = self.steady_time();
+        let waits = owed.waits_until.is_some_and(|until| until > steady && until <= steady.plus(DAY));
+        if waits && !self.by_person {
             return Ok(());
         }
-        owed.waits = false;
-        // The second count divides the records at other places than the first one.
-        let shift = if owed.by == walk { 0.0 } else { 0.5 };
+        owed.waits_until = None;
+        // The second count divides the records at other places than the first one; what is left of it begins there.
+        let shift = if owed.by == walk || owed.from.is_some() { 0.0 } else { 0.5 };
         let mut ranges = self.owed_ranges(object, owed, shift).await?;
         let (mut at_once, mut found) = (1, 0);
         while !ranges.is_empty() {
@@ -100,14 +109,12 @@ impl Run<'_> {
             self.accept_older(object).await?;
             found += audit.findings.count();
             if audit.unlisted > 0 {
-                let waiting = OwedCounts { waits: true, ..owed };
+                let waiting = OwedCounts { waits_until: Some(steady.plus(DAY)), ..owed };
                 return Ok(self.engine.store.write(move |tx| tx.set_state(&entry, &waiting)).await?);
             }
             owed = owed.after(&counted);
-            if !ranges.is_empty() {
-                let name = entry.clone();
-                self.engine.store.write(move |tx| tx.set_state(&name, &owed)).await?;
-            }
+            let name = entry.clone();
+            self.engine.store.write(move |tx| tx.set_state(&name, &owed)).await?;
             at_once = (2 * at_once).min(self.engine.workers());
         }
         if found > 0 {

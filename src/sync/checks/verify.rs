@@ -39,8 +39,10 @@ impl Run<'_> {
             self.audit(&mut audit).await?;
         }
         self.decide_about_unseen(&mut audit).await?;
+        // What was paid for is stored first.
+        let read = if repair { self.read_omitted(object).await } else { Ok(()) };
         if repair {
-            self.read_omitted(object).await?;
+            audit.findings.open += self.unread(object).await?;
         }
         let by_record = audit.findings.compared >= audit.findings.ranges && full;
         let open = audit.findings.open;
@@ -54,7 +56,7 @@ impl Run<'_> {
             })
             .await?;
         self.results().findings.push((object, audit.findings));
-        Ok(())
+        read
     }
 
     /// Looks up the records of the mirror that were not listed: they may have moved out of the range, or have been

@@ -12,6 +12,7 @@
 
 use std::time::Duration;
 
+use super::closing_counts::OwedCounts;
 use super::pages::{WalkEnd, WalkPurpose};
 use super::walk::{Walk, WalkRange};
 use crate::api::{Bound, ListQuery, PageSize, decode};
@@ -46,7 +47,7 @@ impl Run<'_> {
             Some(walk) => walk,
             None => self.new_changes_walk(object, &known).await?,
         }
-        .in_run_of(began, self.engine.settings.overlap);
+        .in_run_of(began);
         let as_of = walk.present_at;
         self.begins(object.resource(), "changes", None);
         let end = self.walk(WalkPurpose::Changes(object), walk).await?;
@@ -54,7 +55,7 @@ impl Run<'_> {
         // A walk of an older version does not say when it came to where later changes sort before it.
         if let (WalkEnd::Finished, Some(began)) = (end, as_of) {
             let fresh = Fresh { began, finished: self.engine.clock.now(), steady: None };
-            self.engine.store.write(move |tx| tx.set_state(&Fresh::changes(object), &fresh)).await?;
+            self.engine.store.write(move |tx| OwedCounts::claim_changes(tx, object, fresh)).await?;
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{Instant, Object, TimeBounds, TimeField, TimeRange};
 use crate::store::{MirrorTx, ReadTx, StateKey, StoreError};
+use crate::sync::checkpoints::Fresh;
 
 /// The most ranges of a count, as many as a full audit has.
 const MOST_PARTS: u64 = 15;
@@ -20,10 +21,13 @@ pub(in crate::sync) struct OwedCounts {
     /// Into how many ranges they were divided at first; 0 if an older version has stored this.
     #[serde(default)]
     pub(in crate::sync) of: u64,
-    /// Whether a range differs that was listed within a day, and that cannot be divided: it waits until it may be listed
-    /// again.
+    /// Until when, by the ledger's steady clock, nothing is counted: a range differs that cannot be divided, and that was
+    /// listed within a day.
     #[serde(default)]
-    pub(in crate::sync) waits: bool,
+    pub(in crate::sync) waits_until: Option<Instant>,
+    /// What the changes walk claims once its counts are made.
+    #[serde(default)]
+    pub(in crate::sync) claim: Option<Fresh>,
     /// Whether the records without the timestamp need no count: a single page had all of them, and no cursor.
     #[serde(default)]
     pub(in crate::sync) without_dateless: bool,
@@ -42,6 +46,9 @@ impl OwedCounts {
     /// Records that the counts in this entry were made. Where those of a sweep have nominated records, that is kept until
     /// their removal is decided on; then the second count is owed.
     pub(in crate::sync) fn made(self, tx: &MirrorTx<'_>, object: Object, entry: &StateKey) -> Result<(), StoreError> {
+        if let Some(fresh) = self.claim {
+            tx.set_state(&Fresh::changes(object), &fresh)?;
+        }
         if !self.has_nominated || *entry != OwedCounts::entry(object, TimeField::CreatedAt) {
             return tx.clear_state(entry);
         }
@@ -60,8 +67,18 @@ impl OwedCounts {
     /// after the next changes walk, because until then records that have changed are here by their old date.
     fn second(parts: u64) -> OwedCounts {
         let parts = if parts == 0 { MOST_PARTS } else { parts };
-        let (by, without_dateless, has_nominated, waits) = (TimeField::UpdatedAt, false, false, false);
-        OwedCounts { by, from: None, to: None, parts, of: parts, without_dateless, has_nominated, waits }
+        let (by, without_dateless, has_nominated, waits_until) = (TimeField::UpdatedAt, false, false, None);
+        OwedCounts {
+            by,
+            from: None,
+            to: None,
+            parts,
+            of: parts,
+            without_dateless,
+            has_nominated,
+            waits_until,
+            claim: None,
+        }
     }
 
     /// Records that no nomination is left: what counts of a sweep were kept for that is over.
@@ -94,7 +111,7 @@ impl OwedCounts {
         })
     }
 
-    /// Records that a changes walk over these timestamps has to be counted.
+    /// Records that a changes walk over these timestamps has to be counted, together with what earlier ones still owe.
     pub(in crate::sync) fn of_changes(
         tx: &MirrorTx<'_>,
         object: Object,
@@ -102,14 +119,43 @@ impl OwedCounts {
         high: Option<Instant>,
         pages: u64,
     ) -> Result<(), StoreError> {
-        let by = TimeField::UpdatedAt;
-        let second = std::time::Duration::from_secs(1);
-        let (from, to) = (from.map(Instant::whole_second), high.map(|high| high.whole_second().plus(second)));
-        let (parts, without_dateless, has_nominated, waits) = (pages.clamp(2, 8), true, false, false);
+        let (by, second) = (TimeField::UpdatedAt, std::time::Duration::from_secs(1));
+        let (mut from, mut to) = (from.map(Instant::whole_second), high.map(|high| high.whole_second().plus(second)));
+        let (mut parts, without_dateless, has_nominated, waits_until) = (pages.clamp(2, 8), true, false, None);
+        let entry = OwedCounts::entry(object, by);
+        if let Some(owed) = tx.state::<OwedCounts>(&entry)? {
+            from = from.min(owed.from);
+            to = to.zip(owed.to).map(|(one, other)| one.max(other));
+            parts = (parts + owed.parts).min(8);
+        }
         tx.set_state(
-            &OwedCounts::entry(object, by),
-            &OwedCounts { by, from, to, parts, of: parts, without_dateless, has_nominated, waits },
+            &entry,
+            &OwedCounts { by, from, to, parts, of: parts, without_dateless, has_nominated, waits_until, claim: None },
         )
+    }
+
+    /// Claims that the changes are here, as soon as nothing is left to be counted.
+    pub(in crate::sync) fn claim_changes(tx: &MirrorTx<'_>, object: Object, fresh: Fresh) -> Result<(), StoreError> {
+        let entry = OwedCounts::entry(object, TimeField::UpdatedAt);
+        match tx.state::<OwedCounts>(&entry)? {
+            Some(owed) => tx.set_state(&entry, &OwedCounts { claim: Some(fresh), ..owed }),
+            None => tx.set_state(&Fresh::changes(object), &fresh),
+        }
+    }
+
+    /// Dates what a changes walk will claim otherwise.
+    pub(in crate::sync) fn date_claim(
+        tx: &MirrorTx<'_>,
+        object: Object,
+        dated: impl Fn(Fresh) -> Option<Fresh>,
+    ) -> Result<(), StoreError> {
+        let entry = OwedCounts::entry(object, TimeField::UpdatedAt);
+        match tx.state::<OwedCounts>(&entry)? {
+            Some(owed) if owed.claim.is_some() => {
+                tx.set_state(&entry, &OwedCounts { claim: owed.claim.and_then(dated), ..owed })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Records that a sweep has to be counted: in as many ranges as it had pages, up to those of a full audit. With
@@ -123,10 +169,20 @@ impl OwedCounts {
         without_dateless: bool,
     ) -> Result<(), StoreError> {
         let (by, parts) = (TimeField::CreatedAt, pages.clamp(2, MOST_PARTS));
-        let (of, has_nominated, waits) = (parts, false, false);
+        let (of, has_nominated, waits_until) = (parts, false, None);
         tx.set_state(
             &OwedCounts::entry(object, by),
-            &OwedCounts { by, from: None, to: None, parts, of, without_dateless, has_nominated, waits },
+            &OwedCounts {
+                by,
+                from: None,
+                to: None,
+                parts,
+                of,
+                without_dateless,
+                has_nominated,
+                waits_until,
+                claim: None,
+            },
         )
     }
 }
@@ -226,8 +282,18 @@ mod tests {
         /// Counts of a sweep that were made, and have nominated records.
         fn owing_nothing() -> OwedCounts {
             let by = TimeField::CreatedAt;
-            let (parts, of, without_dateless, has_nominated, waits) = (0, 9, true, true, false);
-            OwedCounts { by, from: None, to: None, parts, of, without_dateless, has_nominated, waits }
+            let (parts, of, without_dateless, has_nominated, waits_until) = (0, 9, true, true, None);
+            OwedCounts {
+                by,
+                from: None,
+                to: None,
+                parts,
+                of,
+                without_dateless,
+                has_nominated,
+                waits_until,
+                claim: None,
+            }
         }
     }
 }

@@ -93,6 +93,13 @@ pub(super) fn was_read(tx: &MirrorTx<'_>, object: Object, id: &RecordId) -> Resu
 }
 
 impl Run<'_> {
+    /// How many records are to be read for which a list omitted a value.
+    pub(in crate::sync) async fn unread(&self, object: Object) -> Result<u64, SyncError> {
+        let entry = StateKey::OmittedValues(object);
+        let noted: Option<OmittedValues> = self.engine.store.read(move |tx| tx.state(&entry)).await?;
+        Ok(noted.map_or(0, |omitted| omitted.0.len() as u64))
+    }
+
     /// Reads the records for which a list omitted a value.
     pub(in crate::sync) async fn read_omitted(&self, object: Object) -> Result<(), SyncError> {
         let entry = StateKey::OmittedValues(object);

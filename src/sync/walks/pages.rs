@@ -432,7 +432,8 @@ impl Run<'_> {
         let now = date.map_or(asked.at, |date| date.max(asked.at));
         let total = arrived.page.total;
         let last = arrived.page.records.last().map(|record| record.id.clone());
-        Facts { keys, last, high, next: arrived.page.next.clone(), served_at, now: Some(now), total }
+        let settled_at = served_at.map(|served_at| served_at.minus(self.engine.settings.overlap));
+        Facts { keys, last, high, next: arrived.page.next.clone(), served_at, settled_at, now: Some(now), total }
     }
 
     /// Adds the results of a page to the run's tally, and notifies the observer.

@@ -63,6 +63,8 @@ pub struct Facts {
     pub next: Option<Cursor>,
     /// The service's time when the page was asked for, at least.
     pub served_at: Option<Instant>,
+    /// Before this, nothing is committed any more: the overlap before `served_at`.
+    pub settled_at: Option<Instant>,
     /// The latest of all clocks: what changed after it is churn.
     pub now: Option<Instant>,
     /// How many rows the whole range has, where that was asked for.
@@ -138,9 +140,9 @@ pub struct Walk {
     /// walks changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub present_at: Option<Instant>,
-    /// The service's time at the last page, at least.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    page_served_at: Option<Instant>,
+    /// Whether a later change may sort before the place that it has reached.
+    #[serde(default, skip_serializing_if = "is_false")]
+    passed: bool,
     /// When the cursor was received, by the latest of all clocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cursor_at: Option<Instant>,
@@ -201,7 +203,7 @@ impl Walk {
             until: None,
             gap: None,
             present_at: None,
-            page_served_at: None,
+            passed: false,
             cursor_at: None,
             tied: false,
             last_page: None,
@@ -244,15 +246,11 @@ impl Walk {
     }
 
     /// This walk in a run that begins now. It will have read all changes until then, unless one of them may sort before the
-    /// place that it has reached: rows there are dated in the future, or so recently that others may still be committed
-    /// before them. Then it has read those until the begin of the run that brought it there.
+    /// place that it has reached: then it has read those until the begin of the run that brought it there.
     #[must_use]
-    pub fn in_run_of(self, began: Instant, overlap: Duration) -> Walk {
-        let passed = match self.reached {
-            Frontier::Start => false,
-            Frontier::At(at) => self.page_served_at.is_none_or(|served_at| at > served_at.minus(overlap)),
-            Frontier::Nulls => true,
-        };
+    pub fn in_run_of(self, began: Instant) -> Walk {
+        // A walk of an older version does not know it.
+        let passed = self.passed || self.reached > Frontier::Start && self.present_at.is_none();
         Walk { present_at: if passed { self.present_at } else { Some(began) }, ..self }
     }
 
@@ -282,7 +280,6 @@ impl Walk {
             // Later pages may know of a later time, which says nothing about what the first one left out.
             self.served_at = self.served_at.max(facts.served_at);
         }
-        self.page_served_at = facts.served_at;
         self.run_began = self.run_began.or(facts.now);
         self.cursor_at = facts.now;
         if !facts.keys.is_empty() {
@@ -316,6 +313,11 @@ impl Walk {
             self.reached = self.frontier;
             self.restarts = 0;
         }
+        self.passed |= match self.frontier {
+            Frontier::Start => false,
+            Frontier::At(at) => facts.settled_at.is_none_or(|settled| at > settled),
+            Frontier::Nulls => true,
+        };
         let next = self.next(facts, &mut anomalies);
         anomalies.sort_unstable();
         anomalies.dedup();
@@ -412,7 +414,7 @@ impl Walk {
                     page_size: self.page_size,
                     until: self.until,
                     present_at: self.present_at,
-                    page_served_at: self.page_served_at,
+                    passed: self.passed,
                     ..Walk::new(range, &self.key)
                 })
                 .collect(),

@@ -13,6 +13,7 @@ fn page(keys: &[i64], next: Option<&str>) -> Facts {
         high: keys.iter().max().map(|s| at(*s)),
         next: next.map(Cursor::from),
         served_at: Some(at(1000)),
+        settled_at: Some(at(940)),
         now: Some(at(1000)),
         total: None,
     }
@@ -194,32 +195,30 @@ fn cursor_of_another_time_is_not_followed() {
 
 #[test]
 fn walk_is_of_the_run_that_brought_it_to_where_later_changes_sort_before_it() {
-    let overlap = Duration::from_secs(60);
-    let in_runs = |walk: Walk, runs: [i64; 2]| {
-        let later = walk.in_run_of(at(runs[0]), overlap).in_run_of(at(runs[1]), overlap);
-        later.present_at.map(|then| then.since(at(0)).as_secs())
+    let page = |last: Option<i64>, settled_at: Option<i64>| {
+        let keys = vec![Some(at(5)), last.map(at)];
+        Facts { keys, settled_at: settled_at.map(at), ..page(&[], Some("a")) }
     };
-    let read = |key: Option<i64>, served_at: Option<i64>| {
-        let mut walk = changes(0).in_run_of(at(100), overlap);
-        walk.take(&Facts {
-            keys: vec![Some(at(5)), key.map(at)],
-            served_at: served_at.map(at),
-            ..page(&[], Some("a"))
-        });
+    let read = |facts: &Facts| {
+        let mut walk = changes(0).in_run_of(at(100));
+        walk.take(facts);
         walk
     };
-    assert_eq!(in_runs(changes(0), [200, 300]), Some(300), "nothing read");
-    for (last, served_at, expected, name) in [
-        (Some(940), Some(1_000), 300, "of the past"),
-        (Some(941), Some(1_000), 100, "within the overlap"),
-        (Some(9_999), Some(1_000), 100, "of the future"),
-        (None, Some(1_000), 100, "without a date"),
+    let later = |walk: Walk| walk.in_run_of(at(300)).present_at.map(|then| then.since(at(0)).as_secs());
+    assert_eq!(later(changes(0).in_run_of(at(100))), Some(300), "nothing read");
+    for (last, settled_at, expected, name) in [
+        (Some(940), Some(940), 300, "settled"),
+        (Some(941), Some(940), 100, "within the overlap, or of the future"),
+        (None, Some(940), 100, "without a date"),
         (Some(5), None, 100, "where nobody knows the time"),
     ] {
-        assert_eq!(in_runs(read(last, served_at), [200, 300]), Some(expected), "the last row is {name}");
+        assert_eq!(later(read(&page(last, settled_at))), Some(expected), "the last row is {name}");
     }
-    let Next::Restart(walks) = read(Some(9_999), Some(1_000)).restart() else { panic!() };
-    assert_eq!(in_runs(walks[0].clone(), [200, 300]), Some(100), "without its cursor");
-    let of_older_version = Walk { present_at: None, ..read(Some(9_999), Some(1_000)) };
-    assert_eq!(in_runs(of_older_version, [200, 300]), None, "nobody knows");
+    let mut passed = read(&page(Some(9_000), Some(940)));
+    let Next::Restart(walks) = passed.restart() else { panic!() };
+    assert_eq!(later(walks[0].clone()), Some(100), "without its cursor");
+    passed.take(&page(Some(9_001), Some(10_000)));
+    assert_eq!(later(passed.clone()), Some(100), "what it has passed once may have changed since");
+    assert_eq!(later(Walk { present_at: None, ..passed }), None, "of an older version");
+    assert_eq!(later(Walk { present_at: None, passed: false, ..read(&page(Some(5), Some(940))) }), None, "the same");
 }
