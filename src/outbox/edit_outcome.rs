@@ -96,9 +96,9 @@ impl EditTx<'_, '_> {
             self.follow(delay::without_request)?;
             self.give_back(DelayScope::Object)?;
         }
-        let is_silent = matches!(next, AfterAnswer::NotFound | AfterAnswer::Read | AfterAnswer::Alone);
-        if request.custom && (is_silent || !admitted) {
-            // Nothing is said about custom fields: the edits of another record may test whether they are refused.
+        let says_nothing = matches!(next, AfterAnswer::NotFound | AfterAnswer::Read | AfterAnswer::Alone);
+        if request.custom && (says_nothing || !admitted) {
+            // The edits of another record may test whether custom fields are refused.
             self.give_back(DelayScope::CustomFields)?;
         }
         match status {

@@ -287,6 +287,18 @@ async fn silence_says_nothing_about_the_object() {
 }
 
 #[tokio::test]
+async fn request_that_was_not_admitted_uses_up_no_attempt() {
+    for custom in [true, false] {
+        let answer = RefusedAnswer { status: None, answer_json: "{}", sent: false, admitted: false };
+        let back = move |edits: &mut EditTx<'_, '_>, request: &StoredRequest| {
+            edits.refused(request, AfterAnswer::Back, answer).unwrap()
+        };
+        let became_now = after(Sent { failed: 3, custom, ..FIRST }, back).await;
+        assert_eq!((became_now.object, became_now.custom), (Some(1), Some(if custom { 0 } else { 1 })));
+    }
+}
+
+#[tokio::test]
 async fn read_that_was_not_sent_is_no_attempt() {
     let became_now = after(Sent { failed: 3, ..FIRST }, |edits, _| {
         edits.was_not_sent().unwrap();

@@ -1,5 +1,5 @@
-//! Lists that omit custom keys without a value, with details off: omitted does not mean null, so a changed record is
-//! read by id only for what its list omits.
+//! Lists that omit custom keys without a value: omitted does not mean null. With details off, a changed record is read by
+//! id only for what its list omits; with details, a version that was read before is read again.
 
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Clock as _, DataType, Object, Resource};

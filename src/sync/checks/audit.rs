@@ -19,17 +19,18 @@ use crate::sync::checkpoints::Outage;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::job::Job;
 use crate::sync::run::Run;
+use crate::sync::walks::closing_counts::MOST_PARTS;
 use crate::sync::walks::cursor_loops::ListProgress;
 use crate::sync::walks::lookup::FoundRecords;
 
-/// Ranges of a full audit by each timestamp: 15 with dates and one without. An audit without findings costs as many RU.
-const PARTS: u64 = 15;
+/// Ranges with dates of a full audit by each timestamp; one more is without. An audit without findings costs as many RU.
+const PARTS: u64 = MOST_PARTS;
 
 /// A range with at most this many records is listed instead of halved: it is one page.
 const LEAF: u64 = 100;
 
 /// How often a range is listed that cannot be cut.
-const DAY: std::time::Duration = std::time::Duration::from_secs(86_400);
+pub(super) const DAY: std::time::Duration = std::time::Duration::from_secs(86_400);
 
 impl Run<'_> {
     /// Counts an object by both timestamps and follows differences.

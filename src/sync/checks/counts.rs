@@ -1,5 +1,6 @@
 //! Makes the counts that walks of more than one page owe, and repairs what they find.
 
+use super::audit::DAY;
 use super::compare::Audit;
 use crate::model::Object;
 use crate::model::{TimeBounds, TimeField, TimeRange};
@@ -8,9 +9,6 @@ use crate::sync::job::Job;
 use crate::sync::run::Run;
 use crate::sync::walks::closing_counts::OwedCounts;
 use crate::sync::walks::sweep::end_sweep;
-
-/// How long counts wait for a range that is listed once a day.
-const DAY: std::time::Duration = std::time::Duration::from_secs(86_400);
 
 impl Run<'_> {
     /// Finishes a sweep that was read completely: decides on the records that it missed, and counts what it read. While
@@ -33,7 +31,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Decides on an object's nominations outside of a verification. Returns whether none is left.
+    /// Decides on an object's nominations outside of a verification, and reads the values that the answers omitted. Returns
+    /// whether no nomination is left.
     pub(in crate::sync) async fn settle_nominations(&self, object: Object) -> Result<bool, SyncError> {
         let mut audit = Audit::new(object, true, None);
         let settled = self.settle_removals(&mut audit).await?;

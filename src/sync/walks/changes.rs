@@ -6,6 +6,11 @@
 //! reads again what may have been committed late. Once the service has been quiet for longer than the overlap, `L` is `W`,
 //! and an idle walk costs 1 RU and reads no row, however many share the newest timestamp.
 //!
+//! # What it claims
+//! That all changes until the begin of its run are here, once the counts that it owes are made
+//! ([`OwedCounts`]). A walk that was continued claims no more than the run that brought it to where later changes sort
+//! before it ([`Walk::in_run_of`]).
+//!
 //! # What is not read twice
 //! Soon after a bulk change, all of it lies between `L` and `W`. Where that is more than a page it is counted first, for
 //! 1 RU: as many there as here, and the walk begins at `W`.

@@ -7,8 +7,8 @@ use crate::model::{Instant, Object, TimeBounds, TimeField, TimeRange};
 use crate::store::{MirrorTx, ReadTx, StateKey, StoreError};
 use crate::sync::checkpoints::Fresh;
 
-/// The most ranges of a count, as many as a full audit has.
-const MOST_PARTS: u64 = 15;
+/// The most ranges with dates that are counted by one timestamp.
+pub(in crate::sync) const MOST_PARTS: u64 = 15;
 
 /// The counts that a walk still owes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,6 +38,12 @@ pub(in crate::sync) struct OwedCounts {
 }
 
 impl OwedCounts {
+    /// All dated records in so many ranges, and those without the timestamp unless they need no count.
+    const fn whole(by: TimeField, parts: u64, without_dateless: bool) -> OwedCounts {
+        let (from, to, waits_until, claim) = (None, None, None, None);
+        OwedCounts { by, from, to, parts, of: parts, waits_until, claim, without_dateless, has_nominated: false }
+    }
+
     /// The state entry.
     pub(in crate::sync) fn entry(object: Object, by: TimeField) -> StateKey {
         StateKey::Check(object, by.column())
@@ -67,18 +73,7 @@ impl OwedCounts {
     /// after the next changes walk, because until then records that have changed are here by their old date.
     fn second(parts: u64) -> OwedCounts {
         let parts = if parts == 0 { MOST_PARTS } else { parts };
-        let (by, without_dateless, has_nominated, waits_until) = (TimeField::UpdatedAt, false, false, None);
-        OwedCounts {
-            by,
-            from: None,
-            to: None,
-            parts,
-            of: parts,
-            without_dateless,
-            has_nominated,
-            waits_until,
-            claim: None,
-        }
+        OwedCounts::whole(TimeField::UpdatedAt, parts, false)
     }
 
     /// Records that no nomination is left: what counts of a sweep were kept for that is over.
@@ -121,17 +116,14 @@ impl OwedCounts {
     ) -> Result<(), StoreError> {
         let (by, second) = (TimeField::UpdatedAt, std::time::Duration::from_secs(1));
         let (mut from, mut to) = (from.map(Instant::whole_second), high.map(|high| high.whole_second().plus(second)));
-        let (mut parts, without_dateless, has_nominated, waits_until) = (pages.clamp(2, 8), true, false, None);
+        let mut parts = pages.clamp(2, 8);
         let entry = OwedCounts::entry(object, by);
         if let Some(owed) = tx.state::<OwedCounts>(&entry)? {
             from = from.min(owed.from);
             to = to.zip(owed.to).map(|(one, other)| one.max(other));
             parts = (parts + owed.parts).min(8);
         }
-        tx.set_state(
-            &entry,
-            &OwedCounts { by, from, to, parts, of: parts, without_dateless, has_nominated, waits_until, claim: None },
-        )
+        tx.set_state(&entry, &OwedCounts { from, to, ..OwedCounts::whole(by, parts, true) })
     }
 
     /// Claims that the changes are here, as soon as nothing is left to be counted.
@@ -168,22 +160,9 @@ impl OwedCounts {
         pages: u64,
         without_dateless: bool,
     ) -> Result<(), StoreError> {
-        let (by, parts) = (TimeField::CreatedAt, pages.clamp(2, MOST_PARTS));
-        let (of, has_nominated, waits_until) = (parts, false, None);
-        tx.set_state(
-            &OwedCounts::entry(object, by),
-            &OwedCounts {
-                by,
-                from: None,
-                to: None,
-                parts,
-                of,
-                without_dateless,
-                has_nominated,
-                waits_until,
-                claim: None,
-            },
-        )
+        let by = TimeField::CreatedAt;
+        let owed = OwedCounts::whole(by, pages.clamp(2, MOST_PARTS), without_dateless);
+        tx.set_state(&OwedCounts::entry(object, by), &owed)
     }
 }
 
@@ -203,15 +182,7 @@ mod tests {
     fn counted_ranges_are_owed_no_more() {
         let at = |second: i64| Instant::from_secs(1_700_000_000 + second);
         let by = TimeField::CreatedAt;
-        let owed = OwedCounts {
-            by,
-            from: None,
-            to: None,
-            parts: 3,
-            of: 3,
-            without_dateless: false,
-            ..OwedCounts::owing_nothing()
-        };
+        let owed = OwedCounts::whole(by, 3, false);
         let (first, second) = (TimeRange::dated(by, None, at(5)), TimeRange::dated(by, at(5), at(9)));
         let (third, dateless) = (TimeRange::dated(by, at(9), None), TimeRange::of(by, TimeBounds::Dateless));
         assert_eq!(owed.after(&[first]), OwedCounts { from: at(5), parts: 2, ..owed });
@@ -278,22 +249,49 @@ mod tests {
         store.close().await;
     }
 
+    #[tokio::test]
+    async fn what_is_still_owed_is_owed_with_what_follows() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = crate::store::Store::open(&dir.path().join("mirror.db")).unwrap();
+        let object = Object::Contact;
+        let at = |second: i64| Instant::from_secs(1_700_000_000 + second);
+        let (sweep, changes) = (TimeField::CreatedAt, TimeField::UpdatedAt);
+        let walked = |from, high, pages| {
+            store.write(move |tx| {
+                OwedCounts::of_changes(tx, object, at(from), at(high), pages)?;
+                let owed = tx.state::<OwedCounts>(&OwedCounts::entry(object, changes))?.unwrap();
+                Ok((owed.from, owed.to, owed.parts))
+            })
+        };
+        assert_eq!(walked(50, 90, 3).await.unwrap(), (at(50), at(91), 3));
+        assert_eq!(walked(80, 99, 2).await.unwrap(), (at(50), at(100), 5), "the first walk is still to be counted");
+        assert_eq!(walked(10, 20, 9).await.unwrap(), (at(10), at(100), 8));
+        let again = |known: Option<OwedCounts>| {
+            store.write(move |tx| {
+                let entry = OwedCounts::entry(object, sweep);
+                tx.clear_state(&entry)?;
+                known.map_or(Ok(()), |known| tx.set_state(&entry, &known))?;
+                OwedCounts::whole(sweep, 4, false).owe_again(tx, object)?;
+                tx.state::<OwedCounts>(&entry)
+            })
+        };
+        let (whole, second) = (OwedCounts::whole(sweep, 4, false), OwedCounts::second(0));
+        assert_eq!(again(None).await.unwrap(), Some(whole));
+        assert_eq!(again(Some(OwedCounts { from: at(5), parts: 2, ..whole })).await.unwrap(), Some(whole));
+        let nominated = Some(OwedCounts { has_nominated: true, ..whole });
+        assert_eq!(
+            again(Some(OwedCounts::owing_nothing())).await.unwrap(),
+            nominated,
+            "the second count is not forgotten"
+        );
+        assert_eq!((again(Some(second)).await.unwrap(), second.parts), (Some(second), MOST_PARTS));
+        store.close().await;
+    }
+
     impl OwedCounts {
         /// Counts of a sweep that were made, and have nominated records.
         fn owing_nothing() -> OwedCounts {
-            let by = TimeField::CreatedAt;
-            let (parts, of, without_dateless, has_nominated, waits_until) = (0, 9, true, true, None);
-            OwedCounts {
-                by,
-                from: None,
-                to: None,
-                parts,
-                of,
-                without_dateless,
-                has_nominated,
-                waits_until,
-                claim: None,
-            }
+            OwedCounts { parts: 0, has_nominated: true, ..OwedCounts::whole(TimeField::CreatedAt, 9, true) }
         }
     }
 }
