@@ -8,7 +8,7 @@
 //!
 //! # What it claims
 //! That all changes until the begin of its run are here, once the counts that it owes are made
-//! ([`OwedCounts`]). A walk that was continued claims no more than the run that brought it to where later changes sort
+//! (`OwedCounts`). A walk that was continued claims no more than the run that brought it to where later changes sort
 //! before it ([`Walk::in_run_of`]).
 //!
 //! # What is not read twice
