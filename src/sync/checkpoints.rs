@@ -78,6 +78,14 @@ pub struct Sweep {
 }
 
 impl Sweep {
+    /// How long a removal may be accepted on what a sweep has read.
+    const RECENT: Duration = Duration::from_secs(86_400);
+
+    /// Whether it began within the last day.
+    pub fn is_recent(&self, now: Instant) -> bool {
+        self.began <= now && now.since(self.began) <= Sweep::RECENT
+    }
+
     /// The state entry.
     pub fn entry(object: Object) -> StateKey {
         StateKey::Sweep(object)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Object, Resource, Ru};
-use crm_mirror::sandbox::{Fault, Hidden, Rule, World};
+use crm_mirror::sandbox::{Fault, Hidden, Route, Rule, World};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::Job;
 use serde_json::json;
@@ -262,6 +262,27 @@ async fn sweep_that_was_asked_for_after_a_refused_one_reads_every_record() {
     mirror.sync(&crm).await;
     mirror.run(&crm, &job.accepting_removals()).await.unwrap();
     mirror.assert_exact_lists(&crm);
+}
+
+/// What was refused some days ago is no list of today: a record was removed since then.
+#[tokio::test]
+async fn accepted_removals_are_read_again_unless_they_were_refused_within_a_day() {
+    for (days, reads) in [(0, false), (3, true)] {
+        let (crm, mirror) = settled(40, true).await;
+        crm.sandbox.with_world(|world| (0..20).for_each(|n| _ = world.remove(Object::Contact, &format!("c{n:05}"))));
+        let job = contacts_only(Job::resync());
+        assert_eq!(mirror.run(&crm, &job).await.unwrap().outcome, RunOutcome::Refused);
+        crm.wait(days * 86_400 + 3_600);
+        crm.sandbox.with_world(|world| world.remove(Object::Contact, "c00030"));
+        crm.sandbox.clear_log();
+        let report = mirror.run(&crm, &job.accepting_removals()).await.unwrap();
+        assert_eq!((report.outcome, report.tally.removed), (RunOutcome::Done, 20 + u64::from(reads)), "{days} days");
+        let contacts = Route::List(Resource::Contacts);
+        let log = crm.sandbox.log();
+        let mut lists = log.entries().iter().map(|entry| &entry.asked).filter(|asked| asked.route == contacts);
+        let swept = lists.any(|asked| asked.param("sort") == Some("createdAt"));
+        assert_eq!(swept, reads, "{days} days");
+    }
 }
 
 /// The second page of a lookup lacks the witness, or the record.

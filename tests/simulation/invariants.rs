@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crm_mirror::app::status::{self, MirrorStatus, ObjectStatus};
+use crm_mirror::app::status::{self, MirrorStatus};
 use crm_mirror::budget::Ledger;
 use crm_mirror::config::{Config, Environment, Sources};
 use crm_mirror::model::{Clock, Instant, Object, Resource};
@@ -14,6 +14,7 @@ use crm_mirror::store::Reader;
 use crm_mirror::store::outbox_report::EditCounts;
 use rusqlite::{Connection, OptionalExtension};
 
+use crate::claims::{Claims, Rows, rows};
 use crate::people::{self, Edits, text_of};
 use crate::script::Script;
 use crate::support::{Crm, Mirror};
@@ -24,9 +25,6 @@ const GUARD: f64 = 0.2;
 const SMALL: usize = 10;
 const TEAM: Resource = Resource::TeamMembers;
 
-/// The records of a table, and when they were last changed.
-type Rows = BTreeMap<String, Option<String>>;
-
 /// What was seen so far.
 pub struct Watch {
     /// The request units of a window, if they are observed, and how long a window is.
@@ -35,24 +33,18 @@ pub struct Watch {
     /// What the service charged, and how many requests it saw.
     pub charged: u64,
     pub requests: u64,
-    config: Config,
+    pub config: Config,
+    /// What was looked into of the claims of `status`.
+    pub claims: Claims,
     rows: BTreeMap<Object, Rows>,
     /// When rows went, and how many.
     gone: BTreeMap<Object, Vec<(Instant, usize)>>,
-    /// Up to when changes were claimed to be complete, as far as that was looked into.
-    claimed: BTreeMap<Object, Instant>,
-    /// The records that the service listed at the time of which a list is claimed to be complete.
-    listed: BTreeMap<Object, (Instant, BTreeSet<String>)>,
     /// How often each edit was carried out.
     carried_out: BTreeMap<(u32, String), u32>,
     /// When each edit was first sent.
     first_sent: BTreeMap<(u32, String), Instant>,
-    /// When the file was replaced by one that was saved while a clock was wrong, or a day after: its claims may be wrong.
-    restored_at: Instant,
     /// Whether the saved file is one of those.
     pub is_saved_in_doubt: bool,
-    /// When removed records returned at the service.
-    pub returned_at: Instant,
     /// Whether nothing in the run that ended may have made a row older, even if the service shows an old picture.
     is_strict: bool,
     /// Until when a clock may be wrong, or a day after.
@@ -71,13 +63,6 @@ pub struct Watch {
     reader: Option<Reader>,
 }
 
-fn rows(conn: &Connection, object: Object) -> Rows {
-    let sql = format!("SELECT id, updated_at FROM {}", object.table());
-    let mut stmt = conn.prepare_cached(&sql).unwrap();
-    let rows = stmt.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
-    rows.map(Result::unwrap).collect()
-}
-
 /// The ledger in the file; an empty one if there is none.
 fn ledger(conn: &Connection) -> Ledger {
     let stored = || {
@@ -86,18 +71,6 @@ fn ledger(conn: &Connection) -> Ledger {
         serde_json::from_str::<Ledger>(&text).ok()
     };
     stored().unwrap_or_default()
-}
-
-/// When a record in the mirror was created; a row without it was always there.
-fn created_at(conn: &Connection, object: Object, id: &str) -> Option<Instant> {
-    let sql = format!("SELECT created_at FROM {} WHERE id = ?1", object.table());
-    let mut stmt = conn.prepare_cached(&sql).ok()?;
-    stmt.query_row([id], |row| row.get::<_, Option<String>>(0)).ok()??.parse().ok()
-}
-
-/// When a record was last changed, as the service says.
-fn updated_at(world: &World, object: Object, id: &str) -> Option<Instant> {
-    world.list_json(object.resource(), id)?["updatedAt"].as_str()?.parse().ok()
 }
 
 impl Watch {
@@ -112,15 +85,12 @@ impl Watch {
             charged: 0,
             requests: 0,
             config: Config::load(&sources).unwrap(),
+            claims: Claims::default(),
             rows: BTreeMap::new(),
             gone: BTreeMap::new(),
-            claimed: BTreeMap::new(),
-            listed: BTreeMap::new(),
             carried_out: BTreeMap::new(),
             first_sent: BTreeMap::new(),
-            restored_at: Instant::EPOCH,
             is_saved_in_doubt: false,
-            returned_at: Instant::EPOCH,
             is_strict: false,
             clocks_until: Instant::EPOCH,
             team: BTreeSet::new(),
@@ -191,15 +161,12 @@ impl Watch {
 
     /// The file was replaced by an older one: what was seen of it no longer holds.
     pub fn restored(&mut self, now: Instant) {
-        if self.is_saved_in_doubt {
-            self.restored_at = now;
-        }
+        self.claims.restored(self.is_saved_in_doubt.then_some(now));
         // What was sent since the file was saved waits in it again.
         self.carried_out.values_mut().for_each(|times| *times = 0);
         (self.conn, self.reader) = (None, None);
         self.rows.clear();
         self.gone.clear();
-        self.claimed.clear();
         self.team.clear();
         (self.oldest_change, self.newest_change) = (None, None);
     }
@@ -238,7 +205,7 @@ impl Watch {
         for object in Object::ALL {
             let there = rows(conn, object);
             if let Some(said) = status.objects.iter().find(|said| said.object == object.resource()) {
-                self.claims(world, conn, object, &there, said, doubt_until)?;
+                self.claims.check((world, conn), object, &there, said, doubt_until)?;
             }
             let before = self.rows.get(&object);
             let mut removed = before.into_iter().flat_map(|rows| rows.keys()).filter(|id| !there.contains_key(*id));
@@ -247,68 +214,6 @@ impl Watch {
                 return Err(format!("{object} {id} was removed, and the service has it"));
             }
             self.table(object, there, world.now(), doubt_until)?;
-        }
-        Ok(())
-    }
-
-    /// What `status` says is complete was complete then.
-    fn claims(
-        &mut self,
-        world: &World,
-        conn: &Connection,
-        object: Object,
-        there: &Rows,
-        said: &ObjectStatus,
-        doubt_until: Instant,
-    ) -> Result<(), String> {
-        // A claim about the future is one of a wrong clock, which is not over yet.
-        let known_from = doubt_until.max(self.restored_at);
-        let believable = |as_of: &Instant| *as_of >= known_from && *as_of <= world.now();
-        let has_it = |id: &str| world.etag(object, id).is_some();
-        if let Some(as_of) = said.complete_as_of.filter(|as_of| said.differences == 0 && believable(as_of)) {
-            if self.listed.get(&object).is_none_or(|(at, _)| *at != as_of) {
-                self.listed.insert(object, (as_of, world.as_of(as_of).ids(object.resource()).into_iter().collect()));
-            }
-            let ids = &self.listed[&object].1;
-            // One that was removed since then may have returned.
-            let since = "SELECT 1 FROM changes WHERE record_id = ?1 AND kind = ?2 AND seen_at >= ?3";
-            let was = |id: &str, what: &str| {
-                conn.prepare_cached(since).unwrap().exists((id, what, as_of.to_string())).unwrap()
-            };
-            let is_missing = |id: &&String| !there.contains_key(*id) && has_it(id) && !was(id, "remove");
-            if let Some(id) = ids.iter().find(is_missing) {
-                return Err(format!("status says that {object} is complete as of {as_of}, and {id} is missing"));
-            }
-            // One that returned since then, with its old date of creation, may have been removed again, and kept here.
-            let is_old = |id: &str| created_at(conn, object, id) <= Some(as_of) && !was(id, "insert");
-            let back = self.returned_at;
-            let returned =
-                |id: &str| back > as_of && world.as_of(back).ids(object.resource()).contains(&id.to_string());
-            let gone = |id: &&String| !ids.contains(*id) && !has_it(id) && is_old(id) && !returned(id);
-            if let Some(id) = there.keys().find(gone) {
-                return Err(format!("status says that {object} is complete as of {as_of}, and {id} is still there"));
-            }
-        }
-        // What a deceiving list left out stays missing until an audit or a sweep looks for it.
-        let audited = said.complete_as_of.is_some_and(|as_of| as_of >= doubt_until);
-        let changes = said.changes_as_of.filter(|as_of| audited && believable(as_of));
-        let Some(as_of) = changes.filter(|as_of| self.claimed.insert(object, *as_of) != Some(*as_of)) else {
-            return Ok(());
-        };
-        let then = world.as_of(as_of);
-        for id in then.ids(object.resource()).into_iter().filter(|id| has_it(id)) {
-            let row = there.get(&id);
-            let here = row.and_then(|at| at.as_ref()?.parse::<Instant>().ok());
-            // At the very instant of the claim, a change may follow the answer: time stands still meanwhile.
-            let changed = updated_at(&then, object, &id).filter(|changed| *changed != as_of);
-            // One that was dated in the future may have been dated back since, and changed again.
-            let is_newest = || here == updated_at(world, object, &id);
-            let was_dated_back = changed.is_some_and(|changed| changed > world.now()) && here > Some(as_of);
-            if row.is_none() || changed.is_some() && here < changed && !is_newest() && !was_dated_back {
-                return Err(format!(
-                    "status says that changes of {object} are here as of {as_of}, and {id} is of {here:?}, not {changed:?}"
-                ));
-            }
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ mod between;
 mod disturbances;
 mod ending;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crm_mirror::daemon::inputs_and_effects::DaemonRequest;
@@ -17,6 +17,7 @@ use crm_mirror::store::StoreError;
 use crm_mirror::sync::{RunReport, SyncError};
 use rusqlite::Connection;
 
+use crate::claims::DuringRun;
 use crate::conflicts::Conflicts;
 use crate::daemon::{Daemon, Maintenance, repair, resync};
 use crate::invariants::Watch;
@@ -93,6 +94,7 @@ struct Life<'a> {
     open: Option<Process>,
     edit_watch: EditWatch,
     watch: Watch,
+    during_run: Arc<Mutex<DuringRun>>,
     manners: Manners,
     edits: Edits,
     conflicts: Conflicts,
@@ -168,9 +170,11 @@ impl<'a> Life<'a> {
         if let Some(version) = script.upgrade {
             Connection::open(&mirror.path).unwrap().execute_batch(FROZEN[version]).unwrap();
         }
+        let watch = Watch::of(&mirror, script.budget, script.window);
         Life {
             script,
-            watch: Watch::of(&mirror, script.budget, script.window),
+            during_run: Arc::new(Mutex::new(DuringRun::new(watch.config.clone()))),
+            watch,
             manners: Manners::new(script),
             edit_watch: EditWatch::new(&mirror.path),
             crm,
@@ -339,17 +343,13 @@ impl<'a> Life<'a> {
         }
         let disk = full_disk.map(FullDisk::of);
         let lock = locked.then(|| process::lock_for_a_moment(&self.mirror.path)).flatten();
-        let burst = self.burst.take();
-        if let Some(burst) = burst {
-            self.change_between_requests(burst);
-        }
+        let hides_records = self.before_requests();
         let result = match self.opened(kill).await {
             Ok(process) => process.engine.run(&job.job, job.trigger.as_str()).await,
             Err(error) => Err(error),
         };
         self.crm.sandbox.clear_hook();
-        if burst.is_some() && self.script.offsets && self.script.tied {
-            // A removal lets another record slip between two pages, and no count of a range of time shows that.
+        if hides_records {
             self.doubt_until = self.doubt_until.max(self.crm.clock.now());
         }
         lock.map(std::thread::JoinHandle::join);
@@ -376,6 +376,7 @@ impl<'a> Life<'a> {
             self.repeats.forget();
         }
         self.judge(began, &result, settled)?;
+        self.during_run.lock().unwrap().found().map_err(|why| self.failed(&why))?;
         // A reader of a restored file keeps it from being opened, and the ledger beside it.
         let is_open = !matches!(result, Err(SyncError::Store(StoreError::Open { .. })));
         self.look(settled && is_open)?;
@@ -440,7 +441,7 @@ impl<'a> Life<'a> {
 
     async fn happen(&mut self, what: &What) -> Result<(), String> {
         if let What::Return(_) = what {
-            self.watch.returned_at = self.crm.clock.now();
+            self.watch.claims.records_return(self.crm.clock.now());
         }
         let now = self.clock.now();
         if what.loses_pages() {

@@ -2,7 +2,7 @@
 //!
 //! The real engine, outbox, daemon state machine and SQLite file run against the sandbox with a manual clock. A seed
 //! determines everything: the changes by users on both sides, the faults of the service and the clock, and the kills.
-//! The invariants in `invariants` and `manners` are checked after every run; at the end two days pass without
+//! The invariants in `invariants`, `claims` and `manners` are checked after every run; at the end two days pass without
 //! disturbances, after which the mirror must be exact. In some lives one thing then fails for ever (`lasting`), and
 //! everything else must stay fresh.
 //!
@@ -24,6 +24,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod claims;
 mod conflicts;
 mod daemon;
 mod invariants;

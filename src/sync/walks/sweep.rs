@@ -63,13 +63,17 @@ impl Run<'_> {
     /// Stores the sweeps that a person or the schedule requested: if this run ends early, the next one starts those
     /// that have not started.
     pub(in crate::sync) async fn note_sweeps(&self) -> Result<(), SyncError> {
-        let (job, accepted) = (self.job.clone(), self.job.accept().removals);
+        let (job, accepted, now) = (self.job.clone(), self.job.accept().removals, self.engine.clock.now());
         self.engine
             .store
             .write(move |tx| {
                 for object in Object::ALL.into_iter().filter(|object| job.concerns(object.resource())) {
                     let outage: Option<Outage> = tx.state(&Outage::entry(object))?;
-                    let begins = outage.is_some() && !accepted || Sweep::load(tx, object)?.is_none();
+                    let waits = outage.is_some() || UndecidedRemovals::load(tx, object)?.is_waiting();
+                    let begins = Sweep::load(tx, object)?.is_none_or(|sweep| {
+                        // A person who accepts what was refused decides on recent evidence without reading it again.
+                        outage.is_some() && !accepted || waits && !sweep.is_recent(now)
+                    });
                     if begins && tx.phase(object)? == Phase::Kept {
                         tx.set_state(&Sweep::asked(object), &true)?;
                     }

@@ -108,6 +108,7 @@ impl Life<'_> {
             let _ = std::fs::remove_file(path);
         }
         std::fs::copy(&backup, &self.mirror.path).unwrap();
+        self.during_run.lock().unwrap().restored();
         self.watch.restored(self.crm.clock.now());
         self.conflicts.restored();
         self.manners.hold_is_lost();
