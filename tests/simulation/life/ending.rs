@@ -64,6 +64,8 @@ impl Life<'_> {
             let accepted = self.mirror.run(&self.crm, &job).await;
             accepted.map_err(|error| self.failed(&format!("the last copy failed: {error:?}")))?;
             self.watch.removals_were_accepted();
+            // It also sent the edits that had waited for the person.
+            self.look(true)?;
         }
         self.expect_exact("after two undisturbed days", |_| false)?;
         let whole = self.mirror.one("PRAGMA integrity_check");
