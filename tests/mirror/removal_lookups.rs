@@ -221,6 +221,71 @@ async fn failed_lookup_removes_nothing_and_only_a_400_leaves_the_record_undecide
     }
 }
 
+/// 110 nominated records of 600 take three lookups. `faults` are those of each lookup that is made.
+async fn three_lookups(gone: std::ops::Range<usize>, faults: &[Option<Fault>]) -> (Crm, Mirror) {
+    let (crm, mirror) = impatient(600).await;
+    remove(&crm, gone);
+    nominate(&mirror, 0..110);
+    for (number, fault) in faults.iter().enumerate() {
+        if let Some(fault) = fault {
+            // A rule counts the requests that no earlier rule has taken.
+            let before = faults[..number].iter().filter(|fault| fault.is_none()).count();
+            crm.sandbox.faults().add(Rule::new(fault.clone()).with_param("filter[id][in]").after(before as u32));
+        }
+    }
+    assert!(mirror.run(&crm, &contacts_only(Job::sync())).await.is_err());
+    assert_eq!(lookups(&crm), faults.len());
+    (crm, mirror)
+}
+
+/// What was decided before a lookup failed is carried out. If nothing was, all records wait, or each run would look up the
+/// same ones; a lookup without an answer lets none of them wait.
+#[tokio::test]
+async fn lookup_that_fails_later_keeps_what_was_decided_before() {
+    let failed = Some(Fault::Status(500));
+    let empty = Some(Fault::EmptyList);
+    for (faults, removed, left) in [
+        (vec![failed.clone()], 0, json!(null)),
+        (vec![empty.clone(), failed.clone()], 0, json!(110)),
+        (vec![None, empty.clone(), failed.clone()], 49, json!(49)),
+    ] {
+        let (crm, mirror) = three_lookups(0..110, &faults).await;
+        assert_eq!(
+            (mirror.count("removed_records"), mirror.count("sweep_missing")),
+            (removed, 110 - removed),
+            "{faults:?}"
+        );
+        assert_eq!(state(&mirror)["left"], left, "{faults:?}");
+        crm.wait(86_400);
+        mirror.run(&crm, &contacts_only(Job::sync())).await.unwrap();
+        mirror.assert_exact_lists(&crm);
+    }
+}
+
+/// One item cannot be decoded, so nothing is proven about one record; the others of its lookup exist.
+#[tokio::test]
+async fn records_that_exist_are_nominated_no_more_if_a_later_lookup_fails() {
+    let (crm, mirror) = impatient(600).await;
+    crm.sandbox.with_world(|world| world.leave_out(Object::Contact, "c00010", "id"));
+    nominate(&mirror, 0..110);
+    crm.sandbox.faults().add(Rule::new(Fault::Status(500)).with_param("filter[id][in]").after(1));
+    assert!(mirror.run(&crm, &contacts_only(Job::sync())).await.is_err());
+    assert_eq!((mirror.count("sweep_missing"), &state(&mirror)["left"]), (62, &json!(1)));
+}
+
+/// Half of the records are gone, which is refused; a sample that the service did not answer shows nothing.
+#[tokio::test]
+async fn sample_that_fails_is_no_refusal() {
+    let (crm, mirror) = impatient(60).await;
+    remove(&crm, 0..30);
+    crm.sandbox.faults().add(Rule::new(Fault::Status(500)).with_param("filter[id][in]"));
+    let job = contacts_only(Job::audit());
+    assert!(mirror.run(&crm, &job).await.is_err());
+    assert_eq!(mirror.count("state WHERE name = 'outage:contact'"), 0);
+    crm.wait(86_400);
+    assert_eq!(mirror.run(&crm, &job).await.unwrap().outcome, RunOutcome::Refused);
+}
+
 /// Ids with a comma fit no list, so each of them is looked up on its own.
 #[tokio::test]
 async fn id_that_the_service_does_not_understand_keeps_no_other_from_its_lookup() {
