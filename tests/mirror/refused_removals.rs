@@ -129,6 +129,45 @@ async fn sample_of_records_that_are_back_updates_them() {
     assert_eq!(mirror.one("SELECT name FROM contacts WHERE id = 'c00003'"), "'Edited'");
 }
 
+/// A mirror whose removals were refused a day ago, and which sends every request once.
+async fn refused_a_day_ago() -> (Crm, Mirror) {
+    let (crm, mut mirror) = settled(600, false).await;
+    crm.sandbox.faults().add(hide(ids(0..300)));
+    mirror.scheduled(&crm, &contacts_only(Job::audit())).await;
+    crm.wait(86_400);
+    crm.sandbox.clear_log();
+    mirror.tries = 1;
+    (crm, mirror)
+}
+
+fn failed_lookup() -> Rule {
+    Rule::new(Fault::Status(500)).with_param("filter[id][in]")
+}
+
+#[tokio::test]
+async fn sample_without_an_answer_is_taken_again_by_the_next_run() {
+    let (crm, mirror) = refused_a_day_ago().await;
+    crm.sandbox.faults().clear();
+    crm.sandbox.faults().add(failed_lookup());
+    crm.sandbox.faults().add(hide(ids(0..300)));
+    for (fails, samples) in [(true, 1), (false, 2), (false, 2)] {
+        assert_eq!(mirror.run(&crm, &contacts_only(Job::sync())).await.is_err(), fails);
+        assert_eq!((lookups(&crm), refusals(&mirror)), (samples, 1));
+        crm.wait(3_600);
+    }
+}
+
+/// The sample is looked up in two parts, of which one shows that the records are back, and the other is not answered.
+#[tokio::test]
+async fn sample_that_is_answered_in_part_ends_the_refusal_and_the_run() {
+    let (crm, mirror) = refused_a_day_ago().await;
+    crm.sandbox.faults().clear();
+    crm.sandbox.configure(|settings| settings.limits_whole_lists = true);
+    crm.sandbox.faults().add(failed_lookup().after(2));
+    assert!(mirror.run(&crm, &contacts_only(Job::sync())).await.is_err());
+    assert_eq!((lookups(&crm), refusals(&mirror)), (3, 0));
+}
+
 #[tokio::test]
 async fn accepted_removal_ends_the_refusal() {
     let (crm, mirror) = settled(600, false).await;
