@@ -91,10 +91,11 @@ pub fn same_number(a: &str, b: &str) -> bool {
 pub struct Sum(Decimal);
 
 impl Sum {
-    /// Adds one number; `None` if it is not a decimal or the sum would need more than 28 digits.
+    /// Adds one number; `None` if it is no [plain decimal](is_plain) or the sum would need more than 28 digits.
     #[must_use]
     pub fn plus(self, text: &str) -> Option<Sum> {
-        let term = Decimal::from_str_exact(text).or_else(|_| Decimal::from_scientific(text)).ok()?;
+        // A text with an exponent would be rounded, and one with underscores accepted.
+        let term = Some(text).filter(|text| is_plain(text)).and_then(|text| Decimal::from_str_exact(text).ok())?;
         // `checked_add` rounds low digits away if the sum does not fit; the smaller scale shows that.
         let sum = self.0.checked_add(term)?;
         (sum.scale() >= self.0.scale().max(term.scale())).then_some(Sum(sum))
@@ -160,5 +161,8 @@ mod tests {
         assert!(Sum::default().plus("99999999999999999999.9999999999").is_none());
         let big = Sum::default().plus("79228162514264337593543950334").unwrap();
         assert!(big.plus("0.5").is_none());
+        for text in ["-77777777777777777701.57777777777e01", "1e1", "1_000", "+1"] {
+            assert!(Sum::default().plus(text).is_none(), "{text}");
+        }
     }
 }

@@ -69,8 +69,7 @@ impl WideSum {
         let term = WideDecimal::parse(text)?;
         self.count += 1;
         if self.wide.is_none() {
-            let narrow = Some(text).filter(|text| decimal::is_plain(text)).and_then(|text| self.narrow.plus(text));
-            if let Some(sum) = narrow {
+            if let Some(sum) = self.narrow.plus(text) {
                 self.narrow = sum;
                 return Some(self);
             }

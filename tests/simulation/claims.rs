@@ -142,14 +142,17 @@ impl DuringRun {
         (self.claims, self.doubt_until) = (claims, doubt_until);
     }
 
-    /// Looks at the mirror before a request that counts records: all that was read before it is in the file.
+    /// Looks at the mirror before a request that counts records: all that was read before it is in the file. Of an object
+    /// whose counts are over, a missing record and a removed one may have made them equal until a detail shows that.
     pub fn before_request(&mut self, world: &World, asked: &RequestLine) {
-        if asked.param("count").is_some() && self.violation.is_none() && self.config.database.exists() {
-            self.violation = self.look(world).err();
+        let counted = Object::ALL.into_iter().find(|object| asked.lists(object.resource()));
+        let Some(object) = counted.filter(|_| asked.param("count").is_some()) else { return };
+        if self.violation.is_none() && self.config.database.exists() {
+            self.violation = self.look(world, object).err();
         }
     }
 
-    fn look(&mut self, world: &World) -> Result<(), String> {
+    fn look(&mut self, world: &World, object: Object) -> Result<(), String> {
         let open = || {
             let conn = Connection::open_with_flags(&self.config.database, OpenFlags::SQLITE_OPEN_READ_ONLY).ok()?;
             Some((Reader::open(&self.config.database).ok()?, conn))
@@ -160,8 +163,7 @@ impl DuringRun {
         let status = status::at_moment(&moment, &self.config, world.now());
         let status = status.map_err(|error| format!("no status during a run: {error}"))?;
         drop(moment);
-        for object in Object::ALL {
-            let Some(said) = status.objects.iter().find(|said| said.object == object.resource()) else { continue };
+        if let Some(said) = status.objects.iter().find(|said| said.object == object.resource()) {
             let there = rows(&conn, object);
             let checked = self.claims.check((world, &conn), object, &there, said, self.doubt_until);
             checked.map_err(|why| format!("during a run, {why}"))?;
