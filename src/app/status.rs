@@ -415,7 +415,7 @@ fn records(tx: &ReadTx<'_>, object: Object) -> Result<ObjectStatus, StoreError> 
     let is_counted = !closing_counts::is_sweep_uncounted(tx, object)?;
     let complete = complete.filter(|_| is_counted);
     let known = |fresh: Option<Fresh>| fresh.map(|fresh| fresh.began).filter(|began| *began > Instant::EPOCH);
-    let changes_as_of = known(caught_up).max(known(swept));
+    let changes_as_of = known(caught_up).max(known(swept.filter(|_| is_counted)));
     Ok(ObjectStatus {
         object: object.resource(),
         rows: holds.rows,

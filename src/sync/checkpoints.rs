@@ -75,6 +75,12 @@ pub struct Sweep {
     /// Whether all records without a creation date were on one page.
     #[serde(default)]
     pub dateless_on_one_page: bool,
+    /// Records that it received in an older version than the mirror has, with that version, until they are looked up.
+    #[serde(default)]
+    pub older: BTreeMap<RecordId, Option<Instant>>,
+    /// Records whose older version a lookup did not confirm.
+    #[serde(default)]
+    pub unconfirmed: u64,
 }
 
 impl Sweep {
@@ -84,6 +90,14 @@ impl Sweep {
     /// Whether it began within the last day.
     pub fn is_recent(&self, now: Instant) -> bool {
         self.began <= now && now.since(self.began) <= Sweep::RECENT
+    }
+
+    /// A sweep that has read nothing: our clock, the service's, and the definitions of the fields whose columns it
+    /// completes.
+    pub fn begun(began: Instant, served_at: Option<Instant>, fills: BTreeSet<RecordId>) -> Sweep {
+        let (rows, pages, unconfirmed) = (0, 0, 0);
+        let (older, dateless_on_one_page) = (BTreeMap::new(), false);
+        Sweep { began, served_at, high: None, rows, pages, fills, dateless_on_one_page, older, unconfirmed }
     }
 
     /// The state entry.
@@ -105,6 +119,16 @@ impl Sweep {
     /// If SQLite refuses.
     pub fn store(&self, tx: &MirrorTx<'_>, object: Object) -> Result<(), StoreError> {
         tx.set_state(&Sweep::entry(object), self)
+    }
+
+    /// Changes the state of the sweep in progress, if there is one.
+    ///
+    /// # Errors
+    /// If SQLite refuses, or the state cannot be read.
+    pub fn change(tx: &MirrorTx<'_>, object: Object, change: impl FnOnce(&mut Sweep)) -> Result<(), StoreError> {
+        let Some(mut sweep) = Sweep::load(tx, object)? else { return Ok(()) };
+        change(&mut sweep);
+        sweep.store(tx, object)
     }
 
     /// Removes the state.

@@ -60,6 +60,8 @@ pub(super) struct RunResults {
     pub(super) failed_steps: BTreeMap<Step, String>,
     /// The steps that failed before, and whose next attempt was not due.
     pub(super) steps_not_due: BTreeSet<Step>,
+    /// Why the definitions could not be read for an unknown key. Records are stored without them.
+    pub(super) definitions_failure: Option<SyncError>,
     /// The steps that were completed.
     pub(super) completed_steps: BTreeSet<Step>,
     /// Warnings for the user.

@@ -213,6 +213,9 @@ impl Run<'_> {
             }
             known.done.insert(step);
         }
+        if let Some(error) = self.results().definitions_failure.take() {
+            failed.0.entry(Resource::CustomFields).or_insert(error);
+        }
         if let Some(error) = failed.take_error() {
             let mut results = self.results();
             if results.served.is_empty() {
@@ -262,7 +265,7 @@ impl Run<'_> {
     }
 
     /// The error of a step that the schedule does not attempt again yet.
-    fn not_due(&self, step: Step, failures: &StepFailures) -> Option<SyncError> {
+    pub(super) fn not_due(&self, step: Step, failures: &StepFailures) -> Option<SyncError> {
         let failure = failures.of(step).filter(|_| !self.by_person)?;
         let wait = failure.wait(self.steady_time())?;
         Some(SyncError::NotDue { error: failure.error.clone(), due_at: self.engine.clock.now().plus(wait) })
@@ -290,6 +293,8 @@ impl Run<'_> {
             Ok((definitions, team, paused, objects))
         });
         let (definitions, team, paused, mut objects) = learnt.await?;
+        // Lists of one run are evidence once, also where an unknown key was the reason to read them.
+        let definitions_read = *self.definitions_read.lock().await;
         let is_due = |(fresh, wanted): (Option<Fresh>, bool)| wanted || self.engine.is_list_due(fresh, now);
         known.paused = paused;
         if !first {
@@ -297,7 +302,8 @@ impl Run<'_> {
                 object.copied = before.copied;
             }
         }
-        (known.definitions_due, known.team_due, known.objects) = (is_due(definitions), is_due(team), objects);
+        known.definitions_due = is_due(definitions) && !definitions_read;
+        (known.team_due, known.objects) = (is_due(team), objects);
         Ok(())
     }
 
@@ -307,8 +313,9 @@ impl Run<'_> {
             Step::Edits => self.push_edits().await?,
             Step::NoteSweeps => self.note_sweeps().await?,
             Step::Definitions => {
-                self.guard(Resource::CustomFields, self.refresh_definitions().await)?;
+                // A failed attempt is not repeated in this run either.
                 *self.definitions_read.lock().await = true;
+                self.guard(Resource::CustomFields, self.refresh_definitions().await)?;
             }
             Step::Team => _ = self.guard(Resource::TeamMembers, self.refresh_team().await)?,
             Step::Changes(object) => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::clocks::claimed;
 use crate::support::{Crm, Mirror, cases, noon};
-use crm_mirror::model::{Clock, Object, Resource};
+use crm_mirror::model::{Clock, Object, Resource, Ru};
 use crm_mirror::sandbox::{CursorKind, Fault, Hidden, RequestLine, Rule, World, generate};
 use crm_mirror::sync::findings::DifferenceKind;
 use crm_mirror::sync::{Findings, Job, SyncError};
@@ -229,6 +229,25 @@ async fn every_audit_is_recorded() {
     assert_eq!(mirror.one(kept), "'16 16'");
     let evidence = mirror.one("SELECT value FROM state WHERE name = 'evidence:contact'");
     assert!(evidence.contains("\"by_record\":false") && evidence.contains("\"open\":0"), "{evidence}");
+}
+
+/// The budget window ends after the last page of a first copy, before its counts.
+#[tokio::test]
+async fn copy_that_is_not_counted_claims_nothing() {
+    let mut uncounted = 0;
+    for units in 12..40 {
+        let crm = Crm::serve(world_of(600)).await;
+        let mut mirror = Mirror::one_at_a_time();
+        mirror.settings.details = false;
+        mirror.limits.limit = Ru::new(units);
+        mirror.sync(&crm).await;
+        let is_owed = mirror.count("state WHERE name LIKE 'check:contact%created%'") > 0;
+        let is_copied = mirror.count("state WHERE name = 'copied:contact'") > 0;
+        let claimed = claimed(&mirror, crm.clock.now());
+        assert_eq!(claimed.map(|at| at.is_some()), [is_copied && !is_owed; 2], "{units} RU");
+        uncounted += u64::from(is_copied && is_owed);
+    }
+    assert!(uncounted > 1);
 }
 
 #[tokio::test]

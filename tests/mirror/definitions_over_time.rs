@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Choice, DataType, Object, Op, Resource};
-use crm_mirror::sandbox::{Fault, LoggedRequest, NewField, Rule, World};
+use crm_mirror::sandbox::{Fault, Hidden, LoggedRequest, NewField, Rule, World};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::Job;
 use serde_json::json;
@@ -284,6 +284,32 @@ async fn field_that_was_never_readable_has_no_column_and_no_warning() {
     mirror.assert_exact(&crm);
     assert_eq!(columns(&mirror, "contacts_full"), "''");
     assert_eq!(other_lists(&crm).len(), 0);
+}
+
+/// Lists of one run are one piece of evidence, also where an unknown key was the reason to read them.
+#[tokio::test]
+async fn lists_for_an_unknown_key_archive_nothing_in_the_same_run() {
+    let (crm, mirror) = settled(3, &[field("tier", DataType::SingleSelect)]).await;
+    fill(&crm, 0..2, "tier", &json!("a"));
+    mirror.resync(&crm).await;
+    let tier = crm.sandbox.with_world(|world| world.definitions()[0].id.clone());
+    crm.sandbox.with_world(|world| world.define(field("added", DataType::SingleSelect)));
+    fill(&crm, 0..2, "added", &json!("b"));
+    let lags = Rule::new(Fault::Hide(Hidden::ids([tier]))).on(Resource::CustomFields);
+    crm.sandbox.faults().add(lags.forever());
+    crm.wait(600);
+    crm.sandbox.clear_log();
+    mirror.sync(&crm).await;
+    assert_eq!(
+        crm.sandbox.log().lists(Resource::CustomFields),
+        5,
+        "one attempt, in which a field was looked for twice"
+    );
+    assert_eq!(columns(&mirror, "contacts"), "'cf_added cf_tier'");
+    crm.sandbox.faults().clear();
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    mirror.assert_exact(&crm);
 }
 
 #[tokio::test]

@@ -243,6 +243,63 @@ async fn resync_follows_a_service_that_was_restored_from_a_backup() {
     }
 }
 
+/// Three or more runs read the list of the restored service, and each window may end between any two requests.
+#[tokio::test]
+async fn resync_of_several_runs_follows_a_service_that_was_restored_from_a_backup() {
+    for units in 1..9 {
+        let (crm, mut mirror) = settled(60, false).await;
+        let earlier = noon().minus(Duration::from_secs(9_500_000));
+        crm.sandbox.with_world(|world| {
+            for n in 0..30 {
+                world.edit_at(Object::Contact, &format!("c{n:05}"), &json!({"name": "Restored"}), Some(earlier));
+            }
+        });
+        crm.sandbox.configure(|settings| settings.page_cap = Some(10));
+        mirror.limits.window = Duration::from_secs(3_600);
+        let mut job = contacts_only(Job::resync());
+        for window in 0.. {
+            assert!(window < 40, "{units} RU an hour");
+            mirror.limits.limit = Ru::new(if window < 6 { units } else { 1_000 });
+            let report = mirror.run(&crm, &job).await.unwrap();
+            if report.suspension.is_none() {
+                break;
+            }
+            job = contacts_only(Job::sync());
+            crm.wait(3_600);
+        }
+        mirror.assert_exact_lists(&crm);
+    }
+}
+
+/// A sweep of several runs received an older version, which no lookup shows a second time: it does not claim that all is
+/// equal.
+#[tokio::test]
+async fn sweep_counts_older_versions_of_its_earlier_runs_as_open() {
+    let earlier = noon().minus(Duration::from_secs(9_500_000));
+    let edit =
+        |world: &mut World, at| _ = world.edit_at(Object::Contact, "c00003", &json!({"name": "Lagging"}), Some(at));
+    let mut windows_that_ended_in_the_sweep = 0;
+    for units in 4..30 {
+        let (crm, mut mirror) = settled(60, false).await;
+        crm.sandbox.with_world(|world| edit(world, earlier));
+        crm.sandbox.configure(|settings| settings.page_cap = Some(10));
+        mirror.limits.limit = Ru::new(units);
+        mirror.run(&crm, &contacts_only(Job::resync())).await.unwrap();
+        let received = mirror.count("state WHERE name = 'sweep:contact' AND value LIKE '%\"older\":{\"c00003\"%'");
+        if received == 0 {
+            continue;
+        }
+        windows_that_ended_in_the_sweep += 1;
+        crm.sandbox.with_world(|world| edit(world, earlier.plus(Duration::from_secs(60))));
+        mirror.limits.limit = Ru::new(1_000);
+        crm.wait(86_400);
+        mirror.sync(&crm).await;
+        let open = mirror.one("SELECT value ->> 'open' FROM state WHERE name = 'evidence:contact'");
+        assert_eq!(open, "1", "{units} RU");
+    }
+    assert!(windows_that_ended_in_the_sweep > 2);
+}
+
 /// The sweep that the service answered with empty lists is not the one that a person asked for later.
 #[tokio::test]
 async fn sweep_that_was_asked_for_after_a_refused_one_reads_every_record() {

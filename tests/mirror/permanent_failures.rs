@@ -124,6 +124,41 @@ async fn endpoint_that_always_fails_leaves_the_rest_fresh_on_the_regular_schedul
     }
 }
 
+/// Every contact has a value of a field that was added, and the definitions cannot be read for hours.
+#[tokio::test]
+async fn records_with_an_unknown_key_stay_fresh_while_definitions_fail() {
+    let (crm, mut mirror) = mirrored().await;
+    mirror.tries = 1;
+    mirror.settings.details = false;
+    crm.sandbox.with_world(|world| world.define(NewField::new(Object::Contact, "added", DataType::ShortText)));
+    crm.sandbox.configure(|settings| settings.page_cap = Some(1));
+    crm.sandbox.faults().add(Rule::new(Fault::Status(500)).on(Resource::CustomFields).forever());
+    crm.sandbox.clear_log();
+    let (store, engine) = mirror.open(&crm, None).await.unwrap();
+    for n in 0..12 {
+        let name = format!("Name {n}");
+        crm.sandbox.with_world(|world| {
+            for id in ["ct0", "ct1", "ct2"] {
+                world.edit(Object::Contact, id, &json!({ "name": name, "customFields": {"added": name} }));
+            }
+        });
+        crm.wait(600);
+        assert!(engine.run(&Job::sync(), "schedule").await.is_err(), "not everything was read");
+        assert_eq!(mirror.count(&format!("contacts WHERE name = '{name}'")), 3, "run {n}");
+    }
+    drop(engine);
+    store.close().await;
+    let asked = crm.sandbox.log().lists(Resource::CustomFields);
+    assert!((4..=9).contains(&asked), "{asked} requests in two hours");
+    crm.sandbox.faults().clear();
+    crm.wait(7 * 3_600);
+    mirror.sync(&crm).await;
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    mirror.assert_exact_lists(&crm);
+    assert_eq!(mirror.one("SELECT cf_added FROM contacts WHERE id = 'ct1'"), "'Name 11'");
+}
+
 #[tokio::test]
 async fn permanent_failure_of_a_record_list_is_bounded() {
     for fault in faults() {

@@ -2,7 +2,7 @@
 
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Object, Resource};
-use crm_mirror::sandbox::generate;
+use crm_mirror::sandbox::{Route, generate};
 use crm_mirror::sync::Job;
 use serde_json::json;
 
@@ -24,6 +24,26 @@ impl DayCost {
     fn total(&self) -> u64 {
         self.lists + self.counts + self.short_lists + self.details
     }
+}
+
+/// A detail is read again after 30 days. If nothing in it has changed, it is young again all the same.
+#[tokio::test]
+async fn unchanged_details_are_read_again_once_a_month() {
+    let crm = Crm::serve(generate(61, 20, 2, noon())).await;
+    let mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    let details = |crm: &Crm| {
+        let log = crm.sandbox.log();
+        log.entries().iter().filter(|entry| matches!(entry.asked.route, Route::One(..))).count()
+    };
+    crm.sandbox.clear_log();
+    for (days, expected) in [(29, 0), (2, 22), (1, 22), (15, 22), (16, 44)] {
+        crm.wait(days * 86_400);
+        mirror.scheduled(&crm, &Job::sync()).await;
+        assert_eq!(details(&crm), expected, "{days} days later");
+    }
+    let at = mirror.one("SELECT min(fetched_at) >= '2026-01-01' FROM contact_details");
+    assert_eq!(at, "1");
 }
 
 /// A day with so many changed contacts, most of them in nine hours, and a bulk change of so many at once; audits every six

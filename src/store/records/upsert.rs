@@ -217,7 +217,13 @@ impl MirrorTx<'_> {
             return Ok(Written::Inserted(Vec::new()));
         }
         match self.compare(shape, id, &incoming)? {
-            RowComparison::Same => Ok(Written::Unchanged),
+            RowComparison::Same => {
+                if is_detail {
+                    // Its age is that of the last answer, changed or not.
+                    self.execute(&shape.update(&[]), id, &[], asked.at)?;
+                }
+                Ok(Written::Unchanged)
+            }
             RowComparison::Missing => {
                 if overtaken {
                     // A later answer showed that the record was removed.

@@ -9,6 +9,7 @@ use crate::api::decode;
 use crate::model::{Instant, Layout, Object, Record, RecordId, TimeRange};
 use crate::store::{Applied, Compared, StoreError};
 use crate::sync::apply::{Noted, instant};
+use crate::sync::checkpoints::Sweep;
 use crate::sync::error::SyncError;
 use crate::sync::run::Run;
 use crate::sync::walks::lookup::{Confirmation, FoundRecords};
@@ -109,9 +110,13 @@ impl Run<'_> {
     }
 
     /// Accepts versions that are older than the rows, if a second lookup by id returns them too: then the service was
-    /// restored from a backup, and it is not a lagging replica. Returns how many were not confirmed.
+    /// restored from a backup, and it is not a lagging replica. Returns how many were not confirmed. What a sweep in
+    /// progress has received is stored with it, and so is the result.
     pub(in crate::sync) async fn accept_older(&self, object: Object) -> Result<u64, SyncError> {
         let mut older = std::mem::take(&mut self.results().older[object as usize]);
+        let of_sweep =
+            self.engine.store.read(move |tx| Ok(Sweep::load(tx, object)?.map(|sweep| sweep.older).unwrap_or_default()));
+        older.extend(of_sweep.await?);
         if older.is_empty() {
             return Ok(0);
         }
@@ -124,7 +129,6 @@ impl Run<'_> {
                 .into_iter()
                 .filter(|record| older.get(&record.id) == Some(&instant(object.resource(), record, "updatedAt")))
                 .collect();
-            let accepted: Vec<RecordId> = again.iter().map(|record| record.id.clone()).collect();
             let (asked, layout, details) = (found.asked, found.layout, self.engine.settings.details);
             let applied = self.engine.store.write(move |tx| {
                 tx.expect_layout(layout)?;
@@ -135,10 +139,12 @@ impl Run<'_> {
                     noted.record(record, tx.apply_list(object, record, &asked, phase)?);
                 }
                 omitted_values::note(tx, object, details)?;
-                Ok(noted.tally)
+                let accepted: Vec<RecordId> = again.into_iter().map(|record| record.id).collect();
+                Sweep::change(tx, object, |sweep| accepted.iter().for_each(|id| _ = sweep.older.remove(id)))?;
+                Ok((noted.tally, accepted))
             });
             match applied.await {
-                Ok(tally) => {
+                Ok((tally, accepted)) => {
                     self.count(&tally);
                     // The witness, which is in each answer, may be one of them.
                     accepted.iter().for_each(|id| _ = older.remove(id));
@@ -148,6 +154,10 @@ impl Run<'_> {
             }
         }
         confirmation.ended?;
+        let looked_up = self.engine.store.write(move |tx| {
+            Sweep::change(tx, object, |sweep| sweep.unconfirmed += std::mem::take(&mut sweep.older).len() as u64)
+        });
+        looked_up.await?;
         Ok(older.len() as u64)
     }
 }

@@ -14,11 +14,10 @@ impl Run<'_> {
     /// Finishes a sweep that was read completely: decides on the records that it missed, and counts what it read. While
     /// removals are refused, it is not finished.
     pub(in crate::sync) async fn settle_sweep(&self, object: Object) -> Result<(), SyncError> {
-        let open = self.accept_older(object).await?;
         if !self.settle_nominations(object).await? {
             return Ok(());
         }
-        let open = open + self.unread(object).await?;
+        let open = self.unread(object).await?;
         let finished = self.engine.clock.now();
         let owed = self.engine.store.write(move |tx| {
             end_sweep(tx, object, finished, open)?;

@@ -11,6 +11,8 @@ pub enum Anomaly {
     RepeatedCursor,
     /// A page without rows that is not the last.
     EmptyPage,
+    /// A page that was read before, with another cursor of the next one.
+    RepeatedPage,
     /// The service refused a cursor that was used with its own conditions.
     RefusedCursor,
 }
@@ -23,6 +25,7 @@ impl Anomaly {
             Anomaly::RowOutsideFilter => "row_outside_filter",
             Anomaly::RepeatedCursor => "repeated_cursor",
             Anomaly::EmptyPage => "empty_page",
+            Anomaly::RepeatedPage => "repeated_page",
             Anomaly::RefusedCursor => "refused_cursor",
         }
     }
@@ -34,6 +37,7 @@ impl Anomaly {
             Anomaly::RowOutsideFilter => "a row did not match the filter",
             Anomaly::RepeatedCursor => "a cursor was repeated",
             Anomaly::EmptyPage => "a page without rows had a next cursor",
+            Anomaly::RepeatedPage => "a page was repeated with another cursor",
             Anomaly::RefusedCursor => "an unchanged cursor was refused",
         }
     }

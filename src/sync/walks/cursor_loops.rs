@@ -32,12 +32,18 @@ impl ListProgress {
         Some(anomaly)
     }
 
-    /// The same for a page that begins with this record, of a list that may be as long as the whole object.
-    pub(in crate::sync) fn take_from(&mut self, next: &Cursor, first: Option<&RecordId>) {
+    /// The same for a page that begins with this record. A page that begins as an earlier one does not advance, whatever
+    /// its cursor.
+    pub(in crate::sync) fn take_from(&mut self, next: &Cursor, first: Option<&RecordId>) -> Option<Anomaly> {
         let has_new_rows = first.is_some_and(|first| self.first.insert(first.clone()));
-        if self.take(next, usize::from(has_new_rows)).is_none() {
+        let anomaly = match self.take(next, usize::from(has_new_rows)) {
+            Some(Anomaly::EmptyPage) if first.is_some() => Some(Anomaly::RepeatedPage),
+            other => other,
+        };
+        if anomaly.is_none() {
             self.idle = 0;
         }
+        anomaly
     }
 
     /// Whether the list does not advance any more.

@@ -9,11 +9,14 @@ use super::short_lists::{ShortList, UnlistedItems};
 use super::unknown_keys;
 use crate::api::decode::{self, ListPage};
 use crate::api::{ErrorClass, ListQuery, SortBy};
+use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Purpose, Record, RecordId, Resource, Ru};
 use crate::store::{Redefined, StateKey, StoreError, Tally};
 use crate::sync::checkpoints::Fresh;
 use crate::sync::error::{Asking, SyncError};
+use crate::sync::plan::Step;
 use crate::sync::run::Run;
+use crate::sync::step_failures::StepFailures;
 
 /// The cost of reading the definitions: active and archived, of both objects, if each fits a page.
 pub(crate) const LISTS: Ru = Ru::new(4);
@@ -101,7 +104,7 @@ impl Run<'_> {
             let at = list.next.clone().map_or(query.clone(), |next| query.clone().after(next));
             let answer = self.engine.client.list(&at, Purpose::Definitions).await.asking(doing, resource)?;
             let page: ListPage = decode::page(resource, &answer.body, &layout).asking(doing, resource)?;
-            let rows = page.records.len();
+            let first = page.records.first().map(|record| record.id.clone());
             if page.unusable > 0 {
                 let what = "an item without an `id` cannot be mirrored";
                 self.note("unusable_item", resource, what).await?;
@@ -109,7 +112,7 @@ impl Run<'_> {
             whole.add(page.records, page.unusable == 0);
             list.take(&answer.body, answer.next.clone());
             let Some(next) = answer.next else { break };
-            if let Some(anomaly) = progress.take(&next, rows) {
+            if let Some(anomaly) = progress.take_from(&next, first.as_ref()) {
                 self.note(anomaly.as_str(), resource, anomaly.sentence()).await?;
             }
             if progress.is_stuck() {
@@ -203,15 +206,31 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Reads the definitions again in a run in which a record had an unknown key.
+    /// Reads the definitions again in a run in which a record had an unknown key. If that fails, the run goes on: the
+    /// values are in `extra` until the definitions are read.
     pub(in crate::sync) async fn refresh_definitions_for_unknown_keys(&self) -> Result<(), SyncError> {
         let mut refreshed = self.definitions_read.lock().await;
         if *refreshed || self.is_skipped(Resource::CustomFields) {
             return Ok(());
         }
         *refreshed = true;
-        match self.refresh_definitions().await {
+        let failures = self.engine.store.read(StepFailures::load).await?;
+        let read = match self.not_due(Step::Definitions, &failures) {
+            Some(not_due) => Err(not_due),
+            None => self.refresh_definitions().await,
+        };
+        match read {
             Err(error) if self.skip(Resource::CustomFields, &error) => Ok(()),
+            Err(error) if error.concerns_one_resource() => {
+                let mut results = self.results();
+                if matches!(error, SyncError::NotDue { .. }) {
+                    results.steps_not_due.insert(Step::Definitions);
+                } else {
+                    results.failed_steps.insert(Step::Definitions, error_chain(&error));
+                }
+                results.definitions_failure = Some(error);
+                Ok(())
+            }
             other => other,
         }
     }

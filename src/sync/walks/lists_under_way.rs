@@ -64,7 +64,7 @@ impl ListUnderWay {
             let page = decode::page(resource, body.as_bytes(), layout)?;
             // A page that was read again, or is going to be, takes its step once.
             if let Some(next) = page.next.as_ref().filter(|_| cursor != follower) {
-                progress.take(next, page.records.len());
+                progress.take_from(next, page.records.first().map(|record| &record.id));
             }
             Ok(page)
         });

@@ -77,6 +77,8 @@ pub(super) struct Arrived {
 /// The maximum number of consecutive pages without changes whose checkpoint is not stored, and that are read again
 /// after a kill. Storing each checkpoint would be most of the writes of a resync without changes.
 const MOST_UNSAVED: u32 = 8;
+/// Records in an older version that are stored with a sweep: ten lookups.
+const MOST_OLDER: usize = 490;
 
 /// Stored pages without a stored checkpoint.
 #[derive(Default)]
@@ -103,6 +105,8 @@ struct Landing<'a> {
 struct StoredPage {
     saved: bool,
     noted: Noted,
+    /// Whether the sweep has received so many records in an older version that they are looked up before it goes on.
+    many_older: bool,
 }
 
 impl WalkPurpose {
@@ -311,15 +315,15 @@ impl Run<'_> {
                 WalkPurpose::Changes(_) | WalkPurpose::Fill(..) => walk.rows,
                 WalkPurpose::Slice(..) => self.swept(facts.keys.len() as u64),
             };
-            if let WalkPurpose::Slice(object, _) = job {
-                self.results().older[*object as usize].extend(stored.noted.older.iter().cloned());
-            }
             self.report_page(resource, rows, &stored.noted);
             if stored.noted.unknown_keys {
                 self.refresh_definitions_for_unknown_keys().await?;
             }
             if stored.noted.omitted {
                 self.read_omitted(job.object()).await?;
+            }
+            if stored.many_older {
+                self.accept_older(job.object()).await?;
             }
             match next {
                 Next::Page if !pauses => {}
@@ -396,8 +400,15 @@ impl Run<'_> {
             let phase = tx.phase(object)?;
             let mut noted = apply::apply_page(tx, object, &page, &answer.asked, phase, now)?;
             noted.omitted = omitted_values::note(tx, object, details)?;
+            let mut many_older = false;
             for anomaly in &anomalies {
                 tx.note_anomaly(anomaly.as_str(), resource, anomaly.sentence(), now)?;
+            }
+            if matches!(job, WalkPurpose::Slice(..)) && !noted.older.is_empty() {
+                Sweep::change(tx, object, |sweep| {
+                    sweep.older.extend(noted.older.iter().cloned());
+                    many_older = sweep.older.len() >= MOST_OLDER;
+                })?;
             }
             job.note_page(tx, &walk, before, &page.records, (ends, details))?;
             let saved = save || tx.has_written();
@@ -413,7 +424,7 @@ impl Run<'_> {
             noted.anomalies += anomalies.len() as u64;
             // The page is returned to the thread that created it: freeing it here would make both threads wait for the
             // allocator's lock.
-            Ok((StoredPage { saved, noted }, page, answer))
+            Ok((StoredPage { saved, noted, many_older }, page, answer))
         });
         let (stored, ..) = stored.await?;
         Ok(stored)

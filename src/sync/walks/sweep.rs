@@ -136,8 +136,7 @@ impl Run<'_> {
                 let fills = missing.map(|field| field.definition).collect();
                 tx.clear_state(&wanted_sweep(object))?;
                 tx.clear_state(&Sweep::asked(object))?;
-                Sweep { began: now, served_at, high: None, rows: 0, pages: 0, fills, dateless_on_one_page: false }
-                    .store(tx, object)?;
+                Sweep::begun(now, served_at, fills).store(tx, object)?;
                 let copies = tx.phase(object)? == Phase::FirstCopy;
                 for (number, range) in slices(tx, object, workers, rows_per_slice)?.into_iter().enumerate() {
                     let counted = range == WalkRange::All && (wants_totals || copies && workers > 1);
@@ -219,7 +218,7 @@ fn slices(tx: &MirrorTx<'_>, object: Object, workers: u64, rows_per_slice: u64) 
 
 /// Stores that a sweep is finished, once the missed records have been decided on.
 ///
-/// `open` is the number of remaining differences.
+/// `open` is the number of remaining differences, but for records that were received in an older version.
 pub(in crate::sync) fn end_sweep(
     tx: &MirrorTx<'_>,
     object: Object,
@@ -244,6 +243,7 @@ pub(in crate::sync) fn end_sweep(
     }
     tx.set_state(&Fresh::sweep(object), &Fresh { began: sweep.began, finished, steady: None })?;
     let before: Option<Evidence> = tx.state(&Evidence::entry(object))?;
+    let open = open + sweep.unconfirmed;
     tx.set_state(&Evidence::entry(object), &Evidence::after(before, sweep.began, true, open))?;
     FilledFields::note_filled(tx, object, &sweep.fills)?;
     Sweep::clear(tx, object)

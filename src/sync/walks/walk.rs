@@ -164,6 +164,9 @@ pub struct Walk {
     /// The cursors followed since the frontier last moved.
     #[serde(skip)]
     followed: HashSet<u64>,
+    /// The last records of the pages since the frontier last moved.
+    #[serde(skip)]
+    ended_with: HashSet<u64>,
 }
 
 /// A page that was read, to see later whether the list still continues behind it.
@@ -211,6 +214,7 @@ impl Walk {
             run_began: None,
             pauses: false,
             followed: HashSet::new(),
+            ended_with: HashSet::new(),
         }
     }
 
@@ -308,6 +312,7 @@ impl Walk {
         self.frontier = previous;
         if self.frontier > before {
             self.followed.clear();
+            self.ended_with.clear();
         }
         if self.frontier > self.reached {
             self.reached = self.frontier;
@@ -330,8 +335,10 @@ impl Walk {
             self.cursor = None;
             return Next::End;
         };
-        if facts.keys.is_empty() {
-            anomalies.push(Anomaly::EmptyPage);
+        // A page that ends as an earlier one, while no later row has come, has nothing new, whatever its cursor.
+        let is_repeated = !facts.last.as_ref().is_none_or(|last| self.ended_with.insert(hash_of(last)));
+        if facts.keys.is_empty() || is_repeated {
+            anomalies.push(if is_repeated { Anomaly::RepeatedPage } else { Anomaly::EmptyPage });
             self.empty += 1;
             if self.empty > MOST_EMPTY {
                 return if self.restarts == 0 { self.restart() } else { Next::Stuck };
@@ -339,9 +346,7 @@ impl Walk {
         } else {
             self.empty = 0;
         }
-        let mut hasher = DefaultHasher::new();
-        next.hash(&mut hasher);
-        if !self.followed.insert(hasher.finish()) || self.cursor.as_ref() == Some(next) {
+        if !self.followed.insert(hash_of(next)) || self.cursor.as_ref() == Some(next) {
             anomalies.push(Anomaly::RepeatedCursor);
             return self.restart();
         }
@@ -431,8 +436,8 @@ impl Walk {
         let is_usable = self.key == key || self.cursor.is_none();
         let is_stale = self.cursor.is_some() && !self.cursor_at.is_some_and(is_recent);
         let can_narrow = self.orderly && !self.tied && matches!(self.frontier, Frontier::At(_));
-        let followed = HashSet::new();
-        let renamed = Walk { key: key.to_string(), restarts: 0, beyond: 0, empty: 0, followed, ..self };
+        let (followed, ended_with) = (HashSet::new(), HashSet::new());
+        let renamed = Walk { key: key.to_string(), restarts: 0, beyond: 0, empty: 0, followed, ended_with, ..self };
         if is_usable && !is_stale {
             return vec![renamed];
         }
@@ -447,6 +452,12 @@ impl Walk {
             _ => vec![Walk::new(renamed.range, key)],
         }
     }
+}
+
+fn hash_of(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]

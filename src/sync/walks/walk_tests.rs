@@ -24,6 +24,25 @@ fn changes(after: i64) -> Walk {
 }
 
 #[test]
+fn page_that_is_repeated_with_new_cursors_is_given_up() {
+    let mut walk = changes(0);
+    walk.take(&page(&[1, 2], Some("first")));
+    for n in 0..MOST_EMPTY {
+        assert_eq!(walk.take(&page(&[1, 2], Some(&format!("c{n}")))).0, Next::Page);
+    }
+    let (next, anomalies) = walk.take(&page(&[1, 2], Some("last")));
+    assert!(anomalies.contains(&Anomaly::RepeatedPage));
+    let Next::Restart(walks) = next else { panic!("{next:?}") };
+    let mut again = walks.into_iter().next().unwrap();
+    let mut pages = 0;
+    while again.take(&page(&[2, 2], Some(&format!("d{pages}")))).0 == Next::Page {
+        pages += 1;
+    }
+    assert_eq!(pages, MOST_EMPTY + 1, "a new page, and repetitions of it");
+    assert_eq!(again.take(&page(&[2, 2], Some("e"))).0, Next::Stuck);
+}
+
+#[test]
 fn walk_reads_to_the_end() {
     let mut walk = changes(0);
     assert_eq!(walk.take(&page(&[1, 2], Some("a"))), (Next::Page, vec![]));
@@ -96,7 +115,9 @@ fn walk_that_was_given_up_is_retried_in_the_next_run() {
 fn ten_thousand_rows_of_one_timestamp_are_not_a_repetition() {
     let mut walk = changes(0);
     for n in 0..100 {
-        assert_eq!(walk.take(&page(&[7; 100], Some(&format!("c{n}")))), (Next::Page, vec![]));
+        let last = Some(RecordId::new(format!("tied{n}")));
+        let facts = Facts { last, ..page(&[7; 100], Some(&format!("c{n}"))) };
+        assert_eq!(walk.take(&facts), (Next::Page, vec![]));
     }
 }
 
