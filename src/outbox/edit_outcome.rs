@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::delay;
 use super::edit_tx::{EditTx, StoredRequest, group};
 use super::patch_answer::AfterAnswer;
-use super::patch_request;
+use super::patch_request::{self, RecordStep};
 use super::rebase::{self, FieldState, SendEvidence, Verdict};
 use super::trail;
 use crate::model::{DelayScope, Edit, EditState, Editable, EditedFields, Instant, Record, RequestStamp};
@@ -172,6 +172,15 @@ impl EditTx<'_, '_> {
     /// The record was read without a pending request: the request that follows belongs to the same attempt.
     pub(super) fn was_read(&self) -> Result<(), StoreError> {
         self.follow(delay::after_read)
+    }
+
+    /// Whether the record has to be read before the next request can be decided on.
+    pub(super) fn needs_read(&self) -> Result<bool, StoreError> {
+        let edits = self.edits()?;
+        let record = self.mirrored(&edits)?;
+        // Whether custom values can be written is decided after that.
+        let next = patch_request::next(self.object, &edits, record.as_ref(), &self.editable, true);
+        Ok(next == RecordStep::Read)
     }
 
     /// The meter did not admit the read: that is not a failure.

@@ -67,14 +67,20 @@ impl Pusher {
             let after = match carrier {
                 Some(carrier) => edits.was_read_back(carrier)?,
                 None if applied == Applied::Older => AfterReadBack::Wait,
+                // The same read again would show the same: the next one is subject to the delay.
+                None if edits.needs_read()? => AfterReadBack::Wait,
                 None => {
                     edits.was_read()?;
                     AfterReadBack::Continue
                 }
             };
-            Ok((after, applied, !record.unknown_keys.is_empty()))
+            let unversioned = carrier.is_none() && applied != Applied::Older && after == AfterReadBack::Wait;
+            Ok((after, applied, unversioned, !record.unknown_keys.is_empty()))
         });
-        let (after, applied, unknown_keys) = done.await?;
+        let (after, applied, unversioned, unknown_keys) = done.await?;
+        if unversioned {
+            pass.warn(format!("an edit of a {object} is waiting: the detail of the record has no usable `etag`"));
+        }
         let mut pushed = lock(&pass.pushed);
         pushed.unknown_keys |= unknown_keys;
         pushed.mirror.details += 1;
@@ -112,6 +118,8 @@ mod tests {
             (r#"{"data":{"id":"c"}}"#, Some("v2"), Some("v2")),
             (r#"{"data":{"id":"c","etag":"v1"}}"#, Some("v2"), Some("v1")),
             (r#"{"data":{"id":"c","etag":"v1"}}"#, None, Some("v1")),
+            (r#"{"data":{"id":"c","etag":null}}"#, Some("v2"), Some("v2")),
+            (r#"{"data":{"id":"c","etag":7}}"#, Some("v2"), Some("v2")),
             (r#"{"data":{"id":"d","etag":"v1"}}"#, Some("v2"), None),
             ("{}", Some("v2"), None),
         ] {

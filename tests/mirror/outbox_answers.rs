@@ -313,3 +313,30 @@ async fn cost_of_an_update_is_stored_with_its_edit() {
         }
     }
 }
+
+#[tokio::test]
+async fn record_without_a_usable_version_is_read_as_often_as_its_delay_allows() {
+    // Neither the record's list item nor its detail has a version, or the detail alone has none.
+    for (etag, edit) in [(Some("null"), "position = 'CTO'"), (Some("7"), "position = 'CTO'"), (None, "notes = 'new'")] {
+        let (crm, mut mirror) = mirrored(1).await;
+        mirror.settings.details = etag.is_some();
+        crm.sandbox.with_world(|world| match etag {
+            Some(source) => world.edit(CONTACT, "c0", &json!({})) && world.set_raw(CONTACT, "c0", "etag", source),
+            None => world.edit(CONTACT, "c0", &json!({"notes": "theirs"})),
+        });
+        mirror.sync(&crm).await;
+        if etag.is_none() {
+            crm.sandbox.with_world(|world| world.leave_out(CONTACT, "c0", "etag"));
+        }
+        sql(&mirror, &format!("UPDATE contacts_full SET {edit} WHERE id = 'c0'"));
+        mirror.limits.limit = Ru::new(mirror.ledger_total() + 50);
+        crm.sandbox.clear_log();
+        for (wait, read) in [(0, 1), (0, 0), (10, 1), (60, 1), (600, 1), (600, 0), (HOUR, 1)] {
+            crm.wait(wait);
+            let warned = push(&mirror, &crm).await.warnings.iter().any(|warning| warning.contains("no usable `etag`"));
+            assert_eq!((crm.sandbox.log().len(), states(&mirror).as_str()), (read, "queued"), "{etag:?}");
+            assert_eq!(warned, read == 1, "{etag:?}");
+            crm.sandbox.clear_log();
+        }
+    }
+}
