@@ -8,7 +8,7 @@ use super::patch_answer::AfterAnswer;
 use super::patch_request::{self, RecordStep};
 use super::rebase::{self, FieldState, SendEvidence, Verdict};
 use super::trail;
-use crate::model::{DelayScope, Edit, EditState, Editable, EditedFields, Instant, Record, RequestStamp};
+use crate::model::{DelayScope, Edit, EditState, Editable, EditedFields, Etag, Record, RequestStamp};
 use crate::store::{Applied, EditStep, StoreError, record_removed};
 
 /// The next action after a record was read back.
@@ -202,9 +202,9 @@ impl EditTx<'_, '_> {
         }
         self.was_read()?;
         // The edits of a request have the same time; without one, the request was never applied.
-        let first_sent_at = sent.iter().find_map(|edit| edit.first_sent_at);
-        let doubt = first_sent_at.is_some();
-        let seen = first_sent_at.map(|since| self.saw(since, &fields)).transpose()?.unwrap_or_default();
+        let doubt = sent.iter().any(|edit| edit.first_sent_at.is_some());
+        let replaced = sent.iter().find_map(|edit| edit.if_match.as_ref()).filter(|_| doubt);
+        let seen = replaced.map(|version| self.saw(version, &fields)).transpose()?.unwrap_or_default();
         let states = rebase::field_states(&fields, &self.editable, &record.values);
         let step = |why| EditStep::new(EditState::Sending, EditState::Queued, why);
         match rebase::verdict(&states, SendEvidence { doubt, seen }) {
@@ -243,12 +243,12 @@ impl EditTx<'_, '_> {
         Ok(AfterReadBack::Continue)
     }
 
-    /// Whether the mirror's history contains our values since an instant.
-    fn saw(&self, since: Instant, fields: &EditedFields) -> Result<bool, StoreError> {
+    /// Whether the mirror's history contains our values since the version that the request replaces.
+    fn saw(&self, replaced: &Etag, fields: &EditedFields) -> Result<bool, StoreError> {
         let is_ours = |column: &str, new: &Value| {
             fields.get(column).is_some_and(|(_, after)| rebase::same(self.editable.get(column), new, after))
         };
-        self.tx.saw_values(self.object, self.record, since, is_ours, fields.len())
+        self.tx.saw_values(self.object, self.record, replaced, is_ours, fields.len())
     }
 }
 

@@ -409,21 +409,52 @@ async fn no_edit_of_a_request_is_sent_again_if_a_part_of_it_is_there() {
     assert_eq!(last.await, [1, 2].map(|_| (EditState::Conflict, trail::CONFLICT.to_string())));
 }
 
+/// Stores versions of the contact with these positions.
+fn positions(tx: &MirrorTx<'_>, versions: &[(&str, &str)]) {
+    for (etag, position) in versions {
+        show(tx, &json!({ "id": "c", "etag": etag, "position": position, "language": "A", "notes": "A" }));
+    }
+}
+
 #[tokio::test]
 async fn values_that_the_mirror_saw_settle_a_doubt() {
-    for (seen, state, why) in [(true, EditState::Applied, trail::FOUND), (false, EditState::Queued, trail::NOT_DONE)] {
+    for (between, given_up, state, why) in [
+        ("B", false, EditState::Applied, trail::FOUND),
+        ("B", true, EditState::Applied, trail::FOUND),
+        ("C", false, EditState::Queued, trail::NOT_DONE),
+        ("C", true, EditState::Queued, trail::NOT_DONE),
+    ] {
         let last = bench::on_mirror(move |tx| {
             let (record, rules) = (RecordId::new("c"), rules(100));
             let (mut edits, request) = send(tx, &record, &rules, FIRST);
-            let between = if seen { "B" } else { "C" };
-            for (etag, position) in [("\"v2\"", between), ("\"v3\"", "A")] {
-                show(tx, &json!({ "id": "c", "etag": etag, "position": position, "language": "A", "notes": "A" }));
+            if given_up {
+                tx.give_up_request(&[request.carrier], true).unwrap();
             }
+            positions(tx, &[("\"v2\"", between), ("\"v3\"", "A")]);
             edits.now = bench::after(24 * 3600);
             edits.was_read_back(request.carrier).unwrap();
             bench::ended(tx, 1)
         });
-        assert_eq!(last.await, (state, why.to_string()));
+        assert_eq!(last.await, (state, why.to_string()), "{between}, given up: {given_up}");
+    }
+}
+
+/// The clock may have been set back: entries from before the request have the same times as it, or later ones.
+#[tokio::test]
+async fn values_that_the_mirror_saw_before_the_request_settle_nothing() {
+    const SHOWN: &[(&str, &str)] = &[("\"v2\"", "B"), ("\"v3\"", "A")];
+    const RETURNED: &[(&str, &str)] = &[("\"v2\"", "B"), ("\"v1\"", "A"), ("\"v4\"", "C"), ("\"v1\"", "A")];
+    for before in [SHOWN, RETURNED] {
+        let last = bench::on_mirror(move |tx| {
+            let (record, rules) = (RecordId::new("c"), rules(100));
+            positions(tx, before);
+            let (mut edits, request) = send(tx, &record, &rules, FIRST);
+            positions(tx, &[("\"v5\"", "C"), ("\"v6\"", "A")]);
+            edits.now = bench::after(24 * 3600);
+            edits.was_read_back(request.carrier).unwrap();
+            bench::ended(tx, 1)
+        });
+        assert_eq!(last.await, (EditState::Queued, trail::NOT_DONE.to_string()), "{before:?}");
     }
 }
 

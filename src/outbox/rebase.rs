@@ -17,7 +17,8 @@
 //! # What cannot be detected
 //! An update was applied, its answer was lost, its key has expired, and somebody set every field back to its previous
 //! value: the record looks as if the update had never been applied, and it is sent again. If the mirror saw our values
-//! in between, they are in its history, and the edit counts as applied: see [`SendEvidence::seen`].
+//! in between, they are in its history, and the edit counts as applied: see [`SendEvidence::seen`]. Only entries that
+//! follow the version that the request replaces count, because the clock may have been set back.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +62,7 @@ pub fn field_state(field: Option<&Editable>, (before, after): (&Value, &Value), 
 pub struct SendEvidence {
     /// Whether the request may have been applied.
     pub doubt: bool,
-    /// Whether the mirror saw our values since the request was first sent.
+    /// Whether the mirror saw our values since the version that the request replaces.
     pub seen: bool,
 }
 

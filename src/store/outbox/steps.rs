@@ -123,7 +123,8 @@ impl MirrorTx<'_> {
         Ok(Some(MirroredRecord { etag: version.as_str().map(Etag::from), details_current: current, values }))
     }
 
-    /// Whether the mirror's history has these values of a record since an instant.
+    /// Whether the mirror's history has these values of a record since a version was replaced. The times of the entries
+    /// do not show what came first: the clock may have been set back.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -131,26 +132,34 @@ impl MirrorTx<'_> {
         &self,
         object: Object,
         id: &RecordId,
-        since: Instant,
+        replaced: &Etag,
         is_value: impl Fn(&str, &Value) -> bool,
         columns: usize,
     ) -> Result<bool, StoreError> {
         let mut stmt = self
             .conn
-            .prepare_cached(
-                "SELECT fields FROM changes WHERE object_type = ?1 AND record_id = ?2 AND seen_at >= ?3 ORDER BY seq",
-            )
+            .prepare_cached("SELECT fields FROM changes WHERE object_type = ?1 AND record_id = ?2 ORDER BY seq")
             .doing(READ)?;
         let rows: Vec<String> = stmt
-            .query_map(params![object.as_str(), id.as_str(), since.to_string()], |row| row.get(0))
+            .query_map(params![object.as_str(), id.as_str()], |row| row.get(0))
             .and_then(Iterator::collect)
             .doing(READ)?;
-        let mut seen = std::collections::BTreeSet::new();
+        let (mut since, mut seen) = (false, std::collections::BTreeSet::new());
         for text in rows {
             let fields: BTreeMap<String, (Value, Value)> = serde_json::from_str(&text).unwrap_or_default();
-            seen.extend(
-                fields.into_iter().filter(|(column, (_, new))| is_value(column, new)).map(|(column, _)| column),
-            );
+            if let Some((old, new)) = fields.get("etag") {
+                let is_version = |etag: &Value| etag.as_str() == Some(replaced.as_str());
+                // If the record had the version several times, only what followed the last time counts.
+                if is_version(old) || is_version(new) {
+                    since = is_version(old);
+                    seen.clear();
+                }
+            }
+            if since {
+                seen.extend(
+                    fields.into_iter().filter(|(column, (_, new))| is_value(column, new)).map(|(column, _)| column),
+                );
+            }
         }
         Ok(columns > 0 && seen.len() == columns)
     }
@@ -281,7 +290,7 @@ impl MirrorTx<'_> {
     }
 
     /// Discards the request of edits that are being sent: the record is read before anything else. `doubt` says whether
-    /// it may have been applied. The first of the edits holds the request.
+    /// it may have been applied; then the version that it replaces is kept. The first of the edits holds the request.
     ///
     /// # Errors
     /// If SQLite refuses.
@@ -290,7 +299,7 @@ impl MirrorTx<'_> {
         for edit in edits {
             self.conn
                 .prepare_cached(
-                    "UPDATE outbox SET body = NULL, if_match = NULL, idempotency_key = NULL,
+                    "UPDATE outbox SET body = NULL, if_match = CASE WHEN ?3 THEN if_match END, idempotency_key = NULL,
                             first_sent_at = CASE WHEN ?3 THEN first_sent_at END,
                             merged_into = CASE WHEN id <> ?2 THEN ?2 END WHERE id = ?1",
                 )
