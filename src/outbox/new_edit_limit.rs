@@ -18,7 +18,9 @@ pub const fn holds(new_edits: u64, max_edits: u64) -> bool {
 /// # Errors
 /// Returns an error of SQLite.
 pub fn apply(tx: &MirrorTx<'_>, max_edits: u64, now: Instant) -> Result<u64, StoreError> {
-    if !holds(tx.new_edits(now.minus(WINDOW), max_edits)?, max_edits) {
+    // What was sent later than that was sent under a different clock.
+    let latest = now.plus(WINDOW);
+    if !holds(tx.new_edits(now.minus(WINDOW), latest, max_edits)?, max_edits) {
         return Ok(0);
     }
     let why = format!("more than {max_edits} new edits within an hour: a person must release it");

@@ -10,20 +10,21 @@ use crate::store::tx::MirrorTx;
 const DOING: &str = "count new edits";
 
 impl MirrorTx<'_> {
-    /// The number of edits that were never sent, held ones included, or were first sent since an instant; counted up to
-    /// `most` + 1.
+    /// The number of edits that were never sent, held ones included, or were first sent between two instants; counted up
+    /// to `most` + 1.
     ///
     /// # Errors
     /// If SQLite refuses.
-    pub fn new_edits(&self, since: Instant, most: u64) -> Result<u64, StoreError> {
+    pub fn new_edits(&self, since: Instant, until: Instant, most: u64) -> Result<u64, StoreError> {
         let most = i64::try_from(most).unwrap_or(i64::MAX).saturating_add(1);
         let sql = "SELECT
-            (SELECT count(*) FROM (SELECT 1 FROM outbox WHERE state IN ('queued', 'held') AND tried_at IS NULL LIMIT ?2))
-          + (SELECT count(*) FROM (SELECT 1 FROM outbox WHERE tried_at IS NOT NULL AND tried_at >= ?1 LIMIT ?2))";
+            (SELECT count(*) FROM (SELECT 1 FROM outbox WHERE state IN ('queued', 'held') AND tried_at IS NULL LIMIT ?3))
+          + (SELECT count(*) FROM (SELECT 1 FROM outbox
+             WHERE tried_at IS NOT NULL AND tried_at BETWEEN ?1 AND ?2 LIMIT ?3))";
         let count: i64 = self
             .conn
             .prepare_cached(sql)
-            .and_then(|mut stmt| stmt.query_row(params![since.to_string(), most], |row| row.get(0)))
+            .and_then(|mut stmt| stmt.query_row(params![since.to_string(), until.to_string(), most], |row| row.get(0)))
             .doing(DOING)?;
         Ok(count.unsigned_abs())
     }
