@@ -82,7 +82,8 @@ pub(super) struct EditTx<'a, 'b> {
 }
 
 impl<'a, 'b> EditTx<'a, 'b> {
-    /// Opens the edits of a record. Unreadable rows are rejected first, so that they do not block others.
+    /// Opens the edits of a record. Unreadable rows are rejected first, so that they do not block others. The request of
+    /// one that was being sent is given up: the outcome of its other edits is determined by reading the record.
     pub(super) fn open(
         tx: &'a MirrorTx<'b>,
         object: Object,
@@ -93,9 +94,15 @@ impl<'a, 'b> EditTx<'a, 'b> {
         let editable = tx.editable(object)?;
         let (ended, held, to_confirm) = (Vec::new(), 0, false);
         let mut edits = EditTx { tx, object, record, editable, rules, now, ended, held, to_confirm };
-        for unreadable in tx.edits_of(object, record)?.1 {
+        let (readable, unreadable) = tx.edits_of(object, record)?;
+        for unreadable in unreadable {
             tx.reject_unreadable(&unreadable, &trail::of_text(&unreadable.why), now)?;
             edits.note_end(unreadable.id, EditState::Rejected, &unreadable.why);
+            if unreadable.state == Some(EditState::Sending) {
+                let request = group(&readable, unreadable.merged_into.unwrap_or(unreadable.id));
+                let others: Vec<i64> = request.iter().map(|edit| edit.id).collect();
+                tx.give_up_request(&others, true)?;
+            }
         }
         Ok(edits)
     }

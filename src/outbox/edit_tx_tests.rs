@@ -85,6 +85,31 @@ async fn a_row_that_is_no_edit_ends_with_its_reason() {
 }
 
 #[tokio::test]
+async fn others_of_a_request_with_a_row_that_is_no_edit_are_read_back() {
+    for (unreadable, carrier, member) in [(1, 2, 3), (2, 1, 3), (3, 1, 2)] {
+        let (dir, store) = mirror(json!({ "id": "c", "etag": "\"v1\"", "position": "A", "language": "A" })).await;
+        let sent = store.write(|tx| {
+            let request = ["position", "language", "industry"].map(|column| edit_of(tx, column, "B"));
+            send_now(tx, &request, "{}");
+            let other = edit_of(tx, "timezone", "B");
+            send_now(tx, &[other], "{}");
+            Ok(())
+        });
+        sent.await.unwrap();
+        rusqlite::Connection::open(dir.path().join("mirror.db"))
+            .unwrap()
+            .execute("UPDATE outbox SET fields = '{}' WHERE id = ?1", [unreadable])
+            .unwrap();
+        let written = store.write(move |tx| Ok((with_edits(tx, 100, next), ended(tx, unreadable).0, open(tx))));
+        let (next, state, mut others) = written.await.unwrap();
+        assert_eq!((next, state), (NextRequest::ReadBack(carrier), Rejected), "{unreadable} is no edit");
+        assert!(others.pop().unwrap().body.is_some(), "a different request stays as it is");
+        let requests: Vec<_> = others.into_iter().map(|edit| (edit.id, edit.merged_into, edit.body)).collect();
+        assert_eq!(requests, [(carrier, None, None), (member, Some(carrier), None)], "{unreadable} is no edit");
+    }
+}
+
+#[tokio::test]
 async fn a_read_is_claimed_before_it_is_sent() {
     let (next, claimed) = on_mirror(|tx| {
         list(tx, "\"v2\"", "A");

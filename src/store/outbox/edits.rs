@@ -16,6 +16,8 @@ pub struct UnreadableEdit {
     pub id: i64,
     /// Its state; `None` if it is unknown.
     pub state: Option<EditState>,
+    /// The edit that holds its request, if it is another one.
+    pub merged_into: Option<i64>,
     /// What is wrong with it.
     pub why: String,
 }
@@ -61,6 +63,7 @@ impl ReadTx<'_> {
                 Err(why) => unreadable.push(UnreadableEdit {
                     id: row.get(0).doing(READ)?,
                     state: text(row, 1).ok().and_then(|state| state.parse().ok()),
+                    merged_into: row.get(8).ok().flatten(),
                     why,
                 }),
             }
