@@ -41,11 +41,11 @@ pub struct Extra {
 }
 
 impl Record {
-    /// Takes the etag from the header, which has the same value, where the body lacks it (*GET /contacts/{id}*), or has
-    /// null or a value that is no text.
+    /// Takes the etag from the header, which has the same value, where the body lacks it (*GET /contacts/{id}*). Where the
+    /// body has null, lists have it too: with the header's value, the detail would differ from each of them.
     pub fn take_header_etag(&mut self, object: Object, etag: &str) {
         for (field, value) in object.fields().iter().zip(&mut self.fields) {
-            if field.kind == FieldKind::Etag && !matches!(value, FieldValue::Exact(_)) {
+            if field.kind == FieldKind::Etag && *value == FieldValue::Absent {
                 *value = FieldValue::Exact(SqlValue::from(etag));
             }
         }
