@@ -14,7 +14,7 @@ use super::ddl::ExistingColumn;
 use super::error::PublishError;
 use super::row::PgRow;
 use super::sql::{self, REFUSED_TABLE, STATE_TABLE};
-use super::state::TargetState;
+use super::state::{APPEARANCE, TargetState};
 use super::tables::PublishedTable;
 use super::target::PublishUrl;
 
@@ -212,6 +212,19 @@ impl Database {
             )
             .await?;
         if moved == 1 { Ok(()) } else { Err(PublishError::Busy { schema: self.schema.clone() }) }
+    }
+
+    /// Records that a table is about to be created: until everything is loaded, every publisher loads everything, and
+    /// the indexes and comments are written again.
+    pub(super) async fn owe_load(&self, state: &mut TargetState) -> Result<(), PublishError> {
+        state.cursor = None;
+        state.details.digests.remove(APPEARANCE);
+        let params: [Param<'_>; 2] = [(&state.details_text(), Type::TEXT), (&state.generation, Type::INT8)];
+        if self.execute("empty the cursor", &sql::empty_cursor(&self.schema), &params).await? != 1 {
+            return Err(PublishError::Busy { schema: self.schema.clone() });
+        }
+        state.generation += 1;
+        Ok(())
     }
 
     /// Ends a transaction that failed because of a row, and makes the next one check deferred constraints at once.

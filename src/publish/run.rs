@@ -207,7 +207,7 @@ impl Publisher<'_> {
             state.why_reload(&round.mirror_id, round.feed, &round.publication, &round.copied)
         };
         let outcome =
-            schema::reconcile(database, self.mirror, &round.publication, &state, &round.refilled, why.is_some())
+            schema::reconcile(database, self.mirror, &round.publication, &mut state, &round.refilled, why.is_some())
                 .await?;
         report.left_behind.extend(outcome.left_behind);
         report.left_behind.extend(round.publication.left_out.iter().cloned());

@@ -9,7 +9,7 @@ use super::ddl::{self, Refill, SchemaPlan, SchemaStep};
 use super::error::PublishError;
 use super::mirror::PublishedMirror;
 use super::sql;
-use super::state::{self, TargetState};
+use super::state::{self, APPEARANCE, TargetState};
 use super::tables::{Publication, PublishedTable};
 
 const DOING: &str = "change the columns";
@@ -24,17 +24,22 @@ pub(super) struct SchemaOutcome {
 }
 
 /// Brings every table to its columns. The records whose values a column needs are first entered into `changed_records`,
-/// unless everything is about to be loaded.
+/// unless everything is about to be loaded. Before a table is created, the database's state is that a load is owed: the
+/// load may be interrupted, and the next run cannot tell the table from one whose rows were deleted.
 pub(super) async fn reconcile(
     database: &Database,
     mirror: &PublishedMirror,
     publication: &Publication,
-    state: &TargetState,
+    state: &mut TargetState,
     refilled: &BTreeSet<(String, String)>,
     will_load: bool,
 ) -> Result<SchemaOutcome, PublishError> {
     let existing = database.columns().await?;
-    let mut outcome = SchemaOutcome::default();
+    let created = publication.tables.iter().any(|table| !existing.contains_key(table.name));
+    let mut outcome = SchemaOutcome { created, ..SchemaOutcome::default() };
+    if created {
+        database.owe_load(state).await?;
+    }
     for name in existing.keys().filter(|name| name.ends_with("__reload")) {
         database.run(DOING, &format!("DROP TABLE IF EXISTS {}", sql::qualified(&database.schema, name))).await?;
     }
@@ -48,7 +53,6 @@ pub(super) async fn reconcile(
         if !will_load {
             requeue(mirror, table, &plan).await?;
         }
-        outcome.created |= plan.steps.contains(&SchemaStep::Create);
         for step in plan.steps {
             outcome.left_behind.extend(carry_out(database, table, step).await?);
         }
@@ -120,7 +124,7 @@ pub(super) async fn finish(
     state: &mut TargetState,
 ) -> Result<(), PublishError> {
     let appearance = state::appearance(publication);
-    if state.details.digests.get("appearance") == Some(&appearance) {
+    if state.details.digests.get(APPEARANCE) == Some(&appearance) {
         return Ok(());
     }
     for table in &publication.tables {
@@ -129,6 +133,6 @@ pub(super) async fn finish(
         }
         database.run("write the comments", &sql::comments(&database.schema, table)).await?;
     }
-    state.details.digests.insert("appearance".into(), appearance);
+    state.details.digests.insert(APPEARANCE.into(), appearance);
     Ok(())
 }

@@ -266,6 +266,14 @@ pub(super) fn advance(schema: &str) -> String {
     )
 }
 
+/// Empties the cursor: `$1` details, `$2` the generation that this publisher has seen.
+pub(super) fn empty_cursor(schema: &str) -> String {
+    format!(
+        "UPDATE {} SET \"cursor\" = '', details = $1, generation = generation + 1 WHERE id = 1 AND generation = $2",
+        qualified(schema, STATE_TABLE)
+    )
+}
+
 /// Inserts the row of the cursor into a new schema.
 pub(super) fn insert_state(schema: &str) -> String {
     format!(

@@ -13,6 +13,9 @@ use crate::store::feed::FeedSpan;
 /// Incremented when the rows of older versions have to be published again.
 const FORMAT: u32 = 1;
 
+/// The name of the digest of the input for comments and indexes.
+pub(super) const APPEARANCE: &str = "appearance";
+
 /// The private part of the row.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -41,7 +44,7 @@ pub(super) struct FeedEnd {
 /// The position of a database in the feed of a mirror.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TargetState {
-    /// The mirror, and the position in its feed; `None` if nothing was loaded, or the text cannot be parsed.
+    /// The mirror, and the position in its feed; `None` if a load is owed, or the text cannot be parsed.
     pub(super) cursor: Option<(String, i64)>,
     pub(super) generation: i64,
     pub(super) details: TargetDetails,
@@ -74,7 +77,7 @@ impl TargetState {
     ) -> Option<&'static str> {
         let FeedEnd { span, changed } = feed;
         let Some((published, seq)) = &self.cursor else {
-            return Some("nothing was published yet");
+            return Some("nothing was published yet, or a table was missing");
         };
         if published != mirror {
             return Some("the published tables came from a different mirror");

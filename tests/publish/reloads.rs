@@ -82,6 +82,37 @@ async fn different_mirror_and_pruned_cursor_reload_everything() {
 }
 
 #[tokio::test]
+async fn dropped_table_is_loaded_with_its_indexes_even_if_the_first_load_is_interrupted() {
+    let Some((crm, mirror, postgres)) = published().await else { return };
+    let indexes = "SELECT count(*) FROM pg_indexes WHERE schemaname = 'crm' AND tablename = 'contacts'";
+    let comment = "SELECT obj_description('crm.contacts'::regclass)";
+    let before = (postgres.one(indexes).await, postgres.one(comment).await);
+    for full in [false, true] {
+        edit(&crm, &mirror, &format!("moved {full}")).await;
+        // The disk fills up when a load, or a batch, moves the cursor.
+        postgres
+            .run(
+                "DROP TABLE crm.contacts;
+                 CREATE OR REPLACE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS
+                     $$ BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = 'disk_full'; END $$;
+                 CREATE TRIGGER full_disk BEFORE UPDATE ON crm.publish_state
+                     FOR EACH ROW WHEN (new.\"cursor\" <> '') EXECUTE FUNCTION full_disk()",
+            )
+            .await;
+        let settings = PublishSettings { full, ..Postgres::settings(&mirror) };
+        assert!(postgres.try_publish(&settings).await.is_err());
+        assert_eq!(postgres.one("SELECT count(*) FROM crm.contacts").await, "0");
+        postgres.run("DROP TRIGGER full_disk ON crm.publish_state").await;
+        assert!(postgres.publish(&mirror).await.reloaded.is_some());
+        assert_equal(&mirror, &postgres).await;
+        assert_eq!((postgres.one(indexes).await, postgres.one(comment).await), before);
+    }
+    postgres.run("DROP TABLE crm.contacts").await;
+    postgres.publish(&mirror).await;
+    assert_eq!((postgres.one(indexes).await, postgres.one(comment).await), before);
+}
+
+#[tokio::test]
 async fn records_are_published_once_their_first_copy_is_finished() {
     let Some(postgres) = Postgres::start().await else { return };
     let crm = Crm::serve(generate(23, 900, 6, noon())).await;
