@@ -3,6 +3,7 @@
 use crm_mirror::model::{Object, Resource};
 use crm_mirror::publish::PublishSettings;
 use crm_mirror::sandbox::generate;
+use crm_mirror::sync::Job;
 use rusqlite::Connection;
 use serde_json::json;
 
@@ -119,7 +120,7 @@ async fn records_are_published_once_their_first_copy_is_finished() {
     let mut mirror = Mirror::one_at_a_time();
     mirror.settings.details = false;
     mirror.limits.limit = crm_mirror::model::Ru::new(8);
-    let _ = mirror.run(&crm, &crm_mirror::sync::Job::sync()).await;
+    let _ = mirror.run(&crm, &Job::sync()).await;
     let report = postgres.publish(&mirror).await;
     assert!(report.not_copied.contains(&Resource::Contacts), "{report:?}");
     assert_eq!(postgres.one("SELECT count(*) FROM crm.contacts").await, "0");
@@ -152,4 +153,23 @@ async fn unpublished_objects_are_removed_and_company_names_are_published_without
     let named = mirror.one("SELECT count(*) FROM contacts_full WHERE company_name = 'Renamed'");
     assert_ne!(named, "0");
     assert_eq!(postgres.one("SELECT count(*) FROM crm.contacts WHERE company_name = 'Renamed'").await, named);
+}
+
+#[tokio::test]
+async fn company_names_follow_when_companies_are_copied_after_contacts_were_published() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let crm = Crm::serve(generate(23, 90, 6, noon())).await;
+    let mut mirror = Mirror::empty();
+    mirror.settings.details = false;
+    mirror.run(&crm, &Job::sync().of(&[Resource::Contacts])).await.unwrap();
+    let settings = PublishSettings { objects: Some(vec![Resource::Contacts]), ..Postgres::settings(&mirror) };
+    postgres.try_publish(&settings).await.unwrap();
+    let named = "SELECT count(company_name) FROM crm.contacts";
+    assert_eq!(postgres.one(named).await, "0");
+    mirror.sync(&crm).await;
+    let report = postgres.try_publish(&settings).await.unwrap();
+    assert_eq!(report.reloaded, None);
+    let expected = mirror.one("SELECT count(company_name) FROM contacts_full");
+    assert_ne!(expected, "0");
+    assert_eq!(postgres.one(named).await, expected);
 }

@@ -42,6 +42,10 @@ impl MirrorTx<'_> {
         }
         self.derive(object)?;
         self.set_state(&StateKey::Copied(object), &true)?;
+        if object == Object::Company {
+            // Contacts may be published without companies, but with their names, which the copy has just filled in.
+            self.requeue_all(Object::Contact)?;
+        }
         self.fit_cache()
     }
 
