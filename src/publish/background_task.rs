@@ -53,8 +53,7 @@ impl PublishKeeper {
                 };
                 let (held, found) = check;
                 watch = Some(held);
-                let is_due = found.failures == 0 || clock.now() >= next_try(&found);
-                if !is_due || found.failures == 0 && seen.as_ref() == Some(&found.contents) {
+                if !is_due(&found, clock.now()) || found.failures == 0 && seen.as_ref() == Some(&found.contents) {
                     continue;
                 }
                 match plan() {
@@ -103,11 +102,17 @@ fn report(ended: Result<super::PublishReport, PublishError>, url: &PublishUrl, f
     }
 }
 
-/// When to retry after a failed publish.
-fn next_try(found: &PublishDue) -> Instant {
+/// Whether a failed publish is to be retried now. A failure in the future was stored under a different clock, and delays
+/// nothing.
+fn is_due(found: &PublishDue, now: Instant) -> bool {
+    let Some(failed_at) = found.failed_at.filter(|at| found.failures > 0 && *at <= now) else { return true };
+    now >= failed_at.plus(delay_after(found.failures))
+}
+
+/// How long to wait after so many failures.
+fn delay_after(failures: u32) -> Duration {
     let (first, longest) = DELAYS;
-    let doubled = first.saturating_mul(1 << (found.failures - 1).min(16)).min(longest);
-    found.failed_at.map_or(Instant::EPOCH, |at| at.plus(doubled))
+    first.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(longest)
 }
 
 /// The result of a check.
@@ -168,11 +173,17 @@ mod tests {
 
     #[test]
     fn delay_grows_up_to_ten_minutes() {
-        let at = Instant::EPOCH.plus(Duration::from_secs(1_000));
-        let wait = |failures| {
-            let found = PublishDue { failures, failed_at: Some(at), contents: String::new() };
-            next_try(&found).since(at).as_secs()
-        };
-        assert_eq!([1, 2, 3, 8, 60].map(wait), [5, 10, 20, 600, 600]);
+        assert_eq!([1, 2, 3, 8, 60].map(|failures| delay_after(failures).as_secs()), [5, 10, 20, 600, 600]);
+    }
+
+    #[test]
+    fn failure_delays_a_retry_unless_the_clock_was_set_back() {
+        let at = |seconds: u64| Instant::EPOCH.plus(Duration::from_secs(1_000_000 + seconds));
+        let found = PublishDue { failures: 2, failed_at: Some(at(0)), contents: String::new() };
+        for (now, expected) in [(at(0), false), (at(9), false), (at(10), true), (at(0).minus(DELAYS.1), true)] {
+            assert_eq!(is_due(&found, now), expected, "{now}");
+        }
+        assert!(is_due(&PublishDue { failures: 0, ..found.clone() }, at(0)));
+        assert!(is_due(&PublishDue { failed_at: None, ..found }, at(0)));
     }
 }
