@@ -1,7 +1,7 @@
 //! Publishing in the daemon: a separate task that sends changes within seconds, and retries failures.
 //!
 //! It watches the mirror's file and is independent of the runs, so a database that is unavailable or slow does not
-//! delay a run. The settings are read again before each publish: a new URL needs no restart.
+//! delay a run. The settings are read again with each check: a new URL, or another column to exclude, needs no restart.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -15,7 +15,7 @@ use super::error::PublishError;
 use super::run::{PublishSettings, publish};
 use super::target::PublishUrl;
 use crate::error_chain::error_chain;
-use crate::model::{Clock, Instant, Object};
+use crate::model::{Clock, ClockReading, Instant, Object};
 use crate::store::StoreError;
 use crate::store::publishing::queue::PublishProgress;
 use crate::store::publishing::source::{PageQuery, PublishSource};
@@ -44,7 +44,7 @@ impl PublishKeeper {
             let mut every = tokio::time::interval(EVERY);
             every.set_missed_tick_behavior(MissedTickBehavior::Delay);
             let mut watch = None;
-            let mut seen = None;
+            let mut pace = PublishPace::default();
             loop {
                 every.tick().await;
                 let (checked, before) = (path.clone(), watch.take());
@@ -53,20 +53,21 @@ impl PublishKeeper {
                 };
                 let (held, found) = check;
                 watch = Some(held);
-                if !is_due(&found, clock.now()) || found.failures == 0 && seen.as_ref() == Some(&found.contents) {
+                if !pace.is_due(&found, &clock.reading()) {
                     continue;
                 }
-                match plan() {
-                    Ok(Some((url, settings))) => {
-                        report(publish(&url, &settings, clock.now()).await, &url, found.failures);
-                        // Read before the publish, so that changes during it are noticed.
-                        seen = Some(found.contents);
-                    }
-                    Ok(None) => seen = Some(found.contents),
-                    Err(error) => {
-                        tracing::warn!(%error, "Publishing is not possible: {error}");
-                        seen = Some(found.contents);
-                    }
+                let Some((url, settings)) = pace.planned(plan()) else { continue };
+                if pace.is_published(&found, &url, &settings) {
+                    continue;
+                }
+                let ended = publish(&url, &settings, clock.now()).await;
+                let (is_published, is_busy) = (ended.is_ok(), matches!(ended, Err(PublishError::Busy { .. })));
+                report(ended, &url, pace.failures(&found));
+                if is_published {
+                    // Read before the publish, so that changes during it are noticed.
+                    pace.note_published(found.contents, url, settings);
+                } else {
+                    pace.note_missed(&found, is_busy, clock.reading());
                 }
             }
         }))
@@ -99,6 +100,79 @@ fn report(ended: Result<super::PublishReport, PublishError>, url: &PublishUrl, f
             tracing::warn!(%error, "Publishing failed and will be retried: {error}");
         }
         Err(error) => tracing::debug!("Publishing failed again: {}", error_chain(&error)),
+    }
+}
+
+/// Decides when to publish, and remembers what the mirror does not show: what this task has published, and attempts that
+/// ended before their failure could be stored.
+#[derive(Debug, Default)]
+struct PublishPace {
+    /// What was published last: the contents, to where, and how.
+    published: Option<(String, PublishUrl, PublishSettings)>,
+    missed: Option<MissedAttempt>,
+    /// Why there is no plan, if that was logged.
+    told: Option<String>,
+}
+
+/// An attempt that published nothing. It counts until the mirror shows another attempt.
+#[derive(Clone, Copy, Debug)]
+struct MissedAttempt {
+    /// The failures in the mirror before the attempt.
+    before: (u32, Option<Instant>),
+    /// Failures in a row.
+    failures: u32,
+    ended: ClockReading,
+}
+
+impl PublishPace {
+    /// Whether an attempt may be made now.
+    fn is_due(&self, found: &PublishDue, now: &ClockReading) -> bool {
+        let waits = |missed: MissedAttempt| now.since(&missed.ended) < delay_after(missed.failures);
+        is_due(found, now.wall) && !self.missed(found).is_some_and(waits)
+    }
+
+    /// The last attempt, unless the mirror shows its failure or a later attempt.
+    fn missed(&self, found: &PublishDue) -> Option<MissedAttempt> {
+        self.missed.filter(|missed| missed.before == (found.failures, found.failed_at))
+    }
+
+    /// The number of failures in a row.
+    fn failures(&self, found: &PublishDue) -> u32 {
+        found.failures.saturating_add(self.missed(found).map_or(0, |missed| missed.failures))
+    }
+
+    /// The plan, if there is one. An error is logged once; the settings are read again with the next check.
+    fn planned(&mut self, plan: Result<PublishPlan, String>) -> PublishPlan {
+        let (plan, error) = match plan {
+            Ok(plan) => (plan, None),
+            Err(error) => (None, Some(error)),
+        };
+        if let Some(error) = error.as_ref().filter(|error| self.told.as_ref() != Some(error)) {
+            tracing::warn!(%error, "Publishing is not possible: {error}");
+        }
+        self.told = error;
+        plan
+    }
+
+    /// Whether exactly this was published last, and nothing failed since.
+    fn is_published(&self, found: &PublishDue, url: &PublishUrl, settings: &PublishSettings) -> bool {
+        found.failures == 0
+            && self
+                .published
+                .as_ref()
+                .is_some_and(|(contents, to, how)| *contents == found.contents && to == url && how == settings)
+    }
+
+    fn note_published(&mut self, contents: String, url: PublishUrl, settings: PublishSettings) {
+        self.published = Some((contents, url, settings));
+        self.missed = None;
+    }
+
+    /// Notes an attempt that published nothing. Another publisher at work is no failure.
+    fn note_missed(&mut self, found: &PublishDue, is_busy: bool, ended: ClockReading) {
+        let known = self.missed(found).map_or(0, |missed| missed.failures);
+        let failures = if is_busy { 0 } else { known.saturating_add(1) };
+        self.missed = Some(MissedAttempt { before: (found.failures, found.failed_at), failures, ended });
     }
 }
 
@@ -170,10 +244,49 @@ fn team() -> PageQuery {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::ManualClock;
 
     #[test]
     fn delay_grows_up_to_ten_minutes() {
         assert_eq!([1, 2, 3, 8, 60].map(|failures| delay_after(failures).as_secs()), [5, 10, 20, 600, 600]);
+    }
+
+    #[test]
+    fn attempt_that_the_mirror_does_not_show_is_repeated_after_a_growing_delay() {
+        let clock = ManualClock::at(Instant::EPOCH.plus(Duration::from_secs(1_000_000)));
+        let found = PublishDue { failures: 0, failed_at: None, contents: "a".into() };
+        let mut pace = PublishPace::default();
+        let mut delay = |is_busy, found: &PublishDue| {
+            pace.note_missed(found, is_busy, clock.reading());
+            let due = |_: &u64| {
+                clock.advance(Duration::from_secs(1));
+                pace.is_due(found, &clock.reading())
+            };
+            ((1..=601).find(due), pace.failures(found))
+        };
+        assert_eq!(delay(true, &found), (Some(5), 0));
+        assert_eq!([1, 2, 3].map(|_| delay(false, &found)), [(Some(5), 1), (Some(10), 2), (Some(20), 3)]);
+        let noted = PublishDue { failures: 1, failed_at: Some(Instant::EPOCH), ..found };
+        assert_eq!(delay(false, &noted), (Some(5), 2), "the mirror shows another failure");
+        assert!(pace.is_due(&PublishDue { failures: 2, ..noted }, &clock.reading()));
+    }
+
+    #[test]
+    fn nothing_is_published_again_unless_the_mirror_or_the_settings_changed() {
+        let url = |host: &str| PublishUrl::new(&format!("postgres://u:p@{host}/d").into()).unwrap();
+        let (mirror, schema) = ("mirror.db".into(), "crm".into());
+        let settings = PublishSettings { mirror, schema, objects: None, exclude: Vec::new(), full: false };
+        let found = |contents: &str| PublishDue { failures: 0, failed_at: None, contents: contents.into() };
+        let mut pace = PublishPace::default();
+        assert!(!pace.is_published(&found("a"), &url("h"), &settings));
+        pace.note_published("a".into(), url("h"), settings.clone());
+        assert!(pace.is_published(&found("a"), &url("h"), &settings));
+        assert!(!pace.is_published(&found("b"), &url("h"), &settings));
+        assert!(!pace.is_published(&found("a"), &url("other"), &settings));
+        let excluding = PublishSettings { exclude: vec!["notes".into()], ..settings.clone() };
+        assert!(!pace.is_published(&found("a"), &url("h"), &excluding));
+        let failed = PublishDue { failures: 1, ..found("a") };
+        assert!(!pace.is_published(&failed, &url("h"), &settings), "it failed elsewhere");
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::store::publishing::queue::{PublishProgress, RefusedRow};
 const LAYOUTS: u32 = 5;
 
 /// What is published.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishSettings {
     /// The mirror's file.
     pub mirror: PathBuf,

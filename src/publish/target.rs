@@ -27,7 +27,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 const SILENT: Duration = Duration::from_secs(30);
 
 /// The validated target of publishing. `Debug` shows no password.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct PublishUrl {
     config: Config,
     /// PEM certificates of a private authority.

@@ -1,12 +1,14 @@
 //! Publishing by the daemon: changes arrive by themselves, and an unreachable database is retried.
 
+use std::fs::File;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crm_mirror::model::{Clock, ManualClock, Object, Resource};
-use crm_mirror::publish::{PublishKeeper, PublishUrl};
+use crm_mirror::publish::{PublishKeeper, PublishPlan, PublishSettings, PublishUrl};
 use crm_mirror::sandbox::generate;
 use secrecy::SecretString;
 use serde_json::json;
@@ -62,6 +64,64 @@ async fn changes_are_published_automatically_and_an_unavailable_database_is_retr
     keeper.end().await;
     postgres.publish(&mirror).await;
     assert_equal(&mirror, &postgres).await;
+}
+
+/// A plan that gives nothing at first: no settings, no URL, and then another publisher that is at work.
+struct SlowStart {
+    calls: AtomicU32,
+    mirror: PathBuf,
+    busy: Mutex<Option<File>>,
+    wanted: Mutex<(String, PublishSettings)>,
+}
+
+impl SlowStart {
+    fn plan(&self) -> Result<PublishPlan, String> {
+        let call = self.calls.fetch_add(1, Ordering::SeqCst);
+        let mut busy = self.busy.lock().unwrap();
+        *busy = (call == 2).then(|| {
+            let file = File::create(format!("{}.publish.lock", self.mirror.display())).unwrap();
+            file.try_lock().unwrap();
+            file
+        });
+        let (url, settings) = self.wanted.lock().unwrap().clone();
+        match call {
+            0 => Err("the file is not there".into()),
+            1 => Ok(None),
+            _ => Ok(Some((PublishUrl::new(&SecretString::from(url)).unwrap(), settings))),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mirror_that_does_not_change_is_published_once_that_is_possible_and_when_the_settings_change() {
+    let (Some(postgres), Some(other)) = (Postgres::start().await, Postgres::start().await) else { return };
+    let crm = Crm::serve(generate(8, 25, 3, noon())).await;
+    let mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    let start = Arc::new(SlowStart {
+        calls: AtomicU32::new(0),
+        mirror: mirror.path.clone(),
+        busy: Mutex::new(None),
+        wanted: Mutex::new((postgres.url(), Postgres::settings(&mirror))),
+    });
+    let (clock, planner) = (ManualClock::at(noon()), start.clone());
+    let keeper = PublishKeeper::start(&mirror.path, move || planner.plan(), Arc::new(clock.clone()));
+    let passing = tokio::spawn(async move {
+        loop {
+            clock.advance(Duration::from_secs(1));
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    });
+    until(&postgres, COUNT, "25").await;
+    let column = "SELECT count(*)::text FROM information_schema.columns
+        WHERE table_schema = 'crm' AND table_name = 'contacts' AND column_name = 'notes'";
+    assert_eq!(postgres.one(column).await, "1");
+    start.wanted.lock().unwrap().1.exclude = vec!["contacts.notes".into()];
+    until(&postgres, column, "0").await;
+    start.wanted.lock().unwrap().0 = other.url();
+    until(&other, COUNT, "25").await;
+    passing.abort();
+    keeper.end().await;
 }
 
 /// A problem of the database.
