@@ -294,7 +294,8 @@ async fn lists_for_an_unknown_key_archive_nothing_in_the_same_run() {
     mirror.resync(&crm).await;
     let tier = crm.sandbox.with_world(|world| world.definitions()[0].id.clone());
     crm.sandbox.with_world(|world| world.define(field("added", DataType::SingleSelect)));
-    fill(&crm, 0..2, "added", &json!("b"));
+    crm.wait(600);
+    crm.sandbox.with_world(|world| world.edit(Object::Contact, "ct001", &json!({"customFields": {"added": "b"}})));
     let lags = Rule::new(Fault::Hide(Hidden::ids([tier]))).on(Resource::CustomFields);
     crm.sandbox.faults().add(lags.forever());
     crm.wait(600);
