@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn excluded_column_is_withdrawn_even_if_it_is_archived() {
-        let exclusions = Exclusions::new(&["cf_pay".into()]);
+        let exclusions = Exclusions::new(&["cf_pay".into()], Default::default());
         let there = existing(&[("cf_pay", "numeric"), ("cf_pay_num", "double precision"), ("archived_cf_pay", "text")]);
         let plan = plan(&table(&[]), Some(&there), &exclusions, &BTreeMap::new());
         let names: Vec<SchemaStep> = there.iter().map(|old| SchemaStep::Withdraw { name: old.name.clone() }).collect();

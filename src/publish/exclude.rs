@@ -12,16 +12,18 @@ use crate::model::column_name::ColumnName;
 pub(super) struct Exclusions {
     /// Table, if one is named, and column.
     entries: Vec<(Option<String>, String)>,
+    /// The columns of each table that identify its rows.
+    keys: BTreeSet<(String, String)>,
 }
 
 impl Exclusions {
-    /// Parses entries such as `notes` and `contacts.notes`.
-    pub(super) fn new(entries: &[String]) -> Exclusions {
+    /// Parses entries such as `notes` and `contacts.notes`. `keys` are the columns of each table that identify its rows.
+    pub(super) fn new(entries: &[String], keys: BTreeSet<(String, String)>) -> Exclusions {
         let entry = |text: &String| match text.split_once('.') {
             Some((table, column)) => (Some(published_name(table).to_string()), column.to_string()),
             None => (None, text.clone()),
         };
-        Exclusions { entries: entries.iter().map(entry).collect() }
+        Exclusions { entries: entries.iter().map(entry).collect(), keys }
     }
 
     /// Whether nothing is excluded.
@@ -30,13 +32,17 @@ impl Exclusions {
     }
 
     /// Whether a column of a published table is excluded. The companion of a decimal, the labels of a select field and
-    /// an archived column follow the column that they belong to.
+    /// an archived column follow the column that they belong to. A name without a table hides no column that identifies
+    /// rows: the position of a value in a list is no contact's position.
     pub(super) fn hides(&self, table: &str, column: &str) -> bool {
         let column = column.strip_prefix("archived_").filter(|rest| rest.starts_with("cf_")).unwrap_or(column);
         let names = |excluded: &str| {
             excluded == column || ["_num", "_label"].iter().any(|suffix| column.strip_suffix(suffix) == Some(excluded))
         };
-        self.entries.iter().any(|(of, excluded)| of.as_deref().is_none_or(|of| of == table) && names(excluded))
+        let is_key = || self.keys.contains(&(table.to_string(), column.to_string()));
+        self.entries
+            .iter()
+            .any(|(of, excluded)| names(excluded) && of.as_deref().map_or_else(|| !is_key(), |of| of == table))
     }
 
     /// Whether a column of an object's records is excluded.
@@ -51,15 +57,12 @@ impl Exclusions {
 
     /// Checks every entry against the existing columns: a mistake would publish what must not be published. A custom
     /// field may be created later.
-    pub(super) fn check(
-        &self,
-        known: &BTreeSet<(String, String)>,
-        keys: &BTreeSet<(String, String)>,
-    ) -> Result<(), PublishError> {
+    pub(super) fn check(&self, known: &BTreeSet<(String, String)>) -> Result<(), PublishError> {
         for (of, column) in &self.entries {
             let is = |(table, name): &(String, String)| of.as_deref().is_none_or(|of| of == table) && name == column;
             let text = || of.iter().chain([column]).cloned().collect::<Vec<_>>().join(".");
-            if keys.iter().any(|known| is(known) && of.is_some()) || column == "id" {
+            let identifies = self.keys.iter().any(is) && known.difference(&self.keys).all(|known| !is(known));
+            if identifies || self.keys.iter().any(|known| is(known) && of.is_some()) || column == "id" {
                 return Err(PublishError::Exclude { column: text(), reason: "which identifies rows" });
             }
             if !column.starts_with("cf_") && !known.iter().any(is) {
@@ -85,7 +88,7 @@ mod tests {
 
     #[test]
     fn companions_and_archived_columns_follow_their_column() {
-        let hidden = Exclusions::new(&["cf_salary".into(), "contact_details.notes".into()]);
+        let hidden = Exclusions::new(&["cf_salary".into(), "contact_details.notes".into()], BTreeSet::new());
         for column in ["cf_salary", "cf_salary_num", "archived_cf_salary", "archived_cf_salary_num", "cf_salary_label"]
         {
             assert!(hidden.hides("companies", column), "{column}");
@@ -100,9 +103,15 @@ mod tests {
     #[test]
     fn entry_without_a_matching_column_is_an_error() {
         let known = |names: &[(&str, &str)]| names.iter().map(|(t, c)| (t.to_string(), c.to_string())).collect();
-        let (columns, keys) = (known(&[("contacts", "id"), ("contacts", "notes")]), known(&[("contacts", "id")]));
-        let check = |entry: &str| Exclusions::new(&[entry.into()]).check(&columns, &keys).is_ok();
-        assert!(check("notes") && check("contacts.notes") && check("cf_later"));
+        let keys: BTreeSet<(String, String)> =
+            known(&[("contacts", "id"), ("options", "position"), ("changes", "seq")]);
+        let mut columns: BTreeSet<(String, String)> = known(&[("contacts", "notes"), ("contacts", "position")]);
+        columns.extend(keys.clone());
+        let check = |entry: &str| Exclusions::new(&[entry.into()], keys.clone()).check(&columns).is_ok();
+        assert!(check("notes") && check("contacts.notes") && check("cf_later") && check("position"));
         assert!(!check("note") && !check("companies.notes") && !check("id") && !check("contacts.id"));
+        assert!(!check("seq") && !check("options.position"));
+        let hidden = Exclusions::new(&["position".into()], keys);
+        assert!(hidden.hides("contacts", "position") && !hidden.hides("options", "position"));
     }
 }

@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn excluded_values_are_in_no_document() {
-        let exclusions = Exclusions::new(&["contacts.notes".into(), "cf_salary".into()]);
+        let exclusions = Exclusions::new(&["contacts.notes".into(), "cf_salary".into()], Default::default());
         let hidden = ["notes", "customFields.salary"].map(|wire| ("contacts".to_string(), wire.to_string()));
         let table = contacts();
         let converter = Converter::new(&table, &exclusions, &hidden);

@@ -154,7 +154,7 @@ mod tests {
             layout: 1,
             tables: Vec::new(),
             objects: Object::ALL.to_vec(),
-            exclusions: Exclusions::new(&[exclude.to_string()]),
+            exclusions: Exclusions::new(&[exclude.to_string()], Default::default()),
             hidden: Vec::new(),
             multi_selects: Vec::new(),
         }

@@ -278,15 +278,15 @@ pub(super) fn publication(
     resources: Option<&[Resource]>,
     exclude: &[String],
 ) -> Result<Result<Publication, PublishError>, StoreError> {
-    let exclusions = Exclusions::new(exclude);
+    let keys = SPECS.iter().flat_map(|spec| spec.key.iter().map(|column| (spec.name.to_string(), column.to_string())));
+    let exclusions = Exclusions::new(exclude, keys.collect());
     let chosen = |resource: Resource| resources.is_none_or(|chosen| chosen.contains(&resource));
     let objects: Vec<Object> = Object::ALL.into_iter().filter(|object| chosen(object.resource())).collect();
-    let (mut known, mut keys) = (BTreeSet::new(), BTreeSet::new());
+    let mut known = BTreeSet::new();
     let (mut tables, mut hidden, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
     for spec in SPECS {
         let columns = moment.columns(spec.source)?;
         known.extend(columns.iter().map(|column| (spec.name.to_string(), column.name.clone())));
-        keys.extend(spec.key.iter().map(|column| (spec.name.to_string(), column.to_string())));
         hidden.extend(
             columns
                 .iter()
@@ -302,7 +302,7 @@ pub(super) fn publication(
     if tables.is_empty() {
         return Ok(Err(PublishError::Empty));
     }
-    if let Err(wrong) = exclusions.check(&known, &keys) {
+    if let Err(wrong) = exclusions.check(&known) {
         return Ok(Err(wrong));
     }
     let multi_selects = moment.multi_selects()?.into_iter();
@@ -384,7 +384,7 @@ mod tests {
             |name: String| SourceColumn { name, data_type: "text".into(), label: None, wire_name: None, about: None };
         let standard = ["id", "name", "extra"].map(String::from).into_iter();
         let columns = standard.chain((0..1_600).map(|n| format!("cf_{n}"))).map(source).collect();
-        let mut table = table(&SPECS[0], columns, &Exclusions::new(&[]));
+        let mut table = table(&SPECS[0], columns, &Exclusions::default());
         let named = table.leave_out().unwrap();
         assert_eq!(table.columns.len(), MOST_COLUMNS);
         assert!(table.place("extra").is_some() && table.place("cf_1496").is_some() && table.place("cf_1497").is_none());

@@ -201,8 +201,7 @@ impl MirrorTx<'_> {
         phase: Phase,
     ) -> Result<Written, StoreError> {
         let incoming: Vec<_> = shape.columns.iter().map(|c| value_of(c.source, record, extra)).collect();
-        let id = record.id.as_str();
-        let is_detail = shape.key != "id";
+        let (id, is_detail) = (record.id.as_str(), shape.key != "id");
         let overtaken = !is_detail && self.is_overtaken(object, id, asked);
         if is_detail {
             self.note_before(object, id)?;
