@@ -154,10 +154,16 @@ impl Run<'_> {
             }
         }
         confirmation.ended?;
+        let unconfirmed = older.len() as u64;
         let looked_up = self.engine.store.write(move |tx| {
-            Sweep::change(tx, object, |sweep| sweep.unconfirmed += std::mem::take(&mut sweep.older).len() as u64)
+            Sweep::change(tx, object, |sweep| {
+                let all = sweep.older.len();
+                // Meanwhile, other slices of the sweep may have received more.
+                sweep.older.retain(|id, _| !older.contains_key(id));
+                sweep.unconfirmed += (all - sweep.older.len()) as u64;
+            })
         });
         looked_up.await?;
-        Ok(older.len() as u64)
+        Ok(unconfirmed)
     }
 }
