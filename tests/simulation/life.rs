@@ -475,11 +475,11 @@ impl<'a> Life<'a> {
             }
             What::StopSweeps => self.daemon.request(DaemonRequest::StopSweeps, now),
             What::Resync | What::Verify => {
-                self.repeats.person_asked();
+                self.repeats.intervals_begin_anew();
                 self.daemon.ask(if matches!(what, What::Resync) { resync() } else { repair() }, now);
             }
             What::OtherProcess => {
-                self.repeats.person_asked();
+                self.repeats.intervals_begin_anew();
                 self.other_process().await?;
             }
             What::Trouble(..)

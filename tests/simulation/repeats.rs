@@ -29,8 +29,8 @@ impl Repeats {
         self.lookups.clear();
     }
 
-    /// A person asked for what reads everything again.
-    pub fn person_asked(&mut self) {
+    /// A person asked for what reads everything again, or the records have new versions.
+    pub fn intervals_begin_anew(&mut self) {
         self.lookups.clear();
     }
 

@@ -162,6 +162,7 @@ impl Life<'_> {
             for object in Object::ALL {
                 self.crm.sandbox.with_world(|world| people::edit_a_few(world, object, turn));
             }
+            self.repeats.intervals_begin_anew();
             self.until(self.crm.clock.now().plus(3 * HOUR)).await?;
         }
         self.until(self.crm.clock.now().plus(12 * HOUR)).await?;
