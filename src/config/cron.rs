@@ -36,6 +36,10 @@ impl Cron {
     /// # Errors
     /// Returns the reason, in a few words.
     pub fn parse(line: &str) -> Result<Cron, String> {
+        // The crate takes an empty item for nothing, and a field of nothing would be searched for through all years.
+        if line.split_whitespace().any(|field| field.split(',').any(str::is_empty)) {
+            return Err("a list has an empty item".into());
+        }
         let pattern = parser().parse(line).map_err(|e| e.to_string())?;
         Ok(Cron { line: line.into(), pattern: Arc::new(pattern) })
     }
