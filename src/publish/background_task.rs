@@ -111,7 +111,7 @@ struct PublishPace {
     published: Option<(String, PublishUrl, PublishSettings)>,
     missed: Option<MissedAttempt>,
     /// Why there is no plan, if that was logged.
-    told: Option<String>,
+    logged_error: Option<String>,
 }
 
 /// An attempt that published nothing. It counts until the mirror shows another attempt.
@@ -147,10 +147,10 @@ impl PublishPace {
             Ok(plan) => (plan, None),
             Err(error) => (None, Some(error)),
         };
-        if let Some(error) = error.as_ref().filter(|error| self.told.as_ref() != Some(error)) {
+        if let Some(error) = error.as_ref().filter(|error| self.logged_error.as_ref() != Some(error)) {
             tracing::warn!(%error, "Publishing is not possible: {error}");
         }
-        self.told = error;
+        self.logged_error = error;
         plan
     }
 

@@ -62,7 +62,7 @@ impl Exclusions {
             let is = |(table, name): &(String, String)| of.as_deref().is_none_or(|of| of == table) && name == column;
             let text = || of.iter().chain([column]).cloned().collect::<Vec<_>>().join(".");
             let identifies = self.keys.iter().any(is) && known.difference(&self.keys).all(|known| !is(known));
-            if identifies || self.keys.iter().any(|known| is(known) && of.is_some()) || column == "id" {
+            if identifies || column == "id" {
                 return Err(PublishError::Exclude { column: text(), reason: "which identifies rows" });
             }
             if !column.starts_with("cf_") && !known.iter().any(is) {

@@ -95,9 +95,17 @@ impl Sweep {
     /// A sweep that has read nothing: our clock, the service's, and the definitions of the fields whose columns it
     /// completes.
     pub fn begun(began: Instant, served_at: Option<Instant>, fills: BTreeSet<RecordId>) -> Sweep {
-        let (rows, pages, unconfirmed) = (0, 0, 0);
-        let (older, dateless_on_one_page) = (BTreeMap::new(), false);
-        Sweep { began, served_at, high: None, rows, pages, fills, dateless_on_one_page, older, unconfirmed }
+        Sweep {
+            began,
+            served_at,
+            high: None,
+            rows: 0,
+            pages: 0,
+            fills,
+            dateless_on_one_page: false,
+            older: BTreeMap::new(),
+            unconfirmed: 0,
+        }
     }
 
     /// The state entry.

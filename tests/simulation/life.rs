@@ -28,6 +28,7 @@ use crate::repeats::Repeats;
 use crate::script::{Script, What};
 use crate::support::clock::WrongClock;
 use crate::support::{Crm, Mirror};
+use crate::tally::Tally;
 
 const MINUTE: Duration = Duration::from_secs(60);
 /// How long an edit that was due, and was not sent, waits before it is due again.
@@ -46,34 +47,6 @@ const FROZEN: [&str; crate::script::UPGRADES] = [
     include_str!("../schema/v7.sql"),
     include_str!("../schema/v8.sql"),
 ];
-
-/// Counts of what happened.
-#[derive(Debug, Default)]
-pub struct Tally {
-    pub days: u64,
-    pub runs: u64,
-    pub requests: u64,
-    pub ru: u64,
-    pub edits: u64,
-    pub kills: u64,
-}
-
-impl Tally {
-    pub fn add(&mut self, more: &Tally) {
-        self.days += more.days;
-        self.runs += more.runs;
-        self.requests += more.requests;
-        self.ru += more.ru;
-        self.edits += more.edits;
-        self.kills += more.kills;
-    }
-
-    /// All of it in a line.
-    pub fn line(&self) -> String {
-        let Tally { days, runs, requests, ru, edits, kills } = self;
-        format!("{days} days, {runs} runs, {requests} requests, {ru} RU, {edits} edits, {kills} kills")
-    }
-}
 
 /// What ends at a moment of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

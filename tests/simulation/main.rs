@@ -35,12 +35,14 @@ mod people;
 mod process;
 mod repeats;
 mod script;
+mod tally;
 mod trouble;
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use script::{Script, What};
+use tally::Tally;
 
 /// How often a run that keeps going says how far it is.
 const REPORT: Duration = Duration::from_secs(60);
@@ -96,7 +98,7 @@ impl Arguments {
 }
 
 /// The violation that a script's events lead to, if any.
-fn violation(script: &Script, verbose: bool) -> Result<life::Tally, String> {
+fn violation(script: &Script, verbose: bool) -> Result<Tally, String> {
     // Each run has its own runtime, so that leftovers cannot affect the next.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let lived = std::panic::AssertUnwindSafe(|| runtime.block_on(life::live(script, verbose)));
@@ -135,7 +137,7 @@ fn main() {
         return;
     }
     let began = Instant::now();
-    let mut tally = life::Tally::default();
+    let mut tally = Tally::default();
     let (mut lived, mut violations, mut reported) = (0, 0, Duration::ZERO);
     for seed in asked.seed..asked.seed.saturating_add(asked.runs) {
         if began.elapsed() > asked.within {
