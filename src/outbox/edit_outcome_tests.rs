@@ -128,6 +128,9 @@ async fn an_answer_about_the_record_leaves_the_test_of_custom_values_to_another(
     assert_eq!(refused(custom, 404).await, became(EditState::Queued, false, Some(60), (None, Some(0))));
     assert_eq!(refused(custom, 412).await, became(EditState::Sending, true, Some(0), (None, Some(0))));
     assert_eq!(refused(custom, 422).await, became(EditState::Rejected, true, None, (None, Some(1))));
+    // Which of several edits is refused, the next requests show.
+    let several = refused(Sent { edits: 2, ..custom }, 422).await;
+    assert_eq!(several, became(EditState::Queued, true, Some(0), (None, Some(0))));
 }
 
 #[tokio::test]
