@@ -1,6 +1,8 @@
 //! Lists that omit custom keys without a value: omitted does not mean null. With details off, a changed record is read by
 //! id only for what its list omits; with details, a version that was read before is read again.
 
+use std::time::Duration;
+
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Clock as _, DataType, Object, Resource};
 use crm_mirror::sandbox::{Fault, Hidden, NewField, Rule, World};
@@ -150,6 +152,46 @@ async fn record_that_the_filter_for_a_restored_field_passes_over_is_read_by_id()
     mirror.sync(&crm).await;
     mirror.assert_exact_lists(&crm);
     assert_eq!(mirror.one("SELECT group_concat(id) FROM contacts_full WHERE cf_tags IS NULL"), "'ct1,ct2'");
+}
+
+/// The value was cleared after its field was restored, which the mirror did not know yet. The lists that fill the column are
+/// older than that.
+#[tokio::test]
+async fn older_version_in_a_back_fill_does_not_show_that_a_value_is_still_there() {
+    // One column is filled by its filter, and one, which has none, by a sweep.
+    for key in ["tier", "code"] {
+        let (crm, mirror) = mirrored().await;
+        crm.sandbox.with_world(|world| {
+            world.define(NewField::new(Object::Contact, "code", DataType::ShortText).operators(&[]));
+            let value = json!({"customFields": {"code": "A"}});
+            (0..4).for_each(|n| _ = world.edit(Object::Contact, &format!("ct{n}"), &value));
+        });
+        crm.wait(INTERVAL);
+        mirror.sync(&crm).await;
+        crm.sandbox.with_world(|world| world.archive(Object::Contact, key));
+        crm.wait(INTERVAL);
+        mirror.sync(&crm).await;
+        crm.sandbox.with_world(|world| world.reactivate(Object::Contact, key));
+        crm.wait(60);
+        let before = crm.clock.now();
+        crm.wait(60);
+        clear(&crm, "ct1", key);
+        crm.wait(60);
+        mirror.sync(&crm).await;
+        let by_id = Rule::new(Fault::Lag(Duration::ZERO)).on(Resource::Contacts).with_param("filter[id][in]");
+        crm.sandbox.faults().add(by_id.forever());
+        crm.sandbox.faults().add(Rule::new(Fault::AsOf(before)).on(Resource::Contacts).lists().forever());
+        crm.wait(INTERVAL);
+        mirror.sync(&crm).await;
+        crm.wait(600);
+        mirror.sync(&crm).await;
+        crm.sandbox.faults().clear();
+        crm.wait(600);
+        mirror.sync(&crm).await;
+        let cleared = format!("SELECT group_concat(id) FROM contacts_full WHERE cf_{key} IS NULL");
+        assert_eq!(mirror.one(&cleared), "'ct1'", "{key}");
+        mirror.assert_exact_lists(&crm);
+    }
 }
 
 /// A service restored from a backup shows an older version with a value, and then the newer one again, which has none. The

@@ -56,16 +56,19 @@ fn add(tx: &MirrorTx<'_>, object: Object, ids: impl IntoIterator<Item = RecordId
 }
 
 /// Notes the records of a page of a sweep that have a value in a restored column and that lack its key on the page: it
-/// may have been cleared while the field was archived, which changed nothing that a list shows.
+/// may have been cleared while the field was archived, which changed nothing that a list shows. Those that the page has in
+/// an `older` version than the row may lack it as well.
 pub(super) fn note_restored(
     tx: &MirrorTx<'_>,
     object: Object,
-    records: &[Record],
+    (records, older): (&[Record], &BTreeSet<RecordId>),
     details: bool,
 ) -> Result<(), StoreError> {
     let layout = tx.layout().clone();
     for (slot, field) in FilledFields::restored(tx, &layout, object)? {
-        let lacks_it = |record: &&Record| matches!(record.custom.get(slot), None | Some(FieldValue::Absent));
+        let lacks_it = |record: &&Record| {
+            older.contains(&record.id) || matches!(record.custom.get(slot), None | Some(FieldValue::Absent))
+        };
         let ids: Vec<RecordId> = records.iter().filter(lacks_it).map(|record| record.id.clone()).collect();
         note_unshown(tx, object, tx.with_value(object, &field, &ids)?, details)?;
     }

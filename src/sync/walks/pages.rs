@@ -3,6 +3,7 @@
 //!
 //! [`super::walk`] makes the decisions. A page is stored on the writer's thread while the next is fetched and decoded.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -142,13 +143,13 @@ impl WalkPurpose {
         }
     }
 
-    /// What a page means beside its rows.
+    /// What a page means beside its rows. Some records were received in an `older` version than the row has.
     fn note_page(
         &self,
         tx: &MirrorTx<'_>,
         walk: &Walk,
         before: Frontier,
-        records: &[Record],
+        (records, older): (&[Record], &BTreeSet<RecordId>),
         (ends, details): (bool, bool),
     ) -> Result<(), StoreError> {
         match self {
@@ -156,15 +157,17 @@ impl WalkPurpose {
             WalkPurpose::Slice(object, _) => {
                 if tx.phase(*object)? == Phase::Kept {
                     nominate::note_missing(tx, *object, walk, before, records, ends)?;
-                    omitted_values::note_restored(tx, *object, records, details)?;
+                    omitted_values::note_restored(tx, *object, (records, older), details)?;
                 }
                 Ok(())
             }
             WalkPurpose::Fill(target, _) => {
-                let ids: Vec<RecordId> = records.iter().map(|record| record.id.clone()).collect();
+                let mut ids: Vec<RecordId> = records.iter().map(|record| record.id.clone()).collect();
                 if target.is_of_details() {
                     tx.make_details_due(target.object, Some(&ids))?;
                 }
+                // Whether the newer version has a value as well, an older one does not say.
+                ids.retain(|id| !older.contains(id));
                 tx.note_filled(target.object, &ids)
             }
         }
@@ -410,7 +413,8 @@ impl Run<'_> {
                     many_older = sweep.older.len() >= MOST_OLDER;
                 })?;
             }
-            job.note_page(tx, &walk, before, &page.records, (ends, details))?;
+            let older = noted.older.iter().map(|(id, _)| id.clone()).collect();
+            job.note_page(tx, &walk, before, (&page.records, &older), (ends, details))?;
             let saved = save || tx.has_written();
             if ends {
                 job.finish(tx, &walk)?;
