@@ -79,6 +79,8 @@ struct Life<'a> {
     full_disk: Option<u32>,
     locked: bool,
     burst: Option<(u32, u32)>,
+    /// Whether a tied edit has given many records one time of their last change.
+    has_tied: bool,
     repairs: Vec<(Instant, Repair)>,
     reader: Option<Connection>,
     keys: u32,
@@ -163,6 +165,7 @@ impl<'a> Life<'a> {
             full_disk: None,
             locked: false,
             burst: None,
+            has_tied: false,
             repairs: Vec::new(),
             reader: None,
             keys: 0,
@@ -416,6 +419,7 @@ impl<'a> Life<'a> {
         if let What::Return(_) = what {
             self.watch.claims.records_return(self.crm.clock.now());
         }
+        self.has_tied |= matches!(what, What::TiedEdit(..));
         let now = self.clock.now();
         if what.loses_pages() {
             self.repeats.forget();

@@ -19,7 +19,7 @@ impl Life<'_> {
     pub(super) fn before_requests(&mut self) -> bool {
         let (burst, during_run) = (self.burst.take(), self.during_run.clone());
         // A removal lets another record slip between two pages, and no count of a range of time shows that.
-        let hides_records = burst.is_some() && self.script.offsets && self.script.tied;
+        let hides_records = burst.is_some() && self.script.offsets && (self.script.tied || self.has_tied);
         during_run.lock().unwrap().begin(self.watch.claims.clone(), self.doubt_until);
         let mut changes = burst.map(|burst| self.changes_between_requests(burst));
         self.crm.sandbox.before_request(move |world, asked| {

@@ -31,6 +31,9 @@ const UNDISTURBED: Duration = Duration::from_secs(2 * 86_400 + 7_200);
 /// The longest delay of an edit, and its runs.
 const EDITS_NEED: Duration = Duration::from_secs(6 * 3600 + 1800);
 
+/// How many differences a violation shows.
+const SHOWN: usize = 6;
+
 impl Life<'_> {
     /// Runs two days without disturbances, after which the mirror must be exact and every edit settled.
     pub(super) async fn end_well(&mut self) -> Result<(), String> {
@@ -49,10 +52,10 @@ impl Life<'_> {
         self.until(self.crm.clock.now().plus(UNDISTURBED / 2)).await?;
         self.settle_edits().await?;
         self.until(self.crm.clock.now().plus(UNDISTURBED / 2)).await?;
-        if let Some(days) = slow
+        if let Some(missing) = slow
             && self.differences().is_empty()
         {
-            let why = format!("the budget did not lead to an exact mirror in {days} days, and two without one did");
+            let why = format!("the budget did not lead to an exact mirror, and two days without one did:\n  {missing}");
             return Err(self.failed(&why));
         }
         if self.differences().iter().any(|line| line.contains("which the service has not")) {
@@ -76,9 +79,9 @@ impl Life<'_> {
         self.suffer_for_ever().await
     }
 
-    /// Lives on the script's budget until the mirror is exact: a small budget only takes longer. Returns the number of days
-    /// if they were not enough.
-    async fn live_on_the_budget(&mut self) -> Result<Option<u64>, String> {
+    /// Lives on the script's budget until the mirror is exact: a small budget only takes longer. Returns what still
+    /// differs if that was not enough.
+    async fn live_on_the_budget(&mut self) -> Result<Option<String>, String> {
         let a_day = self.script.budget.saturating_mul(DAY.as_secs() / self.script.window.as_secs());
         let to_spare = a_day.saturating_sub(SCHEDULED);
         let is_tiny = self.script.budget < FEW_UNITS || self.script.page_cap < FEW_ROWS || to_spare < NEEDED / 20;
@@ -94,7 +97,9 @@ impl Life<'_> {
             }
         }
         self.say("the budget was not enough");
-        Ok(Some(days))
+        let mut differences = self.differences();
+        differences.truncate(SHOWN);
+        Ok(Some(differences.join("\n  ")))
     }
 
     /// Whether the service still has a record of the mirror. Without one, a new key may be the key of another workspace,
@@ -140,7 +145,7 @@ impl Life<'_> {
         if differences.is_empty() {
             return Ok(());
         }
-        let shown = differences[..differences.len().min(6)].join("\n  ");
+        let shown = differences[..differences.len().min(SHOWN)].join("\n  ");
         Err(self.failed(&format!("{} differences {when}:\n  {shown}", differences.len())))
     }
 
