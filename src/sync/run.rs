@@ -68,6 +68,8 @@ pub(super) struct RunResults {
     pub(super) warnings: Vec<String>,
     /// The counts that this run's sweeps owed.
     pub(super) owed_by_sweeps: BTreeMap<Object, OwedCounts>,
+    /// The counts that changes walks owed and that this run has made.
+    pub(super) owed_by_changes: BTreeMap<Object, OwedCounts>,
     /// The witness of each object, which is part of every lookup by id; `Some(None)` if the service lists no record.
     pub(super) witnesses: [Option<Option<RecordId>>; 2],
     /// Whether an answer lacked the witness from the mirror.

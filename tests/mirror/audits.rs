@@ -368,6 +368,74 @@ async fn record_missed_beside_a_removed_one_is_found_by_the_second_count_without
     assert_eq!(crm.charged(), 2, "an idle run");
 }
 
+/// The last record of a page is removed, which hides the first one of the next page: no range of time that has rows on both
+/// sides separates them. A list of the range shows both, for what its count costs.
+#[tokio::test]
+async fn record_missed_next_to_a_removed_one_is_found_in_the_same_run_without_details() {
+    let mut world = World::new(noon());
+    for n in 0..9 {
+        let at = noon().minus(Duration::from_secs(900_000 - 60 * n)).to_wire();
+        world.create(Object::Contact, &json!({ "id": format!("c{n}"), "createdAt": at, "updatedAt": at }));
+    }
+    let crm = Crm::serve(world).await;
+    crm.sandbox.configure(|settings| {
+        settings.cursors = CursorKind::Offset;
+        settings.page_cap = Some(3);
+    });
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.details = false;
+    crm.sandbox.before_request(|world: &mut World, asked: &RequestLine| {
+        if asked.lists(Resource::Contacts) && asked.param("cursor").is_some() {
+            world.remove(Object::Contact, "c2");
+        }
+    });
+    mirror.sync(&crm).await;
+    mirror.assert_exact_lists(&crm);
+    let log = crm.sandbox.log();
+    assert!(log.entries().iter().all(|sent| sent.asked.param("count").is_none()), "each range of a page is listed");
+}
+
+/// One import changed all records, so no range of time separates the record that is missed from the one that is extra. The
+/// detail shows that one was removed; until the changes are counted again, nobody relies on them.
+#[tokio::test]
+async fn changes_missed_beside_a_removed_record_are_counted_again() {
+    let mut world = World::new(noon());
+    for n in 0..24 {
+        let at = noon().minus(Duration::from_secs(900_000 - 60 * n)).to_wire();
+        world.create(Object::Contact, &json!({ "id": format!("c{n:02}"), "createdAt": at, "updatedAt": at }));
+    }
+    let crm = Crm::serve(world).await;
+    crm.sandbox.configure(|settings| {
+        settings.cursors = CursorKind::Offset;
+        settings.page_cap = Some(5);
+    });
+    let mirror = Mirror::one_at_a_time();
+    mirror.sync(&crm).await;
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    crm.sandbox.with_world(|world| {
+        (0..24).for_each(|n| _ = world.edit(Object::Contact, &format!("c{n:02}"), &json!({ "name": "Imported" })));
+    });
+    crm.wait(600);
+    crm.sandbox.before_request(|world: &mut World, asked: &RequestLine| {
+        if asked.lists(Resource::Contacts) && asked.param("cursor").is_some() {
+            world.remove(Object::Contact, "c00");
+        }
+    });
+    mirror.sync(&crm).await;
+    assert_eq!(mirror.one("SELECT id FROM contacts WHERE name IS NULL OR name <> 'Imported'"), "'c05'");
+    let said = || claimed(&mirror, crm.clock.now())[1];
+    assert_eq!(said(), Some(noon()), "a change is missing since the copy");
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    mirror.assert_exact(&crm);
+    assert_eq!(said(), Some(crm.clock.now()));
+    crm.wait(600);
+    crm.sandbox.clear_log();
+    mirror.sync(&crm).await;
+    assert_eq!(crm.charged(), 2, "an idle run");
+}
+
 /// A difference within records that share both timestamps was found, and their list was interrupted. They are listed once a
 /// day: until then the copy is not relied on, and nothing is counted again.
 #[tokio::test]

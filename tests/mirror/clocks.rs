@@ -101,7 +101,8 @@ async fn changes_during_a_first_copy_are_found_without_a_date_header() {
     let mut pages = 0;
     crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
         let page = asked.param("sort") == Some("createdAt") && asked.param("limit") == Some("100");
-        if asked.lists(Resource::Contacts) && page {
+        // The last ones compare what the others have read.
+        if asked.lists(Resource::Contacts) && page && pages < 5 {
             pages += 1;
             clock.advance(Duration::from_secs(1_800));
             world.set_now(clock.now());

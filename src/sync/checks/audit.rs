@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 
 use super::compare::Audit;
 use super::findings::Findings;
-use crate::api::{ListAnswer, ListQuery, decode};
+use crate::api::{ErrorClass, ListAnswer, ListQuery, decode};
 use crate::model::{Instant, Object, Purpose, RecordId};
 use crate::model::{TimeBounds, TimeField, TimeRange};
 use crate::store::StateKey;
@@ -97,6 +97,30 @@ impl Run<'_> {
         let (object, now, found) = (audit.object, self.engine.clock.now(), audit.findings.since(before));
         self.engine.store.write(move |tx| tx.enter_audit(object, range, counts, found.as_deref(), now)).await?;
         Ok(())
+    }
+
+    /// Lists the ranges of at most so many rows, and counts the others on both sides. Those that cannot be listed, because
+    /// the service's cursors do not work, are counted too.
+    pub(in crate::sync) async fn compare_or_list(
+        &self,
+        audit: &mut Audit,
+        ranges: Vec<TimeRange>,
+        listed_rows: u64,
+    ) -> Result<(), SyncError> {
+        let mut counted = Vec::new();
+        for range in ranges {
+            let lists = listed_rows > 0 && self.count_here(audit.object, range).await? <= listed_rows;
+            if !lists {
+                counted.push(range);
+                continue;
+            }
+            match self.compare_listed(audit, vec![range]).await {
+                Err(SyncError::NotAdvancing { .. }) => counted.push(range),
+                Err(error) if error.class() == Some(ErrorClass::BadRequest) => counted.push(range),
+                listed => listed?,
+            }
+        }
+        self.compare(audit, counted).await
     }
 
     /// Lists these ranges and compares them record by record, whatever their counts.

@@ -47,19 +47,26 @@ impl Run<'_> {
 
     /// Decides on the nominations that were made outside of a sweep: the details of these records were not found.
     ///
-    /// If one of them was removed while the sweep of this run was under way, the sweep may have missed another record at
-    /// the edge of a page, and the counts were equal because that one was missing and this one was still there. They are
-    /// owed again.
+    /// If one of them was removed while a walk of this run was under way, the walk may have missed another record at the
+    /// edge of a page, and the counts were equal because that one was missing and this one was still there. They are owed
+    /// again.
     pub(in crate::sync) async fn settle_not_found(&self, object: Object) -> Result<bool, SyncError> {
         let before = self.results().tally.removed;
         let settled = self.settle_nominations(object).await;
-        let owed = {
+        let (by_sweep, by_changes) = {
             let results = self.results();
-            results.owed_by_sweeps.get(&object).copied().filter(|_| results.tally.removed > before)
+            if results.tally.removed == before {
+                return settled;
+            }
+            (results.owed_by_sweeps.get(&object).copied(), results.owed_by_changes.get(&object).copied())
         };
-        if let Some(owed) = owed {
-            self.engine.store.write(move |tx| owed.owe_again(tx, object)).await?;
-        }
+        self.engine
+            .store
+            .write(move |tx| {
+                by_sweep.map_or(Ok(()), |owed| owed.owe_again(tx, object))?;
+                by_changes.map_or(Ok(()), |owed| owed.owe_changes_again(tx, object))
+            })
+            .await?;
         settled
     }
 
@@ -87,12 +94,14 @@ impl Run<'_> {
         // The second count divides the records at other places than the first one; what is left of it begins there.
         let shift = if owed.by == walk || owed.from.is_some() { 0.0 } else { 0.5 };
         let mut ranges = self.owed_ranges(object, owed, shift).await?;
+        let begun = owed;
+        let page_rows = self.page_rows(object, walk, owed).await?;
         let (mut at_once, mut found) = (1, 0);
         while !ranges.is_empty() {
             let rest = ranges.split_off(at_once.min(ranges.len()));
             let counted = std::mem::replace(&mut ranges, rest);
             let mut audit = Audit::new(object, true, None);
-            self.compare(&mut audit, counted.clone()).await?;
+            self.compare_or_list(&mut audit, counted.clone(), page_rows).await?;
             let unseen: Vec<_> = std::mem::take(&mut audit.unseen).into_iter().collect();
             if !unseen.is_empty() {
                 owed.has_nominated = true;
@@ -119,7 +128,23 @@ impl Run<'_> {
             tracing::warn!(%object, found, "Counts after a walk of {object} records found {found} that the walk had missed");
         }
         self.read_omitted(object).await?;
+        if walk == TimeField::UpdatedAt {
+            self.results().owed_by_changes.insert(object, OwedCounts { waits_until: None, ..begun });
+        }
         Ok(self.engine.store.write(move |tx| owed.made(tx, object, &entry)).await?)
+    }
+
+    /// The most rows of a range that is listed instead of counted: where a sweep had few pages, as many ranges are
+    /// compared, so that each is about a page. With details on, the first count only counts: a detail that is not found
+    /// shows what was removed meanwhile.
+    async fn page_rows(&self, object: Object, walk: TimeField, owed: OwedCounts) -> Result<u64, SyncError> {
+        let is_first = owed.by == walk;
+        let lists = walk == TimeField::CreatedAt && !(is_first && self.engine.settings.details);
+        if !lists || !owed.has_a_page_each() {
+            return Ok(0);
+        }
+        let rows = self.engine.store.read(move |tx| tx.count_rows(object)).await?;
+        Ok(rows.div_ceil(owed.of))
     }
 
     /// The ranges that are still to be counted, oldest first.

@@ -97,6 +97,24 @@ impl OwedCounts {
         }
     }
 
+    /// Records that the counts of changes are owed again, and withdraws until then what was claimed when they were made.
+    pub(in crate::sync) fn owe_changes_again(self, tx: &MirrorTx<'_>, object: Object) -> Result<(), StoreError> {
+        let entry = OwedCounts::entry(object, TimeField::UpdatedAt);
+        let claim = tx.state(&Fresh::changes(object))?;
+        if claim.is_none() || tx.state::<OwedCounts>(&entry)?.is_some() {
+            return Ok(());
+        }
+        tx.clear_state(&Fresh::changes(object))?;
+        tx.set_state(&entry, &OwedCounts { claim, ..self })
+    }
+
+    /// Whether the ranges are of about a page each, because the walk had few pages. Then it costs no more to list them, and
+    /// a list shows which records are there: with cursors that count rows, a record that is removed behind the walk hides
+    /// the one after it, and their range has as many rows as the service has records.
+    pub(in crate::sync) const fn has_a_page_each(&self) -> bool {
+        self.of > 0 && self.of < MOST_PARTS
+    }
+
     /// What is still owed after these ranges, the oldest of those that were owed, have been counted.
     pub(in crate::sync) fn after(self, counted: &[TimeRange]) -> OwedCounts {
         counted.iter().fold(self, |owed, range| match range.bounds {
