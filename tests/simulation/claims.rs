@@ -2,6 +2,7 @@
 //! read and is not compared yet.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use crm_mirror::app::status::{self, ObjectStatus};
 use crm_mirror::config::Config;
@@ -9,6 +10,9 @@ use crm_mirror::model::{Instant, Object};
 use crm_mirror::sandbox::{RequestLine, World};
 use crm_mirror::store::Reader;
 use rusqlite::{Connection, OpenFlags};
+
+/// Just before a record returned, it was not there.
+const MOMENT: Duration = Duration::from_millis(1);
 
 /// The records of a table, and when they were last changed.
 pub type Rows = BTreeMap<String, Option<String>>;
@@ -43,7 +47,7 @@ pub struct Claims {
     /// When the file was replaced by one that was saved while a clock was wrong, or a day after: its claims may be wrong.
     restored_at: Option<Instant>,
     /// When removed records returned at the service.
-    returned_at: Option<Instant>,
+    returns: Vec<Instant>,
 }
 
 impl Claims {
@@ -55,7 +59,7 @@ impl Claims {
 
     /// Removed records return at the service.
     pub fn records_return(&mut self, now: Instant) {
-        self.returned_at = Some(now);
+        self.returns.push(now);
     }
 
     /// What `status` says is complete was complete then.
@@ -81,15 +85,18 @@ impl Claims {
             let was = |id: &str, what: &str| {
                 conn.prepare_cached(since).unwrap().exists((id, what, as_of.to_string())).unwrap()
             };
-            let is_missing = |id: &&String| !there.contains_key(*id) && has_it(id) && !was(id, "remove");
+            // One that was removed and returned since then may never have been here.
+            let exists_at = |at: Instant, id: &str| world.as_of(at).ids(object.resource()).contains(&id.to_string());
+            let returns = || self.returns.iter().copied().filter(|back| *back > as_of);
+            let was_away = |id: &str| returns().any(|back| !exists_at(back.minus(MOMENT), id));
+            let is_missing =
+                |id: &&String| !there.contains_key(*id) && has_it(id) && !was(id, "remove") && !was_away(id);
             if let Some(id) = ids.iter().find(is_missing) {
                 return Err(format!("status says that {object} is complete as of {as_of}, and {id} is missing"));
             }
             // One that returned since then, with its old date of creation, may have been removed again, and kept here.
             let is_old = |id: &str| created_at(conn, object, id) <= Some(as_of) && !was(id, "insert");
-            let back = self.returned_at.filter(|back| *back > as_of);
-            let returned =
-                |id: &str| back.is_some_and(|back| world.as_of(back).ids(object.resource()).contains(&id.to_string()));
+            let returned = |id: &str| returns().any(|back| exists_at(back, id));
             let gone = |id: &&String| !ids.contains(*id) && !has_it(id) && is_old(id) && !returned(id);
             if let Some(id) = there.keys().find(gone) {
                 return Err(format!("status says that {object} is complete as of {as_of}, and {id} is still there"));
