@@ -52,6 +52,8 @@ pub struct Watch {
     /// The team members, and how many runs in a row have read a list of them that may have been wrong.
     team: BTreeSet<String>,
     doubtful_lists: u32,
+    /// What the mirror says of the last complete list of team members.
+    team_read: Option<String>,
     /// The oldest entry of the history, once there is one.
     oldest_change: Option<i64>,
     /// Up to where it was read.
@@ -63,14 +65,15 @@ pub struct Watch {
     reader: Option<Reader>,
 }
 
+/// An entry of the mirror's state.
+fn state_entry(conn: &Connection, name: &str) -> Option<String> {
+    let mut stmt = conn.prepare_cached("SELECT value FROM state WHERE name = ?1").ok()?;
+    stmt.query_row([name], |row| row.get(0)).ok()
+}
+
 /// The ledger in the file; an empty one if there is none.
 fn ledger(conn: &Connection) -> Ledger {
-    let stored = || {
-        let mut stmt = conn.prepare_cached("SELECT value FROM state WHERE name = 'ledger'").ok()?;
-        let text: String = stmt.query_row([], |row| row.get(0)).ok()?;
-        serde_json::from_str::<Ledger>(&text).ok()
-    };
-    stored().unwrap_or_default()
+    state_entry(conn, "ledger").and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
 }
 
 impl Watch {
@@ -95,6 +98,7 @@ impl Watch {
             clocks_until: Instant::EPOCH,
             team: BTreeSet::new(),
             doubtful_lists: 0,
+            team_read: None,
             oldest_change: None,
             newest_change: None,
             spent: Vec::new(),
@@ -134,7 +138,10 @@ impl Watch {
         // Only what a look-up by id shows a second time may be older than the row, or what a wrong clock lets in.
         let is_lookup = |entry: &LoggedRequest| entry.asked.query.iter().any(|(name, _)| name.starts_with("filter[id"));
         self.is_strict = now >= self.clocks_until && !log.entries().iter().any(is_lookup);
-        let read_team = log.lists(TEAM) > 0;
+        // A list that the budget has cut short says nothing.
+        let team_read = state_entry(&conn, "read:team-members");
+        let read_team = team_read != self.team_read;
+        self.team_read = team_read;
         let checked = self
             .mirror(crm, &conn, doubt_until)
             .and_then(|()| self.history(&conn, now))

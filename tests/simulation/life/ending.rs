@@ -69,6 +69,10 @@ impl Life<'_> {
             self.watch.removals_were_accepted();
             // It also sent the edits that had waited for the person.
             self.look(true)?;
+            // What its details showed is decided on in the next run.
+            let next = self.mirror.run(&self.crm, &Job::sync()).await;
+            next.map_err(|error| self.failed(&format!("the run after the last copy failed: {error:?}")))?;
+            self.look(true)?;
         }
         self.expect_exact("after two undisturbed days", |_| false)?;
         let whole = self.mirror.one("PRAGMA integrity_check");
