@@ -92,7 +92,8 @@ fn long_sweep_is_preempted_by_changes_and_continues_in_the_same_job() {
     let changes = first + lists[first..].iter().position(|sweep| !sweep).unwrap();
     assert!(lists[changes..].contains(&true), "changes between the pages of the sweep: {lists:?}");
     let swept = lists.iter().filter(|sweep| **sweep).count();
-    assert!(swept <= 16, "{swept} pages of the sweep: none was read twice");
+    // Eleven ranges of a page are listed in place of their counts.
+    assert!(swept <= 16 + 11, "{swept} pages of the sweep: none was read twice");
     assert!(ended["summary"]["rows_read"].as_u64().unwrap() >= 999, "the job reports all its runs: {ended}");
     assert_eq!(ended["summary"]["removed"], 1);
     inside.mirror.assert_exact_lists(&inside.crm);
