@@ -137,8 +137,13 @@ impl Client {
     /// The service's time now, from its last `Date` and the time since then; `None` without any answer. One wrong
     /// `Date` makes it wrong.
     pub fn service_date(&self) -> Option<Instant> {
-        let (date, then) = (*self.0.last_date.lock().unwrap_or_else(PoisonError::into_inner))?;
-        Some(date.plus(self.0.clock.reading().since(&then)))
+        let (date, seen) = self.last_date()?;
+        Some(date.plus(self.0.clock.reading().since(&seen)))
+    }
+
+    /// The service's last `Date`, and the clock when it was seen.
+    pub fn last_date(&self) -> Option<(Instant, ClockReading)> {
+        *self.0.last_date.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn note_date(&self, date: Option<Instant>) {

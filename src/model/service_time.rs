@@ -58,6 +58,15 @@ impl ServiceTime {
         (self.wall, self.monotonic) = (Some(wall), asked.monotonic);
     }
 
+    /// Takes in that an answer was dated `date` when the clock read `seen`, unless a later answer is known already: a
+    /// `Date` is evidence of its own moment only, however often it is repeated.
+    pub fn observe_once(&mut self, seen: ClockReading, date: Instant) {
+        let then = ClockReading { wall: self.wall.unwrap_or(seen.wall), monotonic: self.monotonic };
+        if self.wall.is_none() || seen.since(&then) > Duration::ZERO {
+            self.observe(seen, Some(date));
+        }
+    }
+
     /// Takes in an `updatedAt` that the service has just shown. Says whether it is plausible.
     pub fn observe_update(&mut self, updated_at: Instant) -> bool {
         let earliest = self.wall.map(|wall| self.date.map_or(wall, |date| date.min(wall)));
@@ -129,6 +138,8 @@ mod tests {
     enum Wrong {
         Wall,
         Date,
+        /// Either of them, one at a time.
+        Either,
     }
 
     proptest! {
@@ -136,20 +147,33 @@ mod tests {
         /// the wall clock was right at first. Rows are dated up to now, or far in the future.
         #[test]
         fn no_single_clock_and_no_row_pushes_the_bound_past_the_truth(
-            wrong in prop_oneof![Just(Wrong::Wall), Just(Wrong::Date)],
+            wrong in prop_oneof![Just(Wrong::Wall), Just(Wrong::Date), Just(Wrong::Either)],
             dated in any::<bool>(),
-            steps in prop::collection::vec((0_i64..40_000, -200_000_i64..200_000, 0_u8..4, -50_000_i64..50_000), 1..40),
+            days in any::<bool>(),
+            steps in prop::collection::vec((0_i64..40_000, -200_000_i64..200_000, 0_u8..8, -50_000_i64..50_000), 1..40),
         ) {
             let mut time = ServiceTime::default();
             let mut truth = 0;
+            let mut last = None;
             time.observe(reading(0, 0), None);
             for (passed, error, date, row) in steps {
                 truth += passed;
+                // Two clocks that are wrong by the same agree, if both are believed.
+                let error = if days { error.signum() * 86_400 } else { error };
                 let (wall, shown) = match wrong {
                     Wrong::Wall => (truth + error, truth),
                     Wrong::Date => (truth, truth + error),
+                    Wrong::Either if date >= 4 => (truth + error, truth),
+                    Wrong::Either => (truth, truth + error),
                 };
-                let has_date = matches!(wrong, Wrong::Date) || dated && date > 0;
+                let has_date = matches!(wrong, Wrong::Date) || dated && date % 4 > 0;
+                if has_date {
+                    last = Some((reading(truth, wall), at(shown)));
+                }
+                // What was seen last is shown again, before what is seen now.
+                if let Some((seen, date)) = last {
+                    time.observe_once(seen, date);
+                }
                 time.observe(reading(truth, wall), has_date.then(|| at(shown)));
                 prop_assert!(time.at_least().is_none_or(|bound| bound <= at(truth)), "{time:?} at {truth}");
                 let row = if row > 0 { truth + 100 * 86_400 } else { truth + row };

@@ -151,6 +151,32 @@ async fn changes_are_found_after_one_wrong_date_although_a_record_is_dated_2099(
     }
 }
 
+/// One process: a wrong `Date`, and two days later, while the service sends none, a local clock that is wrong by as much.
+#[tokio::test]
+async fn wrong_date_of_an_earlier_day_does_not_confirm_a_wrong_clock() {
+    let (crm, mirror, clock) = settled(60).await;
+    let (store, engine) = mirror.open(&crm, None).await.unwrap();
+    crm.sandbox.faults().add(Rule::new(Fault::Date(DateHeader::Offset(DAY as i64))).forever());
+    engine.run(&Job::sync(), "test").await.unwrap();
+    crm.sandbox.faults().clear();
+    crm.sandbox.faults().add(Rule::new(Fault::Date(DateHeader::Missing)).forever());
+    crm.wait(2 * DAY);
+    clock.set_ahead(DAY as i64);
+    engine.run(&Job::sync(), "test").await.unwrap();
+    clock.set_ahead(0);
+    crm.wait(600);
+    rename(&crm, "c00001", "Committed at once");
+    engine.run(&Job::sync(), "test").await.unwrap();
+    crm.wait(10);
+    let earlier = Some(crm.clock.now().minus(Duration::from_secs(20)));
+    crm.sandbox
+        .with_world(|world| world.edit_at(Object::Contact, "c00002", &json!({"name": "Committed late"}), earlier));
+    engine.run(&Job::sync(), "test").await.unwrap();
+    mirror.assert_exact_lists(&crm);
+    drop(engine);
+    store.close().await;
+}
+
 #[tokio::test]
 async fn wrong_clock_neither_lets_an_older_version_in_nor_keeps_a_change_out() {
     const YEARS: i64 = 100_000_000;

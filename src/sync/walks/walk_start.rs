@@ -43,10 +43,13 @@ impl Run<'_> {
     /// The service's time now, at least. Where nothing is known about it, the newest record tells, for 1 RU; `None` where
     /// there is none.
     pub(in crate::sync) async fn boundary(&self, object: Object) -> Result<Option<Instant>, SyncError> {
-        let (now, date) = (self.engine.clock.reading(), self.engine.client.service_date());
+        let (now, dated) = (self.engine.clock.reading(), self.engine.client.last_date());
         let known = {
             let time = &mut self.results().service_time;
-            time.observe(now, date);
+            if let Some((date, seen)) = dated {
+                time.observe_once(seen, date);
+            }
+            time.observe(now, None);
             time.at_least()
         };
         if known.is_none() {
