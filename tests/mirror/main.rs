@@ -41,6 +41,7 @@ mod outbox_local;
 mod outbox_others;
 mod outbox_push;
 mod outbox_values;
+mod owed_counts;
 mod parallel_copy;
 mod permanent_failures;
 mod random_worlds;

@@ -1,0 +1,291 @@
+//! The counts that end walks of several pages: what they find, when they are made again, and what is claimed meanwhile.
+
+use std::time::Duration;
+
+use crate::audits::{tied_world, world_of};
+use crate::clocks::claimed;
+use crate::support::{Crm, Mirror, noon};
+use crm_mirror::model::{Clock, Object, Resource, Ru};
+use crm_mirror::sandbox::{CursorKind, Fault, RequestLine, Rule, World};
+use crm_mirror::sync::Job;
+use serde_json::json;
+
+/// The budget window ends after the last page of a first copy, before its counts.
+#[tokio::test]
+async fn copy_that_is_not_counted_claims_nothing() {
+    let mut uncounted = 0;
+    for units in 12..40 {
+        let crm = Crm::serve(world_of(600)).await;
+        let mut mirror = Mirror::one_at_a_time();
+        mirror.settings.details = false;
+        mirror.limits.limit = Ru::new(units);
+        mirror.sync(&crm).await;
+        let is_owed = mirror.count("state WHERE name LIKE 'check:contact%created%'") > 0;
+        let is_copied = mirror.count("state WHERE name = 'copied:contact'") > 0;
+        let claimed = claimed(&mirror, crm.clock.now());
+        assert_eq!(claimed.map(|at| at.is_some()), [is_copied && !is_owed; 2], "{units} RU");
+        uncounted += u64::from(is_copied && is_owed);
+    }
+    assert!(uncounted > 1);
+}
+
+#[tokio::test]
+async fn record_missed_between_offset_pages_is_found_by_the_count() {
+    let crm = Crm::serve(world_of(1_000)).await;
+    crm.sandbox.configure(|settings| settings.cursors = CursorKind::Offset);
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.details = false;
+    let mut asked_pages = 0;
+    // During the walk, records behind it are removed: another one slips through at the edge of every page.
+    crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
+        if asked.lists(Resource::Contacts) && asked.param("cursor").is_some() {
+            asked_pages += 1;
+            if asked_pages == 3 {
+                world.remove(Object::Contact, "c000010");
+            }
+        }
+    });
+    mirror.sync(&crm).await;
+    mirror.assert_exact_lists(&crm);
+
+    // The same with changes: a record that changes again moves ahead of the walk.
+    crm.wait(600);
+    crm.sandbox.with_world(|world| {
+        for n in 100..600 {
+            world.edit(Object::Contact, &format!("c{n:06}"), &json!({ "name": "Changed" }));
+        }
+    });
+    let mut asked_pages = 0;
+    crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
+        if asked.lists(Resource::Contacts) && asked.param("cursor").is_some() {
+            asked_pages += 1;
+            if asked_pages == 2 {
+                world.edit(Object::Contact, "c000110", &json!({ "name": "Once more" }));
+            }
+        }
+    });
+    crm.wait(120);
+    mirror.sync(&crm).await;
+    mirror.assert_exact_lists(&crm);
+}
+
+/// One import created all records, so no range of time separates the record that is missing from the one that is extra.
+#[tokio::test]
+async fn record_missed_between_offset_pages_is_found_although_the_counts_were_equal() {
+    let mut world = World::new(noon());
+    for n in 0..30 {
+        world.create(Object::Contact, &json!({ "id": format!("c{n:02}") }));
+    }
+    let crm = Crm::serve(world).await;
+    crm.sandbox.configure(|settings| {
+        settings.cursors = CursorKind::Offset;
+        settings.page_cap = Some(10);
+    });
+    let mirror = Mirror::one_at_a_time();
+    crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
+        if asked.lists(Resource::Contacts) && asked.param("cursor").is_some() {
+            world.remove(Object::Contact, "c00");
+        }
+    });
+    mirror.sync(&crm).await;
+    assert_eq!(
+        mirror.count("contacts"),
+        28,
+        "the detail shows which record is extra, and nothing which one is missing"
+    );
+    assert_eq!(claimed(&mirror, crm.clock.now())[0], None, "the sweep has to be counted again");
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    mirror.assert_exact(&crm);
+    assert!(claimed(&mirror, crm.clock.now())[0].is_some());
+    crm.wait(600);
+    crm.sandbox.clear_log();
+    mirror.sync(&crm).await;
+    assert_eq!(crm.charged(), 2, "an idle run");
+}
+
+#[tokio::test]
+async fn record_missed_beside_a_removed_one_is_found_by_the_second_count_without_details() {
+    let mut world = World::new(noon());
+    for n in 0..98 {
+        let at = |minutes: u64| noon().minus(Duration::from_secs(900_000 - 60 * minutes)).to_wire();
+        world.create(Object::Contact, &json!({ "id": format!("c{n:02}"), "createdAt": at(n), "updatedAt": at(n) }));
+    }
+    let crm = Crm::serve(world).await;
+    crm.sandbox.configure(|settings| {
+        settings.cursors = CursorKind::Offset;
+        settings.page_cap = Some(5);
+    });
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.details = false;
+    let mut pages = 0;
+    crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
+        if asked.lists(Resource::Contacts) && asked.param("cursor").is_some() {
+            pages += 1;
+            if pages == 10 {
+                world.remove(Object::Contact, "c47");
+            }
+        } else if pages == 19 {
+            // After the walk, before its counts.
+            world.remove(Object::Contact, "c05");
+        }
+    });
+    mirror.sync(&crm).await;
+    let ids = "SELECT group_concat(id) FROM (SELECT id FROM contacts WHERE id BETWEEN 'c46' AND 'c51' ORDER BY id)";
+    assert_eq!(mirror.one(ids), "'c46,c47,c48,c49,c51'", "the counts showed only that c05 is extra");
+    assert_eq!(mirror.count("contacts"), 96);
+    assert_eq!(claimed(&mirror, crm.clock.now())[0], None, "the copy has to be counted once more");
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    mirror.assert_exact_lists(&crm);
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    assert!(claimed(&mirror, crm.clock.now())[0].is_some());
+    crm.wait(600);
+    crm.sandbox.clear_log();
+    mirror.sync(&crm).await;
+    assert_eq!(crm.charged(), 2, "an idle run");
+}
+
+/// The last record of a page is removed, which hides the first one of the next page: no range of time that has rows on both
+/// sides separates them. A list of the range shows both, for what its count costs.
+#[tokio::test]
+async fn record_missed_next_to_a_removed_one_is_found_in_the_same_run_without_details() {
+    let mut world = World::new(noon());
+    for n in 0..9 {
+        let at = noon().minus(Duration::from_secs(900_000 - 60 * n)).to_wire();
+        world.create(Object::Contact, &json!({ "id": format!("c{n}"), "createdAt": at, "updatedAt": at }));
+    }
+    let crm = Crm::serve(world).await;
+    crm.sandbox.configure(|settings| {
+        settings.cursors = CursorKind::Offset;
+        settings.page_cap = Some(3);
+    });
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.details = false;
+    crm.sandbox.before_request(|world: &mut World, asked: &RequestLine| {
+        if asked.lists(Resource::Contacts) && asked.param("cursor").is_some() {
+            world.remove(Object::Contact, "c2");
+        }
+    });
+    mirror.sync(&crm).await;
+    mirror.assert_exact_lists(&crm);
+    let log = crm.sandbox.log();
+    assert!(log.entries().iter().all(|sent| sent.asked.param("count").is_none()), "each range of a page is listed");
+}
+
+/// With few pages, ranges are listed instead of counted. A list that the service refuses, or that does not advance, is no
+/// reason to fail: its range is counted.
+#[tokio::test]
+async fn range_whose_list_fails_is_counted() {
+    let of_ranges = |fault| Rule::new(fault).on(Resource::Contacts).with_param("filter[createdAt]");
+    for (fault, case) in [
+        (of_ranges(Fault::Status(400)), "refused"),
+        (of_ranges(Fault::SameCursor).with_cursor().forever(), "the same cursor again"),
+    ] {
+        let crm = Crm::serve(world_of(9)).await;
+        crm.sandbox.configure(|settings| {
+            settings.cursors = CursorKind::Offset;
+            settings.page_cap = Some(3);
+        });
+        let mut mirror = Mirror::one_at_a_time();
+        mirror.settings.details = false;
+        let mut is_late = false;
+        crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
+            if asked.lists(Resource::Contacts) && asked.param("cursor").is_some() && !is_late {
+                // Dated like records that were read, and among them: neither this walk nor one of changes lists it.
+                for n in 0..4 {
+                    let at = noon().minus(Duration::from_secs(9_000_000 - 30 - n)).to_wire();
+                    let late = json!({ "id": format!("late{n}"), "createdAt": at, "updatedAt": at });
+                    world.create(Object::Contact, &late);
+                }
+                is_late = true;
+            }
+        });
+        crm.sandbox.faults().add(fault);
+        mirror.sync(&crm).await;
+        mirror.assert_exact_lists(&crm);
+        let log = crm.sandbox.log();
+        let counts = log.entries().iter().filter(|sent| sent.asked.param("count").is_some()).count();
+        assert!(counts > 0, "{case}");
+        assert_eq!(mirror.count("contacts"), 13, "{case}");
+    }
+}
+
+/// One import changed all records, so no range of time separates the record that is missed from the one that is extra. The
+/// detail shows that one was removed; until the changes are counted again, nobody relies on them.
+#[tokio::test]
+async fn changes_missed_beside_a_removed_record_are_counted_again() {
+    let mut world = World::new(noon());
+    for n in 0..24 {
+        let at = noon().minus(Duration::from_secs(900_000 - 60 * n)).to_wire();
+        world.create(Object::Contact, &json!({ "id": format!("c{n:02}"), "createdAt": at, "updatedAt": at }));
+    }
+    let crm = Crm::serve(world).await;
+    crm.sandbox.configure(|settings| {
+        settings.cursors = CursorKind::Offset;
+        settings.page_cap = Some(5);
+    });
+    let mirror = Mirror::one_at_a_time();
+    mirror.sync(&crm).await;
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    crm.sandbox.with_world(|world| {
+        (0..24).for_each(|n| _ = world.edit(Object::Contact, &format!("c{n:02}"), &json!({ "name": "Imported" })));
+    });
+    crm.wait(600);
+    crm.sandbox.before_request(|world: &mut World, asked: &RequestLine| {
+        if asked.lists(Resource::Contacts) && asked.param("cursor").is_some() {
+            world.remove(Object::Contact, "c00");
+        }
+    });
+    mirror.sync(&crm).await;
+    assert_eq!(mirror.one("SELECT id FROM contacts WHERE name IS NULL OR name <> 'Imported'"), "'c05'");
+    let said = || claimed(&mirror, crm.clock.now())[1];
+    assert_eq!(said(), Some(noon()), "a change is missing since the copy");
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    mirror.assert_exact(&crm);
+    assert_eq!(said(), Some(crm.clock.now()));
+    crm.wait(600);
+    crm.sandbox.clear_log();
+    mirror.sync(&crm).await;
+    assert_eq!(crm.charged(), 2, "an idle run");
+}
+
+/// A difference within records that share both timestamps was found, and their list was interrupted. They are listed once a
+/// day: until then the copy is not relied on, and nothing is counted again.
+#[tokio::test]
+async fn difference_that_waits_for_its_daily_list_is_not_claimed_away() {
+    let crm = Crm::serve(tied_world(130, &["createdAt", "updatedAt"], "2026-01-01T00:00:00Z")).await;
+    crm.sandbox.configure(|settings| settings.cursors = CursorKind::Offset);
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.details = false;
+    let mut is_read = false;
+    crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
+        let pages_on = asked.param("cursor").is_some();
+        if asked.lists(Resource::Contacts) && pages_on && !is_read {
+            is_read = world.remove(Object::Contact, "c000000");
+        } else if asked.lists(Resource::Contacts) && is_read {
+            world.remove(Object::Contact, "c000001");
+        }
+    });
+    let of_ties = Rule::new(Fault::Status(500)).on(Resource::Contacts).with_param("filter[createdAt]").with_cursor();
+    crm.sandbox.faults().add(of_ties.forever());
+    assert!(mirror.run(&crm, &Job::sync()).await.is_err());
+    crm.sandbox.faults().clear();
+    crm.sandbox.clear_hook();
+    for spent in [3..16, 2..3, 2..3] {
+        crm.wait(600);
+        crm.sandbox.clear_log();
+        mirror.scheduled(&crm, &Job::sync()).await;
+        assert!(spent.contains(&crm.charged()), "{} RU, {spent:?}", crm.charged());
+        assert_eq!((mirror.count("contacts"), claimed(&mirror, crm.clock.now())[0]), (130, None));
+    }
+    for _ in 0..3 {
+        crm.wait(90_000);
+        mirror.scheduled(&crm, &Job::sync()).await;
+    }
+    mirror.assert_exact_lists(&crm);
+    assert!(claimed(&mirror, crm.clock.now())[0].is_some());
+}
