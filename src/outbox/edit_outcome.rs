@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::delay;
 use super::edit_tx::{EditTx, StoredRequest, group};
-use super::patch_answer::AfterAnswer;
+use super::patch_answer::{self, AfterAnswer};
 use super::patch_request::{self, RecordStep};
 use super::rebase::{self, FieldState, SendEvidence, Verdict};
 use super::trail;
@@ -205,9 +205,12 @@ impl EditTx<'_, '_> {
         let doubt = sent.iter().any(|edit| edit.first_sent_at.is_some());
         let replaced = sent.iter().find_map(|edit| edit.if_match.as_ref()).filter(|_| doubt);
         let seen = replaced.map(|version| self.saw(version, &fields)).transpose()?.unwrap_or_default();
+        // While the service keeps the key, repeating the request shows its outcome; what refused it then has not applied it.
+        let first_sent_at = sent.iter().find_map(|edit| edit.first_sent_at);
+        let superseded = !patch_answer::may_repeat(first_sent_at, self.now) && replaced != record.etag.as_ref();
         let states = rebase::field_states(&fields, &self.editable, &record.values);
         let step = |why| EditStep::new(EditState::Sending, EditState::Queued, why);
-        match rebase::verdict(&states, SendEvidence { doubt, seen }) {
+        match rebase::verdict(&states, SendEvidence { doubt, seen, superseded }) {
             Verdict::Applied => {
                 let why = if doubt { trail::FOUND } else { trail::SHOWN };
                 self.all(&sent, EditState::Applied, &step(why))?;
@@ -224,14 +227,16 @@ impl EditTx<'_, '_> {
                     let none_is_ours = !states.contains(&FieldState::Ours);
                     for edit in &sent {
                         let own = rebase::field_states(&edit.fields, &self.editable, &record.values);
-                        // If nothing of the request is there, an edit of fields that nobody changed is no conflict.
-                        if none_is_ours && own.iter().all(|state| *state == FieldState::Unchanged) {
+                        let unchanged = own.iter().all(|state| *state == FieldState::Unchanged);
+                        // If nothing of the request is there, an edit of fields that nobody changed is no conflict, as long
+                        // as nobody can have set them back.
+                        if none_is_ours && unchanged && !superseded {
                             self.end(edit.id, &step(trail::NOT_DONE))?;
                             continue;
                         }
+                        let why = if none_is_ours && unchanged { trail::UNCERTAIN } else { trail::CONFLICT };
                         let theirs = rebase::theirs(&edit.fields, &record.values);
-                        let step = step(trail::CONFLICT).theirs(&theirs);
-                        self.end(edit.id, &EditStep { to: EditState::Conflict, ..step })?;
+                        self.end(edit.id, &EditStep { to: EditState::Conflict, ..step(why).theirs(&theirs) })?;
                     }
                 } else {
                     // Nothing was applied: each edit is compared with the record separately.

@@ -216,7 +216,11 @@ async fn a_record_that_was_read_back_decides_on_its_request() {
         (2, true, 24, Detail("B", "A"), true, Conflict, trail::CONFLICT),
         (2, true, 24, Detail("X", "A"), true, Conflict, trail::CONFLICT),
         (2, true, 24, Detail("B", "X"), true, Conflict, trail::CONFLICT),
-        (2, true, 24, Detail("A", "X"), true, Queued, trail::NOT_DONE),
+        (2, true, 24, Detail("A", "X"), true, Conflict, trail::UNCERTAIN),
+        (2, true, 24, Same, true, Queued, trail::NOT_DONE),
+        // Somebody may have set it back.
+        (1, true, 24, Detail("A", "X"), true, Conflict, trail::UNCERTAIN),
+        (2, true, 24, Detail("A", "A"), true, Conflict, trail::UNCERTAIN),
         (1, false, 0, Detail("B", "A"), true, Applied, trail::SHOWN),
         (1, false, 0, Detail("A", "X"), true, Queued, trail::REBASED),
         (1, false, 0, Detail("X", "A"), true, Queued, trail::REBASED),
@@ -424,8 +428,8 @@ async fn values_that_the_mirror_saw_settle_a_doubt() {
     for (between, given_up, state, why) in [
         ("B", false, EditState::Applied, trail::FOUND),
         ("B", true, EditState::Applied, trail::FOUND),
-        ("C", false, EditState::Queued, trail::NOT_DONE),
-        ("C", true, EditState::Queued, trail::NOT_DONE),
+        ("C", false, EditState::Conflict, trail::UNCERTAIN),
+        ("C", true, EditState::Conflict, trail::UNCERTAIN),
     ] {
         let last = bench::on_mirror(move |tx| {
             let (record, rules) = (RecordId::new("c"), rules(100));
@@ -457,7 +461,7 @@ async fn values_that_the_mirror_saw_before_the_request_settle_nothing() {
             edits.was_read_back(request.carrier).unwrap();
             bench::ended(tx, 1)
         });
-        assert_eq!(last.await, (EditState::Queued, trail::NOT_DONE.to_string()), "{before:?}");
+        assert_eq!(last.await, (EditState::Conflict, trail::UNCERTAIN.to_string()), "{before:?}");
     }
 }
 

@@ -10,15 +10,13 @@
 //! - 412 on a retry: the service looks for a stored answer first, so the first attempt was never applied. If a service
 //!   checked the version first, our own update would have changed it: then the record has our values, and the edit is
 //!   applied.
-//! - An answer was lost, and the key has expired: if all values are ours, the edit is applied; if none of them changed,
-//!   it was not applied and is sent again; if some are ours and some unchanged, somebody changed a part of it after us:
-//!   a conflict, because sending the edit again would undo that change.
-//!
-//! # What cannot be detected
-//! An update was applied, its answer was lost, its key has expired, and somebody set every field back to its previous
-//! value: the record looks as if the update had never been applied, and it is sent again. If the mirror saw our values
-//! in between, they are in its history, and the edit counts as applied: see [`SendEvidence::seen`]. Only entries that
-//! follow the version that the request replaces count, because the clock may have been set back.
+//! - An answer was lost, and the key has expired: if all values are ours, the edit is applied; if the record has the
+//!   version that the request was to replace, it was not applied and is sent again; else it is a conflict. Fields that
+//!   have their previous values prove nothing then: the update may have been applied, and somebody set them back, which
+//!   sending it again would undo.
+//!   If the mirror saw our values in between, they are in its history, and the edit counts as applied: see
+//!   [`SendEvidence::seen`]. Only entries that follow the version that the request replaces count, because the clock may
+//!   have been set back.
 
 use std::collections::BTreeMap;
 
@@ -64,6 +62,8 @@ pub struct SendEvidence {
     pub doubt: bool,
     /// Whether the mirror saw our values since the version that the request replaces.
     pub seen: bool,
+    /// Whether the key has expired, and the record has another version than the one that the request replaces.
+    pub superseded: bool,
 }
 
 /// The verdict on an edit.
@@ -83,7 +83,7 @@ pub fn verdict(states: &[FieldState], evidence: SendEvidence) -> Verdict {
     if evidence.doubt && evidence.seen || !has(FieldState::Unchanged) && !has(FieldState::Theirs) {
         return Verdict::Applied;
     }
-    if has(FieldState::Theirs) || evidence.doubt && has(FieldState::Ours) {
+    if has(FieldState::Theirs) || evidence.doubt && (has(FieldState::Ours) || evidence.superseded) {
         return Verdict::Conflict;
     }
     Verdict::Send
@@ -128,7 +128,8 @@ mod tests {
     #[test]
     fn every_combination_has_a_verdict() {
         let sure = SendEvidence::default();
-        let doubt = SendEvidence { doubt: true, seen: false };
+        let doubt = SendEvidence { doubt: true, ..sure };
+        let superseded = SendEvidence { superseded: true, ..doubt };
         for (states, when_sure, in_doubt) in [
             (vec![Ours], Verdict::Applied, Verdict::Applied),
             (vec![Ours, Ours], Verdict::Applied, Verdict::Applied),
@@ -142,12 +143,16 @@ mod tests {
         ] {
             assert_eq!(verdict(&states, sure), when_sure, "{states:?}");
             assert_eq!(verdict(&states, doubt), in_doubt, "{states:?} in doubt");
+            let unless_sent = if in_doubt == Verdict::Send { Verdict::Conflict } else { in_doubt };
+            assert_eq!(verdict(&states, superseded), unless_sent, "{states:?} in doubt, and of another version");
+            let known = SendEvidence { superseded: true, ..sure };
+            assert_eq!(verdict(&states, known), when_sure, "{states:?} of another version");
         }
     }
 
     #[test]
     fn seen_values_settle_only_a_doubt() {
-        let seen = |doubt| SendEvidence { doubt, seen: true };
+        let seen = |doubt| SendEvidence { doubt, seen: true, superseded: true };
         for states in [[Unchanged], [Theirs]] {
             assert_eq!(verdict(&states, seen(true)), Verdict::Applied);
         }

@@ -24,6 +24,9 @@ pub(super) const NOT_SHOWN: &str =
     "the answer was lost, and the record does not show the field any more: the edit may have been applied";
 /// Somebody else changed these fields.
 pub(super) const CONFLICT: &str = "somebody else changed the same fields";
+/// The answer was lost, and the record has another version, but not these values.
+pub(super) const UNCERTAIN: &str =
+    "the answer was lost, and the record changed since: the edit may have been applied and set back by somebody else";
 /// The answer requires reading the record.
 pub(super) const READ_FIRST: &str = "the record is read before anything else is sent";
 /// The request may have been applied.

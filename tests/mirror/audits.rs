@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::support::{Crm, Mirror, cases, noon};
-use crm_mirror::model::{Clock, Object, Resource, Ru};
-use crm_mirror::sandbox::{CursorKind, Fault, Hidden, RequestLine, Rule, World, generate};
+use crm_mirror::model::{Object, Resource};
+use crm_mirror::sandbox::{Fault, Hidden, Rule, World, generate};
 use crm_mirror::sync::findings::DifferenceKind;
 use crm_mirror::sync::{Findings, Job, SyncError};
 use rusqlite::Connection;

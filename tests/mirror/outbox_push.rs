@@ -252,13 +252,17 @@ async fn record_is_read_first_once_the_key_has_expired() {
     let other = json!({"name": "Bea"});
     let same = json!({"position": "Chair"});
     let part = json!({"language": "fr"});
+    // What the fields were before: the record looks as if nothing had been applied.
+    let back = json!({"position": "CEO", "language": "en"});
     for (fault, since, end, updates) in [
+        (Fault::ResetAfterApply, Some(&back), "conflict", 1),
         (Fault::ResetAfterApply, None, "applied", 1),
         (Fault::ResetAfterApply, Some(&other), "applied", 1),
         (Fault::ResetAfterApply, Some(&same), "conflict", 1),
         (Fault::ResetAfterApply, Some(&part), "conflict", 1),
         (Fault::Reset, None, "applied", 1),
-        (Fault::Reset, Some(&other), "applied", 1),
+        // Nothing tells this from what was applied and set back.
+        (Fault::Reset, Some(&other), "conflict", 0),
         (Fault::Reset, Some(&same), "conflict", 0),
     ] {
         let name = format!("{fault:?}, {since:?}");
