@@ -13,7 +13,7 @@ use super::settings::limits;
 use crate::budget::{Hold, Ledger, forecast};
 use crate::config::{ChangesSchedule, Config};
 use crate::model::instant::{self, Instant};
-use crate::model::{Object, Resource};
+use crate::model::{ClockReading, Object, Resource};
 use crate::store::outbox_report::{self, EditCounts};
 use crate::store::publishing::queue::{self, PublishLag};
 use crate::store::report::{self, Failing, OddityLine, RecordedRun};
@@ -193,11 +193,12 @@ pub struct RuStatus {
     pub windows_for_details: Option<u64>,
 }
 
-/// Reads the status from the mirror's file, as one snapshot.
+/// Reads the status from the mirror's file, as one snapshot. What is complete is dated as the clock that `now` is a reading
+/// of shows it: a clock that was set back since the last run was ahead when that dated it.
 ///
 /// # Errors
 /// Returns an error if there is no mirror, or it cannot be read.
-pub fn read(config: &Config, now: Instant) -> Result<MirrorStatus, StoreError> {
+pub fn read(config: &Config, now: impl Into<ClockReading>) -> Result<MirrorStatus, StoreError> {
     let reader = Reader::open_at_rest(&config.database)?;
     at_moment(&reader.begin()?, config, now)
 }
@@ -206,7 +207,13 @@ pub fn read(config: &Config, now: Instant) -> Result<MirrorStatus, StoreError> {
 ///
 /// # Errors
 /// Returns an error if the mirror cannot be read.
-pub fn at_moment(moment: &ReadTx<'_>, config: &Config, now: Instant) -> Result<MirrorStatus, StoreError> {
+pub fn at_moment(
+    moment: &ReadTx<'_>,
+    config: &Config,
+    now: impl Into<ClockReading>,
+) -> Result<MirrorStatus, StoreError> {
+    let reading = now.into();
+    let now = reading.wall;
     let (bytes, wal_bytes) = report::sizes(&config.database);
     let hold: Option<Hold> = moment.state(&HOLD)?;
     let identity: Option<Identity> = moment.state(&Identity::ENTRY)?;
@@ -215,8 +222,12 @@ pub fn at_moment(moment: &ReadTx<'_>, config: &Config, now: Instant) -> Result<M
         // Nothing reads them, so none is pending.
         objects.iter_mut().for_each(|object| object.details_pending = None);
     }
-    let ledger = ledger(moment, config, now)?;
+    let stored = ledger(moment, config)?;
+    let set_back = stored.set_back_by(reading);
+    let ledger = stored.at(reading, &limits(&config.budget));
     for object in &mut objects {
+        object.changes_as_of = object.changes_as_of.map(|as_of| as_of.minus(set_back));
+        object.complete_as_of = object.complete_as_of.map(|as_of| as_of.minus(set_back));
         object.undecided = undecided_items(moment, object.object, &ledger, now)?;
     }
     let pending = objects.iter().filter_map(|object| object.details_pending).sum();
@@ -337,10 +348,11 @@ fn undecided_items(
     Ok((items > 0).then(|| UndecidedStatus { items, next_lookup: wait.map(|wait| now.plus(wait)) }))
 }
 
-fn ledger(tx: &ReadTx<'_>, config: &Config, now: Instant) -> Result<Ledger, StoreError> {
+/// The ledger as it was last stored.
+fn ledger(tx: &ReadTx<'_>, config: &Config) -> Result<Ledger, StoreError> {
     let stored: Option<Ledger> = tx.state(&LEDGER)?;
     let note = lock::note_beside(&config.database);
-    Ok(budget_meter::later(stored.unwrap_or_default(), note.as_deref()).at(now, &limits(&config.budget)))
+    Ok(budget_meter::later(stored.unwrap_or_default(), note.as_deref()))
 }
 
 fn ru(tx: &ReadTx<'_>, config: &Config, pending: u64, ledger: &Ledger) -> Result<RuStatus, StoreError> {

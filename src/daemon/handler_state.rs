@@ -14,7 +14,7 @@ use super::status_cache::{PROMPT, StatusCache};
 use super::status_reply::{DaemonStatus, StatusReply};
 
 use crate::config::Config;
-use crate::model::{Clock, Instant};
+use crate::model::{Clock, ClockReading, Instant};
 
 /// How long the loop may take to answer before it counts as stuck.
 const ALIVE_WITHIN: Duration = Duration::from_secs(2);
@@ -59,6 +59,11 @@ impl Control {
         self.clock.now()
     }
 
+    /// Both clocks.
+    pub(super) fn reading(&self) -> ClockReading {
+        self.clock.reading()
+    }
+
     /// Sends a request to the daemon's loop; `None` while it is stopping.
     pub(super) async fn ask(&self, request: DaemonRequest) -> Option<DaemonAnswer> {
         let (answer, answered) = oneshot::channel();
@@ -94,7 +99,7 @@ impl Control {
     /// The status of mirror and daemon, within [`PROMPT`]. If the mirror cannot be read, the reason, with the daemon's
     /// status.
     pub(super) async fn status(&self) -> Result<StatusReply, (String, Option<DaemonStatus>)> {
-        let read = self.cache.mirror(self.config(), self.now(), PROMPT);
+        let read = self.cache.mirror(self.config(), self.reading(), PROMPT);
         let (read, daemon) = tokio::join!(read, self.daemon_within(PROMPT));
         let daemon = daemon.or_else(|| self.cache.daemon());
         let mut status = match read {

@@ -110,7 +110,7 @@ async fn live(
     let (config, page) = opening.into_parts();
     control.take(Arc::new(config.clone()));
     // From now on a status is known, however slow the file is.
-    let _ = control.cache().mirror(control.config(), control.now(), PATIENT).await;
+    let _ = control.cache().mirror(control.config(), control.reading(), PATIENT).await;
     let runner = Runner::new(mirror, sources, config, sender.clone(), control.cache().clone());
     let begun = EventLoop::begin(runner, past, page, clock, bus, control, sender).await;
     let (ended, runner, stopped_at) = match begun {

@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use super::status_reply::DaemonStatus;
 use crate::app::status::{self, MirrorStatus};
 use crate::config::Config;
-use crate::model::Instant;
+use crate::model::ClockReading;
 
 /// How long an answer waits for the file, and for the loop.
 pub(super) const PROMPT: Duration = Duration::from_millis(50);
@@ -45,7 +45,7 @@ impl StatusCache {
     pub(super) async fn mirror(
         &self,
         config: Arc<Config>,
-        now: Instant,
+        now: ClockReading,
         within: Duration,
     ) -> Result<MirrorStatus, String> {
         match tokio::time::timeout(within, self.read(config, now)).await {
@@ -55,7 +55,7 @@ impl StatusCache {
     }
 
     /// Reads the file after the reads of earlier requests. A read continues when nobody waits for it any more.
-    async fn read(&self, config: Arc<Config>, now: Instant) -> Result<MirrorStatus, String> {
+    async fn read(&self, config: Arc<Config>, now: ClockReading) -> Result<MirrorStatus, String> {
         let permit = self.reading.clone().acquire_owned().await.map_err(|e| e.to_string())?;
         let mirror = self.mirror.clone();
         let read = tokio::task::spawn_blocking(move || {

@@ -8,7 +8,7 @@ use crate::support::clock::WrongClock;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::app::status;
 use crm_mirror::config::{Config, Environment, Sources};
-use crm_mirror::model::{Clock, Instant, Object, Resource, Ru};
+use crm_mirror::model::{Clock, ClockReading, Instant, Object, Resource, Ru};
 use crm_mirror::sandbox::{DateHeader, Fault, RequestLine, Rule, World};
 use crm_mirror::store::Reader;
 use crm_mirror::sync::Job;
@@ -209,7 +209,7 @@ async fn wrong_clock_neither_lets_an_older_version_in_nor_keeps_a_change_out() {
 }
 
 /// What `status` says of contacts: complete as of, and changes as of.
-pub fn claimed(mirror: &Mirror, now: Instant) -> [Option<Instant>; 2] {
+pub fn claimed(mirror: &Mirror, now: impl Into<ClockReading>) -> [Option<Instant>; 2] {
     let flags = vec![("database.path", mirror.path.display().to_string())];
     let sources = Sources { file: None, default_file: "/nowhere".into(), environment: Environment::default(), flags };
     let config = Config::load(&sources).unwrap();
@@ -267,7 +267,13 @@ async fn claim_of_a_clock_that_was_an_hour_ahead_does_not_become_a_wrong_one() {
         crm.wait(1_200);
         rename(&crm, "c00007", "Unread");
         clock.set_ahead(0);
-        crm.wait(3_600);
+        for wait in [0, 3_600] {
+            crm.wait(wait);
+            let [complete, changes] = claimed(&mirror, clock.reading());
+            let why = format!("no run since, set during the run: {is_set_during_the_run}");
+            assert!(complete <= read && changes <= read && changes.is_some(), "{why}: {complete:?} {changes:?}");
+            assert!(is_set_during_the_run || [complete, changes] == [read; 2], "{why}: {complete:?} {changes:?}");
+        }
         for _ in 0..2 {
             crm.sandbox.faults().add(Rule::new(Fault::Status(401)).times(1));
             mirror.run(&crm, &Job::sync()).await.unwrap_err();

@@ -1,4 +1,6 @@
-//! A conflict needs somebody else's change: an edit of a value that nobody changed at the service since is not one.
+//! A conflict needs somebody else's change: an edit of a value that nobody changed at the service since is not one. Where
+//! the answer was lost for longer than the service keeps it, a change of the record is enough: that of the value may have
+//! been undone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +18,13 @@ struct Informed {
     path: &'static [&'static str],
     /// What the service had then.
     value: Value,
+    /// The version that the mirror had then, if it is known.
+    version: Option<String>,
 }
+
+/// The last reason of an edit whose request is forgotten, on a record that changed meanwhile.
+const MAY_BE_UNDONE: &str = "SELECT why LIKE 'the answer was lost, and the record changed since%' FROM outbox_events
+    WHERE outbox_id = ?1 ORDER BY id DESC LIMIT 1";
 
 /// The edits that may not end in a conflict.
 #[derive(Default)]
@@ -38,12 +46,12 @@ fn value_at(world: &World, object: Object, id: &str, path: &[&str]) -> Option<Va
 impl Conflicts {
     /// A person edited in SQL.
     pub fn queued(&mut self, conn: &Connection, sandbox: &Sandbox) {
-        let sql = "SELECT id, record_id, fields, base_etag IS NULL FROM outbox WHERE id > ?1 AND json_valid(fields)";
+        let sql = "SELECT id, record_id, fields, base_etag FROM outbox WHERE id > ?1 AND json_valid(fields)";
         let Ok(mut stmt) = conn.prepare_cached(sql) else { return };
         let rows = stmt.query_map([self.last], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)));
-        for (id, record, fields, unread) in rows.unwrap().filter_map(Result::ok) {
+        for (id, record, fields, version) in rows.unwrap().filter_map(Result::ok) {
             self.last = self.last.max(id);
-            let (record, fields, unread): (String, String, bool) = (record, fields, unread);
+            let (record, fields, version): (String, String, Option<String>) = (record, fields, version);
             let fields: BTreeMap<String, (Value, Value)> = serde_json::from_str(&fields).unwrap_or_default();
             // One that undoes several edits is in conflict if any of its fields has changed.
             let of_one_field = fields.len() == 1;
@@ -51,8 +59,8 @@ impl Conflicts {
             let Some((object, _, path)) = EDITED.into_iter().find(|(_, known, _)| *known == column) else { continue };
             let Some(value) = value_at(&sandbox.world(), object, &record, path) else { continue };
             // What was never read is read before the edit is sent.
-            if before == value || unread {
-                self.informed.insert(id, Informed { record, object, path, value });
+            if before == value || version.is_none() {
+                self.informed.insert(id, Informed { record, object, path, value, version });
             }
         }
     }
@@ -80,7 +88,12 @@ impl Conflicts {
             if !self.seen.insert(id) {
                 continue;
             }
-            let Some(Informed { record, object, path, value }) = self.informed.get(&id) else { continue };
+            let Some(Informed { record, object, path, value, version }) = self.informed.get(&id) else { continue };
+            let may_be_undone: bool = conn.query_row(MAY_BE_UNDONE, [id], |row| row.get(0)).unwrap_or_default();
+            let same_version = version.is_some() && sandbox.world().etag(*object, record) == *version;
+            if may_be_undone && !same_version {
+                continue;
+            }
             if value_at(&sandbox.world(), *object, record, path).as_ref() == Some(value) {
                 let field = path.join(".");
                 return Err(format!("edit {id} of {record} is in conflict, and {field} is {value} as before"));

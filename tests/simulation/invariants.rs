@@ -193,11 +193,11 @@ impl Watch {
     }
 
     fn mirror(&mut self, crm: &Crm, conn: &Connection, doubt_until: Instant) -> Result<(), String> {
-        let now = crm.clock.now();
         let reader = self.reader.take().map_or_else(|| Reader::open(&self.config.database), Ok);
         let reader = reader.map_err(|error| format!("the mirror cannot be read: {error}"))?;
         let moment = reader.begin().map_err(|error| format!("the mirror cannot be read: {error}"))?;
-        let status = status::at_moment(&moment, &self.config, now).map_err(|error| format!("no status: {error}"))?;
+        let status = status::at_moment(&moment, &self.config, crm.clock.reading())
+            .map_err(|error| format!("no status: {error}"))?;
         drop(moment);
         self.reader = Some(reader);
         count_of_edits(conn, &status.edits)?;

@@ -12,7 +12,7 @@ use crate::cli::{Failure, Global, session};
 use crate::config::Config;
 use crate::daemon::StatusReply;
 use crate::exit::Exit;
-use crate::model::{Instant, Resource};
+use crate::model::{Clock, Instant, Resource, SystemClock};
 use crate::store::{RunOutcome, StoreError, lock};
 
 /// Show what the mirror contains, how fresh it is, what it cost and what is pending.
@@ -50,8 +50,9 @@ struct StatusDocument<'a> {
 /// [`Exit::Storage`] if there is no mirror, or it cannot be read.
 pub fn run(global: &Global, args: &StatusArgs) -> Result<Exit, Failure> {
     let config = global.load_with(args.database.as_deref())?;
-    let now = Instant::system_now();
-    let status = match status::read(&config, now) {
+    let reading = SystemClock.reading();
+    let now = reading.wall;
+    let status = match status::read(&config, reading) {
         // For a probe, a missing mirror is one that was never copied.
         Err(error @ StoreError::Missing { .. }) if args.max_age.is_some() => {
             let hint = error.hint().unwrap_or_default();

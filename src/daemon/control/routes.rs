@@ -131,7 +131,7 @@ fn write_back_is_off() -> Response {
 async fn stop_resync(State(control): State<Control>) -> Response {
     // The state of the loop is current; an older one of the file may lack a sweep that has begun since.
     let daemon = control.daemon().await;
-    let read = control.cache().mirror(control.config(), control.now(), PATIENT).await;
+    let read = control.cache().mirror(control.config(), control.reading(), PATIENT).await;
     match read.map(|status| StatusReply { status, daemon }) {
         Ok(status) if !has_resync(&status) => {
             return problem(StatusCode::CONFLICT, "no resync is running", None);
