@@ -113,7 +113,10 @@ impl Claims {
             let row = there.get(&id);
             let here = row.and_then(|at| at.as_ref()?.parse::<Instant>().ok());
             // At the very instant of the claim, a change may follow the answer: time stands still meanwhile.
-            let changed = updated_at(&then, object, &id).filter(|changed| *changed != as_of);
+            let changed = updated_at(&then, object, &id);
+            if changed == Some(as_of) {
+                continue;
+            }
             // One that was dated in the future may have been dated back since, and changed again.
             let is_newest = || here == updated_at(world, object, &id);
             let was_dated_back = changed.is_some_and(|changed| changed > world.now()) && here > Some(as_of);
