@@ -17,6 +17,10 @@
 //!   If the mirror saw our values in between, they are in its history, and the edit counts as applied: see
 //!   [`SendEvidence::seen`]. Only entries that follow the version that the request replaces count, because the clock may
 //!   have been set back.
+//!
+//! # What cannot be detected
+//! That somebody set the fields back, if an edit of the same request was dropped within the day, or if a lagging replica
+//! shows the version that the request was to replace after the key has expired: then the edit is sent again.
 
 use std::collections::BTreeMap;
 

@@ -10,6 +10,16 @@ use crm_mirror::sandbox::{CursorKind, Fault, RequestLine, Rule, World};
 use crm_mirror::sync::Job;
 use serde_json::json;
 
+/// A service whose cursors count rows: a removal behind a walk hides the first record of the next page.
+async fn paged_by_offset(world: World, page_cap: usize) -> Crm {
+    let crm = Crm::serve(world).await;
+    crm.sandbox.configure(|settings| {
+        settings.cursors = CursorKind::Offset;
+        settings.page_cap = Some(page_cap);
+    });
+    crm
+}
+
 /// The budget window ends after the last page of a first copy, before its counts.
 #[tokio::test]
 async fn copy_that_is_not_counted_claims_nothing() {
@@ -76,11 +86,7 @@ async fn record_missed_between_offset_pages_is_found_although_the_counts_were_eq
     for n in 0..30 {
         world.create(Object::Contact, &json!({ "id": format!("c{n:02}") }));
     }
-    let crm = Crm::serve(world).await;
-    crm.sandbox.configure(|settings| {
-        settings.cursors = CursorKind::Offset;
-        settings.page_cap = Some(10);
-    });
+    let crm = paged_by_offset(world, 10).await;
     let mirror = Mirror::one_at_a_time();
     crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
         if asked.lists(Resource::Contacts) && asked.param("cursor").is_some() {
@@ -111,11 +117,7 @@ async fn record_missed_beside_a_removed_one_is_found_by_the_second_count_without
         let at = |minutes: u64| noon().minus(Duration::from_secs(900_000 - 60 * minutes)).to_wire();
         world.create(Object::Contact, &json!({ "id": format!("c{n:02}"), "createdAt": at(n), "updatedAt": at(n) }));
     }
-    let crm = Crm::serve(world).await;
-    crm.sandbox.configure(|settings| {
-        settings.cursors = CursorKind::Offset;
-        settings.page_cap = Some(5);
-    });
+    let crm = paged_by_offset(world, 5).await;
     let mut mirror = Mirror::one_at_a_time();
     mirror.settings.details = false;
     let mut pages = 0;
@@ -156,11 +158,7 @@ async fn record_missed_next_to_a_removed_one_is_found_in_the_same_run_without_de
         let at = noon().minus(Duration::from_secs(900_000 - 60 * n)).to_wire();
         world.create(Object::Contact, &json!({ "id": format!("c{n}"), "createdAt": at, "updatedAt": at }));
     }
-    let crm = Crm::serve(world).await;
-    crm.sandbox.configure(|settings| {
-        settings.cursors = CursorKind::Offset;
-        settings.page_cap = Some(3);
-    });
+    let crm = paged_by_offset(world, 3).await;
     let mut mirror = Mirror::one_at_a_time();
     mirror.settings.details = false;
     crm.sandbox.before_request(|world: &mut World, asked: &RequestLine| {
@@ -183,11 +181,7 @@ async fn range_whose_list_fails_is_counted() {
         (of_ranges(Fault::Status(400)), "refused"),
         (of_ranges(Fault::SameCursor).with_cursor().forever(), "the same cursor again"),
     ] {
-        let crm = Crm::serve(world_of(9)).await;
-        crm.sandbox.configure(|settings| {
-            settings.cursors = CursorKind::Offset;
-            settings.page_cap = Some(3);
-        });
+        let crm = paged_by_offset(world_of(9), 3).await;
         let mut mirror = Mirror::one_at_a_time();
         mirror.settings.details = false;
         let mut is_late = false;
@@ -221,11 +215,7 @@ async fn changes_missed_beside_a_removed_record_are_counted_again() {
         let at = noon().minus(Duration::from_secs(900_000 - 60 * n)).to_wire();
         world.create(Object::Contact, &json!({ "id": format!("c{n:02}"), "createdAt": at, "updatedAt": at }));
     }
-    let crm = Crm::serve(world).await;
-    crm.sandbox.configure(|settings| {
-        settings.cursors = CursorKind::Offset;
-        settings.page_cap = Some(5);
-    });
+    let crm = paged_by_offset(world, 5).await;
     let mirror = Mirror::one_at_a_time();
     mirror.sync(&crm).await;
     crm.wait(600);
