@@ -126,6 +126,48 @@ async fn value_that_was_cleared_while_its_field_was_archived_is_cleared_in_the_m
     }
 }
 
+/// The field was archived and re-activated between two readings of the definitions, and the records were read in between:
+/// their answers lacked its key.
+#[tokio::test]
+async fn value_that_changed_before_its_field_was_archived_for_a_while_is_read() {
+    for (details, key) in [(true, "tier"), (false, "tier"), (true, "tags"), (true, "story")] {
+        let (crm, mut mirror) = mirrored().await;
+        mirror.settings.details = details;
+        mirror.sync(&crm).await;
+        crm.wait(INTERVAL);
+        mirror.sync(&crm).await;
+        clear(&crm, "ct1", key);
+        crm.sandbox.with_world(|world| world.archive(Object::Contact, key));
+        crm.wait(600);
+        crm.sandbox.clear_log();
+        mirror.sync(&crm).await;
+        assert_eq!(crm.sandbox.log().details(Object::Contact), 1, "its detail lacks the key");
+        assert_eq!(crm.sandbox.log().lists(Resource::CustomFields), 0, "the mirror does not know why");
+        crm.sandbox.with_world(|world| world.reactivate(Object::Contact, key));
+        for seconds in [600, INTERVAL, 600] {
+            crm.wait(seconds);
+            mirror.sync(&crm).await;
+        }
+        mirror.assert_exact_lists(&crm);
+        let cleared = format!("SELECT group_concat(id) FROM contacts_full WHERE cf_{key} IS NULL");
+        assert_eq!(mirror.one(&cleared), "'ct1'", "{key}, details {details}");
+    }
+}
+
+/// A new label or new options are no reason to read values again.
+#[tokio::test]
+async fn relabelled_field_is_not_filled_again() {
+    let (crm, mirror) = mirrored().await;
+    crm.sandbox.with_world(|world| {
+        world.relabel(Object::Contact, "tier", "Level");
+        world.set_options(Object::Contact, "tags", vec![]);
+    });
+    crm.wait(INTERVAL);
+    crm.sandbox.clear_log();
+    mirror.sync(&crm).await;
+    assert_eq!(crm.sandbox.log().lists(Resource::Contacts), 1, "the changes");
+}
+
 /// While its field was archived, two records silently lost another value, and one was removed. The filter for values of
 /// the restored field has none of them, and a list shows that one of the two lost its value of that field as well.
 #[tokio::test]

@@ -170,23 +170,28 @@ impl MirrorTx<'_> {
         Ok(applied)
     }
 
-    /// Writes a team member or a definition.
+    /// Writes a team member or a definition. Returns the result, and the columns that changed in a row that was there.
     ///
     /// # Errors
     /// If SQLite refuses.
-    pub fn apply_plain(&self, shape: &Shape, record: &Record, asked_at: Instant) -> Result<Applied, StoreError> {
+    pub fn apply_plain<'s>(
+        &self,
+        shape: &'s Shape,
+        record: &Record,
+        asked_at: Instant,
+    ) -> Result<(Applied, Vec<&'s str>), StoreError> {
         let extra = record.extra.to_json();
         let incoming: Vec<_> = shape.columns.iter().map(|c| value_of(c.source, record, extra.as_deref())).collect();
         let id = record.id.as_str();
         Ok(match self.compare(shape, id, &incoming)? {
             RowComparison::Missing => {
                 self.execute(&shape.insert, id, &incoming, asked_at)?;
-                Applied::Inserted
+                (Applied::Inserted, Vec::new())
             }
-            RowComparison::Same => Applied::Unchanged,
+            RowComparison::Same => (Applied::Unchanged, Vec::new()),
             RowComparison::Differs { merged, changed, .. } => {
                 self.execute(&shape.update(&changed), id, &refs(&merged, &changed), asked_at)?;
-                Applied::Updated
+                (Applied::Updated, changed.iter().map(|place| shape.columns[*place].name.as_str()).collect())
             }
         })
     }
