@@ -46,8 +46,8 @@
 //!
 //! # Invariants
 //! - **Entries are hints.** An unparseable entry counts as absent: a warning is logged, and the transaction that reads
-//!   it deletes it. So no stored value can make a verb fail.
-//! - The absence of an entry costs requests at most, never data.
+//!   it deletes it. So no stored value can make a verb fail. `omitted`, whose absence is its normal state, becomes `null`.
+//! - The loss of an entry costs requests at most, never data.
 
 use std::fmt;
 
@@ -216,6 +216,12 @@ impl ReadTx<'_> {
         Ok(value)
     }
 
+    /// Whether an entry was there and unparseable when this transaction read it.
+    pub fn is_unparseable(&self, key: &StateKey) -> bool {
+        let name = key.to_string();
+        self.unreadable.borrow().iter().any(|(of, _)| *of == name)
+    }
+
     /// The checkpoints of the slices of a sweep, in the order of their names; `None` if one is unparseable, because the
     /// remaining work is then unknown.
     ///
@@ -309,10 +315,15 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
-    /// Deletes the unparseable entries that were not written since.
+    /// Deletes the unparseable entries that were not written since, and notes the loss of those that are usually absent.
     pub(in crate::store) fn drop_unreadable(&self) -> Result<(), StoreError> {
+        let usually_absent = Object::ALL.map(|object| StateKey::OmittedValues(object).to_string());
         for (name, text) in self.unreadable.take() {
-            self.conn.execute("DELETE FROM state WHERE name = ?1 AND value = ?2", params![name, text]).doing(WRITE)?;
+            let sql = match usually_absent.contains(&name) {
+                true => "UPDATE state SET value = 'null' WHERE name = ?1 AND value = ?2",
+                false => "DELETE FROM state WHERE name = ?1 AND value = ?2",
+            };
+            self.conn.execute(sql, params![name, text]).doing(WRITE)?;
         }
         Ok(())
     }

@@ -2,15 +2,16 @@
 //! Omitted does not mean null, and nothing else would show that the value was cleared. With details on, the detail is
 //! read anyway. With details off, only the parts that lists return are stored.
 //!
-//! The records are noted in the transaction of the page and read after it, so that a kill in between loses none.
+//! The records are noted in the transaction of the page and read after it, so that a kill in between loses none. If the
+//! note cannot be parsed, every custom column is filled again, which finds the cleared values, too.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
 use super::filled_columns::FilledFields;
-use crate::model::{FieldValue, Object, Purpose, Record, RecordId};
-use crate::store::{MirrorTx, StateKey, StoreError};
+use crate::model::{CustomField, FieldValue, Object, Purpose, Record, RecordId};
+use crate::store::{FieldToFill, MirrorTx, StateKey, StoreError};
 use crate::sync::error::SyncError;
 use crate::sync::run::Run;
 
@@ -23,10 +24,10 @@ pub(super) enum DetailPart {
     List,
 }
 
-/// The records of an object to be read.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// The records of an object to be read; `None` after an unparseable note, which named records that nothing else names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-struct OmittedValues(BTreeSet<RecordId>);
+struct OmittedValues(Option<BTreeSet<RecordId>>);
 
 /// Takes over the records noted by the transaction. Returns whether there are any to read by id.
 ///
@@ -48,11 +49,38 @@ pub(in crate::sync) fn note(tx: &MirrorTx<'_>, object: Object, details: bool) ->
     Ok(true)
 }
 
+/// The noted records. If it is not known any more which they were, the columns are filled again.
+fn noted(tx: &MirrorTx<'_>, object: Object) -> Result<BTreeSet<RecordId>, StoreError> {
+    let entry = StateKey::OmittedValues(object);
+    let noted: Option<OmittedValues> = tx.state(&entry)?;
+    let is_lost = match &noted {
+        Some(OmittedValues(ids)) => ids.is_none(),
+        None => tx.is_unparseable(&entry),
+    };
+    if is_lost {
+        let layout = tx.layout().clone();
+        let refilled = |field: &CustomField| FieldToFill { definition: field.definition.clone(), is_new: false };
+        let fields: Vec<FieldToFill> = layout.of(object).fields().iter().map(refilled).collect();
+        FilledFields::want(tx, object, &fields)?;
+        // A back-fill under way has read records before now.
+        tx.clear_fill_walks(object)?;
+        tx.clear_filled(object)?;
+        tx.clear_state(&entry)?;
+    }
+    Ok(noted.and_then(|noted| noted.0).unwrap_or_default())
+}
+
+/// Stores which records are noted.
+fn store(tx: &MirrorTx<'_>, object: Object, ids: BTreeSet<RecordId>) -> Result<(), StoreError> {
+    let entry = StateKey::OmittedValues(object);
+    if ids.is_empty() { tx.clear_state(&entry) } else { tx.set_state(&entry, &OmittedValues(Some(ids))) }
+}
+
 /// Notes records to be read.
 fn add(tx: &MirrorTx<'_>, object: Object, ids: impl IntoIterator<Item = RecordId>) -> Result<(), StoreError> {
-    let mut omitted: OmittedValues = tx.state(&StateKey::OmittedValues(object))?.unwrap_or_default();
-    omitted.0.extend(ids);
-    if omitted.0.is_empty() { Ok(()) } else { tx.set_state(&StateKey::OmittedValues(object), &omitted) }
+    let mut noted = noted(tx, object)?;
+    noted.extend(ids);
+    store(tx, object, noted)
 }
 
 /// Notes the records of a page of a sweep that have a value in a restored column and that lack its key on the page: it
@@ -87,12 +115,8 @@ pub(super) fn note_unshown(
 
 /// Notes that a record was read, in the transaction that stores it.
 pub(super) fn was_read(tx: &MirrorTx<'_>, object: Object, id: &RecordId) -> Result<(), StoreError> {
-    let entry = StateKey::OmittedValues(object);
-    let mut omitted: OmittedValues = tx.state(&entry)?.unwrap_or_default();
-    if !omitted.0.remove(id) {
-        return Ok(());
-    }
-    if omitted.0.is_empty() { tx.clear_state(&entry) } else { tx.set_state(&entry, &omitted) }
+    let mut noted = noted(tx, object)?;
+    if noted.remove(id) { store(tx, object, noted) } else { Ok(()) }
 }
 
 impl Run<'_> {
@@ -100,22 +124,25 @@ impl Run<'_> {
     pub(in crate::sync) async fn unread(&self, object: Object) -> Result<u64, SyncError> {
         let entry = StateKey::OmittedValues(object);
         let noted: Option<OmittedValues> = self.engine.store.read(move |tx| tx.state(&entry)).await?;
-        Ok(noted.map_or(0, |omitted| omitted.0.len() as u64))
+        Ok(noted.and_then(|noted| noted.0).map_or(0, |ids| ids.len() as u64))
     }
 
     /// Reads the records for which a list omitted a value.
     pub(in crate::sync) async fn read_omitted(&self, object: Object) -> Result<(), SyncError> {
         let entry = StateKey::OmittedValues(object);
-        let name = entry.clone();
-        let Some(OmittedValues(ids)) = self.engine.store.read(move |tx| tx.state(&name)).await? else {
+        let is_noted = self.engine.store.read(move |tx| {
+            let noted: Option<OmittedValues> = tx.state(&entry)?;
+            Ok(noted.is_some() || tx.is_unparseable(&entry))
+        });
+        if !is_noted.await? {
             return Ok(());
-        };
-        let noted: Vec<RecordId> = ids.into_iter().collect();
+        }
         let there = self.engine.store.write(move |tx| {
+            let noted: Vec<RecordId> = noted(tx, object)?.into_iter().collect();
             // Records whose details are read anyway, or that were removed meanwhile, are skipped.
             let versions = tx.versions(object, &noted)?;
             let there: BTreeSet<RecordId> = noted.into_iter().filter(|id| versions.contains_key(id)).collect();
-            tx.set_state(&entry, &OmittedValues(there.clone()))?;
+            store(tx, object, there.clone())?;
             Ok(there)
         });
         let there = there.await?;
