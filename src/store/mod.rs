@@ -45,6 +45,7 @@ pub use reader::{ReadTx, Reader};
 pub use records::compare::{Compared, FieldDifference};
 pub use records::due::DueDetail;
 pub use records::erase::{ErasedCounts, Erasure};
+pub use records::lacking_keys::LackedValues;
 pub use user_objects::report::{self as people_report, BrokenObject};
 
 pub use records::removals::{ConfirmedRemovals, RemovalDecision, RemovalGuard, RemovalShare};

@@ -38,6 +38,7 @@
 //! | `unlisted_members`, `unlisted_definitions:OBJECT` | items missing in the last complete list | `sync::walks` |
 //! | `unrecognised` | when no known record was found with a new key or address | `sync::checks` |
 //! | `omitted:OBJECT` | with details off: records for which a list omitted a stored value | `sync::walks` |
+//! | `lacking:OBJECT` | active custom keys that details lacked, with the records | `store::records` |
 //! | `removals:OBJECT` | removals of the last day without acceptance | `store::records` |
 //! | `publish` | the progress of publishing | `store::publishing` |
 //! | `changed_records` | whether changed records are noted: once the mirror is published or followed | `store::publishing` |
@@ -46,8 +47,9 @@
 //!
 //! # Invariants
 //! - **Entries are hints.** An unparseable entry counts as absent: a warning is logged, and the transaction that reads
-//!   it deletes it. So no stored value can make a verb fail. `omitted`, whose absence is its normal state, becomes `null`.
-//! - The loss of an entry costs requests at most, never data.
+//!   it deletes it. So no stored value can make a verb fail. Entries that alone know which values are missing
+//!   (`omitted`, `lacking`) become `null` instead, and columns are filled again.
+//! - The loss of an entry costs requests at most, never data, except a deletion of these two by hand.
 
 use std::fmt;
 
@@ -152,6 +154,7 @@ state_keys! {
         Outage => "outage",
         RecentRemovals => "removals",
         OmittedValues => "omitted",
+        LackingKeys => "lacking",
         UnlistedDefinitions => "unlisted_definitions",
         UndecidedRemovals => "undecided",
         Progress => "progress",
@@ -315,11 +318,14 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
-    /// Deletes the unparseable entries that were not written since, and notes the loss of those that are usually absent.
+    /// Deletes the unparseable entries that were not written since; those that alone know which values are missing become
+    /// `null`.
     pub(in crate::store) fn drop_unreadable(&self) -> Result<(), StoreError> {
-        let usually_absent = Object::ALL.map(|object| StateKey::OmittedValues(object).to_string());
+        let of_missing_values = |object| [StateKey::OmittedValues(object), StateKey::LackingKeys(object)];
+        let kept: Vec<String> =
+            Object::ALL.into_iter().flat_map(of_missing_values).map(|key| key.to_string()).collect();
         for (name, text) in self.unreadable.take() {
-            let sql = match usually_absent.contains(&name) {
+            let sql = match kept.contains(&name) {
                 true => "UPDATE state SET value = 'null' WHERE name = ?1 AND value = ?2",
                 false => "DELETE FROM state WHERE name = ?1 AND value = ?2",
             };

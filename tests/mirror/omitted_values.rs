@@ -143,15 +143,75 @@ async fn value_that_changed_before_its_field_was_archived_for_a_while_is_read() 
         mirror.sync(&crm).await;
         assert_eq!(crm.sandbox.log().details(Object::Contact), 1, "its detail lacks the key");
         assert_eq!(crm.sandbox.log().lists(Resource::CustomFields), 0, "the mirror does not know why");
-        crm.sandbox.with_world(|world| world.reactivate(Object::Contact, key));
+        crm.sandbox.with_world(|world| {
+            world.reactivate(Object::Contact, key);
+            world.relabel(Object::Contact, key, "Another label");
+        });
+        crm.sandbox.clear_log();
         for seconds in [600, INTERVAL, 600] {
             crm.wait(seconds);
             mirror.sync(&crm).await;
         }
         mirror.assert_exact_lists(&crm);
+        assert_eq!(
+            crm.sandbox.log().details(Object::Contact),
+            1,
+            "{key}, details {details}: only the one that lacked it"
+        );
         let cleared = format!("SELECT group_concat(id) FROM contacts_full WHERE cf_{key} IS NULL");
         assert_eq!(mirror.one(&cleared), "'ct1'", "{key}, details {details}");
     }
+}
+
+/// So many details were read while the field was archived that its column is filled again.
+#[tokio::test]
+async fn values_of_many_records_that_changed_before_their_field_was_archived_for_a_while_are_read() {
+    let mut world = World::new(noon());
+    world.omit_nulls_in_lists();
+    world.define(NewField::new(Object::Contact, "tier", DataType::ShortText));
+    let ids: Vec<String> = (0..230).map(|n| format!("ct{n:03}")).collect();
+    for id in &ids {
+        world.create(Object::Contact, &json!({"id": id, "customFields": {"tier": "a"}}));
+    }
+    let crm = Crm::serve(world).await;
+    let mirror = Mirror::one_at_a_time();
+    mirror.sync(&crm).await;
+    crm.wait(600);
+    crm.sandbox.with_world(|world| {
+        for id in &ids {
+            world.edit(Object::Contact, id, &json!({"customFields": {"tier": null}}));
+        }
+        world.archive(Object::Contact, "tier");
+    });
+    mirror.sync(&crm).await;
+    crm.sandbox.with_world(|world| world.reactivate(Object::Contact, "tier"));
+    for _ in 0..3 {
+        crm.wait(INTERVAL);
+        mirror.sync(&crm).await;
+    }
+    assert_eq!(mirror.one("SELECT count(cf_tier) FROM contacts"), "0");
+    mirror.assert_exact(&crm);
+}
+
+/// A service whose details omit an active key: they are read again after three readings of the definitions, and no more.
+#[tokio::test]
+async fn detail_that_never_has_an_active_key_is_read_again_three_times() {
+    let (crm, mut mirror) = mirrored().await;
+    mirror.settings.details = true;
+    mirror.sync(&crm).await;
+    crm.wait(600);
+    crm.sandbox.with_world(|world| {
+        world.leave_out(Object::Contact, "ct1", "customFields.story");
+        world.edit(Object::Contact, "ct1", &json!({"name": "Edited"}));
+    });
+    mirror.sync(&crm).await;
+    crm.sandbox.clear_log();
+    for _ in 0..8 {
+        crm.wait(INTERVAL);
+        mirror.sync(&crm).await;
+    }
+    assert_eq!(crm.sandbox.log().details(Object::Contact), 3);
+    assert_eq!(mirror.one("SELECT cf_story FROM contacts_full WHERE id = 'ct1'"), "'Long'");
 }
 
 /// A new label or new options are no reason to read values again.
@@ -185,6 +245,23 @@ async fn unparseable_note_of_omitted_values_loses_none() {
     }
     mirror.assert_exact_lists(&crm);
     assert_eq!(mirror.one("SELECT group_concat(id) FROM contacts_full WHERE cf_tier IS NULL"), "'ct1'");
+}
+
+/// It concerns lists only: no detail is read for a long text.
+#[tokio::test]
+async fn unparseable_note_of_omitted_values_costs_no_details() {
+    let (crm, mut mirror) = mirrored().await;
+    mirror.settings.details = true;
+    mirror.sync(&crm).await;
+    let conn = rusqlite::Connection::open(&mirror.path).unwrap();
+    assert_eq!(conn.execute("INSERT INTO state (name, value) VALUES ('omitted:contact', '{')", []), Ok(1));
+    crm.sandbox.clear_log();
+    for _ in 0..2 {
+        crm.wait(600);
+        mirror.sync(&crm).await;
+    }
+    assert_eq!(crm.sandbox.log().details(Object::Contact), 0);
+    assert_eq!(crm.sandbox.log().lists(Resource::Contacts), 3, "one fills all columns, two read changes");
 }
 
 /// While its field was archived, two records silently lost another value, and one was removed. The filter for values of

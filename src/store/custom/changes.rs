@@ -49,8 +49,7 @@ impl DefinitionChanges {
 pub struct FieldToFill {
     /// Its definition.
     pub definition: RecordId,
-    /// Whether the column is new and empty; otherwise it has values of an earlier time: it was restored from the archive, or
-    /// its field was archived and re-activated between two readings.
+    /// Whether the column is new and empty; otherwise it was restored from the archive with its last values.
     pub is_new: bool,
 }
 
@@ -59,7 +58,7 @@ pub struct FieldToFill {
 pub struct Redefined {
     /// What changed in definitions and options.
     pub changes: DefinitionChanges,
-    /// Fields whose column is new, emptied or restored, or was out of use for a while, and that therefore needs its values.
+    /// Fields whose column is new, emptied or restored, and therefore needs its values.
     pub to_fill: Vec<FieldToFill>,
     /// Active fields without a column, because there is no room or their type is unknown.
     pub without_column: Vec<FieldKey>,

@@ -84,16 +84,6 @@ impl Names {
     }
 }
 
-/// What a reading of a definition changed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Redefinition {
-    /// Nothing but its dates. If it is active, it was probably archived and re-activated since the last reading. Records
-    /// that were read in between lacked its key, and do not change again (reference, *Custom values*, rule 3).
-    OnlyDates,
-    /// Nothing, or more than that.
-    Other,
-}
-
 /// Records changes of an object's columns in the change feed.
 struct ColumnFeed {
     object: Object,
@@ -119,11 +109,8 @@ impl MirrorTx<'_> {
         let before: Vec<(RecordId, DataType)> =
             known.iter().map(|row| (row.definition.id.clone(), row.definition.data_type)).collect();
         let mut out = Redefined::default();
-        let mut touched = BTreeSet::new();
         for record in records {
-            if self.apply_definition(record, asked_at, &mut out.changes)? == Redefinition::OnlyDates {
-                touched.insert(record.id.clone());
-            }
+            self.apply_definition(record, asked_at, &mut out.changes)?;
         }
         self.archive_gone_definitions(gone, &mut out.changes)?;
         if out.changes == DefinitionChanges::default() {
@@ -133,7 +120,7 @@ impl MirrorTx<'_> {
             rows.iter().map(|row| (row.definition.id.clone(), row.definition.active)).collect()
         };
         out.changes.count_states(&states(&known), &states(&rows(&self.conn, object)?));
-        self.reconcile(object, (&before, &touched), asked_at, &mut out)?;
+        self.reconcile(object, &before, asked_at, &mut out)?;
         self.relayout()?;
         // The feed has no entry for changed labels, so every record is published again.
         if !self.shapes.extras(object).labels.is_empty() {
@@ -148,20 +135,16 @@ impl MirrorTx<'_> {
         record: &Record,
         asked_at: Instant,
         changes: &mut DefinitionChanges,
-    ) -> Result<Redefinition, StoreError> {
+    ) -> Result<(), StoreError> {
         let doing = "write the options of a custom field";
         let shape = self.shapes.definitions();
-        let (applied, columns) = self.apply_plain(&shape, record, asked_at)?;
-        match applied {
+        match self.apply_plain(&shape, record, asked_at)? {
             Applied::Inserted => changes.added += 1,
             Applied::Updated => changes.changed += 1,
             Applied::Unchanged | Applied::Older => {}
         }
-        let is_date = |column: &&str| ["updated_at", "archived_at"].contains(column);
-        let only_dates = applied == Applied::Updated && columns.iter().all(is_date);
-        let redefinition = if only_dates { Redefinition::OnlyDates } else { Redefinition::Other };
         let Some(options) = &record.options else {
-            return Ok(redefinition);
+            return Ok(());
         };
         let id = record.id.as_str();
         let mut stmt = self
@@ -182,9 +165,8 @@ impl MirrorTx<'_> {
                     .and_then(|mut stmt| stmt.execute(params![id, position as i64, option.value, option.label]))
                     .doing(doing)?;
             }
-            return Ok(Redefinition::Other);
         }
-        Ok(redefinition)
+        Ok(())
     }
 
     /// A definition on neither list any more is treated as archived: its column and values are kept.
@@ -202,12 +184,11 @@ impl MirrorTx<'_> {
         Ok(())
     }
 
-    /// Creates, archives and restores columns until the tables match the definitions. Columns of `touched` definitions
-    /// need their values as restored ones do.
+    /// Creates, archives and restores columns until the tables match the definitions.
     fn reconcile(
         &mut self,
         object: Object,
-        (before, touched): (&[(RecordId, DataType)], &BTreeSet<RecordId>),
+        before: &[(RecordId, DataType)],
         seen_at: Instant,
         out: &mut Redefined,
     ) -> Result<(), StoreError> {
@@ -237,10 +218,7 @@ impl MirrorTx<'_> {
                 self.name_column(definition, None)?;
                 out.without_column.push(definition.key.clone());
                 continue;
-            } else if let Some(is_new) = self
-                .place(&feed, &column, definition.data_type, known)?
-                .or_else(|| touched.contains(&definition.id).then_some(false))
-            {
+            } else if let Some(is_new) = self.place(&feed, &column, definition.data_type, known)? {
                 out.to_fill.push(FieldToFill { definition: definition.id.clone(), is_new });
             }
             if row.column.as_ref() != Some(&column) {

@@ -7,6 +7,7 @@ pub(super) mod due;
 pub(super) mod erase;
 pub(super) mod feed_entries;
 pub(super) mod history;
+pub(super) mod lacking_keys;
 mod nominations;
 mod omitted_values;
 pub(super) mod ranges;

@@ -18,7 +18,7 @@ impl MirrorTx<'_> {
         let shape = self.shapes.team();
         let mut tally = Tally { rows: records.len() as u64, ..Tally::default() };
         for record in records {
-            match self.apply_plain(&shape, record, asked_at)?.0 {
+            match self.apply_plain(&shape, record, asked_at)? {
                 Applied::Inserted => tally.inserted += 1,
                 Applied::Updated => tally.updated += 1,
                 Applied::Unchanged | Applied::Older => continue,

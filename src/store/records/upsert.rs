@@ -91,6 +91,7 @@ impl MirrorTx<'_> {
             // The mirror has a newer answer: this detail has an outdated version, as its etag would show anyway.
             return Ok((applied, 0));
         }
+        self.note_lacking(object, record, true)?;
         let detail = self.shapes.detail(object);
         let written = self.write(object, &detail, record, detail_extra.to_json().as_deref(), asked, phase)?;
         if written.is_new() {
@@ -124,6 +125,9 @@ impl MirrorTx<'_> {
         phase: Phase,
     ) -> Result<(Applied, u64), StoreError> {
         let (applied, kept, _) = self.apply_list_part(object, record, asked, phase)?;
+        if applied != Applied::Older {
+            self.note_lacking(object, record, false)?;
+        }
         Ok((applied, kept))
     }
 
@@ -170,28 +174,23 @@ impl MirrorTx<'_> {
         Ok(applied)
     }
 
-    /// Writes a team member or a definition. Returns the result, and the columns that changed in a row that was there.
+    /// Writes a team member or a definition.
     ///
     /// # Errors
     /// If SQLite refuses.
-    pub fn apply_plain<'s>(
-        &self,
-        shape: &'s Shape,
-        record: &Record,
-        asked_at: Instant,
-    ) -> Result<(Applied, Vec<&'s str>), StoreError> {
+    pub fn apply_plain(&self, shape: &Shape, record: &Record, asked_at: Instant) -> Result<Applied, StoreError> {
         let extra = record.extra.to_json();
         let incoming: Vec<_> = shape.columns.iter().map(|c| value_of(c.source, record, extra.as_deref())).collect();
         let id = record.id.as_str();
         Ok(match self.compare(shape, id, &incoming)? {
             RowComparison::Missing => {
                 self.execute(&shape.insert, id, &incoming, asked_at)?;
-                (Applied::Inserted, Vec::new())
+                Applied::Inserted
             }
-            RowComparison::Same => (Applied::Unchanged, Vec::new()),
+            RowComparison::Same => Applied::Unchanged,
             RowComparison::Differs { merged, changed, .. } => {
                 self.execute(&shape.update(&changed), id, &refs(&merged, &changed), asked_at)?;
-                (Applied::Updated, changed.iter().map(|place| shape.columns[*place].name.as_str()).collect())
+                Applied::Updated
             }
         })
     }

@@ -5,6 +5,7 @@
 use super::back_fill::forget_back_fill;
 use super::filled_columns::FilledFields;
 use super::lists_under_way::{ListUnderWay, ListsUnderWay};
+use super::omitted_values;
 use super::short_lists::{ShortList, UnlistedItems};
 use super::unknown_keys;
 use crate::api::decode::{self, ListPage};
@@ -181,6 +182,7 @@ impl Run<'_> {
                 return Ok(());
             }
         }
+        let details = self.engine.settings.details;
         let (rows, accepted) = (list.records.len() as u64, self.job.accept().removals);
         let redefined: Redefined = self
             .engine
@@ -188,7 +190,14 @@ impl Run<'_> {
             .write(move |tx| {
                 let entry = StateKey::UnlistedDefinitions(object);
                 let gone = UnlistedItems::after_list(tx, &entry, &known, &list.short(), accepted)?;
-                let redefined = tx.apply_definitions(object, &list.records, &gone, list.asked_at)?;
+                let mut redefined = tx.apply_definitions(object, &list.records, &gone, list.asked_at)?;
+                let lacked = tx.take_lacking(object)?;
+                omitted_values::note_unshown(tx, object, lacked.records, details)?;
+                for field in lacked.fields {
+                    if !redefined.to_fill.iter().any(|known| known.definition == field.definition) {
+                        redefined.to_fill.push(field);
+                    }
+                }
                 // In the same transaction, so that a new column is always filled.
                 FilledFields::want(tx, object, &redefined.to_fill)?;
                 forget_back_fill(tx, object, &redefined.to_fill)?;

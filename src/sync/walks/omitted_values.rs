@@ -49,8 +49,8 @@ pub(in crate::sync) fn note(tx: &MirrorTx<'_>, object: Object, details: bool) ->
     Ok(true)
 }
 
-/// The noted records. If it is not known any more which they were, the columns are filled again.
-fn noted(tx: &MirrorTx<'_>, object: Object) -> Result<BTreeSet<RecordId>, StoreError> {
+/// The noted records. If it is not known any more which they were, notes that the columns are to be filled again.
+fn noted_or_refilled(tx: &MirrorTx<'_>, object: Object) -> Result<BTreeSet<RecordId>, StoreError> {
     let entry = StateKey::OmittedValues(object);
     let noted: Option<OmittedValues> = tx.state(&entry)?;
     let is_lost = match &noted {
@@ -60,9 +60,10 @@ fn noted(tx: &MirrorTx<'_>, object: Object) -> Result<BTreeSet<RecordId>, StoreE
     if is_lost {
         let layout = tx.layout().clone();
         let refilled = |field: &CustomField| FieldToFill { definition: field.definition.clone(), is_new: false };
-        let fields: Vec<FieldToFill> = layout.of(object).fields().iter().map(refilled).collect();
+        let of_lists = layout.of(object).fields().iter().filter(|field| !field.data_type.detail_only());
+        let fields: Vec<FieldToFill> = of_lists.map(refilled).collect();
         FilledFields::want(tx, object, &fields)?;
-        // A back-fill under way has read records before now.
+        // A back-fill under way has read records before.
         tx.clear_fill_walks(object)?;
         tx.clear_filled(object)?;
         tx.clear_state(&entry)?;
@@ -78,7 +79,7 @@ fn store(tx: &MirrorTx<'_>, object: Object, ids: BTreeSet<RecordId>) -> Result<(
 
 /// Notes records to be read.
 fn add(tx: &MirrorTx<'_>, object: Object, ids: impl IntoIterator<Item = RecordId>) -> Result<(), StoreError> {
-    let mut noted = noted(tx, object)?;
+    let mut noted = noted_or_refilled(tx, object)?;
     noted.extend(ids);
     store(tx, object, noted)
 }
@@ -115,7 +116,7 @@ pub(super) fn note_unshown(
 
 /// Notes that a record was read, in the transaction that stores it.
 pub(super) fn was_read(tx: &MirrorTx<'_>, object: Object, id: &RecordId) -> Result<(), StoreError> {
-    let mut noted = noted(tx, object)?;
+    let mut noted = noted_or_refilled(tx, object)?;
     if noted.remove(id) { store(tx, object, noted) } else { Ok(()) }
 }
 
@@ -138,7 +139,7 @@ impl Run<'_> {
             return Ok(());
         }
         let there = self.engine.store.write(move |tx| {
-            let noted: Vec<RecordId> = noted(tx, object)?.into_iter().collect();
+            let noted: Vec<RecordId> = noted_or_refilled(tx, object)?.into_iter().collect();
             // Records whose details are read anyway, or that were removed meanwhile, are skipped.
             let versions = tx.versions(object, &noted)?;
             let there: BTreeSet<RecordId> = noted.into_iter().filter(|id| versions.contains_key(id)).collect();
