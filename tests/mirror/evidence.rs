@@ -10,7 +10,7 @@ use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::Job;
 use serde_json::json;
 
-fn world(contacts: usize) -> World {
+pub fn world(contacts: usize) -> World {
     let mut world = World::new(noon().minus(Duration::from_secs(10_000_000)));
     for n in 0..contacts {
         let at = noon().minus(Duration::from_secs(9_000_000 - 60 * n as u64)).to_wire();

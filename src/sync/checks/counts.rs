@@ -4,6 +4,7 @@ use super::audit::DAY;
 use super::compare::Audit;
 use crate::model::Object;
 use crate::model::{TimeBounds, TimeField, TimeRange};
+use crate::store::Phase;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
 use crate::sync::run::Run;
@@ -12,14 +13,18 @@ use crate::sync::walks::sweep::end_sweep;
 
 impl Run<'_> {
     /// Finishes a sweep that was read completely: decides on the records that it missed, and counts what it read. While
-    /// removals are refused, it is not finished.
+    /// removals are refused or undecided, it is not finished. A first copy is: it has missed no record, and changes are
+    /// not read before it is finished.
     pub(in crate::sync) async fn settle_sweep(&self, object: Object) -> Result<(), SyncError> {
-        if !self.settle_nominations(object).await? {
+        let is_settled = self.settle_nominations(object).await?;
+        let phase = self.engine.store.read(move |tx| tx.phase(object)).await?;
+        if !is_settled && phase != Phase::FirstCopy {
             return Ok(());
         }
-        let open = self.unread(object).await?;
+        let unread = self.unread(object).await?;
         let finished = self.engine.clock.now();
         let owed = self.engine.store.write(move |tx| {
+            let open = unread + tx.count_nominated(object)?;
             end_sweep(tx, object, finished, open)?;
             tx.state::<OwedCounts>(&OwedCounts::entry(object, TimeField::CreatedAt))
         });

@@ -1,7 +1,8 @@
 //! Looks up records by id, to find out which of them exist.
 //!
 //! Every lookup includes a witness, a record that exists, and an answer without it proves nothing: load balancers,
-//! caches and lagging replicas may answer as if there were no records.
+//! caches and lagging replicas may answer as if there were no records. But it may have been removed itself. So it is
+//! looked up too, and the records are looked up again, with a witness that the service lists now.
 //!
 //! The witness vouches for its page only, and a service may use smaller pages than the list. So the records that a first
 //! page lacks are looked up again without those that it has, until an answer has one page. Each page with any of the
@@ -56,13 +57,20 @@ pub(in crate::sync) struct Confirmation {
     pub(in crate::sync) unproven: Vec<RecordId>,
     /// The error that ended the lookup before all records were looked up. The rest of the result is valid without them.
     pub(in crate::sync) ended: Result<(), SyncError>,
+    /// Whether an answer without the witness is enough: nothing is removed by a sample, so it is not looked up again.
+    pub(in crate::sync) is_sample: bool,
 }
 
 impl Confirmation {
     /// The result before any lookup.
     pub(in crate::sync) fn of(object: Object) -> Confirmation {
         let gone = ConfirmedRemovals::none(object);
-        Confirmation { gone, found: Vec::new(), unproven: Vec::new(), ended: Ok(()) }
+        Confirmation { gone, found: Vec::new(), unproven: Vec::new(), ended: Ok(()), is_sample: false }
+    }
+
+    /// The result of a sample before its lookup.
+    pub(in crate::sync) fn of_sample(object: Object) -> Confirmation {
+        Confirmation { is_sample: true, ..Confirmation::of(object) }
     }
 
     /// Whether any of these records exists.
@@ -90,7 +98,7 @@ impl Run<'_> {
 
     /// Looks up as many records as one list takes.
     async fn confirm_list(&self, object: Object, ids: &[RecordId], into: &mut Confirmation) -> Result<(), SyncError> {
-        let mut open = vec![ids.to_vec()];
+        let (mut open, mut withdrawn) = (vec![ids.to_vec()], None);
         while let Some(mut ids) = open.pop() {
             let witness = self.witness(object).await?;
             let found = match self.look_up(object, &ids, witness.as_ref()).await {
@@ -106,6 +114,9 @@ impl Run<'_> {
                 }
                 found => found?,
             };
+            if withdrawn.is_some() {
+                into.unproven.retain(|id| !ids.contains(id));
+            }
             let answered: HashSet<RecordId> = found.records.iter().map(|record| record.id.clone()).collect();
             let missing: Vec<RecordId> = ids.iter().filter(|id| !answered.contains(*id)).cloned().collect();
             if found.has_pages && found.is_of(&ids, witness.as_ref()) {
@@ -119,8 +130,15 @@ impl Run<'_> {
             } else if into.gone.take(&ids, witness.as_ref(), &answered, &found.asked.order) {
                 into.found.push(found);
             } else {
-                self.withdraw_witness(object);
-                into.unproven.append(&mut ids);
+                // Until they are looked up again.
+                into.unproven.extend(ids.iter().filter(|id| Some(*id) != withdrawn.as_ref()).cloned());
+                // Without any other witness, this looks like an outage.
+                if self.withdraw_witness(object) && !into.is_sample && self.witness(object).await?.is_some() {
+                    ids.extend(witness.clone());
+                    let (some, others) = split_lookup(&ids);
+                    open.extend([others, some].into_iter().filter(|ids| !ids.is_empty()).map(<[RecordId]>::to_vec));
+                    withdrawn = witness;
+                }
             }
         }
         Ok(())
@@ -135,7 +153,7 @@ impl Run<'_> {
     ) -> Result<(Vec<RecordId>, Result<(), SyncError>), SyncError> {
         let mut confirmation = Confirmation::of(object);
         self.confirm(object, ids, &mut confirmation).await;
-        let Confirmation { gone, found, unproven, ended } = confirmation;
+        let Confirmation { gone, found, unproven, ended, .. } = confirmation;
         let mut read = [gone.ids(), &unproven].concat();
         self.nominate(object, gone.ids().to_vec()).await?;
         for found in found {
@@ -270,13 +288,15 @@ impl Run<'_> {
     }
 
     /// Records that an answer lacked the witness: it may have been removed, so the next witness is one that the service
-    /// lists.
-    fn withdraw_witness(&self, object: Object) {
+    /// lists. Returns false if that one is lacking too.
+    fn withdraw_witness(&self, object: Object) -> bool {
         let mut results = self.results();
-        if !results.withdrawn_witness[object as usize] {
+        let is_first = !results.withdrawn_witness[object as usize];
+        if is_first {
             results.withdrawn_witness[object as usize] = true;
             results.witnesses[object as usize] = None;
         }
+        is_first
     }
 }
 
