@@ -43,8 +43,10 @@ pub struct Watch {
     carried_out: BTreeMap<(u32, String), u32>,
     /// When each edit was first sent.
     first_sent: BTreeMap<(u32, String), Instant>,
-    /// Whether the saved file is one of those.
-    pub is_saved_in_doubt: bool,
+    /// Whether the clock may have been wrong when the file was saved.
+    is_saved_in_doubt: bool,
+    /// How many doubtful lists of team members the saved file remembers.
+    saved_doubtful_lists: u32,
     /// Whether nothing in the run that ended may have made a row older, even if the service shows an old picture.
     is_strict: bool,
     /// Until when a clock may be wrong, or a day after.
@@ -94,6 +96,7 @@ impl Watch {
             carried_out: BTreeMap::new(),
             first_sent: BTreeMap::new(),
             is_saved_in_doubt: false,
+            saved_doubtful_lists: 0,
             is_strict: false,
             clocks_until: Instant::EPOCH,
             team: BTreeSet::new(),
@@ -169,6 +172,12 @@ impl Watch {
         self.conn.as_ref()
     }
 
+    /// The file is saved.
+    pub fn saved(&mut self, now: Instant) {
+        self.is_saved_in_doubt = now < self.clocks_until;
+        self.saved_doubtful_lists = self.doubtful_lists;
+    }
+
     /// The file was replaced by an older one: what was seen of it no longer holds.
     pub fn restored(&mut self, now: Instant) {
         self.claims.restored(self.is_saved_in_doubt.then_some(now));
@@ -178,6 +187,7 @@ impl Watch {
         self.rows.clear();
         self.gone.clear();
         self.team.clear();
+        self.doubtful_lists = self.saved_doubtful_lists;
         (self.oldest_change, self.newest_change) = (None, None);
     }
 
@@ -370,9 +380,10 @@ impl Watch {
                 return Err(format!("the edit `{text}` of {id} is still {found:?} after undisturbed days"));
             }
             let exists = || Object::ALL.into_iter().any(|object| crm.sandbox.world().etag(object, id).is_some());
-            // One whose field was archived, or whose record the mirror had removed, says that it may have been applied.
+            // One whose field was archived, whose record the mirror had removed, or whose answer was lost says that it may
+            // have been applied.
             let says_so = "SELECT count(*) FROM outbox_events AS e JOIN outbox AS o ON o.id = e.outbox_id
-                           WHERE o.record_id = ?1 AND e.why LIKE '%may have been applied'";
+                           WHERE o.record_id = ?1 AND e.why LIKE '%may have been applied%'";
             let says_so = conn.query_row(says_so, [id], |row| row.get::<_, i64>(0)).unwrap() > 0;
             let removed = "SELECT count(*) FROM changes WHERE record_id = ?1 AND kind = 'remove'";
             let was_removed = conn.query_row(removed, [id], |row| row.get::<_, i64>(0)).unwrap() > 0;

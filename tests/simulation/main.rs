@@ -101,7 +101,12 @@ impl Arguments {
 fn violation(script: &Script, verbose: bool) -> Result<Tally, String> {
     // Each run has its own runtime, so that leftovers cannot affect the next.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let lived = std::panic::AssertUnwindSafe(|| runtime.block_on(life::live(script, verbose)));
+    let lived = std::panic::AssertUnwindSafe(|| {
+        let messages =
+            tracing_subscriber::fmt().without_time().with_ansi(false).with_env_filter("crm_mirror=info").finish();
+        let _shown = verbose.then(|| tracing::subscriber::set_default(messages));
+        runtime.block_on(life::live(script, verbose))
+    });
     std::panic::catch_unwind(lived).unwrap_or_else(|_| Err("a panic, see above".to_string()))
 }
 

@@ -44,7 +44,7 @@ impl Life<'_> {
         // Where there is no mirror yet, there is nothing to copy.
         if backup::backup(&self.mirror.path, &self.backup_path(), true, self.clock.now()).is_ok() {
             self.saved_edits = self.edits.clone();
-            self.watch.is_saved_in_doubt = self.crm.clock.now() < self.watch.clocks_until;
+            self.watch.saved(self.crm.clock.now());
         }
     }
 
