@@ -28,9 +28,17 @@ pub enum ApiError {
     /// The meter did not admit the attempt.
     #[error(transparent)]
     NotAdmitted(#[from] AdmissionError),
-    /// The connection failed, or broke before the status arrived.
+    /// There was no connection to the service.
     #[error("could not reach the service: {why} ({})", times(*.tries))]
     Unreachable {
+        /// Attempts made.
+        tries: u32,
+        /// The innermost cause, in a few words.
+        why: String,
+    },
+    /// The connection was closed before an answer arrived.
+    #[error("the service closed the connection without an answer: {why} ({})", times(*.tries))]
+    NoAnswer {
         /// Attempts made.
         tries: u32,
         /// The innermost cause, in a few words.
@@ -109,7 +117,10 @@ impl ApiError {
             ApiError::NotAdmitted(
                 AdmissionError::Budget { .. } | AdmissionError::Hold { .. } | AdmissionError::Stopping,
             ) => ErrorClass::Pause,
-            ApiError::Unreachable { .. } | ApiError::Timeout { .. } | ApiError::Broken { .. } => ErrorClass::Retry,
+            ApiError::Unreachable { .. }
+            | ApiError::NoAnswer { .. }
+            | ApiError::Timeout { .. }
+            | ApiError::Broken { .. } => ErrorClass::Retry,
             ApiError::Redirected { status } => classify(*status, false),
             ApiError::NotConnectable { .. } => ErrorClass::Unavailable,
             ApiError::Unsendable { .. } => ErrorClass::SkipRecord,
@@ -155,7 +166,9 @@ impl ApiError {
                 ),
                 _ => None,
             },
-            ApiError::Unreachable { .. } | ApiError::NotConnectable { cause: ConnectFailure::UnknownHost, .. } => {
+            ApiError::Unreachable { .. }
+            | ApiError::NoAnswer { .. }
+            | ApiError::NotConnectable { cause: ConnectFailure::UnknownHost, .. } => {
                 Some("check `api.base_url` and the network")
             }
             ApiError::NotConnectable { cause: ConnectFailure::Certificate, .. } => {
@@ -172,9 +185,10 @@ impl ApiError {
     pub fn tries(&self) -> u32 {
         match self {
             ApiError::Status(rejection) => rejection.tries,
-            ApiError::Unreachable { tries, .. } | ApiError::Timeout { tries, .. } | ApiError::Broken { tries, .. } => {
-                *tries
-            }
+            ApiError::Unreachable { tries, .. }
+            | ApiError::NoAnswer { tries, .. }
+            | ApiError::Timeout { tries, .. }
+            | ApiError::Broken { tries, .. } => *tries,
             _ => 1,
         }
     }
@@ -183,9 +197,10 @@ impl ApiError {
     pub(crate) fn after_tries(mut self, made: u32) -> ApiError {
         match &mut self {
             ApiError::Status(rejection) => rejection.tries = made,
-            ApiError::Unreachable { tries, .. } | ApiError::Timeout { tries, .. } | ApiError::Broken { tries, .. } => {
-                *tries = made;
-            }
+            ApiError::Unreachable { tries, .. }
+            | ApiError::NoAnswer { tries, .. }
+            | ApiError::Timeout { tries, .. }
+            | ApiError::Broken { tries, .. } => *tries = made,
             _ => {}
         }
         self

@@ -152,12 +152,15 @@ impl HttpTransport {
     }
 
     fn no_answer(&self, e: &reqwest::Error) -> ApiError {
-        if e.is_timeout() {
+        let why = || shown(&deepest(e), &self.key);
+        if let Some(cause) = connect_failure(e) {
+            ApiError::NotConnectable { cause, why: why() }
+        } else if e.is_connect() {
+            ApiError::Unreachable { tries: 1, why: why() }
+        } else if e.is_timeout() {
             self.timed_out()
-        } else if let Some(cause) = connect_failure(e) {
-            ApiError::NotConnectable { cause, why: shown(&deepest(e), &self.key) }
         } else {
-            ApiError::Unreachable { tries: 1, why: shown(&deepest(e), &self.key) }
+            ApiError::NoAnswer { tries: 1, why: why() }
         }
     }
 

@@ -95,7 +95,8 @@ impl SyncError {
     pub fn concerns_one_resource(&self) -> bool {
         match self {
             SyncError::NotAdvancing { .. } | SyncError::NotDue { .. } => true,
-            SyncError::Api { source: ApiError::Unreachable { .. } | ApiError::Timeout { .. }, .. } => false,
+            // Without a connection there is no other object either.
+            SyncError::Api { source: ApiError::Unreachable { .. }, .. } => false,
             SyncError::Api { source, .. } => matches!(
                 source.class(),
                 ErrorClass::Retry
@@ -142,5 +143,30 @@ pub(crate) trait Asking<T> {
 impl<T, E: Into<ApiError>> Asking<T> for Result<T, E> {
     fn asking(self, doing: &'static str, resource: Resource) -> Result<T, SyncError> {
         self.map_err(|source| SyncError::Api { doing, resource, source: source.into() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::api::error::ConnectFailure;
+
+    #[test]
+    fn only_a_failure_to_connect_concerns_every_object() {
+        let why = || "no".to_string();
+        for (source, is_of_one) in [
+            (ApiError::Unreachable { tries: 5, why: why() }, false),
+            (ApiError::NotConnectable { cause: ConnectFailure::UnknownHost, why: why() }, false),
+            (ApiError::NoAnswer { tries: 5, why: why() }, true),
+            (ApiError::Timeout { tries: 5, after: Duration::from_secs(30) }, true),
+            (ApiError::Broken { tries: 5, why: why() }, true),
+            (ApiError::TooLarge { limit: 1 }, true),
+            (ApiError::Redirected { status: 301 }, false),
+        ] {
+            let error = SyncError::Api { doing: "list", resource: Resource::Contacts, source };
+            assert_eq!(error.concerns_one_resource(), is_of_one, "{error}");
+        }
     }
 }

@@ -55,7 +55,7 @@ fn unreachable_service_is_tried_once() {
     service.sandbox.faults().add(Rule::new(Fault::Reset).forever());
     let document = place.run("check --json").code(69).json();
     assert_eq!(service.sandbox.log().len(), 1);
-    is(&document, "service.contacts", "fail", &["could not reach the service", "`api.base_url`"]);
+    is(&document, "service.contacts", "fail", &["closed the connection without an answer", "`api.base_url`"]);
     is(&document, "mirror.file", "ok", &["20 contacts"]);
     let nowhere = place.set("CRM_MIRROR_API__BASE_URL", "http://127.0.0.1:1/v1");
     let document = nowhere.run("check --json").code(69).json();

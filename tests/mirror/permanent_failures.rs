@@ -16,7 +16,7 @@ const PLAIN: usize = RUNS_A_DAY * (2 + 2) + 4 * 5 + 30;
 
 fn faults() -> Vec<Fault> {
     let statuses = [400, 401, 403, 404, 408, 410, 412, 413, 425, 429, 500, 501, 502, 503, 504, 520];
-    statuses.map(Fault::Status).into_iter().chain([Fault::Html(403), Fault::NotJson]).collect()
+    statuses.map(Fault::Status).into_iter().chain([Fault::Html(403), Fault::NotJson, Fault::Reset]).collect()
 }
 
 async fn mirrored() -> (Crm, Mirror) {

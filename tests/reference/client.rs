@@ -76,7 +76,7 @@ async fn retries_end_with_the_last_error() {
 
     let scene = Scene::of((0..9).map(|_| Say::Close).collect()).await;
     let error = list(&scene).await.unwrap_err();
-    assert!(matches!(error, ApiError::Unreachable { tries: 5, .. }), "{error:?}");
+    assert!(matches!(error, ApiError::NoAnswer { tries: 5, .. }), "{error:?}");
 
     let truncated = || answer("200 OK", "", r#"{"data":[{"id":"a"}"#);
     let scene = Scene::of((0..9).map(|_| truncated()).collect()).await;

@@ -265,7 +265,10 @@ impl Run<'_> {
                 }
                 ErrorClass::Rebase => self.detail_failed(object, id, queue, 1).await,
                 ErrorClass::Retry => {
-                    let unanswered = matches!(error, ApiError::Unreachable { .. } | ApiError::Timeout { .. });
+                    let unanswered = matches!(
+                        error,
+                        ApiError::Unreachable { .. } | ApiError::NoAnswer { .. } | ApiError::Timeout { .. }
+                    );
                     let in_a_row = {
                         let mut streak = lock(&queue.streak);
                         streak.unanswered = if unanswered { streak.unanswered + 1 } else { 0 };

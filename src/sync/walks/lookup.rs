@@ -201,6 +201,8 @@ impl Run<'_> {
     ) -> Result<FoundRecords, SyncError> {
         let (resource, doing) = (object.resource(), "confirm removals of");
         let query = ListQuery::new(resource);
+        // A witness that the service lists may be one of the records: no id occurs twice in a list.
+        let witness = witness.filter(|witness| !ids.contains(witness));
         // A comma cannot be escaped in a list (rule 2): a record or a witness with one is looked up on its own, the
         // witness after the records.
         let (mut found, then) = match ids {
