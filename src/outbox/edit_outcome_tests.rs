@@ -169,6 +169,8 @@ enum Shown {
     Same,
     /// A detail of a new version, with these values.
     Detail(&'static str, &'static str),
+    /// The same from a service that does not change the etag.
+    SameEtag(&'static str, &'static str),
     /// A list with a new version and this position: the detail is outdated.
     List(&'static str),
 }
@@ -179,6 +181,9 @@ impl Shown {
             Shown::Same => {}
             Shown::Detail(position, language) => {
                 show(tx, &json!({ "id": "c", "etag": "\"v2\"", "position": position, "language": language }));
+            }
+            Shown::SameEtag(position, language) => {
+                show(tx, &json!({ "id": "c", "etag": "\"v1\"", "position": position, "language": language }));
             }
             Shown::List(position) => bench::list(tx, "\"v2\"", position),
         }
@@ -207,7 +212,7 @@ async fn read_back(edits: usize, doubt: bool, hours: u64, shown: Shown) -> (Afte
 #[tokio::test]
 async fn a_record_that_was_read_back_decides_on_its_request() {
     use EditState::{Applied, Conflict, Queued, Sending};
-    use Shown::{Detail, List, Same};
+    use Shown::{Detail, List, Same, SameEtag};
     for (edits, doubt, hours, shown, continues, state, why) in [
         (1, true, 0, Detail("B", "A"), true, Applied, trail::FOUND),
         (1, true, 24, Detail("B", "A"), true, Applied, trail::FOUND),
@@ -218,6 +223,7 @@ async fn a_record_that_was_read_back_decides_on_its_request() {
         (2, true, 24, Detail("B", "X"), true, Conflict, trail::CONFLICT),
         (2, true, 24, Detail("A", "X"), true, Conflict, trail::UNCERTAIN),
         (2, true, 24, Same, true, Queued, trail::NOT_DONE),
+        (1, true, 24, SameEtag("X", "A"), true, Conflict, trail::CONFLICT),
         // Somebody may have set it back.
         (1, true, 24, Detail("A", "X"), true, Conflict, trail::UNCERTAIN),
         (2, true, 24, Detail("A", "A"), true, Conflict, trail::UNCERTAIN),
@@ -405,15 +411,17 @@ async fn one_field_that_the_record_does_not_show_leaves_the_doubt_open() {
 
 #[tokio::test]
 async fn no_edit_of_a_request_is_sent_again_if_a_part_of_it_is_there() {
-    let last = bench::on_mirror(|tx| {
-        let (record, rules) = (RecordId::new("c"), rules(100));
-        let (mut edits, request) = send(tx, &record, &rules, Sent { edits: 2, ..FIRST });
-        Shown::Detail("B", "A").store(tx);
-        edits.now = bench::after(24 * 3600);
-        edits.was_read_back(request.carrier).unwrap();
-        [1, 2].map(|edit| bench::ended(tx, edit))
-    });
-    assert_eq!(last.await, [1, 2].map(|_| (EditState::Conflict, trail::CONFLICT.to_string())));
+    for shown in [Shown::Detail("B", "A"), Shown::SameEtag("B", "A")] {
+        let last = bench::on_mirror(move |tx| {
+            let (record, rules) = (RecordId::new("c"), rules(100));
+            let (mut edits, request) = send(tx, &record, &rules, Sent { edits: 2, ..FIRST });
+            shown.store(tx);
+            edits.now = bench::after(24 * 3600);
+            edits.was_read_back(request.carrier).unwrap();
+            [1, 2].map(|edit| bench::ended(tx, edit))
+        });
+        assert_eq!(last.await, [1, 2].map(|_| (EditState::Conflict, trail::CONFLICT.to_string())), "{shown:?}");
+    }
 }
 
 /// Stores versions of the contact with these positions.
