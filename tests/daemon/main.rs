@@ -13,6 +13,7 @@ mod support;
 
 mod control;
 mod days;
+mod disk_errors;
 mod edits;
 mod fixture;
 mod idle;

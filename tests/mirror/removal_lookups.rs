@@ -65,6 +65,36 @@ async fn removed_witness_is_replaced_by_one_that_the_service_lists() {
     mirror.assert_exact_lists(&crm);
 }
 
+/// A sample of too many removals removes nothing, so an answer without its witness is enough; what is looked up after it
+/// is looked up again.
+#[tokio::test]
+async fn only_lookups_that_may_remove_are_repeated_without_their_witness() {
+    let (crm, mirror) = settled(600, false).await;
+    nominate(&mirror, 0..200);
+    crm.sandbox.faults().add(hide(Hidden::Percent(100)).with_param("filter[id]"));
+    for day in 0..2 {
+        crm.sandbox.clear_log();
+        let report = mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
+        assert_eq!((report.tally.removed, lookups(&crm)), (0, 1), "day {day}");
+        crm.wait(86_400);
+    }
+
+    let (crm, mirror) = settled(600, false).await;
+    nominate(&mirror, 0..200);
+    remove(&crm, 100..101);
+    let mut lookups = 0;
+    crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
+        lookups += usize::from(asked.param("filter[id][in]").is_some());
+        if lookups == 3 {
+            world.remove(Object::Contact, "c00599");
+        }
+    });
+    let report = mirror.run(&crm, &contacts_only(Job::sync())).await.unwrap();
+    assert_eq!((report.outcome, report.tally.removed), (RunOutcome::Done, 2));
+    assert!(report.warnings.is_empty(), "{:?}", report.warnings);
+    mirror.assert_exact_lists(&crm);
+}
+
 /// The record that the service lists as a witness is one of those looked up.
 #[tokio::test]
 async fn witness_that_is_looked_up_itself_is_named_once() {
