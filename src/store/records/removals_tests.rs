@@ -31,22 +31,25 @@ fn outage_is_distinguished_from_ordinary_removals() {
 #[test]
 fn only_an_answer_with_the_witness_confirms_removals() {
     let (asked, witness) = ([id("a"), id("b")], id("w"));
-    for (answered, proven, confirmed) in [
-        (vec![], false, vec![]),
-        (vec!["a"], false, vec![]),
-        (vec!["w"], true, vec!["a", "b"]),
-        (vec!["w", "b"], true, vec!["a"]),
-        (vec!["w", "x"], false, vec![]),
+    let some = Some(&witness);
+    for (witness, answered, proven, confirmed) in [
+        (some, vec![], false, vec![]),
+        (some, vec!["a"], false, vec![]),
+        (some, vec!["w"], true, vec!["a", "b"]),
+        (some, vec!["w", "b"], true, vec!["a"]),
+        (some, vec!["w", "x"], false, vec![]),
+        // The service lists no record.
+        (None, vec![], true, vec!["a", "b"]),
+        (None, vec!["a"], false, vec![]),
+        (None, vec!["x"], false, vec![]),
     ] {
         let answered: HashSet<RecordId> = answered.into_iter().map(id).collect();
         let mut removals = ConfirmedRemovals::none(Object::Contact);
-        assert_eq!(
-            removals.take(&asked, Some(&witness), &answered, &RequestRegister::default().begin()),
-            proven,
-            "{answered:?}"
-        );
+        let taken = removals.take(&asked, witness, &answered, &RequestRegister::default().begin());
+        assert_eq!(taken, proven, "{witness:?} {answered:?}");
         let expected: Vec<RecordId> = confirmed.into_iter().map(id).collect();
-        assert_eq!(removals.ids(), expected, "{answered:?}");
+        assert_eq!(removals.ids(), expected, "{witness:?} {answered:?}");
+        assert_eq!(removals.is_witnessed(), witness.is_some() || !proven, "{answered:?}");
     }
 }
 

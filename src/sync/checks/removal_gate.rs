@@ -94,9 +94,7 @@ impl Run<'_> {
             // A service with unordered lists causes nominations of existing records: a sample distinguishes that from
             // an outage.
             let (few, others) = split_lookup(&nominated);
-            confirmation.is_sample = true;
             self.confirm(object, few, &mut confirmation).await;
-            confirmation.is_sample = false;
             if confirmation.ended.is_ok() && !confirmation.has_found(few) {
                 return self.refuse(object, share).await;
             }
@@ -206,7 +204,7 @@ impl Run<'_> {
             return Ok(still);
         }
         let (few, _) = split_lookup(nominated);
-        let mut confirmation = Confirmation::of_sample(object);
+        let mut confirmation = Confirmation::of(object);
         self.confirm(object, few, &mut confirmation).await;
         if !confirmation.has_found(few) {
             confirmation.ended?;

@@ -1,8 +1,9 @@
 //! Looks up records by id, to find out which of them exist.
 //!
 //! Every lookup includes a witness, a record that exists, and an answer without it proves nothing: load balancers,
-//! caches and lagging replicas may answer as if there were no records. But it may have been removed itself. So it is
-//! looked up too, and the records are looked up again, with a witness that the service lists now.
+//! caches and lagging replicas may answer as if there were no records. It is the newest record of the mirror, which a
+//! replica that lags behind has last. If it was removed itself, no lookup succeeds with it: what is then undecided is
+//! looked up again later, with a record that the service lists at that time.
 //!
 //! The witness vouches for its page only, and a service may use smaller pages than the list. So the records that a first
 //! page lacks are looked up again without those that it has, until an answer has one page. Each page with any of the
@@ -17,6 +18,7 @@ use crate::api::{ErrorClass, ListQuery, PageSize, decode};
 use crate::model::{Object, Purpose, Record, RecordId, RequestStamp};
 use crate::store::ConfirmedRemovals;
 use crate::sync::apply::Noted;
+use crate::sync::checks::undecided_removals::UndecidedRemovals;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::run::Run;
 
@@ -57,20 +59,13 @@ pub(in crate::sync) struct Confirmation {
     pub(in crate::sync) unproven: Vec<RecordId>,
     /// The error that ended the lookup before all records were looked up. The rest of the result is valid without them.
     pub(in crate::sync) ended: Result<(), SyncError>,
-    /// Whether an answer without the witness is enough: nothing is removed by a sample, so it is not looked up again.
-    pub(in crate::sync) is_sample: bool,
 }
 
 impl Confirmation {
     /// The result before any lookup.
     pub(in crate::sync) fn of(object: Object) -> Confirmation {
         let gone = ConfirmedRemovals::none(object);
-        Confirmation { gone, found: Vec::new(), unproven: Vec::new(), ended: Ok(()), is_sample: false }
-    }
-
-    /// The result of a sample before its lookup.
-    pub(in crate::sync) fn of_sample(object: Object) -> Confirmation {
-        Confirmation { is_sample: true, ..Confirmation::of(object) }
+        Confirmation { gone, found: Vec::new(), unproven: Vec::new(), ended: Ok(()) }
     }
 
     /// Whether any of these records exists.
@@ -98,9 +93,9 @@ impl Run<'_> {
 
     /// Looks up as many records as one list takes.
     async fn confirm_list(&self, object: Object, ids: &[RecordId], into: &mut Confirmation) -> Result<(), SyncError> {
-        let (mut open, mut withdrawn) = (vec![ids.to_vec()], None);
+        let mut open = vec![ids.to_vec()];
         while let Some(mut ids) = open.pop() {
-            let witness = self.witness(object).await?;
+            let witness = self.witness(object, &ids).await?;
             let found = match self.look_up(object, &ids, witness.as_ref()).await {
                 // The service limits the length of the whole list, not only of each value.
                 Err(error) if error.class() == Some(ErrorClass::BadRequest) && ids.len() > 1 => {
@@ -114,9 +109,6 @@ impl Run<'_> {
                 }
                 found => found?,
             };
-            if withdrawn.is_some() {
-                into.unproven.retain(|id| !ids.contains(id));
-            }
             let answered: HashSet<RecordId> = found.records.iter().map(|record| record.id.clone()).collect();
             let missing: Vec<RecordId> = ids.iter().filter(|id| !answered.contains(*id)).cloned().collect();
             if found.has_pages && found.is_of(&ids, witness.as_ref()) {
@@ -130,15 +122,8 @@ impl Run<'_> {
             } else if into.gone.take(&ids, witness.as_ref(), &answered, &found.asked.order) {
                 into.found.push(found);
             } else {
-                // Until they are looked up again.
-                into.unproven.extend(ids.iter().filter(|id| Some(*id) != withdrawn.as_ref()).cloned());
-                // Without any other witness, this looks like an outage.
-                if self.withdraw_witness(object) && !into.is_sample && self.witness(object).await?.is_some() {
-                    ids.extend(witness.clone());
-                    let (some, others) = split_lookup(&ids);
-                    open.extend([others, some].into_iter().filter(|ids| !ids.is_empty()).map(<[RecordId]>::to_vec));
-                    withdrawn = witness;
-                }
+                self.withdraw_witness(object);
+                into.unproven.append(&mut ids);
             }
         }
         Ok(())
@@ -153,7 +138,7 @@ impl Run<'_> {
     ) -> Result<(Vec<RecordId>, Result<(), SyncError>), SyncError> {
         let mut confirmation = Confirmation::of(object);
         self.confirm(object, ids, &mut confirmation).await;
-        let Confirmation { gone, found, unproven, ended, .. } = confirmation;
+        let Confirmation { gone, found, unproven, ended } = confirmation;
         let mut read = [gone.ids(), &unproven].concat();
         self.nominate(object, gone.ids().to_vec()).await?;
         for found in found {
@@ -267,38 +252,49 @@ impl Run<'_> {
         }
     }
 
-    /// The witness: a record of the mirror that is not in doubt, or one that the service lists now. `None` if it lists
-    /// none.
-    async fn witness(&self, object: Object) -> Result<Option<RecordId>, SyncError> {
-        if let Some(witness) = &self.results().witnesses[object as usize] {
-            return Ok(witness.clone());
+    /// The witness for a lookup of these records: a record of the mirror that is not in doubt, or, after a lookup that
+    /// lacked one, a record that the service lists now. `None` if there is neither.
+    async fn witness(&self, object: Object, ids: &[RecordId]) -> Result<Option<RecordId>, SyncError> {
+        let (known, withdrawn) = {
+            let results = self.results();
+            (results.witnesses[object as usize].clone(), results.withdrawn_witness[object as usize])
+        };
+        // One from the mirror may have been nominated since.
+        let is_nominated = |witness: &Option<RecordId>| witness.as_ref().is_some_and(|witness| ids.contains(witness));
+        if let Some(witness) = known.filter(|witness| withdrawn || !is_nominated(witness)) {
+            return Ok(witness);
         }
-        let mut witness = None;
-        let tried = self.results().withdrawn_witness[object as usize];
-        if !tried {
-            witness = self.engine.store.read(move |tx| tx.witness(object)).await?;
-        }
+        let (mirrored, is_waiting) = self
+            .engine
+            .store
+            .read(move |tx| Ok((tx.witness(object)?, UndecidedRemovals::load(tx, object)?.is_waiting())))
+            .await?;
+        let mut witness = mirrored.clone().filter(|_| !withdrawn && !is_waiting);
         if witness.is_none() {
-            let query = ListQuery::new(object.resource()).limit(PageSize::ONE);
-            let answer = self.engine.client.list(&query, Purpose::Audit).await.asking("list", object.resource())?;
-            let layout = self.engine.store.layout();
-            let page = decode::page(object.resource(), &answer.body, &layout).asking("list", object.resource())?;
-            witness = page.records.into_iter().map(|record| record.id).next();
+            witness = self.listed_record(object).await?;
         }
+        let witness = witness.or(mirrored.filter(|_| !withdrawn));
         self.results().witnesses[object as usize] = Some(witness.clone());
         Ok(witness)
     }
 
+    /// A record that the service lists now, for 1 RU; `None` if it lists none.
+    async fn listed_record(&self, object: Object) -> Result<Option<RecordId>, SyncError> {
+        let query = ListQuery::new(object.resource()).limit(PageSize::ONE);
+        let answer = self.engine.client.list(&query, Purpose::Audit).await.asking("list", object.resource())?;
+        let layout = self.engine.store.layout();
+        let page = decode::page(object.resource(), &answer.body, &layout).asking("list", object.resource())?;
+        Ok(page.records.into_iter().map(|record| record.id).next())
+    }
+
     /// Records that an answer lacked the witness: it may have been removed, so the next witness is one that the service
-    /// lists. Returns false if that one is lacking too.
-    fn withdraw_witness(&self, object: Object) -> bool {
+    /// lists.
+    fn withdraw_witness(&self, object: Object) {
         let mut results = self.results();
-        let is_first = !results.withdrawn_witness[object as usize];
-        if is_first {
+        if !results.withdrawn_witness[object as usize] {
             results.withdrawn_witness[object as usize] = true;
             results.witnesses[object as usize] = None;
         }
-        is_first
     }
 }
 
