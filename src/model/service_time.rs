@@ -61,8 +61,8 @@ impl ServiceTime {
     /// Takes in that an answer was dated `date` when the clock read `seen`, unless a later answer is known already: a
     /// `Date` is evidence of its own moment only, however often it is repeated.
     pub fn observe_once(&mut self, seen: ClockReading, date: Instant) {
-        let then = ClockReading { wall: self.wall.unwrap_or(seen.wall), monotonic: self.monotonic };
-        if self.wall.is_none() || seen.since(&then) > Duration::ZERO {
+        let then = self.wall.map(|wall| ClockReading { wall, monotonic: self.monotonic });
+        if then.is_none_or(|then| seen.since(&then) > Duration::ZERO) {
             self.observe(seen, Some(date));
         }
     }

@@ -212,6 +212,70 @@ async fn detail_that_never_has_an_active_key_is_read_again_three_times() {
     }
     assert_eq!(crm.sandbox.log().details(Object::Contact), 3);
     assert_eq!(mirror.one("SELECT cf_story FROM contacts_full WHERE id = 'ct1'"), "'Long'");
+    // Some days later the service is given another chance.
+    for _ in 0..25 {
+        crm.wait(INTERVAL);
+        mirror.sync(&crm).await;
+    }
+    crm.sandbox.clear_log();
+    crm.sandbox.with_world(|world| world.edit(Object::Contact, "ct1", &json!({"name": "Again"})));
+    for _ in 0..6 {
+        crm.wait(INTERVAL);
+        mirror.sync(&crm).await;
+    }
+    assert_eq!(crm.sandbox.log().details(Object::Contact), 1 + 3);
+}
+
+/// However many active keys the details omit, so many records are read again that one field alone could name.
+#[tokio::test]
+async fn details_that_omit_keys_of_many_records_cost_no_more_for_many_fields() {
+    let mut world = World::new(noon());
+    for key in ["one", "two", "three"] {
+        world.define(NewField::new(Object::Contact, key, DataType::LongText));
+    }
+    for n in 0..240 {
+        let id = format!("ct{n:03}");
+        world.create(Object::Contact, &json!({"id": id}));
+        world.leave_out(Object::Contact, &id, ["customFields.one", "customFields.two", "customFields.three"][n % 3]);
+    }
+    let crm = Crm::serve(world).await;
+    let mirror = Mirror::one_at_a_time();
+    mirror.sync(&crm).await;
+    crm.sandbox.clear_log();
+    for _ in 0..6 {
+        crm.wait(INTERVAL);
+        mirror.sync(&crm).await;
+    }
+    assert_eq!(crm.sandbox.log().details(Object::Contact), 3 * 200);
+}
+
+/// Lists are answered, and details never: with details off, changes do not wait for the values that lists omit.
+#[tokio::test]
+async fn details_without_an_answer_delay_no_changes() {
+    let mut world = World::new(noon());
+    world.omit_nulls_in_lists();
+    world.define(NewField::new(Object::Contact, "tier", DataType::ShortText));
+    for n in 0..30 {
+        world.create(Object::Contact, &json!({"id": format!("ct{n:02}"), "customFields": {"tier": "a"}}));
+    }
+    let crm = Crm::serve(world).await;
+    let mut mirror = Mirror::one_at_a_time();
+    (mirror.settings.details, mirror.tries) = (false, 2);
+    mirror.sync(&crm).await;
+    for id in (0..30).map(|n| format!("ct{n:02}")) {
+        crm.sandbox.faults().add(Rule::new(Fault::Reset).method("GET").record(&id).forever());
+        clear(&crm, &id, "tier");
+    }
+    for n in 0..4 {
+        crm.wait(600);
+        crm.sandbox.with_world(|world| world.edit(Object::Contact, "ct00", &json!({"name": format!("Name {n}")})));
+        mirror.scheduled(&crm, &Job::sync()).await;
+        assert_eq!(mirror.one("SELECT name FROM contacts WHERE id = 'ct00'"), format!("'Name {n}'"));
+    }
+    crm.sandbox.faults().clear();
+    crm.wait(2 * 86_400);
+    mirror.sync(&crm).await;
+    mirror.assert_exact_lists(&crm);
 }
 
 /// A new label or new options are no reason to read values again.

@@ -19,11 +19,15 @@ use crate::store::error::StoreError;
 use crate::store::state_keys::StateKey;
 use crate::store::tx::MirrorTx;
 
-/// The maximum number of records that are noted for a field. If there were more, its column is filled again.
+/// The maximum number of records that are noted at once, for all fields together. If there were more, the columns that
+/// they lacked are filled again.
 const MOST_RECORDS: usize = 200;
 
 /// A key that details still lack after so many readings of the definitions says nothing.
 const MOST_READINGS: u8 = 3;
+
+/// After so many more readings it is noted again, about a week later: the service may have changed.
+const READINGS_WITHOUT: u8 = 30;
 
 /// The fields whose keys were missing, by their definitions; `None` after an unparseable entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +42,9 @@ struct LackedBy {
     records: BTreeSet<RecordId>,
     /// Whether there ever were more.
     more: bool,
-    /// How many readings of the definitions in a row found records here.
+    /// Whether any detail lacked the key since the last reading of the definitions.
+    lacked: bool,
+    /// How many readings of the definitions in a row found records here; once these are too many, how many there were.
     readings: u8,
 }
 
@@ -79,15 +85,18 @@ impl MirrorTx<'_> {
             None => BTreeMap::new(),
         };
         let before = fields.clone();
+        let noted: BTreeSet<&RecordId> = fields.values().flat_map(|by| &by.records).collect();
+        let has_room = noted.len() < MOST_RECORDS || noted.contains(&record.id);
         for field in lacking {
             let by = fields.entry(field.definition.clone()).or_default();
             if by.readings >= MOST_READINGS {
                 continue;
             }
-            if by.records.len() < MOST_RECORDS {
+            by.lacked = true;
+            if has_room {
                 by.records.insert(record.id.clone());
             } else {
-                by.more |= !by.records.contains(&record.id);
+                by.more = true;
             }
         }
         if fields == before { Ok(()) } else { self.set_state(&entry, &LackingKeys(Some(fields))) }
@@ -118,15 +127,14 @@ impl MirrorTx<'_> {
         // The column of a field that is not active any more is filled when it is restored.
         fields.retain(|id, _| layout.of(object).fields().iter().any(|field| field.definition == *id));
         fields.retain(|id, by| {
-            if by.readings < MOST_READINGS && by.records.is_empty() {
+            if by.readings < MOST_READINGS && !by.lacked && by.records.is_empty() {
                 out.fields.extend(by.more.then(|| refilled(id)));
                 return false;
             }
-            if !by.records.is_empty() {
-                by.readings += 1;
-                out.records.extend(std::mem::take(&mut by.records));
-            }
-            true
+            by.readings = by.readings.saturating_add(1);
+            by.lacked = false;
+            out.records.extend(std::mem::take(&mut by.records));
+            by.readings < MOST_READINGS + READINGS_WITHOUT
         });
         out.records.sort();
         out.records.dedup();

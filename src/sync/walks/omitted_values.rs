@@ -10,6 +10,8 @@ use std::collections::{BTreeSet, VecDeque};
 use serde::{Deserialize, Serialize};
 
 use super::filled_columns::FilledFields;
+use crate::api::ErrorClass;
+use crate::error_chain::error_chain;
 use crate::model::{CustomField, FieldValue, Object, Purpose, Record, RecordId};
 use crate::store::{FieldToFill, MirrorTx, StateKey, StoreError};
 use crate::sync::error::SyncError;
@@ -150,7 +152,13 @@ impl Run<'_> {
         let (failures, waiting) = self.detail_failures(object).await?;
         let ids: VecDeque<RecordId> = there.into_iter().filter(|id| !waiting.contains(id)).collect();
         if !ids.is_empty() {
-            self.read_batch(object, ids, (Purpose::Changes, DetailPart::List), &failures, &mut 0).await?;
+            match self.read_batch(object, ids, (Purpose::Changes, DetailPart::List), &failures, &mut 0).await {
+                // The lists of the object may be answered although its details are not: the rest stays noted.
+                Err(error) if error.class() == Some(ErrorClass::Retry) => {
+                    tracing::warn!(%object, "Some values of {object} records stay as they were: {}", error_chain(&error));
+                }
+                read => drop(read?),
+            }
         }
         Ok(())
     }
