@@ -212,11 +212,14 @@ async fn detail_that_never_has_an_active_key_is_read_again_three_times() {
     }
     assert_eq!(crm.sandbox.log().details(Object::Contact), 3);
     assert_eq!(mirror.one("SELECT cf_story FROM contacts_full WHERE id = 'ct1'"), "'Long'");
-    // Some days later the service is given another chance.
+    // For some days a new version is read once; then the service is given another chance.
+    crm.sandbox.clear_log();
+    crm.sandbox.with_world(|world| world.edit(Object::Contact, "ct1", &json!({"name": "Meanwhile"})));
     for _ in 0..25 {
         crm.wait(INTERVAL);
         mirror.sync(&crm).await;
     }
+    assert_eq!(crm.sandbox.log().details(Object::Contact), 1);
     crm.sandbox.clear_log();
     crm.sandbox.with_world(|world| world.edit(Object::Contact, "ct1", &json!({"name": "Again"})));
     for _ in 0..6 {
@@ -224,6 +227,54 @@ async fn detail_that_never_has_an_active_key_is_read_again_three_times() {
         mirror.sync(&crm).await;
     }
     assert_eq!(crm.sandbox.log().details(Object::Contact), 1 + 3);
+}
+
+/// The field is archived when the definitions are read: nothing is read again, and its column is filled when it returns.
+#[tokio::test]
+async fn detail_that_lacked_the_key_of_an_archived_field_is_not_read_again() {
+    let (crm, mut mirror) = mirrored().await;
+    mirror.settings.details = true;
+    mirror.sync(&crm).await;
+    crm.sandbox.with_world(|world| {
+        world.archive(Object::Contact, "tier");
+        world.edit(Object::Contact, "ct1", &json!({"name": "Edited"}));
+    });
+    crm.sandbox.clear_log();
+    for seconds in [600, INTERVAL, INTERVAL] {
+        crm.wait(seconds);
+        mirror.sync(&crm).await;
+    }
+    assert_eq!(crm.sandbox.log().details(Object::Contact), 1);
+    assert_eq!(mirror.count("state WHERE name = 'lacking:contact'"), 0);
+}
+
+/// The note of the details that lacked a key is damaged, once before it is written again, and once before it is read.
+#[tokio::test]
+async fn unparseable_note_of_lacking_keys_loses_no_value_of_a_list() {
+    for writes_again in [false, true] {
+        let (crm, mut mirror) = mirrored().await;
+        mirror.settings.details = true;
+        mirror.sync(&crm).await;
+        clear(&crm, "ct1", "tier");
+        crm.sandbox.with_world(|world| world.archive(Object::Contact, "tier"));
+        crm.wait(600);
+        mirror.sync(&crm).await;
+        let conn = rusqlite::Connection::open(&mirror.path).unwrap();
+        assert_eq!(conn.execute("UPDATE state SET value = '{' WHERE name = 'lacking:contact'", []), Ok(1));
+        if writes_again {
+            crm.sandbox.with_world(|world| world.edit(Object::Contact, "ct2", &json!({"name": "Edited"})));
+            crm.wait(600);
+            mirror.sync(&crm).await;
+        }
+        crm.sandbox.with_world(|world| world.reactivate(Object::Contact, "tier"));
+        for seconds in [INTERVAL, 600] {
+            crm.wait(seconds);
+            mirror.sync(&crm).await;
+        }
+        mirror.assert_exact_lists(&crm);
+        let cleared = "SELECT group_concat(id) FROM contacts_full WHERE cf_tier IS NULL";
+        assert_eq!(mirror.one(cleared), "'ct1'", "written again: {writes_again}");
+    }
 }
 
 /// However many active keys the details omit, so many records are read again that one field alone could name.
