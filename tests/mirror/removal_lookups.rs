@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::evidence::{contacts_only, hide, ids, settled, world};
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Object, Resource, Ru};
-use crm_mirror::sandbox::{Fault, Hidden, RequestLine, Rule, World};
+use crm_mirror::sandbox::{Fault, Hidden, RequestLine, Route, Rule, World};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::{Job, SyncError};
 use serde_json::json;
@@ -103,6 +103,26 @@ async fn replica_that_lags_behind_confirms_no_removal() {
     }
     mirror.assert_exact_lists(&crm);
     assert_eq!(mirror.count("sweep_missing"), 0);
+}
+
+/// The record that vouched for one lookup is looked up by the next one, because its detail was not found.
+#[tokio::test]
+async fn witness_that_was_removed_later_in_the_run_is_replaced_at_once() {
+    let (crm, mirror) = settled(60, true).await;
+    remove(&crm, 0..1);
+    nominate(&mirror, 0..1);
+    crm.sandbox.with_world(|world| world.edit(Object::Contact, "c00059", &json!({ "name": "Edited" })));
+    crm.sandbox.before_request(|world: &mut World, asked: &RequestLine| {
+        if asked.route == Route::One(Object::Contact, "c00059".to_string()) {
+            world.remove(Object::Contact, "c00059");
+        }
+    });
+    let report = mirror.run(&crm, &contacts_only(Job::sync())).await.unwrap();
+    assert!(report.warnings.is_empty(), "{:?}", report.warnings);
+    let log = crm.sandbox.log();
+    let asked: Vec<&str> = log.entries().iter().filter_map(|entry| entry.asked.param("filter[id][in]")).collect();
+    assert_eq!(asked, ["c00000,c00059", "c00059,c00058"]);
+    assert_eq!((report.outcome, report.tally.removed), (RunOutcome::Done, 2));
 }
 
 /// The record that the service lists as a witness is one of those looked up.
