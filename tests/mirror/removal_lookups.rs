@@ -105,6 +105,18 @@ async fn replica_that_lags_behind_confirms_no_removal() {
     assert_eq!(mirror.count("sweep_missing"), 0);
 }
 
+/// Of three lookups the first lacks the witness, and the last is about the record that the service lists instead.
+#[tokio::test]
+async fn listed_witness_is_read_once_although_it_is_looked_up_itself() {
+    let (crm, mirror) = settled(600, false).await;
+    remove(&crm, 598..599);
+    nominate(&mirror, 0..110);
+    nominate(&mirror, 599..600);
+    let report = mirror.run(&crm, &contacts_only(Job::sync())).await.unwrap();
+    assert_eq!((report.tally.removed, lookups(&crm), lists_with(&crm, "limit", Some("1"))), (0, 3, 1));
+    assert_eq!(mirror.count("sweep_missing"), 49, "of the first lookup");
+}
+
 /// The record that vouched for one lookup is looked up by the next one, because its detail was not found.
 #[tokio::test]
 async fn witness_that_was_removed_later_in_the_run_is_replaced_at_once() {
@@ -153,6 +165,10 @@ async fn removal_during_an_outage_of_all_lists_is_decided_without_a_user() {
     let report = mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
     assert_eq!((report.tally.removed, report.outcome, lookups(&crm)), (0, RunOutcome::Done, 1));
     assert_eq!(mirror.count("sweep_missing"), 1);
+    // Other records are here, so an empty answer is no evidence, however often it is repeated.
+    crm.wait(900);
+    mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
+    assert_eq!((lookups(&crm), &state(&mirror)["looks"], &state(&mirror)["empty_since"]), (2, &json!(2), &json!(null)));
     crm.sandbox.faults().clear();
     crm.wait(3_600);
     mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
