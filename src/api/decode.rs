@@ -215,6 +215,7 @@ fn record(resource: Resource, projection: AnswerProjection, item: JsonMembers<'_
         options: None,
         inexact: 0,
         unknown_keys: Vec::new(),
+        null_keys: Vec::new(),
     };
     let mut id = None;
     for (name, value) in item.0 {
@@ -336,7 +337,9 @@ fn custom_values(
             if !fields.is_unplaced(&key) {
                 out.unknown_keys.push(FieldKey::new(&*key));
             }
-            if value.get() != "null" {
+            if value.get() == "null" {
+                out.null_keys.push(FieldKey::new(&*key));
+            } else {
                 out.inexact += 1;
                 unknown(out, projection).keep_nested(WIRE, &key, value);
             }

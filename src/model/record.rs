@@ -28,6 +28,8 @@ pub struct Record {
     pub inexact: u32,
     /// The keys in `customFields` that are not in the layout.
     pub unknown_keys: Vec<FieldKey>,
+    /// The keys in `customFields` that have no column and are null: `extra` has no value for them.
+    pub null_keys: Vec<FieldKey>,
 }
 
 /// Values that the columns cannot hold, verbatim, by wire name: `{"xNew": …, "customFields": {KEY: …}, "location":

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Clock as _, DataType, Object, Resource};
-use crm_mirror::sandbox::{Fault, Hidden, NewField, Rule, World};
+use crm_mirror::sandbox::{Fault, Hidden, NewField, RequestLine, Route, Rule, SCOPES, World};
 use crm_mirror::sync::Job;
 use serde_json::json;
 
@@ -275,6 +275,36 @@ async fn unparseable_note_of_lacking_keys_loses_no_value_of_a_list() {
         let cleared = "SELECT group_concat(id) FROM contacts_full WHERE cf_tier IS NULL";
         assert_eq!(mirror.one(cleared), "'ct1'", "written again: {writes_again}");
     }
+}
+
+/// The key may not read definitions yet. A value that lists showed is cleared before the detail is read, which has null.
+#[tokio::test]
+async fn value_that_was_cleared_before_its_field_was_known_is_not_filled_from_the_list() {
+    let mut world = World::new(noon());
+    world.omit_nulls_in_lists();
+    world.define(NewField::new(Object::Contact, "tier", DataType::ShortText));
+    for n in 0..3 {
+        world.create(Object::Contact, &json!({"id": format!("ct{n}"), "customFields": {"tier": "a"}}));
+    }
+    let crm = Crm::serve(world).await;
+    let scopes: Vec<&str> = SCOPES.into_iter().filter(|scope| *scope != "custom-fields:read").collect();
+    crm.sandbox.set_key(&crm.key, &scopes);
+    let mirror = Mirror::one_at_a_time();
+    crm.sandbox.before_request(|world: &mut World, asked: &RequestLine| {
+        if asked.route == Route::One(Object::Contact, "ct1".to_string()) {
+            world.edit(Object::Contact, "ct1", &json!({"customFields": {"tier": null}}));
+        }
+    });
+    mirror.sync(&crm).await;
+    crm.sandbox.clear_hook();
+    assert_eq!(mirror.one("SELECT count(*) FROM contacts WHERE extra LIKE '%tier%'"), "2");
+    crm.sandbox.set_key(&crm.key, &SCOPES);
+    for _ in 0..2 {
+        crm.wait(INTERVAL);
+        mirror.sync(&crm).await;
+    }
+    mirror.assert_exact(&crm);
+    assert_eq!(mirror.one("SELECT group_concat(id) FROM contacts WHERE cf_tier IS NULL"), "'ct1'");
 }
 
 /// However many active keys the details omit, so many records are read again that one field alone could name.

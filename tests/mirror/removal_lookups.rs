@@ -105,6 +105,17 @@ async fn replica_that_lags_behind_confirms_no_removal() {
     assert_eq!(mirror.count("sweep_missing"), 0);
 }
 
+/// The first lookup lacks its witness, and then the service lists no record at all: that looks like an outage.
+#[tokio::test]
+async fn lookups_without_any_listed_record_are_refused() {
+    let (crm, mirror) = settled(600, false).await;
+    remove(&crm, 0..60);
+    nominate(&mirror, 0..60);
+    crm.sandbox.faults().add(hide(Hidden::Percent(100)));
+    let report = mirror.run(&crm, &contacts_only(Job::sync())).await.unwrap();
+    assert_eq!((report.outcome, report.tally.removed, lookups(&crm)), (RunOutcome::Refused, 0, 2));
+}
+
 /// Of three lookups the first lacks the witness, and the last is about the record that the service lists instead.
 #[tokio::test]
 async fn listed_witness_is_read_once_although_it_is_looked_up_itself() {

@@ -80,6 +80,13 @@ impl Conflicts {
         self.is_over = true;
     }
 
+    /// Passes over the edits in conflict: what the service showed is not what it has, and it may change before it is
+    /// looked at.
+    pub fn pass_over(&mut self, conn: &Connection) {
+        let Ok(mut stmt) = conn.prepare_cached("SELECT id FROM outbox WHERE state = 'conflict'") else { return };
+        self.seen.extend(stmt.query_map([], |row| row.get::<_, i64>(0)).unwrap().filter_map(Result::ok));
+    }
+
     /// Looks at the edits after a run.
     pub fn after_run(&mut self, conn: &Connection, sandbox: &Sandbox) -> Result<(), String> {
         let Ok(mut stmt) = conn.prepare_cached("SELECT id FROM outbox WHERE state = 'conflict'") else { return Ok(()) };

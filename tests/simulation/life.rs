@@ -390,10 +390,14 @@ impl<'a> Life<'a> {
         let (crm, mirror) = (&self.crm, &self.mirror);
         let looked = self.watch.after_run(self.script, crm, mirror, &self.edits, settled, self.doubt_until);
         looked.map_err(|why| self.failed(&why))?;
-        if !self.conflicts.concern_any() || self.crm.clock.now() < self.doubt_until {
+        if !self.conflicts.concern_any() {
             return Ok(());
         }
         let Some(conn) = self.watch.connection() else { return Ok(()) };
+        if self.crm.clock.now() < self.doubt_until {
+            self.conflicts.pass_over(conn);
+            return Ok(());
+        }
         self.conflicts.after_run(conn, &self.crm.sandbox).map_err(|why| self.failed(&why))
     }
 
