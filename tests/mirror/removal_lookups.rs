@@ -210,6 +210,8 @@ async fn first_copy_ends_and_changes_are_read_while_a_removal_is_undecided() {
         let report = mirror.run(&crm, &job).await.unwrap();
         assert!(report.warnings.is_empty() || report.warnings == undecided(1), "{:?}", report.warnings);
         assert_eq!((mirror.count("sweep_missing"), claimed(&mirror, crm.clock.now())[0]), (1, None));
+        let open = "SELECT json_extract(value, '$.open') FROM state WHERE name = 'evidence:contact'";
+        assert_eq!(mirror.one(open), "1", "what status calls a difference");
         assert_eq!(mirror.one("SELECT name FROM contacts WHERE id = 'c00005'"), format!("'{name}'"));
     }
     crm.sandbox.faults().clear();
