@@ -6,7 +6,7 @@ use crate::clocks::claimed;
 use crate::evidence::{contacts_only, hide, ids, settled, world};
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Clock as _, Object, Resource, Ru};
-use crm_mirror::sandbox::{Fault, Hidden, RequestLine, Route, Rule, World};
+use crm_mirror::sandbox::{Fault, Hidden, Rule, World};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::{Job, SyncError};
 use serde_json::json;
@@ -20,7 +20,7 @@ async fn impatient(contacts: usize) -> (Crm, Mirror) {
     (crm, mirror)
 }
 
-fn remove(crm: &Crm, numbers: std::ops::Range<usize>) {
+pub fn remove(crm: &Crm, numbers: std::ops::Range<usize>) {
     crm.sandbox.with_world(|world| {
         for n in numbers {
             world.remove(Object::Contact, &format!("c{n:05}"));
@@ -29,17 +29,17 @@ fn remove(crm: &Crm, numbers: std::ops::Range<usize>) {
 }
 
 /// Contact lists with this parameter, each page of their answers.
-fn lists_with(crm: &Crm, name: &str, value: Option<&str>) -> usize {
+pub fn lists_with(crm: &Crm, name: &str, value: Option<&str>) -> usize {
     let log = crm.sandbox.log();
     let of_contacts = log.entries().iter().filter(|entry| entry.asked.lists(Resource::Contacts));
     of_contacts.filter(|e| e.asked.param(name).is_some_and(|given| value.is_none_or(|value| value == given))).count()
 }
 
-fn lookups(crm: &Crm) -> usize {
+pub fn lookups(crm: &Crm) -> usize {
     lists_with(crm, "filter[id][in]", None)
 }
 
-fn undecided(count: u64) -> Vec<String> {
+pub fn undecided(count: u64) -> Vec<String> {
     vec![format!("{count} contact records seem to be removed, but no answer of the service proves it: they are kept")]
 }
 
@@ -47,124 +47,6 @@ fn undecided(count: u64) -> Vec<String> {
 fn state(mirror: &Mirror) -> serde_json::Value {
     let text = mirror.one("SELECT max(value) FROM state WHERE name = 'undecided:contact'");
     serde_json::from_str(text.trim_matches('\'')).unwrap_or_default()
-}
-
-/// The newest record, the witness, is removed after the lists were read.
-#[tokio::test]
-async fn removed_witness_is_replaced_by_one_that_the_service_lists() {
-    let (crm, mirror) = settled(600, false).await;
-    remove(&crm, 0..119);
-    crm.sandbox.before_request(|world: &mut World, asked: &RequestLine| {
-        if asked.param("filter[id][in]").is_some() {
-            world.remove(Object::Contact, "c00599");
-        }
-    });
-    let report = mirror.run(&crm, &contacts_only(Job::audit())).await.unwrap();
-    assert_eq!((report.outcome, report.tally.removed), (RunOutcome::Done, 70));
-    assert_eq!(report.warnings, undecided(49), "the first lookup had no witness");
-    assert_eq!((lookups(&crm), lists_with(&crm, "limit", Some("1"))), (3, 1), "the new witness is read once");
-    // The removed witness is still the newest record of the mirror, and nobody has missed it.
-    crm.sandbox.clear_log();
-    crm.wait(900);
-    let report = mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
-    assert_eq!((report.outcome, report.tally.removed), (RunOutcome::Done, 49));
-    assert_eq!((lookups(&crm), lists_with(&crm, "limit", Some("1"))), (1, 1));
-    assert_eq!(mirror.count("contacts WHERE id = 'c00599'"), 1);
-    crm.wait(86_400);
-    mirror.run(&crm, &contacts_only(Job::audit())).await.unwrap();
-    mirror.assert_exact_lists(&crm);
-}
-
-/// A replica that lags behind answers the lookup and lists its own newest record, which is not the witness: nothing is
-/// removed, although two records that were created lately are missing twice.
-#[tokio::test]
-async fn replica_that_lags_behind_confirms_no_removal() {
-    let (crm, mirror) = settled(600, false).await;
-    crm.wait(600);
-    crm.sandbox.with_world(|world| {
-        world.create(Object::Contact, &json!({ "id": "first" }));
-        world.create(Object::Contact, &json!({ "id": "second" }));
-    });
-    mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
-    let conn = rusqlite::Connection::open(&mirror.path).unwrap();
-    conn.execute("INSERT INTO sweep_missing (object_type, id) VALUES ('contact', 'first')", []).unwrap();
-    for seconds in [60, 1_800, 86_400] {
-        let hidden = Fault::Hide(Hidden::ids(["first", "second"]));
-        crm.sandbox.faults().add(Rule::new(hidden).on(Resource::Contacts).with_param("filter[id]"));
-        let hidden = Fault::Hide(Hidden::ids(["first", "second"]));
-        crm.sandbox.faults().add(Rule::new(hidden).on(Resource::Contacts).with_param("limit").forever());
-        mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
-        crm.sandbox.faults().clear();
-        assert_eq!(mirror.count("contacts WHERE id IN ('first', 'second')"), 2);
-        crm.wait(seconds);
-        mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
-        if seconds >= 1_800 {
-            break;
-        }
-    }
-    mirror.assert_exact_lists(&crm);
-    assert_eq!(mirror.count("sweep_missing"), 0);
-}
-
-/// The first lookup lacks its witness, and then the service lists no record at all: that looks like an outage.
-#[tokio::test]
-async fn lookups_without_any_listed_record_are_refused() {
-    let (crm, mirror) = settled(600, false).await;
-    remove(&crm, 0..60);
-    nominate(&mirror, 0..60);
-    crm.sandbox.faults().add(hide(Hidden::Percent(100)));
-    let report = mirror.run(&crm, &contacts_only(Job::sync())).await.unwrap();
-    assert_eq!((report.outcome, report.tally.removed, lookups(&crm)), (RunOutcome::Refused, 0, 2));
-}
-
-/// Of three lookups the first lacks the witness, and the last is about the record that the service lists instead.
-#[tokio::test]
-async fn listed_witness_is_read_once_although_it_is_looked_up_itself() {
-    let (crm, mirror) = settled(600, false).await;
-    remove(&crm, 598..599);
-    nominate(&mirror, 0..110);
-    nominate(&mirror, 599..600);
-    let report = mirror.run(&crm, &contacts_only(Job::sync())).await.unwrap();
-    assert_eq!((report.tally.removed, lookups(&crm), lists_with(&crm, "limit", Some("1"))), (0, 3, 1));
-    assert_eq!(mirror.count("sweep_missing"), 49, "of the first lookup");
-}
-
-/// The record that vouched for one lookup is looked up by the next one, because its detail was not found.
-#[tokio::test]
-async fn witness_that_was_removed_later_in_the_run_is_replaced_at_once() {
-    let (crm, mirror) = settled(60, true).await;
-    remove(&crm, 0..1);
-    nominate(&mirror, 0..1);
-    crm.sandbox.with_world(|world| world.edit(Object::Contact, "c00059", &json!({ "name": "Edited" })));
-    crm.sandbox.before_request(|world: &mut World, asked: &RequestLine| {
-        if asked.route == Route::One(Object::Contact, "c00059".to_string()) {
-            world.remove(Object::Contact, "c00059");
-        }
-    });
-    let report = mirror.run(&crm, &contacts_only(Job::sync())).await.unwrap();
-    assert!(report.warnings.is_empty(), "{:?}", report.warnings);
-    let log = crm.sandbox.log();
-    let asked: Vec<&str> = log.entries().iter().filter_map(|entry| entry.asked.param("filter[id][in]")).collect();
-    assert_eq!(asked, ["c00000,c00059", "c00059,c00058"]);
-    assert_eq!((report.outcome, report.tally.removed), (RunOutcome::Done, 2));
-}
-
-/// The record that the service lists as a witness is one of those looked up.
-#[tokio::test]
-async fn witness_that_is_looked_up_itself_is_named_once() {
-    let (crm, mirror) = settled(600, false).await;
-    remove(&crm, 0..1);
-    remove(&crm, 598..599);
-    nominate(&mirror, 0..1);
-    nominate(&mirror, 599..600);
-    for removed in [0, 1] {
-        let report = mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
-        assert_eq!((report.outcome, report.tally.removed), (RunOutcome::Done, removed));
-        crm.wait(900);
-    }
-    let log = crm.sandbox.log();
-    let asked: Vec<&str> = log.entries().iter().filter_map(|entry| entry.asked.param("filter[id][in]")).collect();
-    assert_eq!(asked, ["c00000,c00599,c00598", "c00000,c00599"]);
 }
 
 /// The service answers for a while as if it had no contacts: the removal waits, and nobody has to accept it.
@@ -276,7 +158,7 @@ async fn nominated(first: usize, gone: std::ops::Range<usize>, page_cap: usize, 
     (crm, mirror)
 }
 
-fn nominate(mirror: &Mirror, numbers: std::ops::Range<usize>) {
+pub fn nominate(mirror: &Mirror, numbers: std::ops::Range<usize>) {
     let conn = rusqlite::Connection::open(&mirror.path).unwrap();
     let ids = numbers.map(|n| format!("('contact', 'c{n:05}')")).collect::<Vec<_>>().join(", ");
     conn.execute_batch(&format!("INSERT INTO sweep_missing (object_type, id) VALUES {ids}")).unwrap();
@@ -456,24 +338,6 @@ async fn id_that_the_service_does_not_understand_keeps_no_other_from_its_lookup(
     let report = mirror.run(&crm, &contacts_only(Job::audit())).await.unwrap();
     assert_eq!((report.tally.removed, report.warnings), (1, undecided(1)));
     assert_eq!(mirror.one("SELECT id FROM removed_records"), "'a,2'");
-}
-
-#[tokio::test]
-async fn witness_with_a_comma_is_looked_up_on_its_own() {
-    let mut world = World::new(noon());
-    for id in ["a,1", "a,2", "b"] {
-        world.create(Object::Contact, &json!({"id": id}));
-    }
-    let crm = Crm::serve(world).await;
-    let mirror = Mirror::one_at_a_time();
-    mirror.sync(&crm).await;
-    crm.wait(600);
-    crm.sandbox.with_world(|world| world.remove(Object::Contact, "b"));
-    crm.sandbox.clear_log();
-    let report = mirror.run(&crm, &contacts_only(Job::audit())).await.unwrap();
-    assert_eq!((report.tally.removed, report.warnings), (1, vec![]));
-    assert_eq!((lookups(&crm), lists_with(&crm, "filter[id][eq]", None)), (1, 1));
-    mirror.assert_exact(&crm);
 }
 
 /// Four contacts that no list has since [`noon`], in a mirror that noticed it then. A day has passed.

@@ -1,0 +1,181 @@
+//! Details without the key of an active field: it was archived when they were read, or the service omits it.
+
+use crate::omitted_values::{INTERVAL, clear, mirrored};
+use crate::support::{Crm, Mirror, noon};
+use crm_mirror::model::{DataType, Object, Resource};
+use crm_mirror::sandbox::{NewField, World};
+use serde_json::json;
+
+/// The field was archived and re-activated between two readings of the definitions, and the records were read in between:
+/// their answers lacked its key.
+#[tokio::test]
+async fn value_that_changed_before_its_field_was_archived_for_a_while_is_read() {
+    for (details, key) in [(true, "tier"), (false, "tier"), (true, "tags"), (true, "story")] {
+        let (crm, mut mirror) = mirrored().await;
+        mirror.settings.details = details;
+        mirror.sync(&crm).await;
+        crm.wait(INTERVAL);
+        mirror.sync(&crm).await;
+        clear(&crm, "ct1", key);
+        crm.sandbox.with_world(|world| world.archive(Object::Contact, key));
+        crm.wait(600);
+        crm.sandbox.clear_log();
+        mirror.sync(&crm).await;
+        assert_eq!(crm.sandbox.log().details(Object::Contact), 1, "its detail lacks the key");
+        assert_eq!(crm.sandbox.log().lists(Resource::CustomFields), 0, "the mirror does not know why");
+        crm.sandbox.with_world(|world| {
+            world.reactivate(Object::Contact, key);
+            world.relabel(Object::Contact, key, "Another label");
+        });
+        crm.sandbox.clear_log();
+        for seconds in [600, INTERVAL, 600] {
+            crm.wait(seconds);
+            mirror.sync(&crm).await;
+        }
+        mirror.assert_exact_lists(&crm);
+        assert_eq!(
+            crm.sandbox.log().details(Object::Contact),
+            1,
+            "{key}, details {details}: only the one that lacked it"
+        );
+        let cleared = format!("SELECT group_concat(id) FROM contacts_full WHERE cf_{key} IS NULL");
+        assert_eq!(mirror.one(&cleared), "'ct1'", "{key}, details {details}");
+    }
+}
+
+/// So many details were read while the field was archived that its column is filled again.
+#[tokio::test]
+async fn values_of_many_records_that_changed_before_their_field_was_archived_for_a_while_are_read() {
+    let mut world = World::new(noon());
+    world.omit_nulls_in_lists();
+    world.define(NewField::new(Object::Contact, "tier", DataType::ShortText));
+    let ids: Vec<String> = (0..230).map(|n| format!("ct{n:03}")).collect();
+    for id in &ids {
+        world.create(Object::Contact, &json!({"id": id, "customFields": {"tier": "a"}}));
+    }
+    let crm = Crm::serve(world).await;
+    let mirror = Mirror::one_at_a_time();
+    mirror.sync(&crm).await;
+    crm.wait(600);
+    crm.sandbox.with_world(|world| {
+        for id in &ids {
+            world.edit(Object::Contact, id, &json!({"customFields": {"tier": null}}));
+        }
+        world.archive(Object::Contact, "tier");
+    });
+    mirror.sync(&crm).await;
+    crm.sandbox.with_world(|world| world.reactivate(Object::Contact, "tier"));
+    for _ in 0..3 {
+        crm.wait(INTERVAL);
+        mirror.sync(&crm).await;
+    }
+    assert_eq!(mirror.one("SELECT count(cf_tier) FROM contacts"), "0");
+    mirror.assert_exact(&crm);
+}
+
+/// A service whose details omit an active key: they are read again after three readings of the definitions, and no more.
+#[tokio::test]
+async fn detail_that_never_has_an_active_key_is_read_again_three_times() {
+    let (crm, mut mirror) = mirrored().await;
+    mirror.settings.details = true;
+    mirror.sync(&crm).await;
+    crm.wait(600);
+    crm.sandbox.with_world(|world| {
+        world.leave_out(Object::Contact, "ct1", "customFields.story");
+        world.edit(Object::Contact, "ct1", &json!({"name": "Edited"}));
+    });
+    mirror.sync(&crm).await;
+    crm.sandbox.clear_log();
+    for _ in 0..8 {
+        crm.wait(INTERVAL);
+        mirror.sync(&crm).await;
+    }
+    assert_eq!(crm.sandbox.log().details(Object::Contact), 3);
+    assert_eq!(mirror.one("SELECT cf_story FROM contacts_full WHERE id = 'ct1'"), "'Long'");
+    // For some days a new version is read once; then the service is given another chance.
+    crm.sandbox.clear_log();
+    crm.sandbox.with_world(|world| world.edit(Object::Contact, "ct1", &json!({"name": "Meanwhile"})));
+    for _ in 0..25 {
+        crm.wait(INTERVAL);
+        mirror.sync(&crm).await;
+    }
+    assert_eq!(crm.sandbox.log().details(Object::Contact), 1);
+    crm.sandbox.clear_log();
+    crm.sandbox.with_world(|world| world.edit(Object::Contact, "ct1", &json!({"name": "Again"})));
+    for _ in 0..6 {
+        crm.wait(INTERVAL);
+        mirror.sync(&crm).await;
+    }
+    assert_eq!(crm.sandbox.log().details(Object::Contact), 1 + 3);
+}
+
+/// The field is archived when the definitions are read: nothing is read again, and its column is filled when it returns.
+#[tokio::test]
+async fn detail_that_lacked_the_key_of_an_archived_field_is_not_read_again() {
+    let (crm, mut mirror) = mirrored().await;
+    mirror.settings.details = true;
+    mirror.sync(&crm).await;
+    crm.sandbox.with_world(|world| {
+        world.archive(Object::Contact, "tier");
+        world.edit(Object::Contact, "ct1", &json!({"name": "Edited"}));
+    });
+    crm.sandbox.clear_log();
+    for seconds in [600, INTERVAL, INTERVAL] {
+        crm.wait(seconds);
+        mirror.sync(&crm).await;
+    }
+    assert_eq!(crm.sandbox.log().details(Object::Contact), 1);
+    assert_eq!(mirror.count("state WHERE name = 'lacking:contact'"), 0);
+}
+
+/// The note of the details that lacked a key is damaged, once before it is written again, and once before it is read.
+#[tokio::test]
+async fn unparseable_note_of_lacking_keys_loses_no_value_of_a_list() {
+    for writes_again in [false, true] {
+        let (crm, mut mirror) = mirrored().await;
+        mirror.settings.details = true;
+        mirror.sync(&crm).await;
+        clear(&crm, "ct1", "tier");
+        crm.sandbox.with_world(|world| world.archive(Object::Contact, "tier"));
+        crm.wait(600);
+        mirror.sync(&crm).await;
+        let conn = rusqlite::Connection::open(&mirror.path).unwrap();
+        assert_eq!(conn.execute("UPDATE state SET value = '{' WHERE name = 'lacking:contact'", []), Ok(1));
+        if writes_again {
+            crm.sandbox.with_world(|world| world.edit(Object::Contact, "ct2", &json!({"name": "Edited"})));
+            crm.wait(600);
+            mirror.sync(&crm).await;
+        }
+        crm.sandbox.with_world(|world| world.reactivate(Object::Contact, "tier"));
+        for seconds in [INTERVAL, 600] {
+            crm.wait(seconds);
+            mirror.sync(&crm).await;
+        }
+        mirror.assert_exact_lists(&crm);
+        let cleared = "SELECT group_concat(id) FROM contacts_full WHERE cf_tier IS NULL";
+        assert_eq!(mirror.one(cleared), "'ct1'", "written again: {writes_again}");
+    }
+}
+
+/// However many active keys the details omit, so many records are read again that one field alone could name.
+#[tokio::test]
+async fn details_that_omit_keys_of_many_records_cost_no_more_for_many_fields() {
+    let mut world = World::new(noon());
+    for key in ["one", "two", "three"] {
+        world.define(NewField::new(Object::Contact, key, DataType::LongText));
+    }
+    for n in 0..240 {
+        let id = format!("ct{n:03}");
+        world.create(Object::Contact, &json!({"id": id}));
+        world.leave_out(Object::Contact, &id, ["customFields.one", "customFields.two", "customFields.three"][n % 3]);
+    }
+    let crm = Crm::serve(world).await;
+    let mirror = Mirror::one_at_a_time();
+    mirror.sync(&crm).await;
+    crm.sandbox.clear_log();
+    for _ in 0..6 {
+        crm.wait(INTERVAL);
+        mirror.sync(&crm).await;
+    }
+    assert_eq!(crm.sandbox.log().details(Object::Contact), 3 * 200);
+}
