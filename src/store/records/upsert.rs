@@ -428,7 +428,8 @@ impl MirrorTx<'_> {
                     "customFields" => self.shapes.layout.of(object).by_key(&name).is_some(),
                     _ => object.list_fields().any(|field| field.wire == format!("{group}.{name}")),
                 };
-                let is_cleared = group == GROUPS[0] && record.null_keys.iter().any(|key| key.as_str() == name.as_str());
+                let is_cleared =
+                    group == "customFields" && record.null_keys.iter().any(|key| key.as_str() == name.as_str());
                 if !known && !is_cleared {
                     // The field was in a list: the detail's value for it belongs there too.
                     let newer = detail.nested.get_mut(&group).and_then(|known| known.remove(&name));
