@@ -100,7 +100,8 @@ async fn missed_row_during_a_first_copy_costs_a_few_pages_and_loses_nothing() {
         if fault != Fault::RowOutsideFilter {
             assert!(oddities(&mirror).contains(oddity), "{fault:?}: {}", oddities(&mirror));
         }
-        assert!(pages(&crm) <= 14, "{fault:?}: {} pages for 5", pages(&crm));
+        // 24 details and their company's, the short lists, 5 pages, the ranges that end the copy, and what the slip costs.
+        assert!(crm.charged() <= 50, "{fault:?}: {} RU for 42", crm.charged());
         assert_eq!(mirror.count("contacts"), 24);
         recovers(&crm, &mirror).await;
     }

@@ -7,7 +7,7 @@ use crate::clocks::claimed;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Clock, Object, Resource, Ru};
 use crm_mirror::sandbox::{CursorKind, Fault, RequestLine, Rule, World};
-use crm_mirror::sync::Job;
+use crm_mirror::sync::{Job, Suspension};
 use serde_json::json;
 
 /// A service whose cursors count rows: a removal behind a walk hides the first record of the next page.
@@ -149,27 +149,56 @@ async fn record_missed_beside_a_removed_one_is_found_by_the_second_count_without
     assert_eq!(crm.charged(), 2, "an idle run");
 }
 
-/// The last record of a page is removed, which hides the first one of the next page: no range of time that has rows on both
-/// sides separates them. A list of the range shows both, for what its count costs.
-#[tokio::test]
-async fn record_missed_next_to_a_removed_one_is_found_in_the_same_run_without_details() {
+/// Fifty records on pages of five. Once the second page is requested, the last record of the first page is removed, which
+/// hides the first one of the second page.
+async fn crm_that_hides_a_record() -> Crm {
     let mut world = World::new(noon());
-    for n in 0..9 {
+    for n in 10..60 {
         let at = noon().minus(Duration::from_secs(900_000 - 60 * n)).to_wire();
         world.create(Object::Contact, &json!({ "id": format!("c{n}"), "createdAt": at, "updatedAt": at }));
     }
-    let crm = paged_by_offset(world, 3).await;
-    let mut mirror = Mirror::one_at_a_time();
-    mirror.settings.details = false;
+    let crm = paged_by_offset(world, 5).await;
     crm.sandbox.before_request(|world: &mut World, asked: &RequestLine| {
         if asked.lists(Resource::Contacts) && asked.param("cursor").is_some() {
-            world.remove(Object::Contact, "c2");
+            world.remove(Object::Contact, "c14");
         }
     });
-    mirror.sync(&crm).await;
-    mirror.assert_exact_lists(&crm);
-    let log = crm.sandbox.log();
-    assert!(log.entries().iter().all(|sent| sent.asked.param("count").is_none()), "each range of a page is listed");
+    crm
+}
+
+/// No range of time that has rows on both sides separates the two records. A list of the range shows both, for what its
+/// count costs.
+#[tokio::test]
+async fn record_missed_next_to_a_removed_one_is_found_in_the_same_run() {
+    for details in [false, true] {
+        let crm = crm_that_hides_a_record().await;
+        let mut mirror = Mirror::one_at_a_time();
+        mirror.settings.details = details;
+        mirror.sync(&crm).await;
+        mirror.assert_exact_lists(&crm);
+        let log = crm.sandbox.log();
+        assert!(log.entries().iter().all(|sent| sent.asked.param("count").is_none()), "each range of a page is listed");
+    }
+}
+
+/// Wherever the budget windows end, also between the counts and the detail that shows the removal: what is claimed is here.
+#[tokio::test]
+async fn copy_that_is_claimed_is_complete_wherever_its_budget_ends() {
+    let mut claims_before_details = 0;
+    for units in 16..30 {
+        let crm = crm_that_hides_a_record().await;
+        let mut mirror = Mirror::one_at_a_time();
+        mirror.limits.limit = Ru::new(units);
+        while let Some(Suspension::Budget(refills_at)) = mirror.sync(&crm).await.suspension {
+            if claimed(&mirror, crm.clock.now())[0].is_some() {
+                assert_eq!(mirror.count("contacts WHERE id <> 'c14'"), 49, "{units} RU");
+                claims_before_details += 1;
+            }
+            crm.clock.set(refills_at);
+        }
+        mirror.assert_exact(&crm);
+    }
+    assert!(claims_before_details > 9, "{claims_before_details}");
 }
 
 /// With few pages, ranges are listed instead of counted. A list that the service refuses, or that does not advance, is no

@@ -140,12 +140,9 @@ impl Run<'_> {
     }
 
     /// The most rows of a range that is listed instead of counted: where a sweep had few pages, as many ranges are
-    /// compared, so that each is about a page. With details on, the first count only counts: a detail that is not found
-    /// shows what was removed meanwhile.
+    /// compared, so that each is about a page.
     async fn page_rows(&self, object: Object, walk: TimeField, owed: OwedCounts) -> Result<u64, SyncError> {
-        let is_first = owed.by == walk;
-        let lists = walk == TimeField::CreatedAt && !(is_first && self.engine.settings.details);
-        if !lists || !owed.has_a_page_each() {
+        if walk != TimeField::CreatedAt || !owed.has_a_page_each() {
             return Ok(0);
         }
         let rows = self.engine.store.read(move |tx| tx.count_rows(object)).await?;
