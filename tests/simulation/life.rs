@@ -133,7 +133,8 @@ impl<'a> Life<'a> {
             settings.date_header = if script.dates { DateHeader::Clock } else { DateHeader::Missing };
         });
         let clock = WrongClock::new(crm.clock.clone());
-        let mut mirror = Mirror::one_at_a_time_in(disk());
+        let mut mirror = Mirror::empty_in(disk());
+        mirror.settings.concurrency = script.concurrency;
         mirror.settings.write_back = true;
         mirror.settings.max_edits = script.max_edits;
         mirror.settings.details = script.details;

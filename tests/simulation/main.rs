@@ -10,12 +10,14 @@
 //!
 //! ```text
 //! cargo test --test simulation -- [--seed N] [--runs N] [--days N] [--seconds N] [--only NAME,…] [--without NAME,…]
-//!                                 [--events N,…] [--keep-going] [--verbose]
+//!                                 [--events N,…] [--concurrency N] [--keep-going] [--verbose]
 //! ```
 //!
 //! `--only` and `--without` name events by the variants of `What` and `Trouble`; `--events` leaves those with these
 //! numbers, as a reduced script is printed. By hand, a life without `--days` lasts
 //! from a day to three months.
+//! With `--concurrency`, so many requests are under way at once; their order, and with it a violation, is then not the
+//! same each time.
 //! `--keep-going` prints each violation and begins the next life. Thousands of days are for a release build:
 //! `cargo test --release --test simulation -- --runs 10000`.
 
@@ -57,6 +59,7 @@ struct Arguments {
     only: Option<String>,
     without: String,
     events: Option<String>,
+    concurrency: Option<u32>,
     keep_going: bool,
     verbose: bool,
 }
@@ -81,6 +84,7 @@ impl Arguments {
             only: text("--only"),
             without: text("--without").unwrap_or_default(),
             events: text("--events"),
+            concurrency: number("--concurrency").map(|requests| requests as u32),
             keep_going: words.iter().any(|word| word == "--keep-going"),
             verbose: words.iter().any(|word| word == "--verbose"),
         }
@@ -149,6 +153,7 @@ fn main() {
             break;
         }
         let mut script = Script::of(seed, asked.days, |what| asked.wants(what));
+        script.concurrency = asked.concurrency.unwrap_or(script.concurrency);
         if let Some(events) = &asked.events {
             let kept: HashSet<&str> = events.split(',').collect();
             script.events.retain(|event| kept.contains(event.number.to_string().as_str()));
@@ -186,6 +191,8 @@ fn fail(asked: &Arguments, script: Script, why: String, after: Duration) -> ! {
     let (script, why) = shrunk(script, why, Duration::from_secs(120));
     eprintln!("\n{script}\n{why}\n");
     let days = asked.days.map(|days| format!(" --days {days}")).unwrap_or_default();
+    let concurrency = asked.concurrency.map(|requests| format!(" --concurrency {requests}")).unwrap_or_default();
+    let days = format!("{days}{concurrency}");
     let events: Vec<String> = script.events.iter().map(|event| event.number.to_string()).collect();
     eprintln!("again: cargo test --test simulation -- --seed {seed}{days}");
     eprintln!("as reduced: … --seed {seed}{days} --events {}", events.join(","));

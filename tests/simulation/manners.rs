@@ -50,6 +50,11 @@ pub struct Manners {
     page_cap: usize,
     waits: Vec<AskedWait>,
     hold_until: Option<Instant>,
+    /// How many requests may be under way at once.
+    concurrency: u32,
+    /// How many may still arrive that were sent before the answer that asks to wait was read: the others that were under
+    /// way, and those that followed when their answers were read first.
+    on_their_way: u32,
     /// Until when the key may lack a scope, or be refused.
     forbidden_until: Instant,
     /// Since when no known record is found.
@@ -67,6 +72,8 @@ impl Manners {
             page_cap: script.page_cap,
             waits: Vec::new(),
             hold_until: None,
+            concurrency: script.concurrency,
+            on_their_way: 0,
             forbidden_until: Instant::EPOCH,
             unrecognised_since: None,
             updates: BTreeMap::new(),
@@ -161,10 +168,16 @@ impl Manners {
         // Holds are stored in microseconds.
         let is_within = |until: &Instant| until.since(entry.at) >= Duration::from_micros(1);
         if let Some(until) = self.hold_until.filter(is_within) {
-            return Err(format!("a request was sent at {}, and the service asked to wait until {until}", entry.at));
+            let Some(others) = self.on_their_way.checked_sub(1) else {
+                return Err(format!("a request was sent at {}, and the service asked to wait until {until}", entry.at));
+            };
+            self.on_their_way = others;
         }
         let asked = self.waits.iter().filter(|wait| Some(wait.status) == entry.status);
         let asked = asked.filter(|wait| wait.from <= entry.at && entry.at < wait.until).map(|wait| wait.wait).min();
+        if asked.is_some() && !self.hold_until.is_some_and(|until| is_within(&until)) {
+            self.on_their_way = 2 * self.concurrency.saturating_sub(1);
+        }
         self.hold_until = asked.map(|wait| entry.at.plus(wait)).max(self.hold_until);
         Ok(())
     }

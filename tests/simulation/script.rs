@@ -37,6 +37,8 @@ pub struct Script {
     /// Request units of a window, and how long that is.
     pub budget: u64,
     pub window: Duration,
+    /// How many requests are under way at once.
+    pub concurrency: u32,
     /// Edits within an hour that need no person's word.
     pub max_edits: u64,
     /// The schema of the file in the beginning, where an older program made it.
@@ -181,6 +183,7 @@ impl Script {
             details: rng.u32(..5) > 0,
             budget: one(rng, &BUDGETS),
             window: Duration::from_secs(one(rng, &[3_600, 21_600, 86_400, 86_400, 86_400])),
+            concurrency: 1,
             max_edits: one(rng, &[5, 100]),
             upgrade: (rng.u32(..12) == 0).then(|| rng.usize(..UPGRADES)),
             lasting: (rng.u32(..3) == 0).then(|| Lasting::drawn(rng)),
