@@ -206,13 +206,15 @@ async fn copy_that_is_claimed_is_complete_wherever_its_budget_ends() {
 #[tokio::test]
 async fn range_whose_list_fails_is_counted() {
     let of_ranges = |fault| Rule::new(fault).on(Resource::Contacts).with_param("filter[createdAt]");
-    for (fault, case) in [
-        (of_ranges(Fault::Status(400)), "refused"),
-        (of_ranges(Fault::SameCursor).with_cursor().forever(), "the same cursor again"),
+    for (fault, details, case) in [
+        (of_ranges(Fault::Status(400)), false, "refused"),
+        (of_ranges(Fault::SameCursor).with_cursor().forever(), false, "the same cursor again"),
+        (of_ranges(Fault::Status(400)), true, "refused, with details"),
+        (of_ranges(Fault::SameCursor).with_cursor().forever(), true, "the same cursor again, with details"),
     ] {
         let crm = paged_by_offset(world_of(9), 3).await;
         let mut mirror = Mirror::one_at_a_time();
-        mirror.settings.details = false;
+        mirror.settings.details = details;
         let mut is_late = false;
         crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
             if asked.lists(Resource::Contacts) && asked.param("cursor").is_some() && !is_late {
