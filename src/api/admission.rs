@@ -77,23 +77,50 @@ impl RequestedHold {
     }
 }
 
-/// An attempt that was admitted, and the budget window that it was charged to.
+/// An attempt that was admitted.
 #[derive(Clone, Debug)]
 pub struct Admission {
     /// The attempt.
     pub attempt: Attempt,
-    /// The window's number: a refund of an earlier window is not credited to a later one.
-    pub window: u32,
     /// The attempt's place among all requests.
     pub order: RequestOrder,
 }
 
 /// The RU ledger and the hold, as the client sees them.
 pub trait Meter: Send + Sync {
-    /// Waits for the end of a short hold, then records the attempt in the ledger.
+    /// Waits for the end of a short hold, then records the attempt in the ledger. Every admitted attempt is settled once.
     fn admit(&self, attempt: Attempt) -> MeterFuture<'_, Result<Admission, AdmissionError>>;
-    /// Records the outcome of an admitted attempt.
+    /// Records the outcome of an admitted attempt: in the ledger at once, the rest when the future is awaited.
     fn settle(&self, admission: Admission, outcome: AttemptOutcome) -> MeterFuture<'_, ()>;
     /// Holds every further request.
     fn hold(&self, requested: RequestedHold) -> MeterFuture<'_, ()>;
+}
+
+/// An attempt that is under way. If nobody waits for its answer any more, its outcome is unknown.
+pub struct UnderWay<'a> {
+    meter: &'a dyn Meter,
+    admission: Option<Admission>,
+}
+
+impl<'a> UnderWay<'a> {
+    /// An attempt that the meter admitted and that is sent now.
+    pub fn new(meter: &'a dyn Meter, admission: Admission) -> UnderWay<'a> {
+        UnderWay { meter, admission: Some(admission) }
+    }
+
+    /// The attempt was answered, or will not be.
+    pub async fn settle(mut self, outcome: AttemptOutcome) {
+        if let Some(admission) = self.admission.take() {
+            self.meter.settle(admission, outcome).await;
+        }
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if let Some(admission) = self.admission.take() {
+            // The ledger is up to date when this returns; nothing else follows from an unknown outcome.
+            drop(self.meter.settle(admission, AttemptOutcome::Unknown));
+        }
+    }
 }

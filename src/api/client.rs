@@ -14,7 +14,7 @@ use reqwest::Method;
 use reqwest::header::{ETAG, HeaderMap, HeaderName, HeaderValue, IF_MATCH};
 use serde_json::value::RawValue;
 
-use super::admission::{Attempt, AttemptOutcome, Meter, Purpose};
+use super::admission::{Attempt, AttemptOutcome, Meter, Purpose, UnderWay};
 use super::base_url::BaseUrl;
 use super::decode::{self, ListPage, NotUnderstood};
 use super::error::ApiError;
@@ -282,8 +282,9 @@ impl Client {
             let permit = gate.permit().await;
             let admission = meter.admit(attempt).await?;
             let asked = RequestStamp::new(clock.reading(), admission.order.clone());
+            let under_way = UnderWay::new(&**meter, admission);
             let HttpAttempt { outcome, hold, result } = transport.attempt(request, asked.at).await;
-            meter.settle(admission, outcome).await;
+            under_way.settle(outcome).await;
             if let Some(hold) = hold {
                 meter.hold(hold).await;
             }

@@ -5,7 +5,7 @@
 //! that the budget or a hold forbids. [`error_class`] is the one table of statuses and their classes;
 //! [`ApiError::class`] applies it to every failure. Bodies are returned as bytes: [`decode`] makes records of them, on
 //! a thread of the caller's choice.
-//! # Invariants
+//!
 //! # Invariants
 //! - The key is in one sensitive header and nowhere else: not in `Debug`, not in an error, not behind a redirect.
 //! - A retry repeats the request byte for byte, headers included (reference, *Limits*, rule 2).

@@ -9,6 +9,10 @@
 //! # Why the ledger has its own clock
 //! "Within a day" refers to elapsed time, also where it decides what may be removed. The steady clock of the ledger
 //! started at the wall clock's time and advances by the elapsed time; setting the wall clock does not change it.
+//!
+//! # Requests under way
+//! The service may count a request that is under way while a window ends in either window, since when it counts is not
+//! documented (reference, *Limits*). So such a request counts in both, until its outcome is known.
 
 use std::time::Duration;
 
@@ -56,7 +60,7 @@ pub struct Ledger {
     pub used: Ru,
     /// Spent since the mirror was made.
     pub total: Ru,
-    /// Which window this is: a charge is only given back to its own.
+    /// Which window this is.
     #[serde(default)]
     pub window: u32,
     /// Both clocks at the last update of the ledger: wall microseconds, boot number, and microseconds since boot. The
@@ -66,20 +70,15 @@ pub struct Ledger {
     /// The steady clock in microseconds at the last update of the ledger; `None` before it was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steady: Option<i64>,
-}
-
-/// A recorded charge, to be refunded if the request cost nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Charge {
-    /// What was charged.
-    pub cost: Ru,
-    /// The window that it was charged to.
-    pub window: u32,
+    /// What the requests cost that are under way; part of `used`. It is not stored: no request outlives its process.
+    #[serde(skip)]
+    pub under_way: Ru,
 }
 
 impl Default for Ledger {
     fn default() -> Ledger {
-        Ledger { since: Instant::EPOCH, used: Ru::ZERO, total: Ru::ZERO, window: 0, clock: None, steady: None }
+        let (since, none) = (Instant::EPOCH, Ru::ZERO);
+        Ledger { since, used: none, total: none, window: 0, clock: None, steady: None, under_way: none }
     }
 }
 
@@ -93,7 +92,7 @@ impl Ledger {
         ClockReading { wall, monotonic: monotonic.map(|(boot, micros)| MonotonicReading { boot, micros }) }
     }
 
-    /// The ledger at `now`: if the window's length has passed, an empty one follows.
+    /// The ledger at `now`: if the window's length has passed, one follows in which only what is under way is spent.
     #[must_use]
     pub fn at(self, now: impl Into<ClockReading>, limits: &Limits) -> Ledger {
         let (now, before) = (now.into(), self.last_reading());
@@ -103,7 +102,8 @@ impl Ledger {
         if passed >= self.since.plus(limits.window()) {
             // Windows follow each other without a gap, also if some were unused.
             let into = Duration::from_nanos_u128(passed.since(self.since).as_nanos() % limits.window().as_nanos());
-            ledger = Ledger { since: passed.minus(into), used: Ru::ZERO, window: self.window.wrapping_add(1), ..self };
+            let (since, window) = (passed.minus(into), self.window.wrapping_add(1));
+            ledger = Ledger { since, used: self.under_way, window, ..self };
             if !now.is_comparable(&before) {
                 ledger.since = limits.aligned(ledger.since);
             }
@@ -155,7 +155,7 @@ impl Ledger {
         if purpose >= Purpose::Sweep { left.saturating_sub(reserve) } else { left }
     }
 
-    /// Records a request that is about to be sent.
+    /// Records a request that is about to be sent, and is under way from then on.
     ///
     /// # Errors
     /// Returns when the budget refills, if the purpose may not spend that much now.
@@ -166,21 +166,27 @@ impl Ledger {
         purpose: Purpose,
         limits: &Limits,
         reserve: Ru,
-    ) -> Result<(Ledger, Charge), Instant> {
+    ) -> Result<Ledger, Instant> {
         let now = now.into();
         let ledger = self.at(now, limits);
         if cost > ledger.left_for(purpose, limits, reserve) {
             return Err(ledger.refills_at_by(limits, now.wall));
         }
-        let charge = Charge { cost, window: ledger.window };
-        Ok((Ledger { used: ledger.used + cost, total: ledger.total + cost, ..ledger }, charge))
+        let (used, total, under_way) = (ledger.used + cost, ledger.total + cost, ledger.under_way + cost);
+        Ok(Ledger { used, total, under_way, ..ledger })
     }
 
-    /// Refunds a charge for a request that cost nothing. A charge of an earlier window is not refunded.
+    /// A request that was charged is no longer under way. The ledger must be that of the current moment ([`Ledger::at`]).
     #[must_use]
-    pub fn refund(self, charge: Charge) -> Ledger {
-        let used = if charge.window == self.window { self.used.saturating_sub(charge.cost) } else { self.used };
-        Ledger { used, total: self.total.saturating_sub(charge.cost), ..self }
+    pub fn ended(self, cost: Ru) -> Ledger {
+        Ledger { under_way: self.under_way.saturating_sub(cost), ..self }
+    }
+
+    /// Refunds the charge of a request that ended just now and cost nothing. If its window is over, it counts in the
+    /// current one as well, which therefore gets the refund.
+    #[must_use]
+    pub fn refund(self, cost: Ru) -> Ledger {
+        Ledger { used: self.used.saturating_sub(cost), total: self.total.saturating_sub(cost), ..self }
     }
 }
 

@@ -11,7 +11,11 @@ fn at(text: &str) -> Instant {
 }
 
 fn spend(ledger: Ledger, now: &str, units: u64) -> Ledger {
-    (0..units).fold(ledger, |l, _| l.charge(at(now), Ru::GET, Purpose::Changes, &DAY, Ru::ZERO).unwrap().0)
+    (0..units).fold(ledger, |l, _| send(l, now).ended(Ru::GET))
+}
+
+fn send(ledger: Ledger, now: &str) -> Ledger {
+    ledger.charge(at(now), Ru::GET, Purpose::Changes, &DAY, Ru::ZERO).unwrap()
 }
 
 /// A machine whose wall clock shows `wall` after so many hours.
@@ -157,12 +161,33 @@ fn ledger_that_began_under_a_wrong_clock_returns_to_aligned_windows_after_a_rest
 }
 
 #[test]
-fn refund_credits_only_the_window_of_the_charge() {
-    let spent = spend(Ledger::default(), "2026-01-01T10:00:00Z", 1);
-    let (spent, charge) = spent.charge(at("2026-01-01T23:59:59Z"), Ru::GET, Purpose::Changes, &DAY, Ru::ZERO).unwrap();
-    assert_eq!((spent.refund(charge).used, spent.refund(charge).total), (Ru::new(1), Ru::new(1)));
-    let next_day = spend(spent, "2026-01-02T00:00:01Z", 3).refund(charge);
-    assert_eq!((next_day.used, next_day.total), (Ru::new(3), Ru::new(4)), "the new window is not credited");
+fn refund_credits_the_window() {
+    let sent = send(spend(Ledger::default(), "2026-01-01T10:00:00Z", 1), "2026-01-01T11:00:00Z");
+    let refunded = sent.ended(Ru::GET).refund(Ru::GET);
+    assert_eq!((refunded.used, refunded.total, refunded.under_way), (Ru::new(1), Ru::new(1), Ru::ZERO));
+}
+
+#[test]
+fn request_under_way_while_a_window_ends_counts_in_both() {
+    let sent =
+        send(send(spend(Ledger::default(), "2026-01-01T10:00:00Z", 7), "2026-01-01T23:59:58Z"), "2026-01-01T23:59:59Z");
+    assert_eq!((sent.used, sent.under_way), (Ru::new(9), Ru::new(2)));
+    let next_day = sent.at(at("2026-01-02T00:00:01Z"), &DAY);
+    assert_eq!((next_day.used, next_day.total, next_day.window), (Ru::new(2), Ru::new(9), sent.window + 1));
+    // One is answered, and may have been counted in the new window; the other cost nothing in either.
+    let settled = next_day.ended(Ru::GET).ended(Ru::GET).refund(Ru::GET);
+    assert_eq!((settled.used, settled.total, settled.under_way), (Ru::new(1), Ru::new(8), Ru::ZERO));
+    let full = spend(settled, "2026-01-02T00:00:02Z", 9);
+    assert!(full.charge(at("2026-01-02T10:00:00Z"), Ru::GET, Purpose::Outbox, &DAY, Ru::ZERO).is_err());
+    assert_eq!(full.at(at("2026-01-03T00:00:00Z"), &DAY).used, Ru::ZERO);
+}
+
+#[test]
+fn request_that_lasts_for_several_windows_counts_in_each() {
+    let sent = send(Ledger::default(), "2026-01-01T10:00:00Z");
+    let third = sent.at(at("2026-01-02T00:00:00Z"), &DAY).at(at("2026-01-03T00:00:00Z"), &DAY);
+    assert_eq!((third.used, third.total), (Ru::new(1), Ru::new(1)));
+    assert_eq!(third.ended(Ru::GET).at(at("2026-01-04T00:00:00Z"), &DAY).used, Ru::ZERO);
 }
 
 #[test]
@@ -206,7 +231,7 @@ proptest! {
             for _ in 0..tries {
                 let ledger: Ledger = serde_json::from_str(&stored).unwrap();
                 match ledger.charge(now, Ru::GET, Purpose::Changes, &DAY, Ru::ZERO) {
-                    Ok((charged, _)) => {
+                    Ok(charged) => {
                         stored = serde_json::to_string(&charged).unwrap();
                         *spent.entry(truth.as_secs() / 86_400).or_default() += 1;
                     }
@@ -218,6 +243,40 @@ proptest! {
             }
         }
         prop_assert!(spent.values().all(|units| *units <= DAY.limit.get()), "{spent:?}");
+    }
+}
+
+proptest! {
+    /// Requests are under way for any time, fail for nothing or cost what they cost, and the service counts each when it
+    /// arrives, when it is answered, or in between.
+    #[test]
+    fn service_counts_no_more_than_the_limit_in_a_window_whenever_it_counts(
+        steps in proptest::collection::vec((0u64..6_000, 0u8..4, 0usize..5, 0u64..=4, proptest::bool::weighted(0.2)), 1..300),
+    ) {
+        let begin = at("2026-01-01T00:00:00Z");
+        let (mut passed, mut ledger) = (0u64, Ledger::default().at(begin, &DAY));
+        let mut open: Vec<u64> = Vec::new();
+        let mut counted = std::collections::BTreeMap::<u64, u64>::new();
+        for (seconds, step, which, part, is_free) in steps {
+            passed += seconds;
+            let now = begin.plus(Duration::from_secs(passed));
+            if step > 0 && open.len() < 5 {
+                if let Ok(charged) = ledger.charge(now, Ru::GET, Purpose::Changes, &DAY, Ru::ZERO) {
+                    ledger = charged;
+                    open.push(passed);
+                }
+            } else if which < open.len() {
+                let sent = open.swap_remove(which);
+                ledger = ledger.at(now, &DAY).ended(Ru::GET);
+                if is_free {
+                    ledger = ledger.refund(Ru::GET);
+                } else {
+                    *counted.entry((sent + (passed - sent) * part / 4) / 86_400).or_default() += 1;
+                }
+            }
+        }
+        prop_assert!(counted.values().all(|units| *units <= DAY.limit.get()), "{counted:?}");
+        prop_assert_eq!(ledger.total.get(), counted.values().sum::<u64>() + open.len() as u64);
     }
 }
 

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use super::events::{RunEvent, RunObserver};
 use crate::api::admission::{Admission, AdmissionError, Attempt, AttemptOutcome, Meter, MeterFuture, RequestedHold};
-use crate::budget::{Charge, Hold, Ledger, Limits, most_reserved};
+use crate::budget::{Hold, Ledger, Limits, most_reserved};
 use crate::model::{Clock, ClockReading, Instant, Ru};
 use crate::store::{MirrorTx, ReadTx, StateKey, Store, StoreError};
 
@@ -195,7 +195,7 @@ impl BudgetMeter {
     fn charge(&self, attempt: Attempt) -> Result<Admission, AdmissionError> {
         let (mut book, now) = (self.book(), self.clock.reading());
         self.update(&mut book, now);
-        let (charged, charge) = book
+        let charged = book
             .charge(now, attempt.cost, attempt.purpose, &self.limits, self.reserve())
             .map_err(|refills_at| AdmissionError::Budget { refills_at })?;
         if let Err(error) = self.note(&charged) {
@@ -203,18 +203,25 @@ impl BudgetMeter {
             return Err(AdmissionError::Ledger);
         }
         *book = charged;
-        Ok(Admission { attempt, window: charge.window, order: self.store.requests().begin() })
+        Ok(Admission { attempt, order: self.store.requests().begin() })
     }
 
-    /// Takes a charge back for a request that costs nothing.
-    fn refund(&self, admission: &Admission) {
+    /// Records that a charged request is no longer under way, and refunds it if it cost nothing.
+    fn end(&self, cost: Ru, outcome: AttemptOutcome) {
+        let cost_nothing = match outcome {
+            AttemptOutcome::NotSent => true,
+            AttemptOutcome::Failed => !self.limits.charge_failed,
+            AttemptOutcome::Charged | AttemptOutcome::Unknown => false,
+        };
         let mut book = self.book();
         self.update(&mut book, self.clock.reading());
-        let charge = Charge { cost: admission.attempt.cost, window: admission.window };
-        let refunded = book.refund(charge);
-        // If the note cannot be written, the charge remains after a kill: that is the safe side.
-        if self.note(&refunded).is_ok() {
-            *book = refunded;
+        *book = book.ended(cost);
+        if cost_nothing {
+            let refunded = book.refund(cost);
+            // If the note cannot be written, the charge remains after a kill: that is the safe side.
+            if self.note(&refunded).is_ok() {
+                *book = refunded;
+            }
         }
     }
 
@@ -263,21 +270,17 @@ impl Meter for BudgetMeter {
     }
 
     fn settle(&self, admission: Admission, outcome: AttemptOutcome) -> MeterFuture<'_, ()> {
+        self.end(admission.attempt.cost, outcome);
         Box::pin(async move {
-            match outcome {
-                AttemptOutcome::Unknown => {}
-                AttemptOutcome::NotSent => self.refund(&admission),
-                AttemptOutcome::Charged => {
-                    let over = self.hold.lock().unwrap_or_else(PoisonError::into_inner).take_if(|hold| {
-                        // A good answer that was already on its way when another was refused does not end the hold.
-                        hold.left(self.clock.reading()).is_none()
-                    });
-                    if over.is_some() {
-                        self.store_hold(None).await;
-                    }
-                }
-                AttemptOutcome::Failed if !self.limits.charge_failed => self.refund(&admission),
-                AttemptOutcome::Failed => {}
+            if outcome != AttemptOutcome::Charged {
+                return;
+            }
+            let over = self.hold.lock().unwrap_or_else(PoisonError::into_inner).take_if(|hold| {
+                // A good answer that was already on its way when another was refused does not end the hold.
+                hold.left(self.clock.reading()).is_none()
+            });
+            if over.is_some() {
+                self.store_hold(None).await;
             }
         })
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Clock, DataType, Object, Resource, Ru};
-use crm_mirror::sandbox::{Fault, NewField, RequestLine, Rule, World, generate};
+use crm_mirror::sandbox::{Fault, LoggedRequest, NewField, RequestLine, Rule, World, generate};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::{Job, Suspension};
 use serde_json::json;
@@ -72,10 +72,9 @@ async fn jump_of_the_wall_clock_starts_no_new_window() {
     assert_eq!(crm.charged(), 40);
 }
 
-/// A request is sent in one window and fails in the next: it is credited to the first, and the second has no RU more than its
-/// limit.
-#[tokio::test]
-async fn refund_after_midnight_does_not_credit_the_new_window() {
+/// A copy whose fifth page is sent before midnight and answered after it, with this status; then a run in the new window.
+/// Returns the RU that the service counted from the answer of that page on, and the ledger.
+async fn page_is_under_way_at_midnight(status: u16) -> (u64, serde_json::Value, u64) {
     let crm = Crm::serve(generate(37, 2_000, 2, noon())).await;
     let mut mirror = Mirror::one_at_a_time();
     mirror.settings.details = false;
@@ -90,19 +89,37 @@ async fn refund_after_midnight_does_not_credit_the_new_window() {
             world.set_now(midnight);
         }
     });
-    crm.sandbox.faults().add(Rule::new(Fault::Status(503)).on(Resource::Contacts).after(4).times(1));
+    if status != 200 {
+        crm.sandbox.faults().add(Rule::new(Fault::Status(status)).on(Resource::Contacts).after(4).times(1));
+    }
     // More time passed than a retry waits for.
-    assert!(mirror.run(&crm, &Job::sync()).await.is_err());
+    assert_eq!(mirror.run(&crm, &Job::sync()).await.is_err(), status != 200);
     crm.sandbox.clear_hook();
     let report = mirror.sync(&crm).await;
     assert!(matches!(report.suspension, Some(Suspension::Budget(at)) if at > midnight), "{:?}", report.suspension);
     let log = crm.sandbox.log();
-    let failed = log.entries().iter().position(|entry| entry.status == Some(503)).unwrap();
-    let spent: u64 = log.entries()[failed + 1..].iter().map(|entry| entry.ru.get()).sum();
+    let is_page = |entry: &&LoggedRequest| entry.asked.lists(Resource::Contacts);
+    let fifth = log.entries().iter().filter(is_page).nth(4).unwrap();
+    let from = log.entries().iter().position(|entry| std::ptr::eq(entry, fifth)).unwrap();
+    let spent = log.entries()[from..].iter().map(|entry| entry.ru.get()).sum();
+    let ledger = mirror.one("SELECT value FROM state WHERE name = 'ledger'");
+    (spent, serde_json::from_str(ledger.trim_matches('\'')).unwrap(), crm.charged())
+}
+
+/// It costs nothing, so both windows have their whole limit.
+#[tokio::test]
+async fn refund_after_midnight_leaves_the_new_window_its_limit_and_no_more() {
+    let (spent, ledger, charged) = page_is_under_way_at_midnight(503).await;
     assert_eq!(spent, 12, "in the new window, which began during the failed request");
-    let ledger: serde_json::Value =
-        serde_json::from_str(mirror.one("SELECT value FROM state WHERE name = 'ledger'").trim_matches('\'')).unwrap();
-    assert_eq!((ledger["used"].as_u64(), ledger["total"].as_u64()), (Some(12), Some(crm.charged())));
+    assert_eq!((ledger["used"].as_u64(), ledger["total"].as_u64()), (Some(12), Some(charged)));
+}
+
+/// The service may count it in either window.
+#[tokio::test]
+async fn request_under_way_at_midnight_counts_in_both_windows() {
+    let (spent, ledger, charged) = page_is_under_way_at_midnight(200).await;
+    assert_eq!(spent, 12, "in the new window, with the request that was sent before it");
+    assert_eq!((ledger["used"].as_u64(), ledger["total"].as_u64()), (Some(12), Some(charged)));
 }
 
 #[tokio::test]

@@ -314,9 +314,10 @@ async fn dropped_call_stays_charged_and_frees_its_permit() {
         _ = list(&scene) => unreachable!("the service keeps silent"),
         () = until_asked(&scene) => {}
     }
-    assert_eq!(scene.outcomes(), []);
+    assert_eq!(scene.outcomes(), [AttemptOutcome::Unknown], "it is no longer under way, and nothing is refunded");
     assert_eq!(scene.book.admitted.lock().unwrap().len(), 1);
     list(&scene).await.unwrap();
+    assert_eq!(scene.outcomes(), [AttemptOutcome::Unknown, AttemptOutcome::Charged]);
 }
 
 /// Every status, with the service's error body, a gateway's page and no body, with and without a wait.

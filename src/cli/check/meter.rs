@@ -40,7 +40,7 @@ impl Meter for UnrecordedMeter {
             Some(hold) => Err(AdmissionError::Hold { until: hold.until }),
             None => {
                 self.spent.fetch_add(attempt.cost.get(), Ordering::Relaxed);
-                Ok(Admission { attempt, window: 0, order: self.requests.begin() })
+                Ok(Admission { attempt, order: self.requests.begin() })
             }
         };
         Box::pin(std::future::ready(result))

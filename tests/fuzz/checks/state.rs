@@ -117,9 +117,9 @@ fn charged(ledger: Ledger) {
     let current = ledger.at(now, &limits);
     assert_eq!(current.at(now, &limits), current, "{ledger:?}");
     let _ = (current.refills_at(&limits), current.refills_at_by(&limits, now), current.steady_time());
-    if let Ok((charged, charge)) = ledger.charge(now, Ru::new(60), Purpose::Changes, &limits, Ru::ZERO) {
+    if let Ok(charged) = ledger.charge(now, Ru::new(60), Purpose::Changes, &limits, Ru::ZERO) {
         assert!(charged.charge(now, Ru::new(60), Purpose::Changes, &limits, Ru::ZERO).is_err(), "{ledger:?}");
-        assert_eq!(charged.refund(charge).used, current.used, "{ledger:?}");
+        assert_eq!(charged.ended(Ru::new(60)).refund(Ru::new(60)).used, current.used, "{ledger:?}");
     }
 }
 

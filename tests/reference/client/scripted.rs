@@ -65,7 +65,7 @@ impl Meter for Book {
         Box::pin(std::future::ready(if spent {
             Err(refused)
         } else {
-            Ok(Admission { attempt, window: 0, order: RequestRegister::default().begin() })
+            Ok(Admission { attempt, order: RequestRegister::default().begin() })
         }))
     }
 
