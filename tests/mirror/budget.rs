@@ -73,7 +73,7 @@ async fn jump_of_the_wall_clock_starts_no_new_window() {
 }
 
 /// A copy whose fifth page is sent before midnight and answered after it, with this status; then a run in the new window.
-/// Returns the RU that the service counted from the answer of that page on, and the ledger.
+/// Returns the RU that the service counted from the answer of that page on, the ledger, and the RU that it counted in all.
 async fn page_is_under_way_at_midnight(status: u16) -> (u64, serde_json::Value, u64) {
     let crm = Crm::serve(generate(37, 2_000, 2, noon())).await;
     let mut mirror = Mirror::one_at_a_time();

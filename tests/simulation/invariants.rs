@@ -154,7 +154,7 @@ impl Watch {
         checked?;
         self.last_run = now;
         if settled && ledger.total.get() < self.charged {
-            return Err(format!("the ledger says {} RU, the service charged {}", ledger.total, self.charged));
+            return Err(format!("the ledger says {}, the service charged {}", ledger.total, self.charged));
         }
         // A clock that was wrong leaves less than a microsecond, and a run may begin right at the edge of a window.
         let was_wrong = self.clocks_until > Instant::EPOCH;
@@ -162,7 +162,7 @@ impl Watch {
         let of_window: u64 = self.spent.iter().filter(|(at, _)| *at >= begun).map(|(_, ru)| ru).sum();
         if settled && now >= self.clocks_until && ledger.used.get() < of_window {
             let Ledger { used, since, .. } = ledger;
-            return Err(format!("the ledger says {used} RU since {since}, the service charged {of_window}"));
+            return Err(format!("the ledger says {used} since {since}, the service charged {of_window}"));
         }
         Ok(())
     }

@@ -17,8 +17,7 @@
 //! numbers, as a reduced script is printed. By hand, a life without `--days` lasts
 //! from a day to three months.
 //! With `--concurrency`, so many requests are under way at once; their order, and with it a violation, is then not the
-//! same each time. If some were under way while a window ended, and the service counts more of them in the next window
-//! than the ledger, that is reported although it is within what is guaranteed.
+//! same each time.
 //! `--keep-going` prints each violation and begins the next life. Thousands of days are for a release build:
 //! `cargo test --release --test simulation -- --runs 10000`.
 
