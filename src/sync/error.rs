@@ -37,10 +37,15 @@ pub enum SyncError {
         met: usize,
     },
     /// None of the known records exists with a new key or address, which may be temporary.
-    #[error("with this new key or address, none of the {asked} known records that were asked for is there")]
+    #[error(
+        "with this new key or address, none of the {asked} known records that were asked for is there{}",
+        not_asked(.unread)
+    )]
     NotRecognised {
         /// The number of requested known records.
         asked: usize,
+        /// The scopes that the key lacks for the other known records.
+        unread: Vec<&'static str>,
     },
     /// A step that failed recently, whose next attempt is not due yet.
     #[error("{error}; the next attempt is due at {due_at}")]
@@ -125,6 +130,10 @@ impl SyncError {
             SyncError::OtherWorkspace { .. } => {
                 Some("use the key of the mirrored workspace, or a different `database.path` for the other workspace")
             }
+            SyncError::NotRecognised { unread, .. } if !unread.is_empty() => Some(
+                "nothing was written; create a key with these scopes in the workspace console. If the key is another \
+                 workspace's, use its own key, or another `database.path`",
+            ),
             SyncError::NotRecognised { .. } => Some(
                 "nothing was written; if the key is of the mirrored workspace, the next run finds out. If it is another \
                  workspace's, use its own key, or another `database.path`",
@@ -132,6 +141,14 @@ impl SyncError {
             SyncError::NoScope { .. } => Some("create a key with these scopes in the workspace console"),
         }
     }
+}
+
+/// Which known records could not be asked for, for [`SyncError::NotRecognised`].
+fn not_asked(scopes: &[&str]) -> String {
+    if scopes.is_empty() {
+        return String::new();
+    }
+    format!("; the others cannot be read without {}", scopes.join(", "))
 }
 
 /// Adds the operation to an error of the service.

@@ -258,7 +258,7 @@ async fn single_empty_answer_is_not_a_different_workspace() {
     let count = |table| mirror.count(table);
     let before = (count("contacts"), count("companies"), count("team_members"), count("changes"));
     let refused = mirror.run(&ours, &Job::sync()).await.unwrap_err();
-    assert!(matches!(refused, SyncError::NotRecognised { asked: 10 }), "of both objects: {refused:?}");
+    assert!(matches!(refused, SyncError::NotRecognised { asked: 10, .. }), "of both objects: {refused:?}");
     ours.wait(600);
     let refused = mirror.run(&ours, &Job::resync()).await.unwrap_err();
     assert!(matches!(refused, SyncError::NotRecognised { .. }), "the same moment: {refused:?}");
@@ -273,6 +273,34 @@ async fn single_empty_answer_is_not_a_different_workspace() {
     mirror.sync(&ours).await;
     mirror.assert_exact(&ours);
     assert_eq!(mirror.count("state WHERE name = 'unrecognised'"), 0);
+}
+
+/// The only contact is gone, and the key may not read the companies, which are all there.
+#[tokio::test]
+async fn workspace_is_not_another_one_because_a_scope_is_missing() {
+    let (ours, _theirs, mut mirror) = two(1).await;
+    ours.sandbox.with_world(|world| world.remove(Object::Contact, "ct0"));
+    let key = ours.sandbox.add_key(&["contacts:read", "custom-fields:read", "team-members:read"]);
+    mirror.key = Some(key.clone());
+    let before = (contents(&mirror), mirror.count("companies"));
+    for _ in 0..3 {
+        ours.wait(4_000);
+        ours.sandbox.clear_log();
+        let refused = mirror.run(&ours, &Job::sync()).await.unwrap_err();
+        assert!(matches!(&refused, SyncError::NotRecognised { asked: 1, unread } if unread == &["companies:read"]));
+        assert!(refused.to_string().ends_with("; the others cannot be read without companies:read"), "{refused}");
+        assert_eq!((ours.charged(), &contents(&mirror)), (1, &before.0));
+    }
+    // Nor are these checks the first half of the evidence: with the scope, one empty answer proves nothing.
+    ours.sandbox.set_key(&key, &SCOPES);
+    ours.sandbox.faults().add(Rule::new(Fault::EmptyList).lists().forever());
+    ours.wait(4_000);
+    let refused = mirror.run(&ours, &Job::sync()).await.unwrap_err();
+    assert!(matches!(&refused, SyncError::NotRecognised { asked: 2, unread } if unread.is_empty()), "{refused:?}");
+    ours.sandbox.faults().clear();
+    ours.wait(600);
+    mirror.run(&ours, &Job::sync().accepting(Acceptance { removals: true, workspace: false })).await.unwrap();
+    assert_eq!(mirror.count("companies"), before.1);
 }
 
 /// The records may be on a page that never comes.

@@ -4,7 +4,8 @@
 //! - Nothing is written before known records were found with the new key.
 //! - A different workspace is concluded from evidence only: most of the found records have a creation time other than
 //!   the known one; or none of a sample of every object, the newest and others from all times, exists now or existed an
-//!   hour before. One empty answer may be an outage: the run fails, and the next one checks again.
+//!   hour before. One empty answer may be an outage: the run fails, and the next one checks again. A check that could
+//!   not read one of the objects is no evidence, because that object may have the records that still exist.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -59,7 +60,9 @@ impl Run<'_> {
         // Without a known identity there may still be records, because the entry may be lost.
         if !self.job.accept().workspace {
             match self.engine.recognise().await {
-                Err(SyncError::NotRecognised { asked }) => return Err(self.not_recognised(now, asked).await?),
+                Err(SyncError::NotRecognised { asked, unread }) if unread.is_empty() => {
+                    return Err(self.not_recognised(now, asked).await?);
+                }
                 recognised => recognised?,
             }
         }
@@ -70,7 +73,7 @@ impl Run<'_> {
         Ok(stored.await?)
     }
 
-    /// Handles a check without a known record: the second one means a different workspace.
+    /// Handles a check of every object without a known record: the second one means a different workspace.
     async fn not_recognised(&self, identity: Identity, asked: usize) -> Result<SyncError, SyncError> {
         let steady = self.steady_time();
         let before: Option<Unrecognised> = self.engine.store.read(|tx| tx.state(&StateKey::Unrecognised)).await?;
@@ -78,11 +81,11 @@ impl Run<'_> {
             Some(before) if steady.since(before.since) >= MOMENTS_APART => {
                 Ok(SyncError::OtherWorkspace { asked, met: 0 })
             }
-            Some(_) => Ok(SyncError::NotRecognised { asked }),
+            Some(_) => Ok(SyncError::NotRecognised { asked, unread: Vec::new() }),
             None => {
                 let first = Unrecognised { identity, since: steady };
                 self.engine.store.write(move |tx| tx.set_state(&StateKey::Unrecognised, &first)).await?;
-                Ok(SyncError::NotRecognised { asked })
+                Ok(SyncError::NotRecognised { asked, unread: Vec::new() })
             }
         }
     }
@@ -93,10 +96,11 @@ impl Engine {
     /// workspaces, creation times are not. The first object with existing records decides.
     ///
     /// # Errors
-    /// [`SyncError::OtherWorkspace`] if they are other records, [`SyncError::NotRecognised`] if none exists,
+    /// [`SyncError::OtherWorkspace`] if they are other records, [`SyncError::NotRecognised`] if none of those exists that
+    /// the key may read,
     /// [`SyncError::NoScope`] if the key may read none of them.
     pub async fn recognise(&self) -> Result<(), SyncError> {
-        let (mut unseen, mut asked) = (Vec::new(), 0);
+        let (mut unread, mut asked) = (Vec::new(), 0);
         for object in Object::ALL {
             let sample = self.store.read(move |tx| tx.sample_created(object, SAMPLE)).await?;
             let ids: Vec<RecordId> = sample.iter().map(|(id, _)| id.clone()).collect();
@@ -105,7 +109,7 @@ impl Engine {
                 continue;
             }
             match self.look_for(object, sample).await? {
-                None => unseen.push(object.resource().read_scope()),
+                None => unread.push(object.resource().read_scope()),
                 Some(SampleResult { asked: some, met: 0, others: 0 }) => asked += some,
                 Some(SampleResult { asked, met, others }) if others > met => {
                     return Err(SyncError::OtherWorkspace { asked, met });
@@ -113,12 +117,12 @@ impl Engine {
                 Some(_) => return Ok(()),
             }
         }
-        match (asked, unseen.is_empty()) {
+        match (asked, unread.is_empty()) {
             // There is no known record to overwrite.
             (0, true) => Ok(()),
             // There are records, but the key may not read any of them, so the workspace cannot be identified.
-            (0, false) => Err(SyncError::NoScope { scopes: unseen.join(", ") }),
-            (asked, _) => Err(SyncError::NotRecognised { asked }),
+            (0, false) => Err(SyncError::NoScope { scopes: unread.join(", ") }),
+            (asked, _) => Err(SyncError::NotRecognised { asked, unread }),
         }
     }
 
