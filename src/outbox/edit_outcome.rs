@@ -234,9 +234,9 @@ impl EditTx<'_, '_> {
                             self.end(edit.id, &step(trail::NOT_DONE))?;
                             continue;
                         }
-                        let why = if none_is_ours && unchanged { trail::UNCERTAIN } else { trail::CONFLICT };
                         let theirs = rebase::theirs(&edit.fields, &record.values);
-                        self.end(edit.id, &EditStep { to: EditState::Conflict, ..step(why).theirs(&theirs) })?;
+                        let step = step(trail::UNCERTAIN).theirs(&theirs);
+                        self.end(edit.id, &EditStep { to: EditState::Conflict, ..step })?;
                     }
                 } else {
                     // Nothing was applied: each edit is compared with the record separately.

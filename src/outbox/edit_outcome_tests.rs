@@ -216,14 +216,14 @@ async fn a_record_that_was_read_back_decides_on_its_request() {
     for (edits, doubt, hours, shown, continues, state, why) in [
         (1, true, 0, Detail("B", "A"), true, Applied, trail::FOUND),
         (1, true, 24, Detail("B", "A"), true, Applied, trail::FOUND),
-        (1, true, 24, Detail("X", "A"), true, Conflict, trail::CONFLICT),
+        (1, true, 24, Detail("X", "A"), true, Conflict, trail::UNCERTAIN),
         (1, true, 24, Same, true, Queued, trail::NOT_DONE),
-        (2, true, 24, Detail("B", "A"), true, Conflict, trail::CONFLICT),
-        (2, true, 24, Detail("X", "A"), true, Conflict, trail::CONFLICT),
-        (2, true, 24, Detail("B", "X"), true, Conflict, trail::CONFLICT),
+        (2, true, 24, Detail("B", "A"), true, Conflict, trail::UNCERTAIN),
+        (2, true, 24, Detail("X", "A"), true, Conflict, trail::UNCERTAIN),
+        (2, true, 24, Detail("B", "X"), true, Conflict, trail::UNCERTAIN),
         (2, true, 24, Detail("A", "X"), true, Conflict, trail::UNCERTAIN),
         (2, true, 24, Same, true, Queued, trail::NOT_DONE),
-        (1, true, 24, SameEtag("X", "A"), true, Conflict, trail::CONFLICT),
+        (1, true, 24, SameEtag("X", "A"), true, Conflict, trail::UNCERTAIN),
         // Somebody may have set it back.
         (1, true, 24, Detail("A", "X"), true, Conflict, trail::UNCERTAIN),
         (2, true, 24, Detail("A", "A"), true, Conflict, trail::UNCERTAIN),
@@ -420,7 +420,7 @@ async fn no_edit_of_a_request_is_sent_again_if_a_part_of_it_is_there() {
             edits.was_read_back(request.carrier).unwrap();
             [1, 2].map(|edit| bench::ended(tx, edit))
         });
-        assert_eq!(last.await, [1, 2].map(|_| (EditState::Conflict, trail::CONFLICT.to_string())), "{shown:?}");
+        assert_eq!(last.await, [1, 2].map(|_| (EditState::Conflict, trail::UNCERTAIN.to_string())), "{shown:?}");
     }
 }
 

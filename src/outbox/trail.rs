@@ -22,11 +22,12 @@ pub(super) const NOT_DONE: &str = "the answer was lost, and the record is unchan
 /// The answer was lost, and the record no longer shows the field.
 pub(super) const NOT_SHOWN: &str =
     "the answer was lost, and the record does not show the field any more: the edit may have been applied";
-/// Somebody else changed these fields.
+/// Somebody else changed these fields, and nothing was applied.
 pub(super) const CONFLICT: &str = "somebody else changed the same fields";
-/// The answer was lost, and the record has another version, but not these values.
+/// The answer was lost, and the record does not have all values of the request. A person who decides has to know that the
+/// edit may have been applied, whatever its fields show: they may have been changed or archived since.
 pub(super) const UNCERTAIN: &str =
-    "the answer was lost, and the record changed since: the edit may have been applied and set back by somebody else";
+    "the answer was lost, and the record changed since: the edit may have been applied before somebody else's change";
 /// The answer requires reading the record.
 pub(super) const READ_FIRST: &str = "the record is read before anything else is sent";
 /// The request may have been applied.

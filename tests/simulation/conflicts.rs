@@ -46,11 +46,18 @@ fn value_at(world: &World, object: Object, id: &str, path: &[&str]) -> Option<Va
 impl Conflicts {
     /// A person edited in SQL.
     pub fn queued(&mut self, conn: &Connection, sandbox: &Sandbox) {
-        let sql = "SELECT id, record_id, fields, base_etag FROM outbox WHERE id > ?1 AND json_valid(fields)";
+        let sql = "SELECT id, record_id, fields, base_etag, state = 'queued' FROM outbox
+                   WHERE id > ?1 AND json_valid(fields)";
         let Ok(mut stmt) = conn.prepare_cached(sql) else { return };
-        let rows = stmt.query_map([self.last], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)));
-        for (id, record, fields, version) in rows.unwrap().filter_map(Result::ok) {
+        let rows = stmt.query_map([self.last], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get::<_, bool>(4)?))
+        });
+        for (id, record, fields, version, is_queued) in rows.unwrap().filter_map(Result::ok) {
             self.last = self.last.max(id);
+            // What the service had when a person made an edit that is decided on is not known.
+            if !is_queued {
+                continue;
+            }
             let (record, fields, version): (String, String, Option<String>) = (record, fields, version);
             let fields: BTreeMap<String, (Value, Value)> = serde_json::from_str(&fields).unwrap_or_default();
             // One that undoes several edits is in conflict if any of its fields has changed.

@@ -73,6 +73,15 @@ fn state_entry(conn: &Connection, name: &str) -> Option<String> {
     stmt.query_row([name], |row| row.get(0)).ok()
 }
 
+/// What the outbox says of the edits of a record.
+fn trail(conn: &Connection, record: &str) -> String {
+    let sql = "SELECT e.outbox_id || ' ' || o.fields || ' ' || e.at || ' ' || e.to_state || ': ' || e.why
+               FROM outbox_events AS e JOIN outbox AS o ON o.id = e.outbox_id WHERE o.record_id = ?1 ORDER BY e.id";
+    let mut stmt = conn.prepare(sql).unwrap();
+    let lines: Vec<String> = stmt.query_map([record], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    lines.join("\n  ")
+}
+
 /// The ledger in the file; an empty one if there is none.
 fn ledger(conn: &Connection) -> Ledger {
     state_entry(conn, "ledger").and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
@@ -156,9 +165,9 @@ impl Watch {
         if settled && ledger.total.get() < self.charged {
             return Err(format!("the ledger says {}, the service charged {}", ledger.total, self.charged));
         }
-        // A clock that was wrong leaves less than a microsecond, and a run may begin right at the edge of a window.
+        // A clock that is set by less than a minute does not move the window.
         let was_wrong = self.clocks_until > Instant::EPOCH;
-        let begun = if was_wrong { ledger.since.plus(Duration::from_millis(1)) } else { ledger.since };
+        let begun = if was_wrong { ledger.since.plus(Duration::from_secs(60)) } else { ledger.since };
         let of_window: u64 = self.spent.iter().filter(|(at, _)| *at >= begun).map(|(_, ru)| ru).sum();
         if settled && now >= self.clocks_until && ledger.used.get() < of_window {
             let Ledger { used, since, .. } = ledger;
@@ -389,7 +398,8 @@ impl Watch {
             let was_removed = conn.query_row(removed, [id], |row| row.get::<_, i64>(0)).unwrap() > 0;
             let is_rejected = !found.is_empty() && found.iter().all(|state| *state == "rejected");
             if times > 0 && is_rejected && !says_so && !was_removed && exists() {
-                return Err(format!("the edit `{text}` of {id} was carried out and is {found:?}"));
+                let why = trail(&conn, id);
+                return Err(format!("the edit `{text}` of {id} was carried out and is {found:?}:\n  {why}"));
             }
             // A later edit of the same field may have taken its place before it was sent.
             let replaced = edits

@@ -37,7 +37,9 @@ impl Life<'_> {
 
     pub(super) fn undo(&mut self, which: u32) {
         let _ = people::undo(&self.mirror.path, which, &self.clock, &mut self.edits);
-        self.daemon.edited(self.clock.now());
+        if let Some(conn) = self.connection() {
+            self.note_edits(&conn);
+        }
     }
 
     pub(super) fn back_up(&mut self) {
@@ -75,19 +77,19 @@ impl Life<'_> {
     pub(super) fn write_junk(&mut self, which: u32) {
         let Some(conn) = self.connection() else { return };
         people::write_junk(&conn, which);
-        self.daemon.edited(self.clock.now());
+        self.note_edits(&conn);
     }
 
     pub(super) fn take_back(&mut self, which: u32) {
         let Some(conn) = self.connection() else { return };
         people::take_back(&conn, which, &mut self.edits);
-        self.daemon.edited(self.clock.now());
+        self.note_edits(&conn);
     }
 
     pub(super) fn spoil_edit(&mut self, which: u32) {
         let Some(conn) = self.connection() else { return };
         people::spoil_edit(&conn, which, &mut self.edits);
-        self.daemon.edited(self.clock.now());
+        self.note_edits(&conn);
     }
 
     fn backup_path(&self) -> PathBuf {
