@@ -17,7 +17,8 @@
 //! numbers, as a reduced script is printed. By hand, a life without `--days` lasts
 //! from a day to three months.
 //! With `--concurrency`, so many requests are under way at once; their order, and with it a violation, is then not the
-//! same each time.
+//! same each time. The delays between the attempts of a request are random too, whatever the seed is: a violation that
+//! depends on them needs several tries.
 //! `--keep-going` prints each violation and begins the next life. Thousands of days are for a release build:
 //! `cargo test --release --test simulation -- --runs 10000`.
 
