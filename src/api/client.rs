@@ -276,7 +276,7 @@ impl Client {
         silence: &AtomicBool,
     ) -> Result<(HttpReply, T, RequestStamp), ApiError> {
         let Inner { settings, clock, meter, gate, transport, .. } = &*self.0;
-        let mut retries = Retries::new(settings.tries, settings.patience);
+        let mut retries = Retries::new(settings.tries, settings.patience, settings.jitter.clone());
         let attempt = Attempt { cost, purpose };
         loop {
             let permit = gate.permit().await;

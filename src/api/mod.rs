@@ -9,7 +9,7 @@
 //! # Invariants
 //! - The key is in one sensitive header and nowhere else: not in `Debug`, not in an error, not behind a redirect.
 //! - A retry repeats the request byte for byte, headers included (reference, *Limits*, rule 2).
-//! - Waiting goes through the injected clock.
+//! - Waiting goes through the injected clock, and its random part comes from an injected source.
 
 pub mod admission;
 pub mod base_url;
@@ -18,6 +18,7 @@ mod connect;
 pub mod decode;
 pub mod error;
 pub mod error_class;
+mod jitter;
 pub mod key;
 pub mod pace;
 pub mod query;
@@ -29,6 +30,7 @@ pub use base_url::BaseUrl;
 pub use client::{Client, DetailAnswer, ListAnswer, PatchAnswer, PatchError};
 pub use error::{ApiError, ConnectFailure, Rejection};
 pub use error_class::ErrorClass;
+pub use jitter::Jitter;
 pub use key::ApiKey;
 pub use query::{Bound, ListQuery, PageSize, QueryError, SortBy};
 pub use settings::ClientSettings;

@@ -2,8 +2,9 @@
 //!
 //! Requested waits are not handled here: the meter holds the next attempt, and all others.
 //!
-//! The delays are `backoff`'s exponential policy with jitter. The bounds are implemented here, because that policy does
-//! not count attempts and measures real time, not the time of the injected clock.
+//! The delays are `backoff`'s exponential policy. The bounds are implemented here, because that policy does not count
+//! attempts and measures real time, not the time of the injected clock; so is the jitter, because that of the policy
+//! takes its random numbers from nobody.
 
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use backoff::exponential::ExponentialBackoff;
 
 use super::error::ApiError;
 use super::error_class::ErrorClass;
+use super::jitter::Jitter;
 
 /// Consecutive 429s before a request fails: the meter waits for the end of the hold between them.
 const MOST_HOLDS: u32 = 8;
@@ -30,6 +32,7 @@ impl backoff::Clock for FrozenClock {
 #[derive(Debug)]
 pub(crate) struct Retries {
     delays: ExponentialBackoff<FrozenClock>,
+    jitter: Jitter,
     made: u32,
     tries: u32,
     holds: u32,
@@ -38,19 +41,20 @@ pub(crate) struct Retries {
 
 impl Retries {
     /// At most `tries` attempts, and at most `patience` for the attempts and the delays.
-    pub(super) fn new(tries: u32, patience: Duration) -> Retries {
+    pub(super) fn new(tries: u32, patience: Duration, jitter: Jitter) -> Retries {
         let start = std::time::Instant::now();
         Retries {
             delays: ExponentialBackoff {
                 current_interval: Duration::from_millis(500),
                 initial_interval: Duration::from_millis(500),
-                randomization_factor: 0.5,
+                randomization_factor: 0.0,
                 multiplier: 2.0,
                 max_interval: Duration::from_secs(30),
                 start_time: start,
                 max_elapsed_time: None,
                 clock: FrozenClock(start),
             },
+            jitter,
             made: 0,
             tries,
             holds: 0,
@@ -88,7 +92,8 @@ impl Retries {
     }
 
     fn delay(&mut self) -> Duration {
-        self.delays.next_backoff().unwrap_or(self.delays.max_interval)
+        let delay = self.delays.next_backoff().unwrap_or(self.delays.max_interval);
+        self.jitter.spread(delay)
     }
 }
 
@@ -98,6 +103,10 @@ mod tests {
     use crate::api::error::Rejection;
     use crate::api::key::ApiKey;
 
+    fn of_system(tries: u32, patience: Duration) -> Retries {
+        Retries::new(tries, patience, Jitter::system())
+    }
+
     fn status(status: u16) -> ApiError {
         let key = ApiKey::new("k").unwrap();
         ApiError::Status(Box::new(Rejection::read(status, br#"{"error":"E","message":"m"}"#, &key)))
@@ -105,7 +114,7 @@ mod tests {
 
     #[test]
     fn attempts_are_counted_and_delays_grow_with_jitter() {
-        let mut retries = Retries::new(5, Duration::from_secs(120));
+        let mut retries = of_system(5, Duration::from_secs(120));
         let mut base = 0.5;
         for _ in 0..4 {
             let delay = retries.after(&status(503), Duration::ZERO).unwrap().as_secs_f64();
@@ -117,21 +126,32 @@ mod tests {
     }
 
     #[test]
+    fn delays_follow_the_given_source_alone() {
+        let delays = |fraction| {
+            let mut retries = Retries::new(9, Duration::from_secs(3600), Jitter::from_source(move || fraction));
+            let delay = |_| retries.after(&status(503), Duration::ZERO).unwrap().as_millis();
+            (0..8).map(delay).collect::<Vec<_>>()
+        };
+        assert_eq!(delays(0.5), [500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]);
+        assert_eq!(delays(0.0), [250, 500, 1000, 2000, 4000, 8000, 15_000, 15_000]);
+    }
+
+    #[test]
     fn duration_of_attempts_counts() {
         // The second attempt ends after the patience whatever the random delay between the two.
-        let mut retries = Retries::new(100, Duration::from_secs(60));
+        let mut retries = of_system(100, Duration::from_secs(60));
         assert!(retries.after(&status(500), Duration::from_secs(30)).is_some());
         assert_eq!(retries.after(&status(500), Duration::from_secs(30)), None);
     }
 
     #[test]
     fn consecutive_holds_are_bounded_and_do_not_count_as_attempts() {
-        let mut retries = Retries::new(2, Duration::from_secs(120));
+        let mut retries = of_system(2, Duration::from_secs(120));
         for _ in 0..7 {
             assert!(retries.after(&status(429), Duration::ZERO).unwrap() > Duration::ZERO);
         }
         assert_eq!(retries.after(&status(429), Duration::ZERO), None);
-        let mut retries = Retries::new(2, Duration::from_secs(120));
+        let mut retries = of_system(2, Duration::from_secs(120));
         assert!(retries.after(&status(429), Duration::ZERO).is_some());
         assert!(retries.after(&status(503), Duration::ZERO).is_some());
         assert_eq!(retries.after(&status(404), Duration::ZERO), None);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::base_url::BaseUrl;
+use super::jitter::Jitter;
 
 /// The settings of the client.
 #[derive(Clone, Debug)]
@@ -17,6 +18,8 @@ pub struct ClientSettings {
     pub tries: u32,
     /// The maximum time that a failing request is retried, delays included.
     pub patience: Duration,
+    /// The random part of the delays between attempts.
+    pub jitter: Jitter,
     /// The maximum number of requests in flight.
     pub concurrency: u32,
     /// The `User-Agent` header.
@@ -32,6 +35,7 @@ impl ClientSettings {
             max_body: 16 * 1024 * 1024,
             tries: 5,
             patience: Duration::from_secs(120),
+            jitter: Jitter::system(),
             concurrency: 4,
             user_agent: concat!("crm-mirror/", env!("CARGO_PKG_VERSION")).to_string(),
         }

@@ -3,13 +3,14 @@
 //! carried out at most once and unaltered.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use crm_mirror::app::status::{self, MirrorStatus};
 use crm_mirror::budget::Ledger;
 use crm_mirror::config::{Config, Environment, Sources};
 use crm_mirror::model::{Clock, Instant, Object, Resource};
-use crm_mirror::sandbox::{LoggedRequest, Route, World};
+use crm_mirror::sandbox::{LoggedRequest, RequestLine, Route, World};
 use crm_mirror::store::Reader;
 use crm_mirror::store::outbox_report::EditCounts;
 use rusqlite::{Connection, OptionalExtension};
@@ -33,6 +34,7 @@ pub struct Watch {
     /// What the service charged, and how many requests it saw.
     pub charged: u64,
     pub requests: u64,
+    fingerprint: DefaultHasher,
     pub config: Config,
     /// What was looked into of the claims of `status`.
     pub claims: Claims,
@@ -98,6 +100,7 @@ impl Watch {
             window,
             charged: 0,
             requests: 0,
+            fingerprint: DefaultHasher::new(),
             config: Config::load(&sources).unwrap(),
             claims: Claims::default(),
             rows: BTreeMap::new(),
@@ -120,6 +123,18 @@ impl Watch {
         }
     }
 
+    /// Of all requests so far; two lives of one script have the same.
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint.finish()
+    }
+
+    /// Everything of a request but its idempotency key, which is random.
+    fn add_to_fingerprint(&mut self, entry: &LoggedRequest) {
+        let LoggedRequest { at, asked, if_match, idempotency_key: _, body, status, ru, .. } = entry;
+        let RequestLine { method, path, query, .. } = asked;
+        (at.to_string(), method, path, query, if_match, body, status, ru.get()).hash(&mut self.fingerprint);
+    }
+
     /// Looks at the mirror and the log after a run. After a kill, or a full disk, the ledger lies beside the file until
     /// the next run: it is not `settled`. `doubt_until` says until when lists, or the mirror's clock, gave a picture that
     /// was wrong in itself.
@@ -137,6 +152,7 @@ impl Watch {
         crm.sandbox.clear_log();
         self.requests += log.len() as u64;
         self.charged += log.ru().get();
+        log.entries().iter().for_each(|entry| self.add_to_fingerprint(entry));
         self.carried_out(log.entries(), edits)?;
         self.few_new_edits(script, edits)?;
         self.rate(script, log.entries(), now)?;

@@ -27,7 +27,7 @@ use crate::process::{self, FullDisk, Process};
 use crate::repeats::Repeats;
 use crate::script::{Script, What};
 use crate::support::clock::WrongClock;
-use crate::support::{Crm, Mirror};
+use crate::support::{Crm, Mirror, seeded_jitter};
 use crate::tally::Tally;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -110,6 +110,7 @@ pub async fn live(script: &Script, verbose: bool) -> Result<Tally, String> {
     life.end_well().await?;
     life.tally.days = life.crm.clock.now().since(start).as_secs() / 86_400;
     life.tally.requests = life.watch.requests;
+    life.tally.fingerprint = life.watch.fingerprint();
     life.tally.ru = life.watch.charged;
     life.tally.edits = life.edits.len() as u64;
     Ok(life.tally)
@@ -140,6 +141,7 @@ impl<'a> Life<'a> {
         mirror.settings.details = script.details;
         mirror.max_body = Some(LARGEST_BODY);
         mirror.tries = 3;
+        mirror.jitter = seeded_jitter(script.seed);
         mirror.limits.limit = Ru::new(script.budget);
         mirror.limits.window = script.window;
         mirror.clock = Some(Arc::new(clock.clone()));

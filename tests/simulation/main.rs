@@ -10,15 +10,15 @@
 //!
 //! ```text
 //! cargo test --test simulation -- [--seed N] [--runs N] [--days N] [--seconds N] [--only NAME,…] [--without NAME,…]
-//!                                 [--events N,…] [--concurrency N] [--keep-going] [--verbose]
+//!                                 [--events N,…] [--concurrency N] [--keep-going] [--twice] [--verbose]
 //! ```
 //!
 //! `--only` and `--without` name events by the variants of `What` and `Trouble`; `--events` leaves those with these
 //! numbers, as a reduced script is printed. By hand, a life without `--days` lasts
 //! from a day to three months.
 //! With `--concurrency`, so many requests are under way at once; their order, and with it a violation, is then not the
-//! same each time. The delays between the attempts of a request are random too, whatever the seed is: a violation that
-//! depends on them needs several tries.
+//! same each time. Otherwise a seed sends the same requests at the same times again; with `--twice`, each life is
+//! lived a second time, and it is a violation if they differ.
 //! `--keep-going` prints each violation and begins the next life. Thousands of days are for a release build:
 //! `cargo test --release --test simulation -- --runs 10000`.
 
@@ -51,6 +51,7 @@ use tally::Tally;
 const REPORT: Duration = Duration::from_secs(60);
 
 /// The arguments of the command line. Arguments of the test runner without meaning here are ignored.
+#[derive(Clone)]
 struct Arguments {
     seed: u64,
     runs: u64,
@@ -62,6 +63,7 @@ struct Arguments {
     events: Option<String>,
     concurrency: Option<u32>,
     keep_going: bool,
+    twice: bool,
     verbose: bool,
 }
 
@@ -87,6 +89,7 @@ impl Arguments {
             events: text("--events"),
             concurrency: number("--concurrency").map(|requests| requests as u32),
             keep_going: words.iter().any(|word| word == "--keep-going"),
+            twice: !by_hand || words.iter().any(|word| word == "--twice"),
             verbose: words.iter().any(|word| word == "--verbose"),
         }
     }
@@ -115,8 +118,21 @@ fn violation(script: &Script, verbose: bool) -> Result<Tally, String> {
     std::panic::catch_unwind(lived).unwrap_or_else(|_| Err("a panic, see above".to_string()))
 }
 
+/// The violation of a script, or of its promise that a seed sends the same requests again.
+fn violation_of(script: &Script, asked: &Arguments) -> Result<Tally, String> {
+    let lived = violation(script, asked.verbose)?;
+    if asked.twice && script.concurrency == 1 {
+        let again = violation(script, false)?;
+        if (again.requests, again.fingerprint) != (lived.requests, lived.fingerprint) {
+            let (first, second) = (lived.line(), again.line());
+            return Err(format!("the same seed sent other requests:\n  {first}\n  {second}"));
+        }
+    }
+    Ok(lived)
+}
+
 /// Removes events while a violation remains: halves, quarters, down to single events.
-fn shrunk(mut script: Script, mut why: String, budget: Duration) -> (Script, String) {
+fn shrunk(asked: &Arguments, mut script: Script, mut why: String, budget: Duration) -> (Script, String) {
     let began = Instant::now();
     let mut size = script.events.len().div_ceil(2).max(1);
     loop {
@@ -128,7 +144,7 @@ fn shrunk(mut script: Script, mut why: String, budget: Duration) -> (Script, Str
             }
             let mut fewer = script.clone();
             fewer.events.drain(place..(place + size).min(script.events.len()));
-            match violation(&fewer, false) {
+            match violation_of(&fewer, &Arguments { verbose: false, ..asked.clone() }) {
                 Err(other) => (script, why, dropped) = (fewer, other, true),
                 Ok(_) => place += size,
             }
@@ -160,7 +176,7 @@ fn main() {
             script.events.retain(|event| kept.contains(event.number.to_string().as_str()));
         }
         lived += 1;
-        match violation(&script, asked.verbose) {
+        match violation_of(&script, &asked) {
             Ok(more) => tally.add(&more),
             Err(why) if asked.keep_going => {
                 violations += 1;
@@ -189,7 +205,7 @@ fn main() {
 fn fail(asked: &Arguments, script: Script, why: String, after: Duration) -> ! {
     let seed = script.seed;
     eprintln!("seed {seed}: {why}\n(found after {after:.0?}; shrinking)");
-    let (script, why) = shrunk(script, why, Duration::from_secs(120));
+    let (script, why) = shrunk(asked, script, why, Duration::from_secs(120));
     eprintln!("\n{script}\n{why}\n");
     let days = asked.days.map(|days| format!(" --days {days}")).unwrap_or_default();
     let concurrency = asked.concurrency.map(|requests| format!(" --concurrency {requests}")).unwrap_or_default();

@@ -45,6 +45,7 @@ impl Process {
         let mut settings = ClientSettings::new(crm.base_url().parse().unwrap());
         settings.concurrency = mirror.settings.concurrency;
         settings.tries = mirror.tries;
+        settings.jitter = mirror.jitter.clone();
         settings.max_body = mirror.max_body.unwrap_or(settings.max_body);
         let key = ApiKey::new(mirror.key.as_ref().unwrap_or(&crm.key)).unwrap();
         let client = Client::new(settings, key, clock.clone(), meter.clone()).unwrap();

@@ -9,6 +9,8 @@ pub struct Tally {
     pub ru: u64,
     pub edits: u64,
     pub kills: u64,
+    /// Of the requests in their order, without their random identifiers. That of several lives is the last one's.
+    pub fingerprint: u64,
 }
 
 impl Tally {
@@ -19,11 +21,12 @@ impl Tally {
         self.ru += more.ru;
         self.edits += more.edits;
         self.kills += more.kills;
+        self.fingerprint = more.fingerprint;
     }
 
     /// All of it in a line.
     pub fn line(&self) -> String {
-        let Tally { days, runs, requests, ru, edits, kills } = self;
+        let Tally { days, runs, requests, ru, edits, kills, fingerprint: _ } = self;
         format!("{days} days, {runs} runs, {requests} requests, {ru} RU, {edits} edits, {kills} kills")
     }
 }

@@ -10,10 +10,10 @@ pub mod shell;
 pub mod truth;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crm_mirror::api::{ApiKey, ClientSettings};
+use crm_mirror::api::{ApiKey, ClientSettings, Jitter};
 use crm_mirror::app::{EngineSettings, MirrorError, assemble_engine};
 use crm_mirror::budget::Limits;
 use crm_mirror::model::Object;
@@ -26,6 +26,12 @@ use crm_mirror::sync::{Engine, Findings, Job, RunReport, SyncError, SyncSettings
 /// The time at which every test begins.
 pub fn noon() -> Instant {
     "2026-03-04T12:00:00Z".parse().unwrap()
+}
+
+/// Jitter that is the same each time.
+pub fn seeded_jitter(seed: u64) -> Jitter {
+    let numbers = Mutex::new(fastrand::Rng::with_seed(seed));
+    Jitter::from_source(move || numbers.lock().unwrap().f64())
 }
 
 /// A sandbox served on loopback, with a key that has all scopes.
@@ -77,6 +83,8 @@ pub struct Mirror {
     pub limits: Limits,
     pub patience: Duration,
     pub tries: u32,
+    /// The random part of the delays between attempts.
+    pub jitter: Jitter,
     /// The largest accepted body, if not the default.
     pub max_body: Option<usize>,
     pub key: Option<String>,
@@ -102,6 +110,7 @@ impl Mirror {
             limits: Limits { limit: Ru::new(1_000_000), window: Duration::from_secs(86_400), charge_failed: false },
             patience: Duration::from_secs(60),
             tries: 5,
+            jitter: seeded_jitter(0),
             max_body: None,
             key: None,
             reserve: Ru::ZERO,
@@ -190,6 +199,7 @@ impl Mirror {
         let mut client = ClientSettings::new(crm.base_url().parse().unwrap());
         client.concurrency = self.settings.concurrency;
         client.tries = self.tries;
+        client.jitter = self.jitter.clone();
         client.max_body = self.max_body.unwrap_or(client.max_body);
         let settings = EngineSettings {
             client,

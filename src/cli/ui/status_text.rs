@@ -247,7 +247,7 @@ fn edits(edits: &EditCounts, now: Instant) -> String {
         text.push_str("held: too many edits were made within an hour; crm-mirror outbox release --all sends them, drop --all discards them\n");
     }
     if edits.conflict > 0 {
-        text.push_str("conflict: somebody else changed the same fields; crm-mirror outbox shows both sides\n");
+        text.push_str("conflict: the service has other values now; crm-mirror outbox shows both sides\n");
     }
     if edits.rejected > 0 {
         text.push_str("rejected: the service refused these edits; crm-mirror outbox --all shows the reasons\n");

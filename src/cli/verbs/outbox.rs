@@ -19,7 +19,7 @@ use crate::store::{Reader, write_beside};
 /// List the waiting edits, and resolve those that cannot continue.
 ///
 /// An edit is queued until it is sent, held if too many were made within an hour, and sending until its outcome is
-/// known. Then it is applied, rejected by the service, or in conflict because somebody else changed the same field; a
+/// known. Then it is applied, rejected by the service, or in conflict because the service has another value by then; a
 /// person resolves a conflict.
 #[derive(clap::Args, Clone, Debug)]
 #[command(
