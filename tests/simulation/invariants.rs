@@ -402,7 +402,8 @@ impl Watch {
             let of_it = states.iter().filter(|(record, fields, _)| record == id && new(fields));
             let found: Vec<&str> = of_it.map(|(_, _, state)| state.as_str()).collect();
             if found.iter().any(|state| matches!(*state, "queued" | "sending" | "held")) {
-                return Err(format!("the edit `{text}` of {id} is still {found:?} after undisturbed days"));
+                let why = trail(&conn, id);
+                return Err(format!("the edit `{text}` of {id} is still {found:?} after undisturbed days:\n  {why}"));
             }
             let exists = || Object::ALL.into_iter().any(|object| crm.sandbox.world().etag(object, id).is_some());
             // One whose field was archived, whose record the mirror had removed, or whose answer was lost says that it may
