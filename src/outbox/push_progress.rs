@@ -17,7 +17,7 @@ pub struct PushTally {
     pub sent: u64,
     /// Edits that were applied.
     pub applied: u64,
-    /// Edits in conflict with somebody else's change, which need a decision.
+    /// Edits that ended in conflict, which need a decision.
     pub conflicts: u64,
     /// Edits that the service refused.
     pub rejected: u64,

@@ -18,7 +18,7 @@
 //! from a day to three months.
 //! With `--concurrency`, so many requests are under way at once; their order, and with it a violation, is then not the
 //! same each time. Otherwise a seed sends the same requests at the same times again; with `--twice`, each life is
-//! lived a second time, and it is a violation if they differ.
+//! lived a second time, and it is a violation if they differ. A run without arguments does so with its first life.
 //! `--keep-going` prints each violation and begins the next life. Thousands of days are for a release build:
 //! `cargo test --release --test simulation -- --runs 10000`.
 
@@ -63,7 +63,8 @@ struct Arguments {
     events: Option<String>,
     concurrency: Option<u32>,
     keep_going: bool,
-    twice: bool,
+    /// How many lives, from the first, are lived twice.
+    twice: u64,
     verbose: bool,
 }
 
@@ -89,13 +90,17 @@ impl Arguments {
             events: text("--events"),
             concurrency: number("--concurrency").map(|requests| requests as u32),
             keep_going: words.iter().any(|word| word == "--keep-going"),
-            twice: !by_hand || words.iter().any(|word| word == "--twice"),
+            twice: if words.iter().any(|word| word == "--twice") { u64::MAX } else { u64::from(!by_hand) },
             verbose: words.iter().any(|word| word == "--verbose"),
         }
     }
 }
 
 impl Arguments {
+    fn lives_twice(&self, script: &Script) -> bool {
+        script.concurrency == 1 && script.seed - self.seed < self.twice
+    }
+
     fn wants(&self, what: &What) -> bool {
         let named = |names: &str| names.split(',').any(|name| name == what.name());
         match &self.only {
@@ -121,10 +126,10 @@ fn violation(script: &Script, verbose: bool) -> Result<Tally, String> {
 /// The violation of a script, or of its promise that a seed sends the same requests again.
 fn violation_of(script: &Script, asked: &Arguments) -> Result<Tally, String> {
     let lived = violation(script, asked.verbose)?;
-    if asked.twice && script.concurrency == 1 {
+    if asked.lives_twice(script) {
         let again = violation(script, false)?;
         if (again.requests, again.fingerprint) != (lived.requests, lived.fingerprint) {
-            let (first, second) = (lived.line(), again.line());
+            let [first, second] = [lived, again].map(|tally| format!("{:016x}: {}", tally.fingerprint, tally.line()));
             return Err(format!("the same seed sent other requests:\n  {first}\n  {second}"));
         }
     }
@@ -209,7 +214,8 @@ fn fail(asked: &Arguments, script: Script, why: String, after: Duration) -> ! {
     eprintln!("\n{script}\n{why}\n");
     let days = asked.days.map(|days| format!(" --days {days}")).unwrap_or_default();
     let concurrency = asked.concurrency.map(|requests| format!(" --concurrency {requests}")).unwrap_or_default();
-    let days = format!("{days}{concurrency}");
+    let twice = if asked.lives_twice(&script) { " --twice" } else { "" };
+    let days = format!("{days}{concurrency}{twice}");
     let events: Vec<String> = script.events.iter().map(|event| event.number.to_string()).collect();
     eprintln!("again: cargo test --test simulation -- --seed {seed}{days}");
     eprintln!("as reduced: … --seed {seed}{days} --events {}", events.join(","));
