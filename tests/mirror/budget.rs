@@ -1,12 +1,16 @@
 //! The budget is never exceeded, and nothing is lost because of it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::{Crm, Mirror, noon};
-use crm_mirror::model::{Clock, DataType, Object, Resource, Ru};
+use crm_mirror::api::{ApiKey, Client, ClientSettings, ListQuery};
+use crm_mirror::budget::Limits;
+use crm_mirror::model::{Clock, DataType, ManualClock, Object, Purpose, Resource, Ru};
 use crm_mirror::sandbox::{Fault, LoggedRequest, NewField, RequestLine, Rule, World, generate};
-use crm_mirror::store::RunOutcome;
-use crm_mirror::sync::{Job, Suspension};
+use crm_mirror::store::{RunOutcome, Store};
+use crm_mirror::sync::events::Silent;
+use crm_mirror::sync::{BudgetMeter, Job, Suspension};
 use serde_json::json;
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -46,6 +50,34 @@ async fn workspace_that_needs_ten_windows_is_exact_after_ten() {
     let pages = pages.filter(|e| e.asked.param("limit") == Some("100")).count();
     assert_eq!(pages, 5 + 5 + 1, "no page of the copy was read twice, and none of the ranges that it is compared in");
     assert_eq!(log.details(Object::Contact), 420, "no detail either");
+}
+
+#[tokio::test]
+async fn request_that_nobody_waits_for_any_more_is_not_under_way() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(&folder.path().join("crm.db")).unwrap();
+    let clock = ManualClock::at(noon());
+    let limits = Limits { limit: Ru::new(10), window: HOUR, charge_failed: true };
+    let meter = BudgetMeter::open(store, Arc::new(clock.clone()), limits, Duration::ZERO, Arc::new(Silent)).await;
+    let meter = Arc::new(meter.unwrap());
+    let settings = ClientSettings::new(format!("http://{}/v1", silent.local_addr().unwrap()).parse().unwrap());
+    let key = ApiKey::new("crm_live_key").unwrap();
+    let client = Client::new(settings, key, Arc::new(clock.clone()), meter.clone()).unwrap();
+    let query = ListQuery::new(Resource::Contacts);
+    let mut request = Box::pin(client.list(&query, Purpose::Changes));
+    let connection = tokio::select! {
+        answer = &mut request => panic!("{answer:?}"),
+        connection = silent.accept() => connection.unwrap(),
+    };
+    clock.advance(HOUR);
+    assert_eq!(meter.ledger().used, Ru::new(1), "it is under way, and may count in the second window");
+    drop(request);
+    assert_eq!(meter.ledger().used, Ru::new(1), "it may have been counted after the second window began");
+    clock.advance(HOUR);
+    let ledger = meter.ledger();
+    assert_eq!((ledger.used, ledger.total), (Ru::ZERO, Ru::new(1)), "it was sent once, and is not under way any more");
+    drop(connection);
 }
 
 #[tokio::test]
