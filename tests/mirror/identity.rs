@@ -6,8 +6,9 @@ use crate::support::{Crm, Mirror, noon};
 use crm_mirror::api::{ApiKey, ClientSettings};
 use crm_mirror::app::{EngineSettings, assemble_engine};
 use crm_mirror::model::{Clock, DataType, Object, Resource};
+use crm_mirror::outbox::user_decisions::{self, Decision};
 use crm_mirror::sandbox::{Fault, NewField, Rule, SCOPES, World};
-use crm_mirror::store::{RunOutcome, Store};
+use crm_mirror::store::{RunOutcome, Store, write_beside};
 use crm_mirror::sync::{Acceptance, Job, SyncError};
 use serde_json::json;
 
@@ -390,4 +391,57 @@ async fn length_limit_of_id_lists_costs_only_requests() {
         mirror.assert_exact(&ours);
     }
     assert_eq!(mirror.count("removed_records"), 6);
+}
+
+#[tokio::test]
+async fn edits_of_one_workspace_reach_another_only_when_a_person_releases_them() {
+    let (ours, theirs, mut mirror) = two(5).await;
+    mirror.settings.write_back = true;
+    mirror.sync(&ours).await;
+    let edit = |sql: &str| rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(sql).unwrap();
+    let states = || mirror.one("SELECT group_concat(record_id || ' ' || state, ', ' ORDER BY id) FROM outbox");
+    let release = |id: i64| {
+        let now = theirs.clock.now();
+        write_beside(&mirror.path, |tx| user_decisions::decide(tx, id, Decision::Release, now).map(drop)).unwrap();
+    };
+    // One edit is being sent, one waits after a release, two were never sent. No position has a value in either workspace.
+    edit("UPDATE contacts_full SET position = 'CEO' WHERE id = 'ct0'");
+    ours.sandbox.faults().add(Rule::new(Fault::Status(503)).method("PATCH").forever());
+    mirror.run(&ours, &Job::Push).await.unwrap();
+    edit(
+        "UPDATE contacts_full SET position = 'CFO' WHERE id = 'ct1';
+         UPDATE contacts_full SET cf_tier = 'gold' WHERE id = 'ct2';
+         UPDATE companies_full SET industry = 'a' WHERE id = 'co3';
+         UPDATE outbox SET released_at = queued_at WHERE record_id = 'ct1'",
+    );
+    assert_eq!(states(), "'ct0 sending, ct1 queued, ct2 queued, co3 queued'");
+    theirs.wait(600);
+    let refused = mirror.run(&theirs, &Job::Push).await.unwrap_err();
+    assert!(matches!(refused, SyncError::OtherWorkspace { .. }), "{refused:?}");
+    assert_eq!(states(), "'ct0 sending, ct1 queued, ct2 queued, co3 queued'", "the person may have used a wrong key");
+
+    let accept = Job::resync().accepting(Acceptance { removals: true, workspace: true });
+    let report = mirror.run(&theirs, &accept).await.unwrap();
+    assert!(report.warnings.iter().any(|w| w.contains("4 edits are held")), "{:?}", report.warnings);
+    for _ in 0..2 {
+        theirs.wait(90_000);
+        mirror.sync(&theirs).await;
+    }
+    assert_eq!(states(), "'ct0 held, ct1 held, ct2 held, co3 held'");
+    let patches = || theirs.sandbox.log().entries().iter().filter(|e| e.asked.method == "PATCH").count();
+    assert_eq!(patches(), 0);
+    mirror.assert_exact(&theirs);
+    let why = mirror.one("SELECT group_concat(why, '|' ORDER BY id) FROM outbox_events WHERE to_state = 'held'");
+    let first = "held because another workspace was accepted: the edit was made before";
+    assert_eq!(why.split('|').filter(|why| why.contains(first)).count(), 4, "{why}");
+    assert_eq!(why.matches("may have been applied before").count(), 1, "{why}");
+
+    // What a person releases is sent, once, unless the field has another value there; the same acceptance holds nothing again.
+    release(1);
+    release(3);
+    theirs.wait(600);
+    mirror.run(&theirs, &accept).await.unwrap();
+    assert_eq!(states(), "'ct0 applied, ct1 held, ct2 conflict, co3 held'");
+    let position = |id| theirs.sandbox.world().detail_json(Object::Contact, id).unwrap()["position"].clone();
+    assert_eq!((position("ct0"), position("ct1")), (json!("CEO"), json!(null)));
 }

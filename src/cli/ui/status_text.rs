@@ -244,7 +244,7 @@ fn edits(edits: &EditCounts, now: Instant) -> String {
     }
     text.push('\n');
     if edits.held > 0 {
-        text.push_str("held: too many edits were made within an hour; crm-mirror outbox release --all sends them, drop --all discards them\n");
+        text.push_str("held: a person decides; crm-mirror outbox show ID says why, outbox release --all sends them, outbox drop --all discards them\n");
     }
     if edits.conflict > 0 {
         text.push_str("conflict: the service has other values now; crm-mirror outbox shows both sides\n");

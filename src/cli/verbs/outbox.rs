@@ -18,8 +18,8 @@ use crate::store::{Reader, write_beside};
 
 /// List the waiting edits, and resolve those that cannot continue.
 ///
-/// An edit is queued until it is sent, held if too many were made within an hour, and sending until its outcome is
-/// known. Then it is applied, rejected by the service, or in conflict because the service has another value by then; a
+/// An edit is queued until it is sent, held if a person must release it first (too many were made within an hour, or for
+/// another workspace), and sending until its outcome is known. Then it is applied, rejected by the service, or in conflict because the service has another value by then; a
 /// person resolves a conflict.
 #[derive(clap::Args, Clone, Debug)]
 #[command(
@@ -81,7 +81,7 @@ enum OutboxVerb {
         /// The id of the edit.
         id: i64,
     },
-    /// Send edits that are held because too many were made within an hour.
+    /// Send edits that are held.
     #[command(after_help = "Example:\n  crm-mirror outbox release 7 8\n  crm-mirror outbox release --all --yes")]
     Release {
         #[command(flatten)]

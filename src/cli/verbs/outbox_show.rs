@@ -66,7 +66,7 @@ pub(super) fn list(database: &Path, all: bool, json: bool) -> Result<Exit, Failu
     if held > 0 {
         let what = format::counted(held, "edit is", "edits are");
         output::note(&format!(
-            "{what} held, because too many were made within an hour: `crm-mirror outbox release --all` sends them, \
+            "{what} held: `crm-mirror outbox show ID` says why, `crm-mirror outbox release --all` sends them, \
              `crm-mirror outbox drop --all` discards them"
         ));
     }

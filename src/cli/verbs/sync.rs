@@ -52,7 +52,7 @@ struct RunArgs {
     /// The objects to update [default: everything].
     #[arg(value_name = "OBJECT", value_parser = resources())]
     objects: Vec<Resource>,
-    /// Continue even though the key belongs to a different workspace than the mirror.
+    /// Continue even though the key belongs to a different workspace than the mirror. Edits that wait are held.
     #[arg(long)]
     accept_workspace: bool,
     /// Show the estimated cost only. Counting costs 1 RU per object.

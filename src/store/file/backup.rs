@@ -23,6 +23,7 @@ use rustix::io::Errno;
 use super::{lock, open};
 use crate::model::Instant;
 use crate::store::error::{Doing, StoreError};
+use crate::store::outbox::hold_open::hold_open_edits;
 
 /// The retry interval while another process changes the file's schema.
 const RETRY: Duration = Duration::from_millis(50);
@@ -188,27 +189,8 @@ fn become_another_mirror(copy: &mut Connection, now: Instant) -> Result<u64, Sto
         [],
     )
     .doing(doing)?;
-    tx.execute(
-        "INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why)
-         SELECT id, ?1, state, 'held', 'held in a copy of the mirror: the original may send it too'
-         FROM outbox WHERE state IN ('queued', 'sending')",
-        [now.to_string()],
-    )
-    .doing(doing)?;
-    let held = tx
-        .execute(
-            "UPDATE outbox SET state = 'held', body = NULL, if_match = NULL, idempotency_key = NULL, merged_into = NULL
-             WHERE state IN ('queued', 'sending')",
-            [],
-        )
-        .doing(doing)?;
     // A release that was given to the original does not apply to the copy.
-    let released: bool = tx
-        .query_row("SELECT count(*) FROM pragma_table_info('outbox') WHERE name = 'released_at'", [], |row| row.get(0))
-        .doing(doing)?;
-    if released {
-        tx.execute("UPDATE outbox SET released_at = NULL WHERE state = 'held'", []).doing(doing)?;
-    }
+    let held = hold_open_edits(&tx, "held in a copy of the mirror: the original may send it too", now)?;
     tx.commit().doing(doing)?;
-    Ok(held as u64)
+    Ok(held)
 }

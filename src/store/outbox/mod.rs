@@ -6,6 +6,7 @@ pub mod delays;
 pub mod editable;
 pub(super) mod edits;
 mod guards;
+pub(in crate::store) mod hold_open;
 mod new_edits;
 pub mod queue;
 mod queue_statements;

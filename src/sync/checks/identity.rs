@@ -6,6 +6,7 @@
 //!   the known one; or none of a sample of every object, the newest and others from all times, exists now or existed an
 //!   hour before. One empty answer may be an outage: the run fails, and the next one checks again. A check that could
 //!   not read one of the objects is no evidence, because that object may have the records that still exist.
+//! - If a person accepts another workspace, no edit that was made before is sent until a person releases it.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -66,11 +67,21 @@ impl Run<'_> {
                 recognised => recognised?,
             }
         }
-        let stored = self.engine.store.write(move |tx| {
+        let (accepted, at) = (self.job.accept().workspace, self.engine.clock.now());
+        let stored = self.engine.store.write_durably(move |tx| {
             tx.clear_state(&StateKey::Unrecognised)?;
-            tx.set_state(&Identity::ENTRY, &now)
+            tx.set_state(&Identity::ENTRY, &now)?;
+            // The same id may be another record there, and its fields may have the values that the edit was based on.
+            if accepted { tx.hold_for_another_workspace(at) } else { Ok(0) }
         });
-        Ok(stored.await?)
+        let held = stored.await?;
+        if held > 0 {
+            self.warn(format!(
+                "another workspace was accepted, so {} held: `crm-mirror outbox` shows what was edited before",
+                crate::format::counted(held, "edit is", "edits are")
+            ));
+        }
+        Ok(())
     }
 
     /// Handles a check of every object without a known record: the second one means a different workspace.
