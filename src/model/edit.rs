@@ -15,7 +15,7 @@ use super::instant::Instant;
 pub enum EditState {
     /// Waiting to be sent.
     Queued,
-    /// Waiting until a person releases it: one of too many new edits, made for another workspace, or proposed.
+    /// Waiting until a person releases it; its history says why.
     Held,
     /// The request is fixed, and may have been carried out.
     Sending,

@@ -60,7 +60,10 @@ impl Engine {
     /// Returns a [`SyncError`] if the service does not answer.
     pub async fn forecast(&self, job: &Job) -> Result<Forecast, SyncError> {
         let run = Run::new(self, job, "manual");
-        run.check_identity().await?;
+        // An acceptance needs no lookup and is stored with the identity: only a run does that.
+        if !job.accept().workspace {
+            run.check_identity().await?;
+        }
         let mut forecast = Forecast::default();
         let resync = matches!(job, Job::Resync { .. });
         let objects: Vec<Object> = Object::ALL.into_iter().filter(|object| job.concerns(object.resource())).collect();

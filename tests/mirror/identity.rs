@@ -416,11 +416,12 @@ async fn edits_of_one_workspace_reach_another_only_when_a_person_releases_them()
     );
     assert_eq!(states(), "'ct0 sending, ct1 queued, ct2 queued, co3 queued'");
     theirs.wait(600);
+    let accept = Job::resync().accepting(Acceptance { removals: true, workspace: true });
+    assert_eq!(mirror.forecast(&theirs, &accept).await.objects.len(), 2, "an estimate accepts nothing");
     let refused = mirror.run(&theirs, &Job::Push).await.unwrap_err();
     assert!(matches!(refused, SyncError::OtherWorkspace { .. }), "{refused:?}");
     assert_eq!(states(), "'ct0 sending, ct1 queued, ct2 queued, co3 queued'", "the person may have used a wrong key");
 
-    let accept = Job::resync().accepting(Acceptance { removals: true, workspace: true });
     let report = mirror.run(&theirs, &accept).await.unwrap();
     assert!(report.warnings.iter().any(|w| w.contains("4 edits are held")), "{:?}", report.warnings);
     for _ in 0..2 {

@@ -21,7 +21,7 @@ use crm_mirror::model::{Clock, Instant, ManualClock, Ru};
 use crm_mirror::sandbox::{Sandbox, SandboxServer, World};
 use crm_mirror::store::{CommitHook, Store, StoreOptions, ViewOptions};
 use crm_mirror::sync::events::{RunObserver, Silent};
-use crm_mirror::sync::{Engine, Findings, Job, RunReport, SyncError, SyncSettings};
+use crm_mirror::sync::{Engine, Findings, Forecast, Job, RunReport, SyncError, SyncSettings};
 
 /// The time at which every test begins.
 pub fn noon() -> Instant {
@@ -152,6 +152,15 @@ impl Mirror {
         drop(engine);
         store.close().await;
         report
+    }
+
+    /// The estimated cost of a run.
+    pub async fn forecast(&self, crm: &Crm, job: &Job) -> Forecast {
+        let (store, engine) = self.open(crm, None).await.unwrap();
+        let forecast = engine.forecast(job).await.unwrap();
+        drop(engine);
+        store.close().await;
+        forecast
     }
 
     /// A run whose writer dies before commit number `commits + 1`, as after a kill.

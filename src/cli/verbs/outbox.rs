@@ -18,9 +18,9 @@ use crate::store::{Reader, write_beside};
 
 /// List the waiting edits, and resolve those that cannot continue.
 ///
-/// An edit is queued until it is sent, held if a person must release it first (too many were made within an hour, or for
-/// another workspace), and sending until its outcome is known. Then it is applied, rejected by the service, or in conflict because the service has another value by then; a
-/// person resolves a conflict.
+/// An edit is queued until it is sent, held if a person must release it first (`outbox show` says why), and sending
+/// until its outcome is known. Then it is applied, rejected by the service, or in conflict because the service has
+/// another value by then; a person resolves a conflict.
 #[derive(clap::Args, Clone, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
