@@ -133,21 +133,11 @@ impl MirrorStream {
         Ok(())
     }
 
-    /// Writes everything, and what changed meanwhile.
+    /// Writes a consistent group of the changes since the last one, and its cursor; first, without
+    /// [`MirrorStream::resume`], everything. Returns whether there was anything to write.
     ///
     /// # Errors
     /// Returns an error if the mirror cannot be read, or the output cannot be written.
-    pub fn snapshot(&mut self, out: &mut impl Write) -> Result<(), StreamError> {
-        self.cursor = None;
-        self.small.clear();
-        while self.step(out)? {}
-        Ok(())
-    }
-
-    /// Writes a consistent group of the changes since the last one, and its cursor. Returns whether there were any.
-    ///
-    /// # Errors
-    /// As [`MirrorStream::snapshot`].
     pub fn step(&mut self, out: &mut impl Write) -> Result<bool, StreamError> {
         let scene = self.source.moment(|moment| self.scene(moment))??;
         match &self.cursor {

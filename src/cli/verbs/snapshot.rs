@@ -1,8 +1,10 @@
 //! `crm-mirror export --snapshot`: the mirror as one stream of JSON lines, and its changes.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, StdoutLock, Write};
 use std::path::Path;
 use std::time::Duration;
+
+use tokio::runtime::Handle;
 
 use crate::cli::signals::StopSignals;
 use crate::cli::{Failure, Global, session};
@@ -14,7 +16,7 @@ use crate::publish::{MirrorStream, StreamCursor, StreamError};
 /// How often the file is checked, with or without events of a daemon: a check reads one page.
 const POLL: Duration = Duration::from_secs(1);
 
-/// Writes the stream.
+/// Writes the stream; with `follow`, until a signal.
 ///
 /// # Errors
 /// [`Exit::Storage`] if there is no mirror, or the stream cannot be continued from the cursor.
@@ -25,43 +27,66 @@ pub fn run(
     follow: bool,
 ) -> Result<Exit, Failure> {
     let config = global.load_with(database)?;
-    let publish = config.publish.clone();
-    let mut stream = MirrorStream::open(&config.database, publish.objects, publish.exclude)?;
-    let mut out = BufWriter::new(io::stdout().lock());
-    let written = write(&config, &mut stream, since, follow, &mut out);
-    match written {
-        Ok(()) => Ok(Exit::Done),
-        Err(failure) => {
-            // The rest of the buffer cannot be written, or is an incomplete group.
-            let _ = out.into_parts();
-            Err(failure)
-        }
+    if follow {
+        let runtime = session::runtime()?;
+        let ended = runtime.block_on(until_interrupted(config, since));
+        runtime.shutdown_background();
+        ended?;
+    } else {
+        write(&config, since, |stream, out| catch_up(stream, out).map(|_| ()))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Follows the mirror until a signal. It listens before the first line is written, and waits for no reader: a signal
+/// ends the stream also while a slow reader blocks it. What follows the last cursor is an incomplete group then.
+async fn until_interrupted(config: Config, since: Option<StreamCursor>) -> Result<(), Failure> {
+    let mut signals = StopSignals::listen()?;
+    let runtime = Handle::current();
+    let written = tokio::task::spawn_blocking(move || {
+        write(&config, since, |stream, out| follow(stream, &config, &runtime, out))
+    });
+    tokio::select! {
+        () = signals.next() => Ok(()),
+        ended = written => ended.map_err(|panic| Failure::new(Exit::Internal, panic))?,
     }
 }
 
+/// Opens the mirror and stdout, and writes what `lines` writes.
 fn write(
     config: &Config,
-    stream: &mut MirrorStream,
     since: Option<StreamCursor>,
-    follow: bool,
-    out: &mut impl Write,
+    lines: impl FnOnce(&mut MirrorStream, &mut BufWriter<StdoutLock<'static>>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    match since {
-        Some(cursor) => stream.resume(cursor)?,
-        None => stream.snapshot(out)?,
+    let publish = config.publish.clone();
+    let mut stream = MirrorStream::open(&config.database, publish.objects, publish.exclude)?;
+    if let Some(cursor) = since {
+        stream.resume(cursor)?;
     }
+    let mut out = BufWriter::new(io::stdout().lock());
+    let written = lines(&mut stream, &mut out);
+    if written.is_err() {
+        // The rest of the buffer cannot be written, or is an incomplete group.
+        let _ = out.into_parts();
+    }
+    written
+}
+
+/// Writes everything there is. Returns the version of the file before it was read: whatever is committed afterwards
+/// changes the version again, so no change waits for the next one.
+fn catch_up(stream: &mut MirrorStream, out: &mut impl Write) -> Result<i64, Failure> {
+    let version = stream.version()?;
     while stream.step(out)? {}
-    if !follow {
-        return Ok(());
-    }
-    let runtime = session::runtime()?;
-    let ended = runtime.block_on(async {
-        let mut signals = StopSignals::listen()?;
-        let mut seen = stream.version()?;
-        let mut events = events(config).await;
-        loop {
+    Ok(version)
+}
+
+/// Writes everything there is, and whatever is committed from then on, for ever.
+fn follow(stream: &mut MirrorStream, config: &Config, runtime: &Handle, out: &mut impl Write) -> Result<(), Failure> {
+    let mut seen = catch_up(stream, out)?;
+    let mut events = runtime.block_on(events(config));
+    loop {
+        runtime.block_on(async {
             tokio::select! {
-                () = signals.next() => return Ok(()),
                 event = next(&mut events) => {
                     if !event {
                         events = None;
@@ -69,15 +94,11 @@ fn write(
                 }
                 () = tokio::time::sleep(POLL) => {}
             }
-            let version = stream.version()?;
-            if version != seen {
-                seen = version;
-                while stream.step(out)? {}
-            }
+        });
+        if stream.version()? != seen {
+            seen = catch_up(stream, out)?;
         }
-    });
-    runtime.shutdown_background();
-    ended
+    }
 }
 
 /// The events of the daemon that owns the mirror, if there is one.
