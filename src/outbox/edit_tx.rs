@@ -77,6 +77,8 @@ pub(super) struct EditTx<'a, 'b> {
     pub ended: Vec<EndedEdit>,
     /// The number of edits that the limit on new edits held.
     pub held: u64,
+    /// The number of edits that were held because rows may be of the workspace before an accepted one.
+    pub former: u64,
     /// Whether the record's removal must be confirmed after a 404.
     pub to_confirm: bool,
 }
@@ -92,8 +94,8 @@ impl<'a, 'b> EditTx<'a, 'b> {
         now: Instant,
     ) -> Result<EditTx<'a, 'b>, StoreError> {
         let editable = tx.editable(object)?;
-        let (ended, held, to_confirm) = (Vec::new(), 0, false);
-        let mut edits = EditTx { tx, object, record, editable, rules, now, ended, held, to_confirm };
+        let (ended, held, former, to_confirm) = (Vec::new(), 0, 0, false);
+        let mut edits = EditTx { tx, object, record, editable, rules, now, ended, held, former, to_confirm };
         let (readable, unreadable) = tx.edits_of(object, record)?;
         for unreadable in unreadable {
             tx.reject_unreadable(&unreadable, &trail::of_text(&unreadable.why), now)?;
@@ -155,7 +157,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
                 RecordStep::Gone(id) => self.end(id, &queued(EditState::Rejected, trail::GONE))?,
                 RecordStep::Send(request) => {
                     // If edits are held, decide again without them.
-                    if !self.within_limit(&request.edits)? {
+                    if !self.is_held(&request.edits)? {
                         return self.fix(&edits, request, keys);
                     }
                 }
@@ -182,14 +184,16 @@ impl<'a, 'b> EditTx<'a, 'b> {
         Ok(adopted)
     }
 
-    /// Holds new edits if there are too many. Returns whether it held any.
-    fn within_limit(&mut self, edits: &[i64]) -> Result<bool, StoreError> {
+    /// Holds new edits if there are too many, or if their rows may be of another workspace. Returns whether it held any.
+    fn is_held(&mut self, edits: &[i64]) -> Result<bool, StoreError> {
         if !self.tx.any_unreleased(edits)? {
             return Ok(false);
         }
+        let former = self.tx.hold_edits_of_former_rows(self.object, self.now)?;
         let held = new_edit_limit::apply(self.tx, self.rules.max_edits, self.now)?;
+        self.former += former;
         self.held += held;
-        Ok(held > 0)
+        Ok(former + held > 0)
     }
 
     fn fix(&self, edits: &[Edit], request: PatchRequest, keys: &IdempotencyKeys) -> Result<NextRequest, StoreError> {

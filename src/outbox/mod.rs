@@ -40,5 +40,5 @@ pub mod user_decisions;
 pub use due_edits::EditWatch;
 pub use idempotency_key::IdempotencyKeys;
 pub use push_context::Pusher;
-pub use push_progress::{PushTally, Pushed};
+pub use push_progress::{PushTally, Pushed, former_edits};
 pub use queue::{EditRequest, EditSource, QueueError, queue};

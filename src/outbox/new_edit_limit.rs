@@ -24,7 +24,7 @@ pub fn apply(tx: &MirrorTx<'_>, max_edits: u64, now: Instant) -> Result<u64, Sto
         return Ok(0);
     }
     let why = format!("more than {max_edits} new edits within an hour: a person must release it");
-    tx.hold_new_edits(&why, now)
+    tx.hold_new_edits(None, &why, now)
 }
 
 #[cfg(test)]

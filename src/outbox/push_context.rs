@@ -53,17 +53,18 @@ impl Pusher {
     ) -> Result<T, StoreError> {
         let (rules, now, record, enter) = (self.rules(), self.clock.now(), id.clone(), self.enter.clone());
         let max_edits = self.max_edits;
-        let (done, ended, held, to_confirm) = self
+        let (done, ended, held, former, to_confirm) = self
             .store
             .write_durably(move |tx| {
                 let mut edits = EditTx::open(tx, object, &record, &rules, now)?;
                 let done = work(&mut edits)?;
                 enter(tx)?;
-                Ok((done, edits.ended, edits.held, edits.to_confirm))
+                Ok((done, edits.ended, edits.held, edits.former, edits.to_confirm))
             })
             .await?;
         pass.ended(ended);
         pass.held(held, max_edits);
+        pass.held_of_former_rows(former);
         if to_confirm {
             lock(&pass.pushed).not_found.push((object, id.clone()));
         }

@@ -129,6 +129,13 @@ impl PushPass {
         }
     }
 
+    /// Logs that edits were held because their rows may be of the workspace before an accepted one.
+    pub(super) fn held_of_former_rows(&self, held: u64) {
+        if held > 0 {
+            self.warn(former_edits(held));
+        }
+    }
+
     pub(super) fn warn(&self, warning: String) {
         lock(&self.pushed).warnings.insert(warning);
     }
@@ -157,6 +164,14 @@ impl PushPass {
             lock(&self.pushed).unwritable.insert(object);
         }
     }
+}
+
+/// The warning about edits that are held because rows were of the workspace before an accepted one when they were made.
+pub fn former_edits(held: u64) -> String {
+    format!(
+        "{} held, because not every row of the accepted workspace had been read: `crm-mirror outbox` shows what was edited",
+        crate::format::counted(held, "edit is", "edits are")
+    )
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@
 //! | `sweep:OBJECT`, `slice:OBJECT:…` | a running sweep, and the checkpoint of each slice | `sync::walks` |
 //! | `asked_sweep:OBJECT` | a requested sweep that has not started | `sync::walks` |
 //! | `wanted_sweep:OBJECT` | whether only a sweep can fill a custom column | `sync::walks` |
+//! | `former:OBJECT` | whether rows may still be of the workspace before an accepted one | `sync::checks` |
 //! | `filled:OBJECT` | custom fields whose columns hold every value | `sync::walks` |
 //! | `fill:OBJECT:…` | checkpoints of the back-fill of a column | `sync::walks` |
 //! | `detail_failures:OBJECT` | records whose detail could not be read, with the time of the next attempt | `sync::walks` |
@@ -48,8 +49,8 @@
 //! # Invariants
 //! - **Entries are hints.** An unparseable entry counts as absent: a warning is logged, and the transaction that reads
 //!   it deletes it. So no stored value can make a verb fail. Entries that alone know which values are missing
-//!   (`omitted`, `lacking`) become `null` instead, and columns are filled again.
-//! - The loss of an entry costs requests at most, never data, except a deletion of these two by hand.
+//!   (`omitted`, `lacking`) become `null` instead, and columns are filled again; of `former`, its presence counts.
+//! - The loss of an entry costs requests at most, never data, except a deletion of these three by hand.
 
 use std::fmt;
 
@@ -144,6 +145,7 @@ state_keys! {
         Sweep => "sweep",
         AskedSweep => "asked_sweep",
         WantedSweep => "wanted_sweep",
+        FormerRows => "former",
         FilledFields => "filled",
         UnknownKeys => "unknown_keys",
         DetailFailures => "detail_failures",
@@ -162,6 +164,62 @@ state_keys! {
 }
 
 impl StateKey {
+    /// Whether the entry tells what was read of the workspace; the others describe the file, the program and the budget.
+    pub const fn is_of_workspace(&self) -> bool {
+        use StateKey as Key;
+        match self {
+            Key::ServiceTime
+            | Key::DefinitionsRead
+            | Key::TeamRead
+            | Key::ListsUnderWay
+            | Key::UnlistedMembers
+            | Key::Unrecognised
+            | Key::StepFailures
+            | Key::AgedDetails(_)
+            | Key::Changes(_)
+            | Key::Sweep(_)
+            | Key::Slice(..)
+            | Key::AskedSweep(_)
+            | Key::WantedSweep(_)
+            | Key::FormerRows(_)
+            | Key::FillWalk(..)
+            | Key::UnknownKeys(_)
+            | Key::DetailFailures(_)
+            | Key::Swept(_)
+            | Key::CaughtUp(_)
+            | Key::Evidence(_)
+            | Key::TiesListed(_)
+            | Key::Check(..)
+            | Key::Outage(_)
+            | Key::OmittedValues(_)
+            | Key::LackingKeys(_)
+            | Key::UnlistedDefinitions(_)
+            | Key::UndecidedRemovals(_)
+            | Key::Progress(_) => true,
+            Key::MirrorId
+            | Key::Layout
+            | Key::Derived
+            | Key::CustomIndexes
+            | Key::ViewOptions
+            | Key::PeopleObjects
+            | Key::HistoryMarks
+            | Key::HistoryClock
+            | Key::WriteBack
+            | Key::Identity
+            | Key::MissingScopes
+            | Key::Ledger
+            | Key::Hold
+            | Key::PublishProgress
+            | Key::ChangedRecords
+            | Key::PausedSince
+            | Key::Searched(_)
+            | Key::Copied(_)
+            | Key::RowCounts(_)
+            | Key::FilledFields(_)
+            | Key::RecentRemovals(_) => false,
+        }
+    }
+
     /// The entry of a part of a slice or a back-fill: a walk that falls apart goes on in several.
     #[must_use]
     pub fn part(&self, part: &str) -> StateKey {
@@ -223,6 +281,14 @@ impl ReadTx<'_> {
     pub fn is_unparseable(&self, key: &StateKey) -> bool {
         let name = key.to_string();
         self.unreadable.borrow().iter().any(|(of, _)| *of == name)
+    }
+
+    /// Whether an entry is there, parseable or not.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn has_state(&self, key: &StateKey) -> Result<bool, StoreError> {
+        Ok(text(&self.conn, &key.to_string())?.is_some())
     }
 
     /// The checkpoints of the slices of a sweep, in the order of their names; `None` if one is unparseable, because the

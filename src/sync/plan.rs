@@ -93,6 +93,8 @@ pub struct Knowledge {
 pub struct ObjectKnowledge {
     /// Whether its first copy was finished before this run started.
     pub copied: bool,
+    /// Whether rows may be of the workspace before an accepted one: a sweep reads everything.
+    pub former: bool,
     /// Whether a sweep is in progress that does not wait for a person.
     pub sweeping: bool,
     /// Whether a person, the schedule or a column to fill requests a sweep.
@@ -144,7 +146,7 @@ fn is_needed(step: Step, known: &Knowledge, job: &Job) -> bool {
                 && (job.names(Resource::TeamMembers)
                     || job.concerns(Resource::TeamMembers) && (resync || known.team_due))
         }
-        Step::Changes(object) => (syncs || verify) && reads(object) && of(object).copied,
+        Step::Changes(object) => (syncs || verify) && reads(object) && of(object).copied && !of(object).former,
         Step::Fill(object) => syncs && reads(object),
         Step::Counts(object) => syncs && reads(object) && of(object).copied,
         Step::Audit(object) => verify && reads(object),
@@ -171,8 +173,14 @@ mod tests {
         Removals, Sweep, Team,
     };
 
-    const COPIED: ObjectKnowledge =
-        ObjectKnowledge { copied: true, sweeping: false, sweep_wanted: false, sweep_reading: false, nominated: false };
+    const COPIED: ObjectKnowledge = ObjectKnowledge {
+        copied: true,
+        former: false,
+        sweeping: false,
+        sweep_wanted: false,
+        sweep_reading: false,
+        nominated: false,
+    };
 
     /// A copied mirror of a workspace where nothing is due.
     fn settled() -> Knowledge {
@@ -190,6 +198,15 @@ mod tests {
             steps.push(step);
             known.done.insert(step);
         }
+    }
+
+    #[test]
+    fn rows_of_another_workspace_are_replaced_by_a_sweep_alone() {
+        let replaced = ObjectKnowledge { former: true, sweep_wanted: true, ..COPIED };
+        let known = Knowledge { objects: [replaced, COPIED], ..settled() };
+        let company = [Changes(Company), Counts(Company), Fill(Company)];
+        let expected = [&[Identity, Counts(Contact), Fill(Contact)][..], &company, &[Sweep(Contact)]].concat();
+        assert_eq!(steps(known, &Job::sync()), expected);
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod support;
 #[macro_use]
 mod shards;
 
+mod acceptance;
 mod audits;
 mod broken_rules;
 mod budget;

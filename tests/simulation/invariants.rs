@@ -51,6 +51,8 @@ pub struct Watch {
     saved_doubtful_lists: u32,
     /// Whether nothing in the run that ended may have made a row older, even if the service shows an old picture.
     is_strict: bool,
+    /// Whether rows may have been of the workspace before an accepted one when they were last looked at.
+    was_replaced: bool,
     /// Until when a clock may be wrong, or a day after.
     pub clocks_until: Instant,
     /// The team members, and how many runs in a row have read a list of them that may have been wrong.
@@ -73,6 +75,11 @@ pub struct Watch {
 fn state_entry(conn: &Connection, name: &str) -> Option<String> {
     let mut stmt = conn.prepare_cached("SELECT value FROM state WHERE name = ?1").ok()?;
     stmt.query_row([name], |row| row.get(0)).ok()
+}
+
+/// Whether rows may be of the workspace before an accepted one.
+pub fn has_former_rows(conn: &Connection) -> bool {
+    conn.prepare_cached("SELECT 1 FROM state WHERE name LIKE 'former:%'").is_ok_and(|mut stmt| stmt.exists([]).unwrap())
 }
 
 /// What the outbox says of the edits of a record.
@@ -110,6 +117,7 @@ impl Watch {
             is_saved_in_doubt: false,
             saved_doubtful_lists: 0,
             is_strict: false,
+            was_replaced: false,
             clocks_until: Instant::EPOCH,
             team: BTreeSet::new(),
             doubtful_lists: 0,
@@ -165,7 +173,9 @@ impl Watch {
         }
         // Only what a look-up by id shows a second time may be older than the row, or what a wrong clock lets in.
         let is_lookup = |entry: &LoggedRequest| entry.asked.query.iter().any(|(name, _)| name.starts_with("filter[id"));
-        self.is_strict = now >= self.clocks_until && !log.entries().iter().any(is_lookup);
+        let is_replaced = has_former_rows(&conn);
+        let is_or_was = is_replaced || self.was_replaced;
+        self.is_strict = now >= self.clocks_until && !log.entries().iter().any(is_lookup) && !is_or_was;
         // A list that the budget has cut short says nothing.
         let team_read = state_entry(&conn, "read:team-members");
         let read_team = team_read != self.team_read;
@@ -174,6 +184,12 @@ impl Watch {
             .mirror(crm, &conn, doubt_until)
             .and_then(|()| self.history(&conn, now))
             .and_then(|()| self.team(crm, &conn, read_team, now >= doubt_until));
+        self.was_replaced = is_replaced;
+        if is_replaced {
+            // Any of them may be removed, and become older.
+            self.rows.clear();
+            self.gone.clear();
+        }
         let ledger = ledger(&conn);
         self.conn = Some(conn);
         checked?;
@@ -219,6 +235,19 @@ impl Watch {
     /// A clock may be wrong until then: what it lets in takes until the next day to be put right.
     pub fn clocks_are_wrong_until(&mut self, until: Instant) {
         self.clocks_until = self.clocks_until.max(until.plus(DAY));
+    }
+
+    /// The service has the records of another workspace from now on: those that were seen are replaced.
+    pub fn workspace_is_another(&mut self, now: Instant) {
+        self.claims.restored(Some(now));
+        self.carried_out.values_mut().for_each(|times| *times = 0);
+        self.team.clear();
+    }
+
+    /// A person accepts the other workspace.
+    pub fn rows_are_replaced(&mut self) {
+        self.removals_were_accepted();
+        self.was_replaced = true;
     }
 
     /// A person accepted any number of removals.

@@ -1,5 +1,6 @@
 //! One simulated life: runs a script against the real engine and the daemon's state machine.
 
+mod acceptance;
 mod acts;
 mod between;
 mod disturbances;
@@ -23,6 +24,7 @@ use crate::daemon::{Daemon, Maintenance, repair, resync};
 use crate::invariants::Watch;
 use crate::manners::{Manners, RunFacts};
 use crate::people::{self, Edits};
+use crate::private_edits::PrivateEdits;
 use crate::process::{self, FullDisk, Process};
 use crate::repeats::Repeats;
 use crate::script::{Script, What};
@@ -67,6 +69,10 @@ struct Life<'a> {
     open: Option<Process>,
     edit_watch: EditWatch,
     watch: Watch,
+    /// What no other workspace may receive.
+    private_edits: PrivateEdits,
+    /// Whether a person still has to accept the workspace of the key.
+    is_unaccepted: bool,
     during_run: Arc<Mutex<DuringRun>>,
     manners: Manners,
     edits: Edits,
@@ -153,6 +159,8 @@ impl<'a> Life<'a> {
             script,
             during_run: Arc::new(Mutex::new(DuringRun::new(watch.config.clone()))),
             watch,
+            private_edits: PrivateEdits::default(),
+            is_unaccepted: false,
             manners: Manners::new(script),
             edit_watch: EditWatch::new(&mirror.path),
             crm,
@@ -393,6 +401,9 @@ impl<'a> Life<'a> {
         let (crm, mirror) = (&self.crm, &self.mirror);
         let looked = self.watch.after_run(self.script, crm, mirror, &self.edits, settled, self.doubt_until);
         looked.map_err(|why| self.failed(&why))?;
+        if let Some(conn) = self.watch.connection() {
+            self.private_edits.after_run(conn).map_err(|why| self.failed(&why))?;
+        }
         if !self.conflicts.concern_any() {
             return Ok(());
         }
@@ -462,6 +473,7 @@ impl<'a> Life<'a> {
                 self.repeats.intervals_begin_anew();
                 self.daemon.ask(if matches!(what, What::Resync) { resync() } else { repair() }, now);
             }
+            What::OtherWorkspace(which) if !self.is_keyless() => self.other_workspace(*which).await?,
             What::OtherProcess => {
                 self.repeats.intervals_begin_anew();
                 self.other_process().await?;

@@ -35,6 +35,7 @@ mod lasting;
 mod life;
 mod manners;
 mod people;
+mod private_edits;
 mod process;
 mod repeats;
 mod script;

@@ -44,7 +44,7 @@ struct AskedWait {
 
 /// What was seen so far.
 pub struct Manners {
-    /// Whether the mirror's file may be of another workspace in the beginning.
+    /// Whether the mirror's file may be of another workspace.
     is_foreign: bool,
     /// The largest page of the service.
     page_cap: usize,
@@ -100,6 +100,11 @@ impl Manners {
     /// A person ended the hold, or its entry in the file is lost.
     pub fn hold_is_lost(&mut self) {
         self.hold_until = None;
+    }
+
+    /// The key is of another workspace from now on.
+    pub fn workspace_is_another(&mut self) {
+        self.is_foreign = true;
     }
 
     /// The service behaves well from now on.

@@ -158,6 +158,22 @@ pub fn world(script: &Script, start: Instant) -> World {
     if script.upgrade.is_some() {
         return frozen_world();
     }
+    made_a_day_before(script, start, 0)
+}
+
+/// The records of another workspace: some with the ids of the first one, created at other times.
+pub fn other_world(script: &Script, now: Instant, which: u32) -> World {
+    let mut world = made_a_day_before(script, now.minus(Duration::from_secs((which % 100).into())), which);
+    for object in Object::ALL {
+        for id in world.ids(object.resource()).into_iter().step_by(5) {
+            world.remove(object, &id);
+        }
+    }
+    world.set_now(now);
+    world
+}
+
+fn made_a_day_before(script: &Script, start: Instant, first: u32) -> World {
     let mut world = World::new(start.minus(Duration::from_secs(86_400)));
     if script.omits_nulls {
         world.omit_nulls_in_lists();
@@ -170,7 +186,7 @@ pub fn world(script: &Script, start: Instant) -> World {
     }
     for (object, count) in [(Object::Contact, script.contacts), (Object::Company, script.companies)] {
         for n in 0..count {
-            let mut fields = values(n);
+            let mut fields = values(first + n);
             if !script.tied {
                 let at = json!(world.tick().plus(Duration::from_secs(n.into())));
                 (fields["createdAt"], fields["updatedAt"]) = (at.clone(), at);

@@ -113,6 +113,8 @@ pub enum What {
     Verify,
     /// The daemon is stopped, a person runs `sync`, and the daemon begins again.
     OtherProcess,
+    /// The key of another workspace, which has records with the same ids, and a person accepts it.
+    OtherWorkspace(u32),
     /// The service misbehaves for some minutes.
     Trouble(Trouble, u32),
     /// The mirror's clock is wrong by this many seconds for some minutes.
@@ -231,9 +233,19 @@ impl Script {
             let what = What::Burst(rng.u32(..12), rng.u32(..));
             script.events.extend(Some(Event { number: 0, minute: 0, what }).filter(|event| wanted(&event.what)));
         }
+        script.events.extend(script.other_workspace(rng).filter(|event| wanted(&event.what)));
         script.events.sort_by_key(|event| event.minute);
         script.events.iter_mut().enumerate().for_each(|(number, event)| event.number = number);
         script
+    }
+}
+
+impl Script {
+    /// In few lives, the key becomes one of another workspace.
+    fn other_workspace(&self, rng: &mut Rng) -> Option<Event> {
+        let minute = rng.u32(..self.days * 1440);
+        let is_there = self.upgrade.is_none() && rng.u32(..8) == 0;
+        is_there.then(|| Event { number: 0, minute, what: What::OtherWorkspace(rng.u32(..1_000_000)) })
     }
 }
 
@@ -270,7 +282,8 @@ impl What {
     /// other columns are there.
     pub fn loses_pages(&self) -> bool {
         use What::{
-            Archive, CursorsDie, Define, DiskFull, Junk, KeyRotated, Kill, Locked, Reactivate, Restore, ScopeLost,
+            Archive, CursorsDie, Define, DiskFull, Junk, KeyRotated, Kill, Locked, OtherWorkspace, Reactivate, Restore,
+            ScopeLost,
         };
         matches!(
             self,
@@ -283,6 +296,7 @@ impl What {
                 | KeyRotated(_)
                 | Kill(_)
                 | Locked
+                | OtherWorkspace(_)
                 | Reactivate(_)
                 | Restore
                 | ScopeLost(..)

@@ -52,7 +52,8 @@ struct RunArgs {
     /// The objects to update [default: everything].
     #[arg(value_name = "OBJECT", value_parser = resources())]
     objects: Vec<Resource>,
-    /// Continue even though the key belongs to a different workspace than the mirror. Edits that wait are held.
+    /// Mirror the workspace of the key instead of the one before: its records replace all others, and edits that wait are
+    /// held.
     #[arg(long)]
     accept_workspace: bool,
     /// Show the estimated cost only. Counting costs 1 RU per object.

@@ -2,7 +2,7 @@
 
 use rusqlite::params;
 
-use crate::model::{EditState, Instant};
+use crate::model::{EditState, Instant, Object};
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::steps::EditStep;
 use crate::store::tx::MirrorTx;
@@ -49,17 +49,18 @@ impl MirrorTx<'_> {
         Ok(false)
     }
 
-    /// Holds every edit that was neither sent nor released. Returns their number.
+    /// Holds every edit of an object, or of both, that was neither sent nor released. Returns their number.
     ///
     /// # Errors
     /// If SQLite refuses.
-    pub fn hold_new_edits(&self, why: &str, now: Instant) -> Result<u64, StoreError> {
+    pub fn hold_new_edits(&self, of: Option<Object>, why: &str, now: Instant) -> Result<u64, StoreError> {
         let ids: Vec<i64> = self
             .conn
             .prepare_cached(
-                "SELECT id FROM outbox WHERE state = 'queued' AND tried_at IS NULL AND released_at IS NULL ORDER BY id",
+                "SELECT id FROM outbox WHERE state = 'queued' AND tried_at IS NULL AND released_at IS NULL
+                 AND object_type = coalesce(?1, object_type) ORDER BY id",
             )
-            .and_then(|mut stmt| stmt.query_map([], |row| row.get(0))?.collect())
+            .and_then(|mut stmt| stmt.query_map([of.map(|object| object.to_string())], |row| row.get(0))?.collect())
             .doing(DOING)?;
         for id in &ids {
             self.take_step(*id, &EditStep::new(EditState::Queued, EditState::Held, why), now)?;

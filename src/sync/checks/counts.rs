@@ -4,6 +4,7 @@ use super::audit::DAY;
 use super::compare::Audit;
 use crate::model::Object;
 use crate::model::{TimeBounds, TimeField, TimeRange};
+use crate::outbox::former_edits;
 use crate::store::Phase;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
@@ -25,10 +26,13 @@ impl Run<'_> {
         let finished = self.engine.clock.now();
         let owed = self.engine.store.write(move |tx| {
             let open = unread + tx.count_nominated(object)?;
-            end_sweep(tx, object, finished, open)?;
-            tx.state::<OwedCounts>(&OwedCounts::entry(object, TimeField::CreatedAt))
+            let held = end_sweep(tx, object, finished, open)?;
+            Ok((tx.state::<OwedCounts>(&OwedCounts::entry(object, TimeField::CreatedAt))?, held))
         });
-        let owed = owed.await?;
+        let (owed, held) = owed.await?;
+        if held > 0 {
+            self.warn(former_edits(held));
+        }
         self.results().owed_by_sweeps.extend(owed.map(|owed| (object, owed)));
         self.carry_out_counts(object).await?;
         self.settle_nominations(object).await?;

@@ -6,13 +6,14 @@
 //!   the known one; or none of a sample of every object, the newest and others from all times, exists now or existed an
 //!   hour before. One empty answer may be an outage: the run fails, and the next one checks again. A check that could
 //!   not read one of the objects is no evidence, because that object may have the records that still exist.
-//! - If a person accepts another workspace, no edit that was made before is sent until a person releases it.
+//! - Another workspace that a person accepts replaces the one before: see [`accepted_workspace`].
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::accepted_workspace;
 use crate::api::{ErrorClass, ListQuery, decode};
 use crate::model::{Instant, Object, Purpose, RecordId};
 use crate::store::StateKey;
@@ -71,10 +72,13 @@ impl Run<'_> {
         let stored = self.engine.store.write_durably(move |tx| {
             tx.clear_state(&StateKey::Unrecognised)?;
             tx.set_state(&Identity::ENTRY, &now)?;
-            // The same id may be another record there, and its fields may have the values that the edit was based on.
-            if accepted { tx.hold_for_another_workspace(at) } else { Ok(0) }
+            if accepted { accepted_workspace::accept(tx, at) } else { Ok(0) }
         });
         let held = stored.await?;
+        if accepted {
+            // Another service has another clock.
+            self.recall_service_time().await?;
+        }
         if held > 0 {
             self.warn(format!(
                 "another workspace was accepted, so {} held: `crm-mirror outbox` shows what was edited before",

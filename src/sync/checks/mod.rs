@@ -1,5 +1,6 @@
 //! Compares the mirror with the service: the workspace, missing records, superfluous records, and removals.
 
+pub(super) mod accepted_workspace;
 mod audit;
 mod compare;
 mod counts;

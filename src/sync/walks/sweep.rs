@@ -18,6 +18,7 @@ use crate::model::{Instant, Object};
 use crate::model::{TimeBounds, TimeField, TimeRange};
 use crate::store::{MirrorTx, Phase, StateKey, StoreError};
 use crate::sync::checkpoints::{Changes, Evidence, Fresh, Outage, Sweep};
+use crate::sync::checks::accepted_workspace::{end_replacement, has_former_rows};
 use crate::sync::checks::undecided_removals::UndecidedRemovals;
 use crate::sync::engine::Engine;
 use crate::sync::error::SyncError;
@@ -104,10 +105,11 @@ impl Run<'_> {
     async fn begin_sweep(&self, object: Object, again: bool) -> Result<(), SyncError> {
         let (now, key) = (self.engine.clock.now(), self.engine.client.key_fingerprint().to_string());
         // The first changes walk begins where the copy began: what is copied early may change while the rest is read.
-        let phase = self.engine.store.read(move |tx| tx.phase(object)).await?;
-        let under_way = self.engine.store.read(move |tx| Sweep::load(tx, object)).await?.is_some();
-        let first = phase == Phase::FirstCopy && !under_way;
-        let served_at = if first { self.boundary(object).await? } else { None };
+        let first = self.engine.store.read(move |tx| {
+            let first = tx.phase(object)? == Phase::FirstCopy || has_former_rows(tx, object)?;
+            Ok(first && Sweep::load(tx, object)?.is_none())
+        });
+        let served_at = if first.await? { self.boundary(object).await? } else { None };
         let (workers, rows_per_slice) = (self.engine.workers() as u64, self.engine.settings.rows_per_slice.max(1));
         let wants_totals = self.engine.observer.wants_totals();
         self.engine
@@ -218,17 +220,19 @@ fn slices(tx: &MirrorTx<'_>, object: Object, workers: u64, rows_per_slice: u64) 
 
 /// Stores that a sweep is finished, once the missed records have been decided on.
 ///
-/// `open` is the number of remaining differences, but for records that were received in an older version.
+/// `open` is the number of remaining differences, but for records that were received in an older version. Returns how many
+/// edits are held, because rows were of the workspace before an accepted one when they were made.
 pub(in crate::sync) fn end_sweep(
     tx: &MirrorTx<'_>,
     object: Object,
     finished: Instant,
     open: u64,
-) -> Result<(), StoreError> {
+) -> Result<u64, StoreError> {
     let Some(sweep) = Sweep::load(tx, object)? else {
-        return Ok(());
+        return Ok(0);
     };
-    let is_first_copy = tx.phase(object)? == Phase::FirstCopy;
+    let phase = tx.phase(object)?;
+    let is_first_copy = phase == Phase::FirstCopy;
     if is_first_copy {
         tx.finish_first_copy(object)?;
         // The first changes walk starts where the copy started, minus the overlap.
@@ -241,10 +245,14 @@ pub(in crate::sync) fn end_sweep(
     if sweep.pages != 1 || is_first_copy && sweep.rows != tx.count_rows(object)? {
         OwedCounts::of_sweep(tx, object, sweep.pages, sweep.dateless_on_one_page)?;
     }
-    tx.set_state(&Fresh::sweep(object), &Fresh { began: sweep.began, finished, steady: None })?;
-    let before: Option<Evidence> = tx.state(&Evidence::entry(object))?;
-    let open = open + sweep.unconfirmed;
-    tx.set_state(&Evidence::entry(object), &Evidence::after(before, sweep.began, true, open))?;
     FilledFields::note_filled(tx, object, &sweep.fills)?;
-    Sweep::clear(tx, object)
+    Sweep::clear(tx, object)?;
+    let held = end_replacement(tx, object, &sweep, phase, finished)?;
+    if !has_former_rows(tx, object)? {
+        tx.set_state(&Fresh::sweep(object), &Fresh { began: sweep.began, finished, steady: None })?;
+        let before: Option<Evidence> = tx.state(&Evidence::entry(object))?;
+        let open = open + sweep.unconfirmed;
+        tx.set_state(&Evidence::entry(object), &Evidence::after(before, sweep.began, true, open))?;
+    }
+    Ok(held)
 }

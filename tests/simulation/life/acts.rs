@@ -9,6 +9,7 @@ use rusqlite::Connection;
 
 use super::{Life, MINUTE};
 use crate::daemon::first;
+use crate::invariants::has_former_rows;
 use crate::people;
 
 /// How often a person decides on what waits in the end: a record may have so many edits of one field.
@@ -71,6 +72,8 @@ impl Life<'_> {
     /// A person made edits.
     fn note_edits(&mut self, conn: &Connection) {
         self.conflicts.queued(conn, &self.crm.sandbox);
+        let is_replaced = self.is_unaccepted || has_former_rows(conn);
+        self.private_edits.queued(conn, &self.crm.sandbox.world(), is_replaced);
         self.daemon.edited(self.clock.now());
     }
 
@@ -92,7 +95,7 @@ impl Life<'_> {
         self.note_edits(&conn);
     }
 
-    fn backup_path(&self) -> PathBuf {
+    pub(super) fn backup_path(&self) -> PathBuf {
         self.mirror.dir.path().join("backup.db")
     }
 
@@ -113,6 +116,7 @@ impl Life<'_> {
         self.during_run.lock().unwrap().restored();
         self.watch.restored(self.crm.clock.now());
         self.conflicts.restored();
+        self.private_edits.restored();
         self.manners.hold_is_lost();
         self.edits.return_to(self.saved_edits.clone(), &self.mirror.read());
         let now = self.clock.now();

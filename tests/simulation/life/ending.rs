@@ -42,6 +42,7 @@ impl Life<'_> {
         self.manners.all_is_well(self.crm.clock.now());
         self.repairs.iter_mut().for_each(|(at, _)| *at = Instant::EPOCH);
         self.repair_due(self.crm.clock.now()).await;
+        self.accept_at_last().await?;
         (self.kill, self.full_disk, self.locked) = (None, None, false);
         self.close().await;
         let slow = self.live_on_the_budget().await?;
@@ -61,7 +62,7 @@ impl Life<'_> {
         if self.differences().iter().any(|line| line.contains("which the service has not")) {
             // A removal refused by the guard needs a user's acceptance.
             self.close().await;
-            let workspace = self.script.upgrade.is_some() || !self.knows_a_record();
+            let workspace = self.script.upgrade.is_some() || self.is_unaccepted || !self.knows_a_record();
             let accept = Acceptance { removals: true, workspace };
             let job = Job::Resync { objects: Selection::All, accept };
             let accepted = self.mirror.run(&self.crm, &job).await;
@@ -145,7 +146,16 @@ impl Life<'_> {
     }
 
     fn differences(&self) -> Vec<String> {
-        truth::differences(&self.mirror.read(), &self.crm.sandbox, self.script.details)
+        let mirror = self.mirror.read();
+        let mut differences = truth::differences(&mirror, &self.crm.sandbox, self.script.details);
+        // Definitions that are gone stay as archived ones.
+        let is_archived = |line: &String| {
+            let sql = "SELECT 1 FROM custom_field_definitions WHERE status = 'ARCHIVED'
+                       AND ?1 = 'custom_field_definitions has ' || id || ', which the service has not'";
+            mirror.prepare_cached(sql).unwrap().exists([line]).unwrap()
+        };
+        differences.retain(|line| !is_archived(line));
+        differences
     }
 
     fn expect_exact(&self, when: &str, excused: impl Fn(&str) -> bool) -> Result<(), String> {

@@ -1,0 +1,171 @@
+//! Another workspace that a person accepts: wherever the acceptance is interrupted, the mirror ends as that workspace, and
+//! no edit reaches it that was made for a record of the one before.
+
+use std::time::Duration;
+
+use crate::support::{Crm, Mirror, noon};
+use crm_mirror::model::{DataType, Object, Ru};
+use crm_mirror::sandbox::{NewField, World};
+use crm_mirror::store::RunOutcome;
+use crm_mirror::sync::{Acceptance, Job, SyncError};
+use serde_json::json;
+
+const ACCEPT: Acceptance = Acceptance { removals: false, workspace: true };
+
+/// After how many commits a run is killed: few, as the acceptance is one of the first, and then in larger steps.
+fn kills() -> impl Iterator<Item = u64> {
+    [1, 2, 3, 5, 8].into_iter().chain((10..).step_by(11))
+}
+
+/// A workspace of contacts and companies with these numbers in their ids, the first created `start` seconds before noon.
+fn workspace(name: &str, numbers: std::ops::Range<u64>, start: u64) -> World {
+    let mut world = World::new(noon());
+    world.define(NewField::new(Object::Contact, "tier", DataType::ShortText));
+    world.define(NewField::new(Object::Contact, "story", DataType::LongText));
+    world.add_team_member(&json!({"id": format!("{name}-tm"), "firstName": name}));
+    for n in numbers {
+        world.set_now(noon().minus(Duration::from_secs(start - n)));
+        let custom = json!({"tier": name, "story": format!("{name} story")});
+        let contact = json!({"id": format!("ct{n}"), "name": format!("{name} {n}"), "customFields": custom});
+        world.create(Object::Contact, &contact);
+        world.create(Object::Company, &json!({"id": format!("co{n}"), "name": format!("{name} {n}")}));
+    }
+    world.set_now(noon());
+    world
+}
+
+/// Two workspaces that have some ids in common, with small pages.
+async fn two(start_of_theirs: u64) -> (Crm, Crm) {
+    let ours = Crm::serve(workspace("ours", 0..12, 10_000)).await;
+    let theirs = Crm::serve(workspace("theirs", 4..16, start_of_theirs)).await;
+    for crm in [&ours, &theirs] {
+        crm.sandbox.configure(|settings| settings.page_cap = Some(4));
+        crm.wait(600);
+    }
+    (ours, theirs)
+}
+
+/// Mirrors of a workspace: at rest, in the middle of a sweep, and in the middle of the first copy.
+async fn mirrors(ours: &Crm) -> [(&'static str, Mirror); 3] {
+    let settled = Mirror::one_at_a_time();
+    settled.sync(ours).await;
+    let sweeping = in_the_middle(ours, || copy(&settled), &Job::resync()).await;
+    let copying = in_the_middle(ours, Mirror::one_at_a_time, &Job::sync()).await;
+    assert!(copying.count("contacts") < settled.count("contacts"));
+    [("at rest", settled), ("in a sweep", sweeping), ("in the first copy", copying)]
+}
+
+/// A mirror whose job ran out of budget later and later, until it had read some of the contacts but not all.
+async fn in_the_middle(crm: &Crm, begin: impl Fn() -> Mirror, job: &Job) -> Mirror {
+    let reading = "SELECT count(*) FROM state WHERE name LIKE 'slice:contact:%' AND value ->> 'cursor' IS NOT NULL";
+    for ru in 2.. {
+        let mut mirror = begin();
+        let spent = if mirror.path.exists() { mirror.ledger_total() } else { 0 };
+        mirror.limits.limit = Ru::new(spent + ru);
+        assert_eq!(mirror.run(crm, job).await.unwrap().outcome, RunOutcome::Suspended);
+        if mirror.one(reading) == "1" {
+            return mirror;
+        }
+    }
+    unreachable!("a job with enough budget has ended before")
+}
+
+/// A mirror with the contents of another one.
+fn copy(of: &Mirror) -> Mirror {
+    let mirror = Mirror::one_at_a_time();
+    of.read().execute("VACUUM INTO ?1", [mirror.path.to_str().unwrap()]).unwrap();
+    mirror
+}
+
+#[tokio::test]
+async fn accepted_workspace_replaces_the_mirror_wherever_its_run_is_interrupted() {
+    // The records of the other workspace are newer, or older.
+    for (start_of_theirs, job) in [(9_000, Job::sync()), (1_000_000, Job::resync())] {
+        let (ours, theirs) = two(start_of_theirs).await;
+        let job = job.accepting(ACCEPT);
+        for (name, before) in mirrors(&ours).await {
+            let mut replaced = 0;
+            for commits in kills() {
+                let mirror = copy(&before);
+                let ended = mirror.run_killed_after(&theirs, &job, Some(commits)).await;
+                let context = format!("{name}, {}, killed after {commits}", job.kind());
+                // What the daemon does from then on: no person asks for a sweep, or accepts removals.
+                let mut accepted = true;
+                for _ in 0..2 {
+                    theirs.wait(600);
+                    match mirror.run(&theirs, &Job::sync()).await {
+                        Ok(report) => assert_eq!(report.outcome, RunOutcome::Done, "{context}"),
+                        Err(SyncError::OtherWorkspace { .. } | SyncError::NotRecognised { .. }) => accepted = false,
+                        Err(error) => panic!("{context}: {error:?}"),
+                    }
+                }
+                if accepted {
+                    replaced += 1;
+                    assert_eq!(mirror.differences(&theirs), Vec::<String>::new(), "{context}");
+                } else {
+                    let of_theirs = mirror.one("SELECT count(*) FROM contacts WHERE name LIKE 'theirs%'");
+                    assert_eq!(of_theirs, "0", "{context}");
+                }
+                if ended.is_ok() {
+                    break;
+                }
+            }
+            assert!(replaced > 5, "{name}: {replaced}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn edits_made_before_every_row_was_read_are_held() {
+    let (ours, _) = two(9_000).await;
+    for (name, before) in mirrors(&ours).await {
+        let (_, theirs) = two(9_000).await;
+        let (mut held, mut sent) = (0, 0);
+        for commits in kills() {
+            let mut mirror = copy(&before);
+            mirror.settings.write_back = true;
+            let accept = Job::sync().accepting(ACCEPT);
+            let ended = mirror.run_killed_after(&theirs, &accept, Some(commits)).await;
+            let context = format!("{name}, killed after {commits}");
+            // No record of the first workspace has a position: the value does not show that it is of another record.
+            let edit = format!(
+                "UPDATE contacts_full SET position = '{context}'; UPDATE companies_full SET industry = '{context}'"
+            );
+            let edited = rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(&edit);
+            edited.unwrap_or_else(|error| panic!("{context}: {error}"));
+            let former = mirror.read();
+            let mut stmt = former
+                .prepare(
+                    "SELECT o.id FROM outbox AS o WHERE EXISTS (SELECT 1 FROM contacts WHERE id = o.record_id
+                     AND name LIKE 'ours%' UNION ALL SELECT 1 FROM companies WHERE id = o.record_id AND name LIKE 'ours%')",
+                )
+                .unwrap();
+            let of_former: Vec<i64> = stmt.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+            drop(stmt);
+            drop(former);
+            theirs.sandbox.clear_log();
+            let mut refused = false;
+            for _ in 0..2 {
+                theirs.wait(600);
+                let ran = mirror.run(&theirs, &Job::sync()).await;
+                refused |= ran.is_err();
+            }
+            let state = |id: &i64| mirror.one(&format!("SELECT state FROM outbox WHERE id = {id}"));
+            for id in &of_former {
+                // Of a record that the service has not, an edit may end otherwise, but never as one that was sent.
+                assert_ne!(state(id), "applied", "{context}: edit {id}");
+                let sent = mirror.one(&format!("SELECT tried_at FROM outbox WHERE id = {id}"));
+                assert_eq!(sent, "NULL", "{context}: edit {id}");
+            }
+            if !refused {
+                held += i64::from(!of_former.is_empty());
+                sent += mirror.one("SELECT count(*) FROM outbox WHERE state = 'applied'").parse::<i64>().unwrap();
+                mirror.assert_exact_lists(&theirs);
+            }
+            if ended.is_ok() {
+                break;
+            }
+        }
+        assert!(held > 5 && sent >= 24, "{name}: {held}, {sent}");
+    }
+}

@@ -1,0 +1,83 @@
+//! Edits that are meant for one workspace: where a person accepts another one, none of those that waited, or that were made
+//! on a row of the workspace before, is sent unless a person decides so.
+
+use std::collections::BTreeMap;
+
+use crm_mirror::model::{Instant, Object};
+use crm_mirror::sandbox::World;
+use rusqlite::Connection;
+
+/// When an edit was last tried and released, as the outbox says.
+type Times = (Option<String>, Option<String>);
+
+/// The edits that no other workspace may receive.
+#[derive(Default)]
+pub struct PrivateEdits {
+    /// Those that are kept from it, with what the outbox said when that began.
+    kept: BTreeMap<i64, Times>,
+    /// The newest edit that was looked at.
+    last: i64,
+}
+
+impl PrivateEdits {
+    /// The key is of another workspace from now on: what waits was meant for the one before.
+    pub fn workspace_is_another(&mut self, conn: &Connection) {
+        let open = "SELECT id, tried_at, released_at FROM outbox WHERE state IN ('queued', 'sending')";
+        let Ok(mut stmt) = conn.prepare(open) else { return };
+        let rows = stmt.query_map([], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?)))).unwrap();
+        self.kept.extend(rows.map(Result::unwrap));
+        self.last = newest(conn).unwrap_or(self.last);
+    }
+
+    /// A person edited in SQL, maybe before every row was replaced: what the editor saw is not of this workspace if its record
+    /// was created at another time.
+    pub fn queued(&mut self, conn: &Connection, world: &World, is_replaced: bool) {
+        if !is_replaced {
+            return;
+        }
+        for object in Object::ALL {
+            let sql = format!(
+                "SELECT o.id, o.record_id, r.created_at FROM outbox AS o JOIN {} AS r ON r.id = o.record_id
+                 WHERE o.id > ?1 AND o.object_type = ?2 AND o.state = 'queued' AND o.tried_at IS NULL",
+                object.table()
+            );
+            let Ok(mut stmt) = conn.prepare_cached(&sql) else { continue };
+            let rows = stmt.query_map((self.last, object.to_string()), |row| {
+                Ok((row.get(0)?, row.get::<_, String>(1)?, row.get::<_, Option<String>>(2)?))
+            });
+            for (id, record, created) in rows.unwrap().map(Result::unwrap) {
+                let instant = |text: &str| text.parse::<Instant>().unwrap();
+                let theirs = world.list_json(object.resource(), &record);
+                let theirs = theirs.map(|found| found["createdAt"].as_str().map(instant));
+                if theirs != Some(created.as_deref().map(instant)) {
+                    self.kept.insert(id, (None, None));
+                }
+            }
+        }
+        self.last = newest(conn).unwrap_or(self.last);
+    }
+
+    /// The file was replaced by an older one.
+    pub fn restored(&mut self) {
+        self.kept.clear();
+    }
+
+    /// Looks at the edits after a run.
+    pub fn after_run(&self, conn: &Connection) -> Result<(), String> {
+        let Ok(mut stmt) = conn.prepare_cached("SELECT tried_at, released_at FROM outbox WHERE id = ?1") else {
+            return Ok(());
+        };
+        for (id, (tried, released)) in &self.kept {
+            // History that is not kept for long.
+            let Ok(now) = stmt.query_row([id], |row| Ok::<Times, _>((row.get(0)?, row.get(1)?))) else { continue };
+            if now.0 != *tried && now.1 == *released {
+                return Err(format!("edit {id} was made for another workspace, and was sent"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn newest(conn: &Connection) -> rusqlite::Result<i64> {
+    conn.query_row("SELECT coalesce(max(id), 0) FROM outbox", [], |row| row.get(0))
+}
