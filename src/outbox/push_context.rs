@@ -64,7 +64,7 @@ impl Pusher {
             .await?;
         pass.ended(ended);
         pass.held(held, max_edits);
-        pass.held_of_former_rows(former);
+        pass.held_of_former_rows(object, former);
         if to_confirm {
             lock(&pass.pushed).not_found.push((object, id.clone()));
         }

@@ -130,9 +130,9 @@ impl PushPass {
     }
 
     /// Logs that edits were held because their rows may be of the workspace before an accepted one.
-    pub(super) fn held_of_former_rows(&self, held: u64) {
+    pub(super) fn held_of_former_rows(&self, object: Object, held: u64) {
         if held > 0 {
-            self.warn(former_edits(held));
+            self.warn(former_edits(object, held));
         }
     }
 
@@ -167,9 +167,10 @@ impl PushPass {
 }
 
 /// The warning about edits that are held because rows were of the workspace before an accepted one when they were made.
-pub fn former_edits(held: u64) -> String {
+pub fn former_edits(object: Object, held: u64) -> String {
     format!(
-        "{} held, because not every row of the accepted workspace had been read: `crm-mirror outbox` shows what was edited",
+        "{}: {} held, because not every row of the accepted workspace had been read; `crm-mirror outbox` shows them",
+        object.resource(),
         crate::format::counted(held, "edit is", "edits are")
     )
 }

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use crate::support::{Crm, Mirror, noon};
-use crm_mirror::model::{DataType, Object, Ru};
-use crm_mirror::sandbox::{NewField, World};
+use crm_mirror::model::{DataType, Object, Resource, Ru};
+use crm_mirror::sandbox::{NewField, Route, World};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::{Acceptance, Job, SyncError};
 use serde_json::json;
@@ -168,4 +168,41 @@ async fn edits_made_before_every_row_was_read_are_held() {
         }
         assert!(held > 5 && sent >= 24, "{name}: {held}, {sent}");
     }
+}
+
+#[tokio::test]
+async fn edits_made_while_the_rows_are_replaced_are_held() {
+    let (ours, theirs) = two(9_000).await;
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.write_back = true;
+    mirror.sync(&ours).await;
+    // A person edits a record of each object just before its first page is asked for, which has another record with its id.
+    let path = mirror.path.clone();
+    theirs.sandbox.before_request(move |_, asked| {
+        let is_first = asked.param("cursor").is_none() && asked.param("filter[id][in]").is_none();
+        let edit = match &asked.route {
+            Route::List(Resource::Contacts) if is_first => "UPDATE contacts_full SET position = 'CEO' WHERE id = 'ct9'",
+            Route::List(Resource::Companies) if is_first => "UPDATE companies_full SET industry = 'x' WHERE id = 'co9'",
+            _ => return,
+        };
+        rusqlite::Connection::open(&path).unwrap().execute_batch(edit).unwrap();
+    });
+    let report = mirror.run(&theirs, &Job::sync().accepting(ACCEPT)).await.unwrap();
+    theirs.sandbox.clear_hook();
+    let warned = report.warnings.iter().filter(|warning| warning.contains(": 1 edit is held"));
+    assert_eq!(warned.count(), 2, "{:?}", report.warnings);
+    let states = || mirror.one("SELECT group_concat(DISTINCT record_id || ' ' || state) FROM outbox ORDER BY 1");
+    assert_eq!(states(), "'ct9 held,co9 held'");
+    for _ in 0..2 {
+        theirs.wait(90_000);
+        mirror.sync(&theirs).await;
+    }
+    assert_eq!(states(), "'ct9 held,co9 held'");
+    assert_eq!(theirs.sandbox.log().entries().iter().filter(|entry| entry.asked.method == "PATCH").count(), 0);
+    mirror.assert_exact(&theirs);
+    // What is edited from now on is an edit of their records.
+    let edit = "UPDATE contacts_full SET position = 'CFO' WHERE id = 'ct10'";
+    rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(edit).unwrap();
+    mirror.sync(&theirs).await;
+    assert_eq!(mirror.one("SELECT state FROM outbox WHERE record_id = 'ct10'"), "'applied'");
 }

@@ -31,7 +31,7 @@ impl Run<'_> {
         });
         let (owed, held) = owed.await?;
         if held > 0 {
-            self.warn(former_edits(held));
+            self.warn(former_edits(object, held));
         }
         self.results().owed_by_sweeps.extend(owed.map(|owed| (object, owed)));
         self.carry_out_counts(object).await?;
