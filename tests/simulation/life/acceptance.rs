@@ -5,6 +5,7 @@ use crm_mirror::sandbox::SCOPES;
 use crm_mirror::sync::{Acceptance, Job, Selection};
 
 use super::Life;
+use crate::invariants::has_former_rows;
 use crate::people;
 
 const ACCEPT: Acceptance = Acceptance { removals: false, workspace: true };
@@ -46,9 +47,11 @@ impl Life<'_> {
         Ok(())
     }
 
-    /// The person who has not succeeded yet accepts the workspace when nothing disturbs any more.
+    /// The person who has not succeeded yet accepts the workspace when nothing disturbs any more; also once more, if the key
+    /// was replaced before all rows were, which do not show whose key it is.
     pub(super) async fn accept_at_last(&mut self) -> Result<(), String> {
-        if !self.is_unaccepted {
+        let is_replaced = self.connection().is_some_and(|conn| has_former_rows(&conn));
+        if !self.is_unaccepted && !is_replaced {
             return Ok(());
         }
         self.close().await;
