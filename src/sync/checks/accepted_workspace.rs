@@ -31,7 +31,7 @@ pub(in crate::sync) fn accept(tx: &MirrorTx<'_>, now: Instant) -> Result<u64, St
         tx.clear_state(&key)?;
     }
     for object in Object::ALL {
-        tx.clear_slices(object)?;
+        // The slices that are left are discarded by the sweep that begins.
         tx.clear_fill_walks(object)?;
         tx.clear_filled(object)?;
         tx.clear_nominations(object)?;
