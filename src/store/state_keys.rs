@@ -164,7 +164,7 @@ state_keys! {
 }
 
 impl StateKey {
-    /// Whether the entry tells what was read of the workspace; the others describe the file, the program and the budget.
+    /// Whether the entry is about what was read of the workspace. The others are about the file, the program and the budget.
     pub const fn is_of_workspace(&self) -> bool {
         use StateKey as Key;
         match self {
@@ -283,12 +283,12 @@ impl ReadTx<'_> {
         self.unreadable.borrow().iter().any(|(of, _)| *of == name)
     }
 
-    /// Whether an entry is there, parseable or not.
+    /// Whether rows of an object may still be of the workspace before an accepted one. The entry counts whatever it contains.
     ///
     /// # Errors
     /// If SQLite refuses.
-    pub fn has_state(&self, key: &StateKey) -> Result<bool, StoreError> {
-        Ok(text(&self.conn, &key.to_string())?.is_some())
+    pub fn has_former_rows(&self, object: Object) -> Result<bool, StoreError> {
+        Ok(text(&self.conn, &StateKey::FormerRows(object).to_string())?.is_some())
     }
 
     /// The checkpoints of the slices of a sweep, in the order of their names; `None` if one is unparseable, because the

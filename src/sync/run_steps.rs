@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use super::checkpoints::{Fresh, MissingScopes, Outage, Sweep};
-use super::checks::accepted_workspace::has_former_rows;
 use super::checks::undecided_removals::UndecidedRemovals;
 use super::claims::{set_back_claims, withdraw_future_claims};
 use super::engine::Engine;
@@ -350,7 +349,7 @@ fn of_object(
     let refusal: Option<Outage> = tx.state(&Outage::entry(object))?;
     let is_set = |entry: StateKey| Ok::<_, StoreError>(tx.state(&entry)? == Some(true));
     let under_way = Sweep::load(tx, object)?.is_some();
-    let former = has_former_rows(tx, object)?;
+    let former = tx.has_former_rows(object)?;
     // If a slice cannot be read, it is unknown what is left, so everything is read again.
     let reading = under_way && tx.slices::<Walk>(object)?.is_none_or(|slices| !slices.is_empty());
     let undecided = UndecidedRemovals::load(tx, object)?;

@@ -10,7 +10,7 @@ use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::{Acceptance, Job, SyncError};
 use serde_json::json;
 
-const ACCEPT: Acceptance = Acceptance { removals: false, workspace: true };
+const ACCEPT: Acceptance = Acceptance { removals: true, workspace: true };
 
 /// After how many commits a run is killed: few, as the acceptance is one of the first, and then in larger steps.
 fn kills() -> impl Iterator<Item = u64> {
@@ -89,11 +89,11 @@ async fn accepted_workspace_replaces_the_mirror_wherever_its_run_is_interrupted(
                 let mirror = copy(&before);
                 let ended = mirror.run_killed_after(&theirs, &job, Some(commits)).await;
                 let context = format!("{name}, {}, killed after {commits}", job.kind());
-                // What the daemon does from then on: no person asks for a sweep, or accepts removals.
+                // What the daemon does from then on: no person asks for a sweep.
                 let mut accepted = true;
                 for _ in 0..2 {
                     theirs.wait(600);
-                    match mirror.run(&theirs, &Job::sync()).await {
+                    match mirror.run(&theirs, &Job::sync().accepting_removals()).await {
                         Ok(report) => assert_eq!(report.outcome, RunOutcome::Done, "{context}"),
                         Err(SyncError::OtherWorkspace { .. } | SyncError::NotRecognised { .. }) => accepted = false,
                         Err(error) => panic!("{context}: {error:?}"),
@@ -133,29 +133,37 @@ async fn edits_made_before_every_row_was_read_are_held() {
             );
             let edited = rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(&edit);
             edited.unwrap_or_else(|error| panic!("{context}: {error}"));
-            let former = mirror.read();
-            let mut stmt = former
+            let conn = mirror.read();
+            let mut stmt = conn
                 .prepare(
-                    "SELECT o.id FROM outbox AS o WHERE EXISTS (SELECT 1 FROM contacts WHERE id = o.record_id
-                     AND name LIKE 'ours%' UNION ALL SELECT 1 FROM companies WHERE id = o.record_id AND name LIKE 'ours%')",
+                    "SELECT o.id, o.object_type, o.record_id FROM outbox AS o WHERE EXISTS (
+                     SELECT 1 FROM contacts WHERE id = o.record_id AND name LIKE 'ours%' UNION ALL
+                     SELECT 1 FROM companies WHERE id = o.record_id AND name LIKE 'ours%')",
                 )
                 .unwrap();
-            let of_former: Vec<i64> = stmt.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+            let edits = stmt.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+            let of_former: Vec<(i64, String, String)> = edits.unwrap().map(Result::unwrap).collect();
             drop(stmt);
-            drop(former);
+            drop(conn);
             theirs.sandbox.clear_log();
             let mut refused = false;
             for _ in 0..2 {
                 theirs.wait(600);
-                let ran = mirror.run(&theirs, &Job::sync()).await;
+                let ran = mirror.run(&theirs, &Job::sync().accepting_removals()).await;
                 refused |= ran.is_err();
             }
-            let state = |id: &i64| mirror.one(&format!("SELECT state FROM outbox WHERE id = {id}"));
-            for id in &of_former {
-                // Of a record that the service has not, an edit may end otherwise, but never as one that was sent.
-                assert_ne!(state(id), "applied", "{context}: edit {id}");
-                let sent = mirror.one(&format!("SELECT tried_at FROM outbox WHERE id = {id}"));
-                assert_eq!(sent, "NULL", "{context}: edit {id}");
+            for (id, object, record) in &of_former {
+                let object: Object = object.parse().unwrap();
+                let outcome =
+                    mirror.one(&format!("SELECT state || ' ' || (tried_at IS NULL) FROM outbox WHERE id = {id}"));
+                // Of a record that their workspace does not have, an edit is refused there, or here.
+                let is_theirs = theirs.sandbox.world().etag(object, record).is_some();
+                let expected: &[&str] = match (refused, is_theirs) {
+                    (true, _) => &["'queued 1'"],
+                    (false, true) => &["'held 1'"],
+                    (false, false) => &["'held 1'", "'rejected 1'", "'rejected 0'"],
+                };
+                assert!(expected.contains(&outcome.as_str()), "{context}: edit {id} of {record} is {outcome}");
             }
             if !refused {
                 held += i64::from(!of_former.is_empty());
@@ -205,4 +213,45 @@ async fn edits_made_while_the_rows_are_replaced_are_held() {
     rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(edit).unwrap();
     mirror.sync(&theirs).await;
     assert_eq!(mirror.one("SELECT state FROM outbox WHERE record_id = 'ct10'"), "'applied'");
+}
+
+#[tokio::test]
+async fn records_of_the_workspace_before_are_removed_within_the_guard_only() {
+    let (ours, theirs) = two(9_000).await;
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.write_back = true;
+    mirror.sync(&ours).await;
+    let accept = Job::sync().accepting(Acceptance { removals: false, workspace: true });
+    let report = mirror.run(&theirs, &accept).await.unwrap();
+    assert_eq!(report.outcome, RunOutcome::Refused);
+    // Four of sixteen.
+    let ours_and_theirs = "SELECT count(*) FILTER (WHERE name LIKE 'ours%') || ' ' || count(*) FILTER (WHERE name LIKE 'theirs%') FROM contacts";
+    assert_eq!(mirror.one(ours_and_theirs), "'4 12'");
+    // Meanwhile their changes arrive, and edits of their records are sent.
+    theirs.sandbox.with_world(|world| world.edit(Object::Contact, "ct12", &json!({"position": "theirs"})));
+    let edit = "UPDATE contacts_full SET position = 'ours' WHERE id = 'ct10'";
+    rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(edit).unwrap();
+    theirs.wait(600);
+    mirror.sync(&theirs).await;
+    assert_eq!(mirror.one("SELECT position FROM contacts WHERE id = 'ct12'"), "'theirs'");
+    assert_eq!(mirror.one("SELECT state FROM outbox"), "'applied'");
+    assert_eq!(mirror.one(ours_and_theirs), "'4 12'");
+    mirror.run(&theirs, &Job::sync().accepting_removals()).await.unwrap();
+    mirror.assert_exact(&theirs);
+}
+
+#[tokio::test]
+async fn details_are_read_again_even_if_the_other_record_has_the_same_version() {
+    let (ours, theirs) = two(9_000).await;
+    let mirror = Mirror::one_at_a_time();
+    mirror.sync(&ours).await;
+    let known = ours.sandbox.with_world(|world| world.detail_json(Object::Contact, "ct9").unwrap());
+    theirs.sandbox.with_world(|world| {
+        let same = json!({"etag": known["etag"], "updatedAt": known["updatedAt"], "name": known["name"]});
+        world.edit_silently(Object::Contact, "ct9", &same);
+        assert_eq!(world.etag(Object::Contact, "ct9").as_deref(), known["etag"].as_str());
+    });
+    mirror.run(&theirs, &Job::sync().accepting(ACCEPT)).await.unwrap();
+    assert_eq!(mirror.one("SELECT cf_story FROM contacts_full WHERE id = 'ct9'"), "'theirs story'");
+    mirror.assert_exact(&theirs);
 }

@@ -77,9 +77,9 @@ fn state_entry(conn: &Connection, name: &str) -> Option<String> {
     stmt.query_row([name], |row| row.get(0)).ok()
 }
 
-/// Whether rows may be of the workspace before an accepted one.
-pub fn has_former_rows(conn: &Connection) -> bool {
-    conn.prepare_cached("SELECT 1 FROM state WHERE name LIKE 'former:%'").is_ok_and(|mut stmt| stmt.exists([]).unwrap())
+/// Whether rows of an object may be of the workspace before an accepted one.
+pub fn has_former_rows(conn: &Connection, object: Object) -> bool {
+    state_entry(conn, &format!("former:{object}")).is_some()
 }
 
 /// What the outbox says of the edits of a record.
@@ -173,7 +173,7 @@ impl Watch {
         }
         // Only what a look-up by id shows a second time may be older than the row, or what a wrong clock lets in.
         let is_lookup = |entry: &LoggedRequest| entry.asked.query.iter().any(|(name, _)| name.starts_with("filter[id"));
-        let is_replaced = has_former_rows(&conn);
+        let is_replaced = Object::ALL.into_iter().any(|object| has_former_rows(&conn, object));
         let is_or_was = is_replaced || self.was_replaced;
         self.is_strict = now >= self.clocks_until && !log.entries().iter().any(is_lookup) && !is_or_was;
         // A list that the budget has cut short says nothing.

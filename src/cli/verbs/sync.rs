@@ -52,7 +52,7 @@ struct RunArgs {
     /// The objects to update [default: everything].
     #[arg(value_name = "OBJECT", value_parser = resources())]
     objects: Vec<Resource>,
-    /// Mirror the workspace of the key instead of the one before: its records replace all others, and edits that wait are
+    /// Mirror the workspace of the key instead of the one before: its records replace the others, and edits that wait are
     /// held.
     #[arg(long)]
     accept_workspace: bool,

@@ -8,7 +8,6 @@
 use rusqlite::{Connection, params};
 
 use crate::model::{Instant, Object};
-use crate::store::StateKey;
 use crate::store::error::{Doing, StoreError};
 use crate::store::tx::MirrorTx;
 
@@ -61,7 +60,7 @@ impl MirrorTx<'_> {
     /// # Errors
     /// If SQLite refuses.
     pub fn hold_edits_of_former_rows(&self, object: Object, now: Instant) -> Result<u64, StoreError> {
-        if !self.has_state(&StateKey::FormerRows(object))? {
+        if !self.has_former_rows(object)? {
             return Ok(0);
         }
         let why = "held because another workspace was accepted: its rows had not all been read when the edit was made";

@@ -1,26 +1,22 @@
 //! Another workspace that a person accepts: what is known of the one before is forgotten, and its rows are replaced.
 //!
 //! An accepted workspace is copied over the rows of the one before, so that tables, views and history remain. Until a
-//! whole sweep of an object has ended, some of its rows may be of the workspace before: *former rows*.
+//! sweep has read every record of an object, some of its rows may be of the workspace before: *former rows*.
 //!
 //! # Invariants
 //! - The acceptance, the hold of the edits and the marks of former rows are one transaction: wherever the run is
 //!   interrupted, the next ones replace the rows that are left.
-//! - While there are former rows, nothing claims that an object is up to date, its removals are accepted, and no edit of it
-//!   is sent that no person released.
+//! - While there are former rows, nothing claims that an object is up to date, and no edit of it is sent that no person
+//!   released.
+//! - Records of the workspace before are removed as any record is: with a confirmation, and within the guard.
 
 use crate::model::{Instant, Object};
-use crate::store::{MirrorTx, Phase, ReadTx, StateKey, StoreError};
+use crate::outbox::former_edits;
+use crate::store::{MirrorTx, StateKey, StoreError};
 use crate::sync::checkpoints::{Changes, Sweep};
+use crate::sync::error::SyncError;
+use crate::sync::run::Run;
 use crate::sync::walks::back_fill::wanted_sweep;
-
-/// Whether rows of an object may still be of the workspace before an accepted one.
-///
-/// # Errors
-/// If SQLite refuses.
-pub(in crate::sync) fn has_former_rows(tx: &ReadTx<'_>, object: Object) -> Result<bool, StoreError> {
-    tx.has_state(&StateKey::FormerRows(object))
-}
 
 /// Begins to replace the rows of the workspace before. Returns how many edits are held. Write it durably.
 ///
@@ -47,27 +43,27 @@ pub(in crate::sync) fn accept(tx: &MirrorTx<'_>, now: Instant) -> Result<u64, St
     tx.hold_for_another_workspace(now)
 }
 
-/// Ends the replacement with a whole sweep. Returns how many edits are held that were made meanwhile.
-///
-/// # Errors
-/// If SQLite refuses.
-pub(in crate::sync) fn end_replacement(
-    tx: &MirrorTx<'_>,
-    object: Object,
-    sweep: &Sweep,
-    phase: Phase,
-    now: Instant,
-) -> Result<u64, StoreError> {
-    if !has_former_rows(tx, object)? {
-        return Ok(0);
+impl Run<'_> {
+    /// Ends the replacement once a sweep has read every record: what is left of the workspace before are records that this
+    /// one does not have, on which is decided as on any. Edits that were made meanwhile are held.
+    pub(in crate::sync) async fn end_replacement(&self, object: Object) -> Result<(), SyncError> {
+        let now = self.engine.clock.now();
+        let held = self.engine.store.write(move |tx| {
+            if !tx.has_former_rows(object)? {
+                return Ok(0);
+            }
+            let held = tx.hold_edits_of_former_rows(object, now)?;
+            tx.clear_state(&StateKey::FormerRows(object))?;
+            if let Some(sweep) = Sweep::load(tx, object)? {
+                // As after a first copy.
+                Changes { watermark: sweep.high, served_at: sweep.served_at, walk: None }.store(tx, object)?;
+            }
+            Ok(held)
+        });
+        match held.await? {
+            0 => {}
+            held => self.warn(former_edits(object, held)),
+        }
+        Ok(())
     }
-    let held = tx.hold_edits_of_former_rows(object, now)?;
-    if phase == Phase::FirstCopy {
-        // It has replaced rows, but nominated none for removal.
-        tx.set_state(&wanted_sweep(object), &true)?;
-        return Ok(held);
-    }
-    tx.clear_state(&StateKey::FormerRows(object))?;
-    Changes { watermark: sweep.high, served_at: sweep.served_at, walk: None }.store(tx, object)?;
-    Ok(held)
 }

@@ -4,7 +4,6 @@ use super::audit::DAY;
 use super::compare::Audit;
 use crate::model::Object;
 use crate::model::{TimeBounds, TimeField, TimeRange};
-use crate::outbox::former_edits;
 use crate::store::Phase;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
@@ -18,6 +17,7 @@ impl Run<'_> {
     /// not read before it is finished.
     pub(in crate::sync) async fn settle_sweep(&self, object: Object) -> Result<(), SyncError> {
         let is_settled = self.settle_nominations(object).await?;
+        self.end_replacement(object).await?;
         let phase = self.engine.store.read(move |tx| tx.phase(object)).await?;
         if !is_settled && phase != Phase::FirstCopy {
             return Ok(());
@@ -26,13 +26,10 @@ impl Run<'_> {
         let finished = self.engine.clock.now();
         let owed = self.engine.store.write(move |tx| {
             let open = unread + tx.count_nominated(object)?;
-            let held = end_sweep(tx, object, finished, open)?;
-            Ok((tx.state::<OwedCounts>(&OwedCounts::entry(object, TimeField::CreatedAt))?, held))
+            end_sweep(tx, object, finished, open)?;
+            tx.state::<OwedCounts>(&OwedCounts::entry(object, TimeField::CreatedAt))
         });
-        let (owed, held) = owed.await?;
-        if held > 0 {
-            self.warn(former_edits(object, held));
-        }
+        let owed = owed.await?;
         self.results().owed_by_sweeps.extend(owed.map(|owed| (object, owed)));
         self.carry_out_counts(object).await?;
         self.settle_nominations(object).await?;

@@ -6,7 +6,6 @@
 //! user accepts it or the records are back. If no answer proves anything, the lookup is repeated later, with
 //! increasing delay ([`UndecidedRemovals`]).
 
-use super::accepted_workspace::has_former_rows;
 use super::compare::Audit;
 use super::undecided_removals::UndecidedRemovals;
 use crate::model::{Instant, Object, RecordId};
@@ -46,10 +45,8 @@ fn retries_refusals(job: &Job, by_person: bool) -> bool {
 }
 
 impl Run<'_> {
-    /// The guard of this run. Who accepts another workspace accepts that the records of the one before are removed.
-    fn removal_guard(&self, has_former_rows: bool) -> RemovalGuard {
-        let accepted = self.job.accept().removals || has_former_rows;
-        RemovalGuard { most: self.engine.settings.most_removals, accepted }
+    fn removal_guard(&self) -> RemovalGuard {
+        RemovalGuard { most: self.engine.settings.most_removals, accepted: self.job.accept().removals }
     }
 
     /// The ledger's steady clock, which measures days.
@@ -65,16 +62,15 @@ impl Run<'_> {
     /// Looks up every nominated record of an object by id, and removes those that the service does not have. Those that
     /// it has are compared for the current audit.
     pub(in crate::sync) async fn settle_removals(&self, audit: &mut Audit) -> Result<Settlement, SyncError> {
-        let (object, steady) = (audit.object, self.steady_time());
-        let (nominated, share, refusal, undecided, former) = self
+        let (object, guard, steady) = (audit.object, self.removal_guard(), self.steady_time());
+        let (nominated, share, refusal, undecided) = self
             .engine
             .store
             .read(move |tx| {
                 let nominated = tx.nominated(object)?;
                 let share = tx.removal_share(object, nominated.len() as u64, steady)?;
                 let refusal: Option<Outage> = tx.state(&Outage::entry(object))?;
-                let former = has_former_rows(tx, object)?;
-                Ok((nominated, share, refusal, UndecidedRemovals::load(tx, object)?, former))
+                Ok((nominated, share, refusal, UndecidedRemovals::load(tx, object)?))
             })
             .await?;
         if nominated.is_empty() {
@@ -91,7 +87,6 @@ impl Run<'_> {
         if !self.retries_refusals() && !undecided.is_due(nominated.len() as u64, steady) {
             return Ok(Settlement { unproven: nominated.len() as u64, ..Settlement::default() });
         }
-        let guard = self.removal_guard(former);
         let mut confirmation = Confirmation::of(object);
         let mut rest = &nominated[..];
         let allowed = guard.allows(share.going, share.of);

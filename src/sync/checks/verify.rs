@@ -1,6 +1,5 @@
 //! `verify`: compares the mirror with the service, by counts or record by record.
 
-use super::accepted_workspace::has_former_rows;
 use super::compare::Audit;
 use super::findings::{Difference, DifferenceKind};
 use crate::model::{Object, RecordId};
@@ -52,7 +51,7 @@ impl Run<'_> {
             .write(move |tx| {
                 // The mirror may have been edited, which a verification should detect.
                 tx.recount(object)?;
-                if has_former_rows(tx, object)? {
+                if tx.has_former_rows(object)? {
                     return Ok(());
                 }
                 let before: Option<Evidence> = tx.state(&Evidence::entry(object))?;

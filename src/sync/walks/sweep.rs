@@ -18,7 +18,6 @@ use crate::model::{Instant, Object};
 use crate::model::{TimeBounds, TimeField, TimeRange};
 use crate::store::{MirrorTx, Phase, StateKey, StoreError};
 use crate::sync::checkpoints::{Changes, Evidence, Fresh, Outage, Sweep};
-use crate::sync::checks::accepted_workspace::{end_replacement, has_former_rows};
 use crate::sync::checks::undecided_removals::UndecidedRemovals;
 use crate::sync::engine::Engine;
 use crate::sync::error::SyncError;
@@ -106,7 +105,7 @@ impl Run<'_> {
         let (now, key) = (self.engine.clock.now(), self.engine.client.key_fingerprint().to_string());
         // The first changes walk begins where the copy began: what is copied early may change while the rest is read.
         let first = self.engine.store.read(move |tx| {
-            let first = tx.phase(object)? == Phase::FirstCopy || has_former_rows(tx, object)?;
+            let first = tx.phase(object)? == Phase::FirstCopy || tx.has_former_rows(object)?;
             Ok(first && Sweep::load(tx, object)?.is_none())
         });
         let served_at = if first.await? { self.boundary(object).await? } else { None };
@@ -220,19 +219,17 @@ fn slices(tx: &MirrorTx<'_>, object: Object, workers: u64, rows_per_slice: u64) 
 
 /// Stores that a sweep is finished, once the missed records have been decided on.
 ///
-/// `open` is the number of remaining differences, but for records that were received in an older version. Returns how many
-/// edits are held, because rows were of the workspace before an accepted one when they were made.
+/// `open` is the number of remaining differences, but for records that were received in an older version.
 pub(in crate::sync) fn end_sweep(
     tx: &MirrorTx<'_>,
     object: Object,
     finished: Instant,
     open: u64,
-) -> Result<u64, StoreError> {
+) -> Result<(), StoreError> {
     let Some(sweep) = Sweep::load(tx, object)? else {
-        return Ok(0);
+        return Ok(());
     };
-    let phase = tx.phase(object)?;
-    let is_first_copy = phase == Phase::FirstCopy;
+    let is_first_copy = tx.phase(object)? == Phase::FirstCopy;
     if is_first_copy {
         tx.finish_first_copy(object)?;
         // The first changes walk starts where the copy started, minus the overlap.
@@ -245,14 +242,10 @@ pub(in crate::sync) fn end_sweep(
     if sweep.pages != 1 || is_first_copy && sweep.rows != tx.count_rows(object)? {
         OwedCounts::of_sweep(tx, object, sweep.pages, sweep.dateless_on_one_page)?;
     }
+    tx.set_state(&Fresh::sweep(object), &Fresh { began: sweep.began, finished, steady: None })?;
+    let before: Option<Evidence> = tx.state(&Evidence::entry(object))?;
+    let open = open + sweep.unconfirmed;
+    tx.set_state(&Evidence::entry(object), &Evidence::after(before, sweep.began, true, open))?;
     FilledFields::note_filled(tx, object, &sweep.fills)?;
-    Sweep::clear(tx, object)?;
-    let held = end_replacement(tx, object, &sweep, phase, finished)?;
-    if !has_former_rows(tx, object)? {
-        tx.set_state(&Fresh::sweep(object), &Fresh { began: sweep.began, finished, steady: None })?;
-        let before: Option<Evidence> = tx.state(&Evidence::entry(object))?;
-        let open = open + sweep.unconfirmed;
-        tx.set_state(&Evidence::entry(object), &Evidence::after(before, sweep.began, true, open))?;
-    }
-    Ok(held)
+    Sweep::clear(tx, object)
 }

@@ -1,6 +1,6 @@
 //! A person gives the daemon the key of another workspace, and accepts that it replaces the mirrored one.
 
-use crm_mirror::model::Clock;
+use crm_mirror::model::{Clock, Object};
 use crm_mirror::sandbox::SCOPES;
 use crm_mirror::sync::{Acceptance, Job, Selection};
 
@@ -50,7 +50,8 @@ impl Life<'_> {
     /// The person who has not succeeded yet accepts the workspace when nothing disturbs any more; also once more, if the key
     /// was replaced before all rows were, which do not show whose key it is.
     pub(super) async fn accept_at_last(&mut self) -> Result<(), String> {
-        let is_replaced = self.connection().is_some_and(|conn| has_former_rows(&conn));
+        let is_replaced =
+            self.connection().is_some_and(|conn| Object::ALL.into_iter().any(|object| has_former_rows(&conn, object)));
         if !self.is_unaccepted && !is_replaced {
             return Ok(());
         }

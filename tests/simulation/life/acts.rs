@@ -9,7 +9,6 @@ use rusqlite::Connection;
 
 use super::{Life, MINUTE};
 use crate::daemon::first;
-use crate::invariants::has_former_rows;
 use crate::people;
 
 /// How often a person decides on what waits in the end: a record may have so many edits of one field.
@@ -72,8 +71,7 @@ impl Life<'_> {
     /// A person made edits.
     fn note_edits(&mut self, conn: &Connection) {
         self.conflicts.queued(conn, &self.crm.sandbox);
-        let is_replaced = self.is_unaccepted || has_former_rows(conn);
-        self.private_edits.queued(conn, &self.crm.sandbox.world(), is_replaced);
+        self.private_edits.queued(conn, &self.crm.sandbox.world(), self.is_unaccepted);
         self.daemon.edited(self.clock.now());
     }
 
