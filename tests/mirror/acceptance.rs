@@ -254,4 +254,9 @@ async fn details_are_read_again_even_if_the_other_record_has_the_same_version() 
     mirror.run(&theirs, &Job::sync().accepting(ACCEPT)).await.unwrap();
     assert_eq!(mirror.one("SELECT cf_story FROM contacts_full WHERE id = 'ct9'"), "'theirs story'");
     mirror.assert_exact(&theirs);
+    // What the sweep has read is no change any more.
+    theirs.wait(600);
+    theirs.sandbox.clear_log();
+    mirror.sync(&theirs).await;
+    assert_eq!(theirs.charged(), 2);
 }

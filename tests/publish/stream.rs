@@ -239,6 +239,7 @@ async fn export_follows_until_interrupted() {
     until(&mut follower, &is_there);
     assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(std::io::read_to_string(child.stderr.take().unwrap()).unwrap(), "");
     // After the cursor there are only complete small tables.
     let cursor = follower.cursor.clone().unwrap();
     let output = export(&mirror, &["--snapshot", "--since", &cursor]).output().unwrap();
@@ -266,6 +267,7 @@ async fn export_is_interrupted_while_its_reader_does_not_read() {
     stdout.read_exact(&mut [0; 100]).unwrap();
     assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(std::io::read_to_string(child.stderr.take().unwrap()).unwrap(), "");
     // The group has no end, so a follower ignores it.
     let mut left = String::new();
     stdout.read_to_string(&mut left).unwrap();

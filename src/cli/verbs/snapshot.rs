@@ -1,10 +1,10 @@
 //! `crm-mirror export --snapshot`: the mirror as one stream of JSON lines, and its changes.
 
+use std::convert::Infallible;
 use std::io::{self, BufWriter, StdoutLock, Write};
 use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
-
-use tokio::runtime::Handle;
 
 use crate::cli::signals::StopSignals;
 use crate::cli::{Failure, Global, session};
@@ -42,13 +42,26 @@ pub fn run(
 /// ends the stream also while a slow reader blocks it. What follows the last cursor is an incomplete group then.
 async fn until_interrupted(config: Config, since: Option<StreamCursor>) -> Result<(), Failure> {
     let mut signals = StopSignals::listen()?;
-    let runtime = Handle::current();
-    let written = tokio::task::spawn_blocking(move || {
-        write(&config, since, |stream, out| follow(stream, &config, &runtime, out))
-    });
+    let (wake, woken) = mpsc::channel();
+    let settings = config.clone();
+    let written =
+        tokio::task::spawn_blocking(move || write(&settings, since, |stream, out| follow(stream, &woken, out)));
     tokio::select! {
         () = signals.next() => Ok(()),
         ended = written => ended.map_err(|panic| Failure::new(Exit::Internal, panic))?,
+        never = pass_events(&config, wake) => match never {},
+    }
+}
+
+/// Wakes the follower at each event of the daemon, if one runs.
+async fn pass_events(config: &Config, wake: mpsc::Sender<()>) -> Infallible {
+    let mut events = events(config).await;
+    loop {
+        if !next(&mut events).await {
+            events = None;
+        }
+        // The follower ends before this does only if the whole verb does.
+        let _ = wake.send(());
     }
 }
 
@@ -80,23 +93,14 @@ fn catch_up(stream: &mut MirrorStream, out: &mut impl Write) -> Result<i64, Fail
     Ok(version)
 }
 
-/// Writes everything there is, and whatever is committed from then on, for ever.
-fn follow(stream: &mut MirrorStream, config: &Config, runtime: &Handle, out: &mut impl Write) -> Result<(), Failure> {
-    let mut seen = catch_up(stream, out)?;
-    let mut events = runtime.block_on(events(config));
+/// Writes everything there is, and whatever is committed from then on, until nobody can wake it any more.
+fn follow(stream: &mut MirrorStream, woken: &mpsc::Receiver<()>, out: &mut impl Write) -> Result<(), Failure> {
     loop {
-        runtime.block_on(async {
-            tokio::select! {
-                event = next(&mut events) => {
-                    if !event {
-                        events = None;
-                    }
-                }
-                () = tokio::time::sleep(POLL) => {}
+        let seen = catch_up(stream, out)?;
+        while stream.version()? == seen {
+            if let Err(RecvTimeoutError::Disconnected) = woken.recv_timeout(POLL) {
+                return Ok(());
             }
-        });
-        if stream.version()? != seen {
-            seen = catch_up(stream, out)?;
         }
     }
 }
