@@ -9,7 +9,7 @@ use super::schedule_reserve;
 use super::settings::MirrorSettings;
 use crate::budget::{Ledger, Limits};
 use crate::model::{Clock, Instant, Object};
-use crate::store::{FileId, MirrorTx, Reader, Store, StoreError, StoreOptions, migrate};
+use crate::store::{FileId, MirrorTx, Reader, Store, StoreError, StoreOptions};
 use crate::sync::events::RunObserver;
 use crate::sync::step_failures::StepFailures;
 use crate::sync::{BudgetMeter, Engine, Findings, Forecast, Job, Ran, Summary, Suspension, SyncError};
@@ -72,10 +72,7 @@ impl Mirror {
         observer: Arc<dyn RunObserver>,
     ) -> Result<Mirror, MirrorError> {
         if settings.database.exists() {
-            let found = Reader::open_at_rest(&settings.database)?.begin()?.schema_version()?;
-            if found < migrate::KNOWN {
-                return Err(StoreError::OlderSchema { found }.into());
-            }
+            drop(Reader::open_at_rest(&settings.database)?);
         }
         let store = open_store(&settings, true).await?;
         let parts = assemble(settings, store, &clock, &observer).await?;

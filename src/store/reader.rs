@@ -12,7 +12,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Statement, Transaction};
 
 use super::error::{Doing, StoreError};
-use super::file::open;
+use super::file::{migrate, open};
 use super::read::functions;
 
 /// A mirror that is open read-only.
@@ -25,8 +25,8 @@ impl Reader {
     /// Opens a mirror.
     ///
     /// # Errors
-    /// [`StoreError::Missing`] if there is none; [`StoreError::NotAMirror`] and [`StoreError::NewerSchema`] as for
-    /// writing.
+    /// [`StoreError::Missing`] if there is none; [`StoreError::OlderSchema`] if its tables have not been migrated yet;
+    /// [`StoreError::NotAMirror`] and [`StoreError::NewerSchema`] as for writing.
     pub fn open(path: &Path) -> Result<Reader, StoreError> {
         Ok(Reader { conn: open::reader(path)? })
     }
@@ -36,15 +36,26 @@ impl Reader {
     /// # Errors
     /// Like [`Reader::open`].
     pub fn open_at_rest(path: &Path) -> Result<Reader, StoreError> {
+        let reader = Reader::open_of_any_schema(path)?;
+        let found = reader.begin()?.schema_version()?;
+        if found < migrate::KNOWN { Err(StoreError::OlderSchema { found }) } else { Ok(reader) }
+    }
+
+    /// Like [`Reader::open_at_rest`], also if an older version created the tables: queries must fit these too.
+    ///
+    /// # Errors
+    /// Like [`Reader::open`], except for older schemas.
+    pub fn open_of_any_schema(path: &Path) -> Result<Reader, StoreError> {
         Ok(Reader { conn: open::reader_at_rest(path)? })
     }
 
-    /// Opens a mirror for statements of users: with the exact functions, and with misspelt columns as errors.
+    /// Opens a mirror for statements of users, whatever its schema: with the exact functions, and with misspelt columns as
+    /// errors.
     ///
     /// # Errors
-    /// As [`Reader::open`].
+    /// As [`Reader::open_of_any_schema`].
     pub fn open_for_queries(path: &Path) -> Result<Reader, StoreError> {
-        let conn = open::reader(path)?;
+        let conn = open::reader_of_any_schema(path)?;
         conn.pragma_update(None, "query_only", true)
             // A misspelt column must be an error, not a string literal.
             .and_then(|()| conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false))

@@ -7,8 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::support::{Crm, Mirror, noon, searched, truth};
+use crm_mirror::app::status;
+use crm_mirror::config::{Config, Environment, Sources};
 use crm_mirror::sandbox::generate;
-use crm_mirror::store::{Store, migrate};
+use crm_mirror::store::{Reader, Store, StoreError, migrate, write_beside};
 use rusqlite::Connection;
 
 const OLD: [(u32, &str); 8] = [
@@ -108,9 +110,11 @@ async fn mirror_of_every_older_schema_is_migrated_without_loss() {
         assert!(there["contacts"].contains("cf_nickname"), "{}", there["contacts"]);
         assert_eq!(texts(&conn, "SELECT count(*) FROM contacts"), ["6"]);
         drop(conn);
+        assert_only_people_read_older_tables(&path, version);
 
         Store::open(&path).unwrap().close().await;
 
+        Reader::open(&path).unwrap();
         let conn = Connection::open(&path).unwrap();
         assert_eq!(texts(&conn, "PRAGMA user_version"), [migrate::KNOWN.to_string()]);
         assert_eq!(rows(&conn, &there), before, "the rows of schema {version}");
@@ -123,6 +127,29 @@ async fn mirror_of_every_older_schema_is_migrated_without_loss() {
             (expected.difference(&found).collect(), found.difference(&expected).collect());
         assert!(lacks.is_empty() && more.is_empty(), "schema {version} lacks {lacks:#?} and has {more:#?} more");
     }
+}
+
+/// No query of the program fits older tables, so none is tried; statements of users are theirs.
+fn assert_only_people_read_older_tables(path: &Path, version: u32) {
+    let flags = vec![("database.path", path.display().to_string())];
+    let sources = Sources { file: None, default_file: "/nowhere".into(), environment: Environment::default(), flags };
+    let config = Config::load(&sources).unwrap();
+    let refused = [
+        Reader::open(path).map(drop),
+        Reader::open_at_rest(path).map(drop),
+        write_beside(path, |_| Ok(())),
+        status::read(&config, noon()).map(drop),
+    ];
+    for result in refused {
+        let found = match result {
+            Err(StoreError::OlderSchema { found }) => found,
+            other => panic!("schema {version}: {other:?}"),
+        };
+        assert_eq!(found, version);
+    }
+    let reader = Reader::open_for_queries(path).unwrap();
+    let mut stmt = reader.prepare("SELECT count(*) FROM contacts").unwrap();
+    assert_eq!(stmt.query_row([], |row| row.get::<_, i64>(0)).unwrap(), 6, "schema {version}");
 }
 
 /// Its schema has the same number, but its views are those of another version of the program.

@@ -15,7 +15,8 @@ use crate::store::file::wal;
 /// The kind of file at a path.
 enum FileKind {
     Nothing,
-    Mirror,
+    /// With its schema, which this version supports.
+    Mirror(u32),
 }
 
 /// Determines the kind of a file with SQLite: after a kill the header may still be in the WAL.
@@ -45,7 +46,7 @@ fn file_kind(path: &Path) -> Result<FileKind, StoreError> {
         Ok((APPLICATION_ID, found, _)) if found > migrate::KNOWN => {
             Err(StoreError::NewerSchema { found, known: migrate::KNOWN })
         }
-        Ok((APPLICATION_ID, ..)) => Ok(FileKind::Mirror),
+        Ok((APPLICATION_ID, found, _)) => Ok(FileKind::Mirror(found)),
         Ok((0, _, 0)) => Ok(FileKind::Nothing),
         Ok(_) => Err(not_a_mirror(path, "it is a database of something else")),
         Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::NotADatabase) => {
@@ -57,6 +58,22 @@ fn file_kind(path: &Path) -> Result<FileKind, StoreError> {
 
 fn not_a_mirror(path: &Path, why: &'static str) -> StoreError {
     StoreError::NotAMirror { path: path.to_path_buf(), why }
+}
+
+/// Requires that there is a mirror.
+fn mirror(path: &Path) -> Result<u32, StoreError> {
+    match file_kind(path)? {
+        FileKind::Nothing => Err(StoreError::Missing { path: path.to_path_buf() }),
+        FileKind::Mirror(schema) => Ok(schema),
+    }
+}
+
+/// Requires that there is a mirror, and that its tables have been migrated: no query of ours fits older ones.
+fn migrated_mirror(path: &Path) -> Result<(), StoreError> {
+    match mirror(path)? {
+        found if found < migrate::KNOWN => Err(StoreError::OlderSchema { found }),
+        _ => Ok(()),
+    }
 }
 
 /// Opens a mirror for writing, creates it if it does not exist, and migrates its tables. Returns whether the tables are
@@ -140,12 +157,10 @@ pub(in crate::store) fn before_close(conn: &Connection) -> Result<(), StoreError
 /// writer no longer than the time to store a page. Commits are durable.
 ///
 /// # Errors
-/// As [`reader`]; [`StoreError::OlderSchema`] if the tables have not been migrated yet.
+/// As [`reader`].
 pub(in crate::store) fn editor(path: &Path) -> Result<Connection, StoreError> {
-    if let FileKind::Nothing = file_kind(path)? {
-        return Err(StoreError::Missing { path: path.to_path_buf() });
-    }
-    let open = || -> rusqlite::Result<(Connection, u32)> {
+    migrated_mirror(path)?;
+    let open = || -> rusqlite::Result<Connection> {
         // A missing file is not created.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let conn = Connection::open_with_flags(path, flags)?;
@@ -154,39 +169,44 @@ pub(in crate::store) fn editor(path: &Path) -> Result<Connection, StoreError> {
         // The writer keeps the WAL short, and its files are kept for read-only users.
         conn.pragma_update(None, "wal_autocheckpoint", 0)?;
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-        let found = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
-        Ok((conn, found))
+        Ok(conn)
     };
-    match open() {
-        Ok((_, found)) if found < migrate::KNOWN => Err(StoreError::OlderSchema { found }),
-        Ok((conn, _)) => Ok(conn),
-        Err(source) => Err(StoreError::Open { path: path.to_path_buf(), source }),
-    }
+    open().map_err(|source| StoreError::Open { path: path.to_path_buf(), source })
 }
 
 /// Opens a mirror read-only.
 ///
 /// # Errors
-/// [`StoreError::Missing`] if there is none; [`StoreError::NotAMirror`] and [`StoreError::NewerSchema`] as for writing.
+/// [`StoreError::Missing`] if there is none; [`StoreError::OlderSchema`] if its tables have not been migrated yet;
+/// [`StoreError::NotAMirror`] and [`StoreError::NewerSchema`] as for writing.
 pub(in crate::store) fn reader(path: &Path) -> Result<Connection, StoreError> {
-    if let FileKind::Nothing = file_kind(path)? {
-        return Err(StoreError::Missing { path: path.to_path_buf() });
-    }
+    migrated_mirror(path)?;
+    read_only(path)
+}
+
+/// Opens a mirror of any supported schema read-only, for statements of users.
+///
+/// # Errors
+/// Like [`reader`], except for older schemas.
+pub(in crate::store) fn reader_of_any_schema(path: &Path) -> Result<Connection, StoreError> {
+    mirror(path)?;
+    read_only(path)
+}
+
+fn read_only(path: &Path) -> Result<Connection, StoreError> {
     let open = |source| StoreError::Open { path: path.to_path_buf(), source };
     let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(open)?;
     conn.busy_timeout(wal::BUSY).map_err(open)?;
     Ok(conn)
 }
 
-/// Opens a mirror for a short check without creating a file: if no process has it open, SQLite would create a WAL and
-/// its index even for a reader. Such a connection does not see later writes.
+/// Opens a mirror of any supported schema for a short check without creating a file: if no process has it open, SQLite would
+/// create a WAL and its index even for a reader. Such a connection does not see later writes.
 ///
 /// # Errors
-/// Like [`reader`].
+/// Like [`reader_of_any_schema`].
 pub(in crate::store) fn reader_at_rest(path: &Path) -> Result<Connection, StoreError> {
-    if let FileKind::Nothing = file_kind(path)? {
-        return Err(StoreError::Missing { path: path.to_path_buf() });
-    }
+    mirror(path)?;
     let open = |source| StoreError::Open { path: path.to_path_buf(), source };
     let conn = at_rest(path).map_err(open)?;
     conn.busy_timeout(wal::BUSY).map_err(open)?;

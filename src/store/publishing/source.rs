@@ -69,14 +69,9 @@ impl PublishSource {
     /// Opens the mirror.
     ///
     /// # Errors
-    /// As for every reader; [`StoreError::OlderSchema`] if an older version created the tables.
+    /// As for every reader.
     pub fn open(path: &Path) -> Result<PublishSource, StoreError> {
-        let reader = Reader::open(path)?;
-        let found = reader.begin()?.schema_version()?;
-        if found < crate::store::file::migrate::KNOWN {
-            return Err(StoreError::OlderSchema { found });
-        }
-        Ok(PublishSource { reader })
+        Ok(PublishSource { reader: Reader::open(path)? })
     }
 
     /// A number that changes whenever another connection has committed something.
