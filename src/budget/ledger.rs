@@ -42,6 +42,12 @@ impl Limits {
         self.window.max(Duration::from_secs(1))
     }
 
+    /// How long a share of the budget, one part in `parts`, takes to pay a cost.
+    pub fn time_to_earn(&self, cost: Ru, parts: u32) -> Duration {
+        let seconds = self.window().as_secs().saturating_mul(cost.get()).saturating_mul(u64::from(parts));
+        Duration::from_secs(seconds / self.limit.get().max(1))
+    }
+
     /// The first aligned beginning at or after `at`, so that no window is cut short; `at` itself if it is close enough
     /// to a beginning.
     fn aligned(&self, at: Instant) -> Instant {

@@ -81,7 +81,7 @@ mod tests {
         let store = Store::open(&path).unwrap();
         store
             .write(move |tx| {
-                let fresh = Fresh { began: copied, finished: copied, steady: None };
+                let fresh = Fresh::between(copied, copied);
                 tx.set_state(&Fresh::sweep(Object::Contact), &fresh)?;
                 tx.begin_run("sync", "manual", synced)
             })

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::walks::walk::Walk;
-use crate::model::{Instant, Object, RecordId, Resource};
+use crate::model::{Instant, Object, RecordId, Resource, Ru};
 use crate::store::{MirrorTx, ReadTx, StateKey, StoreError};
 
 /// How far the changes of an object were read.
@@ -168,9 +168,17 @@ pub struct Fresh {
     /// The ledger's steady clock when it started, where that matters: our clock may be set meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steady: Option<Instant>,
+    /// What the read has cost, where the next one depends on that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Ru>,
 }
 
 impl Fresh {
+    /// A read of which only the time matters.
+    pub const fn between(began: Instant, finished: Instant) -> Fresh {
+        Fresh { began, finished, steady: None, cost: None }
+    }
+
     /// The same, so much earlier.
     #[must_use]
     pub fn earlier(self, by: Duration) -> Fresh {

@@ -55,7 +55,7 @@ pub(super) fn withdraw_future_claims(tx: &MirrorTx<'_>, now: Instant) -> Result<
         }
         if swept.as_ref().is_some_and(is_future) {
             // The object stays copied; nobody knows when it was.
-            let unknown = Fresh { began: Instant::EPOCH, finished: Instant::EPOCH, steady: None };
+            let unknown = Fresh::between(Instant::EPOCH, Instant::EPOCH);
             tx.set_state(&Fresh::sweep(object), &unknown)?;
         }
     }

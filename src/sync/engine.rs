@@ -54,6 +54,9 @@ impl Default for SyncSettings {
 /// The default maximum age of these lists: 6 hours, so that an idle day costs few RU.
 pub const INTERVAL: Duration = Duration::from_secs(6 * 3600);
 
+/// The share of the budget that the definitions may take, and the team members as well: a quarter.
+const SHARE: u32 = 4;
+
 /// When definitions and team members last read at an instant are to be read again; `None` means never by time alone.
 pub type ListSchedule = Arc<dyn Fn(Instant) -> Option<Instant> + Send + Sync>;
 
@@ -97,12 +100,14 @@ impl Engine {
 
     /// Whether a list must be read again, given its last read: the schedule says so, or as much time has passed since by
     /// the steady clock, whatever our clock was set to. A last read in the future comes from a clock that was set back
-    /// since: it must be read again.
+    /// since: it must be read again. A budget that cannot pay for the schedule delays it, so that records have their
+    /// share.
     pub(super) fn is_list_due(&self, fresh: Option<Fresh>, now: Instant) -> bool {
-        let Some(Fresh { began, steady, .. }) = fresh else { return true };
+        let Some(Fresh { began, steady, cost, .. }) = fresh else { return true };
         let passed = steady.map(|steady| self.meter.ledger().steady_time().since(steady)).unwrap_or_default();
         let is_over = |due: Instant| due <= now || passed >= due.since(began);
-        began > now || (self.list_schedule)(began).is_some_and(is_over)
+        let affordable = began.plus(self.meter.limits().time_to_earn(cost.unwrap_or_default(), SHARE));
+        began > now || (self.list_schedule)(began).is_some_and(|due| is_over(due.max(affordable)))
     }
 
     /// The mirror's file.

@@ -9,6 +9,7 @@ use crm_mirror::sync::Job;
 use serde_json::json;
 
 const HOUR: Duration = Duration::from_secs(3_600);
+const DAY: Duration = Duration::from_secs(86_400);
 
 /// A workspace of nine contact fields, one company field and seven team members, at whatever times they were made.
 fn fields_and_members() -> World {
@@ -222,6 +223,31 @@ async fn three_requests_an_hour_keep_a_small_workspace_exact() {
         *spent.entry(entry.at.since(noon()).as_secs() / 3_600).or_insert(0) += entry.ru.get();
     }
     assert!(spent.values().all(|spent| *spent <= 3), "{spent:?}");
+}
+
+/// Where the definitions take longer than the time until they are due again, they do not take every window.
+#[tokio::test]
+async fn definitions_that_take_days_leave_windows_for_records() {
+    let mut world = fields_and_members();
+    for n in 0..8 {
+        world.set_now(noon().plus(Duration::from_secs(60 + n)));
+        world.create(Object::Contact, &json!({"id": format!("ct{n}"), "name": "Ann"}));
+    }
+    let (crm, mut mirror) = an_hour_pays_for(3, world, 4).await;
+    (mirror.settings.details, mirror.limits.window) = (false, DAY);
+    for _ in 0..20 {
+        mirror.sync(&crm).await;
+        crm.wait(86_400);
+    }
+    mirror.assert_exact_lists(&crm);
+    // They are read again, but not in most windows.
+    crm.sandbox.clear_log();
+    for _ in 0..30 {
+        mirror.sync(&crm).await;
+        crm.wait(86_400);
+    }
+    let (lists, all) = (pages(&crm, Resource::CustomFields), crm.sandbox.log().entries().len());
+    assert!(lists >= 12 && lists * 2 < all, "{lists} of {all}");
 }
 
 /// Edits that wait for hours keep units of each window, but not those that everything else needs.

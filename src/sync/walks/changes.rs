@@ -59,7 +59,7 @@ impl Run<'_> {
         self.ends(object.resource());
         // A walk of an older version does not say when it came to where later changes sort before it.
         if let (WalkEnd::Finished, Some(began)) = (end, as_of) {
-            let fresh = Fresh { began, finished: self.engine.clock.now(), steady: None };
+            let fresh = Fresh::between(began, self.engine.clock.now());
             self.engine.store.write(move |tx| OwedCounts::claim_changes(tx, object, fresh)).await?;
         }
         Ok(())

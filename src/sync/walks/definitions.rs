@@ -150,7 +150,7 @@ impl Run<'_> {
             }
             lists.were_applied(object);
         }
-        let fresh = Fresh { began: lists.began, finished: self.engine.clock.now(), steady: Some(lists.steady) };
+        let fresh = lists.fresh(self.engine.clock.now());
         self.engine
             .store
             .write(move |tx| {
@@ -247,10 +247,10 @@ impl Run<'_> {
     /// Reads the team members; those missing in two runs are deleted.
     pub(in crate::sync) async fn refresh_team(&self) -> Result<(), SyncError> {
         let mut lists = self.lists_under_way(Resource::TeamMembers).await?;
-        let (began, steady) = (lists.began, Some(lists.steady));
         let read = self.whole_list(&mut lists.lists, 0, ListQuery::new(Resource::TeamMembers)).await;
+        let fresh = lists.fresh(self.engine.clock.now());
         let list = self.keep_lists(lists, read).await?;
-        let (finished, accepted) = (self.engine.clock.now(), self.job.accept().removals);
+        let accepted = self.job.accept().removals;
         let tally = self
             .engine
             .store
@@ -259,7 +259,7 @@ impl Run<'_> {
                 let gone = UnlistedItems::after_list(tx, &StateKey::UnlistedMembers, &known, &list.short(), accepted)?;
                 let tally = tx.apply_team(&list.records, &gone, list.asked_at)?;
                 tx.clear_state(&StateKey::ListsUnderWay)?;
-                tx.set_state(&Fresh::TEAM, &Fresh { began, finished, steady })?;
+                tx.set_state(&Fresh::TEAM, &fresh)?;
                 Ok(tally)
             })
             .await?;

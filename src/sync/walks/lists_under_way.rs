@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::cursor_loops::ListProgress;
 use crate::api::decode::{self, ListPage, NotUnderstood};
-use crate::model::{Cursor, Instant, Layout, Object, Resource};
+use crate::model::{Cursor, Instant, Layout, Object, Resource, Ru};
+use crate::sync::checkpoints::Fresh;
 
 /// The most pages that are stored: a list of more has no end.
 const MOST_PAGES: usize = 1_000;
@@ -84,6 +85,9 @@ pub(super) struct ListsUnderWay {
     pub(super) steady: Instant,
     /// The objects whose definitions were applied.
     pub(super) applied: Vec<Object>,
+    /// The pages of the lists that were applied.
+    #[serde(default)]
+    applied_pages: u64,
     /// The lists that were not applied yet, in the order in which they are read.
     pub(super) lists: Vec<ListUnderWay>,
 }
@@ -91,7 +95,8 @@ pub(super) struct ListsUnderWay {
 impl ListsUnderWay {
     /// Lists of which nothing was read.
     pub(super) fn new(resource: Resource, key: &str, began: Instant, steady: Instant) -> ListsUnderWay {
-        ListsUnderWay { resource, key: key.to_string(), began, steady, applied: Vec::new(), lists: Vec::new() }
+        let (applied, lists) = (Vec::new(), Vec::new());
+        ListsUnderWay { resource, key: key.to_string(), began, steady, applied, applied_pages: 0, lists }
     }
 
     /// These lists, or what an earlier run has read of them with the same key. What the steady clock puts into the
@@ -110,14 +115,30 @@ impl ListsUnderWay {
 
     /// Whether there is anything that the next run could go on with, and not without end.
     pub(super) fn is_worth_storing(&self) -> bool {
-        if self.lists.iter().map(|list| list.pages.len()).sum::<usize>() > MOST_PAGES {
+        if self.stored_pages() > MOST_PAGES {
             return false;
         }
         !self.applied.is_empty() || self.lists.iter().any(|list| list.finished || list.pages.len() > 1)
     }
 
+    fn stored_pages(&self) -> usize {
+        self.lists.iter().map(|list| list.pages.len()).sum()
+    }
+
+    /// The pages that were read so far, in all runs.
+    fn pages(&self) -> u64 {
+        self.applied_pages + self.stored_pages() as u64
+    }
+
+    /// When they were read and what that cost.
+    pub(super) fn fresh(&self, finished: Instant) -> Fresh {
+        let cost = Some(Ru::new(self.pages()));
+        Fresh { began: self.began, finished, steady: Some(self.steady), cost }
+    }
+
     /// Notes that the definitions of an object were applied.
     pub(super) fn were_applied(&mut self, object: Object) {
+        self.applied_pages = self.pages();
         self.applied.push(object);
         self.lists.clear();
     }

@@ -242,7 +242,7 @@ pub(in crate::sync) fn end_sweep(
     if sweep.pages != 1 || is_first_copy && sweep.rows != tx.count_rows(object)? {
         OwedCounts::of_sweep(tx, object, sweep.pages, sweep.dateless_on_one_page)?;
     }
-    tx.set_state(&Fresh::sweep(object), &Fresh { began: sweep.began, finished, steady: None })?;
+    tx.set_state(&Fresh::sweep(object), &Fresh::between(sweep.began, finished))?;
     let before: Option<Evidence> = tx.state(&Evidence::entry(object))?;
     let open = open + sweep.unconfirmed;
     tx.set_state(&Evidence::entry(object), &Evidence::after(before, sweep.began, true, open))?;
