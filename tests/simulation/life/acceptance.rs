@@ -3,6 +3,7 @@
 use crm_mirror::model::{Clock, Object};
 use crm_mirror::sandbox::SCOPES;
 use crm_mirror::sync::{Acceptance, Job, Selection};
+use rusqlite::Connection;
 
 use super::Life;
 use crate::invariants::has_former_rows;
@@ -68,6 +69,8 @@ impl Life<'_> {
         let objects = Selection::All;
         let job = if resync { Job::Resync { objects, accept: ACCEPT } } else { Job::Sync { objects, accept: ACCEPT } };
         let before = self.identity();
+        // An empty mirror has no other workspace: the daemon may have taken this one up.
+        let is_empty = !self.connection().is_some_and(|conn| has_records(&conn));
         if self.is_unaccepted {
             self.watch.rows_are_replaced();
         }
@@ -79,9 +82,7 @@ impl Life<'_> {
         };
         self.close().await;
         self.say(&format!("  accepting: {:?}", result.as_ref().map(|report| report.outcome)));
-        // An empty mirror has no other workspace.
-        let is_accepted = self.identity() != before;
-        self.is_unaccepted &= !is_accepted && self.mirror.path.exists();
+        self.is_unaccepted &= self.identity() == before && !is_empty;
         self.judge(began, &result, kill.is_none())?;
         self.look(kill.is_none())
     }
@@ -91,4 +92,13 @@ impl Life<'_> {
         let conn = self.connection()?;
         conn.query_row("SELECT value FROM state WHERE name = 'identity'", [], |row| row.get(0)).ok()
     }
+}
+
+/// Whether there are rows of records; a file that was never opened has no table.
+fn has_records(conn: &Connection) -> bool {
+    let has = |object: Object| {
+        let sql = format!("SELECT EXISTS (SELECT 1 FROM {})", object.table());
+        conn.query_row(&sql, [], |row| row.get(0)).unwrap_or(false)
+    };
+    Object::ALL.into_iter().any(has)
 }

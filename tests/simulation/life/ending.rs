@@ -19,9 +19,11 @@ const SCHEDULED: u64 = 100;
 const NEEDED: u64 = 800;
 
 /// Request units of a window, and rows of a page, from which on the budget is expected to be enough: with less, a
-/// comparison may begin again in each window, or the short lists take all of it.
+/// comparison may begin again in each window. Such a budget must only begin to copy.
 pub(super) const FEW_UNITS: u64 = 8;
 const FEW_ROWS: usize = 5;
+/// Days within which even few units copy a first record of each object.
+const PATIENCE: u32 = 40;
 /// Request units of a day that are as good as no limit.
 const UNLIMITED: u64 = 1_000;
 
@@ -95,10 +97,13 @@ impl Life<'_> {
         let a_day = self.script.budget.saturating_mul(DAY.as_secs() / self.script.window.as_secs());
         let to_spare = a_day.saturating_sub(SCHEDULED);
         let is_tiny = self.script.budget < FEW_UNITS || self.script.page_cap < FEW_ROWS || to_spare < NEEDED / 20;
-        if is_tiny || a_day >= UNLIMITED {
+        if a_day >= UNLIMITED {
             return Ok(None);
         }
         self.mirror.limits.limit = Ru::new(self.script.budget);
+        if is_tiny {
+            return self.begin_to_copy().await.map(|()| None);
+        }
         let days = 2 + NEEDED.div_ceil(to_spare);
         for _ in 0..days {
             self.until(self.crm.clock.now().plus(DAY)).await?;
@@ -110,6 +115,23 @@ impl Life<'_> {
         let mut differences = self.differences();
         differences.truncate(SHOWN);
         Ok(Some(differences.join("\n  ")))
+    }
+
+    /// Lives on few units until there are rows of each object: nothing else may take all of the units for ever.
+    async fn begin_to_copy(&mut self) -> Result<(), String> {
+        for _ in 0..PATIENCE {
+            if self.has_begun_to_copy() {
+                return Ok(());
+            }
+            self.until(self.crm.clock.now().plus(DAY)).await?;
+        }
+        Err(self.failed(&format!("{PATIENCE} days of {} RU did not begin to copy", self.script.budget)))
+    }
+
+    fn has_begun_to_copy(&self) -> bool {
+        let world = self.crm.sandbox.world();
+        let has_rows = |object: Object| self.mirror.count(object.table()) > 0 || world.count(object.resource()) == 0;
+        self.mirror.path.exists() && Object::ALL.into_iter().all(has_rows)
     }
 
     /// Whether the service still has a record of the mirror. Without one, a new key may be the key of another workspace,
