@@ -100,14 +100,25 @@ impl Engine {
 
     /// Whether a list must be read again, given its last read: the schedule says so, or as much time has passed since by
     /// the steady clock, whatever our clock was set to. A last read in the future comes from a clock that was set back
-    /// since: it must be read again. A budget that cannot pay for the schedule delays it, so that records have their
-    /// share.
+    /// since: it must be read again.
     pub(super) fn is_list_due(&self, fresh: Option<Fresh>, now: Instant) -> bool {
-        let Some(Fresh { began, steady, cost, .. }) = fresh else { return true };
-        let passed = steady.map(|steady| self.meter.ledger().steady_time().since(steady)).unwrap_or_default();
-        let is_over = |due: Instant| due <= now || passed >= due.since(began);
-        let affordable = began.plus(self.meter.limits().time_to_earn(cost.unwrap_or_default(), SHARE));
-        began > now || (self.list_schedule)(began).is_some_and(|due| is_over(due.max(affordable)))
+        let Some(fresh) = fresh else { return true };
+        let due = (self.list_schedule)(fresh.began);
+        fresh.began > now || self.is_list_paid(&fresh, now) && due.is_some_and(|due| self.is_over(&fresh, now, due))
+    }
+
+    /// Whether its share of the budget has paid for the last read of a list: a budget that cannot pay for the schedule
+    /// delays the next one, so that records have their share.
+    pub(super) fn is_list_paid(&self, fresh: &Fresh, now: Instant) -> bool {
+        let paid = fresh.began.plus(self.meter.limits().time_to_earn(fresh.cost.unwrap_or_default(), SHARE));
+        fresh.began > now || self.is_over(fresh, now, paid)
+    }
+
+    /// Whether an instant after a read has passed, by either clock.
+    fn is_over(&self, fresh: &Fresh, now: Instant, due: Instant) -> bool {
+        let steady = self.meter.ledger().steady_time();
+        let passed = fresh.steady.map(|began| steady.since(began)).unwrap_or_default();
+        due <= now || passed >= due.since(fresh.began)
     }
 
     /// The mirror's file.

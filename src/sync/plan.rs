@@ -82,8 +82,12 @@ pub struct Knowledge {
     pub details: bool,
     /// Whether the definitions were last read longer ago than their interval.
     pub definitions_due: bool,
+    /// Whether their share of the budget has not paid for the definitions yet, so that no sweep of the schedule reads them.
+    pub definitions_postponed: bool,
     /// Whether the team members were last read longer ago than their interval.
     pub team_due: bool,
+    /// As for the definitions.
+    pub team_postponed: bool,
     /// The knowledge about each object, in the order of [`Object::ALL`].
     pub objects: [ObjectKnowledge; 2],
 }
@@ -129,6 +133,7 @@ fn is_needed(step: Step, known: &Knowledge, job: &Job) -> bool {
     let resync = matches!(job, Job::Resync { .. });
     let verify = matches!(job, Job::Verify { .. });
     let syncs = resync || matches!(job, Job::Sync { .. });
+    let sweeps_definitions = resync && !known.definitions_postponed;
     let of = |object: Object| &known.objects[object as usize];
     let reads = |object: Object| job.concerns(object.resource()) && !known.skipped.contains(&object.resource());
     match step {
@@ -137,14 +142,14 @@ fn is_needed(step: Step, known: &Knowledge, job: &Job) -> bool {
         Step::NoteSweeps => resync,
         Step::Definitions => {
             job.names(Resource::CustomFields) && syncs
-                || job.concerns(Resource::CustomFields) && resync
+                || job.concerns(Resource::CustomFields) && sweeps_definitions
                 || Object::ALL.into_iter().any(|object| job.concerns(object.resource()))
-                    && (resync || syncs && known.definitions_due)
+                    && (sweeps_definitions || syncs && known.definitions_due)
         }
         Step::Team => {
             syncs
                 && (job.names(Resource::TeamMembers)
-                    || job.concerns(Resource::TeamMembers) && (resync || known.team_due))
+                    || job.concerns(Resource::TeamMembers) && (resync && !known.team_postponed || known.team_due))
         }
         Step::Changes(object) => (syncs || verify) && reads(object) && of(object).copied && !of(object).former,
         Step::Fill(object) => syncs && reads(object),
@@ -207,6 +212,17 @@ mod tests {
         let company = [Changes(Company), Counts(Company), Fill(Company)];
         let expected = [&[Identity, Counts(Contact), Fill(Contact)][..], &company, &[Sweep(Contact)]].concat();
         assert_eq!(steps(known, &Job::sync()), expected);
+    }
+
+    #[test]
+    fn sweep_leaves_out_lists_that_the_budget_has_not_paid_for() {
+        let known = Knowledge { definitions_postponed: true, team_postponed: true, ..settled() };
+        let read = steps(known.clone(), &Job::resync());
+        assert!(!read.contains(&Definitions) && !read.contains(&Team), "{read:?}");
+        // Unless they are asked for by name.
+        for (resource, step) in [(Resource::CustomFields, Definitions), (Resource::TeamMembers, Team)] {
+            assert!(steps(known.clone(), &Job::resync().of(&[resource])).contains(&step));
+        }
     }
 
     #[test]

@@ -296,6 +296,9 @@ impl Run<'_> {
         // Lists of one run are evidence once, also where an unknown key was the reason to read them.
         let definitions_read = *self.definitions_read.lock().await;
         let is_due = |(fresh, wanted): (Option<Fresh>, bool)| wanted || self.engine.is_list_due(fresh, now);
+        let is_postponed = |(fresh, wanted): (Option<Fresh>, bool)| {
+            !wanted && !self.by_person && fresh.is_some_and(|fresh| !self.engine.is_list_paid(&fresh, now))
+        };
         known.paused = paused;
         if !first {
             for (object, before) in objects.iter_mut().zip(known.objects) {
@@ -303,6 +306,7 @@ impl Run<'_> {
             }
         }
         known.definitions_due = is_due(definitions) && !definitions_read;
+        (known.definitions_postponed, known.team_postponed) = (is_postponed(definitions), is_postponed(team));
         (known.team_due, known.objects) = (is_due(team), objects);
         Ok(())
     }

@@ -22,7 +22,7 @@ const NEEDED: u64 = 800;
 /// comparison may begin again in each window. Such a budget must only begin to copy.
 pub(super) const FEW_UNITS: u64 = 8;
 const FEW_ROWS: usize = 5;
-/// Days within which even few units copy a first record of each object.
+/// Days within which even few units copy a first record.
 const PATIENCE: u32 = 40;
 /// Request units of a day that are as good as no limit.
 const UNLIMITED: u64 = 1_000;
@@ -117,7 +117,7 @@ impl Life<'_> {
         Ok(Some(differences.join("\n  ")))
     }
 
-    /// Lives on few units until there are rows of each object: nothing else may take all of the units for ever.
+    /// Lives on few units until there are rows: nothing else may take all of the units for ever.
     async fn begin_to_copy(&mut self) -> Result<(), String> {
         for _ in 0..PATIENCE {
             if self.has_begun_to_copy() {
@@ -130,8 +130,9 @@ impl Life<'_> {
 
     fn has_begun_to_copy(&self) -> bool {
         let world = self.crm.sandbox.world();
-        let has_rows = |object: Object| self.mirror.count(object.table()) > 0 || world.count(object.resource()) == 0;
-        self.mirror.path.exists() && Object::ALL.into_iter().all(has_rows)
+        let there = |object: Object| world.count(object.resource()) > 0;
+        let copied = |object: Object| self.mirror.count(object.table()) > 0;
+        self.mirror.path.exists() && (Object::ALL.into_iter().any(copied) || !Object::ALL.into_iter().any(there))
     }
 
     /// Whether the service still has a record of the mirror. Without one, a new key may be the key of another workspace,
