@@ -127,7 +127,7 @@ impl ListsUnderWay {
 
     /// The pages that were read so far, in all runs.
     fn pages(&self) -> u64 {
-        self.applied_pages + self.stored_pages() as u64
+        self.applied_pages.saturating_add(self.stored_pages() as u64)
     }
 
     /// When they were read and what that cost.
