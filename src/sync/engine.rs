@@ -54,8 +54,15 @@ impl Default for SyncSettings {
 /// The default maximum age of these lists: 6 hours, so that an idle day costs few RU.
 pub const INTERVAL: Duration = Duration::from_secs(6 * 3600);
 
-/// The share of the budget that the definitions may take, and the team members as well: a quarter.
-const SHARE: u32 = 4;
+/// The part of the budget that a short list may take: one in so many. Records keep the rest.
+pub(super) struct Share(u32);
+
+impl Share {
+    /// Half of it for the definitions.
+    pub(super) const DEFINITIONS: Share = Share(2);
+    /// A quarter for the team members.
+    pub(super) const TEAM: Share = Share(4);
+}
 
 /// When definitions and team members last read at an instant are to be read again; `None` means never by time alone.
 pub type ListSchedule = Arc<dyn Fn(Instant) -> Option<Instant> + Send + Sync>;
@@ -101,16 +108,17 @@ impl Engine {
     /// Whether a list must be read again, given its last read: the schedule says so, or as much time has passed since by
     /// the steady clock, whatever our clock was set to. A last read in the future comes from a clock that was set back
     /// since: it must be read again.
-    pub(super) fn is_list_due(&self, fresh: Option<Fresh>, now: Instant) -> bool {
+    pub(super) fn is_list_due(&self, fresh: Option<Fresh>, share: &Share, now: Instant) -> bool {
         let Some(fresh) = fresh else { return true };
         let due = (self.list_schedule)(fresh.began);
-        fresh.began > now || self.is_list_paid(&fresh, now) && due.is_some_and(|due| self.is_over(&fresh, now, due))
+        let is_over = |due| self.is_over(&fresh, now, due);
+        fresh.began > now || self.is_list_paid(&fresh, share, now) && due.is_some_and(is_over)
     }
 
     /// Whether its share of the budget has paid for the last read of a list: a budget that cannot pay for the schedule
     /// delays the next one, so that records have their share.
-    pub(super) fn is_list_paid(&self, fresh: &Fresh, now: Instant) -> bool {
-        let paid = fresh.began.plus(self.meter.limits().time_to_earn(fresh.cost.unwrap_or_default(), SHARE));
+    pub(super) fn is_list_paid(&self, fresh: &Fresh, share: &Share, now: Instant) -> bool {
+        let paid = fresh.began.plus(self.meter.limits().time_to_earn(fresh.cost.unwrap_or_default(), share.0));
         fresh.began > now || self.is_over(fresh, now, paid)
     }
 

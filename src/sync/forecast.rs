@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::checkpoints::{Changes, Fresh, Sweep};
-use super::engine::Engine;
+use super::engine::{Engine, Share};
 use super::error::{Asking, SyncError};
 use super::job::Job;
 use super::run::Run;
@@ -67,10 +67,11 @@ impl Engine {
         let mut forecast = Forecast::default();
         let resync = matches!(job, Job::Resync { .. });
         let objects: Vec<Object> = Object::ALL.into_iter().filter(|object| job.concerns(object.resource())).collect();
-        if !objects.is_empty() && (resync || self.is_stored_list_due(Fresh::DEFINITIONS).await?) {
+        if !objects.is_empty() && (resync || self.is_stored_list_due(Fresh::DEFINITIONS, &Share::DEFINITIONS).await?) {
             forecast.short_lists += LISTS;
         }
-        if job.concerns(Resource::TeamMembers) && (resync || self.is_stored_list_due(Fresh::TEAM).await?) {
+        if job.concerns(Resource::TeamMembers) && (resync || self.is_stored_list_due(Fresh::TEAM, &Share::TEAM).await?)
+        {
             forecast.short_lists += Ru::GET;
         }
         for object in objects {
@@ -80,9 +81,9 @@ impl Engine {
         Ok(forecast)
     }
 
-    async fn is_stored_list_due(&self, entry: StateKey) -> Result<bool, SyncError> {
+    async fn is_stored_list_due(&self, entry: StateKey, share: &Share) -> Result<bool, SyncError> {
         let fresh: Option<Fresh> = self.store.read(move |tx| tx.state(&entry)).await?;
-        Ok(self.is_list_due(fresh, self.clock.now()))
+        Ok(self.is_list_due(fresh, share, self.clock.now()))
     }
 
     async fn forecast_object(&self, object: Object, resync: bool) -> Result<ObjectForecast, SyncError> {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::checkpoints::{Fresh, MissingScopes, Outage, Sweep};
 use super::checks::undecided_removals::UndecidedRemovals;
 use super::claims::{set_back_claims, withdraw_future_claims};
-use super::engine::Engine;
+use super::engine::{Engine, Share};
 use super::error::SyncError;
 use super::job::Job;
 use super::plan::{self, Knowledge, ObjectKnowledge, Step};
@@ -295,9 +295,10 @@ impl Run<'_> {
         let (definitions, team, paused, mut objects) = learnt.await?;
         // Lists of one run are evidence once, also where an unknown key was the reason to read them.
         let definitions_read = *self.definitions_read.lock().await;
-        let is_due = |(fresh, wanted): (Option<Fresh>, bool)| wanted || self.engine.is_list_due(fresh, now);
-        let is_postponed = |(fresh, wanted): (Option<Fresh>, bool)| {
-            !wanted && !self.by_person && fresh.is_some_and(|fresh| !self.engine.is_list_paid(&fresh, now))
+        let is_due =
+            |(fresh, wanted): (Option<Fresh>, bool), share| wanted || self.engine.is_list_due(fresh, share, now);
+        let is_postponed = |(fresh, wanted): (Option<Fresh>, bool), share| {
+            !wanted && !self.by_person && fresh.is_some_and(|fresh| !self.engine.is_list_paid(&fresh, share, now))
         };
         known.paused = paused;
         if !first {
@@ -305,9 +306,10 @@ impl Run<'_> {
                 object.copied = before.copied;
             }
         }
-        known.definitions_due = is_due(definitions) && !definitions_read;
-        (known.definitions_postponed, known.team_postponed) = (is_postponed(definitions), is_postponed(team));
-        (known.team_due, known.objects) = (is_due(team), objects);
+        known.definitions_due = is_due(definitions, &Share::DEFINITIONS) && !definitions_read;
+        known.definitions_postponed = is_postponed(definitions, &Share::DEFINITIONS);
+        known.team_postponed = is_postponed(team, &Share::TEAM);
+        (known.team_due, known.objects) = (is_due(team, &Share::TEAM), objects);
         Ok(())
     }
 
