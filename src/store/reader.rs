@@ -12,7 +12,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Statement, Transaction};
 
 use super::error::{Doing, StoreError};
-use super::file::{migrate, open};
+use super::file::open::{self, Tables};
 use super::read::functions;
 
 /// A mirror that is open read-only.
@@ -28,7 +28,7 @@ impl Reader {
     /// [`StoreError::Missing`] if there is none; [`StoreError::OlderSchema`] if its tables have not been migrated yet;
     /// [`StoreError::NotAMirror`] and [`StoreError::NewerSchema`] as for writing.
     pub fn open(path: &Path) -> Result<Reader, StoreError> {
-        Ok(Reader { conn: open::reader(path)? })
+        Ok(Reader { conn: open::reader(path, Tables::Current)? })
     }
 
     /// Opens a mirror for a short check that creates no file, not even SQLite's own files. Later writes are not seen.
@@ -36,9 +36,7 @@ impl Reader {
     /// # Errors
     /// Like [`Reader::open`].
     pub fn open_at_rest(path: &Path) -> Result<Reader, StoreError> {
-        let reader = Reader::open_of_any_schema(path)?;
-        let found = reader.begin()?.schema_version()?;
-        if found < migrate::KNOWN { Err(StoreError::OlderSchema { found }) } else { Ok(reader) }
+        Ok(Reader { conn: open::reader_at_rest(path, Tables::Current)? })
     }
 
     /// Like [`Reader::open_at_rest`], also if an older version created the tables: queries must fit these too.
@@ -46,7 +44,7 @@ impl Reader {
     /// # Errors
     /// Like [`Reader::open`], except for older schemas.
     pub fn open_of_any_schema(path: &Path) -> Result<Reader, StoreError> {
-        Ok(Reader { conn: open::reader_at_rest(path)? })
+        Ok(Reader { conn: open::reader_at_rest(path, Tables::Any)? })
     }
 
     /// Opens a mirror for statements of users, whatever its schema: with the exact functions, and with misspelt columns as
@@ -55,7 +53,7 @@ impl Reader {
     /// # Errors
     /// As [`Reader::open_of_any_schema`].
     pub fn open_for_queries(path: &Path) -> Result<Reader, StoreError> {
-        let conn = open::reader_of_any_schema(path)?;
+        let conn = open::reader(path, Tables::Any)?;
         conn.pragma_update(None, "query_only", true)
             // A misspelt column must be an error, not a string literal.
             .and_then(|()| conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false))

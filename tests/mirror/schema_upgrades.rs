@@ -10,7 +10,7 @@ use crate::support::{Crm, Mirror, noon, searched, truth};
 use crm_mirror::app::status;
 use crm_mirror::config::{Config, Environment, Sources};
 use crm_mirror::sandbox::generate;
-use crm_mirror::store::{Reader, Store, StoreError, migrate, write_beside};
+use crm_mirror::store::{Reader, Store, StoreError, backup, migrate, write_beside};
 use rusqlite::Connection;
 
 const OLD: [(u32, &str); 8] = [
@@ -146,6 +146,14 @@ fn assert_only_people_read_older_tables(path: &Path, version: u32) {
             other => panic!("schema {version}: {other:?}"),
         };
         assert_eq!(found, version);
+    }
+    // A backup of it can be given to the older program; before schema 5 there is nothing that could hold its edits.
+    if version >= 5 {
+        let copy = path.with_extension("copy");
+        backup::backup(path, &copy, false, noon()).unwrap();
+        let conn = Connection::open(&copy).unwrap();
+        assert_eq!(texts(&conn, "PRAGMA user_version"), [version.to_string()]);
+        assert_eq!(texts(&conn, "SELECT count(*) FROM contacts"), ["6"]);
     }
     let reader = Reader::open_for_queries(path).unwrap();
     let mut stmt = reader.prepare("SELECT count(*) FROM contacts").unwrap();

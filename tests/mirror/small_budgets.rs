@@ -246,8 +246,9 @@ async fn definitions_that_take_days_leave_windows_for_records() {
         mirror.sync(&crm).await;
         crm.wait(86_400);
     }
-    let (lists, all) = (pages(&crm, Resource::CustomFields), crm.sandbox.log().entries().len());
-    assert!(lists >= 12 && lists * 3 < all * 2, "{lists} of {all}");
+    let (lists, team) = (pages(&crm, Resource::CustomFields), pages(&crm, Resource::TeamMembers));
+    let all = crm.sandbox.log().entries().len();
+    assert!(lists >= 12 && lists * 2 <= all && team >= 6 && team * 4 <= all, "{lists} and {team} of {all}");
 }
 
 /// Edits that wait for hours keep units of each window, but not those that everything else needs.

@@ -60,19 +60,23 @@ fn not_a_mirror(path: &Path, why: &'static str) -> StoreError {
     StoreError::NotAMirror { path: path.to_path_buf(), why }
 }
 
-/// Requires that there is a mirror.
-fn mirror(path: &Path) -> Result<u32, StoreError> {
-    match file_kind(path)? {
-        FileKind::Nothing => Err(StoreError::Missing { path: path.to_path_buf() }),
-        FileKind::Mirror(schema) => Ok(schema),
-    }
+/// Which tables a reader can query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum Tables {
+    /// Those of this version: the queries of the program fit no others.
+    Current,
+    /// Also those of older versions: for statements of users, and for checks that fit them.
+    Any,
 }
 
-/// Requires that there is a mirror, and that its tables have been migrated: no query of ours fits older ones.
-fn migrated_mirror(path: &Path) -> Result<(), StoreError> {
-    match mirror(path)? {
-        found if found < migrate::KNOWN => Err(StoreError::OlderSchema { found }),
-        _ => Ok(()),
+/// Requires that there is a mirror with such tables.
+fn require(path: &Path, tables: Tables) -> Result<(), StoreError> {
+    match file_kind(path)? {
+        FileKind::Nothing => Err(StoreError::Missing { path: path.to_path_buf() }),
+        FileKind::Mirror(found) if found < migrate::KNOWN && tables == Tables::Current => {
+            Err(StoreError::OlderSchema { found })
+        }
+        FileKind::Mirror(_) => Ok(()),
     }
 }
 
@@ -159,7 +163,7 @@ pub(in crate::store) fn before_close(conn: &Connection) -> Result<(), StoreError
 /// # Errors
 /// As [`reader`].
 pub(in crate::store) fn editor(path: &Path) -> Result<Connection, StoreError> {
-    migrated_mirror(path)?;
+    require(path, Tables::Current)?;
     let open = || -> rusqlite::Result<Connection> {
         // A missing file is not created.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -177,40 +181,27 @@ pub(in crate::store) fn editor(path: &Path) -> Result<Connection, StoreError> {
 /// Opens a mirror read-only.
 ///
 /// # Errors
-/// [`StoreError::Missing`] if there is none; [`StoreError::OlderSchema`] if its tables have not been migrated yet;
+/// [`StoreError::Missing`] if there is none; [`StoreError::OlderSchema`] if its tables have not been migrated yet and must be;
 /// [`StoreError::NotAMirror`] and [`StoreError::NewerSchema`] as for writing.
-pub(in crate::store) fn reader(path: &Path) -> Result<Connection, StoreError> {
-    migrated_mirror(path)?;
-    read_only(path)
+pub(in crate::store) fn reader(path: &Path, tables: Tables) -> Result<Connection, StoreError> {
+    require(path, tables)?;
+    waiting(path, Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY))
 }
 
-/// Opens a mirror of any supported schema read-only, for statements of users.
+/// Opens a mirror for a short check without creating a file: if no process has it open, SQLite would create a WAL and
+/// its index even for a reader. Such a connection does not see later writes.
 ///
 /// # Errors
-/// Like [`reader`], except for older schemas.
-pub(in crate::store) fn reader_of_any_schema(path: &Path) -> Result<Connection, StoreError> {
-    mirror(path)?;
-    read_only(path)
+/// Like [`reader`].
+pub(in crate::store) fn reader_at_rest(path: &Path, tables: Tables) -> Result<Connection, StoreError> {
+    require(path, tables)?;
+    waiting(path, at_rest(path))
 }
 
-fn read_only(path: &Path) -> Result<Connection, StoreError> {
-    let open = |source| StoreError::Open { path: path.to_path_buf(), source };
-    let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(open)?;
-    conn.busy_timeout(wal::BUSY).map_err(open)?;
-    Ok(conn)
-}
-
-/// Opens a mirror of any supported schema for a short check without creating a file: if no process has it open, SQLite would
-/// create a WAL and its index even for a reader. Such a connection does not see later writes.
-///
-/// # Errors
-/// Like [`reader_of_any_schema`].
-pub(in crate::store) fn reader_at_rest(path: &Path) -> Result<Connection, StoreError> {
-    mirror(path)?;
-    let open = |source| StoreError::Open { path: path.to_path_buf(), source };
-    let conn = at_rest(path).map_err(open)?;
-    conn.busy_timeout(wal::BUSY).map_err(open)?;
-    Ok(conn)
+/// A connection that waits for a writer.
+fn waiting(path: &Path, opened: rusqlite::Result<Connection>) -> Result<Connection, StoreError> {
+    let waits = opened.and_then(|conn| conn.busy_timeout(wal::BUSY).map(|()| conn));
+    waits.map_err(|source| StoreError::Open { path: path.to_path_buf(), source })
 }
 
 fn at_rest(path: &Path) -> rusqlite::Result<Connection> {
@@ -260,12 +251,14 @@ mod tests {
         // As SQLite closes a file for the last time, without the writer's precautions for readers.
         drop((conn, lock));
         std::fs::remove_file(dir.path().join("100% mine? #1.db.lock")).unwrap();
-        let x: i64 = reader_at_rest(&path).unwrap().query_row("SELECT x FROM t", [], |row| row.get(0)).unwrap();
+        let x: i64 =
+            reader_at_rest(&path, Tables::Any).unwrap().query_row("SELECT x FROM t", [], |row| row.get(0)).unwrap();
         assert_eq!((x, std::fs::read_dir(dir.path()).unwrap().count()), (7, 1));
         // The contents of a WAL are seen too.
         let (conn, lock, _) = writer(&path).unwrap();
         conn.execute_batch("UPDATE t SET x = 8").unwrap();
-        let x: i64 = reader_at_rest(&path).unwrap().query_row("SELECT x FROM t", [], |row| row.get(0)).unwrap();
+        let x: i64 =
+            reader_at_rest(&path, Tables::Any).unwrap().query_row("SELECT x FROM t", [], |row| row.get(0)).unwrap();
         assert_eq!(x, 8);
         // As after a kill and a restart: a WAL with contents, and no index of it.
         let killed = dir.path().join("killed");
@@ -274,7 +267,8 @@ mod tests {
         std::fs::copy(&path, &copy).unwrap();
         std::fs::copy(wal::files_beside(&path)[0].clone(), wal::files_beside(&copy)[0].clone()).unwrap();
         let log = std::fs::read(wal::files_beside(&copy)[0].clone()).unwrap();
-        let x: i64 = reader_at_rest(&copy).unwrap().query_row("SELECT x FROM t", [], |row| row.get(0)).unwrap();
+        let x: i64 =
+            reader_at_rest(&copy, Tables::Any).unwrap().query_row("SELECT x FROM t", [], |row| row.get(0)).unwrap();
         assert_eq!((x, std::fs::read_dir(&killed).unwrap().count()), (8, 2));
         assert_eq!(std::fs::read(wal::files_beside(&copy)[0].clone()).unwrap(), log);
         drop((conn, lock));
@@ -349,9 +343,9 @@ mod tests {
     fn reader_needs_a_mirror() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mirror.db");
-        assert!(matches!(reader(&path), Err(StoreError::Missing { .. })));
+        assert!(matches!(reader(&path, Tables::Current), Err(StoreError::Missing { .. })));
         assert!(!path.exists());
         drop(writer(&path).unwrap());
-        reader(&path).unwrap();
+        reader(&path, Tables::Current).unwrap();
     }
 }

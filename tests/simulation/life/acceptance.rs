@@ -95,7 +95,7 @@ impl Life<'_> {
 }
 
 /// Whether there are rows of records; a file that was never opened has no table.
-fn has_records(conn: &Connection) -> bool {
+pub(super) fn has_records(conn: &Connection) -> bool {
     let has = |object: Object| {
         let sql = format!("SELECT EXISTS (SELECT 1 FROM {})", object.table());
         conn.query_row(&sql, [], |row| row.get(0)).unwrap_or(false)

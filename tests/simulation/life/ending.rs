@@ -6,6 +6,7 @@ use crm_mirror::model::{Clock, Instant, Object, Ru};
 use crm_mirror::sync::{Acceptance, Job, Selection};
 
 use super::Life;
+use super::acceptance::has_records;
 use crate::people;
 use crate::support::truth;
 
@@ -131,8 +132,7 @@ impl Life<'_> {
     fn has_begun_to_copy(&self) -> bool {
         let world = self.crm.sandbox.world();
         let there = |object: Object| world.count(object.resource()) > 0;
-        let copied = |object: Object| self.mirror.count(object.table()) > 0;
-        self.mirror.path.exists() && (Object::ALL.into_iter().any(copied) || !Object::ALL.into_iter().any(there))
+        self.connection().is_some_and(|conn| has_records(&conn)) || !Object::ALL.into_iter().any(there)
     }
 
     /// Whether the service still has a record of the mirror. Without one, a new key may be the key of another workspace,
