@@ -240,15 +240,31 @@ async fn definitions_that_take_days_leave_windows_for_records() {
         crm.wait(86_400);
     }
     mirror.assert_exact_lists(&crm);
-    // They are read again, but not in most windows.
+    // They are read again, but for no more than their share. Six units take four days to earn with a half of the budget.
     crm.sandbox.clear_log();
-    for _ in 0..30 {
+    for _ in 0..40 {
         mirror.sync(&crm).await;
         crm.wait(86_400);
     }
     let (lists, team) = (pages(&crm, Resource::CustomFields), pages(&crm, Resource::TeamMembers));
-    let all = crm.sandbox.log().entries().len();
-    assert!(lists >= 12 && lists * 2 <= all && team >= 6 && team * 4 <= all, "{lists} and {team} of {all}");
+    assert!((54..=60).contains(&lists) && (20..=30).contains(&team), "{lists} and {team} of 120");
+}
+
+/// A sweep of the schedule waits until their share has paid for the definitions; a person does not.
+#[tokio::test]
+async fn sweep_of_the_schedule_reads_no_definitions_that_are_not_paid_for() {
+    let (crm, mut mirror) = an_hour_pays_for(1_000, fields_and_members(), 4).await;
+    mirror.limits.window = DAY;
+    mirror.sync(&crm).await;
+    mirror.limits.limit = Ru::new(3);
+    crm.wait(86_400);
+    crm.sandbox.clear_log();
+    mirror.scheduled(&crm, &Job::resync()).await;
+    assert_eq!(pages(&crm, Resource::CustomFields), 0);
+    assert!(!crm.sandbox.log().entries().is_empty());
+    crm.wait(86_400);
+    assert!(mirror.run(&crm, &Job::resync()).await.unwrap().suspension.is_some());
+    assert_eq!(pages(&crm, Resource::CustomFields), 3);
 }
 
 /// Edits that wait for hours keep units of each window, but not those that everything else needs.
