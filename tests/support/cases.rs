@@ -9,7 +9,7 @@ use std::fmt::Debug;
 use proptest::prelude::{ProptestConfig, Strategy};
 use proptest::test_runner::{RngSeed, TestCaseError, TestRunner};
 
-/// The number of histories in a plain `cargo test`. CI uses a thousand.
+/// The number of histories in a plain `cargo test`.
 const HISTORIES: u32 = 100;
 
 /// The seed of all properties if nobody chooses one.
@@ -21,7 +21,7 @@ pub fn cases(per_thousand: u32) -> u32 {
     (histories() * per_thousand).div_ceil(1_000)
 }
 
-/// The number of records of a test that is about very many: all of them where CI's number of histories is tried, a fifth
+/// The number of records of a test that is about very many: all of them where a thousand histories are tried, a fifth
 /// otherwise.
 pub fn records(all: usize) -> usize {
     if histories() >= 1_000 { all } else { all / 5 }
