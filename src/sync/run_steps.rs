@@ -15,6 +15,7 @@ use super::run::{Run, RunResults};
 use super::run_line::EndedRun;
 use super::step_failures::StepFailures;
 use super::walks::back_fill::wanted_sweep;
+use super::walks::lists_under_way::ListsUnderWay;
 use super::walks::short_lists::UnlistedItems;
 use super::walks::walk::Walk;
 use crate::error_chain::error_chain;
@@ -277,6 +278,7 @@ impl Run<'_> {
         let (now, first) = (self.engine.clock.now(), known.done.is_empty());
         let steady = self.steady_time();
         let retries_refusals = self.retries_refusals();
+        let key = self.engine.client.key_fingerprint().to_string();
         let learnt = self.engine.store.read(move |tx| {
             let objects = [
                 of_object(tx, Object::Contact, steady, retries_refusals)?,
@@ -290,9 +292,14 @@ impl Run<'_> {
             for object in Object::ALL {
                 definitions.1 |= UnlistedItems::needs_list(tx, &StateKey::UnlistedDefinitions(object))?;
             }
-            Ok((definitions, team, paused, objects))
+            // Whoever wanted a list gets it, also if the budget ended the run in between: a person, or an unknown key.
+            let under_way: Option<ListsUnderWay> = tx.state(&StateKey::ListsUnderWay)?;
+            let goes_on = |resource| under_way.as_ref().is_some_and(|lists| lists.are_of(resource, &key));
+            definitions.1 |= goes_on(Resource::CustomFields);
+            let team = (team.0, team.1 || goes_on(Resource::TeamMembers));
+            Ok((definitions, team, goes_on(Resource::TeamMembers), paused, objects))
         });
-        let (definitions, team, paused, mut objects) = learnt.await?;
+        let (definitions, team, reads_team, paused, mut objects) = learnt.await?;
         // Lists of one run are evidence once, also where an unknown key was the reason to read them.
         let definitions_read = *self.definitions_read.lock().await;
         let is_due =
@@ -306,7 +313,8 @@ impl Run<'_> {
                 object.copied = before.copied;
             }
         }
-        known.definitions_due = is_due(definitions, &Share::DEFINITIONS) && !definitions_read;
+        // What is stored of the team members would make way for the definitions: the former are read to their end first.
+        known.definitions_due = is_due(definitions, &Share::DEFINITIONS) && !definitions_read && !reads_team;
         known.definitions_postponed = is_postponed(definitions, &Share::DEFINITIONS);
         known.team_postponed = is_postponed(team, &Share::TEAM);
         (known.team_due, known.objects) = (is_due(team, &Share::TEAM), objects);

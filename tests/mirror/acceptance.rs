@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{DataType, Object, Resource, Ru};
-use crm_mirror::sandbox::{NewField, Route, World};
+use crm_mirror::sandbox::{Fault, NewField, Route, Rule, SCOPES, World};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::{Acceptance, Job, SyncError};
 use serde_json::json;
@@ -259,4 +259,64 @@ async fn details_are_read_again_even_if_the_other_record_has_the_same_version() 
     theirs.sandbox.clear_log();
     mirror.sync(&theirs).await;
     assert_eq!(theirs.charged(), 2);
+}
+
+#[tokio::test]
+async fn rows_with_a_newer_version_are_replaced_by_the_first_answer() {
+    for omits in [false, true] {
+        let (ours, theirs) = two(9_000).await;
+        if omits {
+            theirs.sandbox.with_world(World::omit_nulls_in_lists);
+        }
+        let edit = json!({"position": "ours", "email": "ours@example.com", "customFields": {"tier": "gold"}});
+        ours.sandbox.with_world(|world| world.edit(Object::Contact, "ct9", &edit));
+        let mirror = Mirror::one_at_a_time();
+        mirror.sync(&ours).await;
+        let version = |of: &str| mirror.one(&format!("SELECT {of}(updated_at) FROM contacts WHERE id = 'ct9'"));
+        let newer = version("max");
+        mirror.run(&theirs, &Job::sync().accepting(ACCEPT)).await.unwrap();
+        assert!(version("max") < newer);
+        mirror.assert_exact(&theirs);
+        assert_eq!(mirror.count("contacts WHERE synced_at < '1971'"), 0);
+        // Nothing is left to be looked up.
+        theirs.wait(600);
+        theirs.sandbox.clear_log();
+        mirror.sync(&theirs).await;
+        assert_eq!(theirs.charged(), 2);
+    }
+}
+
+#[tokio::test]
+async fn rows_that_no_answer_has_shown_yet_are_of_the_workspace_before() {
+    let (ours, theirs) = two(9_000).await;
+    let mut mirror = Mirror::one_at_a_time();
+    (mirror.settings.write_back, mirror.settings.details) = (true, false);
+    mirror.sync(&ours).await;
+    // While the rows are replaced, the accepted workspace shows no contacts.
+    let empty = Rule::new(Fault::EmptyList).on(Resource::Contacts).lists().forever();
+    theirs.sandbox.faults().add(empty);
+    let accept = Job::sync().accepting(Acceptance { removals: false, workspace: true });
+    let ended = mirror.run(&theirs, &accept).await;
+    theirs.sandbox.faults().clear();
+    assert_eq!(mirror.count("contacts WHERE name LIKE 'ours%'"), 12, "{ended:?}");
+    assert_eq!(mirror.count("state WHERE name = 'former:contact'"), 0, "{ended:?}");
+    // An edit of such a row is not sent, whether its row is replaced before or not.
+    let edit = "UPDATE contacts_full SET position = 'CEO' WHERE id IN ('ct9', 'ct10')";
+    rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(edit).unwrap();
+    mirror.run(&theirs, &Job::Push).await.unwrap();
+    let held = "SELECT group_concat(DISTINCT state || ' ' || (tried_at IS NULL)) FROM outbox";
+    assert_eq!(mirror.one(held), "'held 1'");
+    let edit = "UPDATE contacts_full SET position = 'CFO' WHERE id = 'ct11'";
+    rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(edit).unwrap();
+    // The rows that were replaced say whose the next key is, and the others do not.
+    theirs.sandbox.revoke_key(&theirs.key);
+    theirs.sandbox.set_key("crm_test_v1_next", &SCOPES);
+    mirror.key = Some("crm_test_v1_next".into());
+    for _ in 0..2 {
+        theirs.wait(90_000);
+        mirror.run(&theirs, &Job::resync().accepting_removals()).await.unwrap();
+    }
+    assert_eq!(mirror.one(held), "'held 1'");
+    assert_eq!(theirs.sandbox.log().entries().iter().filter(|entry| entry.asked.method == "PATCH").count(), 0);
+    mirror.assert_exact_lists(&theirs);
 }

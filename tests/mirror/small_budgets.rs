@@ -250,6 +250,27 @@ async fn definitions_that_take_days_leave_windows_for_records() {
     assert!((54..=60).contains(&lists) && (20..=30).contains(&team), "{lists} and {team} of 120");
 }
 
+/// The members take more windows than the definitions stay fresh: what was read of the former makes way for nothing.
+#[tokio::test]
+async fn lists_that_take_days_each_are_both_read_to_their_end() {
+    let mut world = many_fields(2);
+    for n in 7..12 {
+        world.add_team_member(&json!({"id": format!("tm{n}"), "name": format!("Member {n}")}));
+    }
+    for n in 0..4 {
+        world.create(Object::Contact, &json!({"id": format!("ct{n}"), "name": "Ann"}));
+    }
+    // Four pages of definitions, which half of five units pays for in 1.6 days, and six of members.
+    let (crm, mut mirror) = an_hour_pays_for(5, world, 2).await;
+    (mirror.settings.details, mirror.limits.window) = (false, DAY);
+    for _ in 0..12 {
+        mirror.sync(&crm).await;
+        crm.wait(86_400);
+    }
+    assert_eq!(mirror.count("team_members"), 12);
+    mirror.assert_exact_lists(&crm);
+}
+
 /// A sweep of the schedule waits until their share has paid for the definitions; a person does not.
 #[tokio::test]
 async fn sweep_of_the_schedule_reads_no_definitions_that_are_not_paid_for() {
@@ -263,8 +284,40 @@ async fn sweep_of_the_schedule_reads_no_definitions_that_are_not_paid_for() {
     assert_eq!(pages(&crm, Resource::CustomFields), 0);
     assert!(!crm.sandbox.log().entries().is_empty());
     crm.wait(86_400);
+    crm.sandbox.with_world(|world| world.define(NewField::new(Object::Company, "late", DataType::Integer)));
     assert!(mirror.run(&crm, &Job::resync()).await.unwrap().suspension.is_some());
     assert_eq!(pages(&crm, Resource::CustomFields), 3);
+    // What the person wanted goes on in the next windows, without a person.
+    for _ in 0..3 {
+        crm.wait(86_400);
+        mirror.scheduled(&crm, &Job::sync()).await;
+    }
+    assert_eq!(fields(&mirror), 11);
+}
+
+/// The definitions are read because of a key that a record shows, also if the budget ends the run before their first page.
+#[tokio::test]
+async fn unknown_key_is_asked_for_in_the_next_window() {
+    let mut world = many_fields(1);
+    world.create(Object::Contact, &json!({"id": "ct1", "name": "Ann"}));
+    let (crm, mut mirror) = an_hour_pays_for(1_000, world, 10).await;
+    mirror.settings.details = false;
+    mirror.sync(&crm).await;
+    (mirror.limits.limit, mirror.limits.window) = (Ru::new(2), DAY);
+    crm.wait(86_400);
+    crm.sandbox.with_world(|world| {
+        world.define(NewField::new(Object::Contact, "late", DataType::ShortText));
+        world.edit(Object::Contact, "ct1", &json!({"customFields": {"late": "x"}}));
+    });
+    // Half of two units pays for the four pages that were read in four days; until then, no schedule reads them.
+    crm.sandbox.clear_log();
+    mirror.scheduled(&crm, &Job::sync()).await;
+    assert_eq!(mirror.count("state WHERE name LIKE 'unknown_keys:%'"), 1);
+    for _ in 0..3 {
+        crm.wait(86_400);
+        mirror.scheduled(&crm, &Job::sync()).await;
+    }
+    assert_eq!(mirror.one("SELECT cf_late FROM contacts WHERE id = 'ct1'"), "'x'");
 }
 
 /// Edits that wait for hours keep units of each window, but not those that everything else needs.

@@ -44,8 +44,9 @@ fn value_at(world: &World, object: Object, id: &str, path: &[&str]) -> Option<Va
 }
 
 impl Conflicts {
-    /// A person edited in SQL.
-    pub fn queued(&mut self, conn: &Connection, sandbox: &Sandbox) {
+    /// A person edited in SQL. While the service `deceives`, what an edit is compared with when its record is first read may
+    /// be older than what the service has.
+    pub fn queued(&mut self, conn: &Connection, sandbox: &Sandbox, deceives: bool) {
         let sql = "SELECT id, record_id, fields, base_etag, state = 'queued' FROM outbox
                    WHERE id > ?1 AND json_valid(fields)";
         let Ok(mut stmt) = conn.prepare_cached(sql) else { return };
@@ -66,7 +67,8 @@ impl Conflicts {
             let Some((object, _, path)) = EDITED.into_iter().find(|(_, known, _)| *known == column) else { continue };
             let Some(value) = value_at(&sandbox.world(), object, &record, path) else { continue };
             // What was never read is read before the edit is sent.
-            if before == value || version.is_none() {
+            let is_informed = if version.is_none() { !deceives } else { before == value };
+            if is_informed {
                 self.informed.insert(id, Informed { record, object, path, value, version });
             }
         }

@@ -62,17 +62,22 @@ impl PrivateEdits {
         self.kept.clear();
     }
 
-    /// Looks at the edits after a run.
-    pub fn after_run(&self, conn: &Connection) -> Result<(), String> {
+    /// Looks at the edits after a run. What a person released is no longer kept, also if it is held once more later.
+    pub fn after_run(&mut self, conn: &Connection) -> Result<(), String> {
         let Ok(mut stmt) = conn.prepare_cached("SELECT tried_at, released_at FROM outbox WHERE id = ?1") else {
             return Ok(());
         };
-        for (id, (tried, released)) in &self.kept {
+        let mut sent = None;
+        self.kept.retain(|id, (tried, released)| {
             // History that is not kept for long.
-            let Ok(now) = stmt.query_row([id], |row| Ok::<Times, _>((row.get(0)?, row.get(1)?))) else { continue };
+            let Ok(now) = stmt.query_row([*id], |row| Ok::<Times, _>((row.get(0)?, row.get(1)?))) else { return true };
             if now.0 != *tried && now.1 == *released {
-                return Err(format!("edit {id} was made for another workspace, and was sent"));
+                sent.get_or_insert(*id);
             }
+            now.1.is_none() || now.1 == *released
+        });
+        if let Some(id) = sent {
+            return Err(format!("edit {id} was made for another workspace, and was sent"));
         }
         Ok(())
     }

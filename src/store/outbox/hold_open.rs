@@ -7,7 +7,7 @@
 
 use rusqlite::{Connection, params};
 
-use crate::model::{Instant, Object};
+use crate::model::Instant;
 use crate::store::error::{Doing, StoreError};
 use crate::store::tx::MirrorTx;
 
@@ -55,18 +55,5 @@ impl MirrorTx<'_> {
     pub fn hold_for_another_workspace(&self, now: Instant) -> Result<u64, StoreError> {
         let why = "held because another workspace was accepted: the edit was made before";
         hold_open_edits(&self.conn, why, now)
-    }
-
-    /// Holds the edits of an object that were neither sent nor released, if its rows may still be of the workspace before an
-    /// accepted one. Returns their number.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
-    pub fn hold_edits_of_former_rows(&self, object: Object, now: Instant) -> Result<u64, StoreError> {
-        if !self.has_former_rows(object)? {
-            return Ok(0);
-        }
-        let why = "held because another workspace was accepted: its rows had not all been read when the edit was made";
-        self.hold_new_edits(Some(object), why, now)
     }
 }

@@ -1,6 +1,6 @@
 //! The stored data for the limit on new edits: how many edits are new, and which of them a person has to release.
 
-use rusqlite::params;
+use rusqlite::{ToSql, params};
 
 use crate::model::{EditState, Instant, Object};
 use crate::store::error::{Doing, StoreError};
@@ -54,13 +54,25 @@ impl MirrorTx<'_> {
     /// # Errors
     /// If SQLite refuses.
     pub fn hold_new_edits(&self, of: Option<Object>, why: &str, now: Instant) -> Result<u64, StoreError> {
+        self.hold_new_edits_where("object_type = coalesce(?1, object_type)", params![of.map(Object::as_str)], why, now)
+    }
+
+    /// Holds every edit that meets a condition and was neither sent nor released. Returns their number.
+    pub(in crate::store) fn hold_new_edits_where(
+        &self,
+        condition: &str,
+        values: &[&dyn ToSql],
+        why: &str,
+        now: Instant,
+    ) -> Result<u64, StoreError> {
+        let sql = format!(
+            "SELECT id FROM outbox WHERE state = 'queued' AND tried_at IS NULL AND released_at IS NULL AND {condition}
+             ORDER BY id"
+        );
         let ids: Vec<i64> = self
             .conn
-            .prepare_cached(
-                "SELECT id FROM outbox WHERE state = 'queued' AND tried_at IS NULL AND released_at IS NULL
-                 AND object_type = coalesce(?1, object_type) ORDER BY id",
-            )
-            .and_then(|mut stmt| stmt.query_map([of.map(|object| object.to_string())], |row| row.get(0))?.collect())
+            .prepare_cached(&sql)
+            .and_then(|mut stmt| stmt.query_map(values, |row| row.get(0))?.collect())
             .doing(DOING)?;
         for id in &ids {
             self.take_step(*id, &EditStep::new(EditState::Queued, EditState::Held, why), now)?;

@@ -13,6 +13,7 @@ use crate::model::ids::{Etag, RecordId};
 use crate::model::instant::Instant;
 use crate::store::error::{Doing, StoreError};
 use crate::store::reader::ReadTx;
+use crate::store::records::former_rows::former_condition;
 use crate::store::state_keys::StateKey;
 use crate::store::tx::MirrorTx;
 
@@ -51,23 +52,30 @@ impl ReadTx<'_> {
         Ok(rows.unsigned_abs())
     }
 
-    /// Records with their creation times, for recognizing the workspace: those whose ids can be part of a list.
+    /// Records with their creation times, for recognizing the workspace: those whose ids can be part of a list, and whose
+    /// rows are of the workspace before an accepted one, or not.
     ///
     /// # Errors
     /// If SQLite refuses.
-    pub fn sample_created(&self, object: Object, most: usize) -> Result<Vec<(RecordId, String)>, StoreError> {
+    pub fn sample_created(
+        &self,
+        object: Object,
+        most: usize,
+        former: bool,
+    ) -> Result<Vec<(RecordId, String)>, StoreError> {
         let doing = "choose records to recognise the workspace by";
+        let table = object.table();
         // Half of them are the newest, which are the least likely to have been removed since; the others are from all
         // times, in case the newest were removed.
         let sql = format!(
             "SELECT id, created_at FROM (
                  SELECT id, created_at, row_number() OVER (ORDER BY created_at DESC, id) - 1 AS n, count(*) OVER () AS c
-                 FROM {} WHERE created_at IS NOT NULL AND instr(id, ',') = 0)
+                 FROM {table} WHERE created_at IS NOT NULL AND instr(id, ',') = 0 AND ({}) = ?2)
              ORDER BY n % max(1, c * 2 / ?1) = 0 DESC, n LIMIT ?1",
-            object.table()
+            former_condition(table)
         );
         let mut stmt = self.conn.prepare(&sql).doing(doing)?;
-        stmt.query_map([most as i64], |row| Ok((RecordId::new(row.get::<_, String>(0)?), row.get(1)?)))
+        stmt.query_map(params![most as i64, former], |row| Ok((RecordId::new(row.get::<_, String>(0)?), row.get(1)?)))
             .and_then(Iterator::collect)
             .doing(doing)
     }

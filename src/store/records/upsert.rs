@@ -1,21 +1,19 @@
 //! Writes records: compares first, writes only changes, keeps what an answer does not contain, and never overwrites a
 //! newer answer with an older one.
 
-use std::cmp::Ordering;
-
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
-use rusqlite::{CachedStatement, OptionalExtension, params};
+use rusqlite::{CachedStatement, OptionalExtension, Row, params};
 
 use crate::model::catalogue::Object;
 use crate::model::field_value::multi_values;
 use crate::model::instant::Instant;
 use crate::model::record::{Extra, Record};
 use crate::model::request_order::RequestStamp;
-use crate::model::service_time::ServiceTime;
 use crate::store::error::{Doing, StoreError};
 use crate::store::records::feed_entries::of_detail;
-use crate::store::records::shape::{Shape, Source, owned, value_of};
-use crate::store::state_keys::StateKey;
+use crate::store::records::former_rows::is_former;
+use crate::store::records::shape::{Shape, owned, value_of};
+use crate::store::records::versions::version_column;
 use crate::store::tx::MirrorTx;
 
 /// The effect of writing one record.
@@ -187,7 +185,7 @@ impl MirrorTx<'_> {
                 self.execute(&shape.insert, id, &incoming, asked_at)?;
                 Applied::Inserted
             }
-            RowComparison::Same => Applied::Unchanged,
+            RowComparison::Same { .. } => Applied::Unchanged,
             RowComparison::Differs { merged, changed, .. } => {
                 self.execute(&shape.update(&changed), id, &refs(&merged, &changed), asked_at)?;
                 Applied::Updated
@@ -220,9 +218,9 @@ impl MirrorTx<'_> {
             return Ok(Written::Inserted(Vec::new()));
         }
         match self.compare(shape, id, &incoming)? {
-            RowComparison::Same => {
-                if is_detail {
-                    // Its age is that of the last answer, changed or not.
+            RowComparison::Same { former } => {
+                if is_detail || former {
+                    // The age of a detail is that of the last answer, changed or not.
                     self.execute(&shape.update(&[]), id, &[], asked.at)?;
                 }
                 Ok(Written::Unchanged)
@@ -250,19 +248,13 @@ impl MirrorTx<'_> {
                     .collect();
                 Ok(Written::Inserted(differences))
             }
-            RowComparison::Differs { merged, changed, old } => {
-                let accepted = match version_order(shape, &incoming, &old) {
-                    Some(Ordering::Greater) => true,
-                    Some(Ordering::Less) => {
-                        self.accepts_older.get() || !overtaken && self.dated_in_the_future(shape, &old, asked)?
-                    }
-                    // With equal or missing versions the later request is right.
-                    Some(Ordering::Equal) | None => !overtaken,
-                };
-                if !accepted {
+            RowComparison::Differs { merged, changed, old, former } => {
+                if !former && !self.is_accepted(shape, &incoming, &old, asked, overtaken)? {
                     return Ok(Written::Older);
                 }
-                if !is_detail {
+                if former {
+                    self.hold_edits_of_replaced_row(object, id, asked.at)?;
+                } else if !is_detail {
                     self.note_omitted(object, shape, id, &incoming, (&old, &changed));
                 }
                 self.note_before(object, id)?;
@@ -276,17 +268,6 @@ impl MirrorTx<'_> {
         }
     }
 
-    /// Whether a row is dated in the future when the answer was requested, according to what the service showed of its
-    /// time and to the time since. Such a row blocks no change that is dated before it.
-    fn dated_in_the_future(&self, shape: &Shape, old: &[Value], asked: &RequestStamp) -> Result<bool, StoreError> {
-        let Some(Value::Text(text)) = version_column(shape).map(|place| &old[place]) else { return Ok(false) };
-        let Ok(version) = text.parse::<Instant>() else { return Ok(false) };
-        let mut time = self.state::<ServiceTime>(&StateKey::ServiceTime)?.unwrap_or_default();
-        // The stored time is of the last answer that a walk took in, which may be days ago.
-        time.observe(asked.reading(), None);
-        Ok(time.is_plausible(version) == Some(false))
-    }
-
     /// Compares a row with the values of an answer.
     fn compare(&self, shape: &Shape, id: &str, incoming: &[Option<ValueRef<'_>>]) -> Result<RowComparison, StoreError> {
         let doing = "read a record";
@@ -295,26 +276,26 @@ impl MirrorTx<'_> {
         let Some(row) = rows.next().doing(doing)? else {
             return Ok(RowComparison::Missing);
         };
+        let count = shape.columns.len();
+        let former = is_former(row.get_ref(count).doing(doing)?);
         let mut changed = Vec::new();
         for (index, value) in incoming.iter().enumerate() {
-            if let Some(new) = value
-                && row.get_ref(index).doing(doing)? != *new
+            // What an answer does not contain is kept, but not from another workspace.
+            if let Some(new) = value.or(former.then_some(ValueRef::Null))
+                && row.get_ref(index).doing(doing)? != new
             {
                 changed.push(index);
             }
         }
         if changed.is_empty() {
-            return Ok(RowComparison::Same);
+            return Ok(RowComparison::Same { former });
         }
-        let count = shape.columns.len();
         let old = (0..count).map(|i| row.get::<_, Value>(i)).collect::<Result<Vec<_>, _>>().doing(doing)?;
         let mut merged = old.clone();
         for &index in &changed {
-            if let Some(new) = incoming[index] {
-                merged[index] = owned(new);
-            }
+            merged[index] = incoming[index].map_or(Value::Null, owned);
         }
-        Ok(RowComparison::Differs { merged, changed, old })
+        Ok(RowComparison::Differs { merged, changed, old, former })
     }
 
     fn execute(
@@ -395,15 +376,16 @@ impl MirrorTx<'_> {
     ) -> Result<Option<(Extra, Extra)>, StoreError> {
         let doing = "read a record";
         let sql = match object {
-            Object::Contact => "SELECT extra, updated_at FROM contacts WHERE id = ?1",
-            Object::Company => "SELECT extra, updated_at FROM companies WHERE id = ?1",
+            Object::Contact => "SELECT extra, updated_at, synced_at FROM contacts WHERE id = ?1",
+            Object::Company => "SELECT extra, updated_at, synced_at FROM companies WHERE id = ?1",
         };
-        let row: Option<(Option<String>, Option<String>)> = self
+        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, is_former(row.get_ref(2)?)));
+        let row: Option<(Option<String>, Option<String>, bool)> = self
             .conn
             .prepare_cached(sql)
-            .and_then(|mut stmt| stmt.query_row([record.id.as_str()], |row| Ok((row.get(0)?, row.get(1)?))).optional())
+            .and_then(|mut stmt| stmt.query_row([record.id.as_str()], read).optional())
             .doing(doing)?;
-        let Some((old, old_version)) = row else {
+        let Some((old, old_version, _)) = row.filter(|(.., former)| !former) else {
             return Ok(Some((record.extra.clone(), record.detail_extra.clone())));
         };
         let version = version_column(list).and_then(|place| value_of(list.columns[place].source, record, None));
@@ -448,8 +430,8 @@ const GROUPS: [&str; 2] = ["customFields", "location"];
 /// The result of comparing a row with an answer.
 enum RowComparison {
     Missing,
-    Same,
-    Differs { merged: Vec<Value>, changed: Vec<usize>, old: Vec<Value> },
+    Same { former: bool },
+    Differs { merged: Vec<Value>, changed: Vec<usize>, old: Vec<Value>, former: bool },
 }
 
 /// The values at these indexes.
@@ -468,19 +450,4 @@ fn bind(
         stmt.raw_bind_parameter(index + 2, ToSqlOutput::Borrowed(value.unwrap_or(ValueRef::Null)))?;
     }
     stmt.raw_bind_parameter(values.len() + 2, asked_at.to_string())
-}
-
-/// Compares the version of an answer with the row's, by the service's own `updatedAt`; `None` if one has none. An older
-/// version comes from a lagging replica or a cache, however late it was requested.
-fn version_order(shape: &Shape, incoming: &[Option<ValueRef<'_>>], old: &[Value]) -> Option<Ordering> {
-    let place = version_column(shape)?;
-    match (incoming[place], &old[place]) {
-        (Some(ValueRef::Text(new)), Value::Text(old)) => Some(new.cmp(old.as_bytes())),
-        _ => None,
-    }
-}
-
-/// The column of `updatedAt`. A detail table has none: its list part was compared before.
-fn version_column(shape: &Shape) -> Option<usize> {
-    shape.columns.iter().position(|c| c.name == "updated_at" && matches!(c.source, Source::Field(_)))
 }

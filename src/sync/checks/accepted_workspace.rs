@@ -1,13 +1,14 @@
 //! Another workspace that a person accepts: what is known of the one before is forgotten, and its rows are replaced.
 //!
-//! An accepted workspace is copied over the rows of the one before, so that tables, views and history remain. Until a
-//! sweep has read every record of an object, some of its rows may be of the workspace before: *former rows*.
+//! An accepted workspace is copied over the rows of the one before, so that tables, views and history remain. Until an
+//! answer has shown a record, its row may be of the workspace before: a *former row*. Once a sweep has read every record of
+//! an object, the rest are records that the accepted workspace does not have, or did not show.
 //!
 //! # Invariants
 //! - The acceptance, the hold of the edits and the marks of former rows are one transaction: wherever the run is
 //!   interrupted, the next ones replace the rows that are left.
-//! - While there are former rows, nothing claims that an object is up to date, and no edit of it is sent that no person
-//!   released.
+//! - Until that sweep ends, nothing claims that an object is up to date, and no edit of it is sent that no person released.
+//!   An edit of a former row is not sent later either.
 //! - Records of the workspace before are removed as any record is: with a confirmation, and within the guard.
 
 use crate::model::{Instant, Object};
@@ -35,6 +36,7 @@ pub(in crate::sync) fn accept(tx: &MirrorTx<'_>, now: Instant) -> Result<u64, St
             continue;
         }
         tx.set_state(&StateKey::FormerRows(object), &true)?;
+        tx.make_rows_former(object)?;
         tx.set_state(&wanted_sweep(object), &true)?;
         // A record with the same id may have the same version, too.
         tx.make_details_due(object, None)?;

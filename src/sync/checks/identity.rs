@@ -115,30 +115,34 @@ impl Engine {
     /// the key may read,
     /// [`SyncError::NoScope`] if the key may read none of them.
     pub async fn recognise(&self) -> Result<(), SyncError> {
-        let (mut unread, mut asked) = (Vec::new(), 0);
-        for object in Object::ALL {
-            let sample = self.store.read(move |tx| tx.sample_created(object, SAMPLE)).await?;
-            let ids: Vec<RecordId> = sample.iter().map(|(id, _)| id.clone()).collect();
-            let sample = &sample[..ListQuery::ids_that_fit(&ids)];
-            if sample.is_empty() {
-                continue;
-            }
-            match self.look_for(object, sample).await? {
-                None => unread.push(object.resource().read_scope()),
-                Some(SampleResult { asked: some, met: 0, others: 0 }) => asked += some,
-                Some(SampleResult { asked, met, others }) if others > met => {
-                    return Err(SyncError::OtherWorkspace { asked, met });
+        // Rows of the workspace before an accepted one say whose the key is only if none of them was replaced yet.
+        for former in [false, true] {
+            let (mut unread, mut asked) = (Vec::new(), 0);
+            for object in Object::ALL {
+                let sample = self.store.read(move |tx| tx.sample_created(object, SAMPLE, former)).await?;
+                let ids: Vec<RecordId> = sample.iter().map(|(id, _)| id.clone()).collect();
+                let sample = &sample[..ListQuery::ids_that_fit(&ids)];
+                if sample.is_empty() {
+                    continue;
                 }
-                Some(_) => return Ok(()),
+                match self.look_for(object, sample).await? {
+                    None => unread.push(object.resource().read_scope()),
+                    Some(SampleResult { asked: some, met: 0, others: 0 }) => asked += some,
+                    Some(SampleResult { asked, met, others }) if others > met => {
+                        return Err(SyncError::OtherWorkspace { asked, met });
+                    }
+                    Some(_) => return Ok(()),
+                }
+            }
+            match (asked, unread.is_empty()) {
+                (0, true) => {}
+                // There are records, but the key may not read any of them, so the workspace cannot be identified.
+                (0, false) => return Err(SyncError::NoScope { scopes: unread.join(", ") }),
+                (asked, _) => return Err(SyncError::NotRecognised { asked, unread }),
             }
         }
-        match (asked, unread.is_empty()) {
-            // There is no known record to overwrite.
-            (0, true) => Ok(()),
-            // There are records, but the key may not read any of them, so the workspace cannot be identified.
-            (0, false) => Err(SyncError::NoScope { scopes: unread.join(", ") }),
-            (asked, _) => Err(SyncError::NotRecognised { asked, unread }),
-        }
+        // There is no known record to overwrite.
+        Ok(())
     }
 
     /// Requests known records of an object; `None` if the key may not read it.

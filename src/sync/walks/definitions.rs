@@ -55,10 +55,10 @@ impl Run<'_> {
     /// come from what was stored.
     async fn keep_lists<T>(&self, lists: ListsUnderWay, read: Result<T, SyncError>) -> Result<T, SyncError> {
         if let Err(error) = &read {
-            let kept = error.class() == Some(ErrorClass::Pause) && lists.is_worth_storing();
+            let kept = if error.class() == Some(ErrorClass::Pause) { lists.kept_for_next_run() } else { None };
             let stored = self.engine.store.write(move |tx| match kept {
-                true => tx.set_state(&StateKey::ListsUnderWay, &lists),
-                false => tx.clear_state(&StateKey::ListsUnderWay),
+                Some(lists) => tx.set_state(&StateKey::ListsUnderWay, &lists),
+                None => tx.clear_state(&StateKey::ListsUnderWay),
             });
             stored.await?;
         }

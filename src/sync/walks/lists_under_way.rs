@@ -75,7 +75,7 @@ impl ListUnderWay {
 
 /// The short lists of one resource, as far as they were read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct ListsUnderWay {
+pub(in crate::sync) struct ListsUnderWay {
     resource: Resource,
     /// The fingerprint of the key.
     key: String,
@@ -103,9 +103,7 @@ impl ListsUnderWay {
     /// future was read before that clock was lost.
     pub(super) fn or_resumed(self, before: Option<ListsUnderWay>) -> ListsUnderWay {
         match before {
-            Some(before)
-                if before.resource == self.resource && before.key == self.key && before.steady <= self.steady =>
-            {
+            Some(before) if before.are_of(self.resource, &self.key) && before.steady <= self.steady => {
                 let lists = before.lists.into_iter().map(ListUnderWay::resumed).collect();
                 ListsUnderWay { lists, ..before }
             }
@@ -113,12 +111,20 @@ impl ListsUnderWay {
         }
     }
 
-    /// Whether there is anything that the next run could go on with, and not without end.
-    pub(super) fn is_worth_storing(&self) -> bool {
+    /// What the next run goes on with; `None` of lists without end. Pages that it would read again are left out.
+    pub(super) fn kept_for_next_run(mut self) -> Option<ListsUnderWay> {
         if self.stored_pages() > MOST_PAGES {
-            return false;
+            return None;
         }
-        !self.applied.is_empty() || self.lists.iter().any(|list| list.finished || list.pages.len() > 1)
+        if self.applied.is_empty() && !self.lists.iter().any(|list| list.finished || list.pages.len() > 1) {
+            self.lists.clear();
+        }
+        Some(self)
+    }
+
+    /// Whether the lists of a resource were begun with a key and are not read to their end.
+    pub(in crate::sync) fn are_of(&self, resource: Resource, key: &str) -> bool {
+        self.resource == resource && self.key == key
     }
 
     fn stored_pages(&self) -> usize {
@@ -197,17 +203,19 @@ mod tests {
     #[test]
     fn what_would_be_read_again_is_not_stored() {
         for (lists, applied, stored) in [
-            (vec![], vec![], false),
-            (vec![list(&[Some("b")])], vec![], false),
-            (vec![list(&[Some("b"), Some("c")])], vec![], true),
-            (vec![list(&[None])], vec![], true),
-            (vec![], vec![Object::Contact], true),
-            (vec![list(&[Some("b"); MOST_PAGES])], vec![], true),
-            (vec![list(&[Some("b"); MOST_PAGES]), list(&[None])], vec![], false),
+            (vec![], vec![], Some(0)),
+            (vec![list(&[Some("b")])], vec![], Some(0)),
+            (vec![list(&[Some("b"), Some("c")])], vec![], Some(2)),
+            (vec![list(&[None])], vec![], Some(1)),
+            (vec![], vec![Object::Contact], Some(0)),
+            (vec![list(&[Some("b")])], vec![Object::Contact], Some(1)),
+            (vec![list(&[Some("b"); MOST_PAGES])], vec![], Some(MOST_PAGES)),
+            (vec![list(&[Some("b"); MOST_PAGES]), list(&[None])], vec![], None),
         ] {
             let mut all = ListsUnderWay::new(Resource::CustomFields, "key", Instant::EPOCH, Instant::EPOCH);
             (all.lists, all.applied) = (lists, applied);
-            assert_eq!(all.is_worth_storing(), stored, "{} lists", all.lists.len());
+            let pages = |lists: ListsUnderWay| lists.stored_pages();
+            assert_eq!(all.clone().kept_for_next_run().map(pages), stored, "{} lists", all.lists.len());
         }
     }
 }

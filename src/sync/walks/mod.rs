@@ -15,7 +15,7 @@ mod details;
 mod fill_from_extra;
 pub(super) mod filled_columns;
 mod first_copy;
-mod lists_under_way;
+pub(super) mod lists_under_way;
 pub(super) mod lookup;
 mod nominate;
 pub(super) mod omitted_values;

@@ -70,7 +70,8 @@ impl Life<'_> {
 
     /// A person made edits.
     fn note_edits(&mut self, conn: &Connection) {
-        self.conflicts.queued(conn, &self.crm.sandbox);
+        let deceives = self.crm.clock.now() < self.doubt_until;
+        self.conflicts.queued(conn, &self.crm.sandbox, deceives);
         self.private_edits.queued(conn, &self.crm.sandbox.world(), self.is_unaccepted);
         self.daemon.edited(self.clock.now());
     }

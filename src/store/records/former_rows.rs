@@ -1,0 +1,82 @@
+//! Rows of the workspace before an accepted one: which rows those are, and when they were replaced.
+//!
+//! An accepted workspace is copied over the rows of the one before. Which of the two a row is of does not show in its values:
+//! ids may be equal, and the version of the other workspace may be newer. So the acceptance takes the time of reading away
+//! from every row, and the first answer that shows the record gives it one.
+//!
+//! # Invariants
+//! - A former row blocks no answer, whatever its version, and none of its values remains in the row that replaces it.
+//! - No edit that was made on a former row is sent unless a person releases it.
+
+use rusqlite::params;
+use rusqlite::types::ValueRef;
+
+use crate::model::{Instant, Object};
+use crate::store::error::{Doing, StoreError};
+use crate::store::tx::MirrorTx;
+
+/// The time of reading of a row that was not read since another workspace was accepted: no real one is this.
+const NEVER: &str = "1970-01-01T00:00:00.000000Z";
+
+/// Why an edit is held that was made on a row of another workspace, or may have been.
+const FORMER_ROW: &str =
+    "held because another workspace was accepted: its rows had not all been read when the edit was made";
+
+/// Whether a row with this time of reading is a former row.
+pub(in crate::store) fn is_former(stamp: ValueRef<'_>) -> bool {
+    stamp.as_str() == Ok(NEVER)
+}
+
+/// The condition that a row of a table is a former row.
+pub(in crate::store) fn former_condition(table: &str) -> String {
+    format!("{table}.synced_at = '{NEVER}'")
+}
+
+impl MirrorTx<'_> {
+    /// Makes every row of an object a former row.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn make_rows_former(&self, object: Object) -> Result<(), StoreError> {
+        self.conn
+            .execute(&format!("UPDATE {} SET synced_at = ?1", object.table()), [NEVER])
+            .doing("mark the rows of the workspace before")?;
+        Ok(())
+    }
+
+    /// Holds the new edits of a record whose former row is replaced. While every row is being replaced, the edits of the
+    /// whole object are held at the end of that.
+    pub(in crate::store) fn hold_edits_of_replaced_row(
+        &self,
+        object: Object,
+        id: &str,
+        now: Instant,
+    ) -> Result<(), StoreError> {
+        if !self.has_former_rows(object)? {
+            self.hold_new_edits_where(
+                "object_type = ?1 AND record_id = ?2",
+                params![object.as_str(), id],
+                FORMER_ROW,
+                now,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Holds the edits of an object that were neither sent nor released, if their rows may still be of the workspace before an
+    /// accepted one. Returns their number.
+    ///
+    /// # Errors
+    /// If SQLite refuses.
+    pub fn hold_edits_of_former_rows(&self, object: Object, now: Instant) -> Result<u64, StoreError> {
+        if self.has_former_rows(object)? {
+            return self.hold_new_edits(Some(object), FORMER_ROW, now);
+        }
+        let table = object.table();
+        let former = format!(
+            "object_type = ?1 AND EXISTS (SELECT 1 FROM {table} WHERE {table}.id = record_id AND {})",
+            former_condition(table)
+        );
+        self.hold_new_edits_where(&former, params![object.as_str()], FORMER_ROW, now)
+    }
+}
