@@ -5,7 +5,7 @@
 //!   the outcome of the others is determined by reading the record.
 //! - Resolving a conflict in favour of the edit applies only to the values that the person saw. If the record has
 //!   changed again since, it is a conflict again.
-//! - An undo is sent only if the record still has the values of the edit.
+//! - An undo is sent only if the record still has the values of the edit, and to the workspace that the edit was applied in.
 
 use std::collections::BTreeMap;
 
@@ -199,7 +199,7 @@ pub struct UndoEdit {
 /// queued.
 ///
 /// # Errors
-/// Returns a [`DecideError`] if an edit does not exist, or was not applied.
+/// Returns a [`DecideError`] if an edit does not exist, was not applied, or was applied in another workspace.
 pub fn plan_undo(tx: &MirrorTx<'_>, edits: &[i64]) -> Result<Vec<UndoEdit>, DecideError> {
     let mut ids = edits.to_vec();
     ids.sort_unstable();
@@ -209,6 +209,10 @@ pub fn plan_undo(tx: &MirrorTx<'_>, edits: &[i64]) -> Result<Vec<UndoEdit>, Deci
         let (line, _) = outbox_report::edit(tx, id)?.ok_or(DecideError::NoEdit(id))?;
         if line.state != EditState::Applied {
             return Err(DecideError::Wrong { edit: id, why: "was not applied: there is nothing to undo" });
+        }
+        if outbox_report::was_applied_elsewhere(tx, id)? {
+            let why = "was applied in the workspace before the accepted one: it cannot be undone in this one";
+            return Err(DecideError::Wrong { edit: id, why });
         }
         let record = RecordId::new(line.record.as_str());
         let of_record = undo.entry((line.object, record.clone())).or_insert_with(|| UndoEdit {

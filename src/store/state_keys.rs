@@ -15,6 +15,7 @@
 //! | `history_clock` | the time elapsed since the mirror was created | `store::records` |
 //! | `history_marks` | positions of the history at some times, for retention | `store::records` |
 //! | `write_back` | whether edits are accepted, for the triggers of the views | `store::outbox` |
+//! | `accepted_after` | the last step of an edit before another workspace was accepted | `store::outbox` |
 //! | `identity` | the address and key fingerprint of the service | `sync::checks` |
 //! | `missing_scopes` | the scopes that the key lacks | `sync` |
 //! | `step_failures` | steps of a run that failed alone, with the time of the next attempt | `sync` |
@@ -121,6 +122,7 @@ state_keys! {
         HistoryMarks => "history_marks",
         HistoryClock => "history_clock",
         WriteBack => "write_back",
+        AcceptedAfter => "accepted_after",
         Identity => "identity",
         MissingScopes => "missing_scopes",
         ServiceTime => "service_time",
@@ -205,6 +207,7 @@ impl StateKey {
             | Key::HistoryMarks
             | Key::HistoryClock
             | Key::WriteBack
+            | Key::AcceptedAfter
             | Key::Identity
             | Key::MissingScopes
             | Key::Ledger

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{DataType, Object, Resource, Ru};
+use crm_mirror::outbox::user_decisions::undo;
 use crm_mirror::sandbox::{Fault, NewField, Route, Rule, SCOPES, World};
-use crm_mirror::store::RunOutcome;
+use crm_mirror::store::{Reader, RunOutcome, outbox_report, write_beside};
 use crm_mirror::sync::{Acceptance, Job, SyncError};
 use serde_json::json;
 
@@ -319,4 +320,46 @@ async fn rows_that_no_answer_has_shown_yet_are_of_the_workspace_before() {
     assert_eq!(mirror.one(held), "'held 1'");
     assert_eq!(theirs.sandbox.log().entries().iter().filter(|entry| entry.asked.method == "PATCH").count(), 0);
     mirror.assert_exact_lists(&theirs);
+}
+
+#[tokio::test]
+async fn edit_that_was_applied_in_the_workspace_before_cannot_be_undone_in_the_accepted_one() {
+    let (ours, theirs) = two(9_000).await;
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.write_back = true;
+    mirror.sync(&ours).await;
+    edit_and_sync(&mirror, &ours, "ct9").await;
+    assert_eq!(mirror.one("SELECT id || state FROM outbox"), "'1applied'");
+    mirror.run(&theirs, &Job::sync().accepting(ACCEPT)).await.unwrap();
+    edit_and_sync(&mirror, &theirs, "ct10").await;
+    let applied = outbox_report::applied_since(&Reader::open(&mirror.path).unwrap().begin().unwrap(), noon()).unwrap();
+    assert_eq!(applied, [2]);
+    let refused = write_beside(&mirror.path, |tx| undo(tx, &[1], noon())).unwrap_err().to_string();
+    let why = "edit 1 was applied in the workspace before the accepted one: it cannot be undone in this one";
+    assert_eq!(refused, why);
+    assert_eq!(write_beside(&mirror.path, |tx| undo(tx, &[2], noon())).unwrap().len(), 1);
+}
+
+async fn edit_and_sync(mirror: &Mirror, crm: &Crm, id: &str) {
+    let edit = format!("UPDATE contacts_full SET position = 'CEO' WHERE id = '{id}'");
+    rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(&edit).unwrap();
+    crm.wait(600);
+    mirror.sync(crm).await;
+}
+
+#[tokio::test]
+async fn workspace_that_is_accepted_although_it_is_the_same_is_mirrored_as_before() {
+    let (ours, _) = two(9_000).await;
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.write_back = true;
+    mirror.sync(&ours).await;
+    ours.sandbox.revoke_key(&ours.key);
+    ours.sandbox.set_key("crm_test_v1_next", &SCOPES);
+    mirror.key = Some("crm_test_v1_next".into());
+    let before = mirror.count("changes");
+    mirror.run(&ours, &Job::sync().accepting(ACCEPT)).await.unwrap();
+    assert_eq!((mirror.count("contacts WHERE synced_at < '1971'"), mirror.count("changes")), (0, before));
+    edit_and_sync(&mirror, &ours, "ct9").await;
+    assert_eq!(mirror.one("SELECT state FROM outbox"), "'applied'");
+    mirror.assert_exact(&ours);
 }

@@ -9,6 +9,7 @@ use rusqlite::{Connection, params};
 
 use crate::model::Instant;
 use crate::store::error::{Doing, StoreError};
+use crate::store::state_keys::StateKey;
 use crate::store::tx::MirrorTx;
 
 const DOING: &str = "hold the open edits";
@@ -47,12 +48,15 @@ pub(in crate::store) fn hold_open_edits(conn: &Connection, why: &str, now: Insta
 }
 
 impl MirrorTx<'_> {
-    /// Holds every edit that is queued or being sent, because the mirror becomes that of another workspace. Returns their
-    /// number. Write it with [`Store::write_durably`](crate::store::Store::write_durably).
+    /// Holds every edit that is queued or being sent, because the mirror becomes that of another workspace, and notes that
+    /// those that were applied before were applied in the other one. Returns the number of held edits. Write it with [`Store::write_durably`](crate::store::Store::write_durably).
     ///
     /// # Errors
     /// If SQLite refuses.
     pub fn hold_for_another_workspace(&self, now: Instant) -> Result<u64, StoreError> {
+        let last: i64 =
+            self.conn.query_row("SELECT coalesce(max(id), 0) FROM outbox_events", [], |row| row.get(0)).doing(DOING)?;
+        self.set_state(&StateKey::AcceptedAfter, &last)?;
         let why = "held because another workspace was accepted: the edit was made before";
         hold_open_edits(&self.conn, why, now)
     }

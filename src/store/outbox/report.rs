@@ -11,6 +11,7 @@ use crate::model::{EditState, EditedFields, Instant, Object};
 use crate::store::error::{Doing, StoreError};
 use crate::store::outbox::edits;
 use crate::store::reader::ReadTx;
+use crate::store::state_keys::StateKey;
 
 const DOING: &str = "read the outbox";
 
@@ -170,19 +171,40 @@ impl ReadTx<'_> {
     }
 }
 
-/// Edits that were applied at an instant or later, and are not reverted by another one.
+/// Whether an edit was applied in the workspace before an accepted one.
+///
+/// # Errors
+/// If SQLite refuses.
+pub fn was_applied_elsewhere(tx: &ReadTx<'_>, edit: i64) -> Result<bool, StoreError> {
+    let accepted_after: i64 = tx.state(&StateKey::AcceptedAfter)?.unwrap_or_default();
+    let sql = "SELECT coalesce(max(id) <= ?2, false) FROM outbox_events WHERE outbox_id = ?1 AND to_state = 'applied'";
+    tx.conn
+        .prepare_cached(sql)
+        .and_then(|mut stmt| stmt.query_row([edit, accepted_after], |row| row.get(0)))
+        .doing(DOING)
+}
+
+/// Edits that were applied at an instant or later, in this workspace, and are not reverted by another one.
 ///
 /// # Errors
 /// If SQLite refuses.
 pub fn applied_since(tx: &ReadTx<'_>, since: Instant) -> Result<Vec<i64>, StoreError> {
-    tx.conn
+    let applied: Vec<i64> = tx
+        .conn
         .prepare_cached(
             "SELECT o.id FROM outbox AS o WHERE o.state = 'applied' AND o.finished_at >= ?1 AND o.undoes IS NULL
            AND NOT EXISTS (SELECT 1 FROM outbox AS u WHERE u.undoes = o.id AND u.state NOT IN ('rejected', 'dropped'))
          ORDER BY o.id",
         )
         .and_then(|mut stmt| stmt.query_map([since.to_string()], |row| row.get(0))?.collect())
-        .doing(DOING)
+        .doing(DOING)?;
+    let mut here = Vec::new();
+    for edit in applied {
+        if !was_applied_elsewhere(tx, edit)? {
+            here.push(edit);
+        }
+    }
+    Ok(here)
 }
 
 /// The reason of an edit that repeats a rejected one.
