@@ -49,7 +49,8 @@ pub(in crate::store) fn hold_open_edits(conn: &Connection, why: &str, now: Insta
 
 impl MirrorTx<'_> {
     /// Holds every edit that is queued or being sent, because the mirror becomes that of another workspace, and notes that
-    /// those that were applied before were applied in the other one. Returns the number of held edits. Write it with [`Store::write_durably`](crate::store::Store::write_durably).
+    /// those that were applied before were applied in the other one. Returns the number of held edits. Write it with
+    /// [`Store::write_durably`](crate::store::Store::write_durably).
     ///
     /// # Errors
     /// If SQLite refuses.
