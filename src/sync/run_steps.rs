@@ -286,18 +286,20 @@ impl Run<'_> {
             ];
             let paused = tx.state::<Instant>(&StateKey::PausedSince)?.is_some();
             // Items that the last list did not have wait for this run's list.
-            let team: (Option<Fresh>, bool) =
+            let mut team: (Option<Fresh>, bool) =
                 (tx.state(&Fresh::TEAM)?, UnlistedItems::needs_list(tx, &StateKey::UnlistedMembers)?);
             let mut definitions: (Option<Fresh>, bool) = (tx.state(&Fresh::DEFINITIONS)?, false);
             for object in Object::ALL {
                 definitions.1 |= UnlistedItems::needs_list(tx, &StateKey::UnlistedDefinitions(object))?;
             }
-            // Whoever wanted a list gets it, also if the budget ended the run in between: a person, or an unknown key.
+            // A list that the budget, a hold or a stop interrupted is read to its end, whether the schedule, a person or an
+            // unknown key was the reason to begin.
             let under_way: Option<ListsUnderWay> = tx.state(&StateKey::ListsUnderWay)?;
             let goes_on = |resource| under_way.as_ref().is_some_and(|lists| lists.are_of(resource, &key));
             definitions.1 |= goes_on(Resource::CustomFields);
-            let team = (team.0, team.1 || goes_on(Resource::TeamMembers));
-            Ok((definitions, team, goes_on(Resource::TeamMembers), paused, objects))
+            let reads_team = goes_on(Resource::TeamMembers);
+            team.1 |= reads_team;
+            Ok((definitions, team, reads_team, paused, objects))
         });
         let (definitions, team, reads_team, paused, mut objects) = learnt.await?;
         // Lists of one run are evidence once, also where an unknown key was the reason to read them.
@@ -313,9 +315,9 @@ impl Run<'_> {
                 object.copied = before.copied;
             }
         }
-        // What is stored of the team members would make way for the definitions: the former are read to their end first.
+        // Only the pages of one list are stored, so a list of team members in progress is read to its end first.
         known.definitions_due = is_due(definitions, &Share::DEFINITIONS) && !definitions_read && !reads_team;
-        known.definitions_postponed = is_postponed(definitions, &Share::DEFINITIONS);
+        known.definitions_postponed = is_postponed(definitions, &Share::DEFINITIONS) || reads_team && !self.by_person;
         known.team_postponed = is_postponed(team, &Share::TEAM);
         (known.team_due, known.objects) = (is_due(team, &Share::TEAM), objects);
         Ok(())

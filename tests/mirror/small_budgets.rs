@@ -253,22 +253,25 @@ async fn definitions_that_take_days_leave_windows_for_records() {
 /// The members take more windows than the definitions stay fresh: what was read of the former makes way for nothing.
 #[tokio::test]
 async fn lists_that_take_days_each_are_both_read_to_their_end() {
-    let mut world = many_fields(2);
-    for n in 7..12 {
-        world.add_team_member(&json!({"id": format!("tm{n}"), "name": format!("Member {n}")}));
+    // Also if the schedule wants a sweep each day.
+    for job in [Job::sync(), Job::resync()] {
+        let mut world = many_fields(2);
+        for n in 7..12 {
+            world.add_team_member(&json!({"id": format!("tm{n}"), "name": format!("Member {n}")}));
+        }
+        for n in 0..4 {
+            world.create(Object::Contact, &json!({"id": format!("ct{n}"), "name": "Ann"}));
+        }
+        // Four pages of definitions, which half of five units pays for in 1.6 days, and six of members.
+        let (crm, mut mirror) = an_hour_pays_for(5, world, 2).await;
+        (mirror.settings.details, mirror.limits.window) = (false, DAY);
+        for _ in 0..12 {
+            mirror.scheduled(&crm, &job).await;
+            crm.wait(86_400);
+        }
+        assert_eq!(mirror.count("team_members"), 12, "{job:?}");
+        mirror.assert_exact_lists(&crm);
     }
-    for n in 0..4 {
-        world.create(Object::Contact, &json!({"id": format!("ct{n}"), "name": "Ann"}));
-    }
-    // Four pages of definitions, which half of five units pays for in 1.6 days, and six of members.
-    let (crm, mut mirror) = an_hour_pays_for(5, world, 2).await;
-    (mirror.settings.details, mirror.limits.window) = (false, DAY);
-    for _ in 0..12 {
-        mirror.sync(&crm).await;
-        crm.wait(86_400);
-    }
-    assert_eq!(mirror.count("team_members"), 12);
-    mirror.assert_exact_lists(&crm);
 }
 
 /// A sweep of the schedule waits until their share has paid for the definitions; a person does not.
