@@ -1,8 +1,9 @@
 //! The order of the steps of a run: a pure function from the knowledge to the next step.
 //!
 //! The order is the priority. Edits come first; then the short lists, which describe the fields of records; then what
-//! keeps the mirror up to date: changes, columns to fill, owed counts; then sweeps; and last details, with the rest of
-//! the budget. Objects that the key cannot read are skipped, and the others continue.
+//! keeps the mirror up to date: changes, columns to fill, owed counts; then first copies, and other sweeps; and last
+//! details, with the rest of the budget. Objects that the key cannot read are skipped, and the others continue. The audits
+//! of the schedule wait for the first copies: a small budget pays for one or the other.
 
 use std::collections::BTreeSet;
 
@@ -74,6 +75,8 @@ pub struct Knowledge {
     pub done: BTreeSet<Step>,
     /// The resources that the key cannot read or that failed in this run.
     pub skipped: BTreeSet<Resource>,
+    /// Whether a person started the run.
+    pub by_person: bool,
     /// Whether edits are sent.
     pub write_back: bool,
     /// Whether the schedule is paused: then edits are kept, unless a push is requested.
@@ -97,6 +100,8 @@ pub struct Knowledge {
 pub struct ObjectKnowledge {
     /// Whether its first copy was finished before this run started.
     pub copied: bool,
+    /// Whether it is not copied although nothing but the budget is in the way.
+    pub copy_waits: bool,
     /// Whether rows may be of the workspace before an accepted one: a sweep reads everything.
     pub former: bool,
     /// Whether a sweep is in progress that does not wait for a person.
@@ -111,18 +116,20 @@ pub struct ObjectKnowledge {
 
 /// The next step of a run.
 pub fn next_step(known: &Knowledge, job: &Job) -> Step {
-    order().find(|step| !known.done.contains(step) && is_needed(*step, known, job)).unwrap_or(Step::End)
+    order(known).find(|step| !known.done.contains(step) && is_needed(*step, known, job)).unwrap_or(Step::End)
 }
 
 /// Every step, the most important first.
-fn order() -> impl Iterator<Item = Step> {
+fn order(known: &Knowledge) -> impl Iterator<Item = Step> {
+    let mut sweeps = Object::ALL;
+    sweeps.sort_by_key(|object| known.objects[*object as usize].copied);
     let of_each = |steps: &'static [fn(Object) -> Step]| {
         Object::ALL.into_iter().flat_map(move |object| steps.iter().map(move |step| step(object)))
     };
     [Step::Identity, Step::Edits, Step::NoteSweeps, Step::Definitions, Step::Team]
         .into_iter()
         .chain(of_each(&[Step::Changes, Step::Counts, Step::Fill, Step::Audit]))
-        .chain(of_each(&[Step::Sweep]))
+        .chain(sweeps.into_iter().map(Step::Sweep))
         .chain(of_each(&[Step::Removals]))
         .chain(of_each(&[Step::Details]))
         .chain(of_each(&[Step::OldDetails]))
@@ -135,6 +142,8 @@ fn is_needed(step: Step, known: &Knowledge, job: &Job) -> bool {
     let syncs = resync || matches!(job, Job::Sync { .. });
     let sweeps_definitions = resync && !known.definitions_postponed;
     let of = |object: Object| &known.objects[object as usize];
+    let copy_waits = |object: Object| job.concerns(object.resource()) && of(object).copy_waits;
+    let audits = verify && (known.by_person || !Object::ALL.into_iter().any(copy_waits));
     let reads = |object: Object| job.concerns(object.resource()) && !known.skipped.contains(&object.resource());
     match step {
         Step::Identity => true,
@@ -151,10 +160,10 @@ fn is_needed(step: Step, known: &Knowledge, job: &Job) -> bool {
                 && (job.names(Resource::TeamMembers)
                     || job.concerns(Resource::TeamMembers) && (resync && !known.team_postponed || known.team_due))
         }
-        Step::Changes(object) => (syncs || verify) && reads(object) && of(object).copied && !of(object).former,
+        Step::Changes(object) => (syncs || audits) && reads(object) && of(object).copied && !of(object).former,
         Step::Fill(object) => syncs && reads(object),
         Step::Counts(object) => syncs && reads(object) && of(object).copied,
-        Step::Audit(object) => verify && reads(object),
+        Step::Audit(object) => audits && reads(object),
         Step::Sweep(object) => {
             let known = of(object);
             syncs && reads(object) && (resync || !known.copied || known.sweeping || known.sweep_wanted)
@@ -180,6 +189,7 @@ mod tests {
 
     const COPIED: ObjectKnowledge = ObjectKnowledge {
         copied: true,
+        copy_waits: false,
         former: false,
         sweeping: false,
         sweep_wanted: false,
@@ -226,6 +236,43 @@ mod tests {
     }
 
     #[test]
+    fn verifications_of_the_schedule_wait_for_first_copies() {
+        let waiting = ObjectKnowledge { copy_waits: true, ..ObjectKnowledge::default() };
+        for (name, known, job, expected) in [
+            (
+                "a verification sends no edit and reads no detail",
+                Knowledge { write_back: true, details: true, ..settled() },
+                Job::verify(),
+                vec![Identity, Changes(Contact), Audit(Contact), Changes(Company), Audit(Company)],
+            ),
+            (
+                "a verification before the first copy",
+                Knowledge { objects: [waiting, COPIED], by_person: true, ..settled() },
+                Job::verify(),
+                vec![Identity, Audit(Contact), Changes(Company), Audit(Company)],
+            ),
+            (
+                "a verification of the schedule before the first copy",
+                Knowledge { objects: [waiting, COPIED], ..settled() },
+                Job::verify(),
+                vec![Identity],
+            ),
+            (
+                "a verification of the schedule beside an object that cannot be copied",
+                Knowledge { objects: [ObjectKnowledge::default(), COPIED], ..settled() },
+                Job::verify(),
+                vec![Identity, Audit(Contact), Changes(Company), Audit(Company)],
+            ),
+        ] {
+            assert_eq!(steps(known, &job), expected, "{name}");
+        }
+        // An object that is not mirrored is not waited for.
+        let known = Knowledge { objects: [waiting, COPIED], ..settled() };
+        let companies = Job::verify().of(&[Resource::Companies]);
+        assert_eq!(steps(known, &companies), [Identity, Changes(Company), Audit(Company)]);
+    }
+
+    #[test]
     fn order_of_steps_follows_from_the_knowledge() {
         let keep = |object| [Changes(object), Counts(object), Fill(object)];
         let both = [keep(Contact), keep(Company)].concat();
@@ -245,6 +292,12 @@ mod tests {
                 Knowledge { objects: [ObjectKnowledge::default(); 2], details: true, ..settled() },
                 Job::sync(),
                 [&[Identity, Fill(Contact), Fill(Company), Sweep(Contact), Sweep(Company)][..], &details].concat(),
+            ),
+            (
+                "one object swept, and the other not copied yet",
+                Knowledge { objects: [sweeping, ObjectKnowledge::default()], ..settled() },
+                Job::sync(),
+                [&[Identity][..], &keep(Contact), &[Fill(Company), Sweep(Company), Sweep(Contact)]].concat(),
             ),
             (
                 "one object swept, the other wanted",
@@ -271,18 +324,6 @@ mod tests {
                 Knowledge { skipped: [Resource::Contacts].into(), ..settled() },
                 Job::sync(),
                 [&[Identity][..], &keep(Company)].concat(),
-            ),
-            (
-                "a verification sends no edit and reads no detail",
-                Knowledge { write_back: true, details: true, ..settled() },
-                Job::verify(),
-                vec![Identity, Changes(Contact), Audit(Contact), Changes(Company), Audit(Company)],
-            ),
-            (
-                "a verification before the first copy",
-                Knowledge { objects: [ObjectKnowledge::default(), COPIED], ..settled() },
-                Job::verify(),
-                vec![Identity, Audit(Contact), Changes(Company), Audit(Company)],
             ),
             (
                 "edits only",

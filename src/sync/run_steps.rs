@@ -190,6 +190,7 @@ impl Engine {
 impl Run<'_> {
     async fn carry_out(&self) -> Result<(), SyncError> {
         let mut known = Knowledge {
+            by_person: self.by_person,
             write_back: self.engine.settings.write_back,
             details: self.engine.settings.details,
             ..Knowledge::default()
@@ -370,14 +371,22 @@ fn of_object(
     let reading = under_way && tx.slices::<Walk>(object)?.is_none_or(|slices| !slices.is_empty());
     let undecided = UndecidedRemovals::load(tx, object)?;
     let nominated = tx.count_nominated(object)?;
+    let copied = tx.phase(object)? == Phase::Kept;
     let is_due = retries_refusals || undecided.is_due(nominated, steady);
     let decide = is_due && refusal.is_none_or(|refusal| retries_refusals || refusal.is_sample_due(steady));
     Ok(ObjectKnowledge {
-        copied: tx.phase(object)? == Phase::Kept,
+        copied,
+        copy_waits: !copied && can_be_copied(tx, object)?,
         sweeping: under_way && (reading || refusal.is_none() && is_due),
         former,
         sweep_wanted: former && !under_way || is_set(wanted_sweep(object))? || is_set(Sweep::asked(object))?,
         sweep_reading: reading,
         nominated: decide && nominated > 0,
     })
+}
+
+fn can_be_copied(tx: &ReadTx<'_>, object: Object) -> Result<bool, StoreError> {
+    let missing: Option<MissingScopes> = tx.state(&MissingScopes::ENTRY)?;
+    let is_readable = missing.is_none_or(|missing| !missing.0.contains_key(object.resource().as_str()));
+    Ok(is_readable && StepFailures::load(tx)?.of(Step::Sweep(object)).is_none())
 }

@@ -250,6 +250,39 @@ async fn definitions_that_take_days_leave_windows_for_records() {
     assert!((54..=60).contains(&lists) && (20..=30).contains(&team), "{lists} and {team} of 120");
 }
 
+/// The sweeps and audits of one object do not take what the first copy of the other needs.
+#[tokio::test]
+async fn companies_are_copied_beside_the_schedule_of_contacts() {
+    for contacts in [0, 8] {
+        let mut world = fields_and_members();
+        for n in 0..contacts {
+            world.create(Object::Contact, &json!({"id": format!("ct{n}"), "name": "Ann"}));
+        }
+        for n in 0..4 {
+            world.create(Object::Company, &json!({"id": format!("co{n}"), "name": "Acme"}));
+        }
+        let (crm, mut mirror) = an_hour_pays_for(3, world, 4).await;
+        (mirror.settings.details, mirror.limits.window) = (false, DAY);
+        mirror.scheduled(&crm, &Job::sync()).await;
+        let mut days = 0;
+        while mirror.count("companies") == 0 {
+            days += 1;
+            assert!(days < 16, "{contacts} contacts");
+            crm.wait(86_400);
+            if days % 2 == 0 {
+                mirror.scheduled(&crm, &Job::verify()).await;
+            }
+            mirror.scheduled(&crm, &Job::resync()).await;
+        }
+        crm.wait(86_400);
+        // From then on, the schedule compares again.
+        let audits = || mirror.count("sync_runs WHERE kind = 'verify' AND ru > 0");
+        let before = audits();
+        mirror.scheduled(&crm, &Job::verify()).await;
+        assert_eq!((before, audits()), (0, 1), "{contacts} contacts");
+    }
+}
+
 /// The members take more windows than the definitions stay fresh: what was read of the former makes way for nothing.
 #[tokio::test]
 async fn lists_that_take_days_each_are_both_read_to_their_end() {

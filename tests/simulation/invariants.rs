@@ -15,7 +15,7 @@ use crm_mirror::store::outbox_report::EditCounts;
 use crm_mirror::store::{Reader, StoreError};
 use rusqlite::{Connection, OptionalExtension};
 
-use crate::claims::{Claims, Rows, rows};
+use crate::claims::{Claims, Rows, former_rows, rows};
 use crate::people::{self, Edits, text_of};
 use crate::script::Script;
 use crate::support::{Crm, Mirror};
@@ -176,9 +176,12 @@ impl Watch {
         let is_replaced = Object::ALL.into_iter().any(|object| has_former_rows(&conn, object));
         let is_or_was = is_replaced || self.was_replaced;
         self.is_strict = now >= self.clocks_until && !log.entries().iter().any(is_lookup) && !is_or_was;
-        // A list that the budget has cut short says nothing.
+        // A list that the budget has cut short says nothing. Two lists of the same instant leave the same entry.
         let team_read = state_entry(&conn, "read:team-members");
-        let read_team = team_read != self.team_read;
+        let is_team = |entry: &LoggedRequest| entry.asked.lists(TEAM);
+        let this_second = &now.to_string()[..19];
+        let is_of_now = team_read.as_ref().is_some_and(|read| read.contains(this_second));
+        let read_team = team_read != self.team_read || is_of_now && log.entries().iter().any(is_team);
         self.team_read = team_read;
         let checked = self
             .mirror(crm, &conn, doubt_until)
@@ -282,7 +285,7 @@ impl Watch {
     ) -> Result<(), String> {
         let last_run = self.last_run;
         for object in Object::ALL {
-            let there = rows(conn, object);
+            let mut there = rows(conn, object);
             if let Some(said) = status.objects.iter().find(|said| said.object == object.resource()) {
                 self.claims.check((world, conn), object, &there, said, doubt_until)?;
             }
@@ -291,6 +294,9 @@ impl Watch {
             let wrong = removed.find(|id| world.etag(object, id).is_some());
             if let Some(id) = wrong.filter(|_| last_run >= doubt_until) {
                 return Err(format!("{object} {id} was removed, and the service has it"));
+            }
+            for id in former_rows(conn, object) {
+                there.insert(id, None);
             }
             self.table(object, there, world.now(), doubt_until)?;
         }
