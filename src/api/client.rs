@@ -14,7 +14,7 @@ use reqwest::Method;
 use reqwest::header::{ETAG, HeaderMap, HeaderName, HeaderValue, IF_MATCH};
 use serde_json::value::RawValue;
 
-use super::admission::{Attempt, AttemptOutcome, Meter, Purpose, UnderWay};
+use super::admission::{AdmissionError, Attempt, AttemptOutcome, Meter, Purpose, UnderWay};
 use super::base_url::BaseUrl;
 use super::decode::{self, ListPage, NotUnderstood};
 use super::error::ApiError;
@@ -278,9 +278,14 @@ impl Client {
         let Inner { settings, clock, meter, gate, transport, .. } = &*self.0;
         let mut retries = Retries::new(settings.tries, settings.patience, settings.jitter.clone());
         let attempt = Attempt { cost, purpose };
+        let mut failed: Option<ApiError> = None;
         loop {
             let permit = gate.permit().await;
-            let admission = meter.admit(attempt).await?;
+            let admission = match (meter.admit(attempt).await, failed.take()) {
+                // That the budget ends between two attempts does not make a request that fails one that waits.
+                (Err(AdmissionError::Budget { .. }), Some(error)) => return Err(error.after_tries(retries.made())),
+                (admitted, _) => admitted?,
+            };
             let asked = RequestStamp::new(clock.reading(), admission.order.clone());
             let under_way = UnderWay::new(&**meter, admission);
             let HttpAttempt { outcome, hold, result } = transport.attempt(request, asked.at).await;
@@ -319,6 +324,7 @@ impl Client {
                 delay.as_millis()
             );
             clock.sleep_until(now.plus(delay)).await;
+            failed = (error.class() == ErrorClass::Retry).then_some(error);
         }
     }
 }

@@ -37,6 +37,9 @@ use crate::model::{Clock, Instant};
 /// The maximum time between two readings of the clock.
 const LOOK: Duration = Duration::from_secs(10);
 
+/// The same during a run, whose progress the status line shows.
+const LOOK_AT_RUN: Duration = Duration::from_secs(2);
+
 /// The clock counts as moved if it differs from the elapsed time by more than this.
 const MOVED: Duration = Duration::from_secs(5);
 
@@ -148,7 +151,8 @@ impl EventLoop {
                 alive_at = Some(Monotonic::now());
             }
             let now = self.clock.now();
-            let wake = self.state.wakes_at(now).map_or(heartbeat, |at| at.since(now).min(heartbeat));
+            let look = if self.state.running().is_some() { heartbeat.min(LOOK_AT_RUN) } else { heartbeat };
+            let wake = self.state.wakes_at(now).map_or(look, |at| at.since(now).min(look));
             let input = tokio::select! {
                 biased;
                 ends = signals.ends() => Some(if ends { Input::Stop } else { Input::Reload }),

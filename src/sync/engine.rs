@@ -7,7 +7,8 @@ use super::budget_meter::BudgetMeter;
 use super::checkpoints::Fresh;
 use super::events::RunObserver;
 use crate::api::Client;
-use crate::model::{Clock, Instant};
+use crate::budget::Limits;
+use crate::model::{Clock, Instant, Ru};
 use crate::outbox::IdempotencyKeys;
 use crate::store::Store;
 
@@ -54,7 +55,7 @@ impl Default for SyncSettings {
 /// The default maximum age of these lists: 6 hours, so that an idle day costs few RU.
 pub const INTERVAL: Duration = Duration::from_secs(6 * 3600);
 
-/// The part of the budget that a short list may take: one in so many. Records keep the rest.
+/// The part of the budget that a short list, or a step that keeps failing, may take: one in so many. Records keep the rest.
 pub(super) struct Share(u32);
 
 impl Share {
@@ -62,6 +63,13 @@ impl Share {
     pub(super) const DEFINITIONS: Share = Share(2);
     /// A quarter for the team members.
     pub(super) const TEAM: Share = Share(4);
+    /// A quarter for a step that keeps failing.
+    pub(super) const FAILING: Share = Share(4);
+
+    /// How long it takes to pay a cost.
+    pub(super) fn time_to_earn(&self, cost: Ru, limits: &Limits) -> Duration {
+        limits.time_to_earn(cost, self.0)
+    }
 }
 
 /// When definitions and team members last read at an instant are to be read again; `None` means never by time alone.
@@ -118,7 +126,7 @@ impl Engine {
     /// Whether its share of the budget has paid for the last read of a list: a budget that cannot pay for the schedule
     /// delays the next one, so that records have their share.
     pub(super) fn is_list_paid(&self, fresh: &Fresh, share: &Share, now: Instant) -> bool {
-        let paid = fresh.began.plus(self.meter.limits().time_to_earn(fresh.cost.unwrap_or_default(), share.0));
+        let paid = fresh.began.plus(share.time_to_earn(fresh.cost.unwrap_or_default(), self.meter.limits()));
         fresh.began > now || self.is_over(fresh, now, paid)
     }
 

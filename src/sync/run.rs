@@ -13,6 +13,7 @@ use super::error::SyncError;
 use super::events::RunEvent;
 use super::job::Job;
 use super::plan::Step;
+use super::step_failures::FailedAttempt;
 use super::walks::closing_counts::OwedCounts;
 use crate::api::{ErrorClass, ListQuery, PageSize};
 use crate::model::ServiceTime;
@@ -57,7 +58,7 @@ pub(super) struct RunResults {
     /// The findings of a verification.
     pub(super) findings: Vec<(Object, Findings)>,
     /// The steps that failed alone, with their errors: others were answered.
-    pub(super) failed_steps: BTreeMap<Step, String>,
+    pub(super) failed_steps: BTreeMap<Step, FailedAttempt>,
     /// The steps that failed before, and whose next attempt was not due.
     pub(super) steps_not_due: BTreeSet<Step>,
     /// Why the definitions could not be read for an unknown key. Records are stored without them.

@@ -13,13 +13,13 @@ use super::plan::{self, Knowledge, ObjectKnowledge, Step};
 use super::report::RunReport;
 use super::run::{Run, RunResults};
 use super::run_line::EndedRun;
-use super::step_failures::StepFailures;
+use super::step_failures::{FailedAttempt, StepFailures};
 use super::walks::back_fill::wanted_sweep;
 use super::walks::lists_under_way::ListsUnderWay;
 use super::walks::short_lists::UnlistedItems;
 use super::walks::walk::Walk;
 use crate::error_chain::error_chain;
-use crate::model::{Instant, Object, Resource};
+use crate::model::{Instant, Object, Resource, Ru};
 use crate::store::{Phase, ReadTx, RunOutcome, StateKey, StoreError};
 
 /// The failed resources of a run and their errors.
@@ -255,7 +255,8 @@ impl Run<'_> {
         } else {
             let chain = error_chain(&error);
             tracing::warn!(%resource, "{resource} could not be mirrored in this run: {chain}");
-            self.results().failed_steps.insert(step, chain);
+            let attempt = self.failed_attempt(&error);
+            self.results().failed_steps.insert(step, attempt);
         }
         failed.0.insert(resource, error);
         let attempted = failed.0.values().filter(|error| !is_not_due(error)).count();
@@ -264,6 +265,12 @@ impl Run<'_> {
         }
         self.results().failed_steps.clear();
         failed.take_error().map_or(Ok(()), Err)
+    }
+
+    pub(super) fn failed_attempt(&self, error: &SyncError) -> FailedAttempt {
+        let limits = self.engine.meter.limits();
+        let cost = if limits.charge_failed { Ru::new(u64::from(error.tries())) } else { Ru::ZERO };
+        FailedAttempt { error: error_chain(error), paid_after: Share::FAILING.time_to_earn(cost, limits) }
     }
 
     /// The error of a step that the schedule does not attempt again yet.

@@ -5,7 +5,8 @@
 //! error of the last attempt, and without a request. A run of a person attempts it.
 //!
 //! # Invariants
-//! - A step that keeps failing is attempted at most 24 times a day by the schedule, after the first hours.
+//! - A step that keeps failing is attempted at most 24 times a day by the schedule, after the first hours, and takes no more
+//!   than its share of the budget: other steps have the rest.
 //! - A run that left a step out has failed: what was not read is not reported as read.
 //! - The delays are stored, and measured by the ledger's steady clock.
 
@@ -36,6 +37,9 @@ pub struct StepFailure {
     failures: u32,
     /// When the next attempt is due, by the ledger's steady clock.
     not_before: Instant,
+    /// How long it waits after the last attempt, in seconds, where that is more than [`LONGEST`].
+    #[serde(default)]
+    waits_secs: u64,
     /// The error of the last attempt.
     pub(super) error: String,
     /// Whether the last run came to the step. A step behind another failure is not attempted before that one succeeds,
@@ -49,8 +53,18 @@ impl StepFailure {
     /// clock that was lost.
     pub(super) fn wait(&self, steady: Instant) -> Option<Duration> {
         let wait = self.not_before.since(steady);
-        (!wait.is_zero() && wait <= LONGEST).then_some(wait)
+        let longest = LONGEST.max(Duration::from_secs(self.waits_secs));
+        (!wait.is_zero() && wait <= longest).then_some(wait)
     }
+}
+
+/// An attempt of a step that failed in a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FailedAttempt {
+    /// Why.
+    pub(super) error: String,
+    /// How long the share of the budget for steps that fail takes to pay what the attempt cost.
+    pub(super) paid_after: Duration,
 }
 
 impl StepFailures {
@@ -91,19 +105,27 @@ impl StepFailures {
     /// The failures after a run in which these steps failed, those were completed, and others were not due.
     pub(super) fn after_run(
         mut self,
-        failed: &BTreeMap<Step, String>,
+        failed: &BTreeMap<Step, FailedAttempt>,
         completed: &BTreeSet<Step>,
         not_due: &BTreeSet<Step>,
         steady: Instant,
     ) -> StepFailures {
         self.0.retain(|known| !completed.contains(&known.step));
         self.0.iter_mut().for_each(|known| known.reached = not_due.contains(&known.step));
-        for (step, error) in failed {
+        for (step, attempt) in failed {
             let failures = self.of(*step).map_or(0, |known| known.failures);
-            let delay = FIRST.saturating_mul(1 << failures.min(16)).min(LONGEST);
+            let growing = FIRST.saturating_mul(1 << failures.min(16)).min(LONGEST);
+            // One failure says little: whatever the budget, the second attempt comes soon.
+            let delay = if failures == 0 { growing } else { growing.max(attempt.paid_after) };
             self.0.retain(|known| known.step != *step);
-            let (failures, not_before) = (failures.saturating_add(1), steady.plus(delay));
-            self.0.push(StepFailure { step: *step, failures, not_before, error: error.clone(), reached: true });
+            self.0.push(StepFailure {
+                step: *step,
+                failures: failures.saturating_add(1),
+                not_before: steady.plus(delay),
+                waits_secs: delay.as_secs(),
+                error: attempt.error.clone(),
+                reached: true,
+            });
         }
         self
     }
@@ -120,13 +142,17 @@ mod tests {
         BTreeSet::new()
     }
 
+    fn failing(step: Step, paid_after: Duration) -> BTreeMap<Step, FailedAttempt> {
+        BTreeMap::from([(step, FailedAttempt { error: "500".to_string(), paid_after })])
+    }
+
     fn at(minutes: u64) -> Instant {
         Instant::EPOCH.plus(Duration::from_secs(1_000_000 + minutes * 60))
     }
 
     #[test]
     fn failing_step_waits_longer_each_time_and_a_completed_one_is_forgotten() {
-        let failed = BTreeMap::from([(STEP, "500".to_string())]);
+        let failed = failing(STEP, Duration::ZERO);
         let (mut failures, mut now, mut waits) = (StepFailures::default(), 0, Vec::new());
         for _ in 0..8 {
             failures = failures.after_run(&failed, &none(), &none(), at(now));
@@ -144,9 +170,25 @@ mod tests {
         let after = failures.after_run(&BTreeMap::new(), &BTreeSet::from([STEP]), &none(), at(now));
         assert_eq!(after, StepFailures::default());
     }
+
+    #[test]
+    fn second_failure_waits_until_its_share_of_the_budget_has_paid_for_it() {
+        let failed = failing(STEP, Duration::from_secs(4 * 86_400));
+        let once = StepFailures::default().after_run(&failed, &none(), &none(), at(0));
+        assert_eq!(once.shortest_wait(at(0)), Some(FIRST));
+        let twice = once.after_run(&failed, &none(), &none(), at(1));
+        let days =
+            |failures: &StepFailures, now| failures.of(STEP).unwrap().wait(now).map(|wait| wait.as_secs() / 86_400);
+        assert_eq!((days(&twice, at(1)), days(&twice, at(1 + 4 * 1_440))), (Some(4), None));
+        // A program without the field stored this.
+        let old = serde_json::to_string(&twice).unwrap().replace("\"waits_secs\":345600,", "");
+        let old: StepFailures = serde_json::from_str(&old).unwrap();
+        assert_eq!(days(&old, at(1)), None, "longer than any such program waits");
+    }
+
     #[test]
     fn only_the_steps_that_the_last_run_came_to_say_when_it_is_repeated() {
-        let failing = |step| BTreeMap::from([(step, "500".to_string())]);
+        let failing = |step| failing(step, Duration::ZERO);
         let (first, second) = (Step::Sweep(Object::Company), STEP);
         let failures = StepFailures::default().after_run(&failing(first), &none(), &none(), at(0));
         assert_eq!(failures.shortest_wait(at(0)), Some(FIRST));

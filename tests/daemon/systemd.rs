@@ -98,8 +98,8 @@ fn watchdog_is_notified_in_time() {
 #[test]
 fn status_line_is_sent_during_and_after_a_job() {
     let fixture = DaemonFixture::with(500, 3);
-    // Longer than the two seconds after which the daemon examines its run.
-    fixture.service.sandbox.configure(|settings| settings.latency = std::time::Duration::from_millis(25));
+    // Longer than two of the two seconds after which the daemon looks at its run.
+    fixture.service.sandbox.configure(|settings| settings.latency = std::time::Duration::from_millis(40));
     let daemon = fixture.start();
     daemon.post("/sync", &json!({})).with(202);
     let (line, _) = daemon.until_notified("STATUS=sync: ");

@@ -15,7 +15,7 @@ const ACCEPT: Acceptance = Acceptance { removals: true, workspace: true };
 
 /// After how many commits a run is killed: few, as the acceptance is one of the first, and then in larger steps.
 fn kills() -> impl Iterator<Item = u64> {
-    [1, 2, 3, 5, 8].into_iter().chain((10..).step_by(11))
+    [1, 2, 3, 5, 8].into_iter().chain((10..).step_by(19))
 }
 
 /// A workspace of contacts and companies with these numbers in their ids, the first created `start` seconds before noon.

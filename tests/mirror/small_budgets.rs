@@ -283,6 +283,34 @@ async fn companies_are_copied_beside_the_schedule_of_contacts() {
     }
 }
 
+/// Definitions that fail for ever do not take the window of each day, whether its end comes before or after the last attempt.
+#[tokio::test]
+async fn list_that_keeps_failing_leaves_windows_for_records() {
+    for units in [2, 3] {
+        let mut world = World::new(noon());
+        world.create(Object::Contact, &json!({"id": "ct1", "name": "Ann"}));
+        world.create(Object::Company, &json!({"id": "co1", "name": "Acme"}));
+        let (crm, mut mirror) = an_hour_pays_for(units, world, 4).await;
+        (mirror.settings.details, mirror.limits.window, mirror.limits.charge_failed) = (false, DAY, true);
+        mirror.tries = 3;
+        crm.sandbox.faults().add(Rule::new(Fault::Status(500)).on(Resource::CustomFields).forever());
+        for _ in 0..10 {
+            // Whether it is called failed or suspended.
+            _ = mirror.try_scheduled(&crm, &Job::sync()).await;
+            crm.wait(86_400);
+        }
+        assert_eq!((mirror.count("contacts"), mirror.count("companies")), (1, 1), "{units} RU a day");
+        // In forty days at most a quarter of the units goes there.
+        crm.sandbox.clear_log();
+        for _ in 0..40 {
+            _ = mirror.try_scheduled(&crm, &Job::sync()).await;
+            crm.wait(86_400);
+        }
+        let attempts = pages(&crm, Resource::CustomFields) as u64;
+        assert!((3..=10 * units + 3).contains(&attempts), "{attempts} attempts with {units} RU a day");
+    }
+}
+
 /// The members take more windows than the definitions stay fresh: what was read of the former makes way for nothing.
 #[tokio::test]
 async fn lists_that_take_days_each_are_both_read_to_their_end() {

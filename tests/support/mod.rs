@@ -146,9 +146,14 @@ impl Mirror {
 
     /// A scheduled run.
     pub async fn scheduled(&self, crm: &Crm, job: &Job) -> RunReport {
+        self.try_scheduled(crm, job).await.unwrap()
+    }
+
+    /// A scheduled run that may fail.
+    pub async fn try_scheduled(&self, crm: &Crm, job: &Job) -> Result<RunReport, SyncError> {
         let store = Store::open(&self.path).unwrap();
         let engine = self.engine(store.clone(), Arc::new(crm.clock.clone()), crm).await.unwrap();
-        let report = engine.run(job, "schedule").await.unwrap();
+        let report = engine.run(job, "schedule").await;
         drop(engine);
         store.close().await;
         report

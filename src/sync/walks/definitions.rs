@@ -10,7 +10,6 @@ use super::short_lists::{ShortList, UnlistedItems};
 use super::unknown_keys;
 use crate::api::decode::{self, ListPage};
 use crate::api::{ErrorClass, ListQuery, SortBy};
-use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Purpose, Record, RecordId, Resource, Ru};
 use crate::store::{Redefined, StateKey, StoreError, Tally};
 use crate::sync::checkpoints::Fresh;
@@ -231,11 +230,12 @@ impl Run<'_> {
         match read {
             Err(error) if self.skip(Resource::CustomFields, &error) => Ok(()),
             Err(error) if error.concerns_one_resource() => {
+                let attempt = self.failed_attempt(&error);
                 let mut results = self.results();
                 if matches!(error, SyncError::NotDue { .. }) {
                     results.steps_not_due.insert(Step::Definitions);
                 } else {
-                    results.failed_steps.insert(Step::Definitions, error_chain(&error));
+                    results.failed_steps.insert(Step::Definitions, attempt);
                 }
                 results.definitions_failure = Some(error);
                 Ok(())
