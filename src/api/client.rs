@@ -5,7 +5,7 @@
 //! that was admitted stays in the ledger as charged.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use reqwest::Method;
 use reqwest::header::{ETAG, HeaderMap, HeaderName, HeaderValue, IF_MATCH};
 use serde_json::value::RawValue;
 
-use super::admission::{AdmissionError, Attempt, AttemptOutcome, Meter, Purpose, UnderWay};
+use super::admission::{Attempt, AttemptOutcome, Meter, Purpose, UnderWay};
 use super::base_url::BaseUrl;
 use super::decode::{self, ListPage, NotUnderstood};
 use super::error::ApiError;
@@ -94,6 +94,8 @@ struct Inner {
     gate: Gate,
     /// The last `Date` of the service, and both clocks then.
     last_date: Mutex<Option<(Instant, ClockReading)>>,
+    /// See [`Client::answered`].
+    answered: AtomicU64,
 }
 
 impl Client {
@@ -116,6 +118,7 @@ impl Client {
             clock,
             meter,
             last_date: Mutex::default(),
+            answered: AtomicU64::new(0),
         })))
     }
 
@@ -132,6 +135,11 @@ impl Client {
     /// The number of requests that may be in flight now.
     pub fn pace(&self) -> u32 {
         self.0.gate.limit()
+    }
+
+    /// The cost of all requests so far that had a good answer. What else was spent bought nothing.
+    pub fn answered(&self) -> Ru {
+        Ru::new(self.0.answered.load(Ordering::Relaxed))
     }
 
     /// The service's time now, from its last `Date` and the time since then; `None` without any answer. One wrong
@@ -278,14 +286,9 @@ impl Client {
         let Inner { settings, clock, meter, gate, transport, .. } = &*self.0;
         let mut retries = Retries::new(settings.tries, settings.patience, settings.jitter.clone());
         let attempt = Attempt { cost, purpose };
-        let mut failed: Option<ApiError> = None;
         loop {
             let permit = gate.permit().await;
-            let admission = match (meter.admit(attempt).await, failed.take()) {
-                // That the budget ends between two attempts does not make a request that fails one that waits.
-                (Err(AdmissionError::Budget { .. }), Some(error)) => return Err(error.after_tries(retries.made())),
-                (admitted, _) => admitted?,
-            };
+            let admission = meter.admit(attempt).await?;
             let asked = RequestStamp::new(clock.reading(), admission.order.clone());
             let under_way = UnderWay::new(&**meter, admission);
             let HttpAttempt { outcome, hold, result } = transport.attempt(request, asked.at).await;
@@ -298,6 +301,7 @@ impl Client {
                     Ok(found) => {
                         permit.ok(purpose, clock.now().since(asked.at));
                         self.note_date(reply.date());
+                        self.0.answered.fetch_add(cost.get(), Ordering::Relaxed);
                         return Ok((reply, found, asked));
                     }
                     Err(why) => ApiError::Broken { tries: 1, why },
@@ -324,7 +328,6 @@ impl Client {
                 delay.as_millis()
             );
             clock.sleep_until(now.plus(delay)).await;
-            failed = (error.class() == ErrorClass::Retry).then_some(error);
         }
     }
 }

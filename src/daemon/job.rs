@@ -81,6 +81,8 @@ pub struct RunEnding {
     pub end: RunEnd,
     /// When the budget refills, if nothing of it is left.
     pub empty_until: Option<Instant>,
+    /// Whether it made requests: a run without one says nothing about the service.
+    pub requested: bool,
     /// What the run showed about how often changes are worth asking for; `None` where it asked for none.
     pub polled: Option<PollFacts>,
 }

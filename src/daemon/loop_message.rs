@@ -68,6 +68,7 @@ impl JobRunEnd {
             ending: RunEnding {
                 end: RunEnd::Failed { kind, reason: reason.clone(), exit: exit.code() },
                 empty_until: None,
+                requested: true,
                 polled: None,
             },
             summary: None,

@@ -195,6 +195,7 @@ async fn run(mirror: &Mirror, config: &Config, inbox: &mpsc::Sender<LoopMessage>
             ending: RunEnding {
                 end: done.suspension.map_or(RunEnd::Done, RunEnd::Suspended),
                 empty_until: done.empty_until,
+                requested: done.summary.ru.spent > 0,
                 polled: poll_facts(mirror, config, job, &done.summary).await,
             },
             exit: Exit::of_outcome(done.summary.outcome).code(),

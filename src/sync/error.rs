@@ -96,14 +96,6 @@ impl SyncError {
         }
     }
 
-    /// The number of failed attempts of the request; 0 if no request failed.
-    pub fn tries(&self) -> u32 {
-        match self {
-            SyncError::Api { source, .. } => source.tries(),
-            _ => 0,
-        }
-    }
-
     /// Whether the error concerns only the requested object, so that other objects may still be read.
     pub fn concerns_one_resource(&self) -> bool {
         match self {

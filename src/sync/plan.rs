@@ -119,10 +119,17 @@ pub fn next_step(known: &Knowledge, job: &Job) -> Step {
     order(known).find(|step| !known.done.contains(step) && is_needed(*step, known, job)).unwrap_or(Step::End)
 }
 
+/// Whether the schedule's audits wait for a first copy.
+pub fn postpones_audits(known: &Knowledge, job: &Job) -> bool {
+    let copy_waits = |object: Object| job.concerns(object.resource()) && known.objects[object as usize].copy_waits;
+    matches!(job, Job::Verify { .. }) && !known.by_person && Object::ALL.into_iter().any(copy_waits)
+}
+
 /// Every step, the most important first.
 fn order(known: &Knowledge) -> impl Iterator<Item = Step> {
     let mut sweeps = Object::ALL;
-    sweeps.sort_by_key(|object| known.objects[*object as usize].copied);
+    let has_own_rows = |object: Object| known.objects[object as usize].copied && !known.objects[object as usize].former;
+    sweeps.sort_by_key(|object| has_own_rows(*object));
     let of_each = |steps: &'static [fn(Object) -> Step]| {
         Object::ALL.into_iter().flat_map(move |object| steps.iter().map(move |step| step(object)))
     };
@@ -140,10 +147,9 @@ fn is_needed(step: Step, known: &Knowledge, job: &Job) -> bool {
     let resync = matches!(job, Job::Resync { .. });
     let verify = matches!(job, Job::Verify { .. });
     let syncs = resync || matches!(job, Job::Sync { .. });
+    let audits = verify && !postpones_audits(known, job);
     let sweeps_definitions = resync && !known.definitions_postponed;
     let of = |object: Object| &known.objects[object as usize];
-    let copy_waits = |object: Object| job.concerns(object.resource()) && of(object).copy_waits;
-    let audits = verify && (known.by_person || !Object::ALL.into_iter().any(copy_waits));
     let reads = |object: Object| job.concerns(object.resource()) && !known.skipped.contains(&object.resource());
     match step {
         Step::Identity => true,
@@ -266,6 +272,12 @@ mod tests {
         ] {
             assert_eq!(steps(known, &job), expected, "{name}");
         }
+        // Rows of another workspace are replaced first.
+        let former = ObjectKnowledge { former: true, sweep_wanted: true, ..COPIED };
+        let known = Knowledge { objects: [former, waiting], ..settled() };
+        let sweeps: Vec<Step> =
+            steps(known, &Job::sync()).into_iter().filter(|step| matches!(step, Sweep(_))).collect();
+        assert_eq!(sweeps, [Sweep(Contact), Sweep(Company)]);
         // An object that is not mirrored is not waited for.
         let known = Knowledge { objects: [waiting, COPIED], ..settled() };
         let companies = Job::verify().of(&[Resource::Companies]);

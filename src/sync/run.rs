@@ -13,7 +13,7 @@ use super::error::SyncError;
 use super::events::RunEvent;
 use super::job::Job;
 use super::plan::Step;
-use super::step_failures::FailedAttempt;
+use super::step_failures::{FailedAttempt, StepCost};
 use super::walks::closing_counts::OwedCounts;
 use crate::api::{ErrorClass, ListQuery, PageSize};
 use crate::model::ServiceTime;
@@ -63,8 +63,8 @@ pub(super) struct RunResults {
     pub(super) steps_not_due: BTreeSet<Step>,
     /// Why the definitions could not be read for an unknown key. Records are stored without them.
     pub(super) definitions_failure: Option<SyncError>,
-    /// The steps that were completed.
-    pub(super) completed_steps: BTreeSet<Step>,
+    /// The steps that were completed, or interrupted while they made progress.
+    pub(super) answered_steps: BTreeSet<Step>,
     /// Warnings for the user.
     pub(super) warnings: Vec<String>,
     /// The counts that this run's sweeps owed.
@@ -199,5 +199,10 @@ impl<'a> Run<'a> {
     /// Request units spent by this run.
     pub(super) fn spent(&self) -> Ru {
         self.engine.meter.ledger().total.saturating_sub(self.spent_before)
+    }
+
+    /// What requests have cost so far, of this run and those before it.
+    pub(super) fn cost(&self) -> StepCost {
+        StepCost { spent: self.engine.meter.ledger().total, answered: self.engine.client.answered() }
     }
 }

@@ -7,13 +7,13 @@ use super::checkpoints::{Fresh, MissingScopes, Outage, Sweep};
 use super::checks::undecided_removals::UndecidedRemovals;
 use super::claims::{set_back_claims, withdraw_future_claims};
 use super::engine::{Engine, Share};
-use super::error::SyncError;
+use super::error::{Suspension, SyncError};
 use super::job::Job;
 use super::plan::{self, Knowledge, ObjectKnowledge, Step};
 use super::report::RunReport;
 use super::run::{Run, RunResults};
 use super::run_line::EndedRun;
-use super::step_failures::{FailedAttempt, StepFailures};
+use super::step_failures::{FailedAttempt, StepCost, StepFailures};
 use super::walks::back_fill::wanted_sweep;
 use super::walks::lists_under_way::ListsUnderWay;
 use super::walks::short_lists::UnlistedItems;
@@ -153,7 +153,7 @@ impl Engine {
         let (details, tally, skipped) = (self.settings.details, results.tally, results.skipped.clone());
         let (writable, unwritable) = (results.writable.clone(), results.unwritable.clone());
         let mut served = results.served.clone();
-        let (failed_steps, completed_steps) = (results.failed_steps.clone(), results.completed_steps.clone());
+        let (failed_steps, answered_steps) = (results.failed_steps.clone(), results.answered_steps.clone());
         let not_due = results.steps_not_due.clone();
         let steady = self.meter.ledger().steady_time();
         // The clock may have been set during the run, and this process may not begin another one.
@@ -166,7 +166,7 @@ impl Engine {
             MissingScopes::after_run(tx, &served, &skipped)?;
             MissingScopes::after_push(tx, &writable, &unwritable)?;
             let known = if forgets_failures { StepFailures::default() } else { StepFailures::load(tx)? };
-            known.after_run(&failed_steps, &completed_steps, &not_due, steady).store(tx)?;
+            known.after_run(&failed_steps, &answered_steps, &not_due, steady).store(tx)?;
             tx.end_run(run, ended, outcome, &tally, error.as_deref())?;
             if !set_back.is_zero() {
                 set_back_claims(tx, set_back)?;
@@ -205,15 +205,23 @@ impl Run<'_> {
             if step == Step::End {
                 break;
             }
+            let before = self.cost();
             let taken = match self.not_due(step, &failures) {
                 Some(error) => Err(error),
                 None => self.take_step(step).await,
             };
             match taken {
-                Ok(()) => drop(self.results().completed_steps.insert(step)),
-                Err(error) => self.pass_over(&mut failed, step, error)?,
+                Ok(()) => drop(self.results().answered_steps.insert(step)),
+                Err(error) => {
+                    let cost = self.cost().since(before);
+                    self.judge_interruption(step, &error, cost);
+                    self.pass_over(&mut failed, step, error, cost)?;
+                }
             }
             known.done.insert(step);
+        }
+        if plan::postpones_audits(&known, self.job) {
+            tracing::info!("No audit before the first copy is complete");
         }
         if let Some(error) = self.results().definitions_failure.take() {
             failed.0.entry(Resource::CustomFields).or_insert(error);
@@ -242,7 +250,13 @@ impl Run<'_> {
 
     /// Skips the failed resource in the rest of the run: one object never stops another. If nothing has been answered
     /// so far, a second failure means that the whole service fails, and ends the run.
-    fn pass_over(&self, failed: &mut FailedResources, step: Step, error: SyncError) -> Result<(), SyncError> {
+    fn pass_over(
+        &self,
+        failed: &mut FailedResources,
+        step: Step,
+        error: SyncError,
+        cost: StepCost,
+    ) -> Result<(), SyncError> {
         let resource = step.resource().filter(|_| error.concerns_one_resource());
         let Some(resource) = resource else {
             if error.suspension().is_some() {
@@ -255,8 +269,7 @@ impl Run<'_> {
         } else {
             let chain = error_chain(&error);
             tracing::warn!(%resource, "{resource} could not be mirrored in this run: {chain}");
-            let attempt = self.failed_attempt(&error);
-            self.results().failed_steps.insert(step, attempt);
+            self.note_failure(step, chain, cost.of_failed(step));
         }
         failed.0.insert(resource, error);
         let attempted = failed.0.values().filter(|error| !is_not_due(error)).count();
@@ -267,10 +280,23 @@ impl Run<'_> {
         failed.take_error().map_or(Ok(()), Err)
     }
 
-    pub(super) fn failed_attempt(&self, error: &SyncError) -> FailedAttempt {
-        let limits = self.engine.meter.limits();
-        let cost = if limits.charge_failed { Ru::new(u64::from(error.tries())) } else { Ru::ZERO };
-        FailedAttempt { error: error_chain(error), paid_after: Share::FAILING.time_to_earn(cost, limits) }
+    /// What the interruption of a step says about it: that it makes progress, or that its requests fail. The budget may end
+    /// before the last attempt of a request each time.
+    fn judge_interruption(&self, step: Step, error: &SyncError, cost: StepCost) {
+        // Edits have delays of their own.
+        let (Some(suspension), Some(_)) = (error.suspension(), step.resource()) else { return };
+        if cost.is_progress() {
+            self.results().answered_steps.insert(step);
+        } else if matches!(suspension, Suspension::Budget(_)) && cost.wasted() > Ru::ZERO {
+            let why = format!("the window's last {} RU had no good answer", cost.wasted());
+            self.note_failure(step, why, cost.wasted());
+        }
+    }
+
+    /// Notes that a step failed, and how long the budget takes to pay what that cost.
+    pub(super) fn note_failure(&self, step: Step, error: String, cost: Ru) {
+        let paid_after = Share::FAILING.time_to_earn(cost, self.engine.meter.limits());
+        self.results().failed_steps.insert(step, FailedAttempt { error, paid_after });
     }
 
     /// The error of a step that the schedule does not attempt again yet.
@@ -395,5 +421,6 @@ fn of_object(
 fn can_be_copied(tx: &ReadTx<'_>, object: Object) -> Result<bool, StoreError> {
     let missing: Option<MissingScopes> = tx.state(&MissingScopes::ENTRY)?;
     let is_readable = missing.is_none_or(|missing| !missing.0.contains_key(object.resource().as_str()));
-    Ok(is_readable && StepFailures::load(tx)?.of(Step::Sweep(object)).is_none())
+    let failures = StepFailures::load(tx)?;
+    Ok(is_readable && [Step::Fill(object), Step::Sweep(object)].iter().all(|step| failures.of(*step).is_none()))
 }

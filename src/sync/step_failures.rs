@@ -16,11 +16,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::plan::Step;
-use crate::model::Instant;
+use crate::model::{Instant, Ru};
 use crate::store::{MirrorTx, ReadTx, StateKey, StoreError};
 
 /// The first delay; each further one is twice as long.
 const FIRST: Duration = Duration::from_secs(60);
+/// After so many failures in a row, the next attempt waits until the budget has paid for the last one.
+const PASSING: u32 = 2;
 /// The longest delay.
 const LONGEST: Duration = Duration::from_secs(3600);
 
@@ -67,6 +69,40 @@ pub(super) struct FailedAttempt {
     pub(super) paid_after: Duration,
 }
 
+/// What requests have cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct StepCost {
+    /// All of them.
+    pub(super) spent: Ru,
+    /// Those that had a good answer.
+    pub(super) answered: Ru,
+}
+
+impl StepCost {
+    /// The cost since an earlier one.
+    pub(super) fn since(self, before: StepCost) -> StepCost {
+        StepCost {
+            spent: self.spent.saturating_sub(before.spent),
+            answered: self.answered.saturating_sub(before.answered),
+        }
+    }
+
+    /// The cost of requests without a good answer.
+    pub(super) fn wasted(self) -> Ru {
+        self.spent.saturating_sub(self.answered)
+    }
+
+    /// What a step that failed took for nothing: what a short list has read before that is read again.
+    pub(super) fn of_failed(self, step: Step) -> Ru {
+        if matches!(step, Step::Definitions | Step::Team) { self.spent } else { self.wasted() }
+    }
+
+    /// Whether a step that was interrupted made progress: most of it was answered.
+    pub(super) fn is_progress(self) -> bool {
+        self.answered > self.wasted()
+    }
+}
+
 impl StepFailures {
     /// Loads the stored failures.
     ///
@@ -102,21 +138,21 @@ impl StepFailures {
         reached.map(|failure| failure.wait(steady).unwrap_or_default()).min()
     }
 
-    /// The failures after a run in which these steps failed, those were completed, and others were not due.
+    /// The failures after a run in which these steps failed, those were answered, and others were not due.
     pub(super) fn after_run(
         mut self,
         failed: &BTreeMap<Step, FailedAttempt>,
-        completed: &BTreeSet<Step>,
+        answered: &BTreeSet<Step>,
         not_due: &BTreeSet<Step>,
         steady: Instant,
     ) -> StepFailures {
-        self.0.retain(|known| !completed.contains(&known.step));
+        self.0.retain(|known| !answered.contains(&known.step));
         self.0.iter_mut().for_each(|known| known.reached = not_due.contains(&known.step));
         for (step, attempt) in failed {
             let failures = self.of(*step).map_or(0, |known| known.failures);
             let growing = FIRST.saturating_mul(1 << failures.min(16)).min(LONGEST);
-            // One failure says little: whatever the budget, the second attempt comes soon.
-            let delay = if failures == 0 { growing } else { growing.max(attempt.paid_after) };
+            // A fault of minutes delays little, whatever the budget.
+            let delay = if failures < PASSING { growing } else { growing.max(attempt.paid_after) };
             self.0.retain(|known| known.step != *step);
             self.0.push(StepFailure {
                 step: *step,
@@ -172,18 +208,31 @@ mod tests {
     }
 
     #[test]
-    fn second_failure_waits_until_its_share_of_the_budget_has_paid_for_it() {
+    fn third_failure_waits_until_its_share_of_the_budget_has_paid_for_it() {
         let failed = failing(STEP, Duration::from_secs(4 * 86_400));
         let once = StepFailures::default().after_run(&failed, &none(), &none(), at(0));
         assert_eq!(once.shortest_wait(at(0)), Some(FIRST));
         let twice = once.after_run(&failed, &none(), &none(), at(1));
+        assert_eq!(twice.shortest_wait(at(1)), Some(2 * FIRST));
+        let often = twice.after_run(&failed, &none(), &none(), at(1));
         let days =
             |failures: &StepFailures, now| failures.of(STEP).unwrap().wait(now).map(|wait| wait.as_secs() / 86_400);
-        assert_eq!((days(&twice, at(1)), days(&twice, at(1 + 4 * 1_440))), (Some(4), None));
+        assert_eq!((days(&often, at(1)), days(&often, at(1 + 4 * 1_440))), (Some(4), None));
         // A program without the field stored this.
-        let old = serde_json::to_string(&twice).unwrap().replace("\"waits_secs\":345600,", "");
+        let old = serde_json::to_string(&often).unwrap().replace("\"waits_secs\":345600,", "");
         let old: StepFailures = serde_json::from_str(&old).unwrap();
         assert_eq!(days(&old, at(1)), None, "longer than any such program waits");
+    }
+
+    #[test]
+    fn interrupted_step_made_progress_if_most_of_it_was_answered() {
+        let cost = |spent, answered| StepCost { spent: Ru::new(spent), answered: Ru::new(answered) };
+        for (spent, answered, progress, wasted) in
+            [(0, 0, false, 0), (1, 1, true, 0), (2, 1, false, 1), (5, 3, true, 2)]
+        {
+            let step = cost(10 + spent, 7 + answered).since(cost(10, 7));
+            assert_eq!((step.is_progress(), step.wasted().get()), (progress, wasted), "{step:?}");
+        }
     }
 
     #[test]

@@ -283,6 +283,58 @@ async fn companies_are_copied_beside_the_schedule_of_contacts() {
     }
 }
 
+/// A request that fails with the last unit of a window leaves no attempt. What was read before it is kept, and the step has
+/// not failed.
+#[tokio::test]
+async fn failure_at_the_end_of_a_window_costs_no_page_that_was_read() {
+    let (crm, mut mirror) = an_hour_pays_for(3, fields_and_members(), 2).await;
+    mirror.limits.charge_failed = true;
+    // Of the first window, and of those that follow.
+    for _ in 0..3 {
+        crm.sandbox.faults().add(Rule::new(Fault::Status(503)).on(Resource::CustomFields).after(2));
+        assert!(mirror.try_scheduled(&crm, &Job::sync()).await.unwrap().suspension.is_some());
+        assert_eq!(crm.sandbox.faults().pending(), 0);
+        assert_eq!(mirror.count("state WHERE name = 'step_failures'"), 0, "two of three were answered");
+        crm.wait(3_600);
+    }
+    let windows = run_in_windows(&crm, &mirror, &Job::sync(), 12).await;
+    mirror.assert_exact(&crm);
+    // Eight pages, the last one of each window again, and the failed ones.
+    let read = pages(&crm, Resource::CustomFields);
+    assert!(read <= 8 + 3 + windows + 3, "{read} in {windows} windows");
+}
+
+/// A first copy that failed once and goes on is waited for: the schedule compares nothing before it is complete.
+#[tokio::test]
+async fn first_copy_that_failed_once_is_still_waited_for() {
+    let mut world = World::new(noon());
+    world.create(Object::Contact, &json!({"id": "ct1", "name": "Ann"}));
+    for n in 0..40 {
+        world.set_now(noon().plus(Duration::from_secs(n)));
+        world.create(Object::Company, &json!({"id": format!("co{n}"), "name": "Acme"}));
+    }
+    let (crm, mut mirror) = an_hour_pays_for(8, world, 4).await;
+    mirror.settings.details = false;
+    mirror.tries = 1;
+    let fails = Rule::new(Fault::Status(500)).on(Resource::Companies).lists();
+    crm.sandbox.faults().add(fails.clone());
+    let is_waited_for = async || {
+        crm.sandbox.clear_log();
+        _ = mirror.try_scheduled(&crm, &Job::verify()).await;
+        crm.sandbox.log().is_empty()
+    };
+    _ = mirror.try_scheduled(&crm, &Job::sync()).await;
+    assert_eq!(mirror.count("state WHERE name = 'step_failures'"), 1);
+    crm.wait(3_600);
+    assert!(!is_waited_for().await, "as long as nothing else is known, it may fail for ever");
+    crm.wait(3_600);
+    assert!(mirror.try_scheduled(&crm, &Job::sync()).await.unwrap().suspension.is_some());
+    let copied = mirror.count("companies");
+    assert!((1..40).contains(&copied), "{copied}");
+    crm.wait(3_600);
+    assert!(is_waited_for().await);
+}
+
 /// Definitions that fail for ever do not take the window of each day, whether its end comes before or after the last attempt.
 #[tokio::test]
 async fn list_that_keeps_failing_leaves_windows_for_records() {

@@ -173,7 +173,8 @@ impl Daemon {
                 RunEnd::Failed { kind, reason: error.to_string(), exit: Exit::of_sync(error).code() }
             }
         };
-        self.on(Input::Ended(RunEnding { end, empty_until, polled: None }), now);
+        let requested = result.as_ref().map_or(true, |report| report.tally.ru.get() > 0);
+        self.on(Input::Ended(RunEnding { end, empty_until, requested, polled: None }), now);
     }
 }
 

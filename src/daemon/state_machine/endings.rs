@@ -41,8 +41,9 @@ impl StateMachine {
                 effects.push(Effect::Finished(job));
             }
             RunEnd::Done => {
-                // A push does not attempt what other runs failed at, and may need no request at all.
-                self.trouble.take_if(|trouble| job.job != Job::Push || trouble.only_pushes);
+                // A push does not attempt what other runs failed at, and any run may need no request at all.
+                let attempts = ending.requested && job.job != Job::Push;
+                self.trouble.take_if(|trouble| attempts || trouble.only_pushes);
                 self.finished(job, preemption, effects);
             }
             RunEnd::Failed { kind, reason, exit } => {

@@ -43,7 +43,7 @@ fn resync(objects: &[Resource]) -> Job {
 }
 
 fn ended(end: RunEnd) -> Input {
-    Input::Ended(RunEnding { end, empty_until: None, polled: None })
+    Input::Ended(RunEnding { end, empty_until: None, requested: true, polled: None })
 }
 
 fn stopped() -> Input {
@@ -246,6 +246,18 @@ fn push_ends_the_trouble_of_pushes_only() {
 }
 
 #[test]
+fn run_without_a_request_ends_no_trouble() {
+    let mut state = running(Job::sync());
+    state.on(failed(FailureKind::Passing), at(0));
+    for (requested, trouble) in [(false, true), (true, false)] {
+        state.on(Input::Asked(9, DaemonRequest::Run(Job::verify())), at(10));
+        let ending = RunEnding { end: RunEnd::Done, empty_until: None, requested, polled: None };
+        state.on(Input::Ended(ending), at(10));
+        assert_eq!(state.trouble().is_some(), trouble, "{requested}");
+    }
+}
+
+#[test]
 fn edit_is_not_delayed_by_the_start_delay() {
     let mut state = StateMachine::new(timetable("10s"), past([Instant::EPOCH, at(0), at(0)]), at(0));
     assert_eq!(started(&state.on(Input::EditsDue, at(1))), [("push", 1, Trigger::Schedule)]);
@@ -276,8 +288,12 @@ fn hold_applies_to_every_job_and_ends_with_time() {
 fn exhausted_budget_waits_and_an_exhausted_share_still_allows_changes() {
     let refills = at(3_600);
     let mut state = running(resync(&[]));
-    let empty =
-        RunEnding { end: RunEnd::Suspended(Suspension::Budget(refills)), empty_until: Some(refills), polled: None };
+    let empty = RunEnding {
+        end: RunEnd::Suspended(Suspension::Budget(refills)),
+        empty_until: Some(refills),
+        requested: true,
+        polled: None,
+    };
     state.on(Input::Ended(empty), at(10));
     assert_eq!(started(&state.on(Input::Tick, at(300))), []);
     assert_eq!(state.hold(at(300)).map(|hold| hold.reason), Some(HoldReason::Budget));

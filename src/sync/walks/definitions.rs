@@ -10,6 +10,7 @@ use super::short_lists::{ShortList, UnlistedItems};
 use super::unknown_keys;
 use crate::api::decode::{self, ListPage};
 use crate::api::{ErrorClass, ListQuery, SortBy};
+use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Purpose, Record, RecordId, Resource, Ru};
 use crate::store::{Redefined, StateKey, StoreError, Tally};
 use crate::sync::checkpoints::Fresh;
@@ -223,6 +224,7 @@ impl Run<'_> {
         }
         *refreshed = true;
         let failures = self.engine.store.read(StepFailures::load).await?;
+        let before = self.cost();
         let read = match self.not_due(Step::Definitions, &failures) {
             Some(not_due) => Err(not_due),
             None => self.refresh_definitions().await,
@@ -230,14 +232,13 @@ impl Run<'_> {
         match read {
             Err(error) if self.skip(Resource::CustomFields, &error) => Ok(()),
             Err(error) if error.concerns_one_resource() => {
-                let attempt = self.failed_attempt(&error);
-                let mut results = self.results();
                 if matches!(error, SyncError::NotDue { .. }) {
-                    results.steps_not_due.insert(Step::Definitions);
+                    self.results().steps_not_due.insert(Step::Definitions);
                 } else {
-                    results.failed_steps.insert(Step::Definitions, attempt);
+                    let cost = self.cost().since(before).of_failed(Step::Definitions);
+                    self.note_failure(Step::Definitions, error_chain(&error), cost);
                 }
-                results.definitions_failure = Some(error);
+                self.results().definitions_failure = Some(error);
                 Ok(())
             }
             other => other,

@@ -31,7 +31,7 @@ fn an_automatic_schedule_follows_the_budget_and_says_so() {
         let effects = state.on(Input::Tick, at(now));
         assert_eq!(started(&effects).len(), 1, "due at {now}");
         let polled = Some(facts(left, changed, now));
-        state.on(Input::Ended(RunEnding { end: RunEnd::Done, empty_until: None, polled }), at(now));
+        state.on(Input::Ended(RunEnding { end: RunEnd::Done, empty_until: None, requested: true, polled }), at(now));
         let due = state.next_due(ScheduleKind::Changes, at(now)).unwrap();
         assert!(state.wakes_at(at(now)).is_some_and(|wakes| wakes <= due), "an audit may come first");
         let poll = state.timetable().poll().unwrap();
