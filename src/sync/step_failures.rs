@@ -1,4 +1,5 @@
-//! Steps that failed although the service answered other requests of the run. Pure, but for its entry in the state.
+//! Steps that failed although the service answered other requests of the run, or whose requests had no good answer before
+//! the budget ended. Pure, but for its entry in the state.
 //!
 //! An endpoint that fails for ever must neither slow down what works nor be requested in every run. So the schedule
 //! continues, and a scheduled run that comes to such a step before its next attempt is due lets it fail at once: with the
@@ -39,7 +40,7 @@ pub struct StepFailure {
     failures: u32,
     /// When the next attempt is due, by the ledger's steady clock.
     not_before: Instant,
-    /// How long it waits after the last attempt, in seconds, where that is more than [`LONGEST`].
+    /// How long it waits after the last attempt, in seconds; 0 if an older program stored it, which waits [`LONGEST`] at the most.
     #[serde(default)]
     waits_secs: u64,
     /// The error of the last attempt.

@@ -98,7 +98,7 @@ fn watchdog_is_notified_in_time() {
 #[test]
 fn status_line_is_sent_during_and_after_a_job() {
     let fixture = DaemonFixture::with(500, 3);
-    // Longer than two of the two seconds after which the daemon looks at its run.
+    // Longer than four seconds: the daemon looks at its run every two.
     fixture.service.sandbox.configure(|settings| settings.latency = std::time::Duration::from_millis(40));
     let daemon = fixture.start();
     daemon.post("/sync", &json!({})).with(202);
