@@ -30,7 +30,7 @@ pub struct RunFacts<'a> {
     pub settled: bool,
     /// Until when lists or clocks give a picture that is wrong in itself.
     pub doubt_until: Instant,
-    /// Whether the service has a record of the mirror.
+    /// Whether the service has enough records of the mirror for a sample to contain one.
     pub knows_a_record: bool,
 }
 
@@ -205,7 +205,7 @@ impl Manners {
     /// Another workspace is concluded from two looks at different times only.
     fn workspace(&mut self, run: &RunFacts<'_>, now: Instant) -> Result<(), String> {
         match run.result {
-            // Nobody knows a workspace again that has none of the mirror's records.
+            // Nobody knows a workspace again that has none, or few, of the mirror's records.
             Err(SyncError::OtherWorkspace { .. }) if !self.is_foreign && run.knows_a_record => {
                 let looked_before = self.unrecognised_since.is_some_and(|since| now.since(since) >= HOUR);
                 if !looked_before || run.began >= run.doubt_until {

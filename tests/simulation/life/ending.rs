@@ -34,6 +34,11 @@ const UNDISTURBED: Duration = Duration::from_secs(2 * 86_400 + 7_200);
 /// The longest delay of an edit, and its runs.
 const EDITS_NEED: Duration = Duration::from_secs(6 * 3600 + 1800);
 
+/// Up to so many records of an object are all looked for with a new key; of more, a sample.
+const SAMPLE: usize = 50;
+/// If less than one in so many of them is left, a sample may contain none.
+const FEW_LEFT: usize = 4;
+
 /// How many differences a violation shows.
 const SHOWN: usize = 6;
 
@@ -135,14 +140,15 @@ impl Life<'_> {
         self.connection().is_some_and(|conn| has_records(&conn)) || !Object::ALL.into_iter().any(there)
     }
 
-    /// Whether the service still has a record of the mirror. Without one, a new key may be the key of another workspace,
-    /// which only a person knows.
+    /// Whether the service still has enough of an object's records for a sample of the mirror to contain one. Otherwise a
+    /// new key may be the key of another workspace, which only a person knows.
     pub(super) fn knows_a_record(&self) -> bool {
         let (conn, world) = (self.mirror.read(), self.crm.sandbox.world());
         Object::ALL.into_iter().any(|object| {
             let mut stmt = conn.prepare(&format!("SELECT id FROM {}", object.table())).unwrap();
-            let mut ids = stmt.query_map([], |row| row.get::<_, String>(0)).unwrap();
-            ids.any(|id| world.etag(object, &id.unwrap()).is_some())
+            let ids: Vec<String> = stmt.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap();
+            let there = ids.iter().filter(|id| world.etag(object, id).is_some()).count();
+            there > 0 && (ids.len() <= SAMPLE || FEW_LEFT * there >= ids.len())
         })
     }
 
