@@ -14,13 +14,13 @@
 //! ```
 //!
 //! `--only` and `--without` name events by the variants of `What` and `Trouble`; `--events` leaves those with these
-//! numbers, as a reduced script is printed. By hand, a life without `--days` lasts
-//! from a day to three months.
+//! numbers, as a reduced script is printed. By hand, a life without `--days` lasts from a day to three months.
 //! With `--concurrency`, so many requests are under way at once; their order, and with it a violation, is then not the
 //! same each time. Otherwise a seed sends the same requests at the same times again; with `--twice`, each life is
 //! lived a second time, and it is a violation if they differ. A run without arguments does so with its first life.
-//! `--keep-going` prints each violation and begins the next life. Thousands of days are for a release build:
-//! `cargo test --release --test simulation -- --runs 10000`.
+//! `--keep-going` prints each violation and begins the next life. `--verbose` prints what happens; read it through a pipe,
+//! because a full disk is a limit on the files of this process, which a file with its output would exceed too. Thousands
+//! of days are for a release build: `cargo test --release --test simulation -- --runs 10000`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on ends there")]
 
