@@ -164,9 +164,6 @@ impl Mirror {
     }
 
     /// Reserves request units for the runs that are still due in this window.
-    ///
-    /// # Errors
-    /// Returns an error if the mirror cannot be read.
     pub async fn reserve_for_schedule(&self) -> Result<(), StoreError> {
         let (known, now) = (self.parts(), self.clock.now());
         let read = move || {

@@ -13,9 +13,6 @@ use crate::sync::BudgetMeter;
 pub const RUNS_OF_FORECAST: u32 = 20;
 
 /// The units that scheduled runs still need in this window.
-///
-/// # Errors
-/// Returns an error if the mirror cannot be read.
 pub(super) fn for_schedule(settings: &MirrorSettings, meter: &BudgetMeter, now: Instant) -> Result<Ru, StoreError> {
     let (schedule, zone) = &settings.schedule;
     let Some(due) = schedule.due_after(now, zone) else { return Ok(Ru::ZERO) };

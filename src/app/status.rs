@@ -204,9 +204,6 @@ pub fn read(config: &Config, now: impl Into<ClockReading>) -> Result<MirrorStatu
 }
 
 /// Reads the status from a snapshot of an open mirror.
-///
-/// # Errors
-/// Returns an error if the mirror cannot be read.
 pub fn at_moment(
     moment: &ReadTx<'_>,
     config: &Config,

@@ -13,9 +13,6 @@ pub struct StopSignals {
 
 impl StopSignals {
     /// Starts to listen; from now on neither signal ends the program by itself.
-    ///
-    /// # Errors
-    /// Returns the system's error.
     pub fn listen() -> io::Result<StopSignals> {
         Ok(StopSignals { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }

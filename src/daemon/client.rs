@@ -90,9 +90,6 @@ impl DaemonClient {
     }
 
     /// The daemon's status, if it owns the mirror at `database`.
-    ///
-    /// # Errors
-    /// [`ClientError`].
     pub async fn status_of(&self, database: &Path) -> Result<Option<DaemonStatus>, ClientError> {
         let answer = self.http.get(url("/status")).timeout(PATIENCE).send().await;
         let status = read_status(answer).await?;
@@ -104,9 +101,6 @@ impl DaemonClient {
     }
 
     /// Whether a job is running or queued.
-    ///
-    /// # Errors
-    /// [`ClientError`].
     pub async fn has(&self, job: u64) -> Result<bool, ClientError> {
         let answer = self.http.get(url("/status")).timeout(PATIENCE).send().await;
         let status = read_status(answer).await?;
@@ -115,18 +109,12 @@ impl DaemonClient {
     }
 
     /// Sends a request; `body` is a JSON document.
-    ///
-    /// # Errors
-    /// [`ClientError`].
     pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, ClientError> {
         let request = self.http.post(url(path)).body(body.to_string());
         read(request.timeout(PATIENCE).send().await).await
     }
 
     /// Every event from now on.
-    ///
-    /// # Errors
-    /// [`ClientError`].
     pub async fn subscribe(&self) -> Result<EventStream, ClientError> {
         let response = self.http.get(url("/events")).send().await.map_err(ClientError::Silent)?;
         Ok(EventStream { response, read: BytesMut::new() })

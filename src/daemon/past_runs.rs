@@ -12,9 +12,6 @@ use crate::sync::budget_meter::LEDGER;
 use crate::sync::checkpoints::{Fresh, Sweep};
 
 /// Reads the past runs. A kind that has never run is due by its schedule, changes at once.
-///
-/// # Errors
-/// Returns an error if the mirror cannot be read.
 pub(super) fn read(path: &Path, now: Instant) -> Result<PastRuns, StoreError> {
     let reader = Reader::open(path)?;
     let moment = reader.begin()?;

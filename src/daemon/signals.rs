@@ -11,9 +11,6 @@ pub(super) struct DaemonSignals {
 
 impl DaemonSignals {
     /// Starts to listen; from now on none of the signals ends the program by itself.
-    ///
-    /// # Errors
-    /// Returns the system's error.
     pub(super) fn listen() -> std::io::Result<DaemonSignals> {
         Ok(DaemonSignals {
             interrupt: signal(SignalKind::interrupt())?,

@@ -282,17 +282,11 @@ impl<'de> Deserialize<'de> for Instant {
 }
 
 /// Serializes an instant in the form of the mirror's columns.
-///
-/// # Errors
-/// Returns the serializer's error.
 pub fn utc_always<S: serde::Serializer>(at: &Instant, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(at)
 }
 
 /// Serializes an instant like [`utc_always`], or null.
-///
-/// # Errors
-/// Returns the serializer's error.
 pub fn utc<S: serde::Serializer>(at: &Option<Instant>, serializer: S) -> Result<S::Ok, S::Error> {
     match at {
         Some(at) => serializer.collect_str(at),

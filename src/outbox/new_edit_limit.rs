@@ -14,9 +14,6 @@ pub const fn holds(new_edits: u64, max_edits: u64) -> bool {
 }
 
 /// Holds all edits that were never sent and not released, if there are too many new ones. Returns how many it held.
-///
-/// # Errors
-/// Returns an error of SQLite.
 pub fn apply(tx: &MirrorTx<'_>, max_edits: u64, now: Instant) -> Result<u64, StoreError> {
     // What was sent later than that was sent under a different clock.
     let latest = now.plus(WINDOW);

@@ -153,9 +153,6 @@ impl MirrorStream {
     }
 
     /// A number that changes whenever another connection has committed something.
-    ///
-    /// # Errors
-    /// Returns an error if the mirror cannot be read.
     pub fn version(&self) -> Result<i64, StreamError> {
         Ok(self.source.version()?)
     }

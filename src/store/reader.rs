@@ -75,17 +75,11 @@ impl Reader {
     }
 
     /// Begins a read transaction, which sees one snapshot.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn begin(&self) -> Result<ReadTx<'_>, StoreError> {
         self.conn.unchecked_transaction().doing("read the mirror").map(ReadTx::new)
     }
 
     /// A number that changes whenever another connection has committed something.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn data_version(&self) -> Result<i64, StoreError> {
         self.conn.pragma_query_value(None, "data_version", |row| row.get(0)).doing("read the mirror")
     }
@@ -119,9 +113,6 @@ impl<'a> ReadTx<'a> {
     }
 
     /// The version of the tables.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn schema_version(&self) -> Result<u32, StoreError> {
         self.conn.pragma_query_value(None, "user_version", |row| row.get(0)).doing("read the mirror")
     }

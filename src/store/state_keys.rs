@@ -267,9 +267,6 @@ fn parse<T: DeserializeOwned>(name: &str, text: &str) -> Option<T> {
 
 impl ReadTx<'_> {
     /// Reads an entry of the program's state; an unparseable one is absent.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn state<T: DeserializeOwned>(&self, key: &StateKey) -> Result<Option<T>, StoreError> {
         let name = key.to_string();
         let Some(text) = text(&self.conn, &name)? else { return Ok(None) };
@@ -287,26 +284,17 @@ impl ReadTx<'_> {
     }
 
     /// Whether rows of an object may still be of the workspace before an accepted one. The entry counts whatever it contains.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn has_former_rows(&self, object: Object) -> Result<bool, StoreError> {
         Ok(text(&self.conn, &StateKey::FormerRows(object).to_string())?.is_some())
     }
 
     /// The checkpoints of the slices of a sweep, in the order of their names; `None` if one is unparseable, because the
     /// remaining work is then unknown.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn slices<T: DeserializeOwned>(&self, object: Object) -> Result<Option<Vec<(StateKey, T)>>, StoreError> {
         self.states(|name| StateKey::Slice(object, name))
     }
 
     /// The checkpoints of the back-fill of an object, in order of their names; `None` if one of them cannot be read.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn fill_walks<T: DeserializeOwned>(&self, object: Object) -> Result<Option<Vec<(StateKey, T)>>, StoreError> {
         self.states(|name| StateKey::FillWalk(object, name))
     }
@@ -335,9 +323,6 @@ impl ReadTx<'_> {
 
 impl MirrorTx<'_> {
     /// Writes an entry of the program's state if it changed.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn set_state<T: Serialize>(&self, key: &StateKey, value: &T) -> Result<(), StoreError> {
         let name = key.to_string();
         let text = serde_json::to_string(value).map_err(|source| StoreError::State { name: name.clone(), source })?;
@@ -352,9 +337,6 @@ impl MirrorTx<'_> {
     }
 
     /// Deletes an entry of the program's state.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn clear_state(&self, key: &StateKey) -> Result<(), StoreError> {
         self.conn
             .prepare_cached("DELETE FROM state WHERE name = ?1")
@@ -364,17 +346,11 @@ impl MirrorTx<'_> {
     }
 
     /// Deletes the checkpoints of all slices of a sweep.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn clear_slices(&self, object: Object) -> Result<(), StoreError> {
         self.clear_states(&StateKey::Slice(object, String::new()))
     }
 
     /// Removes the checkpoints of a back-fill.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn clear_fill_walks(&self, object: Object) -> Result<(), StoreError> {
         self.clear_states(&StateKey::FillWalk(object, String::new()))
     }

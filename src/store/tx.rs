@@ -116,9 +116,6 @@ impl<'a> MirrorTx<'a> {
     }
 
     /// Records an anomaly: the service broke its own documentation.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn note_anomaly(&self, kind: &str, resource: Resource, what: &str, now: Instant) -> Result<(), StoreError> {
         self.conn
             .prepare_cached(

@@ -69,17 +69,11 @@ pub struct StoreOptions {
 
 impl Store {
     /// Opens the mirror for writing, and creates it if it does not exist.
-    ///
-    /// # Errors
-    /// Like `open::writer`.
     pub fn open(path: &Path) -> Result<Store, StoreError> {
         Store::open_with(path, StoreOptions::default())
     }
 
     /// Like [`Store::open`], with options.
-    ///
-    /// # Errors
-    /// Like `open::writer`.
     pub fn open_with(path: &Path, options: StoreOptions) -> Result<Store, StoreError> {
         let [log, index] = wal::files_beside(path);
         let (removes_log, removes_lock) = (

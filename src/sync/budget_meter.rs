@@ -52,9 +52,6 @@ impl BudgetMeter {
     ///
     /// Both are measured by the clocks of this boot from now on: if the wall clock was set back before a restart of the
     /// machine, their rest would not pass until it shows the old time again.
-    ///
-    /// # Errors
-    /// Returns an error if the mirror cannot be read.
     pub async fn open(
         store: Store,
         clock: Arc<dyn Clock>,
@@ -160,9 +157,6 @@ impl BudgetMeter {
     }
 
     /// Writes the ledger to the mirror's file, in the given transaction.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn enter(&self, tx: &MirrorTx<'_>) -> Result<(), StoreError> {
         let ledger = *self.book();
         tx.set_state(&LEDGER, &ledger)

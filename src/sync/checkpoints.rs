@@ -26,17 +26,11 @@ impl Changes {
     }
 
     /// Loads the state.
-    ///
-    /// # Errors
-    /// Returns an error if the state cannot be read.
     pub fn load(tx: &ReadTx<'_>, object: Object) -> Result<Changes, StoreError> {
         Ok(tx.state(&Changes::entry(object))?.unwrap_or_default())
     }
 
     /// Stores the state.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn store(&self, tx: &MirrorTx<'_>, object: Object) -> Result<(), StoreError> {
         tx.set_state(&Changes::entry(object), self)
     }
@@ -114,17 +108,11 @@ impl Sweep {
     }
 
     /// Loads the state; `None` if no sweep is in progress.
-    ///
-    /// # Errors
-    /// Returns an error if the state cannot be read.
     pub fn load(tx: &ReadTx<'_>, object: Object) -> Result<Option<Sweep>, StoreError> {
         tx.state(&Sweep::entry(object))
     }
 
     /// Stores the state.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn store(&self, tx: &MirrorTx<'_>, object: Object) -> Result<(), StoreError> {
         tx.set_state(&Sweep::entry(object), self)
     }
@@ -140,9 +128,6 @@ impl Sweep {
     }
 
     /// Removes the state.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn clear(tx: &MirrorTx<'_>, object: Object) -> Result<(), StoreError> {
         tx.clear_state(&Sweep::entry(object))
     }
@@ -227,9 +212,6 @@ impl MissingScopes {
     pub const ENTRY: StateKey = StateKey::MissingScopes;
 
     /// Adds the results of a run: `served` was read completely, `skipped` was refused.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn after_run(
         tx: &MirrorTx<'_>,
         served: &BTreeSet<Resource>,
@@ -250,9 +232,6 @@ impl MissingScopes {
     }
 
     /// Adds the results of sending edits: the scopes that were sufficient, and those that are missing.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn after_push(
         tx: &MirrorTx<'_>,
         enough: &BTreeSet<&'static str>,

@@ -9,9 +9,6 @@ use crate::store::{MirrorTx, StoreError};
 
 /// Dates everything that is said to be complete earlier, after the clock was set back by so much: what was read while it was
 /// ahead is older than it says. What was read before that becomes too old, which is true as well.
-///
-/// # Errors
-/// If SQLite refuses.
 pub(super) fn set_back_claims(tx: &MirrorTx<'_>, by: Duration) -> Result<(), StoreError> {
     let of_objects = Object::ALL.into_iter().flat_map(|object| [Fresh::changes(object), Fresh::sweep(object)]);
     for entry in of_objects.chain([Fresh::DEFINITIONS, Fresh::TEAM]) {
@@ -35,9 +32,6 @@ pub(super) fn set_back_claims(tx: &MirrorTx<'_>, by: Duration) -> Result<(), Sto
 
 /// Withdraws what is said to be complete as of a time after `now`: the clock that dated it was ahead, so it would become
 /// a wrong claim as time passes. The next changes walk and the next audit or sweep state it again.
-///
-/// # Errors
-/// If SQLite refuses.
 pub(super) fn withdraw_future_claims(tx: &MirrorTx<'_>, now: Instant) -> Result<(), StoreError> {
     for object in Object::ALL {
         Changes::date_walk(tx, object, |at| Some(at).filter(|at| *at <= now))?;

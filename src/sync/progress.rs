@@ -58,9 +58,6 @@ pub struct ObjectProgress {
 }
 
 /// The progress of the work on an object in the current run, which began at `run_began`.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn of_object(
     tx: &ReadTx<'_>,
     object: Object,

@@ -106,17 +106,11 @@ impl StepCost {
 
 impl StepFailures {
     /// Loads the stored failures.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn load(tx: &ReadTx<'_>) -> Result<StepFailures, StoreError> {
         Ok(tx.state(&StateKey::StepFailures)?.unwrap_or_default())
     }
 
     /// Stores the failures, if they differ from the stored ones.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub(super) fn store(&self, tx: &MirrorTx<'_>) -> Result<(), StoreError> {
         if *self == StepFailures::load(tx)? {
             return Ok(());

@@ -26,9 +26,6 @@ impl<'a> TableColumn<'a> {
 }
 
 /// Writes one JSON document, indented, and a newline.
-///
-/// # Errors
-/// Returns the error of stdout.
 pub fn json(value: &impl Serialize) -> io::Result<()> {
     let mut text = serde_json::to_vec_pretty(value)?;
     text.push(b'\n');
@@ -36,9 +33,6 @@ pub fn json(value: &impl Serialize) -> io::Result<()> {
 }
 
 /// Writes a text, and a newline if it does not end in one.
-///
-/// # Errors
-/// Returns the error of stdout.
 pub fn text(text: &str) -> io::Result<()> {
     let newline: &[u8] = if text.is_empty() || text.ends_with('\n') { b"" } else { b"\n" };
     let mut out = io::stdout().lock();
@@ -53,9 +47,6 @@ pub fn note(text: &str) {
 }
 
 /// Writes bytes unchanged.
-///
-/// # Errors
-/// Returns the error of stdout.
 pub fn raw(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(bytes)?;
@@ -63,9 +54,6 @@ pub fn raw(bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Writes a table as wide as the terminal, or as wide as its contents if stdout is not a terminal.
-///
-/// # Errors
-/// Returns the error of stdout.
 pub fn table(columns: &[TableColumn<'_>], rows: impl IntoIterator<Item = Vec<String>>) -> io::Result<()> {
     text(&render(columns, rows, io::stdout().is_terminal()))
 }

@@ -76,9 +76,6 @@ pub fn titles(stmt: &Statement<'_>) -> Vec<String> {
 }
 
 /// The rows as a table, with numbers aligned to the right.
-///
-/// # Errors
-/// Returns an error of SQLite.
 pub fn table(titles: &[String], rows: &mut Rows<'_>, terminal: bool) -> rusqlite::Result<String> {
     let mut cells = Vec::new();
     let mut numbers = vec![None; titles.len()];

@@ -17,9 +17,6 @@ pub struct CompletionsArgs {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// Returns the error of stdout.
 pub fn run(args: &CompletionsArgs) -> Result<Exit, Failure> {
     // The generator panics if its writer fails, so it writes to memory first.
     let mut script = Vec::new();

@@ -15,9 +15,6 @@ const DOING: &str = "fill a custom column";
 
 impl ReadTx<'_> {
     /// Records that have a value here and were not read.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn not_filled(&self, object: Object, field: &CustomField) -> Result<Vec<RecordId>, StoreError> {
         let (table, key) = if field.data_type.detail_only() {
             (object.detail_table(), object.detail_key())
@@ -37,9 +34,6 @@ impl ReadTx<'_> {
     }
 
     /// Those of these records that have a value in the column of a field that lists contain.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn with_value(
         &self,
         object: Object,
@@ -60,18 +54,12 @@ impl ReadTx<'_> {
 
 impl MirrorTx<'_> {
     /// Forgets which records were read.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn clear_filled(&self, object: Object) -> Result<(), StoreError> {
         self.conn.execute("DELETE FROM filled_records WHERE object_type = ?1", [object.as_str()]).doing(DOING)?;
         Ok(())
     }
 
     /// Notes records that were read.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn note_filled(&self, object: Object, ids: &[RecordId]) -> Result<(), StoreError> {
         let mut stmt = self.conn.prepare_cached("INSERT OR IGNORE INTO filled_records VALUES (?1, ?2)").doing(DOING)?;
         for id in ids {

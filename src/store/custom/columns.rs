@@ -95,9 +95,6 @@ struct ColumnFeed {
 impl MirrorTx<'_> {
     /// Applies the complete list of an object's definitions, active and archived: updates columns, views and
     /// dictionary.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn apply_definitions(
         &mut self,
         object: Object,
@@ -406,9 +403,6 @@ impl MirrorTx<'_> {
 
 impl ReadTx<'_> {
     /// The active definitions of an object, without options.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn definitions(&self, object: Object) -> Result<Vec<Definition>, StoreError> {
         Ok(rows(&self.conn, object)?.into_iter().map(|row| row.definition).filter(|d| d.active).collect())
     }

@@ -36,9 +36,6 @@ impl DefinitionRow {
 }
 
 /// The layout of the definitions in the file.
-///
-/// # Errors
-/// If SQLite refuses.
 pub(in crate::store) fn layout(conn: &Connection) -> Result<Layout, StoreError> {
     let version = read_state(conn, &StateKey::Layout)?.unwrap_or(0);
     let of = |object| -> Result<Arc<CustomFields>, StoreError> {

@@ -18,9 +18,6 @@ use crate::store::table_shapes::Shapes;
 const MOST_LABELS: usize = 60;
 
 /// The shapes that the definitions in the file and the configuration give.
-///
-/// # Errors
-/// If SQLite refuses.
 pub(in crate::store) fn shapes(conn: &Connection) -> Result<Shapes, StoreError> {
     let [contact, company] = Object::ALL;
     Ok(Shapes::new(Arc::new(layout(conn)?), [extras(conn, contact)?, extras(conn, company)?]))

@@ -21,9 +21,6 @@ fn table(object: Object, of_details: bool) -> (&'static str, &'static str) {
 
 impl ReadTx<'_> {
     /// Rows whose `extra` has custom values, in the order of their identifiers.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn rows_with_custom_extra(
         &self,
         object: Object,
@@ -45,9 +42,6 @@ impl ReadTx<'_> {
     }
 
     /// How many records have a value in a custom column.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn count_values(&self, object: Object, field: &CustomField) -> Result<u64, StoreError> {
         let (table, _) = table(object, field.data_type.detail_only());
         let sql = format!("SELECT count({}) FROM {table}", field.column);
@@ -58,9 +52,6 @@ impl ReadTx<'_> {
 
 impl MirrorTx<'_> {
     /// Moves values of a row from its `extra` into their columns; what does not fit its column stays there.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn fill_from_extra(
         &self,
         object: Object,

@@ -20,9 +20,6 @@ const SMALL_CACHE_KIB: i32 = 1024;
 
 impl ReadTx<'_> {
     /// The phase of an object.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn phase(&self, object: Object) -> Result<Phase, StoreError> {
         if self.state(&StateKey::Copied(object))? == Some(true) || self.has_standard_indexes(object)? {
             return Ok(Phase::Kept);
@@ -33,9 +30,6 @@ impl ReadTx<'_> {
 
 impl MirrorTx<'_> {
     /// Ends an object's first copy: builds its derived data, which is updated with every page from now on.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn finish_first_copy(&self, object: Object) -> Result<(), StoreError> {
         if self.phase(object)? == Phase::Kept {
             return Ok(());
@@ -58,9 +52,6 @@ impl MirrorTx<'_> {
     }
 
     /// Changes the settings of views, indexes and search, and rebuilds what depends on them.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn configure_views(&mut self, options: &ViewOptions) -> Result<(), StoreError> {
         if self.state(&StateKey::ViewOptions)?.unwrap_or_else(ViewOptions::default) != *options {
             self.set_state(&StateKey::ViewOptions, options)?;

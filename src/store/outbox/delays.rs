@@ -20,9 +20,6 @@ fn key(scope: DelayScope, record: &RecordId) -> &str {
 
 impl MirrorTx<'_> {
     /// The delay of a record, or of its object or custom fields. An unreadable delay counts as none.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn delay(
         &self,
         object: Object,
@@ -48,9 +45,6 @@ impl MirrorTx<'_> {
     }
 
     /// Stores a delay, with the fingerprint of the current API key.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn set_delay(
         &self,
         object: Object,
@@ -80,9 +74,6 @@ impl MirrorTx<'_> {
     }
 
     /// Ends a delay.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn end_delay(&self, object: Object, scope: DelayScope, record: &RecordId) -> Result<(), StoreError> {
         self.conn
             .prepare_cached("DELETE FROM outbox_delays WHERE object_type = ?1 AND scope = ?2 AND record_id = ?3")
@@ -92,9 +83,6 @@ impl MirrorTx<'_> {
     }
 
     /// Ends a record's delay at once, on a person's request.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn shorten_delay(&self, object: Object, record: &RecordId, now: Instant) -> Result<(), StoreError> {
         self.conn
             .prepare_cached(
@@ -107,9 +95,6 @@ impl MirrorTx<'_> {
     }
 
     /// Ends the delays of a different API key, and those of records without edits.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn end_obsolete_delays(&self, api_key: &str) -> Result<(), StoreError> {
         self.conn
             .execute(
@@ -155,9 +140,6 @@ impl OutboxReader {
     }
 
     /// The current state of the outbox.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn outlook(&mut self) -> Result<&OutboxOutlook, StoreError> {
         let version: i64 = self.conn.pragma_query_value(None, "data_version", |row| row.get(0)).doing(DOING)?;
         if self.data_version != Some(version) {
@@ -173,9 +155,6 @@ impl OutboxReader {
 }
 
 /// When each edit that is the first of its record may be sent: the ends of its delays.
-///
-/// # Errors
-/// If SQLite refuses.
 fn waiting_for(conn: &Connection) -> Result<Vec<Vec<Instant>>, StoreError> {
     let mut stmt =
         conn.prepare_cached("SELECT object_type, scope, record_id, not_before FROM outbox_delays").doing(DOING)?;

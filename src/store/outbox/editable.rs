@@ -60,9 +60,6 @@ pub(in crate::store) fn columns(
 }
 
 /// Every column of an object's `_full` view, in order, and whether it can be edited.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn editability(tx: &ReadTx<'_>, object: Object) -> Result<Vec<(String, Editability)>, StoreError> {
     let shapes = table_shapes_of_file::shapes(&tx.conn)?;
     columns(&tx.conn, object, &shapes)
@@ -131,9 +128,6 @@ pub struct SeenRecord {
 }
 
 /// The values of a record in the columns of these fields; `None` if there is no such record.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn seen<'a>(
     tx: &ReadTx<'_>,
     object: Object,
@@ -167,9 +161,6 @@ pub fn seen<'a>(
 }
 
 /// The columns of a record that an unfinished edit changes.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn pending_columns(tx: &ReadTx<'_>, object: Object, id: &RecordId) -> Result<BTreeSet<String>, StoreError> {
     tx.conn
         .prepare_cached(

@@ -24,9 +24,6 @@ pub struct UnreadableEdit {
 
 impl ReadTx<'_> {
     /// Records with edits to send, those with the fewest failures first.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn edited_records(&self) -> Result<Vec<(Object, RecordId)>, StoreError> {
         let mut stmt = self
             .conn
@@ -42,9 +39,6 @@ impl ReadTx<'_> {
     }
 
     /// A record's unfinished edits, in order, and those of them that cannot be read.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn edits_of(&self, object: Object, id: &RecordId) -> Result<(Vec<Edit>, Vec<UnreadableEdit>), StoreError> {
         let mut stmt = self
             .conn

@@ -17,9 +17,6 @@ const DOING: &str = "hold the open edits";
 /// Holds every edit that is queued or being sent, with an entry in its history. Returns their number.
 ///
 /// A mirror of an older version has no releases, or no outbox.
-///
-/// # Errors
-/// If SQLite refuses.
 pub(in crate::store) fn hold_open_edits(conn: &Connection, why: &str, now: Instant) -> Result<u64, StoreError> {
     let columns = "SELECT count(*), count(*) FILTER (WHERE name = 'released_at') FROM pragma_table_info('outbox')";
     let (outbox, releases): (u32, u32) =
@@ -51,9 +48,6 @@ impl MirrorTx<'_> {
     /// Holds every edit that is queued or being sent, because the mirror becomes that of another workspace, and notes that
     /// those that were applied before were applied in the other one. Returns the number of held edits. Write it with
     /// [`Store::write_durably`](crate::store::Store::write_durably).
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn hold_for_another_workspace(&self, now: Instant) -> Result<u64, StoreError> {
         let last: i64 =
             self.conn.query_row("SELECT coalesce(max(id), 0) FROM outbox_events", [], |row| row.get(0)).doing(DOING)?;

@@ -12,9 +12,6 @@ const DOING: &str = "count new edits";
 impl MirrorTx<'_> {
     /// The number of edits that were never sent, held ones included, or were first sent between two instants; counted up
     /// to `most` + 1.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn new_edits(&self, since: Instant, until: Instant, most: u64) -> Result<u64, StoreError> {
         let most = i64::try_from(most).unwrap_or(i64::MAX).saturating_add(1);
         let sql = "SELECT
@@ -30,9 +27,6 @@ impl MirrorTx<'_> {
     }
 
     /// Whether any of these edits was neither sent nor released.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn any_unreleased(&self, edits: &[i64]) -> Result<bool, StoreError> {
         for edit in edits {
             let unreleased: bool = self
@@ -50,9 +44,6 @@ impl MirrorTx<'_> {
     }
 
     /// Holds every edit of an object, or of both, that was neither sent nor released. Returns their number.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn hold_new_edits(&self, of: Option<Object>, why: &str, now: Instant) -> Result<u64, StoreError> {
         self.hold_new_edits_where("object_type = coalesce(?1, object_type)", params![of.map(Object::as_str)], why, now)
     }
@@ -81,9 +72,6 @@ impl MirrorTx<'_> {
     }
 
     /// Records that a person released an edit.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn note_released(&self, edit: i64, now: Instant) -> Result<(), StoreError> {
         self.conn
             .prepare_cached("UPDATE outbox SET released_at = ?2 WHERE id = ?1")

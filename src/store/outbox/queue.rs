@@ -30,9 +30,6 @@ pub struct NewEdit<'a> {
 
 /// Puts an edit into the outbox, with the first entry of its history. Returns its id; `None` if nothing is left to
 /// send.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn insert(tx: &MirrorTx<'_>, edit: &NewEdit<'_>, why: &str, now: Instant) -> Result<Option<i64>, StoreError> {
     let conn = &tx.conn;
     conn.execute("DELETE FROM outbox_values", []).doing(DOING)?;

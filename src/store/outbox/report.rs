@@ -103,9 +103,6 @@ const SELECT: &str = "SELECT o.id, o.object_type, o.record_id, coalesce(c.name, 
     LEFT JOIN companies AS k ON o.object_type = 'company' AND k.id = o.record_id";
 
 /// The edits in order: the open ones, or all. Rows that are not edits are omitted.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn edits(tx: &ReadTx<'_>, all: bool) -> Result<Vec<EditLine>, StoreError> {
     let open = if all { "" } else { " WHERE o.state IN ('queued', 'held', 'sending', 'conflict')" };
     let mut stmt = tx.conn.prepare(&format!("{SELECT}{open} ORDER BY o.id")).doing(DOING)?;
@@ -132,9 +129,6 @@ pub fn edit(tx: &ReadTx<'_>, id: i64) -> Result<Option<(EditLine, Vec<TrailLine>
 }
 
 /// Edits by state.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn counts(tx: &ReadTx<'_>) -> Result<EditCounts, StoreError> {
     let mut counts = EditCounts { rejected: rejected(tx)?, ..EditCounts::default() };
     let mut stmt = tx
@@ -163,18 +157,12 @@ pub fn counts(tx: &ReadTx<'_>) -> Result<EditCounts, StoreError> {
 
 impl ReadTx<'_> {
     /// Edits by state.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn edit_counts(&self) -> Result<EditCounts, StoreError> {
         counts(self)
     }
 }
 
 /// Whether an edit was applied in the workspace before an accepted one.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn was_applied_elsewhere(tx: &ReadTx<'_>, edit: i64) -> Result<bool, StoreError> {
     let accepted_after: i64 = tx.state(&StateKey::AcceptedAfter)?.unwrap_or_default();
     let sql = "SELECT coalesce(max(id) <= ?2, false) FROM outbox_events WHERE outbox_id = ?1 AND to_state = 'applied'";
@@ -185,9 +173,6 @@ pub fn was_applied_elsewhere(tx: &ReadTx<'_>, edit: i64) -> Result<bool, StoreEr
 }
 
 /// Edits that were applied at an instant or later, in this workspace, and are not reverted by another one.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn applied_since(tx: &ReadTx<'_>, since: Instant) -> Result<Vec<i64>, StoreError> {
     let applied: Vec<i64> = tx
         .conn
@@ -213,9 +198,6 @@ pub fn retry_reason(rejected: impl std::fmt::Display) -> String {
 }
 
 /// The number of edits that were rejected, by the service or here, and not retried since.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn rejected(tx: &ReadTx<'_>) -> Result<u64, StoreError> {
     let count: i64 = tx
         .conn

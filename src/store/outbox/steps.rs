@@ -76,9 +76,6 @@ impl<'a> EditStep<'a> {
 
 impl MirrorTx<'_> {
     /// Whether an edit took a step for this reason before.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn had_step(&self, edit: i64, why: &str) -> Result<bool, StoreError> {
         let sql = "SELECT 1 FROM outbox_events WHERE outbox_id = ?1 AND why = ?2";
         self.conn.prepare_cached(sql).and_then(|mut stmt| stmt.exists((edit, why))).doing(READ)
@@ -86,9 +83,6 @@ impl MirrorTx<'_> {
 
     /// The record in the mirror: its version, whether the detail has that version, and those of the columns that exist.
     /// `None` if the record is not mirrored.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn mirrored(
         &self,
         object: Object,
@@ -125,9 +119,6 @@ impl MirrorTx<'_> {
 
     /// Whether the mirror's history has these values of a record since a version was replaced. The times of the entries
     /// do not show what came first: the clock may have been set back.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn saw_values(
         &self,
         object: Object,
@@ -165,9 +156,6 @@ impl MirrorTx<'_> {
     }
 
     /// The fields of an object that can be edited, by column.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn editable(&self, object: Object) -> Result<BTreeMap<String, Editable>, StoreError> {
         let columns = editable::columns(&self.conn, object, &self.shapes)?;
         let fields = columns.into_iter().filter_map(|(column, editability)| match editability {
@@ -178,9 +166,6 @@ impl MirrorTx<'_> {
     }
 
     /// Stores a request: the first edit holds it, the others are sent with it.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn fix_request(
         &self,
         edits: &[i64],
@@ -212,9 +197,6 @@ impl MirrorTx<'_> {
     }
 
     /// Records that a stored request is sent again.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn send_again(&self, carrier: i64, now: Instant) -> Result<(), StoreError> {
         let again = EditStep::new(EditState::Sending, EditState::Sending, "sent again, the same request");
         self.take_step(carrier, &again, now)?;
@@ -229,9 +211,6 @@ impl MirrorTx<'_> {
 
     /// Takes a step of an edit, with its history entry. Returns whether the edit was in the state that the step was
     /// decided on. An edit that returns to the queue, or needs a decision, discards its request.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn take_step(&self, edit: i64, step: &EditStep<'_>, now: Instant) -> Result<bool, StoreError> {
         let now = now.to_string();
         debug_assert!(step.from.may_become(step.to), "{step:?}");
@@ -275,9 +254,6 @@ impl MirrorTx<'_> {
     }
 
     /// Reverts the record that an edit was sent: the request did not leave this machine.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn unsend(&self, edit: i64) -> Result<(), StoreError> {
         self.conn
             .prepare_cached(
@@ -291,9 +267,6 @@ impl MirrorTx<'_> {
 
     /// Discards the request of edits that are being sent: the record is read before anything else. `doubt` says whether
     /// it may have been applied; then the version that it replaces is kept. The first of the edits holds the request.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn give_up_request(&self, edits: &[i64], doubt: bool) -> Result<(), StoreError> {
         let Some(carrier) = edits.first() else { return Ok(()) };
         for edit in edits {
@@ -310,9 +283,6 @@ impl MirrorTx<'_> {
     }
 
     /// Ends the open edits of records whose removal is confirmed. Returns their numbers.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn reject_edits_of_removed(
         &self,
         object: Object,
@@ -344,9 +314,6 @@ impl MirrorTx<'_> {
     }
 
     /// Rejects an edit that cannot be read, whatever its state.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn reject_unreadable(&self, edit: &UnreadableEdit, answer: &str, now: Instant) -> Result<(), StoreError> {
         let (now, from) = (now.to_string(), edit.state.map(EditState::as_str));
         self.conn
@@ -365,9 +332,6 @@ impl MirrorTx<'_> {
     }
 
     /// Deletes edits that finished before an instant, and their history.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn forget_edits_before(&self, cutoff: Instant) -> Result<(), StoreError> {
         let ended = "SELECT o.id FROM outbox AS o WHERE o.state IN ('applied', 'rejected', 'dropped', 'replaced')
              AND o.finished_at < ?1 AND NOT EXISTS (SELECT 1 FROM outbox AS p WHERE p.merged_into = o.id
@@ -385,9 +349,6 @@ impl MirrorTx<'_> {
     }
 
     /// Replaces the changes of a waiting edit, because the values before it have changed.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn set_edited_fields(&self, edit: i64, fields: &EditedFields, base: Option<&Etag>) -> Result<(), StoreError> {
         let text =
             serde_json::to_string(fields).map_err(|source| StoreError::State { name: "outbox".into(), source })?;

@@ -170,9 +170,6 @@ impl MirrorTx<'_> {
     }
 
     /// Sets whether edits are accepted, as configured.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn set_write_back(&self, enabled: bool) -> Result<(), StoreError> {
         self.set_state(&StateKey::WriteBack, &enabled)
     }
@@ -180,9 +177,6 @@ impl MirrorTx<'_> {
 
 impl ReadTx<'_> {
     /// Whether the triggers of the views accept edits.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn takes_edits(&self) -> Result<bool, StoreError> {
         Ok(self.state(&StateKey::WriteBack)?.unwrap_or(false))
     }

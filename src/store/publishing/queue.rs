@@ -111,9 +111,6 @@ impl MirrorTx<'_> {
     }
 
     /// Enters a removed record whose history was erased, so that it is also erased where it was published.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn publish_erasure(&self, object: Object, id: &str) -> Result<(), StoreError> {
         if self.is_recording()? {
             let erased = feed::span(self)?.newest;
@@ -134,9 +131,6 @@ impl MirrorTx<'_> {
     }
 
     /// Starts to record every record that changes. The mirror gets an id if it has none.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn begin_recording(&self) -> Result<(), StoreError> {
         self.conn
             .execute(
@@ -150,26 +144,17 @@ impl MirrorTx<'_> {
     }
 
     /// The progress of publishing; an unreadable entry counts as empty.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn publish_progress(&self) -> Result<PublishProgress, StoreError> {
         Ok(progress(self)?.unwrap_or_default())
     }
 
     /// Stores the progress of publishing.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn set_publish_progress(&self, progress: &PublishProgress) -> Result<(), StoreError> {
         self.set_state(&PROGRESS, progress)
     }
 
     /// Enters up to `most` records of an object whose ids are after `after`. Returns the last of them while there may
     /// be more.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn requeue(
         &self,
         object: Object,
@@ -197,9 +182,6 @@ impl MirrorTx<'_> {
 }
 
 /// The progress of publishing; `None` if the mirror is not published, or the entry cannot be read.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn progress(tx: &ReadTx<'_>) -> Result<Option<PublishProgress>, StoreError> {
     let text: Option<String> = tx
         .conn
@@ -230,9 +212,6 @@ pub struct PublishLag {
 }
 
 /// How far publishing is behind; `None` if the mirror was never published.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn lag(tx: &ReadTx<'_>, now: Instant) -> Result<Option<PublishLag>, StoreError> {
     let doing = "read how far publishing came";
     let Some(progress) = progress(tx)? else { return Ok(None) };

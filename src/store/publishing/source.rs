@@ -75,9 +75,6 @@ impl PublishSource {
     }
 
     /// A number that changes whenever another connection has committed something.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn version(&self) -> Result<i64, StoreError> {
         self.reader.data_version()
     }
@@ -99,41 +96,26 @@ pub struct Moment<'a> {
 
 impl Moment<'_> {
     /// A number that changes with the definitions, and therefore with the columns.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn layout(&self) -> Result<u64, StoreError> {
         Ok(self.tx.state(&StateKey::Layout)?.unwrap_or(0))
     }
 
     /// The number of the newest change, and the range that was pruned.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn span(&self) -> Result<FeedSpan, StoreError> {
         feed::span(self.tx)
     }
 
     /// The progress of publishing.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn progress(&self) -> Result<Option<PublishProgress>, StoreError> {
         queue::progress(self.tx)
     }
 
     /// Whether an object's first copy is finished: before that, changes are not entered into `changed_records`.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn is_copied(&self, object: Object) -> Result<bool, StoreError> {
         Ok(self.tx.phase(object)? == Phase::Kept)
     }
 
     /// The columns of a table or view, in its order.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn columns(&self, table: &str) -> Result<Vec<SourceColumn>, StoreError> {
         let mut stmt = self
             .tx
@@ -157,9 +139,6 @@ impl Moment<'_> {
     }
 
     /// The multi-selects with a column: object, field key and column.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn multi_selects(&self) -> Result<Vec<(Object, String, String)>, StoreError> {
         let mut stmt = self
             .tx
@@ -177,9 +156,6 @@ impl Moment<'_> {
     }
 
     /// The next rows of a table after a key, limited in number.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn page(&self, query: &PageQuery, after: Option<&[SqlValue]>, most: u32) -> Result<Vec<SourceRow>, StoreError> {
         let key = list(&query.key);
         let condition = match after {
@@ -194,9 +170,6 @@ impl Moment<'_> {
 
     /// The rows of these records, in no particular order. `key` is the column of the id; with `object`, only rows of
     /// that `object_type`.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn of_records(
         &self,
         query: &PageQuery,
@@ -216,18 +189,12 @@ impl Moment<'_> {
     }
 
     /// Whether changed records are recorded.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn is_recording(&self) -> Result<bool, StoreError> {
         let sql = "SELECT EXISTS (SELECT 1 FROM state WHERE name = 'changed_records')";
         self.tx.conn.query_row(sql, [], |row| row.get(0)).doing(DOING)
     }
 
     /// The number of the newest entry of `changed_records`; 0 before the first.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn newest_changed(&self) -> Result<i64, StoreError> {
         let newest: Option<i64> = self
             .tx
@@ -239,9 +206,6 @@ impl Moment<'_> {
     }
 
     /// The entries of `changed_records` after a number, limited in number.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn changed_records(&self, after: i64, most: u32) -> Result<Vec<ChangedRecord>, StoreError> {
         let mut stmt = self
             .tx
@@ -261,9 +225,6 @@ impl Moment<'_> {
     }
 
     /// The owners' ids and names, as in `owner_name` of the `_full` views.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn owner_names(&self) -> Result<Vec<SourceRow>, StoreError> {
         self.rows(&format!("SELECT o.id, {OWNER_NAME} FROM team_members AS o"), &[])
     }
@@ -282,9 +243,6 @@ impl Moment<'_> {
 
     /// Object and column of the custom fields that were restored or retyped in the feed after a position: all of their
     /// values may have changed.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn refilled_columns(&self, since: i64) -> Result<Vec<(Object, String)>, StoreError> {
         let mut stmt = self
             .tx
@@ -308,9 +266,6 @@ impl Moment<'_> {
     }
 
     /// The mirror's id, if it has one.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn mirror_id(&self) -> Result<Option<String>, StoreError> {
         self.tx.state(&StateKey::MirrorId)
     }

@@ -100,17 +100,11 @@ pub enum CursorRefused {
 }
 
 /// The id of the mirror, which cursors begin with; empty if no current version has opened the file for writing.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn mirror_id(tx: &ReadTx<'_>) -> Result<String, StoreError> {
     Ok(tx.state(&StateKey::MirrorId)?.unwrap_or_default())
 }
 
 /// The cursor after a change.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn behind(tx: &ReadTx<'_>, seq: i64) -> Result<FeedCursor, StoreError> {
     Ok(FeedCursor::Behind { mirror: mirror_id(tx)?, seq, check: check_of(tx, seq)? })
 }

@@ -40,9 +40,6 @@ pub struct FeedSpan {
 }
 
 /// The current span of the feed.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn span(tx: &ReadTx<'_>) -> Result<FeedSpan, StoreError> {
     let newest: Option<i64> = tx
         .conn
@@ -55,9 +52,6 @@ pub fn span(tx: &ReadTx<'_>) -> Result<FeedSpan, StoreError> {
 }
 
 /// The next changes after `since`, up to `until`, in order, limited to `most`.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn after(
     tx: &ReadTx<'_>,
     since: i64,

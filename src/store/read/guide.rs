@@ -85,9 +85,6 @@ pub struct ColumnLine {
 }
 
 /// The tables and views for queries, the most useful first.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn tables(tx: &ReadTx<'_>) -> Result<Vec<TableLine>, StoreError> {
     let mut stmt = tx
         .conn
@@ -108,9 +105,6 @@ pub fn tables(tx: &ReadTx<'_>) -> Result<Vec<TableLine>, StoreError> {
 }
 
 /// Tables and views that are private: their form may change.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn internal_tables(tx: &ReadTx<'_>) -> Result<Vec<String>, StoreError> {
     let mut stmt = tx
         .conn
@@ -125,9 +119,6 @@ pub fn internal_tables(tx: &ReadTx<'_>) -> Result<Vec<String>, StoreError> {
 }
 
 /// The number of rows of a table or view of [`tables`].
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn rows(tx: &ReadTx<'_>, table: &str) -> Result<u64, StoreError> {
     let sql = format!("SELECT count(*) FROM \"{}\"", table.replace('"', "\"\""));
     let rows: i64 = tx.conn.query_row(&sql, [], |row| row.get(0)).doing(DOING)?;
@@ -135,9 +126,6 @@ pub fn rows(tx: &ReadTx<'_>, table: &str) -> Result<u64, StoreError> {
 }
 
 /// The columns of a table, in its order.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn columns(tx: &ReadTx<'_>, table: &str) -> Result<Vec<ColumnLine>, StoreError> {
     let mut stmt = tx
         .conn

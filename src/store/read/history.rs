@@ -31,9 +31,6 @@ const LOOKS: u32 = 10;
 
 /// The last changes, the newest first, without those that changed only the record's version. Values are omitted: users
 /// who can see the status page need not have access to personal data.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn last_changes(tx: &ReadTx<'_>, most: u32) -> Result<Vec<RecentChange>, StoreError> {
     // Inserts and removals list every column, which may be thousands and says nothing.
     let sql = "SELECT seq, object_type, record_id, kind, seen_at,
@@ -60,9 +57,6 @@ pub fn last_changes(tx: &ReadTx<'_>, most: u32) -> Result<Vec<RecentChange>, Sto
 
 /// The RU of each run that ended at or after an instant, the newest first; an unfinished run is not included. `each`
 /// gets the end and the RU.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn spent_since(tx: &ReadTx<'_>, since: Instant, mut each: impl FnMut(Instant, u64)) -> Result<(), StoreError> {
     // One run at a time: ids and end times increase together, so only the wanted runs are read.
     let sql = "SELECT coalesce(finished_at, started_at), ru FROM sync_runs ORDER BY id DESC";

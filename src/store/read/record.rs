@@ -205,9 +205,6 @@ fn as_of(
 
 /// When the history begins: with the oldest entry if older ones were pruned, otherwise with the first run. `None` before
 /// the first run.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn horizon(tx: &ReadTx<'_>) -> Result<Option<String>, StoreError> {
     let sql = "SELECT CASE WHEN coalesce((SELECT min(seq) FROM changes), 1) > 1
                    THEN (SELECT seen_at FROM changes ORDER BY seq LIMIT 1)

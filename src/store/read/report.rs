@@ -81,9 +81,6 @@ pub struct OddityLine {
 
 /// The cost of the last runs for changes. The first completed run is omitted: it made the copy, and says nothing about
 /// the next one.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn cost_of_runs(tx: &ReadTx<'_>, most: u32) -> Result<Vec<Ru>, StoreError> {
     let doing = "read the last runs";
     let mut stmt = tx
@@ -104,9 +101,6 @@ fn number(tx: &ReadTx<'_>, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Result
 }
 
 /// The contents of an object.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn holds(tx: &ReadTx<'_>, object: Object) -> Result<Holds, StoreError> {
     let word = object.as_str();
     let held = match held::kept(&tx.conn, object)? {
@@ -129,25 +123,16 @@ fn rows(tx: &ReadTx<'_>, table: &str) -> Result<u64, StoreError> {
 }
 
 /// The number of team members.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn team_members(tx: &ReadTx<'_>) -> Result<u64, StoreError> {
     rows(tx, "team_members")
 }
 
 /// The number of custom fields, including archived ones.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn custom_fields(tx: &ReadTx<'_>) -> Result<u64, StoreError> {
     rows(tx, "custom_field_definitions")
 }
 
 /// The last runs, the newest first.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn last_runs(tx: &ReadTx<'_>, most: u32) -> Result<Vec<RecordedRun>, StoreError> {
     let sql = "SELECT id, kind, \"trigger\", started_at, finished_at, outcome, \"rows\", inserted, updated, removed, \
                details, ru, error FROM sync_runs ORDER BY id DESC LIMIT ?1";
@@ -175,9 +160,6 @@ pub fn last_runs(tx: &ReadTx<'_>, most: u32) -> Result<Vec<RecordedRun>, StoreEr
 }
 
 /// When runs began that found changes, since an instant, and when the first run of all began.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn runs_with_changes(tx: &ReadTx<'_>, since: Instant) -> Result<(Option<Instant>, Vec<Instant>), StoreError> {
     let first = instant_of(tx, "SELECT min(started_at) FROM sync_runs", &[])?;
     let sql = "SELECT started_at FROM sync_runs WHERE started_at >= ?1 AND inserted + updated + removed > 0";
@@ -188,26 +170,17 @@ pub fn runs_with_changes(tx: &ReadTx<'_>, since: Instant) -> Result<(Option<Inst
 }
 
 /// How many scheduled runs for changes began since an instant.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn scheduled_polls(tx: &ReadTx<'_>, since: Instant) -> Result<u64, StoreError> {
     let sql = "SELECT count(*) FROM sync_runs WHERE kind = 'sync' AND \"trigger\" = 'schedule' AND started_at >= ?1";
     number(tx, sql, &[&since.to_string()])
 }
 
 /// When the last run of a kind started.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn last_begun(tx: &ReadTx<'_>, kind: &str) -> Result<Option<Instant>, StoreError> {
     instant_of(tx, "SELECT max(started_at) FROM sync_runs WHERE kind = ?1", &[&kind])
 }
 
 /// When a run last completed.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn last_success(tx: &ReadTx<'_>) -> Result<Option<Instant>, StoreError> {
     let sql = "SELECT finished_at FROM sync_runs WHERE outcome = 'done' ORDER BY id DESC LIMIT 1";
     instant_of(tx, sql, &[])
@@ -230,9 +203,6 @@ pub struct Failing {
 }
 
 /// The failed runs since the last one that did not fail; `None` if there are none.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn failing(tx: &ReadTx<'_>) -> Result<Option<Failing>, StoreError> {
     let sql = "SELECT min(started_at), count(*), (SELECT error FROM sync_runs WHERE outcome = 'failed' ORDER BY id DESC LIMIT 1)
                FROM sync_runs WHERE outcome = 'failed'
@@ -248,18 +218,12 @@ pub fn failing(tx: &ReadTx<'_>) -> Result<Option<Failing>, StoreError> {
 }
 
 /// Whether every run was started by `trigger`.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn all_runs_by(tx: &ReadTx<'_>, trigger: &str) -> Result<bool, StoreError> {
     let sql = "SELECT count(*) FROM sync_runs WHERE \"trigger\" <> ?1";
     Ok(number(tx, sql, &[&trigger])? == 0)
 }
 
 /// Where the service breaks its own documentation, the latest first.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn oddities(tx: &ReadTx<'_>) -> Result<Vec<OddityLine>, StoreError> {
     let sql = "SELECT kind, resource, what, times, last_seen_at FROM service_oddities ORDER BY last_seen_at DESC";
     let mut stmt = tx.conn.prepare(sql).doing(DOING)?;

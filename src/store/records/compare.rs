@@ -42,9 +42,6 @@ pub(in crate::store) fn json(value: &Value) -> serde_json::Value {
 
 impl MirrorTx<'_> {
     /// Compares a list item with its row, column by column.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn compare_list(&self, object: Object, record: &Record) -> Result<Compared, StoreError> {
         let doing = "compare a record";
         let shape = self.shapes.list(object);

@@ -28,9 +28,6 @@ impl MirrorTx<'_> {
     /// Writes the compact answer to an update; fields that it does not contain are unchanged. `complete` says whether
     /// it contains everything that the update changed. Returns the effect; `None` if the row did not have the version
     /// `replaced`.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn apply_confirmation(
         &self,
         object: Object,

@@ -102,9 +102,6 @@ impl MirrorTx<'_> {
     }
 
     /// Counts again.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn recount(&self, object: Object) -> Result<(), StoreError> {
         self.counted_again(object).map(drop)
     }

@@ -34,18 +34,12 @@ const DUE_BEHIND: &str = "(r.updated_at, r.id) < (?1, ?2)";
 
 impl ReadTx<'_> {
     /// Whether an object's table has no rows.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn is_empty(&self, object: Object) -> Result<bool, StoreError> {
         let sql = format!("SELECT NOT EXISTS (SELECT 1 FROM {})", object.table());
         self.conn.query_row(&sql, [], |row| row.get(0)).doing("look into a table")
     }
 
     /// How many rows an object's table has.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn count_rows(&self, object: Object) -> Result<u64, StoreError> {
         let sql = format!("SELECT count(*) FROM {}", object.table());
         let rows: i64 = self.conn.query_row(&sql, [], |row| row.get(0)).doing("count a table")?;
@@ -54,9 +48,6 @@ impl ReadTx<'_> {
 
     /// Records with their creation times, for recognizing the workspace: those whose ids can be part of a list, and whose
     /// rows are of the workspace before an accepted one, or not.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn sample_created(
         &self,
         object: Object,
@@ -82,9 +73,6 @@ impl ReadTx<'_> {
 
     /// Records whose detail is missing or of an older version, newest first, behind the last one of the batch before. Each
     /// batch begins where that ended, so that all of them together read the index once.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn due_details(
         &self,
         object: Object,
@@ -124,9 +112,6 @@ impl ReadTx<'_> {
     }
 
     /// The versions of those of the records that are mirrored.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn versions(&self, object: Object, ids: &[RecordId]) -> Result<HashMap<RecordId, Option<Etag>>, StoreError> {
         let doing = "read the versions of records";
         let sql = format!("SELECT id, etag FROM {} WHERE id IN (SELECT value FROM json_each(?1))", object.table());
@@ -139,9 +124,6 @@ impl ReadTx<'_> {
     }
 
     /// How many of these records have a detail that is due.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn count_due_among<'i>(
         &self,
         object: Object,
@@ -163,9 +145,6 @@ impl ReadTx<'_> {
 
 impl MirrorTx<'_> {
     /// The number of due details, from the stored counts: no table is read.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn count_due_details(&self, object: Object) -> Result<u64, StoreError> {
         let counts = self.counts_now(object)?;
         Ok(counts.rows.saturating_sub(counts.details_current))
@@ -175,9 +154,6 @@ impl MirrorTx<'_> {
     /// 2,000 details (`EXAMINED_AT_ONCE`) in the order of row numbers, and after the last one begins again: a run reads as much
     /// of a large table as of a small one. Where a call ended is stored; VACUUM may renumber rows, which only changes when
     /// a detail is examined next.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn aged_details(&self, object: Object, before: Instant, most: usize) -> Result<Vec<RecordId>, StoreError> {
         let doing = "find aged details";
         let entry = StateKey::AgedDetails(object);
@@ -205,9 +181,6 @@ impl MirrorTx<'_> {
     }
 
     /// Makes details due again: of these records, or of all.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn make_details_due(&self, object: Object, ids: Option<&[RecordId]>) -> Result<(), StoreError> {
         let doing = "make details due";
         let Some(ids) = ids else {
@@ -221,9 +194,6 @@ impl MirrorTx<'_> {
     }
 
     /// Makes those details of these records due again that were read at the present version.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn make_current_details_due(&self, object: Object, ids: &[RecordId]) -> Result<(), StoreError> {
         let (records, key) = (object.table(), object.detail_key());
         self.make_due(object, ids, &format!("etag = (SELECT r.etag FROM {records} AS r WHERE r.id = {key})"))

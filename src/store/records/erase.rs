@@ -34,9 +34,6 @@ pub struct ErasedCounts {
 impl MirrorTx<'_> {
     /// Erases a record that is no longer mirrored from all tables, and overwrites its contents. Published copies
     /// follow.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn erase_removed(&self, object: Object, id: &str) -> Result<Erasure, StoreError> {
         let exists: bool = self
             .conn

@@ -34,9 +34,6 @@ pub(in crate::store) fn former_condition(table: &str) -> String {
 
 impl MirrorTx<'_> {
     /// Makes every row of an object a former row.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn make_rows_former(&self, object: Object) -> Result<(), StoreError> {
         self.conn
             .execute(&format!("UPDATE {} SET synced_at = ?1", object.table()), [NEVER])
@@ -65,9 +62,6 @@ impl MirrorTx<'_> {
 
     /// Holds the edits of an object that were neither sent nor released, if their rows may still be of the workspace before an
     /// accepted one. Returns their number.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn hold_edits_of_former_rows(&self, object: Object, now: Instant) -> Result<u64, StoreError> {
         if self.has_former_rows(object)? {
             return self.hold_new_edits(Some(object), FORMER_ROW, now);

@@ -106,9 +106,6 @@ impl MirrorTx<'_> {
     ///
     /// A column is filled only after the details that were read again had its key: a service that omits it would be
     /// asked for the same values again and again.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn take_lacking(&self, object: Object) -> Result<LackedValues, StoreError> {
         let entry = StateKey::LackingKeys(object);
         let mut out = LackedValues::default();

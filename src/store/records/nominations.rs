@@ -18,9 +18,6 @@ const DOING: &str = "compare a page with the mirror";
 
 impl ReadTx<'_> {
     /// The nominated records, those that fit a list first.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn nominated(&self, object: Object) -> Result<Vec<RecordId>, StoreError> {
         let mut stmt = self
             .conn
@@ -35,9 +32,6 @@ impl ReadTx<'_> {
 impl MirrorTx<'_> {
     /// Nominates the records created between two instants (each with whether it is included) that are not among `ids`,
     /// a JSON array.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn nominate_between(
         &self,
         object: Object,
@@ -64,9 +58,6 @@ impl MirrorTx<'_> {
     }
 
     /// Nominates the records without a creation date that are not among `ids`, a JSON array.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn nominate_dateless(&self, object: Object, ids: &str) -> Result<(), StoreError> {
         let sql = format!(
             "INSERT OR IGNORE INTO sweep_missing (object_type, id) SELECT ?1, id FROM {}
@@ -78,9 +69,6 @@ impl MirrorTx<'_> {
     }
 
     /// Withdraws the nominations of records that were seen; `ids` is a JSON array.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn withdraw_nominations(&self, object: Object, ids: &str) -> Result<(), StoreError> {
         let none = "SELECT NOT EXISTS (SELECT 1 FROM sweep_missing)";
         if self.conn.prepare_cached(none).and_then(|mut stmt| stmt.query_row([], |row| row.get(0))).doing(DOING)? {
@@ -97,9 +85,6 @@ impl MirrorTx<'_> {
     }
 
     /// Withdraws all nominations of an object.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn clear_nominations(&self, object: Object) -> Result<(), StoreError> {
         self.conn.execute("DELETE FROM sweep_missing WHERE object_type = ?1", [object.as_str()]).doing(DOING)?;
         self.clear_state(&StateKey::UndecidedRemovals(object))

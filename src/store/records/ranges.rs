@@ -44,9 +44,6 @@ fn bounds_condition(field: TimeField, bounds: TimeBounds, values: &mut Vec<Value
 
 impl ReadTx<'_> {
     /// The number of records of a range in the mirror.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn count_range(&self, object: Object, range: TimeRange) -> Result<u64, StoreError> {
         let (condition, values) = condition(&range);
         let sql = format!("SELECT count(*) FROM {} WHERE {condition}", object.table());
@@ -59,9 +56,6 @@ impl ReadTx<'_> {
     }
 
     /// The number of records of a range in the mirror that are not nominated for removal.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn count_unnominated(&self, object: Object, range: TimeRange) -> Result<u64, StoreError> {
         let (condition, mut values) = condition(&range);
         values.push(object.as_str().to_string().into());
@@ -80,9 +74,6 @@ impl ReadTx<'_> {
     }
 
     /// How many records have an `updatedAt` after one instant and up to another.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn count_updated(&self, object: Object, after: Instant, to: Instant) -> Result<u64, StoreError> {
         let sql = format!("SELECT count(*) FROM {} WHERE updated_at > ?1 AND updated_at <= ?2", object.table());
         let count: i64 = self
@@ -94,9 +85,6 @@ impl ReadTx<'_> {
     }
 
     /// The records of a range.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn ids_of_range(&self, object: Object, range: TimeRange) -> Result<HashSet<RecordId>, StoreError> {
         let doing = "list a range";
         let (condition, values) = condition(&range);
@@ -108,9 +96,6 @@ impl ReadTx<'_> {
     }
 
     /// The timestamp of a range's record number `skip`, oldest first, by which it can be cut.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn nth_of_range(&self, object: Object, range: TimeRange, skip: u64) -> Result<Option<Instant>, StoreError> {
         let (condition, mut values) = condition(&range);
         values.push(i64::try_from(skip).unwrap_or(i64::MAX).into());
@@ -130,9 +115,6 @@ impl ReadTx<'_> {
 
     /// The whole seconds that divide a range into `parts` of about the same number of records; `shift`, from 0 to 1,
     /// moves the edges by a fraction of a part, so that they differ from one audit to the next.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn edges(&self, object: Object, range: TimeRange, parts: u64, shift: f64) -> Result<Vec<Instant>, StoreError> {
         let rows = self.count_range(object, range)?;
         let mut edges = Vec::new();
@@ -147,9 +129,6 @@ impl ReadTx<'_> {
 
 impl MirrorTx<'_> {
     /// Records that a range was counted.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn enter_audit(
         &self,
         object: Object,

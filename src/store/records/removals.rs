@@ -172,9 +172,6 @@ impl RecentRemovals {
 
 impl ReadTx<'_> {
     /// The share that removing so many more records would reach, with the removals of the last day.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn removal_share(&self, object: Object, more: u64, steady: Instant) -> Result<RemovalShare, StoreError> {
         let recent = self.recent_removals(object, steady)?.count();
         Ok(RemovalShare { going: recent.saturating_add(more), of: self.count_rows(object)?.saturating_add(recent) })
@@ -202,9 +199,6 @@ impl ReadTx<'_> {
     }
 
     /// The number of records of an object that are nominated for removal.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn count_nominated(&self, object: Object) -> Result<u64, StoreError> {
         let count: i64 = self
             .conn
@@ -215,9 +209,6 @@ impl ReadTx<'_> {
     }
 
     /// A record that is not nominated, the newest: the witness for a lookup by id.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn witness(&self, object: Object) -> Result<Option<RecordId>, StoreError> {
         let doing = "choose a witness";
         // A witness with a comma costs a request of its own.
@@ -239,9 +230,6 @@ impl ReadTx<'_> {
 
 impl MirrorTx<'_> {
     /// Removes confirmed records, all of them or none. `steady` is the time of the ledger's steady clock.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn remove_confirmed(
         &self,
         confirmed: &ConfirmedRemovals,
@@ -275,9 +263,6 @@ impl MirrorTx<'_> {
     }
 
     /// Nominates records for removal; unknown ones are ignored.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn nominate(&self, object: Object, ids: &[RecordId]) -> Result<(), StoreError> {
         let sql = format!(
             "INSERT OR IGNORE INTO sweep_missing (object_type, id)

@@ -60,9 +60,6 @@ impl HistoryClock {
 impl MirrorTx<'_> {
     /// Prunes entries that have been stored for longer than `retention`: changes, removed records, audits, runs, and
     /// finished edits. `date` is the service's time at about `now`, if it is known.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn forget_old_history(
         &self,
         retention: Duration,

@@ -11,9 +11,6 @@ use crate::store::tx::MirrorTx;
 
 impl MirrorTx<'_> {
     /// Stores the whole list of team members: writes changes, deletes those whose removal is known.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn apply_team(&self, records: &[Record], gone: &[RecordId], asked_at: Instant) -> Result<Tally, StoreError> {
         let shape = self.shapes.team();
         let mut tally = Tally { rows: records.len() as u64, ..Tally::default() };
@@ -38,9 +35,6 @@ impl MirrorTx<'_> {
 
 impl ReadTx<'_> {
     /// The stored team members.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn team_ids(&self) -> Result<Vec<RecordId>, StoreError> {
         let mut stmt = self.conn.prepare_cached("SELECT id FROM team_members").doing("read the team members")?;
         stmt.query_map([], |row| Ok(RecordId::new(row.get::<_, String>(0)?)))

@@ -57,9 +57,6 @@ impl Written {
 
 impl MirrorTx<'_> {
     /// Writes a list item. `asked` identifies the request.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn apply_list(
         &self,
         object: Object,
@@ -74,9 +71,6 @@ impl MirrorTx<'_> {
 
     /// Writes a detail, which also contains the list fields. Returns the effect on the list part, and how many values
     /// were put into either `extra`.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn apply_detail(
         &self,
         object: Object,
@@ -112,9 +106,6 @@ impl MirrorTx<'_> {
     }
 
     /// Writes only the part of a detail that lists return, too. Returns the result.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn apply_detail_as_list(
         &self,
         object: Object,
@@ -173,9 +164,6 @@ impl MirrorTx<'_> {
     }
 
     /// Writes a team member or a definition.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn apply_plain(&self, shape: &Shape, record: &Record, asked_at: Instant) -> Result<Applied, StoreError> {
         let extra = record.extra.to_json();
         let incoming: Vec<_> = shape.columns.iter().map(|c| value_of(c.source, record, extra.as_deref())).collect();

@@ -71,9 +71,6 @@ impl RunOutcome {
 
 impl MirrorTx<'_> {
     /// Records the start of a run and returns its id.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn begin_run(&self, kind: &str, trigger: &str, now: Instant) -> Result<i64, StoreError> {
         self.conn
             .execute(
@@ -85,9 +82,6 @@ impl MirrorTx<'_> {
     }
 
     /// Records the end of a run.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub fn end_run(
         &self,
         id: i64,

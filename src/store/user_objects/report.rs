@@ -28,9 +28,6 @@ pub struct BrokenObject {
 const UNKNOWN_HERE: [&str; 3] = ["no such function", "no such collation sequence", "no such module"];
 
 /// All of users' objects that do not work.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn broken(tx: &ReadTx<'_>) -> Result<Vec<BrokenObject>, StoreError> {
     let known: PeopleState = tx.state(&StateKey::PeopleObjects)?.unwrap_or_default();
     let options: ViewOptions = tx.state(&StateKey::ViewOptions)?.unwrap_or_default();

@@ -20,9 +20,6 @@ use crate::sync::run::Run;
 use crate::sync::walks::back_fill::wanted_sweep;
 
 /// Begins to replace the rows of the workspace before. Returns how many edits are held. Write it durably.
-///
-/// # Errors
-/// If SQLite refuses.
 pub(in crate::sync) fn accept(tx: &MirrorTx<'_>, now: Instant) -> Result<u64, StoreError> {
     for key in StateKey::all().into_iter().filter(StateKey::is_of_workspace) {
         tx.clear_state(&key)?;

@@ -38,9 +38,6 @@ pub(in crate::sync) struct UndecidedRemovals {
 
 impl UndecidedRemovals {
     /// Loads the state.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub(in crate::sync) fn load(tx: &ReadTx<'_>, object: Object) -> Result<UndecidedRemovals, StoreError> {
         Ok(tx.state(&StateKey::UndecidedRemovals(object))?.unwrap_or_default())
     }
@@ -71,9 +68,6 @@ impl UndecidedRemovals {
 
 /// Removals of a resource that are neither proven nor withdrawn: their number, and how long the next lookup or list waits
 /// if that has a time of its own.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn undecided(tx: &ReadTx<'_>, resource: Resource, steady: Instant) -> Result<(u64, Option<Duration>), StoreError> {
     let Some(object) = Object::ALL.into_iter().find(|object| object.resource() == resource) else {
         let members = resource == Resource::TeamMembers;

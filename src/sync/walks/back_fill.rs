@@ -25,9 +25,6 @@ pub(in crate::sync) fn wanted_sweep(object: Object) -> StateKey {
 }
 
 /// Forgets the back-fill under way if it is of one of these fields: what it has read is of an earlier time.
-///
-/// # Errors
-/// If SQLite refuses.
 pub(super) fn forget_back_fill(tx: &MirrorTx<'_>, object: Object, fields: &[FieldToFill]) -> Result<(), StoreError> {
     let layout = tx.layout().clone();
     let is_of_them = |key: &FieldKey| {

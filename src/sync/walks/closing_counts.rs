@@ -185,9 +185,6 @@ impl OwedCounts {
 }
 
 /// Whether an object's last sweep still has to be counted, or what its counts have found is not decided on.
-///
-/// # Errors
-/// If SQLite refuses.
 pub(crate) fn is_sweep_uncounted(tx: &ReadTx<'_>, object: Object) -> Result<bool, StoreError> {
     Ok(tx.state::<OwedCounts>(&OwedCounts::entry(object, TimeField::CreatedAt))?.is_some())
 }

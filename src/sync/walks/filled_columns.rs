@@ -31,9 +31,6 @@ impl FilledFields {
     }
 
     /// The fields whose columns are not complete.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub(in crate::sync) fn missing(
         tx: &ReadTx<'_>,
         layout: &Layout,
@@ -49,9 +46,6 @@ impl FilledFields {
 
     /// The slots and fields whose columns have values of an earlier time and are not complete, as far as lists contain
     /// them.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub(in crate::sync) fn restored(
         tx: &ReadTx<'_>,
         layout: &Layout,
@@ -67,18 +61,12 @@ impl FilledFields {
     }
 
     /// Whether a column was made empty and has been filled from answers alone since.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub(in crate::sync) fn was_made(tx: &ReadTx<'_>, object: Object, field: &RecordId) -> Result<bool, StoreError> {
         Ok(FilledFields::load(tx, object)?.made.contains(field))
     }
 
     /// Notes what a reading of the definitions left to fill. A table without rows has nothing that could be missing: its
     /// first copy brings the values with it.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub(in crate::sync) fn want(tx: &MirrorTx<'_>, object: Object, fields: &[FieldToFill]) -> Result<(), StoreError> {
         if tx.is_empty(object)? {
             return FilledFields::note_first_copy(tx, object);
@@ -104,9 +92,6 @@ impl FilledFields {
     }
 
     /// Notes that a first copy begins: it brings the values of every column that there is.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub(in crate::sync) fn note_first_copy(tx: &MirrorTx<'_>, object: Object) -> Result<(), StoreError> {
         let layout = tx.layout();
         let filled: BTreeSet<RecordId> =
@@ -115,9 +100,6 @@ impl FilledFields {
     }
 
     /// Notes that columns are complete.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub(in crate::sync) fn note_filled<'f>(
         tx: &MirrorTx<'_>,
         object: Object,

@@ -20,26 +20,17 @@ pub(in crate::sync) struct UnlistedItems {
 
 impl UnlistedItems {
     /// Whether the next run must read the list again.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub(in crate::sync) fn needs_list(tx: &ReadTx<'_>, entry: &StateKey) -> Result<bool, StoreError> {
         Ok(tx.state::<UnlistedItems>(entry)?.is_some_and(|unlisted| unlisted.next_run))
     }
 
     /// The items that the last complete list did not have.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub(in crate::sync) fn count(tx: &ReadTx<'_>, entry: &StateKey) -> Result<u64, StoreError> {
         Ok(tx.state::<UnlistedItems>(entry)?.unwrap_or_default().ids.len() as u64)
     }
 
     /// Takes in a list. Returns the known items that neither it nor the list of an earlier run has; if the user
     /// `accepted` removals, those that it does not have.
-    ///
-    /// # Errors
-    /// If SQLite refuses.
     pub(in crate::sync) fn after_list(
         tx: &MirrorTx<'_>,
         entry: &StateKey,

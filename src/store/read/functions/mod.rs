@@ -22,9 +22,6 @@ use rusqlite::{Connection, Error, Result};
 const FLAGS: FunctionFlags = FunctionFlags::SQLITE_UTF8.union(FunctionFlags::SQLITE_DETERMINISTIC);
 
 /// Adds the functions to a connection.
-///
-/// # Errors
-/// If SQLite refuses.
 pub fn register(conn: &Connection) -> Result<()> {
     decimals::register(conn)?;
     statistics::register(conn)?;
