@@ -194,7 +194,6 @@ mod tests {
             (StoreError::NotAMirror { path: path(), why: "it is a text" }, 74),
             (StoreError::Missing { path: path() }, 74),
             (StoreError::NewerSchema { found: 9, known: 1 }, 74),
-            (StoreError::OlderSchema { found: 3 }, 74),
             (StoreError::Locked { path: path(), pid: Some(7) }, 74),
             (StoreError::Sqlite { doing: "commit", source: sqlite() }, 74),
             (StoreError::State { name: "ledger".into(), source: json() }, 74),

@@ -264,3 +264,181 @@ CREATE TABLE sweep_missing (
     id TEXT NOT NULL,
     PRIMARY KEY (object_type, id)
 ) STRICT, WITHOUT ROWID;
+
+-- Which record a row of contact_search or company_search is of. The records' own row numbers may change with a VACUUM;
+-- these do not.
+CREATE TABLE search_documents (
+    docid INTEGER PRIMARY KEY, -- the rowid in contact_search or company_search
+    object_type TEXT NOT NULL, -- contact or company
+    record_id TEXT NOT NULL -- the record's id
+) STRICT;
+
+CREATE VIRTUAL TABLE contact_search USING fts5 (
+    record_id UNINDEXED, -- the contact's id, for joins; not searched
+    name, -- full name, first and last name
+    email, -- primary e-mail address
+    company, -- company text
+    position, -- job title
+    notes, -- notes
+    summaries, -- what the last session discussed, and what the contact asked for
+    custom, -- every text custom field, one line each
+    tokenize = 'unicode61 remove_diacritics 2'
+);
+
+CREATE VIRTUAL TABLE company_search USING fts5 (
+    record_id UNINDEXED, -- the company's id, for joins; not searched
+    name, -- name
+    company, -- registered name and web site
+    notes, -- notes
+    custom, -- every text custom field, one line each
+    tokenize = 'unicode61 remove_diacritics 2'
+);
+
+-- What the values of select fields are called: join by object_type, column_name (or field_key) and value.
+CREATE VIEW select_labels (
+    object_type, -- contact or company
+    field_key, -- the definition's key
+    column_name, -- the column that holds the values
+    position, -- from 0, in the service's order
+    value, -- the public value key, as it stands in records
+    label -- display text
+) AS
+SELECT d.object_type, d.key, d.column_name, o.position, o.value, o.label
+FROM custom_field_definitions AS d JOIN custom_field_options AS o ON o.definition_id = d.id;
+
+CREATE INDEX custom_field_definitions_by_column ON custom_field_definitions (object_type, column_name);
+
+-- What changed, a row per field.
+CREATE VIEW change_fields (
+    seq, -- the number of the change
+    seen_at, -- when the mirror saw it, UTC
+    object_type, -- contact or company
+    record_id, -- the record's id
+    column_name, -- the column of the _full view
+    old_value, -- what it held before
+    new_value, -- what it holds since
+    derived -- 1 for etag, updated_at and the _num companions of decimals, else 0
+) AS
+SELECT c.seq, c.seen_at, c.object_type, c.record_id, f.key,
+    json_extract(f.value, '$[0]'), json_extract(f.value, '$[1]'),
+    CASE
+        WHEN f.key IN ('etag', 'updated_at') THEN 1
+        WHEN substr(f.key, -4) <> '_num' THEN 0
+        WHEN substr(f.key, 1, 3) <> 'cf_' THEN 1
+        ELSE NOT EXISTS (SELECT 1 FROM custom_field_definitions AS d
+                         WHERE d.object_type = c.object_type AND d.column_name = f.key)
+    END
+FROM changes AS c CROSS JOIN json_each(c.fields) AS f
+WHERE c.kind <> 'schema';
+
+-- What records held in a custom field before its type changed, until the values of the new type are here: they are the
+-- old values of the changes that bring those.
+CREATE TABLE retyped_values (
+    object_type TEXT NOT NULL, -- contact or company
+    record_id TEXT NOT NULL,
+    column_name TEXT NOT NULL,
+    value TEXT NOT NULL, -- as JSON
+    PRIMARY KEY (object_type, record_id, column_name)
+) STRICT, WITHOUT ROWID;
+
+-- Contacts and companies that were written or removed, each once, with the number of its last change: also what is no
+-- entry of `changes`, such as an etag or the first reading of a detail. Kept while the mirror is published or followed,
+-- and written in the transaction that changes the record.
+CREATE TABLE changed_records (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, -- grows with every change of a record
+    object_type TEXT NOT NULL, -- contact or company
+    record_id TEXT NOT NULL,
+    erase INTEGER NOT NULL DEFAULT 0, -- its entries of changes up to this one were erased; 0 for none
+    UNIQUE (object_type, record_id)
+) STRICT;
+
+-- Records that a back-fill under way has read: those that have a value here and are not among them at its end may have lost
+-- it.
+CREATE TABLE filled_records (
+    object_type TEXT NOT NULL, -- contact or company
+    id TEXT NOT NULL,
+    PRIMARY KEY (object_type, id)
+) STRICT, WITHOUT ROWID;
+
+-- One edit of one record. Made by UPDATE on contacts_full and companies_full, by `crm-mirror edit`, or through the control socket.
+CREATE TABLE outbox (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    object_type TEXT NOT NULL, -- contact or company
+    record_id TEXT NOT NULL,
+    state TEXT NOT NULL DEFAULT 'queued', -- queued, held, sending, applied, conflict, rejected, dropped or replaced
+    source TEXT NOT NULL, -- sql, edit or socket
+    fields TEXT NOT NULL, -- JSON, {column: [before, after]} as the mirror's columns have them
+    base_etag TEXT, -- the version of the record that the edit was made on
+    body TEXT, -- the request's body, byte for byte; set before it is first sent
+    if_match TEXT, -- the version that the request replaces; set with the body
+    idempotency_key TEXT, -- set with the body; a retry repeats all three
+    attempts INTEGER NOT NULL DEFAULT 0,
+    first_sent_at TEXT, -- UTC; when this body was first sent
+    last_sent_at TEXT, -- UTC
+    status INTEGER, -- the HTTP status of the last answer; NULL where none came
+    answer TEXT, -- what the service said, or why the edit was refused here, JSON
+    theirs TEXT, -- in a conflict, what the edited columns hold at the service, JSON, {column: value}
+    merged_into INTEGER REFERENCES outbox (id), -- the edit of the same record that carries this one along
+    queued_at TEXT NOT NULL, -- UTC
+    finished_at TEXT, -- UTC; when it was applied, rejected, dropped or replaced
+    tried_at TEXT, -- UTC; when a request with it was first sent, whatever came of it
+    released_at TEXT, -- UTC; when a person let it pass `write_back.max_edits`
+    undoes INTEGER REFERENCES outbox (id) -- the applied edit that it takes back
+) STRICT;
+
+CREATE INDEX outbox_open ON outbox (object_type, record_id, id) WHERE state IN ('queued', 'held', 'sending', 'conflict');
+CREATE INDEX outbox_new ON outbox (id) WHERE state IN ('queued', 'held') AND tried_at IS NULL;
+CREATE INDEX outbox_tried ON outbox (tried_at) WHERE tried_at IS NOT NULL;
+CREATE INDEX outbox_ended ON outbox (state, finished_at) WHERE state IN ('rejected', 'applied', 'dropped', 'replaced');
+
+-- Every step of every edit: the trail that stays.
+CREATE TABLE outbox_events (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    outbox_id INTEGER NOT NULL REFERENCES outbox (id),
+    at TEXT NOT NULL, -- UTC
+    from_state TEXT, -- NULL where the edit was made
+    to_state TEXT NOT NULL,
+    why TEXT NOT NULL -- a sentence
+) STRICT;
+
+-- What waits to reach the service: a row per edited column of every open edit. The views show the service's truth until
+-- an edit is applied there.
+CREATE VIEW pending_edits (
+    edit_id, -- the edit's id in outbox
+    object_type, -- contact or company
+    record_id, -- the record's id
+    name, -- what the record is called
+    column_name, -- the column that was edited
+    before, -- what the column held when the edit was made
+    after, -- what it is to hold
+    theirs, -- in a conflict, what it holds at the service
+    state, -- queued, held, sending or conflict
+    since -- when the edit was made, UTC
+) AS
+SELECT o.id, o.object_type, o.record_id, coalesce(c.name, k.name), f.key,
+    json_extract(f.value, '$[0]'), json_extract(f.value, '$[1]'), json_extract(o.theirs, '$.' || f.key),
+    o.state, o.queued_at
+FROM outbox AS o CROSS JOIN json_each(CASE WHEN json_valid(o.fields) THEN o.fields ELSE '{}' END) AS f
+LEFT JOIN contacts AS c ON o.object_type = 'contact' AND c.id = o.record_id
+LEFT JOIN companies AS k ON o.object_type = 'company' AND k.id = o.record_id
+WHERE o.state IN ('queued', 'held', 'sending', 'conflict');
+
+-- Until when no request is made for the edits of a record, of an object, or of an object's custom fields. The program's own.
+CREATE TABLE outbox_delays (
+    object_type TEXT NOT NULL, -- contact or company
+    scope TEXT NOT NULL, -- record, object or custom_fields
+    record_id TEXT NOT NULL, -- the record; empty where more than one waits
+    requests INTEGER NOT NULL, -- requests since an edit last came to its end
+    recent INTEGER NOT NULL, -- those of them since the last pause of an hour
+    last_at TEXT NOT NULL, -- UTC; when the last of them was made
+    not_before TEXT NOT NULL, -- UTC; when the next request may be made
+    api_key TEXT, -- the fingerprint of the key that was refused; another key is tried at once
+    PRIMARY KEY (object_type, scope, record_id)
+) STRICT, WITHOUT ROWID;
+
+-- The values of one UPDATE of one record, between two triggers of a view; empty otherwise. The program's own.
+CREATE TABLE outbox_values (
+    column_name TEXT PRIMARY KEY,
+    change TEXT NOT NULL, -- JSON, [before, after]
+    cancels INTEGER NOT NULL DEFAULT 0 -- 1 where it takes back an edit that was never sent
+) STRICT, WITHOUT ROWID;

@@ -9,7 +9,7 @@ use super::schedule_reserve;
 use super::settings::MirrorSettings;
 use crate::budget::{Ledger, Limits};
 use crate::model::{Clock, Instant, Object};
-use crate::store::{FileId, MirrorTx, Reader, Store, StoreError, StoreOptions};
+use crate::store::{FileId, MirrorTx, Store, StoreError, StoreOptions};
 use crate::sync::events::RunObserver;
 use crate::sync::step_failures::StepFailures;
 use crate::sync::{BudgetMeter, Engine, Findings, Forecast, Job, Ran, Summary, Suspension, SyncError};
@@ -65,15 +65,12 @@ impl Mirror {
     /// Like [`Mirror::open`], but for a forecast: it leaves no new files next to the mirror.
     ///
     /// # Errors
-    /// As [`Mirror::open`]; [`StoreError::OlderSchema`] if opening would migrate its tables.
+    /// As [`Mirror::open`].
     pub async fn open_for_forecast(
         settings: MirrorSettings,
         clock: Arc<dyn Clock>,
         observer: Arc<dyn RunObserver>,
     ) -> Result<Mirror, MirrorError> {
-        if settings.database.exists() {
-            drop(Reader::open_at_rest(&settings.database)?);
-        }
         let store = open_store(&settings, true).await?;
         let parts = assemble(settings, store, &clock, &observer).await?;
         Ok(Mirror { clock, observer, parts: RwLock::new(Arc::new(parts)) })

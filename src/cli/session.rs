@@ -38,7 +38,7 @@ impl Session {
     /// Like [`Session::open`], for a forecast: leaves no new file beside the mirror.
     ///
     /// # Errors
-    /// Like [`Session::open`], also for a mirror of an older program.
+    /// Like [`Session::open`].
     pub async fn open_for_forecast(
         settings: MirrorSettings,
         observer: Arc<dyn RunObserver>,

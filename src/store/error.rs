@@ -43,12 +43,6 @@ pub enum StoreError {
         /// The newest schema that this version supports.
         known: u32,
     },
-    /// An older version wrote the file, and its tables have not been migrated yet.
-    #[error("the mirror has the older schema {found}, which does not support this")]
-    OlderSchema {
-        /// The file's `user_version`.
-        found: u32,
-    },
     /// Another process writes the file.
     #[error("another crm-mirror{} is writing {path}", pid.map(|pid| format!(" (process {pid})")).unwrap_or_default(), path = path.display())]
     Locked {
@@ -93,7 +87,6 @@ impl StoreError {
         match self {
             StoreError::NotAMirror { .. } => Some("set `database.path` to a different file; this one was not changed"),
             StoreError::NewerSchema { .. } => Some("install the newer crm-mirror again; the file was not changed"),
-            StoreError::OlderSchema { .. } => Some("run `crm-mirror sync` once: it migrates the mirror"),
             StoreError::Locked { .. } => Some("stop the other process; `crm-mirror status` shows what it does"),
             StoreError::Missing { .. } => Some("run `crm-mirror sync` to make the first copy"),
             StoreError::Open { .. } | StoreError::Io { .. } => {

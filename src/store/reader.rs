@@ -12,7 +12,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Statement, Transaction};
 
 use super::error::{Doing, StoreError};
-use super::file::open::{self, Tables};
+use super::file::open;
 use super::read::functions;
 
 /// A mirror that is open read-only.
@@ -25,10 +25,9 @@ impl Reader {
     /// Opens a mirror.
     ///
     /// # Errors
-    /// [`StoreError::Missing`] if there is none; [`StoreError::OlderSchema`] if its tables have not been migrated yet;
-    /// [`StoreError::NotAMirror`] and [`StoreError::NewerSchema`] as for writing.
+    /// [`StoreError::Missing`] if there is none; [`StoreError::NotAMirror`] and [`StoreError::NewerSchema`] as for writing.
     pub fn open(path: &Path) -> Result<Reader, StoreError> {
-        Ok(Reader { conn: open::reader(path, Tables::Current)? })
+        Ok(Reader { conn: open::reader(path)? })
     }
 
     /// Opens a mirror for a short check that creates no file, not even SQLite's own files. Later writes are not seen.
@@ -36,24 +35,15 @@ impl Reader {
     /// # Errors
     /// Like [`Reader::open`].
     pub fn open_at_rest(path: &Path) -> Result<Reader, StoreError> {
-        Ok(Reader { conn: open::reader_at_rest(path, Tables::Current)? })
+        Ok(Reader { conn: open::reader_at_rest(path)? })
     }
 
-    /// Like [`Reader::open_at_rest`], also if an older version created the tables: queries must fit these too.
+    /// Opens a mirror for statements of users: with the exact functions, and with misspelt columns as errors.
     ///
     /// # Errors
-    /// Like [`Reader::open`], except for older schemas.
-    pub fn open_of_any_schema(path: &Path) -> Result<Reader, StoreError> {
-        Ok(Reader { conn: open::reader_at_rest(path, Tables::Any)? })
-    }
-
-    /// Opens a mirror for statements of users, whatever its schema: with the exact functions, and with misspelt columns as
-    /// errors.
-    ///
-    /// # Errors
-    /// As [`Reader::open_of_any_schema`].
+    /// As [`Reader::open`].
     pub fn open_for_queries(path: &Path) -> Result<Reader, StoreError> {
-        let conn = open::reader(path, Tables::Any)?;
+        let conn = open::reader(path)?;
         conn.pragma_update(None, "query_only", true)
             // A misspelt column must be an error, not a string literal.
             .and_then(|()| conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false))
@@ -110,10 +100,5 @@ pub struct ReadTx<'a> {
 impl<'a> ReadTx<'a> {
     pub(in crate::store) fn new(conn: Transaction<'a>) -> ReadTx<'a> {
         ReadTx { conn, unreadable: RefCell::default() }
-    }
-
-    /// The version of the tables.
-    pub fn schema_version(&self) -> Result<u32, StoreError> {
-        self.conn.pragma_query_value(None, "user_version", |row| row.get(0)).doing("read the mirror")
     }
 }

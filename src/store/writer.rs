@@ -80,7 +80,7 @@ impl Store {
             options.leaves_no_files && !(log.exists() && index.exists()),
             options.leaves_no_files && !lock::is_beside(path),
         );
-        let (conn, lock, _) = open::writer(path)?;
+        let (conn, lock) = open::writer(path)?;
         let shapes = table_shapes_of_file::shapes(&conn)?;
         let layout = Arc::new(RwLock::new(shapes.layout.clone()));
         let wal = wal::Keeper::of(path);

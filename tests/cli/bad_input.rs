@@ -88,11 +88,13 @@ fn file_that_is_not_a_mirror_exits_with_74_and_is_not_changed() {
     let other = Connection::open(place.path("other.db")).unwrap();
     other.execute_batch("CREATE TABLE t (x)").unwrap();
     drop(other);
-    mirror_of_a_newer_program(&place);
+    mirror_of_version(&place, "newer.db", 999);
+    mirror_of_version(&place, "unversioned.db", 0);
     for (path, parts) in [
         ("notes.txt", &["notes.txt is not a mirror: it is not an SQLite file", "hint: "][..]),
         ("other.db", &["other.db is not a mirror: it is a database of something else", "hint: "]),
         ("newer.db", &["has schema 999", "hint: "]),
+        ("unversioned.db", &["unversioned.db is not a mirror: its schema has no version", "hint: "]),
         (".", &["is not a mirror: it is not a file"]),
         ("none/mirror.db", &["none/mirror.db", "hint: check that the directory exists"]),
         ("notes.txt/mirror.db", &["notes.txt/mirror.db", "hint: "]),
@@ -109,12 +111,12 @@ fn file_that_is_not_a_mirror_exits_with_74_and_is_not_changed() {
     }
 }
 
-fn mirror_of_a_newer_program(place: &TestDir) {
-    let path = place.path("newer.db");
+fn mirror_of_version(place: &TestDir, name: &str, version: u32) {
+    let path = place.path(name);
     drop(crm_mirror::store::open::create(&path).unwrap());
     let conn = Connection::open(&path).unwrap();
     conn.pragma_update(None, "journal_mode", "delete").unwrap();
-    conn.pragma_update(None, "user_version", 999).unwrap();
+    conn.pragma_update(None, "user_version", version).unwrap();
 }
 
 #[test]

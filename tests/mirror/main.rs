@@ -52,7 +52,7 @@ mod refused_removals;
 mod removal_lookups;
 mod resync;
 mod ru_per_day;
-mod schema_upgrades;
+mod schema_versions;
 mod search;
 mod short_lists;
 mod small_budgets;

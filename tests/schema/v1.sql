@@ -14,14 +14,14 @@ CREATE TABLE team_members (
     extra TEXT, -- what the columns cannot hold, verbatim JSON by wire name
     synced_at TEXT NOT NULL -- when the answer that this row was last written from was asked for, UTC
 ) STRICT;
-INSERT INTO team_members VALUES('tm_da58fbbee87e','伟','王','member5','member5@team.example','SUSPENDED','2024-12-18T00:46:06.000000Z','2024-12-18T00:46:06.000000Z',NULL,'2026-11-21T02:58:36.635037Z');
-INSERT INTO team_members VALUES('tm_6d2c7ddf743f','Guðrún','Þórðardóttir','member2','member2@team.example','PENDING','2025-03-06T09:41:05.000000Z','2025-03-06T09:41:05.000000Z',NULL,'2026-11-21T02:58:36.635037Z');
-INSERT INTO team_members VALUES('tm_e6e5fd29f054','Олена','Ковальчук','member3','member3@team.example','ACTIVE','2025-05-26T04:12:11.000000Z','2025-05-26T04:12:11.000000Z',NULL,'2026-11-21T02:58:36.635037Z');
-INSERT INTO team_members VALUES('tm_cdcbfa53e0a8','Amélie','Tremblay','member7','member7@team.example','ACTIVE','2025-06-13T01:33:40.000000Z','2025-06-13T01:33:40.000000Z',NULL,'2026-11-21T02:58:36.635037Z');
-INSERT INTO team_members VALUES('tm_54127b096493','Ștefania','Țurcanu','member6','member6@team.example','ACTIVE','2025-07-29T11:01:30.000000Z','2025-07-29T11:01:30.000000Z',NULL,'2026-11-21T02:58:36.635037Z');
-INSERT INTO team_members VALUES('tm_609f7c746c69','Дмитрий','Щербаков','member4','member4@team.example','INACTIVE','2025-08-07T13:25:01.000000Z','2025-08-07T13:25:01.000000Z',NULL,'2026-11-21T02:58:36.635037Z');
-INSERT INTO team_members VALUES('tm_79b97f4a7c15','Łukasz','Żółkiewski','member0','member0@team.example','ACTIVE','2025-10-16T11:53:53.000000Z','2025-10-16T11:53:53.000000Z',NULL,'2026-11-21T02:58:36.635037Z');
-INSERT INTO team_members VALUES('tm_f372fe94f82a','İbrahim','Yıldız','member1','member1@team.example','SUSPENDED','2026-11-12T14:47:37.000000Z','2026-11-12T14:47:37.000000Z',NULL,'2026-11-21T02:58:36.635037Z');
+INSERT INTO team_members VALUES('tm_da58fbbee87e','伟','王','member5','member5@team.example','SUSPENDED','2024-03-31T09:47:30.000000Z','2024-03-31T09:47:30.000000Z',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO team_members VALUES('tm_6d2c7ddf743f','Guðrún','Þórðardóttir','member2','member2@team.example','PENDING','2024-06-17T18:42:29.000000Z','2024-06-17T18:42:29.000000Z',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO team_members VALUES('tm_e6e5fd29f054','Олена','Ковальчук','member3','member3@team.example','ACTIVE','2024-09-06T13:13:35.000000Z','2024-09-06T13:13:35.000000Z',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO team_members VALUES('tm_cdcbfa53e0a8','Amélie','Tremblay','member7','member7@team.example','ACTIVE','2024-09-24T10:35:04.000000Z','2024-09-24T10:35:04.000000Z',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO team_members VALUES('tm_54127b096493','Ștefania','Țurcanu','member6','member6@team.example','ACTIVE','2024-11-09T20:02:54.000000Z','2024-11-09T20:02:54.000000Z',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO team_members VALUES('tm_609f7c746c69','Дмитрий','Щербаков','member4','member4@team.example','INACTIVE','2024-11-18T22:26:25.000000Z','2024-11-18T22:26:25.000000Z',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO team_members VALUES('tm_79b97f4a7c15','Łukasz','Żółkiewski','member0','member0@team.example','ACTIVE','2025-01-27T20:55:17.000000Z','2025-01-27T20:55:17.000000Z',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO team_members VALUES('tm_f372fe94f82a','İbrahim','Yıldız','member1','member1@team.example','SUSPENDED','2026-02-23T23:49:01.000000Z','2026-02-23T23:49:01.000000Z',NULL,'2026-03-04T12:00:00.000000Z');
 CREATE TABLE companies (
     id TEXT PRIMARY KEY NOT NULL,
     name TEXT, -- name
@@ -48,9 +48,9 @@ CREATE TABLE companies (
     extra TEXT, -- what the columns cannot hold, verbatim JSON by wire name
     synced_at TEXT NOT NULL -- when the answer that this row was last written from was asked for, UTC
 , cf_last_audit TEXT, cf_contract_end TEXT, cf_offices INTEGER, cf_markets TEXT, cf_account_code TEXT, cf_region TEXT, cf_credit_limit TEXT, cf_credit_limit_num REAL, cf_public INTEGER) STRICT;
-INSERT INTO companies VALUES('co_372fe94f82a0','Brightwater Software 0','Brightwater Software 0 GmbH','Software',NULL,NULL,'630M',NULL,'BR',1916,NULL,NULL,'2026-11-21T01:58:36.000000Z','completed','2026-08-06T03:47:17.000000Z',NULL,'2026-08-06T03:47:17.000000Z','2024-12-11T15:10:00.000000Z','2026-11-21T01:58:36.000000Z',0.80300000000000004707,'"2026-11-21T01:58:36.000Z"','https://brightwatersoftware0.example/',NULL,'2026-11-21T02:58:36.664547Z',NULL,'1989-05-05',NULL,NULL,'Müller 4607','amer','87133.25',87133.249999999999998,NULL);
-INSERT INTO companies VALUES('co_2aa2e7e47aca','Hollow Oak Foods 2','Hollow Oak Foods 2 GmbH','Food & Beverage',NULL,NULL,'563M',NULL,'DE',NULL,'tm_609f7c746c69','https://cdn.example/hollowoakfoods2.png',NULL,'pending','2026-09-23T16:32:34.000000Z',NULL,'2026-09-23T16:32:34.000000Z','2025-05-28T23:49:03.000000Z','2026-02-20T03:32:15.514000Z',0.60499999999999998223,'"2026-02-20T03:32:15.514Z"','https://www.hollowoakfoods2.example/',NULL,'2026-11-21T02:58:36.664547Z','2027-05-04T02:01:49.000000Z','1984-06-13',NULL,'["amer"]','Pampa 2510','amer',NULL,NULL,0);
-INSERT INTO companies VALUES('co_b0e96899feb5','Hollow Oak Works 1','Hollow Oak Works 1 Oy','Construction','Works',129,'{"amount":3503102,"currency":"EUR"}',NULL,'PL',1961,'tm_cdcbfa53e0a8','https://cdn.example/hollowoakworks1.png',NULL,'failed','2026-08-21T00:56:59.000000Z',NULL,'2026-08-21T00:56:59.000000Z','2026-05-29T18:42:18.000000Z','2026-07-29T09:30:39.397000Z',0.26700000000000001509,'"2026-07-29T09:30:39.397Z"','https://hollowoakworks1.example/',NULL,'2026-11-21T02:58:36.664547Z',NULL,'2002-04-04',442,NULL,'Vega 3990','apac','406297.74',406297.73999999999069,1);
+INSERT INTO companies VALUES('co_372fe94f82a0','Brightwater Software 0','Brightwater Software 0 GmbH','Software',NULL,NULL,'630M',NULL,'BR',1916,NULL,NULL,'2026-03-04T11:00:00.000000Z','completed','2025-11-17T12:48:41.000000Z',NULL,'2025-11-17T12:48:41.000000Z','2024-03-25T00:11:24.000000Z','2026-03-04T11:00:00.000000Z',0.80300000000000004707,'"2026-03-04T11:00:00.000Z"','https://brightwatersoftware0.example/',NULL,'2026-03-04T12:00:00.000000Z',NULL,'1989-05-05',NULL,NULL,'Müller 4607','amer','87133.25',87133.249999999999998,NULL);
+INSERT INTO companies VALUES('co_2aa2e7e47aca','Hollow Oak Foods 2','Hollow Oak Foods 2 GmbH','Food & Beverage',NULL,NULL,'563M',NULL,'DE',NULL,'tm_609f7c746c69','https://cdn.example/hollowoakfoods2.png',NULL,'pending','2026-01-05T01:33:58.000000Z',NULL,'2026-01-05T01:33:58.000000Z','2024-09-09T08:50:27.000000Z','2025-06-03T12:33:39.514000Z',0.60499999999999998223,'"2025-06-03T12:33:39.514Z"','https://www.hollowoakfoods2.example/',NULL,'2026-03-04T12:00:00.000000Z','2026-08-15T11:03:13.000000Z','1984-06-13',NULL,'["amer"]','Pampa 2510','amer',NULL,NULL,0);
+INSERT INTO companies VALUES('co_b0e96899feb5','Hollow Oak Works 1','Hollow Oak Works 1 Oy','Construction','Works',129,'{"amount":3503102,"currency":"EUR"}',NULL,'PL',1961,'tm_cdcbfa53e0a8','https://cdn.example/hollowoakworks1.png',NULL,'failed','2025-12-02T09:58:23.000000Z',NULL,'2025-12-02T09:58:23.000000Z','2025-09-10T03:43:42.000000Z','2025-11-09T18:32:03.397000Z',0.26700000000000001509,'"2025-11-09T18:32:03.397Z"','https://hollowoakworks1.example/',NULL,'2026-03-04T12:00:00.000000Z',NULL,'2002-04-04',442,NULL,'Vega 3990','apac','406297.74',406297.73999999999069,1);
 CREATE TABLE company_details (
     company_id TEXT PRIMARY KEY NOT NULL REFERENCES companies (id),
     notes TEXT, -- notes
@@ -60,9 +60,9 @@ CREATE TABLE company_details (
     extra TEXT, -- what the columns cannot hold, verbatim JSON by wire name
     fetched_at TEXT NOT NULL -- when the detail was asked for, UTC
 , cf_strategy TEXT) STRICT;
-INSERT INTO company_details VALUES('co_372fe94f82a0','Asked for a quote over 200 seats before the end of the quarter. Asked for a quote over 200 seats before the end of the quarter. لا يرد على البريد الإلكتروني، اتصل به هاتفيًا. 来週もう一度連絡すること。','2026-11-21T01:58:36.000000Z',replace('Line one\nline two	with a tab and a backslash \ in it.','\n',char(10)),'"2026-11-21T01:58:36.000Z"',NULL,'2026-11-21T02:58:36.742000Z',NULL);
-INSERT INTO company_details VALUES('co_b0e96899feb5',replace('Wants an export as CSV, with ; as the separator. Rencontrée au salon de Lyon, très intéressée par l''intégration. Prefers calls in the morning; never on Fridays. Wants an export as CSV, with ; as the separator. لا يرد على البريد الإلكتروني، اتصل به هاتفيًا. Line one\nline two	with a tab and a backslash \ in it.','\n',char(10)),'2026-07-29T09:30:39.397000Z','Asked for a quote over 200 seats before the end of the quarter.','"2026-07-29T09:30:39.397Z"',NULL,'2026-11-21T02:58:36.757449Z',NULL);
-INSERT INTO company_details VALUES('co_2aa2e7e47aca',NULL,NULL,'Budget approved, waiting for "legal" to sign.','"2026-02-20T03:32:15.514Z"',NULL,'2026-11-21T02:58:36.759175Z',NULL);
+INSERT INTO company_details VALUES('co_372fe94f82a0','Asked for a quote over 200 seats before the end of the quarter. Asked for a quote over 200 seats before the end of the quarter. لا يرد على البريد الإلكتروني، اتصل به هاتفيًا. 来週もう一度連絡すること。','2026-03-04T11:00:00.000000Z',replace('Line one\nline two	with a tab and a backslash \ in it.','\n',char(10)),'"2026-03-04T11:00:00.000Z"',NULL,'2026-03-04T12:00:00.000000Z',NULL);
+INSERT INTO company_details VALUES('co_b0e96899feb5',replace('Wants an export as CSV, with ; as the separator. Rencontrée au salon de Lyon, très intéressée par l''intégration. Prefers calls in the morning; never on Fridays. Wants an export as CSV, with ; as the separator. لا يرد على البريد الإلكتروني، اتصل به هاتفيًا. Line one\nline two	with a tab and a backslash \ in it.','\n',char(10)),'2025-11-09T18:32:03.397000Z','Asked for a quote over 200 seats before the end of the quarter.','"2025-11-09T18:32:03.397Z"',NULL,'2026-03-04T12:00:00.000000Z',NULL);
+INSERT INTO company_details VALUES('co_2aa2e7e47aca',NULL,NULL,'Budget approved, waiting for "legal" to sign.','"2025-06-03T12:33:39.514Z"',NULL,'2026-03-04T12:00:00.000000Z',NULL);
 CREATE TABLE contacts (
     id TEXT PRIMARY KEY NOT NULL,
     name TEXT, -- full name
@@ -89,12 +89,12 @@ CREATE TABLE contacts (
     extra TEXT, -- what the columns cannot hold, verbatim JSON by wire name
     synced_at TEXT NOT NULL -- when the answer that this row was last written from was asked for, UTC
 , cf_nickname TEXT, cf_birthday TEXT, cf_lifetime_value TEXT, cf_lifetime_value_num REAL, cf_topics TEXT, cf_tier TEXT, cf__berweisung TEXT, cf__berweisung_num REAL, cf_customer_ref TEXT, cf_tier_2 TEXT, cf_next_call TEXT, cf_children INTEGER, cf_newsletter INTEGER) STRICT;
-INSERT INTO contacts VALUES('ct_1e15e67972f4','Νίκη Παπαδοπούλου','Νίκη','Παπαδοπούλου','contact1@mail1.example','+440000000037','Einkaufsleiterin',NULL,NULL,'tm_da58fbbee87e',NULL,'2025-01-13T22:58:55.000000Z','2026-01-07T03:33:09.163000Z','partnership','LOW','2026-10-11T10:31:14.000000Z','completed','2026-01-07T03:33:09.163000Z','"2026-01-07T03:33:09.163Z"','GR','Bayern','München',NULL,'2026-11-21T02:58:36.650116Z',NULL,NULL,'741538.72',741538.71999999997205,NULL,'bronze',NULL,NULL,NULL,NULL,'2027-06-08T11:10:33.000000Z',NULL,1);
-INSERT INTO contacts VALUES('ct_04fbe3a36348','İbrahim Yıldız','İbrahim','Yıldız','contact5@mail5.example','+440000000185','Harbour master','Brightwater Software 0','co_372fe94f82a0','tm_e6e5fd29f054',1,'2025-02-01T17:17:57.000000Z','2026-11-21T02:58:36.877000Z','partnership','MED','2026-07-08T19:13:55.000000Z','failed',NULL,'"2026-11-21T02:58:36.877Z"','TR','England','London',NULL,'2026-11-21T02:58:36.994336Z',NULL,'2005-08-06',NULL,NULL,'["api","日本"]',NULL,NULL,NULL,'Tōkai 6542',NULL,'2027-10-30T15:25:49.000000Z',NULL,NULL);
-INSERT INTO contacts VALUES('ct_1188e50e6b1e','José́ Muñoz','José́','Muñoz','contact3@mail3.example','+440000000111','Researcher',NULL,NULL,'tm_54127b096493',0,'2025-06-01T21:53:04.000000Z','2026-01-01T15:24:16.848000Z',NULL,NULL,NULL,'completed','2026-01-01T15:24:16.848000Z','"2026-01-01T15:24:16.848Z"','MX',NULL,NULL,NULL,'2026-11-21T02:58:36.650116Z','Zephyr 2001','1950-01-23','12345678901234567890',12345678901234567167.0,NULL,NULL,NULL,NULL,'Lumen 1379',NULL,NULL,NULL,0);
-INSERT INTO contacts VALUES('ct_8b426458e733','Ada Lovelace','Ada','Lovelace','contact4@mail4.example','+440000000148','営業部長','Brightwater Software 0','co_372fe94f82a0','tm_6d2c7ddf743f',0,'2025-08-15T05:38:54.000000Z','2026-11-21T01:58:36.000000Z','support','LOW',NULL,'failed',NULL,'"2026-11-21T01:58:36.000Z"','GB','California','San José',NULL,'2026-11-21T02:58:36.650116Z','Acme 5808',NULL,NULL,NULL,NULL,'bronze',NULL,NULL,NULL,NULL,NULL,855,0);
-INSERT INTO contacts VALUES('ct_97cf65c3ef09','Ioana-Maria d''Angelo','Ioana-Maria','d''Angelo','contact2@mail2.example','+440000000074','Data Engineer','Hollow Oak Foods 2','co_2aa2e7e47aca','tm_79b97f4a7c15',0,'2026-01-12T01:55:40.000000Z','2026-04-30T12:38:11.289000Z',NULL,NULL,NULL,'completed','2026-04-30T12:38:11.289000Z','"2026-04-30T12:38:11.289Z"','IT','England','London',NULL,'2026-11-21T02:58:36.650116Z',NULL,NULL,NULL,NULL,NULL,'gold',NULL,NULL,NULL,NULL,NULL,NULL,1);
-INSERT INTO contacts VALUES('ct_a45c672ef6df','Ioana-Maria d''Angelo','Ioana-Maria','d''Angelo','contact0@mail0.example','+440000000000','Directrice générale','Brightwater Software 0','co_372fe94f82a0','tm_da58fbbee87e',0,'2026-11-06T04:48:52.000000Z','2026-11-21T01:58:36.000000Z','purchase','MED','2026-10-17T01:55:01.000000Z','completed','2026-11-21T01:58:36.000000Z','"2026-11-21T01:58:36.000Z"','IT','England','London',NULL,'2026-11-21T02:58:36.650116Z',NULL,NULL,'198620.90',198620.89999999999417,NULL,'gold',NULL,NULL,'Kilo & Sons 9803',NULL,NULL,-18,0);
+INSERT INTO contacts VALUES('ct_1e15e67972f4','Νίκη Παπαδοπούλου','Νίκη','Παπαδοπούλου','contact1@mail1.example','+440000000037','Einkaufsleiterin',NULL,NULL,'tm_da58fbbee87e',NULL,'2024-04-27T08:00:19.000000Z','2025-04-20T12:34:33.163000Z','partnership','LOW','2026-01-22T19:32:38.000000Z','completed','2025-04-20T12:34:33.163000Z','"2025-04-20T12:34:33.163Z"','GR','Bayern','München',NULL,'2026-03-04T12:00:00.000000Z',NULL,NULL,'741538.72',741538.71999999997205,NULL,'bronze',NULL,NULL,NULL,NULL,'2026-09-19T20:11:57.000000Z',NULL,1);
+INSERT INTO contacts VALUES('ct_04fbe3a36348','İbrahim Yıldız','İbrahim','Yıldız','contact5@mail5.example','+440000000185','Harbour master','Brightwater Software 0','co_372fe94f82a0','tm_e6e5fd29f054',1,'2024-05-16T02:19:21.000000Z','2026-03-04T13:00:00.000000Z','partnership','MED','2025-10-20T04:15:19.000000Z','failed',NULL,'"2026-03-04T13:00:00.000Z"','TR','England','London',NULL,'2026-03-04T13:00:00.000000Z',NULL,'2005-08-06',NULL,NULL,'["api","日本"]',NULL,NULL,NULL,'Tōkai 6542',NULL,'2027-02-11T00:27:13.000000Z',NULL,NULL);
+INSERT INTO contacts VALUES('ct_1188e50e6b1e','José́ Muñoz','José́','Muñoz','contact3@mail3.example','+440000000111','Researcher',NULL,NULL,'tm_54127b096493',0,'2024-09-13T06:54:28.000000Z','2025-04-15T00:25:40.848000Z',NULL,NULL,NULL,'completed','2025-04-15T00:25:40.848000Z','"2025-04-15T00:25:40.848Z"','MX',NULL,NULL,NULL,'2026-03-04T12:00:00.000000Z','Zephyr 2001','1950-01-23','12345678901234567890',12345678901234567167.0,NULL,NULL,NULL,NULL,'Lumen 1379',NULL,NULL,NULL,0);
+INSERT INTO contacts VALUES('ct_8b426458e733','Ada Lovelace','Ada','Lovelace','contact4@mail4.example','+440000000148','営業部長','Brightwater Software 0','co_372fe94f82a0','tm_6d2c7ddf743f',0,'2024-11-26T14:40:18.000000Z','2026-03-04T11:00:00.000000Z','support','LOW',NULL,'failed',NULL,'"2026-03-04T11:00:00.000Z"','GB','California','San José',NULL,'2026-03-04T12:00:00.000000Z','Acme 5808',NULL,NULL,NULL,NULL,'bronze',NULL,NULL,NULL,NULL,NULL,855,0);
+INSERT INTO contacts VALUES('ct_97cf65c3ef09','Ioana-Maria d''Angelo','Ioana-Maria','d''Angelo','contact2@mail2.example','+440000000074','Data Engineer','Hollow Oak Foods 2','co_2aa2e7e47aca','tm_79b97f4a7c15',0,'2025-04-25T10:57:04.000000Z','2025-08-11T21:39:35.289000Z',NULL,NULL,NULL,'completed','2025-08-11T21:39:35.289000Z','"2025-08-11T21:39:35.289Z"','IT','England','London',NULL,'2026-03-04T12:00:00.000000Z',NULL,NULL,NULL,NULL,NULL,'gold',NULL,NULL,NULL,NULL,NULL,NULL,1);
+INSERT INTO contacts VALUES('ct_a45c672ef6df','Ioana-Maria d''Angelo','Ioana-Maria','d''Angelo','contact0@mail0.example','+440000000000','Directrice générale','Brightwater Software 0','co_372fe94f82a0','tm_da58fbbee87e',0,'2026-02-17T13:50:16.000000Z','2026-03-04T11:00:00.000000Z','purchase','MED','2026-01-28T10:56:25.000000Z','completed','2026-03-04T11:00:00.000000Z','"2026-03-04T11:00:00.000Z"','IT','England','London',NULL,'2026-03-04T12:00:00.000000Z',NULL,NULL,'198620.90',198620.89999999999417,NULL,'gold',NULL,NULL,'Kilo & Sons 9803',NULL,NULL,-18,0);
 CREATE TABLE contact_details (
     contact_id TEXT PRIMARY KEY NOT NULL REFERENCES contacts (id),
     industry TEXT, -- industry, as stored text
@@ -141,12 +141,12 @@ CREATE TABLE contact_details (
     extra TEXT, -- what the columns cannot hold, verbatim JSON by wire name
     fetched_at TEXT NOT NULL -- when the detail was asked for, UTC
 , cf_background TEXT) STRICT;
-INSERT INTO contact_details VALUES('ct_8b426458e733','Media','fr','Europe/London',NULL,'form',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'2026-11-21T01:58:36.000000Z',NULL,NULL,NULL,NULL,NULL,0,NULL,NULL,'GRANTED','2026-11-21T01:58:36.000000Z',NULL,NULL,'GRANTED',NULL,NULL,NULL,'2026-11-21T01:58:36.000000Z',0,'[]','2026-11-21T01:58:36.000000Z','REACHABLE',NULL,NULL,NULL,NULL,'"2026-11-21T01:58:36.000Z"',NULL,'2026-11-21T02:58:36.678493Z',NULL);
-INSERT INTO contact_details VALUES('ct_1e15e67972f4','Hospitality','fr','Asia/Tokyo',NULL,'form',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'2026-01-07T03:33:09.163000Z',NULL,'2026-10-11T10:31:14.000000Z',replace('Line one\nline two	with a tab and a backslash \ in it.','\n',char(10)),'["Asked for a quote over 200 seats before the end of the quarter."]','2026-01-07T03:33:09.163000Z',0,NULL,NULL,'UNKNOWN','2026-01-07T03:33:09.163000Z',NULL,NULL,'GRANTED',NULL,NULL,NULL,'2026-01-07T03:33:09.163000Z',1,'["webchat"]','2026-01-07T03:33:09.163000Z','REACHABLE',NULL,NULL,NULL,NULL,'"2026-01-07T03:33:09.163Z"',NULL,'2026-11-21T02:58:36.694962Z',NULL);
-INSERT INTO contact_details VALUES('ct_1188e50e6b1e','Hospitality','fr','Asia/Tokyo',NULL,'import',NULL,NULL,NULL,97.0,'Hat das Angebot gelesen und möchte über den Preis sprechen.','0.74',0.73999999999999999111,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,0,NULL,NULL,'DENIED','2026-01-01T15:24:16.848000Z',NULL,NULL,'DENIED',NULL,NULL,NULL,'2026-01-01T15:24:16.848000Z',0,'[]','2026-01-01T15:24:16.848000Z','UNKNOWN',NULL,NULL,NULL,NULL,'"2026-01-01T15:24:16.848Z"',NULL,'2026-11-21T02:58:36.707382Z',NULL);
-INSERT INTO contact_details VALUES('ct_a45c672ef6df','Media','ja','America/Sao_Paulo',NULL,'api',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'2026-11-21T01:58:36.000000Z',NULL,'2026-10-17T01:55:01.000000Z',NULL,NULL,NULL,0,NULL,NULL,'DENIED','2026-11-21T01:58:36.000000Z',NULL,NULL,'UNKNOWN',NULL,NULL,NULL,'2026-11-21T01:58:36.000000Z',1,'["webchat"]','2026-11-21T01:58:36.000000Z','REACHABLE',NULL,NULL,NULL,NULL,'"2026-11-21T01:58:36.000Z"',NULL,'2026-11-21T02:58:36.685410Z',NULL);
-INSERT INTO contact_details VALUES('ct_97cf65c3ef09','Hospitality','en','UTC',NULL,'form',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,replace('Line one\nline two	with a tab and a backslash \ in it.','\n',char(10)),'["Wants an export as CSV, with ; as the separator."]','2026-04-30T12:38:11.289000Z',0,NULL,NULL,'DENIED','2026-04-30T12:38:11.289000Z',NULL,NULL,'GRANTED',NULL,NULL,NULL,'2026-04-30T12:38:11.289000Z',1,'["phone","webchat"]','2026-04-30T12:38:11.289000Z','UNREACHABLE',NULL,NULL,NULL,NULL,'"2026-04-30T12:38:11.289Z"',NULL,'2026-11-21T02:58:36.685853Z',NULL);
-INSERT INTO contact_details VALUES('ct_04fbe3a36348','Hospitality','hi','Asia/Tokyo',NULL,'api',NULL,NULL,NULL,83.0,'Asked for a quote over 200 seats before the end of the quarter.','0.18',0.17999999999999999333,NULL,NULL,'2026-02-24T01:21:04.874000Z',NULL,'2026-07-08T19:13:55.000000Z',NULL,NULL,NULL,0,NULL,NULL,'UNKNOWN','2026-02-24T01:21:04.874000Z',NULL,NULL,'UNKNOWN',NULL,NULL,NULL,'2026-02-24T01:21:04.874000Z',1,'["email","phone","webchat"]','2026-02-24T01:21:04.874000Z','REACHABLE',NULL,NULL,NULL,NULL,'"2026-11-21T02:58:36.877Z"',NULL,'2026-11-21T02:58:37.022091Z',NULL);
+INSERT INTO contact_details VALUES('ct_a45c672ef6df','Media','ja','America/Sao_Paulo',NULL,'api',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'2026-03-04T11:00:00.000000Z',NULL,'2026-01-28T10:56:25.000000Z',NULL,NULL,NULL,0,NULL,NULL,'DENIED','2026-03-04T11:00:00.000000Z',NULL,NULL,'UNKNOWN',NULL,NULL,NULL,'2026-03-04T11:00:00.000000Z',1,'["webchat"]','2026-03-04T11:00:00.000000Z','REACHABLE',NULL,NULL,NULL,NULL,'"2026-03-04T11:00:00.000Z"',NULL,'2026-03-04T12:00:00.000000Z',NULL);
+INSERT INTO contact_details VALUES('ct_8b426458e733','Media','fr','Europe/London',NULL,'form',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'2026-03-04T11:00:00.000000Z',NULL,NULL,NULL,NULL,NULL,0,NULL,NULL,'GRANTED','2026-03-04T11:00:00.000000Z',NULL,NULL,'GRANTED',NULL,NULL,NULL,'2026-03-04T11:00:00.000000Z',0,'[]','2026-03-04T11:00:00.000000Z','REACHABLE',NULL,NULL,NULL,NULL,'"2026-03-04T11:00:00.000Z"',NULL,'2026-03-04T12:00:00.000000Z',NULL);
+INSERT INTO contact_details VALUES('ct_97cf65c3ef09','Hospitality','en','UTC',NULL,'form',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,replace('Line one\nline two	with a tab and a backslash \ in it.','\n',char(10)),'["Wants an export as CSV, with ; as the separator."]','2025-08-11T21:39:35.289000Z',0,NULL,NULL,'DENIED','2025-08-11T21:39:35.289000Z',NULL,NULL,'GRANTED',NULL,NULL,NULL,'2025-08-11T21:39:35.289000Z',1,'["phone","webchat"]','2025-08-11T21:39:35.289000Z','UNREACHABLE',NULL,NULL,NULL,NULL,'"2025-08-11T21:39:35.289Z"',NULL,'2026-03-04T12:00:00.000000Z',NULL);
+INSERT INTO contact_details VALUES('ct_04fbe3a36348','Hospitality','hi','Asia/Tokyo',NULL,'api',NULL,NULL,NULL,83.0,'Asked for a quote over 200 seats before the end of the quarter.','0.18',0.17999999999999999333,NULL,NULL,'2025-06-07T10:22:28.874000Z',NULL,'2025-10-20T04:15:19.000000Z',NULL,NULL,NULL,0,NULL,NULL,'UNKNOWN','2025-06-07T10:22:28.874000Z',NULL,NULL,'UNKNOWN',NULL,NULL,NULL,'2025-06-07T10:22:28.874000Z',1,'["email","phone","webchat"]','2025-06-07T10:22:28.874000Z','REACHABLE',NULL,NULL,NULL,NULL,'"2026-03-04T13:00:00.000Z"',NULL,'2026-03-04T13:00:00.000000Z',NULL);
+INSERT INTO contact_details VALUES('ct_1e15e67972f4','Hospitality','fr','Asia/Tokyo',NULL,'form',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'2025-04-20T12:34:33.163000Z',NULL,'2026-01-22T19:32:38.000000Z',replace('Line one\nline two	with a tab and a backslash \ in it.','\n',char(10)),'["Asked for a quote over 200 seats before the end of the quarter."]','2025-04-20T12:34:33.163000Z',0,NULL,NULL,'UNKNOWN','2025-04-20T12:34:33.163000Z',NULL,NULL,'GRANTED',NULL,NULL,NULL,'2025-04-20T12:34:33.163000Z',1,'["webchat"]','2025-04-20T12:34:33.163000Z','REACHABLE',NULL,NULL,NULL,NULL,'"2025-04-20T12:34:33.163Z"',NULL,'2026-03-04T12:00:00.000000Z',NULL);
+INSERT INTO contact_details VALUES('ct_1188e50e6b1e','Hospitality','fr','Asia/Tokyo',NULL,'import',NULL,NULL,NULL,97.0,'Hat das Angebot gelesen und möchte über den Preis sprechen.','0.74',0.73999999999999999111,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,0,NULL,NULL,'DENIED','2025-04-15T00:25:40.848000Z',NULL,NULL,'DENIED',NULL,NULL,NULL,'2025-04-15T00:25:40.848000Z',0,'[]','2025-04-15T00:25:40.848000Z','UNKNOWN',NULL,NULL,NULL,NULL,'"2025-04-15T00:25:40.848Z"',NULL,'2026-03-04T12:00:00.000000Z',NULL);
 CREATE TABLE custom_field_definitions (
     id TEXT PRIMARY KEY NOT NULL,
     key TEXT, -- immutable public key, as used inside customFields
@@ -168,29 +168,29 @@ CREATE TABLE custom_field_definitions (
     extra TEXT, -- what the columns cannot hold, verbatim JSON by wire name
     synced_at TEXT NOT NULL -- when the answer that this row was last written from was asked for, UTC
 ) STRICT;
-INSERT INTO custom_field_definitions VALUES('cf_4785799e5cbd','nickname','Nickname','SHORT_TEXT','contact','ACTIVE','2025-09-16T18:47:15.000000Z','2025-09-16T18:47:15.000000Z',NULL,1,0,1,1,1,0,'["eq","in","isNull"]','cf_nickname',NULL,'2026-11-21T02:58:36.554075Z');
-INSERT INTO custom_field_definitions VALUES('cf_21de755d453b','birthday','Birthday','DATE','contact','ACTIVE','2025-10-21T15:14:54.000000Z','2025-10-21T15:14:54.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf_birthday',NULL,'2026-11-21T02:58:36.554075Z');
-INSERT INTO custom_field_definitions VALUES('cf_2e6b76c84d11','lifetime_value','Lifetime value','DECIMAL','contact','ACTIVE','2025-11-26T07:28:09.000000Z','2025-11-26T07:28:09.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf_lifetime_value',NULL,'2026-11-21T02:58:36.554075Z');
-INSERT INTO custom_field_definitions VALUES('cf_8f0af33cb97a','topics','Topics','MULTI_SELECT','contact','ACTIVE','2025-12-28T21:24:55.000000Z','2025-12-28T21:24:55.000000Z',NULL,1,0,1,1,1,0,'["hasAny","isNull"]','cf_topics',NULL,'2026-11-21T02:58:36.554075Z');
-INSERT INTO custom_field_definitions VALUES('cf_155173f23d65','tier','Tier','SINGLE_SELECT','contact','ACTIVE','2026-02-06T15:20:01.000000Z','2026-02-06T15:20:01.000000Z',NULL,1,0,1,1,1,0,'["eq","in","isNull"]','cf_tier',NULL,'2026-11-21T02:58:36.554075Z');
-INSERT INTO custom_field_definitions VALUES('cf_08c47287358f','Überweisung','Überweisung','DECIMAL','contact','ACTIVE','2026-04-14T07:00:23.000000Z','2026-04-14T07:00:23.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf__berweisung',NULL,'2026-11-21T02:58:36.554075Z');
-INSERT INTO custom_field_definitions VALUES('cf_c13ef8e8d8d2','customer-ref','Customer reference','SHORT_TEXT','contact','ACTIVE','2026-06-01T05:04:52.000000Z','2026-06-01T05:04:52.000000Z',NULL,1,0,1,1,1,0,'["eq","in","isNull"]','cf_customer_ref',NULL,'2026-11-21T02:58:36.554075Z');
-INSERT INTO custom_field_definitions VALUES('cf_827df1d1b1a4','Tier','Tier (old spelling)','SHORT_TEXT','contact','ACTIVE','2026-06-21T17:21:49.000000Z','2026-06-21T17:21:49.000000Z',NULL,1,0,1,1,1,0,'["eq","in","isNull"]','cf_tier_2',NULL,'2026-11-21T02:58:36.554075Z');
-INSERT INTO custom_field_definitions VALUES('cf_9b97f4a7c150','next call','Next call','DATETIME','contact','ACTIVE','2026-06-23T03:40:08.000000Z','2026-06-23T03:40:08.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf_next_call',NULL,'2026-11-21T02:58:36.554075Z');
-INSERT INTO custom_field_definitions VALUES('cf_b4b1f77dd0fc','children','Children','INTEGER','contact','ACTIVE','2026-06-23T09:06:56.000000Z','2026-06-23T09:06:56.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf_children',NULL,'2026-11-21T02:58:36.554075Z');
-INSERT INTO custom_field_definitions VALUES('cf_3af8783354e7','background','Background','LONG_TEXT','contact','ACTIVE','2026-07-15T11:09:18.000000Z','2026-07-15T11:09:18.000000Z',NULL,1,0,1,1,1,0,'["isNull"]','cf_background',NULL,'2026-11-21T02:58:36.554075Z');
-INSERT INTO custom_field_definitions VALUES('cf_a824f612c926','newsletter','Newsletter','BOOLEAN','contact','ACTIVE','2026-10-03T17:57:48.000000Z','2026-10-03T17:57:48.000000Z',NULL,1,0,1,1,1,0,'["eq","isNull"]','cf_newsletter',NULL,'2026-11-21T02:58:36.554075Z');
-INSERT INTO custom_field_definitions VALUES('cf_fc37711c2db9','fax','Fax','SHORT_TEXT','contact','ARCHIVED','2026-04-24T23:45:51.000000Z','2026-04-24T23:45:51.000000Z','2026-11-20T02:58:36.000000Z',1,0,1,1,1,0,'["eq","in","isNull"]','cf_fax',NULL,'2026-11-21T02:58:36.554075Z');
-INSERT INTO custom_field_definitions VALUES('cf_5049ec25924c','last_audit','Last audit','DATETIME','company','ACTIVE','2025-08-18T00:36:51.000000Z','2025-08-18T00:36:51.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf_last_audit',NULL,'2026-11-21T02:58:36.605285Z');
-INSERT INTO custom_field_definitions VALUES('cf_d6906cdb1637','contract_end','End of contract','DATE','company','ACTIVE','2025-11-09T02:46:13.000000Z','2025-11-09T02:46:13.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf_contract_end',NULL,'2026-11-21T02:58:36.605285Z');
-INSERT INTO custom_field_definitions VALUES('cf_6963eefba1f8','offices','Offices','INTEGER','company','ACTIVE','2025-11-12T21:05:52.000000Z','2025-11-12T21:05:52.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf_offices',NULL,'2026-11-21T02:58:36.605285Z');
-INSERT INTO custom_field_definitions VALUES('cf_43bceaba8a76','markets','Markets','MULTI_SELECT','company','ACTIVE','2025-11-19T05:31:03.000000Z','2025-11-19T05:31:03.000000Z',NULL,1,0,1,1,1,0,'["hasAny","isNull"]','cf_markets',NULL,'2026-11-21T02:58:36.605285Z');
-INSERT INTO custom_field_definitions VALUES('cf_75f0f066a9ce','account_code','Account code','SHORT_TEXT','company','ACTIVE','2026-03-05T12:17:11.000000Z','2026-03-05T12:17:11.000000Z',NULL,1,0,1,1,1,0,'["eq","in","isNull"]','cf_account_code',NULL,'2026-11-21T02:58:36.605285Z');
-INSERT INTO custom_field_definitions VALUES('cf_efaa6fb125e3','strategy','Strategy','LONG_TEXT','company','ACTIVE','2026-04-23T17:17:20.000000Z','2026-04-23T17:17:20.000000Z',NULL,1,0,1,1,1,0,'["isNull"]','cf_strategy',NULL,'2026-11-21T02:58:36.605285Z');
-INSERT INTO custom_field_definitions VALUES('cf_ca036b700e61','region','Region','SINGLE_SELECT','company','ACTIVE','2026-06-22T12:08:37.000000Z','2026-06-22T12:08:37.000000Z',NULL,1,0,1,1,1,0,'["eq","in","isNull"]','cf_region',NULL,'2026-11-21T02:58:36.605285Z');
-INSERT INTO custom_field_definitions VALUES('cf_e31d6e461e0d','credit_limit','Credit limit','DECIMAL','company','ACTIVE','2026-08-30T07:45:00.000000Z','2026-08-30T07:45:00.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf_credit_limit',NULL,'2026-11-21T02:58:36.605285Z');
-INSERT INTO custom_field_definitions VALUES('cf_5cd6ed909a22','public','Listed','BOOLEAN','company','ACTIVE','2026-09-14T22:50:09.000000Z','2026-09-14T22:50:09.000000Z',NULL,1,0,1,1,1,0,'["eq","isNull"]','cf_public',NULL,'2026-11-21T02:58:36.605285Z');
-INSERT INTO custom_field_definitions VALUES('cf_bd766a05068b','telex','Telex','SHORT_TEXT','company','ARCHIVED','2026-06-21T16:40:34.000000Z','2026-06-21T16:40:34.000000Z','2026-11-20T02:58:36.000000Z',1,0,1,1,1,0,'["eq","in","isNull"]','cf_telex',NULL,'2026-11-21T02:58:36.605285Z');
+INSERT INTO custom_field_definitions VALUES('cf_4785799e5cbd','nickname','Nickname','SHORT_TEXT','contact','ACTIVE','2024-12-29T03:48:39.000000Z','2024-12-29T03:48:39.000000Z',NULL,1,0,1,1,1,0,'["eq","in","isNull"]','cf_nickname',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_21de755d453b','birthday','Birthday','DATE','contact','ACTIVE','2025-02-02T00:16:18.000000Z','2025-02-02T00:16:18.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf_birthday',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_2e6b76c84d11','lifetime_value','Lifetime value','DECIMAL','contact','ACTIVE','2025-03-09T16:29:33.000000Z','2025-03-09T16:29:33.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf_lifetime_value',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_8f0af33cb97a','topics','Topics','MULTI_SELECT','contact','ACTIVE','2025-04-11T06:26:19.000000Z','2025-04-11T06:26:19.000000Z',NULL,1,0,1,1,1,0,'["hasAny","isNull"]','cf_topics',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_155173f23d65','tier','Tier','SINGLE_SELECT','contact','ACTIVE','2025-05-21T00:21:25.000000Z','2025-05-21T00:21:25.000000Z',NULL,1,0,1,1,1,0,'["eq","in","isNull"]','cf_tier',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_08c47287358f','Überweisung','Überweisung','DECIMAL','contact','ACTIVE','2025-07-26T16:01:47.000000Z','2025-07-26T16:01:47.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf__berweisung',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_c13ef8e8d8d2','customer-ref','Customer reference','SHORT_TEXT','contact','ACTIVE','2025-09-12T14:06:16.000000Z','2025-09-12T14:06:16.000000Z',NULL,1,0,1,1,1,0,'["eq","in","isNull"]','cf_customer_ref',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_827df1d1b1a4','Tier','Tier (old spelling)','SHORT_TEXT','contact','ACTIVE','2025-10-03T02:23:13.000000Z','2025-10-03T02:23:13.000000Z',NULL,1,0,1,1,1,0,'["eq","in","isNull"]','cf_tier_2',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_9b97f4a7c150','next call','Next call','DATETIME','contact','ACTIVE','2025-10-04T12:41:32.000000Z','2025-10-04T12:41:32.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf_next_call',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_b4b1f77dd0fc','children','Children','INTEGER','contact','ACTIVE','2025-10-04T18:08:20.000000Z','2025-10-04T18:08:20.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf_children',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_3af8783354e7','background','Background','LONG_TEXT','contact','ACTIVE','2025-10-26T20:10:42.000000Z','2025-10-26T20:10:42.000000Z',NULL,1,0,1,1,1,0,'["isNull"]','cf_background',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_a824f612c926','newsletter','Newsletter','BOOLEAN','contact','ACTIVE','2026-01-15T02:59:12.000000Z','2026-01-15T02:59:12.000000Z',NULL,1,0,1,1,1,0,'["eq","isNull"]','cf_newsletter',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_fc37711c2db9','fax','Fax','SHORT_TEXT','contact','ARCHIVED','2025-08-06T08:47:15.000000Z','2025-08-06T08:47:15.000000Z','2026-03-03T12:00:00.000000Z',1,0,1,1,1,0,'["eq","in","isNull"]','cf_fax',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_5049ec25924c','last_audit','Last audit','DATETIME','company','ACTIVE','2024-11-29T09:38:15.000000Z','2024-11-29T09:38:15.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf_last_audit',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_d6906cdb1637','contract_end','End of contract','DATE','company','ACTIVE','2025-02-20T11:47:37.000000Z','2025-02-20T11:47:37.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf_contract_end',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_6963eefba1f8','offices','Offices','INTEGER','company','ACTIVE','2025-02-24T06:07:16.000000Z','2025-02-24T06:07:16.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf_offices',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_43bceaba8a76','markets','Markets','MULTI_SELECT','company','ACTIVE','2025-03-02T14:32:27.000000Z','2025-03-02T14:32:27.000000Z',NULL,1,0,1,1,1,0,'["hasAny","isNull"]','cf_markets',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_75f0f066a9ce','account_code','Account code','SHORT_TEXT','company','ACTIVE','2025-06-16T21:18:35.000000Z','2025-06-16T21:18:35.000000Z',NULL,1,0,1,1,1,0,'["eq","in","isNull"]','cf_account_code',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_efaa6fb125e3','strategy','Strategy','LONG_TEXT','company','ACTIVE','2025-08-05T02:18:44.000000Z','2025-08-05T02:18:44.000000Z',NULL,1,0,1,1,1,0,'["isNull"]','cf_strategy',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_ca036b700e61','region','Region','SINGLE_SELECT','company','ACTIVE','2025-10-03T21:10:01.000000Z','2025-10-03T21:10:01.000000Z',NULL,1,0,1,1,1,0,'["eq","in","isNull"]','cf_region',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_e31d6e461e0d','credit_limit','Credit limit','DECIMAL','company','ACTIVE','2025-12-11T16:46:24.000000Z','2025-12-11T16:46:24.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf_credit_limit',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_5cd6ed909a22','public','Listed','BOOLEAN','company','ACTIVE','2025-12-27T07:51:33.000000Z','2025-12-27T07:51:33.000000Z',NULL,1,0,1,1,1,0,'["eq","isNull"]','cf_public',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_bd766a05068b','telex','Telex','SHORT_TEXT','company','ARCHIVED','2025-10-03T01:41:58.000000Z','2025-10-03T01:41:58.000000Z','2026-03-03T12:00:00.000000Z',1,0,1,1,1,0,'["eq","in","isNull"]','cf_telex',NULL,'2026-03-04T12:00:00.000000Z');
 CREATE TABLE custom_field_options (
     definition_id TEXT NOT NULL REFERENCES custom_field_definitions (id),
     position INTEGER NOT NULL, -- from 0, in the service's order
@@ -238,8 +238,7 @@ CREATE TABLE changes (
     fields TEXT NOT NULL, -- JSON: {column: [old, new]}
     seen_at TEXT NOT NULL -- when the mirror saw it, UTC
 ) STRICT;
-INSERT INTO changes VALUES(1,'contact','ct_04fbe3a36348','update','{"etag":["\"2026-02-24T01:21:04.874Z\"","\"2026-11-21T02:58:36.877Z\""],"position":["VP, Sales","Harbour master"],"updated_at":["2026-02-24T01:21:04.874000Z","2026-11-21T02:58:36.877000Z"]}','2026-11-21T02:58:36.994336Z');
-INSERT INTO changes VALUES(2,'contact','ct_04fbe3a36348','update','{"etag":["\"2026-02-24T01:21:04.874Z\"","\"2026-11-21T02:58:36.877Z\""]}','2026-11-21T02:58:37.022091Z');
+INSERT INTO changes VALUES(1,'contact','ct_04fbe3a36348','update','{"etag":["\"2025-06-07T10:22:28.874Z\"","\"2026-03-04T13:00:00.000Z\""],"position":["VP, Sales","Harbour master"],"updated_at":["2025-06-07T10:22:28.874000Z","2026-03-04T13:00:00.000000Z"]}','2026-03-04T13:00:00.000000Z');
 CREATE TABLE sync_runs (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     kind TEXT NOT NULL, -- sync, resync or verify
@@ -256,8 +255,8 @@ CREATE TABLE sync_runs (
     warnings INTEGER NOT NULL DEFAULT 0, -- values kept in extra, items that cannot be mirrored
     error TEXT
 ) STRICT;
-INSERT INTO sync_runs VALUES(1,'sync','manual','2026-11-21T02:58:36.544263Z','2026-11-21T02:58:36.774199Z','done',49,16,17,0,0,9,0,NULL);
-INSERT INTO sync_runs VALUES(2,'sync','manual','2026-11-21T02:58:36.981800Z','2026-11-21T02:58:37.037991Z','done',2,3,0,1,0,1,0,NULL);
+INSERT INTO sync_runs VALUES(1,'sync','test','2026-03-04T12:00:00.000000Z','2026-03-04T12:00:00.000000Z','done',49,16,17,0,0,9,0,NULL);
+INSERT INTO sync_runs VALUES(2,'sync','test','2026-03-04T13:00:00.000000Z','2026-03-04T13:00:00.000000Z','done',2,3,0,1,0,1,0,NULL);
 CREATE TABLE audits (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     object_type TEXT NOT NULL, -- contact or company
@@ -300,10 +299,18 @@ INSERT INTO mirror_columns VALUES('audits','null_range',5,NULL,NULL,'integer','m
 INSERT INTO mirror_columns VALUES('audits','object_type',1,NULL,NULL,'text','mirror','contact or company');
 INSERT INTO mirror_columns VALUES('audits','range_from',3,NULL,NULL,'text','mirror','inclusive; NULL is open');
 INSERT INTO mirror_columns VALUES('audits','range_to',4,NULL,NULL,'text','mirror','exclusive; NULL is open');
-INSERT INTO mirror_columns VALUES('changes','fields',4,NULL,NULL,'text','mirror','JSON: {column: [old, new]}');
-INSERT INTO mirror_columns VALUES('changes','kind',3,NULL,NULL,'text','mirror','insert, update or remove');
+INSERT INTO mirror_columns VALUES('change_fields','column_name',4,NULL,NULL,'blob','mirror','the column of the _full view');
+INSERT INTO mirror_columns VALUES('change_fields','derived',7,NULL,NULL,'text','mirror','1 for etag, updated_at and the _num companions of decimals, else 0');
+INSERT INTO mirror_columns VALUES('change_fields','new_value',6,NULL,NULL,'text','mirror','what it holds since');
+INSERT INTO mirror_columns VALUES('change_fields','object_type',2,NULL,NULL,'text','mirror','contact or company');
+INSERT INTO mirror_columns VALUES('change_fields','old_value',5,NULL,NULL,'text','mirror','what it held before');
+INSERT INTO mirror_columns VALUES('change_fields','record_id',3,NULL,NULL,'text','mirror','the record''s id');
+INSERT INTO mirror_columns VALUES('change_fields','seen_at',1,NULL,NULL,'text','mirror','when the mirror saw it, UTC');
+INSERT INTO mirror_columns VALUES('change_fields','seq',0,NULL,NULL,'integer','mirror','the number of the change');
+INSERT INTO mirror_columns VALUES('changes','fields',4,NULL,NULL,'text','mirror','JSON: {column: [old, new]}; of a schema entry {column, op, from, to}, op being added, archived, restored, retyped or removed');
+INSERT INTO mirror_columns VALUES('changes','kind',3,NULL,NULL,'text','mirror','insert, update or remove of a record; schema where a custom column changed');
 INSERT INTO mirror_columns VALUES('changes','object_type',1,NULL,NULL,'text','mirror','contact or company');
-INSERT INTO mirror_columns VALUES('changes','record_id',2,NULL,NULL,'text','mirror',NULL);
+INSERT INTO mirror_columns VALUES('changes','record_id',2,NULL,NULL,'text','mirror','the record''s id; empty where a column changed');
 INSERT INTO mirror_columns VALUES('changes','seen_at',5,NULL,NULL,'text','mirror','when the mirror saw it, UTC');
 INSERT INTO mirror_columns VALUES('changes','seq',0,NULL,NULL,'integer','mirror','grows with every change, never reused');
 INSERT INTO mirror_columns VALUES('companies','cf_account_code',27,'customFields.account_code','Account code','SHORT_TEXT','custom',NULL);
@@ -339,46 +346,88 @@ INSERT INTO mirror_columns VALUES('companies','synced_at',32,NULL,NULL,'timestam
 INSERT INTO mirror_columns VALUES('companies','updated_at',18,'updatedAt',NULL,'timestamp','list','when the record last changed');
 INSERT INTO mirror_columns VALUES('companies','website_url',21,'websiteUrl',NULL,'text','list','web site');
 INSERT INTO mirror_columns VALUES('companies','year_founded',9,'yearFounded',NULL,'integer','list','year of foundation');
-INSERT INTO mirror_columns VALUES('companies_full','cf_account_code',29,'customFields.account_code','Account code','SHORT_TEXT','custom',NULL);
-INSERT INTO mirror_columns VALUES('companies_full','cf_contract_end',26,'customFields.contract_end','End of contract','DATE','custom',NULL);
-INSERT INTO mirror_columns VALUES('companies_full','cf_credit_limit',31,'customFields.credit_limit','Credit limit','DECIMAL','custom',NULL);
-INSERT INTO mirror_columns VALUES('companies_full','cf_credit_limit_num',32,'customFields.credit_limit','Credit limit','number','custom','the nearest double of cf_credit_limit, for sorting and sums');
-INSERT INTO mirror_columns VALUES('companies_full','cf_last_audit',25,'customFields.last_audit','Last audit','DATETIME','custom',NULL);
-INSERT INTO mirror_columns VALUES('companies_full','cf_markets',28,'customFields.markets','Markets','MULTI_SELECT','custom',NULL);
-INSERT INTO mirror_columns VALUES('companies_full','cf_offices',27,'customFields.offices','Offices','INTEGER','custom',NULL);
-INSERT INTO mirror_columns VALUES('companies_full','cf_public',33,'customFields.public','Listed','BOOLEAN','custom',NULL);
-INSERT INTO mirror_columns VALUES('companies_full','cf_region',30,'customFields.region','Region','SINGLE_SELECT','custom',NULL);
-INSERT INTO mirror_columns VALUES('companies_full','cf_strategy',34,'customFields.strategy','Strategy','LONG_TEXT','custom',NULL);
-INSERT INTO mirror_columns VALUES('companies_full','created_at',17,'createdAt',NULL,'timestamp','list','when the record was created');
-INSERT INTO mirror_columns VALUES('companies_full','customer_fit_score',19,'customerFitScore',NULL,'number','list','customer fit, compared as stored');
-INSERT INTO mirror_columns VALUES('companies_full','customer_fit_score_reason',24,'customerFitScoreReason',NULL,'text','detail','reason of the customer fit');
-INSERT INTO mirror_columns VALUES('companies_full','detail_extra',36,NULL,NULL,'json','mirror','what the columns cannot hold, verbatim JSON by wire name');
-INSERT INTO mirror_columns VALUES('companies_full','details_current',39,NULL,NULL,'boolean','mirror','1 while the detail''s columns are as new as the record''s, else 0');
+INSERT INTO mirror_columns VALUES('companies_full','cf_account_code',30,'customFields.account_code','Account code','SHORT_TEXT','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies_full','cf_contract_end',27,'customFields.contract_end','End of contract','DATE','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies_full','cf_credit_limit',32,'customFields.credit_limit','Credit limit','DECIMAL','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies_full','cf_credit_limit_num',33,'customFields.credit_limit','Credit limit','number','custom','the nearest double of cf_credit_limit, for sorting and sums');
+INSERT INTO mirror_columns VALUES('companies_full','cf_last_audit',26,'customFields.last_audit','Last audit','DATETIME','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies_full','cf_markets',29,'customFields.markets','Markets','MULTI_SELECT','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies_full','cf_offices',28,'customFields.offices','Offices','INTEGER','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies_full','cf_public',34,'customFields.public','Listed','BOOLEAN','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies_full','cf_region',31,'customFields.region','Region','SINGLE_SELECT','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies_full','cf_strategy',35,'customFields.strategy','Strategy','LONG_TEXT','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies_full','created_at',18,'createdAt',NULL,'timestamp','list','when the record was created');
+INSERT INTO mirror_columns VALUES('companies_full','customer_fit_score',20,'customerFitScore',NULL,'number','list','customer fit, compared as stored');
+INSERT INTO mirror_columns VALUES('companies_full','customer_fit_score_reason',25,'customerFitScoreReason',NULL,'text','detail','reason of the customer fit');
+INSERT INTO mirror_columns VALUES('companies_full','detail_extra',37,NULL,NULL,'json','mirror','what the columns cannot hold, verbatim JSON by wire name');
+INSERT INTO mirror_columns VALUES('companies_full','details_current',40,NULL,NULL,'boolean','mirror','1 while the detail''s columns are as new as the record''s, else 0');
 INSERT INTO mirror_columns VALUES('companies_full','employee_count',5,'employeeCount',NULL,'integer','list','number of employees');
-INSERT INTO mirror_columns VALUES('companies_full','enrichment_at',12,'enrichmentAt',NULL,'timestamp','list','when the record was enriched');
-INSERT INTO mirror_columns VALUES('companies_full','enrichment_status',13,'enrichmentStatus',NULL,'text','list','pending, completed or failed');
-INSERT INTO mirror_columns VALUES('companies_full','etag',20,'etag',NULL,'etag','list','version token of the record, its quotes included');
-INSERT INTO mirror_columns VALUES('companies_full','extra',35,NULL,NULL,'json','mirror','what the columns cannot hold, verbatim JSON by wire name');
-INSERT INTO mirror_columns VALUES('companies_full','fetched_at',38,NULL,NULL,'timestamp','mirror','when the detail was asked for');
+INSERT INTO mirror_columns VALUES('companies_full','enrichment_at',13,'enrichmentAt',NULL,'timestamp','list','when the record was enriched');
+INSERT INTO mirror_columns VALUES('companies_full','enrichment_status',14,'enrichmentStatus',NULL,'text','list','pending, completed or failed');
+INSERT INTO mirror_columns VALUES('companies_full','etag',21,'etag',NULL,'etag','list','version token of the record, its quotes included');
+INSERT INTO mirror_columns VALUES('companies_full','extra',36,NULL,NULL,'json','mirror','what the columns cannot hold, verbatim JSON by wire name');
+INSERT INTO mirror_columns VALUES('companies_full','fetched_at',39,NULL,NULL,'timestamp','mirror','when the detail was asked for');
 INSERT INTO mirror_columns VALUES('companies_full','hq_country',8,'hqCountry',NULL,'text','list','country of the headquarters');
 INSERT INTO mirror_columns VALUES('companies_full','id',0,'id',NULL,'id','list','record identifier');
 INSERT INTO mirror_columns VALUES('companies_full','industry',3,'industry',NULL,'text','list','industry');
-INSERT INTO mirror_columns VALUES('companies_full','last_interaction_at',16,'lastInteractionAt',NULL,'timestamp','list','time of the last interaction');
-INSERT INTO mirror_columns VALUES('companies_full','last_message_received_at',15,'lastMessageReceivedAt',NULL,'timestamp','list','last message received from the company');
-INSERT INTO mirror_columns VALUES('companies_full','last_message_sent_at',14,'lastMessageSentAt',NULL,'timestamp','list','last message sent to the company');
-INSERT INTO mirror_columns VALUES('companies_full','logo',11,'logo',NULL,'value','list','logo, exactly as the service gives it');
+INSERT INTO mirror_columns VALUES('companies_full','last_interaction_at',17,'lastInteractionAt',NULL,'timestamp','list','time of the last interaction');
+INSERT INTO mirror_columns VALUES('companies_full','last_message_received_at',16,'lastMessageReceivedAt',NULL,'timestamp','list','last message received from the company');
+INSERT INTO mirror_columns VALUES('companies_full','last_message_sent_at',15,'lastMessageSentAt',NULL,'timestamp','list','last message sent to the company');
+INSERT INTO mirror_columns VALUES('companies_full','logo',12,'logo',NULL,'value','list','logo, exactly as the service gives it');
 INSERT INTO mirror_columns VALUES('companies_full','name',1,'name',NULL,'text','list','name');
-INSERT INTO mirror_columns VALUES('companies_full','notes',22,'notes',NULL,'text','detail','notes');
-INSERT INTO mirror_columns VALUES('companies_full','notes_at',23,'notesAt',NULL,'timestamp','detail','when the notes last changed');
+INSERT INTO mirror_columns VALUES('companies_full','notes',23,'notes',NULL,'text','detail','notes');
+INSERT INTO mirror_columns VALUES('companies_full','notes_at',24,'notesAt',NULL,'timestamp','detail','when the notes last changed');
 INSERT INTO mirror_columns VALUES('companies_full','owner_id',10,'ownerId',NULL,'text','list','identifier of the owning team member');
+INSERT INTO mirror_columns VALUES('companies_full','owner_name',11,NULL,NULL,'text','mirror','first and last name of the owner, if that team member is mirrored');
 INSERT INTO mirror_columns VALUES('companies_full','registered_name',2,'registeredName',NULL,'text','list','registered name');
 INSERT INTO mirror_columns VALUES('companies_full','revenue',6,'revenue',NULL,'value','list','revenue, exactly as the service gives it');
 INSERT INTO mirror_columns VALUES('companies_full','revenue_num',7,'revenue',NULL,'number','list','the nearest double of revenue, for sorting and sums');
 INSERT INTO mirror_columns VALUES('companies_full','sub_industry',4,'subIndustry',NULL,'text','list','part of the industry');
-INSERT INTO mirror_columns VALUES('companies_full','synced_at',37,NULL,NULL,'timestamp','mirror','when the answer that this row was last written from was asked for');
-INSERT INTO mirror_columns VALUES('companies_full','updated_at',18,'updatedAt',NULL,'timestamp','list','when the record last changed');
-INSERT INTO mirror_columns VALUES('companies_full','website_url',21,'websiteUrl',NULL,'text','list','web site');
+INSERT INTO mirror_columns VALUES('companies_full','synced_at',38,NULL,NULL,'timestamp','mirror','when the answer that this row was last written from was asked for');
+INSERT INTO mirror_columns VALUES('companies_full','updated_at',19,'updatedAt',NULL,'timestamp','list','when the record last changed');
+INSERT INTO mirror_columns VALUES('companies_full','website_url',22,'websiteUrl',NULL,'text','list','web site');
 INSERT INTO mirror_columns VALUES('companies_full','year_founded',9,'yearFounded',NULL,'integer','list','year of foundation');
+INSERT INTO mirror_columns VALUES('companies_lookup','cf_account_code',30,'customFields.account_code','Account code','SHORT_TEXT','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies_lookup','cf_contract_end',27,'customFields.contract_end','End of contract','DATE','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies_lookup','cf_credit_limit',32,'customFields.credit_limit','Credit limit','DECIMAL','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies_lookup','cf_credit_limit_num',33,'customFields.credit_limit','Credit limit','number','custom','the nearest double of cf_credit_limit, for sorting and sums');
+INSERT INTO mirror_columns VALUES('companies_lookup','cf_last_audit',26,'customFields.last_audit','Last audit','DATETIME','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies_lookup','cf_markets',29,'customFields.markets','Markets','MULTI_SELECT','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies_lookup','cf_offices',28,'customFields.offices','Offices','INTEGER','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies_lookup','cf_public',34,'customFields.public','Listed','BOOLEAN','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies_lookup','cf_region',31,'customFields.region','Region','SINGLE_SELECT','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies_lookup','cf_strategy',35,'customFields.strategy','Strategy','LONG_TEXT','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies_lookup','created_at',18,'createdAt',NULL,'timestamp','list','when the record was created');
+INSERT INTO mirror_columns VALUES('companies_lookup','customer_fit_score',20,'customerFitScore',NULL,'number','list','customer fit, compared as stored');
+INSERT INTO mirror_columns VALUES('companies_lookup','customer_fit_score_reason',25,'customerFitScoreReason',NULL,'text','detail','reason of the customer fit');
+INSERT INTO mirror_columns VALUES('companies_lookup','detail_extra',37,NULL,NULL,'json','mirror','what the columns cannot hold, verbatim JSON by wire name');
+INSERT INTO mirror_columns VALUES('companies_lookup','details_current',40,NULL,NULL,'boolean','mirror','1 while the detail''s columns are as new as the record''s, else 0');
+INSERT INTO mirror_columns VALUES('companies_lookup','employee_count',5,'employeeCount',NULL,'integer','list','number of employees');
+INSERT INTO mirror_columns VALUES('companies_lookup','enrichment_at',13,'enrichmentAt',NULL,'timestamp','list','when the record was enriched');
+INSERT INTO mirror_columns VALUES('companies_lookup','enrichment_status',14,'enrichmentStatus',NULL,'text','list','pending, completed or failed');
+INSERT INTO mirror_columns VALUES('companies_lookup','etag',21,'etag',NULL,'etag','list','version token of the record, its quotes included');
+INSERT INTO mirror_columns VALUES('companies_lookup','extra',36,NULL,NULL,'json','mirror','what the columns cannot hold, verbatim JSON by wire name');
+INSERT INTO mirror_columns VALUES('companies_lookup','fetched_at',39,NULL,NULL,'timestamp','mirror','when the detail was asked for');
+INSERT INTO mirror_columns VALUES('companies_lookup','hq_country',8,'hqCountry',NULL,'text','list','country of the headquarters');
+INSERT INTO mirror_columns VALUES('companies_lookup','id',0,'id',NULL,'id','list','record identifier');
+INSERT INTO mirror_columns VALUES('companies_lookup','industry',3,'industry',NULL,'text','list','industry');
+INSERT INTO mirror_columns VALUES('companies_lookup','last_interaction_at',17,'lastInteractionAt',NULL,'timestamp','list','time of the last interaction');
+INSERT INTO mirror_columns VALUES('companies_lookup','last_message_received_at',16,'lastMessageReceivedAt',NULL,'timestamp','list','last message received from the company');
+INSERT INTO mirror_columns VALUES('companies_lookup','last_message_sent_at',15,'lastMessageSentAt',NULL,'timestamp','list','last message sent to the company');
+INSERT INTO mirror_columns VALUES('companies_lookup','logo',12,'logo',NULL,'value','list','logo, exactly as the service gives it');
+INSERT INTO mirror_columns VALUES('companies_lookup','name',1,'name',NULL,'text','list','name');
+INSERT INTO mirror_columns VALUES('companies_lookup','notes',23,'notes',NULL,'text','detail','notes');
+INSERT INTO mirror_columns VALUES('companies_lookup','notes_at',24,'notesAt',NULL,'timestamp','detail','when the notes last changed');
+INSERT INTO mirror_columns VALUES('companies_lookup','owner_id',10,'ownerId',NULL,'text','list','identifier of the owning team member');
+INSERT INTO mirror_columns VALUES('companies_lookup','owner_name',11,NULL,NULL,'text','mirror','first and last name of the owner, if that team member is mirrored');
+INSERT INTO mirror_columns VALUES('companies_lookup','registered_name',2,'registeredName',NULL,'text','list','registered name');
+INSERT INTO mirror_columns VALUES('companies_lookup','revenue',6,'revenue',NULL,'value','list','revenue, exactly as the service gives it');
+INSERT INTO mirror_columns VALUES('companies_lookup','revenue_num',7,'revenue',NULL,'number','list','the nearest double of revenue, for sorting and sums');
+INSERT INTO mirror_columns VALUES('companies_lookup','sub_industry',4,'subIndustry',NULL,'text','list','part of the industry');
+INSERT INTO mirror_columns VALUES('companies_lookup','synced_at',38,NULL,NULL,'timestamp','mirror','when the answer that this row was last written from was asked for');
+INSERT INTO mirror_columns VALUES('companies_lookup','updated_at',19,'updatedAt',NULL,'timestamp','list','when the record last changed');
+INSERT INTO mirror_columns VALUES('companies_lookup','website_url',22,'websiteUrl',NULL,'text','list','web site');
+INSERT INTO mirror_columns VALUES('companies_lookup','year_founded',9,'yearFounded',NULL,'integer','list','year of foundation');
 INSERT INTO mirror_columns VALUES('company_details','cf_strategy',6,'customFields.strategy','Strategy','LONG_TEXT','custom',NULL);
 INSERT INTO mirror_columns VALUES('company_details','company_id',0,'id',NULL,'id','list','record identifier');
 INSERT INTO mirror_columns VALUES('company_details','customer_fit_score_reason',3,'customerFitScoreReason',NULL,'text','detail','reason of the customer fit');
@@ -387,6 +436,16 @@ INSERT INTO mirror_columns VALUES('company_details','extra',5,NULL,NULL,'json','
 INSERT INTO mirror_columns VALUES('company_details','fetched_at',7,NULL,NULL,'timestamp','mirror','when the detail was asked for');
 INSERT INTO mirror_columns VALUES('company_details','notes',1,'notes',NULL,'text','detail','notes');
 INSERT INTO mirror_columns VALUES('company_details','notes_at',2,'notesAt',NULL,'timestamp','detail','when the notes last changed');
+INSERT INTO mirror_columns VALUES('company_history','column_name',1,NULL,NULL,'blob','mirror','the column of the _full view');
+INSERT INTO mirror_columns VALUES('company_history','id',0,NULL,NULL,'text','mirror','the record''s id');
+INSERT INTO mirror_columns VALUES('company_history','valid_from',3,NULL,NULL,'text','mirror','since when, UTC; NULL: since before the history');
+INSERT INTO mirror_columns VALUES('company_history','valid_to',4,NULL,NULL,'text','mirror','until when, UTC; NULL: still');
+INSERT INTO mirror_columns VALUES('company_history','value',2,NULL,NULL,'blob','mirror','what it held');
+INSERT INTO mirror_columns VALUES('company_search','company',2,NULL,NULL,'text','mirror','registered name and web site');
+INSERT INTO mirror_columns VALUES('company_search','custom',4,NULL,NULL,'text','mirror','every text custom field, one line each');
+INSERT INTO mirror_columns VALUES('company_search','name',1,NULL,NULL,'text','mirror','name');
+INSERT INTO mirror_columns VALUES('company_search','notes',3,NULL,NULL,'text','mirror','notes');
+INSERT INTO mirror_columns VALUES('company_search','record_id',0,NULL,NULL,'text','mirror','the company''s id, for joins; not searched');
 INSERT INTO mirror_columns VALUES('contact_details','cf_background',43,'customFields.background','Background','LONG_TEXT','custom',NULL);
 INSERT INTO mirror_columns VALUES('contact_details','consent_updated_at',32,'consentUpdatedAt',NULL,'timestamp','detail','when any consent last changed');
 INSERT INTO mirror_columns VALUES('contact_details','contact_id',0,'id',NULL,'id','list','record identifier');
@@ -432,6 +491,19 @@ INSERT INTO mirror_columns VALUES('contact_details','whatsapp_marketing_consent_
 INSERT INTO mirror_columns VALUES('contact_details','whatsapp_marketing_consent_updated_at',29,'whatsappMarketingConsentUpdatedAt',NULL,'timestamp','detail','when the WhatsApp consent changed');
 INSERT INTO mirror_columns VALUES('contact_details','whatsapp_reachability_status',38,'whatsappReachabilityStatus',NULL,'text','detail','reachable by WhatsApp');
 INSERT INTO mirror_columns VALUES('contact_details','whatsapp_service_window_expires_at',39,'whatsappServiceWindowExpiresAt',NULL,'timestamp','detail','when the WhatsApp service window closes');
+INSERT INTO mirror_columns VALUES('contact_history','column_name',1,NULL,NULL,'blob','mirror','the column of the _full view');
+INSERT INTO mirror_columns VALUES('contact_history','id',0,NULL,NULL,'text','mirror','the record''s id');
+INSERT INTO mirror_columns VALUES('contact_history','valid_from',3,NULL,NULL,'text','mirror','since when, UTC; NULL: since before the history');
+INSERT INTO mirror_columns VALUES('contact_history','valid_to',4,NULL,NULL,'text','mirror','until when, UTC; NULL: still');
+INSERT INTO mirror_columns VALUES('contact_history','value',2,NULL,NULL,'blob','mirror','what it held');
+INSERT INTO mirror_columns VALUES('contact_search','company',3,NULL,NULL,'text','mirror','company text');
+INSERT INTO mirror_columns VALUES('contact_search','custom',7,NULL,NULL,'text','mirror','every text custom field, one line each');
+INSERT INTO mirror_columns VALUES('contact_search','email',2,NULL,NULL,'text','mirror','primary e-mail address');
+INSERT INTO mirror_columns VALUES('contact_search','name',1,NULL,NULL,'text','mirror','full name, first and last name');
+INSERT INTO mirror_columns VALUES('contact_search','notes',5,NULL,NULL,'text','mirror','notes');
+INSERT INTO mirror_columns VALUES('contact_search','position',4,NULL,NULL,'text','mirror','job title');
+INSERT INTO mirror_columns VALUES('contact_search','record_id',0,NULL,NULL,'text','mirror','the contact''s id, for joins; not searched');
+INSERT INTO mirror_columns VALUES('contact_search','summaries',6,NULL,NULL,'text','mirror','what the last session discussed, and what the contact asked for');
 INSERT INTO mirror_columns VALUES('contacts','cf__berweisung',29,'customFields.Überweisung','Überweisung','DECIMAL','custom',NULL);
 INSERT INTO mirror_columns VALUES('contacts','cf__berweisung_num',30,'customFields.Überweisung','Überweisung','number','custom','the nearest double of cf__berweisung, for sorting and sums');
 INSERT INTO mirror_columns VALUES('contacts','cf_birthday',24,'customFields.birthday','Birthday','DATE','custom',NULL);
@@ -469,87 +541,172 @@ INSERT INTO mirror_columns VALUES('contacts','position',6,'position',NULL,'text'
 INSERT INTO mirror_columns VALUES('contacts','qualification',10,'qualification',NULL,'boolean','list','whether the contact is qualified');
 INSERT INTO mirror_columns VALUES('contacts','synced_at',36,NULL,NULL,'timestamp','mirror','when the answer that this row was last written from was asked for');
 INSERT INTO mirror_columns VALUES('contacts','updated_at',12,'updatedAt',NULL,'timestamp','list','when the record last changed');
-INSERT INTO mirror_columns VALUES('contacts_full','cf__berweisung',68,'customFields.Überweisung','Überweisung','DECIMAL','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_full','cf__berweisung_num',69,'customFields.Überweisung','Überweisung','number','custom','the nearest double of cf__berweisung, for sorting and sums');
-INSERT INTO mirror_columns VALUES('contacts_full','cf_background',75,'customFields.background','Background','LONG_TEXT','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_full','cf_birthday',63,'customFields.birthday','Birthday','DATE','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_full','cf_children',73,'customFields.children','Children','INTEGER','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_full','cf_customer_ref',70,'customFields.customer-ref','Customer reference','SHORT_TEXT','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_full','cf_lifetime_value',64,'customFields.lifetime_value','Lifetime value','DECIMAL','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_full','cf_lifetime_value_num',65,'customFields.lifetime_value','Lifetime value','number','custom','the nearest double of cf_lifetime_value, for sorting and sums');
-INSERT INTO mirror_columns VALUES('contacts_full','cf_newsletter',74,'customFields.newsletter','Newsletter','BOOLEAN','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_full','cf_next_call',72,'customFields.next call','Next call','DATETIME','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_full','cf_nickname',62,'customFields.nickname','Nickname','SHORT_TEXT','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_full','cf_tier',67,'customFields.tier','Tier','SINGLE_SELECT','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_full','cf_tier_2',71,'customFields.Tier','Tier (old spelling)','SHORT_TEXT','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_full','cf_topics',66,'customFields.topics','Topics','MULTI_SELECT','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_full','cf__berweisung',70,'customFields.Überweisung','Überweisung','DECIMAL','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_full','cf__berweisung_num',71,'customFields.Überweisung','Überweisung','number','custom','the nearest double of cf__berweisung, for sorting and sums');
+INSERT INTO mirror_columns VALUES('contacts_full','cf_background',77,'customFields.background','Background','LONG_TEXT','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_full','cf_birthday',65,'customFields.birthday','Birthday','DATE','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_full','cf_children',75,'customFields.children','Children','INTEGER','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_full','cf_customer_ref',72,'customFields.customer-ref','Customer reference','SHORT_TEXT','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_full','cf_lifetime_value',66,'customFields.lifetime_value','Lifetime value','DECIMAL','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_full','cf_lifetime_value_num',67,'customFields.lifetime_value','Lifetime value','number','custom','the nearest double of cf_lifetime_value, for sorting and sums');
+INSERT INTO mirror_columns VALUES('contacts_full','cf_newsletter',76,'customFields.newsletter','Newsletter','BOOLEAN','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_full','cf_next_call',74,'customFields.next call','Next call','DATETIME','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_full','cf_nickname',64,'customFields.nickname','Nickname','SHORT_TEXT','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_full','cf_tier',69,'customFields.tier','Tier','SINGLE_SELECT','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_full','cf_tier_2',73,'customFields.Tier','Tier (old spelling)','SHORT_TEXT','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_full','cf_topics',68,'customFields.topics','Topics','MULTI_SELECT','custom',NULL);
 INSERT INTO mirror_columns VALUES('contacts_full','company',7,'company',NULL,'text','list','company text');
 INSERT INTO mirror_columns VALUES('contacts_full','company_id',8,'companyId',NULL,'text','list','identifier of the company');
-INSERT INTO mirror_columns VALUES('contacts_full','consent_updated_at',53,'consentUpdatedAt',NULL,'timestamp','detail','when any consent last changed');
-INSERT INTO mirror_columns VALUES('contacts_full','contactability_updated_at',56,'contactabilityUpdatedAt',NULL,'timestamp','detail','when contactability last changed');
-INSERT INTO mirror_columns VALUES('contacts_full','contactable',54,'contactable',NULL,'boolean','detail','whether any channel reaches the contact');
-INSERT INTO mirror_columns VALUES('contacts_full','contactable_channels',55,'contactableChannels',NULL,'json','detail','the channels that do');
-INSERT INTO mirror_columns VALUES('contacts_full','created_at',11,'createdAt',NULL,'timestamp','list','when the record was created');
-INSERT INTO mirror_columns VALUES('contacts_full','detail_extra',77,NULL,NULL,'json','mirror','what the columns cannot hold, verbatim JSON by wire name');
-INSERT INTO mirror_columns VALUES('contacts_full','details_current',80,NULL,NULL,'boolean','mirror','1 while the detail''s columns are as new as the record''s, else 0');
-INSERT INTO mirror_columns VALUES('contacts_full','do_not_contact',42,'doNotContact',NULL,'boolean','detail','whether the contact must not be contacted');
-INSERT INTO mirror_columns VALUES('contacts_full','do_not_contact_at',43,'doNotContactAt',NULL,'timestamp','detail','since when');
-INSERT INTO mirror_columns VALUES('contacts_full','do_not_contact_reason',44,'doNotContactReason',NULL,'text','detail','why');
+INSERT INTO mirror_columns VALUES('contacts_full','company_name',9,NULL,NULL,'text','mirror','name of the company, if that company is mirrored');
+INSERT INTO mirror_columns VALUES('contacts_full','consent_updated_at',55,'consentUpdatedAt',NULL,'timestamp','detail','when any consent last changed');
+INSERT INTO mirror_columns VALUES('contacts_full','contactability_updated_at',58,'contactabilityUpdatedAt',NULL,'timestamp','detail','when contactability last changed');
+INSERT INTO mirror_columns VALUES('contacts_full','contactable',56,'contactable',NULL,'boolean','detail','whether any channel reaches the contact');
+INSERT INTO mirror_columns VALUES('contacts_full','contactable_channels',57,'contactableChannels',NULL,'json','detail','the channels that do');
+INSERT INTO mirror_columns VALUES('contacts_full','created_at',13,'createdAt',NULL,'timestamp','list','when the record was created');
+INSERT INTO mirror_columns VALUES('contacts_full','detail_extra',79,NULL,NULL,'json','mirror','what the columns cannot hold, verbatim JSON by wire name');
+INSERT INTO mirror_columns VALUES('contacts_full','details_current',82,NULL,NULL,'boolean','mirror','1 while the detail''s columns are as new as the record''s, else 0');
+INSERT INTO mirror_columns VALUES('contacts_full','do_not_contact',44,'doNotContact',NULL,'boolean','detail','whether the contact must not be contacted');
+INSERT INTO mirror_columns VALUES('contacts_full','do_not_contact_at',45,'doNotContactAt',NULL,'timestamp','detail','since when');
+INSERT INTO mirror_columns VALUES('contacts_full','do_not_contact_reason',46,'doNotContactReason',NULL,'text','detail','why');
 INSERT INTO mirror_columns VALUES('contacts_full','email',4,'email',NULL,'text','list','primary e-mail address; read-only through the API');
-INSERT INTO mirror_columns VALUES('contacts_full','email_marketing_consent_status',45,'emailMarketingConsentStatus',NULL,'text','detail','consent to marketing by e-mail');
-INSERT INTO mirror_columns VALUES('contacts_full','email_marketing_consent_updated_at',46,'emailMarketingConsentUpdatedAt',NULL,'timestamp','detail','when the e-mail consent changed');
-INSERT INTO mirror_columns VALUES('contacts_full','email_reachability_status',57,'emailReachabilityStatus',NULL,'text','detail','reachable by e-mail');
-INSERT INTO mirror_columns VALUES('contacts_full','enrichment_at',17,'enrichmentAt',NULL,'timestamp','list','when the record was enriched');
-INSERT INTO mirror_columns VALUES('contacts_full','enrichment_status',16,'enrichmentStatus',NULL,'text','list','pending, completed or failed');
-INSERT INTO mirror_columns VALUES('contacts_full','etag',18,'etag',NULL,'etag','list','version token of the record, its quotes included');
-INSERT INTO mirror_columns VALUES('contacts_full','extra',76,NULL,NULL,'json','mirror','what the columns cannot hold, verbatim JSON by wire name');
-INSERT INTO mirror_columns VALUES('contacts_full','fetched_at',79,NULL,NULL,'timestamp','mirror','when the detail was asked for');
+INSERT INTO mirror_columns VALUES('contacts_full','email_marketing_consent_status',47,'emailMarketingConsentStatus',NULL,'text','detail','consent to marketing by e-mail');
+INSERT INTO mirror_columns VALUES('contacts_full','email_marketing_consent_updated_at',48,'emailMarketingConsentUpdatedAt',NULL,'timestamp','detail','when the e-mail consent changed');
+INSERT INTO mirror_columns VALUES('contacts_full','email_reachability_status',59,'emailReachabilityStatus',NULL,'text','detail','reachable by e-mail');
+INSERT INTO mirror_columns VALUES('contacts_full','enrichment_at',19,'enrichmentAt',NULL,'timestamp','list','when the record was enriched');
+INSERT INTO mirror_columns VALUES('contacts_full','enrichment_status',18,'enrichmentStatus',NULL,'text','list','pending, completed or failed');
+INSERT INTO mirror_columns VALUES('contacts_full','etag',20,'etag',NULL,'etag','list','version token of the record, its quotes included');
+INSERT INTO mirror_columns VALUES('contacts_full','extra',78,NULL,NULL,'json','mirror','what the columns cannot hold, verbatim JSON by wire name');
+INSERT INTO mirror_columns VALUES('contacts_full','fetched_at',81,NULL,NULL,'timestamp','mirror','when the detail was asked for');
 INSERT INTO mirror_columns VALUES('contacts_full','first_name',2,'firstName',NULL,'text','list','first name');
 INSERT INTO mirror_columns VALUES('contacts_full','id',0,'id',NULL,'id','list','record identifier');
-INSERT INTO mirror_columns VALUES('contacts_full','industry',22,'industry',NULL,'text','detail','industry, as stored text');
-INSERT INTO mirror_columns VALUES('contacts_full','intent_inferred_at',36,'intentInferredAt',NULL,'timestamp','detail','when the intent was inferred');
-INSERT INTO mirror_columns VALUES('contacts_full','intent_level',14,'intentLevel',NULL,'text','list','HIGH, MED or LOW');
-INSERT INTO mirror_columns VALUES('contacts_full','intent_reason',35,'intentReason',NULL,'text','detail','reason of the intent');
-INSERT INTO mirror_columns VALUES('contacts_full','intent_type',13,'intentType',NULL,'text','list','kind of intent');
-INSERT INTO mirror_columns VALUES('contacts_full','language',23,'language',NULL,'text','detail','preferred language');
-INSERT INTO mirror_columns VALUES('contacts_full','last_interaction_at',15,'lastInteractionAt',NULL,'timestamp','list','time of the last interaction');
-INSERT INTO mirror_columns VALUES('contacts_full','last_message_received_at',38,'lastMessageReceivedAt',NULL,'timestamp','detail','last message received from the contact');
-INSERT INTO mirror_columns VALUES('contacts_full','last_message_sent_at',37,'lastMessageSentAt',NULL,'timestamp','detail','last message sent to the contact');
+INSERT INTO mirror_columns VALUES('contacts_full','industry',24,'industry',NULL,'text','detail','industry, as stored text');
+INSERT INTO mirror_columns VALUES('contacts_full','intent_inferred_at',38,'intentInferredAt',NULL,'timestamp','detail','when the intent was inferred');
+INSERT INTO mirror_columns VALUES('contacts_full','intent_level',16,'intentLevel',NULL,'text','list','HIGH, MED or LOW');
+INSERT INTO mirror_columns VALUES('contacts_full','intent_reason',37,'intentReason',NULL,'text','detail','reason of the intent');
+INSERT INTO mirror_columns VALUES('contacts_full','intent_type',15,'intentType',NULL,'text','list','kind of intent');
+INSERT INTO mirror_columns VALUES('contacts_full','language',25,'language',NULL,'text','detail','preferred language');
+INSERT INTO mirror_columns VALUES('contacts_full','last_interaction_at',17,'lastInteractionAt',NULL,'timestamp','list','time of the last interaction');
+INSERT INTO mirror_columns VALUES('contacts_full','last_message_received_at',40,'lastMessageReceivedAt',NULL,'timestamp','detail','last message received from the contact');
+INSERT INTO mirror_columns VALUES('contacts_full','last_message_sent_at',39,'lastMessageSentAt',NULL,'timestamp','detail','last message sent to the contact');
 INSERT INTO mirror_columns VALUES('contacts_full','last_name',3,'lastName',NULL,'text','list','last name');
-INSERT INTO mirror_columns VALUES('contacts_full','linkedin_url',25,'linkedinUrl',NULL,'text','detail','LinkedIn profile');
-INSERT INTO mirror_columns VALUES('contacts_full','location_city',21,'location.city',NULL,'text','list','city');
-INSERT INTO mirror_columns VALUES('contacts_full','location_country',19,'location.country',NULL,'text','list','country, as stored text');
-INSERT INTO mirror_columns VALUES('contacts_full','location_region',20,'location.region',NULL,'text','list','region');
+INSERT INTO mirror_columns VALUES('contacts_full','linkedin_url',27,'linkedinUrl',NULL,'text','detail','LinkedIn profile');
+INSERT INTO mirror_columns VALUES('contacts_full','location_city',23,'location.city',NULL,'text','list','city');
+INSERT INTO mirror_columns VALUES('contacts_full','location_country',21,'location.country',NULL,'text','list','country, as stored text');
+INSERT INTO mirror_columns VALUES('contacts_full','location_region',22,'location.region',NULL,'text','list','region');
 INSERT INTO mirror_columns VALUES('contacts_full','mobile',5,'mobile',NULL,'text','list','primary mobile number; read-only through the API');
 INSERT INTO mirror_columns VALUES('contacts_full','name',1,'name',NULL,'text','list','full name');
-INSERT INTO mirror_columns VALUES('contacts_full','notes',28,'notes',NULL,'text','detail','notes');
-INSERT INTO mirror_columns VALUES('contacts_full','notes_at',29,'notesAt',NULL,'timestamp','detail','when the notes last changed');
-INSERT INTO mirror_columns VALUES('contacts_full','origin_channel',27,'originChannel',NULL,'text','detail','channel of the first contact');
-INSERT INTO mirror_columns VALUES('contacts_full','owner_id',9,'ownerId',NULL,'text','list','identifier of the owning team member');
-INSERT INTO mirror_columns VALUES('contacts_full','phone_marketing_consent_status',51,'phoneMarketingConsentStatus',NULL,'text','detail','consent to marketing by phone');
-INSERT INTO mirror_columns VALUES('contacts_full','phone_marketing_consent_updated_at',52,'phoneMarketingConsentUpdatedAt',NULL,'timestamp','detail','when the phone consent changed');
-INSERT INTO mirror_columns VALUES('contacts_full','phone_reachability_status',61,'phoneReachabilityStatus',NULL,'text','detail','reachable by phone');
+INSERT INTO mirror_columns VALUES('contacts_full','notes',30,'notes',NULL,'text','detail','notes');
+INSERT INTO mirror_columns VALUES('contacts_full','notes_at',31,'notesAt',NULL,'timestamp','detail','when the notes last changed');
+INSERT INTO mirror_columns VALUES('contacts_full','origin_channel',29,'originChannel',NULL,'text','detail','channel of the first contact');
+INSERT INTO mirror_columns VALUES('contacts_full','owner_id',10,'ownerId',NULL,'text','list','identifier of the owning team member');
+INSERT INTO mirror_columns VALUES('contacts_full','owner_name',11,NULL,NULL,'text','mirror','first and last name of the owner, if that team member is mirrored');
+INSERT INTO mirror_columns VALUES('contacts_full','phone_marketing_consent_status',53,'phoneMarketingConsentStatus',NULL,'text','detail','consent to marketing by phone');
+INSERT INTO mirror_columns VALUES('contacts_full','phone_marketing_consent_updated_at',54,'phoneMarketingConsentUpdatedAt',NULL,'timestamp','detail','when the phone consent changed');
+INSERT INTO mirror_columns VALUES('contacts_full','phone_reachability_status',63,'phoneReachabilityStatus',NULL,'text','detail','reachable by phone');
 INSERT INTO mirror_columns VALUES('contacts_full','position',6,'position',NULL,'text','list','job title');
-INSERT INTO mirror_columns VALUES('contacts_full','qualification',10,'qualification',NULL,'boolean','list','whether the contact is qualified');
-INSERT INTO mirror_columns VALUES('contacts_full','qualification_confidence',32,'qualificationConfidence',NULL,'value','detail','confidence of the qualification');
-INSERT INTO mirror_columns VALUES('contacts_full','qualification_confidence_num',33,'qualificationConfidence',NULL,'number','detail','the nearest double of qualification_confidence, for sorting and sums');
-INSERT INTO mirror_columns VALUES('contacts_full','qualified_at',34,'qualifiedAt',NULL,'timestamp','detail','when the contact was qualified');
-INSERT INTO mirror_columns VALUES('contacts_full','reasoning',31,'reasoning',NULL,'text','detail','reasoning behind the qualification');
-INSERT INTO mirror_columns VALUES('contacts_full','record_source',26,'recordSource',NULL,'text','detail','where the record came from');
-INSERT INTO mirror_columns VALUES('contacts_full','score',30,'score',NULL,'number','detail','deprecated historical score');
-INSERT INTO mirror_columns VALUES('contacts_full','session_summary_at',41,'sessionSummaryAt',NULL,'timestamp','detail','when the session was summarised');
-INSERT INTO mirror_columns VALUES('contacts_full','session_summary_discussed',39,'sessionSummaryDiscussed',NULL,'value','detail','what the last session discussed');
-INSERT INTO mirror_columns VALUES('contacts_full','session_summary_requests',40,'sessionSummaryRequests',NULL,'value','detail','what the contact asked for');
-INSERT INTO mirror_columns VALUES('contacts_full','sms_marketing_consent_status',47,'smsMarketingConsentStatus',NULL,'text','detail','consent to marketing by SMS');
-INSERT INTO mirror_columns VALUES('contacts_full','sms_marketing_consent_updated_at',48,'smsMarketingConsentUpdatedAt',NULL,'timestamp','detail','when the SMS consent changed');
-INSERT INTO mirror_columns VALUES('contacts_full','synced_at',78,NULL,NULL,'timestamp','mirror','when the answer that this row was last written from was asked for');
-INSERT INTO mirror_columns VALUES('contacts_full','timezone',24,'timezone',NULL,'text','detail','time zone');
-INSERT INTO mirror_columns VALUES('contacts_full','updated_at',12,'updatedAt',NULL,'timestamp','list','when the record last changed');
-INSERT INTO mirror_columns VALUES('contacts_full','web_chat_reachability_status',58,'webChatReachabilityStatus',NULL,'text','detail','reachable by web chat');
-INSERT INTO mirror_columns VALUES('contacts_full','whatsapp_marketing_consent_status',49,'whatsappMarketingConsentStatus',NULL,'text','detail','consent to marketing by WhatsApp');
-INSERT INTO mirror_columns VALUES('contacts_full','whatsapp_marketing_consent_updated_at',50,'whatsappMarketingConsentUpdatedAt',NULL,'timestamp','detail','when the WhatsApp consent changed');
-INSERT INTO mirror_columns VALUES('contacts_full','whatsapp_reachability_status',59,'whatsappReachabilityStatus',NULL,'text','detail','reachable by WhatsApp');
-INSERT INTO mirror_columns VALUES('contacts_full','whatsapp_service_window_expires_at',60,'whatsappServiceWindowExpiresAt',NULL,'timestamp','detail','when the WhatsApp service window closes');
+INSERT INTO mirror_columns VALUES('contacts_full','qualification',12,'qualification',NULL,'boolean','list','whether the contact is qualified');
+INSERT INTO mirror_columns VALUES('contacts_full','qualification_confidence',34,'qualificationConfidence',NULL,'value','detail','confidence of the qualification');
+INSERT INTO mirror_columns VALUES('contacts_full','qualification_confidence_num',35,'qualificationConfidence',NULL,'number','detail','the nearest double of qualification_confidence, for sorting and sums');
+INSERT INTO mirror_columns VALUES('contacts_full','qualified_at',36,'qualifiedAt',NULL,'timestamp','detail','when the contact was qualified');
+INSERT INTO mirror_columns VALUES('contacts_full','reasoning',33,'reasoning',NULL,'text','detail','reasoning behind the qualification');
+INSERT INTO mirror_columns VALUES('contacts_full','record_source',28,'recordSource',NULL,'text','detail','where the record came from');
+INSERT INTO mirror_columns VALUES('contacts_full','score',32,'score',NULL,'number','detail','deprecated historical score');
+INSERT INTO mirror_columns VALUES('contacts_full','session_summary_at',43,'sessionSummaryAt',NULL,'timestamp','detail','when the session was summarised');
+INSERT INTO mirror_columns VALUES('contacts_full','session_summary_discussed',41,'sessionSummaryDiscussed',NULL,'value','detail','what the last session discussed');
+INSERT INTO mirror_columns VALUES('contacts_full','session_summary_requests',42,'sessionSummaryRequests',NULL,'value','detail','what the contact asked for');
+INSERT INTO mirror_columns VALUES('contacts_full','sms_marketing_consent_status',49,'smsMarketingConsentStatus',NULL,'text','detail','consent to marketing by SMS');
+INSERT INTO mirror_columns VALUES('contacts_full','sms_marketing_consent_updated_at',50,'smsMarketingConsentUpdatedAt',NULL,'timestamp','detail','when the SMS consent changed');
+INSERT INTO mirror_columns VALUES('contacts_full','synced_at',80,NULL,NULL,'timestamp','mirror','when the answer that this row was last written from was asked for');
+INSERT INTO mirror_columns VALUES('contacts_full','timezone',26,'timezone',NULL,'text','detail','time zone');
+INSERT INTO mirror_columns VALUES('contacts_full','updated_at',14,'updatedAt',NULL,'timestamp','list','when the record last changed');
+INSERT INTO mirror_columns VALUES('contacts_full','web_chat_reachability_status',60,'webChatReachabilityStatus',NULL,'text','detail','reachable by web chat');
+INSERT INTO mirror_columns VALUES('contacts_full','whatsapp_marketing_consent_status',51,'whatsappMarketingConsentStatus',NULL,'text','detail','consent to marketing by WhatsApp');
+INSERT INTO mirror_columns VALUES('contacts_full','whatsapp_marketing_consent_updated_at',52,'whatsappMarketingConsentUpdatedAt',NULL,'timestamp','detail','when the WhatsApp consent changed');
+INSERT INTO mirror_columns VALUES('contacts_full','whatsapp_reachability_status',61,'whatsappReachabilityStatus',NULL,'text','detail','reachable by WhatsApp');
+INSERT INTO mirror_columns VALUES('contacts_full','whatsapp_service_window_expires_at',62,'whatsappServiceWindowExpiresAt',NULL,'timestamp','detail','when the WhatsApp service window closes');
+INSERT INTO mirror_columns VALUES('contacts_lookup','cf__berweisung',70,'customFields.Überweisung','Überweisung','DECIMAL','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_lookup','cf__berweisung_num',71,'customFields.Überweisung','Überweisung','number','custom','the nearest double of cf__berweisung, for sorting and sums');
+INSERT INTO mirror_columns VALUES('contacts_lookup','cf_background',77,'customFields.background','Background','LONG_TEXT','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_lookup','cf_birthday',65,'customFields.birthday','Birthday','DATE','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_lookup','cf_children',75,'customFields.children','Children','INTEGER','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_lookup','cf_customer_ref',72,'customFields.customer-ref','Customer reference','SHORT_TEXT','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_lookup','cf_lifetime_value',66,'customFields.lifetime_value','Lifetime value','DECIMAL','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_lookup','cf_lifetime_value_num',67,'customFields.lifetime_value','Lifetime value','number','custom','the nearest double of cf_lifetime_value, for sorting and sums');
+INSERT INTO mirror_columns VALUES('contacts_lookup','cf_newsletter',76,'customFields.newsletter','Newsletter','BOOLEAN','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_lookup','cf_next_call',74,'customFields.next call','Next call','DATETIME','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_lookup','cf_nickname',64,'customFields.nickname','Nickname','SHORT_TEXT','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_lookup','cf_tier',69,'customFields.tier','Tier','SINGLE_SELECT','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_lookup','cf_tier_2',73,'customFields.Tier','Tier (old spelling)','SHORT_TEXT','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_lookup','cf_topics',68,'customFields.topics','Topics','MULTI_SELECT','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_lookup','company',7,'company',NULL,'text','list','company text');
+INSERT INTO mirror_columns VALUES('contacts_lookup','company_id',8,'companyId',NULL,'text','list','identifier of the company');
+INSERT INTO mirror_columns VALUES('contacts_lookup','company_name',9,NULL,NULL,'text','mirror','name of the company, if that company is mirrored');
+INSERT INTO mirror_columns VALUES('contacts_lookup','consent_updated_at',55,'consentUpdatedAt',NULL,'timestamp','detail','when any consent last changed');
+INSERT INTO mirror_columns VALUES('contacts_lookup','contactability_updated_at',58,'contactabilityUpdatedAt',NULL,'timestamp','detail','when contactability last changed');
+INSERT INTO mirror_columns VALUES('contacts_lookup','contactable',56,'contactable',NULL,'boolean','detail','whether any channel reaches the contact');
+INSERT INTO mirror_columns VALUES('contacts_lookup','contactable_channels',57,'contactableChannels',NULL,'json','detail','the channels that do');
+INSERT INTO mirror_columns VALUES('contacts_lookup','created_at',13,'createdAt',NULL,'timestamp','list','when the record was created');
+INSERT INTO mirror_columns VALUES('contacts_lookup','detail_extra',79,NULL,NULL,'json','mirror','what the columns cannot hold, verbatim JSON by wire name');
+INSERT INTO mirror_columns VALUES('contacts_lookup','details_current',82,NULL,NULL,'boolean','mirror','1 while the detail''s columns are as new as the record''s, else 0');
+INSERT INTO mirror_columns VALUES('contacts_lookup','do_not_contact',44,'doNotContact',NULL,'boolean','detail','whether the contact must not be contacted');
+INSERT INTO mirror_columns VALUES('contacts_lookup','do_not_contact_at',45,'doNotContactAt',NULL,'timestamp','detail','since when');
+INSERT INTO mirror_columns VALUES('contacts_lookup','do_not_contact_reason',46,'doNotContactReason',NULL,'text','detail','why');
+INSERT INTO mirror_columns VALUES('contacts_lookup','email',4,'email',NULL,'text','list','primary e-mail address; read-only through the API');
+INSERT INTO mirror_columns VALUES('contacts_lookup','email_marketing_consent_status',47,'emailMarketingConsentStatus',NULL,'text','detail','consent to marketing by e-mail');
+INSERT INTO mirror_columns VALUES('contacts_lookup','email_marketing_consent_updated_at',48,'emailMarketingConsentUpdatedAt',NULL,'timestamp','detail','when the e-mail consent changed');
+INSERT INTO mirror_columns VALUES('contacts_lookup','email_reachability_status',59,'emailReachabilityStatus',NULL,'text','detail','reachable by e-mail');
+INSERT INTO mirror_columns VALUES('contacts_lookup','enrichment_at',19,'enrichmentAt',NULL,'timestamp','list','when the record was enriched');
+INSERT INTO mirror_columns VALUES('contacts_lookup','enrichment_status',18,'enrichmentStatus',NULL,'text','list','pending, completed or failed');
+INSERT INTO mirror_columns VALUES('contacts_lookup','etag',20,'etag',NULL,'etag','list','version token of the record, its quotes included');
+INSERT INTO mirror_columns VALUES('contacts_lookup','extra',78,NULL,NULL,'json','mirror','what the columns cannot hold, verbatim JSON by wire name');
+INSERT INTO mirror_columns VALUES('contacts_lookup','fetched_at',81,NULL,NULL,'timestamp','mirror','when the detail was asked for');
+INSERT INTO mirror_columns VALUES('contacts_lookup','first_name',2,'firstName',NULL,'text','list','first name');
+INSERT INTO mirror_columns VALUES('contacts_lookup','id',0,'id',NULL,'id','list','record identifier');
+INSERT INTO mirror_columns VALUES('contacts_lookup','industry',24,'industry',NULL,'text','detail','industry, as stored text');
+INSERT INTO mirror_columns VALUES('contacts_lookup','intent_inferred_at',38,'intentInferredAt',NULL,'timestamp','detail','when the intent was inferred');
+INSERT INTO mirror_columns VALUES('contacts_lookup','intent_level',16,'intentLevel',NULL,'text','list','HIGH, MED or LOW');
+INSERT INTO mirror_columns VALUES('contacts_lookup','intent_reason',37,'intentReason',NULL,'text','detail','reason of the intent');
+INSERT INTO mirror_columns VALUES('contacts_lookup','intent_type',15,'intentType',NULL,'text','list','kind of intent');
+INSERT INTO mirror_columns VALUES('contacts_lookup','language',25,'language',NULL,'text','detail','preferred language');
+INSERT INTO mirror_columns VALUES('contacts_lookup','last_interaction_at',17,'lastInteractionAt',NULL,'timestamp','list','time of the last interaction');
+INSERT INTO mirror_columns VALUES('contacts_lookup','last_message_received_at',40,'lastMessageReceivedAt',NULL,'timestamp','detail','last message received from the contact');
+INSERT INTO mirror_columns VALUES('contacts_lookup','last_message_sent_at',39,'lastMessageSentAt',NULL,'timestamp','detail','last message sent to the contact');
+INSERT INTO mirror_columns VALUES('contacts_lookup','last_name',3,'lastName',NULL,'text','list','last name');
+INSERT INTO mirror_columns VALUES('contacts_lookup','linkedin_url',27,'linkedinUrl',NULL,'text','detail','LinkedIn profile');
+INSERT INTO mirror_columns VALUES('contacts_lookup','location_city',23,'location.city',NULL,'text','list','city');
+INSERT INTO mirror_columns VALUES('contacts_lookup','location_country',21,'location.country',NULL,'text','list','country, as stored text');
+INSERT INTO mirror_columns VALUES('contacts_lookup','location_region',22,'location.region',NULL,'text','list','region');
+INSERT INTO mirror_columns VALUES('contacts_lookup','mobile',5,'mobile',NULL,'text','list','primary mobile number; read-only through the API');
+INSERT INTO mirror_columns VALUES('contacts_lookup','name',1,'name',NULL,'text','list','full name');
+INSERT INTO mirror_columns VALUES('contacts_lookup','notes',30,'notes',NULL,'text','detail','notes');
+INSERT INTO mirror_columns VALUES('contacts_lookup','notes_at',31,'notesAt',NULL,'timestamp','detail','when the notes last changed');
+INSERT INTO mirror_columns VALUES('contacts_lookup','origin_channel',29,'originChannel',NULL,'text','detail','channel of the first contact');
+INSERT INTO mirror_columns VALUES('contacts_lookup','owner_id',10,'ownerId',NULL,'text','list','identifier of the owning team member');
+INSERT INTO mirror_columns VALUES('contacts_lookup','owner_name',11,NULL,NULL,'text','mirror','first and last name of the owner, if that team member is mirrored');
+INSERT INTO mirror_columns VALUES('contacts_lookup','phone_marketing_consent_status',53,'phoneMarketingConsentStatus',NULL,'text','detail','consent to marketing by phone');
+INSERT INTO mirror_columns VALUES('contacts_lookup','phone_marketing_consent_updated_at',54,'phoneMarketingConsentUpdatedAt',NULL,'timestamp','detail','when the phone consent changed');
+INSERT INTO mirror_columns VALUES('contacts_lookup','phone_reachability_status',63,'phoneReachabilityStatus',NULL,'text','detail','reachable by phone');
+INSERT INTO mirror_columns VALUES('contacts_lookup','position',6,'position',NULL,'text','list','job title');
+INSERT INTO mirror_columns VALUES('contacts_lookup','qualification',12,'qualification',NULL,'boolean','list','whether the contact is qualified');
+INSERT INTO mirror_columns VALUES('contacts_lookup','qualification_confidence',34,'qualificationConfidence',NULL,'value','detail','confidence of the qualification');
+INSERT INTO mirror_columns VALUES('contacts_lookup','qualification_confidence_num',35,'qualificationConfidence',NULL,'number','detail','the nearest double of qualification_confidence, for sorting and sums');
+INSERT INTO mirror_columns VALUES('contacts_lookup','qualified_at',36,'qualifiedAt',NULL,'timestamp','detail','when the contact was qualified');
+INSERT INTO mirror_columns VALUES('contacts_lookup','reasoning',33,'reasoning',NULL,'text','detail','reasoning behind the qualification');
+INSERT INTO mirror_columns VALUES('contacts_lookup','record_source',28,'recordSource',NULL,'text','detail','where the record came from');
+INSERT INTO mirror_columns VALUES('contacts_lookup','score',32,'score',NULL,'number','detail','deprecated historical score');
+INSERT INTO mirror_columns VALUES('contacts_lookup','session_summary_at',43,'sessionSummaryAt',NULL,'timestamp','detail','when the session was summarised');
+INSERT INTO mirror_columns VALUES('contacts_lookup','session_summary_discussed',41,'sessionSummaryDiscussed',NULL,'value','detail','what the last session discussed');
+INSERT INTO mirror_columns VALUES('contacts_lookup','session_summary_requests',42,'sessionSummaryRequests',NULL,'value','detail','what the contact asked for');
+INSERT INTO mirror_columns VALUES('contacts_lookup','sms_marketing_consent_status',49,'smsMarketingConsentStatus',NULL,'text','detail','consent to marketing by SMS');
+INSERT INTO mirror_columns VALUES('contacts_lookup','sms_marketing_consent_updated_at',50,'smsMarketingConsentUpdatedAt',NULL,'timestamp','detail','when the SMS consent changed');
+INSERT INTO mirror_columns VALUES('contacts_lookup','synced_at',80,NULL,NULL,'timestamp','mirror','when the answer that this row was last written from was asked for');
+INSERT INTO mirror_columns VALUES('contacts_lookup','timezone',26,'timezone',NULL,'text','detail','time zone');
+INSERT INTO mirror_columns VALUES('contacts_lookup','updated_at',14,'updatedAt',NULL,'timestamp','list','when the record last changed');
+INSERT INTO mirror_columns VALUES('contacts_lookup','web_chat_reachability_status',60,'webChatReachabilityStatus',NULL,'text','detail','reachable by web chat');
+INSERT INTO mirror_columns VALUES('contacts_lookup','whatsapp_marketing_consent_status',51,'whatsappMarketingConsentStatus',NULL,'text','detail','consent to marketing by WhatsApp');
+INSERT INTO mirror_columns VALUES('contacts_lookup','whatsapp_marketing_consent_updated_at',52,'whatsappMarketingConsentUpdatedAt',NULL,'timestamp','detail','when the WhatsApp consent changed');
+INSERT INTO mirror_columns VALUES('contacts_lookup','whatsapp_reachability_status',61,'whatsappReachabilityStatus',NULL,'text','detail','reachable by WhatsApp');
+INSERT INTO mirror_columns VALUES('contacts_lookup','whatsapp_service_window_expires_at',62,'whatsappServiceWindowExpiresAt',NULL,'timestamp','detail','when the WhatsApp service window closes');
 INSERT INTO mirror_columns VALUES('custom_field_definitions','allowed_operators',15,'allowedOperators',NULL,'json','list','filter operators valid for the field, as a JSON array');
 INSERT INTO mirror_columns VALUES('custom_field_definitions','archived_at',8,'archivedAt',NULL,'timestamp','list','when the definition was archived');
 INSERT INTO mirror_columns VALUES('custom_field_definitions','column_name',16,NULL,NULL,'text','mirror','the column that holds the values; NULL where they are kept in extra');
@@ -586,10 +743,57 @@ INSERT INTO mirror_columns VALUES('mirror_columns','position',2,NULL,NULL,'integ
 INSERT INTO mirror_columns VALUES('mirror_columns','source',6,NULL,NULL,'text','mirror','list, detail, custom or mirror');
 INSERT INTO mirror_columns VALUES('mirror_columns','table_name',0,NULL,NULL,'text','mirror',NULL);
 INSERT INTO mirror_columns VALUES('mirror_columns','wire_name',3,NULL,NULL,'text','mirror','the name in the service''s answers; NULL for the mirror''s own columns');
+INSERT INTO mirror_columns VALUES('outbox','answer',14,NULL,NULL,'text','mirror','what the service said, or why the edit was refused here, JSON');
+INSERT INTO mirror_columns VALUES('outbox','attempts',10,NULL,NULL,'integer','mirror',NULL);
+INSERT INTO mirror_columns VALUES('outbox','base_etag',6,NULL,NULL,'text','mirror','the version of the record that the edit was made on');
+INSERT INTO mirror_columns VALUES('outbox','body',7,NULL,NULL,'text','mirror','the request''s body, byte for byte; set before it is first sent');
+INSERT INTO mirror_columns VALUES('outbox','fields',5,NULL,NULL,'text','mirror','JSON, {column: [before, after]} as the mirror''s columns have them');
+INSERT INTO mirror_columns VALUES('outbox','finished_at',18,NULL,NULL,'text','mirror','UTC; when it was applied, rejected, dropped or replaced');
+INSERT INTO mirror_columns VALUES('outbox','first_sent_at',11,NULL,NULL,'text','mirror','UTC; when this body was first sent');
+INSERT INTO mirror_columns VALUES('outbox','id',0,NULL,NULL,'integer','mirror',NULL);
+INSERT INTO mirror_columns VALUES('outbox','idempotency_key',9,NULL,NULL,'text','mirror','set with the body; a retry repeats all three');
+INSERT INTO mirror_columns VALUES('outbox','if_match',8,NULL,NULL,'text','mirror','the version that the request replaces; set with the body');
+INSERT INTO mirror_columns VALUES('outbox','last_sent_at',12,NULL,NULL,'text','mirror','UTC');
+INSERT INTO mirror_columns VALUES('outbox','merged_into',16,NULL,NULL,'integer','mirror','the edit of the same record that carries this one along');
+INSERT INTO mirror_columns VALUES('outbox','object_type',1,NULL,NULL,'text','mirror','contact or company');
+INSERT INTO mirror_columns VALUES('outbox','queued_at',17,NULL,NULL,'text','mirror','UTC');
+INSERT INTO mirror_columns VALUES('outbox','record_id',2,NULL,NULL,'text','mirror',NULL);
+INSERT INTO mirror_columns VALUES('outbox','released_at',20,NULL,NULL,'text','mirror','UTC; when a person let it pass `write_back.max_edits`');
+INSERT INTO mirror_columns VALUES('outbox','source',4,NULL,NULL,'text','mirror','sql, edit or socket');
+INSERT INTO mirror_columns VALUES('outbox','state',3,NULL,NULL,'text','mirror','queued, held, sending, applied, conflict, rejected, dropped or replaced');
+INSERT INTO mirror_columns VALUES('outbox','status',13,NULL,NULL,'integer','mirror','the HTTP status of the last answer; NULL where none came');
+INSERT INTO mirror_columns VALUES('outbox','theirs',15,NULL,NULL,'text','mirror','in a conflict, what the edited columns hold at the service, JSON, {column: value}');
+INSERT INTO mirror_columns VALUES('outbox','tried_at',19,NULL,NULL,'text','mirror','UTC; when a request with it was first sent, whatever came of it');
+INSERT INTO mirror_columns VALUES('outbox','undoes',21,NULL,NULL,'integer','mirror','the applied edit that it takes back');
+INSERT INTO mirror_columns VALUES('outbox_events','at',2,NULL,NULL,'text','mirror','UTC');
+INSERT INTO mirror_columns VALUES('outbox_events','from_state',3,NULL,NULL,'text','mirror','NULL where the edit was made');
+INSERT INTO mirror_columns VALUES('outbox_events','id',0,NULL,NULL,'integer','mirror',NULL);
+INSERT INTO mirror_columns VALUES('outbox_events','outbox_id',1,NULL,NULL,'integer','mirror',NULL);
+INSERT INTO mirror_columns VALUES('outbox_events','to_state',4,NULL,NULL,'text','mirror',NULL);
+INSERT INTO mirror_columns VALUES('outbox_events','why',5,NULL,NULL,'text','mirror','a sentence');
+INSERT INTO mirror_columns VALUES('pending_edits','after',6,NULL,NULL,'text','mirror','what it is to hold');
+INSERT INTO mirror_columns VALUES('pending_edits','before',5,NULL,NULL,'text','mirror','what the column held when the edit was made');
+INSERT INTO mirror_columns VALUES('pending_edits','column_name',4,NULL,NULL,'blob','mirror','the column that was edited');
+INSERT INTO mirror_columns VALUES('pending_edits','edit_id',0,NULL,NULL,'integer','mirror','the edit''s id in outbox');
+INSERT INTO mirror_columns VALUES('pending_edits','name',3,NULL,NULL,'text','mirror','what the record is called');
+INSERT INTO mirror_columns VALUES('pending_edits','object_type',1,NULL,NULL,'text','mirror','contact or company');
+INSERT INTO mirror_columns VALUES('pending_edits','record_id',2,NULL,NULL,'text','mirror','the record''s id');
+INSERT INTO mirror_columns VALUES('pending_edits','since',9,NULL,NULL,'text','mirror','when the edit was made, UTC');
+INSERT INTO mirror_columns VALUES('pending_edits','state',8,NULL,NULL,'text','mirror','queued, held, sending or conflict');
+INSERT INTO mirror_columns VALUES('pending_edits','theirs',7,NULL,NULL,'text','mirror','in a conflict, what it holds at the service');
 INSERT INTO mirror_columns VALUES('removed_records','id',1,NULL,NULL,'text','mirror',NULL);
 INSERT INTO mirror_columns VALUES('removed_records','object_type',0,NULL,NULL,'text','mirror','contact or company');
 INSERT INTO mirror_columns VALUES('removed_records','record',3,NULL,NULL,'text','mirror','the last known record, a JSON object by column');
 INSERT INTO mirror_columns VALUES('removed_records','removed_at',2,NULL,NULL,'text','mirror','when the removal was confirmed, UTC');
+INSERT INTO mirror_columns VALUES('search_documents','docid',0,NULL,NULL,'integer','mirror','the rowid in contact_search or company_search');
+INSERT INTO mirror_columns VALUES('search_documents','object_type',1,NULL,NULL,'text','mirror','contact or company');
+INSERT INTO mirror_columns VALUES('search_documents','record_id',2,NULL,NULL,'text','mirror','the record''s id');
+INSERT INTO mirror_columns VALUES('select_labels','column_name',2,NULL,NULL,'text','mirror','the column that holds the values');
+INSERT INTO mirror_columns VALUES('select_labels','field_key',1,NULL,NULL,'text','mirror','the definition''s key');
+INSERT INTO mirror_columns VALUES('select_labels','label',5,NULL,NULL,'text','mirror','display text');
+INSERT INTO mirror_columns VALUES('select_labels','object_type',0,NULL,NULL,'text','mirror','contact or company');
+INSERT INTO mirror_columns VALUES('select_labels','position',3,NULL,NULL,'integer','mirror','from 0, in the service''s order');
+INSERT INTO mirror_columns VALUES('select_labels','value',4,NULL,NULL,'text','mirror','the public value key, as it stands in records');
 INSERT INTO mirror_columns VALUES('service_oddities','first_seen_at',3,NULL,NULL,'text','mirror','UTC');
 INSERT INTO mirror_columns VALUES('service_oddities','kind',0,NULL,NULL,'text','mirror','unordered_page, row_outside_filter, repeated_cursor, ...');
 INSERT INTO mirror_columns VALUES('service_oddities','last_seen_at',4,NULL,NULL,'text','mirror','UTC');
@@ -624,36 +828,781 @@ CREATE TABLE state (
     name TEXT PRIMARY KEY NOT NULL,
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-INSERT INTO state VALUES('caught_up:company','{"began":"2026-11-21T02:58:37.013248829Z","finished":"2026-11-21T02:58:37.018361110Z"}');
-INSERT INTO state VALUES('caught_up:contact','{"began":"2026-11-21T02:58:36.993950451Z","finished":"2026-11-21T02:58:37.010309748Z"}');
-INSERT INTO state VALUES('changes:company','{"watermark":"2026-11-21T01:58:36.000000000Z","served_at":"2026-11-21T02:58:37.000000000Z","walk":null}');
-INSERT INTO state VALUES('changes:contact','{"watermark":"2026-11-21T02:58:36.877000000Z","served_at":"2026-11-21T02:58:37.000000000Z","walk":null}');
+INSERT INTO state VALUES('caught_up:company','{"began":"2026-03-04T13:00:00.000000000Z","finished":"2026-03-04T13:00:00.000000000Z"}');
+INSERT INTO state VALUES('caught_up:contact','{"began":"2026-03-04T13:00:00.000000000Z","finished":"2026-03-04T13:00:00.000000000Z"}');
+INSERT INTO state VALUES('changes:company','{"watermark":"2026-03-04T11:00:00.000000000Z","served_at":"2026-03-04T13:00:00.000000000Z","walk":null}');
+INSERT INTO state VALUES('changes:contact','{"watermark":"2026-03-04T13:00:00.000000000Z","served_at":"2026-03-04T13:00:00.000000000Z","walk":null}');
 INSERT INTO state VALUES('copied:company','true');
 INSERT INTO state VALUES('copied:contact','true');
-INSERT INTO state VALUES('evidence:company','{"as_of":"2026-11-21T02:58:36.664093318Z","by_record":true,"open":0}');
-INSERT INTO state VALUES('evidence:contact','{"as_of":"2026-11-21T02:58:36.649585440Z","by_record":true,"open":0}');
-INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"6ffd698cec1b5af8"}');
+INSERT INTO state VALUES('derived','"1-05571f6b"');
+INSERT INTO state VALUES('evidence:company','{"as_of":"2026-03-04T12:00:00.000000000Z","by_record":true,"open":0,"complete":{"as_of":"2026-03-04T12:00:00.000000000Z","by_record":true},"withdrawn":false}');
+INSERT INTO state VALUES('evidence:contact','{"as_of":"2026-03-04T12:00:00.000000000Z","by_record":true,"open":0,"complete":{"as_of":"2026-03-04T12:00:00.000000000Z","by_record":true},"withdrawn":false}');
+INSERT INTO state VALUES('filled:company','{"filled":["cf_43bceaba8a76","cf_5049ec25924c","cf_5cd6ed909a22","cf_6963eefba1f8","cf_75f0f066a9ce","cf_ca036b700e61","cf_d6906cdb1637","cf_e31d6e461e0d","cf_efaa6fb125e3"],"made":[]}');
+INSERT INTO state VALUES('filled:contact','{"filled":["cf_08c47287358f","cf_155173f23d65","cf_21de755d453b","cf_2e6b76c84d11","cf_3af8783354e7","cf_4785799e5cbd","cf_827df1d1b1a4","cf_8f0af33cb97a","cf_9b97f4a7c150","cf_a824f612c926","cf_b4b1f77dd0fc","cf_c13ef8e8d8d2"],"made":[]}');
+INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
+INSERT INTO state VALUES('held:contact','{"rows":6,"details_current":6}');
+INSERT INTO state VALUES('history_clock','{"passed":{"secs":3600,"nanos":0},"wall":"2026-03-04T13:00:00.000000000Z","monotonic":{"boot":0,"micros":3600000000}}');
+INSERT INTO state VALUES('history_marks','[{"passed":{"secs":0,"nanos":0},"wall":"2026-03-04T12:00:00.000000000Z","changes":0,"audits":0,"runs":1}]');
+INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"dcd8083289ec23aa"}');
 INSERT INTO state VALUES('layout','3');
-INSERT INTO state VALUES('ledger','{"since":"2026-11-21T00:00:00.000000000Z","used":19,"total":19}');
-INSERT INTO state VALUES('read:custom-fields','{"began":"2026-11-21T02:58:36.554043575Z","finished":"2026-11-21T02:58:36.634676566Z"}');
-INSERT INTO state VALUES('read:team-members','{"began":"2026-11-21T02:58:36.635028771Z","finished":"2026-11-21T02:58:36.646297980Z"}');
-INSERT INTO state VALUES('settled:company','true');
-INSERT INTO state VALUES('settled:contact','true');
-INSERT INTO state VALUES('swept:company','{"began":"2026-11-21T02:58:36.664093318Z","finished":"2026-11-21T02:58:36.677639321Z"}');
-INSERT INTO state VALUES('swept:contact','{"began":"2026-11-21T02:58:36.649585440Z","finished":"2026-11-21T02:58:36.663586612Z"}');
+INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,[0,3600000000]],"steady":1772629200000000}');
+INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
+INSERT INTO state VALUES('people_objects','{"refused":[],"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}}}');
+INSERT INTO state VALUES('progress:company','{"work":"details","since":"2026-03-04T12:00:00.000000000Z","rows":0,"total":3}');
+INSERT INTO state VALUES('progress:contact','{"work":"details","since":"2026-03-04T13:00:00.000000000Z","rows":5,"total":1}');
+INSERT INTO state VALUES('read:custom-fields','{"began":"2026-03-04T12:00:00.000000000Z","finished":"2026-03-04T12:00:00.000000000Z","steady":"2026-03-04T12:00:00.000000000Z","cost":4}');
+INSERT INTO state VALUES('read:team-members','{"began":"2026-03-04T12:00:00.000000000Z","finished":"2026-03-04T12:00:00.000000000Z","steady":"2026-03-04T12:00:00.000000000Z","cost":1}');
+INSERT INTO state VALUES('searched:company','["r.cf_account_code","d.cf_strategy"]');
+INSERT INTO state VALUES('searched:contact','["r.cf_nickname","r.cf_customer_ref","r.cf_tier_2","d.cf_background"]');
+INSERT INTO state VALUES('service_time','{"at_least":"2026-03-04T13:00:00.000000000Z","date":"2026-03-04T13:00:00.000000000Z","wall":"2026-03-04T13:00:00.000000000Z","monotonic":{"boot":0,"micros":3600000000}}');
+INSERT INTO state VALUES('swept:company','{"began":"2026-03-04T12:00:00.000000000Z","finished":"2026-03-04T12:00:00.000000000Z"}');
+INSERT INTO state VALUES('swept:contact','{"began":"2026-03-04T12:00:00.000000000Z","finished":"2026-03-04T12:00:00.000000000Z"}');
+INSERT INTO state VALUES('write_back','false');
 CREATE TABLE sweep_missing (
     object_type TEXT NOT NULL,
     id TEXT NOT NULL,
     PRIMARY KEY (object_type, id)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE search_documents (
+    docid INTEGER PRIMARY KEY, -- the rowid in contact_search or company_search
+    object_type TEXT NOT NULL, -- contact or company
+    record_id TEXT NOT NULL -- the record's id
+) STRICT;
+INSERT INTO search_documents VALUES(1,'contact','ct_1e15e67972f4');
+INSERT INTO search_documents VALUES(2,'contact','ct_04fbe3a36348');
+INSERT INTO search_documents VALUES(3,'contact','ct_1188e50e6b1e');
+INSERT INTO search_documents VALUES(4,'contact','ct_8b426458e733');
+INSERT INTO search_documents VALUES(5,'contact','ct_97cf65c3ef09');
+INSERT INTO search_documents VALUES(6,'contact','ct_a45c672ef6df');
+INSERT INTO search_documents VALUES(7,'company','co_372fe94f82a0');
+INSERT INTO search_documents VALUES(8,'company','co_2aa2e7e47aca');
+INSERT INTO search_documents VALUES(9,'company','co_b0e96899feb5');
+PRAGMA writable_schema=ON;
+INSERT INTO sqlite_schema(type,name,tbl_name,rootpage,sql)VALUES('table','contact_search','contact_search',0,'CREATE VIRTUAL TABLE contact_search USING fts5 (
+    record_id UNINDEXED, -- the contact''s id, for joins; not searched
+    name, -- full name, first and last name
+    email, -- primary e-mail address
+    company, -- company text
+    position, -- job title
+    notes, -- notes
+    summaries, -- what the last session discussed, and what the contact asked for
+    custom, -- every text custom field, one line each
+    tokenize = ''unicode61 remove_diacritics 2''
+)');
+CREATE TABLE IF NOT EXISTS 'contact_search_data'(id INTEGER PRIMARY KEY, block BLOB);
+INSERT INTO contact_search_data VALUES(1,X'060010120d09002e0b');
+INSERT INTO contact_search_data VALUES(10,X'000000000104040004010101020101030101040101');
+INSERT INTO contact_search_data VALUES(137438953473,X'000002bc0230300206010304020601030402060103040104313337390306010705010132050601030502033030310306010703010435383038040601070301043635343202060107030104393830330606010704010461636d65040601070202026461040601010202056e67656c6f05060101050106010105010b62726967687477617465720206010302020601030202060103020108636f6e7461637430060601020208013101060102020801320506010202080133030601020208013404060102020801350206010202010164050601010401060101040203617461050601040202096972656374726963650606010402011065696e6b617566736c6569746572696e010601040202076e67696e6565720506010403020678616d706c650106010204010601020401060102040106010204010601020401060102040105666f6f64730506010304010867656e6572616c6506060104030106686f6c6c6f77050601030201076962726168696d020601010202046f616e610506010102010601010201046a6f7365030601010201046b696c6f060601070201086c6f76656c61636504060101030204756d656e030601070401056d61696c300606010203050131010601020305013205060102030501330306010203050134040601020305013502060102030303726961050601010301060101030204756e6f7a030601010301036f616b0506010303010a726573656172636865720306010402010573616c6573020601040302076f66747761726502060103030206010303020601030303026e7306060107030105746f6b61690206010702010276700206010402010879c4b16c64c4b17a020601010301067a657068797203060107020108cebdceafcebaceb701060101020118cf80ceb1cf80ceb1ceb4cebfcf80cebfcf8dcebbcebfcf850106010103010ce596b6e6a5ade983a8e995b7040601040204120b080a0b0b0b0b09111c0f08080808080d0a10170e260c0f0d0e100b0b0f0b0c08080808080f0b0a110c18090c090f0d0f1f');
+INSERT INTO contact_search_data VALUES(274877906945,X'00000147023032050701030501016105080106070502016e050601060f0301640506010609030467656c6f050701010502017305080106110501096261636b736c617368050601060b0108636f6e746163743205070102020202737605060106120101640507010104020361746105070104020108656e67696e6565720507010403020678616d706c6505070102040304706f727405060106100105666f6f647305070103040106686f6c6c6f7705070103020102696e050601060c02046f616e610507010102020174050601060d01046c696e6505080106020401056d61696c3205070102030303726961050701010301036f616b050701030302026e6505060106030109736570617261746f720506010616010374616205060106080202686505060106150202776f0506010605010577616e7473050601060e020369746805080106060f04080908080b09100f09080a0f0d0b0c0d090b080c0c0a0a09100a09090c');
+INSERT INTO contact_search_data VALUES(412316860417,X'0000014d04303230300106010613010161010a010607050802026e6401060106090204736b6564010601060e01096261636b736c617368010601060b020565666f726501060106150108636f6e74616374310107010202011065696e6b617566736c6569746572696e010701040202026e640106010617020678616d706c6501070102040103666f72010601060f0102696e010601060c020174010601060d01046c696e6501080106020401056d61696c31010701020301026f66010601061802026e65010601060302037665720106010612010771756172746572010601061a03036f7465010601061101057365617473010601061401037461620106010608020268650108010616050202776f010601060501047769746801060106060108cebdceafcebaceb701070101020118cf80ceb1cf80ceb1ceb4cebfcf80cebfcf8dcebbcebfcf850107010103040a0a090b100c0f17090d0a09080c0c09090a0e0a0c0a0a090b0f');
+INSERT INTO contact_search_data VALUES(549755813889,X'000000b102303002070103040104363534320207010703010b627269676874776174657202070103020108636f6e7461637435020701020201076578616d706c6502070102040107686172626f7572020601040201076962726168696d020701010201056d61696c3502070102030304737465720206010403010573616c6573020102076f66747761726502070103030105746f6b61690207010702010276700201010879c4b16c64c4b17a020701010304080b120f0e0e0e0c0b090e0c06');
+CREATE TABLE IF NOT EXISTS 'contact_search_idx'(segid, term, pgno, PRIMARY KEY(segid, term)) WITHOUT ROWID;
+INSERT INTO contact_search_idx VALUES(1,X'',2);
+INSERT INTO contact_search_idx VALUES(2,X'',2);
+INSERT INTO contact_search_idx VALUES(3,X'',2);
+INSERT INTO contact_search_idx VALUES(4,X'',2);
+CREATE TABLE IF NOT EXISTS 'contact_search_content'(id INTEGER PRIMARY KEY, c0, c1, c2, c3, c4, c5, c6, c7);
+INSERT INTO contact_search_content VALUES(1,'ct_1e15e67972f4','Νίκη Παπαδοπούλου','contact1@mail1.example',NULL,'Einkaufsleiterin',NULL,replace('Line one\nline two	with a tab and a backslash \ in it.\n["Asked for a quote over 200 seats before the end of the quarter."]','\n',char(10)),NULL);
+INSERT INTO contact_search_content VALUES(2,'ct_04fbe3a36348','İbrahim Yıldız','contact5@mail5.example','Brightwater Software 0','Harbour master',NULL,NULL,'Tōkai 6542');
+INSERT INTO contact_search_content VALUES(3,'ct_1188e50e6b1e','José́ Muñoz','contact3@mail3.example',NULL,'Researcher',NULL,NULL,replace('Zephyr 2001\nLumen 1379','\n',char(10)));
+INSERT INTO contact_search_content VALUES(4,'ct_8b426458e733','Ada Lovelace','contact4@mail4.example','Brightwater Software 0','営業部長',NULL,NULL,'Acme 5808');
+INSERT INTO contact_search_content VALUES(5,'ct_97cf65c3ef09','Ioana-Maria d''Angelo','contact2@mail2.example','Hollow Oak Foods 2','Data Engineer',NULL,replace('Line one\nline two	with a tab and a backslash \ in it.\n["Wants an export as CSV, with ; as the separator."]','\n',char(10)),NULL);
+INSERT INTO contact_search_content VALUES(6,'ct_a45c672ef6df','Ioana-Maria d''Angelo','contact0@mail0.example','Brightwater Software 0','Directrice générale',NULL,NULL,'Kilo & Sons 9803');
+CREATE TABLE IF NOT EXISTS 'contact_search_docsize'(id INTEGER PRIMARY KEY, sz BLOB);
+INSERT INTO contact_search_docsize VALUES(1,X'0002030001001900');
+INSERT INTO contact_search_docsize VALUES(2,X'0002030302000002');
+INSERT INTO contact_search_docsize VALUES(3,X'0002030001000004');
+INSERT INTO contact_search_docsize VALUES(4,X'0002030301000002');
+INSERT INTO contact_search_docsize VALUES(5,X'0004030402001500');
+INSERT INTO contact_search_docsize VALUES(6,X'0004030302000003');
+CREATE TABLE IF NOT EXISTS 'contact_search_config'(k PRIMARY KEY, v) WITHOUT ROWID;
+INSERT INTO contact_search_config VALUES('version',4);
+INSERT INTO sqlite_schema(type,name,tbl_name,rootpage,sql)VALUES('table','company_search','company_search',0,'CREATE VIRTUAL TABLE company_search USING fts5 (
+    record_id UNINDEXED, -- the company''s id, for joins; not searched
+    name, -- name
+    company, -- registered name and web site
+    notes, -- notes
+    custom, -- every text custom field, one line each
+    tokenize = ''unicode61 remove_diacritics 2''
+)');
+CREATE TABLE IF NOT EXISTS 'company_search_data'(id INTEGER PRIMARY KEY, block BLOB);
+INSERT INTO company_search_data VALUES(1,X'03000b185d06');
+INSERT INTO company_search_data VALUES(10,X'000000000103030003010101020101030101');
+INSERT INTO company_search_data VALUES(137438953473,X'00000156023030070c010104010204010131090c010105010205010132080c0101050102050203353130080601040301043339393009060104030104343630370706010403010b6272696768747761746572070c0101020102020c09736f66747761726530070601020701076578616d706c650706010208010601020a01060102090105666f6f6473080c0101040102040104676d6268070601020501060102060106686f6c6c6f77080c010102010202010c01010201020207096f616b666f6f64733208060102090a06776f726b7331090601020802047474707307060102060106010207010601020701066d756c6c6572070601040201036f616b080c010103010203010c0101030102030201790906010206010570616d706108060104020108736f667477617265070c01010301020301047665676109060104020105776f726b73090c010104010204020277770806010208040b0b0b0a0b0b1510180f1018100d150d15080c120b0f');
+INSERT INTO company_search_data VALUES(274877906945,X'000001b2023030070d010104010204010332303007080103070f010434363037070701040301016107080103040f0204736b656407080103020f01066265666f726507080103090f020a72696768747761746572070d0101020102020c09736f6674776172653007070102070103656e64070801030b0f020678616d706c6507070102080103666f7207080103030f0104676d6268070701020501056874747073070701020601066d756c6c6572070701040201026f66070801030c0f020376657207080103060f010771756172746572070801030e0f03036f746507080103050f0105736561747307080103080f02076f667477617265070d0101030102030103746865070c01030a050c050102d8a707060103240306d8aad8b5d98407060103210312d984d8a5d984d983d8aad8b1d988d986d98a07060103200607a8d8b1d98ad8af070601031f0203a8d98707060103220205b9d984d989070601031e0104d984d8a7070601031c020987d8a7d8aad981d98a070601032302058ad8b1d8af070601031d0124e69da5e980b1e38282e38186e4b880e5baa6e980a3e7b5a1e38199e3828be38193e381a80706010325040b0b0b090c0e14100b0d0b0b0c0d0a0b0f0b0d110d090d190e0a0c0b100c');
+INSERT INTO company_search_data VALUES(412316860417,X'0000026c023031090d010105010205010433393930090701040301016109080103340502016e09080103031d0301640906010336020173090c010305051a05020175090601030c01096261636b736c6173680906010338010563616c6c7309060103160202737609080103061d01026465090601030e01076578616d706c6509070102090304706f727409080103041d010766726964617973090601031c0106686f6c6c6f77090d01010201020207096f616b776f726b7331090701020802047474707309070102070102696e0908010317240309746567726174696f6e090601031405067265737365650906010311020174090601033a01016c09060103130203696e65090801032f040203796f6e090601030f01076d6f726e696e67090601031901056e65766572090601031a01036f616b090d01010301020302016e090601031b030165090601033002017909070102060103706172090601031202067265666572730906010315010a72656e636f6e74726565090601030b010573616c6f6e090601030d02086570617261746f72090801030a1d0103746162090601033502026865090a010309110e020372657309060103100202776f09060103320104766567610907010402010577616e747309080103021d0203697468090a0103071d1302046f726b73090d0101040102040102d8a7090601032e0306d8aad8b5d984090601032b0312d984d8a5d984d983d8aad8b1d988d986d98a090601032a0607a8d8b1d98ad8af09060103290203a8d987090601032c0205b9d984d98909060103280104d984d8a70906010326020987d8a7d8aad981d98a090601032d02058ad8b1d8af0906010327040b0b0909080b08100c0a090e0c0e10100b0a100d08080b0a0e0c0d0808080a0d110c100a0b0a090b0d0c0e090d190e0a0c0b10');
+CREATE TABLE IF NOT EXISTS 'company_search_idx'(segid, term, pgno, PRIMARY KEY(segid, term)) WITHOUT ROWID;
+INSERT INTO company_search_idx VALUES(1,X'',2);
+INSERT INTO company_search_idx VALUES(2,X'',2);
+INSERT INTO company_search_idx VALUES(3,X'',2);
+CREATE TABLE IF NOT EXISTS 'company_search_content'(id INTEGER PRIMARY KEY, c0, c1, c2, c3, c4);
+INSERT INTO company_search_content VALUES(7,'co_372fe94f82a0','Brightwater Software 0',replace('Brightwater Software 0 GmbH\nhttps://brightwatersoftware0.example/','\n',char(10)),'Asked for a quote over 200 seats before the end of the quarter. Asked for a quote over 200 seats before the end of the quarter. لا يرد على البريد الإلكتروني، اتصل به هاتفيًا. 来週もう一度連絡すること。','Müller 4607');
+INSERT INTO company_search_content VALUES(8,'co_2aa2e7e47aca','Hollow Oak Foods 2',replace('Hollow Oak Foods 2 GmbH\nhttps://www.hollowoakfoods2.example/','\n',char(10)),NULL,'Pampa 2510');
+INSERT INTO company_search_content VALUES(9,'co_b0e96899feb5','Hollow Oak Works 1',replace('Hollow Oak Works 1 Oy\nhttps://hollowoakworks1.example/','\n',char(10)),replace('Wants an export as CSV, with ; as the separator. Rencontrée au salon de Lyon, très intéressée par l''intégration. Prefers calls in the morning; never on Fridays. Wants an export as CSV, with ; as the separator. لا يرد على البريد الإلكتروني، اتصل به هاتفيًا. Line one\nline two	with a tab and a backslash \ in it.','\n',char(10)),'Vega 3990');
+CREATE TABLE IF NOT EXISTS 'company_search_docsize'(id INTEGER PRIMARY KEY, sz BLOB);
+INSERT INTO company_search_docsize VALUES(7,X'0003072402');
+INSERT INTO company_search_docsize VALUES(8,X'0004090002');
+INSERT INTO company_search_docsize VALUES(9,X'0004083902');
+CREATE TABLE IF NOT EXISTS 'company_search_config'(k PRIMARY KEY, v) WITHOUT ROWID;
+INSERT INTO company_search_config VALUES('version',4);
+CREATE TABLE retyped_values (
+    object_type TEXT NOT NULL, -- contact or company
+    record_id TEXT NOT NULL,
+    column_name TEXT NOT NULL,
+    value TEXT NOT NULL, -- as JSON
+    PRIMARY KEY (object_type, record_id, column_name)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE changed_records (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, -- grows with every change of a record
+    object_type TEXT NOT NULL, -- contact or company
+    record_id TEXT NOT NULL,
+    erase INTEGER NOT NULL DEFAULT 0, -- its entries of changes up to this one were erased; 0 for none
+    UNIQUE (object_type, record_id)
+) STRICT;
+CREATE TABLE filled_records (
+    object_type TEXT NOT NULL, -- contact or company
+    id TEXT NOT NULL,
+    PRIMARY KEY (object_type, id)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE outbox (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    object_type TEXT NOT NULL, -- contact or company
+    record_id TEXT NOT NULL,
+    state TEXT NOT NULL DEFAULT 'queued', -- queued, held, sending, applied, conflict, rejected, dropped or replaced
+    source TEXT NOT NULL, -- sql, edit or socket
+    fields TEXT NOT NULL, -- JSON, {column: [before, after]} as the mirror's columns have them
+    base_etag TEXT, -- the version of the record that the edit was made on
+    body TEXT, -- the request's body, byte for byte; set before it is first sent
+    if_match TEXT, -- the version that the request replaces; set with the body
+    idempotency_key TEXT, -- set with the body; a retry repeats all three
+    attempts INTEGER NOT NULL DEFAULT 0,
+    first_sent_at TEXT, -- UTC; when this body was first sent
+    last_sent_at TEXT, -- UTC
+    status INTEGER, -- the HTTP status of the last answer; NULL where none came
+    answer TEXT, -- what the service said, or why the edit was refused here, JSON
+    theirs TEXT, -- in a conflict, what the edited columns hold at the service, JSON, {column: value}
+    merged_into INTEGER REFERENCES outbox (id), -- the edit of the same record that carries this one along
+    queued_at TEXT NOT NULL, -- UTC
+    finished_at TEXT, -- UTC; when it was applied, rejected, dropped or replaced
+    tried_at TEXT, -- UTC; when a request with it was first sent, whatever came of it
+    released_at TEXT, -- UTC; when a person let it pass `write_back.max_edits`
+    undoes INTEGER REFERENCES outbox (id) -- the applied edit that it takes back
+) STRICT;
+CREATE TABLE outbox_events (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    outbox_id INTEGER NOT NULL REFERENCES outbox (id),
+    at TEXT NOT NULL, -- UTC
+    from_state TEXT, -- NULL where the edit was made
+    to_state TEXT NOT NULL,
+    why TEXT NOT NULL -- a sentence
+) STRICT;
+CREATE TABLE outbox_delays (
+    object_type TEXT NOT NULL, -- contact or company
+    scope TEXT NOT NULL, -- record, object or custom_fields
+    record_id TEXT NOT NULL, -- the record; empty where more than one waits
+    requests INTEGER NOT NULL, -- requests since an edit last came to its end
+    recent INTEGER NOT NULL, -- those of them since the last pause of an hour
+    last_at TEXT NOT NULL, -- UTC; when the last of them was made
+    not_before TEXT NOT NULL, -- UTC; when the next request may be made
+    api_key TEXT, -- the fingerprint of the key that was refused; another key is tried at once
+    PRIMARY KEY (object_type, scope, record_id)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE outbox_values (
+    column_name TEXT PRIMARY KEY,
+    change TEXT NOT NULL, -- JSON, [before, after]
+    cancels INTEGER NOT NULL DEFAULT 0 -- 1 where it takes back an edit that was never sent
+) STRICT, WITHOUT ROWID;
 DELETE FROM sqlite_sequence;
 INSERT INTO sqlite_sequence VALUES('sync_runs',2);
-INSERT INTO sqlite_sequence VALUES('changes',2);
-CREATE VIEW contacts_full AS SELECT r.id, r.name, r.first_name, r.last_name, r.email, r.mobile, r.position, r.company, r.company_id, r.owner_id, r.qualification, r.created_at, r.updated_at, r.intent_type, r.intent_level, r.last_interaction_at, r.enrichment_status, r.enrichment_at, r.etag, r.location_country, r.location_region, r.location_city, d.industry, d.language, d.timezone, d.linkedin_url, d.record_source, d.origin_channel, d.notes, d.notes_at, d.score, d.reasoning, d.qualification_confidence, d.qualification_confidence_num, d.qualified_at, d.intent_reason, d.intent_inferred_at, d.last_message_sent_at, d.last_message_received_at, d.session_summary_discussed, d.session_summary_requests, d.session_summary_at, d.do_not_contact, d.do_not_contact_at, d.do_not_contact_reason, d.email_marketing_consent_status, d.email_marketing_consent_updated_at, d.sms_marketing_consent_status, d.sms_marketing_consent_updated_at, d.whatsapp_marketing_consent_status, d.whatsapp_marketing_consent_updated_at, d.phone_marketing_consent_status, d.phone_marketing_consent_updated_at, d.consent_updated_at, d.contactable, d.contactable_channels, d.contactability_updated_at, d.email_reachability_status, d.web_chat_reachability_status, d.whatsapp_reachability_status, d.whatsapp_service_window_expires_at, d.phone_reachability_status, r.cf_nickname, r.cf_birthday, r.cf_lifetime_value, r.cf_lifetime_value_num, r.cf_topics, r.cf_tier, r.cf__berweisung, r.cf__berweisung_num, r.cf_customer_ref, r.cf_tier_2, r.cf_next_call, r.cf_children, r.cf_newsletter, d.cf_background, r.extra, d.extra AS detail_extra, r.synced_at, d.fetched_at, (d.contact_id IS NOT NULL AND d.etag IS r.etag) AS details_current FROM contacts AS r LEFT JOIN contact_details AS d ON d.contact_id = r.id;
-CREATE VIEW companies_full AS SELECT r.id, r.name, r.registered_name, r.industry, r.sub_industry, r.employee_count, r.revenue, r.revenue_num, r.hq_country, r.year_founded, r.owner_id, r.logo, r.enrichment_at, r.enrichment_status, r.last_message_sent_at, r.last_message_received_at, r.last_interaction_at, r.created_at, r.updated_at, r.customer_fit_score, r.etag, r.website_url, d.notes, d.notes_at, d.customer_fit_score_reason, r.cf_last_audit, r.cf_contract_end, r.cf_offices, r.cf_markets, r.cf_account_code, r.cf_region, r.cf_credit_limit, r.cf_credit_limit_num, r.cf_public, d.cf_strategy, r.extra, d.extra AS detail_extra, r.synced_at, d.fetched_at, (d.company_id IS NOT NULL AND d.etag IS r.etag) AS details_current FROM companies AS r LEFT JOIN company_details AS d ON d.company_id = r.id;
+INSERT INTO sqlite_sequence VALUES('changes',1);
+CREATE VIEW select_labels (
+    object_type, -- contact or company
+    field_key, -- the definition's key
+    column_name, -- the column that holds the values
+    position, -- from 0, in the service's order
+    value, -- the public value key, as it stands in records
+    label -- display text
+) AS
+SELECT d.object_type, d.key, d.column_name, o.position, o.value, o.label
+FROM custom_field_definitions AS d JOIN custom_field_options AS o ON o.definition_id = d.id
+;
+CREATE INDEX custom_field_definitions_by_column ON custom_field_definitions (object_type, column_name);
+CREATE VIEW change_fields (
+    seq, -- the number of the change
+    seen_at, -- when the mirror saw it, UTC
+    object_type, -- contact or company
+    record_id, -- the record's id
+    column_name, -- the column of the _full view
+    old_value, -- what it held before
+    new_value, -- what it holds since
+    derived -- 1 for etag, updated_at and the _num companions of decimals, else 0
+) AS
+SELECT c.seq, c.seen_at, c.object_type, c.record_id, f.key,
+    json_extract(f.value, '$[0]'), json_extract(f.value, '$[1]'),
+    CASE
+        WHEN f.key IN ('etag', 'updated_at') THEN 1
+        WHEN substr(f.key, -4) <> '_num' THEN 0
+        WHEN substr(f.key, 1, 3) <> 'cf_' THEN 1
+        ELSE NOT EXISTS (SELECT 1 FROM custom_field_definitions AS d
+                         WHERE d.object_type = c.object_type AND d.column_name = f.key)
+    END
+FROM changes AS c CROSS JOIN json_each(c.fields) AS f
+WHERE c.kind <> 'schema'
+;
+CREATE INDEX outbox_open ON outbox (object_type, record_id, id) WHERE state IN ('queued', 'held', 'sending', 'conflict');
+CREATE INDEX outbox_new ON outbox (id) WHERE state IN ('queued', 'held') AND tried_at IS NULL;
+CREATE INDEX outbox_tried ON outbox (tried_at) WHERE tried_at IS NOT NULL;
+CREATE INDEX outbox_ended ON outbox (state, finished_at) WHERE state IN ('rejected', 'applied', 'dropped', 'replaced');
+CREATE VIEW pending_edits (
+    edit_id, -- the edit's id in outbox
+    object_type, -- contact or company
+    record_id, -- the record's id
+    name, -- what the record is called
+    column_name, -- the column that was edited
+    before, -- what the column held when the edit was made
+    after, -- what it is to hold
+    theirs, -- in a conflict, what it holds at the service
+    state, -- queued, held, sending or conflict
+    since -- when the edit was made, UTC
+) AS
+SELECT o.id, o.object_type, o.record_id, coalesce(c.name, k.name), f.key,
+    json_extract(f.value, '$[0]'), json_extract(f.value, '$[1]'), json_extract(o.theirs, '$.' || f.key),
+    o.state, o.queued_at
+FROM outbox AS o CROSS JOIN json_each(CASE WHEN json_valid(o.fields) THEN o.fields ELSE '{}' END) AS f
+LEFT JOIN contacts AS c ON o.object_type = 'contact' AND c.id = o.record_id
+LEFT JOIN companies AS k ON o.object_type = 'company' AND k.id = o.record_id
+WHERE o.state IN ('queued', 'held', 'sending', 'conflict')
+;
+CREATE TRIGGER contacts_refuse_insert BEFORE INSERT ON contacts BEGIN
+SELECT RAISE(ABORT, 'contacts is written by crm-mirror alone: change contacts_full instead'); END;
+CREATE TRIGGER contacts_refuse_update BEFORE UPDATE ON contacts BEGIN
+SELECT RAISE(ABORT, 'contacts is written by crm-mirror alone: change contacts_full instead'); END;
+CREATE TRIGGER contacts_refuse_delete BEFORE DELETE ON contacts BEGIN
+SELECT RAISE(ABORT, 'contacts is written by crm-mirror alone: change contacts_full instead'); END;
+CREATE TRIGGER contact_details_refuse_insert BEFORE INSERT ON contact_details BEGIN
+SELECT RAISE(ABORT, 'contact_details is written by crm-mirror alone: change contacts_full instead'); END;
+CREATE TRIGGER contact_details_refuse_update BEFORE UPDATE ON contact_details BEGIN
+SELECT RAISE(ABORT, 'contact_details is written by crm-mirror alone: change contacts_full instead'); END;
+CREATE TRIGGER contact_details_refuse_delete BEFORE DELETE ON contact_details BEGIN
+SELECT RAISE(ABORT, 'contact_details is written by crm-mirror alone: change contacts_full instead'); END;
+CREATE TRIGGER companies_refuse_insert BEFORE INSERT ON companies BEGIN
+SELECT RAISE(ABORT, 'companies is written by crm-mirror alone: change companies_full instead'); END;
+CREATE TRIGGER companies_refuse_update BEFORE UPDATE ON companies BEGIN
+SELECT RAISE(ABORT, 'companies is written by crm-mirror alone: change companies_full instead'); END;
+CREATE TRIGGER companies_refuse_delete BEFORE DELETE ON companies BEGIN
+SELECT RAISE(ABORT, 'companies is written by crm-mirror alone: change companies_full instead'); END;
+CREATE TRIGGER company_details_refuse_insert BEFORE INSERT ON company_details BEGIN
+SELECT RAISE(ABORT, 'company_details is written by crm-mirror alone: change companies_full instead'); END;
+CREATE TRIGGER company_details_refuse_update BEFORE UPDATE ON company_details BEGIN
+SELECT RAISE(ABORT, 'company_details is written by crm-mirror alone: change companies_full instead'); END;
+CREATE TRIGGER company_details_refuse_delete BEFORE DELETE ON company_details BEGIN
+SELECT RAISE(ABORT, 'company_details is written by crm-mirror alone: change companies_full instead'); END;
+CREATE TRIGGER team_members_refuse_insert BEFORE INSERT ON team_members BEGIN
+SELECT RAISE(ABORT, 'team_members is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
+CREATE TRIGGER team_members_refuse_update BEFORE UPDATE ON team_members BEGIN
+SELECT RAISE(ABORT, 'team_members is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
+CREATE TRIGGER team_members_refuse_delete BEFORE DELETE ON team_members BEGIN
+SELECT RAISE(ABORT, 'team_members is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
+CREATE TRIGGER custom_field_definitions_refuse_insert BEFORE INSERT ON custom_field_definitions BEGIN
+SELECT RAISE(ABORT, 'custom_field_definitions is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
+CREATE TRIGGER custom_field_definitions_refuse_update BEFORE UPDATE ON custom_field_definitions BEGIN
+SELECT RAISE(ABORT, 'custom_field_definitions is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
+CREATE TRIGGER custom_field_definitions_refuse_delete BEFORE DELETE ON custom_field_definitions BEGIN
+SELECT RAISE(ABORT, 'custom_field_definitions is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
+CREATE TRIGGER custom_field_options_refuse_insert BEFORE INSERT ON custom_field_options BEGIN
+SELECT RAISE(ABORT, 'custom_field_options is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
+CREATE TRIGGER custom_field_options_refuse_update BEFORE UPDATE ON custom_field_options BEGIN
+SELECT RAISE(ABORT, 'custom_field_options is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
+CREATE TRIGGER custom_field_options_refuse_delete BEFORE DELETE ON custom_field_options BEGIN
+SELECT RAISE(ABORT, 'custom_field_options is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
+CREATE TRIGGER custom_multi_values_refuse_insert BEFORE INSERT ON custom_multi_values BEGIN
+SELECT RAISE(ABORT, 'custom_multi_values is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
+CREATE TRIGGER custom_multi_values_refuse_update BEFORE UPDATE ON custom_multi_values BEGIN
+SELECT RAISE(ABORT, 'custom_multi_values is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
+CREATE TRIGGER custom_multi_values_refuse_delete BEFORE DELETE ON custom_multi_values BEGIN
+SELECT RAISE(ABORT, 'custom_multi_values is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
+CREATE TRIGGER removed_records_refuse_insert BEFORE INSERT ON removed_records BEGIN
+SELECT RAISE(ABORT, 'removed_records is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
+CREATE TRIGGER removed_records_refuse_update BEFORE UPDATE ON removed_records BEGIN
+SELECT RAISE(ABORT, 'removed_records is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
+CREATE TRIGGER removed_records_refuse_delete BEFORE DELETE ON removed_records BEGIN
+SELECT RAISE(ABORT, 'removed_records is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
+CREATE TRIGGER changes_refuse_insert BEFORE INSERT ON changes BEGIN
+SELECT RAISE(ABORT, 'changes is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
+CREATE TRIGGER changes_refuse_update BEFORE UPDATE ON changes BEGIN
+SELECT RAISE(ABORT, 'changes is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
+CREATE TRIGGER changes_refuse_delete BEFORE DELETE ON changes BEGIN
+SELECT RAISE(ABORT, 'changes is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
+CREATE VIEW contacts_full AS SELECT r.id AS id, r.name AS name, r.first_name AS first_name, r.last_name AS last_name, r.email AS email, r.mobile AS mobile, coalesce(r.position, NULL) AS position, r.company AS company, r.company_id AS company_id, c.name AS company_name, r.owner_id AS owner_id, nullif(trim(coalesce(o.first_name, '') || ' ' || coalesce(o.last_name, '')), '') AS owner_name, r.qualification AS qualification, r.created_at AS created_at, r.updated_at AS updated_at, r.intent_type AS intent_type, r.intent_level AS intent_level, r.last_interaction_at AS last_interaction_at, r.enrichment_status AS enrichment_status, r.enrichment_at AS enrichment_at, r.etag AS etag, r.location_country AS location_country, r.location_region AS location_region, r.location_city AS location_city, coalesce(d.industry, NULL) AS industry, coalesce(d.language, NULL) AS language, coalesce(d.timezone, NULL) AS timezone, d.linkedin_url AS linkedin_url, d.record_source AS record_source, d.origin_channel AS origin_channel, coalesce(d.notes, NULL) AS notes, d.notes_at AS notes_at, d.score AS score, d.reasoning AS reasoning, d.qualification_confidence AS qualification_confidence, d.qualification_confidence_num AS qualification_confidence_num, d.qualified_at AS qualified_at, d.intent_reason AS intent_reason, d.intent_inferred_at AS intent_inferred_at, d.last_message_sent_at AS last_message_sent_at, d.last_message_received_at AS last_message_received_at, d.session_summary_discussed AS session_summary_discussed, d.session_summary_requests AS session_summary_requests, d.session_summary_at AS session_summary_at, d.do_not_contact AS do_not_contact, d.do_not_contact_at AS do_not_contact_at, d.do_not_contact_reason AS do_not_contact_reason, d.email_marketing_consent_status AS email_marketing_consent_status, d.email_marketing_consent_updated_at AS email_marketing_consent_updated_at, d.sms_marketing_consent_status AS sms_marketing_consent_status, d.sms_marketing_consent_updated_at AS sms_marketing_consent_updated_at, d.whatsapp_marketing_consent_status AS whatsapp_marketing_consent_status, d.whatsapp_marketing_consent_updated_at AS whatsapp_marketing_consent_updated_at, d.phone_marketing_consent_status AS phone_marketing_consent_status, d.phone_marketing_consent_updated_at AS phone_marketing_consent_updated_at, d.consent_updated_at AS consent_updated_at, d.contactable AS contactable, d.contactable_channels AS contactable_channels, d.contactability_updated_at AS contactability_updated_at, d.email_reachability_status AS email_reachability_status, d.web_chat_reachability_status AS web_chat_reachability_status, d.whatsapp_reachability_status AS whatsapp_reachability_status, d.whatsapp_service_window_expires_at AS whatsapp_service_window_expires_at, d.phone_reachability_status AS phone_reachability_status, coalesce(r.cf_nickname, NULL) AS cf_nickname, r.cf_birthday AS cf_birthday, coalesce(r.cf_lifetime_value, NULL) AS cf_lifetime_value, r.cf_lifetime_value_num AS cf_lifetime_value_num, r.cf_topics AS cf_topics, r.cf_tier AS cf_tier, coalesce(r.cf__berweisung, NULL) AS cf__berweisung, r.cf__berweisung_num AS cf__berweisung_num, coalesce(r.cf_customer_ref, NULL) AS cf_customer_ref, coalesce(r.cf_tier_2, NULL) AS cf_tier_2, r.cf_next_call AS cf_next_call, r.cf_children AS cf_children, r.cf_newsletter AS cf_newsletter, coalesce(d.cf_background, NULL) AS cf_background, r.extra AS extra, d.extra AS detail_extra, r.synced_at AS synced_at, d.fetched_at AS fetched_at, (d.contact_id IS NOT NULL AND coalesce(d.etag = r.etag, d.etag IS NULL AND r.etag IS NULL)) AS details_current FROM contacts AS r LEFT JOIN contact_details AS d ON d.contact_id = r.id LEFT JOIN team_members AS o ON o.id = r.owner_id LEFT JOIN companies AS c ON c.id = r.company_id;
+CREATE VIEW contacts_lookup AS SELECT r.id AS id, r.name AS name, r.first_name AS first_name, r.last_name AS last_name, r.email AS email, r.mobile AS mobile, r.position AS position, r.company AS company, r.company_id AS company_id, (SELECT c.name FROM companies AS c WHERE c.id = r.company_id) AS company_name, r.owner_id AS owner_id, (SELECT nullif(trim(coalesce(o.first_name, '') || ' ' || coalesce(o.last_name, '')), '') FROM team_members AS o WHERE o.id = r.owner_id) AS owner_name, r.qualification AS qualification, r.created_at AS created_at, r.updated_at AS updated_at, r.intent_type AS intent_type, r.intent_level AS intent_level, r.last_interaction_at AS last_interaction_at, r.enrichment_status AS enrichment_status, r.enrichment_at AS enrichment_at, r.etag AS etag, r.location_country AS location_country, r.location_region AS location_region, r.location_city AS location_city, (SELECT d.industry FROM contact_details AS d WHERE d.contact_id = r.id) AS industry, (SELECT d.language FROM contact_details AS d WHERE d.contact_id = r.id) AS language, (SELECT d.timezone FROM contact_details AS d WHERE d.contact_id = r.id) AS timezone, (SELECT d.linkedin_url FROM contact_details AS d WHERE d.contact_id = r.id) AS linkedin_url, (SELECT d.record_source FROM contact_details AS d WHERE d.contact_id = r.id) AS record_source, (SELECT d.origin_channel FROM contact_details AS d WHERE d.contact_id = r.id) AS origin_channel, (SELECT d.notes FROM contact_details AS d WHERE d.contact_id = r.id) AS notes, (SELECT d.notes_at FROM contact_details AS d WHERE d.contact_id = r.id) AS notes_at, (SELECT d.score FROM contact_details AS d WHERE d.contact_id = r.id) AS score, (SELECT d.reasoning FROM contact_details AS d WHERE d.contact_id = r.id) AS reasoning, (SELECT d.qualification_confidence FROM contact_details AS d WHERE d.contact_id = r.id) AS qualification_confidence, (SELECT d.qualification_confidence_num FROM contact_details AS d WHERE d.contact_id = r.id) AS qualification_confidence_num, (SELECT d.qualified_at FROM contact_details AS d WHERE d.contact_id = r.id) AS qualified_at, (SELECT d.intent_reason FROM contact_details AS d WHERE d.contact_id = r.id) AS intent_reason, (SELECT d.intent_inferred_at FROM contact_details AS d WHERE d.contact_id = r.id) AS intent_inferred_at, (SELECT d.last_message_sent_at FROM contact_details AS d WHERE d.contact_id = r.id) AS last_message_sent_at, (SELECT d.last_message_received_at FROM contact_details AS d WHERE d.contact_id = r.id) AS last_message_received_at, (SELECT d.session_summary_discussed FROM contact_details AS d WHERE d.contact_id = r.id) AS session_summary_discussed, (SELECT d.session_summary_requests FROM contact_details AS d WHERE d.contact_id = r.id) AS session_summary_requests, (SELECT d.session_summary_at FROM contact_details AS d WHERE d.contact_id = r.id) AS session_summary_at, (SELECT d.do_not_contact FROM contact_details AS d WHERE d.contact_id = r.id) AS do_not_contact, (SELECT d.do_not_contact_at FROM contact_details AS d WHERE d.contact_id = r.id) AS do_not_contact_at, (SELECT d.do_not_contact_reason FROM contact_details AS d WHERE d.contact_id = r.id) AS do_not_contact_reason, (SELECT d.email_marketing_consent_status FROM contact_details AS d WHERE d.contact_id = r.id) AS email_marketing_consent_status, (SELECT d.email_marketing_consent_updated_at FROM contact_details AS d WHERE d.contact_id = r.id) AS email_marketing_consent_updated_at, (SELECT d.sms_marketing_consent_status FROM contact_details AS d WHERE d.contact_id = r.id) AS sms_marketing_consent_status, (SELECT d.sms_marketing_consent_updated_at FROM contact_details AS d WHERE d.contact_id = r.id) AS sms_marketing_consent_updated_at, (SELECT d.whatsapp_marketing_consent_status FROM contact_details AS d WHERE d.contact_id = r.id) AS whatsapp_marketing_consent_status, (SELECT d.whatsapp_marketing_consent_updated_at FROM contact_details AS d WHERE d.contact_id = r.id) AS whatsapp_marketing_consent_updated_at, (SELECT d.phone_marketing_consent_status FROM contact_details AS d WHERE d.contact_id = r.id) AS phone_marketing_consent_status, (SELECT d.phone_marketing_consent_updated_at FROM contact_details AS d WHERE d.contact_id = r.id) AS phone_marketing_consent_updated_at, (SELECT d.consent_updated_at FROM contact_details AS d WHERE d.contact_id = r.id) AS consent_updated_at, (SELECT d.contactable FROM contact_details AS d WHERE d.contact_id = r.id) AS contactable, (SELECT d.contactable_channels FROM contact_details AS d WHERE d.contact_id = r.id) AS contactable_channels, (SELECT d.contactability_updated_at FROM contact_details AS d WHERE d.contact_id = r.id) AS contactability_updated_at, (SELECT d.email_reachability_status FROM contact_details AS d WHERE d.contact_id = r.id) AS email_reachability_status, (SELECT d.web_chat_reachability_status FROM contact_details AS d WHERE d.contact_id = r.id) AS web_chat_reachability_status, (SELECT d.whatsapp_reachability_status FROM contact_details AS d WHERE d.contact_id = r.id) AS whatsapp_reachability_status, (SELECT d.whatsapp_service_window_expires_at FROM contact_details AS d WHERE d.contact_id = r.id) AS whatsapp_service_window_expires_at, (SELECT d.phone_reachability_status FROM contact_details AS d WHERE d.contact_id = r.id) AS phone_reachability_status, r.cf_nickname AS cf_nickname, r.cf_birthday AS cf_birthday, r.cf_lifetime_value AS cf_lifetime_value, r.cf_lifetime_value_num AS cf_lifetime_value_num, r.cf_topics AS cf_topics, r.cf_tier AS cf_tier, r.cf__berweisung AS cf__berweisung, r.cf__berweisung_num AS cf__berweisung_num, r.cf_customer_ref AS cf_customer_ref, r.cf_tier_2 AS cf_tier_2, r.cf_next_call AS cf_next_call, r.cf_children AS cf_children, r.cf_newsletter AS cf_newsletter, (SELECT d.cf_background FROM contact_details AS d WHERE d.contact_id = r.id) AS cf_background, r.extra AS extra, (SELECT d.extra FROM contact_details AS d WHERE d.contact_id = r.id) AS detail_extra, r.synced_at AS synced_at, (SELECT d.fetched_at FROM contact_details AS d WHERE d.contact_id = r.id) AS fetched_at, coalesce((SELECT coalesce(d.etag = r.etag, d.etag IS NULL AND r.etag IS NULL) FROM contact_details AS d WHERE d.contact_id = r.id), 0) AS details_current FROM contacts AS r;
+CREATE VIEW contact_history (
+    id, -- the record's id
+    column_name, -- the column of the _full view
+    value, -- what it held
+    valid_from, -- since when, UTC; NULL: since before the history
+    valid_to -- until when, UTC; NULL: still
+) AS
+SELECT c.record_id, f.key, json_extract(f.value, '$[1]'), +c.seen_at,
+    (SELECT e.seen_at FROM changes AS e WHERE e.object_type = 'contact' AND e.record_id = c.record_id AND e.seq > c.seq
+     AND (e.kind IN ('insert', 'remove') OR json_type(e.fields, '$."' || f.key || '"') IS NOT NULL) ORDER BY e.seq LIMIT 1)
+FROM changes AS c CROSS JOIN json_each(c.fields) AS f
+WHERE c.object_type = 'contact' AND c.kind IN ('insert', 'update')
+UNION ALL
+SELECT c.record_id, f.key, json_extract(f.value, '$[0]'), NULL, +c.seen_at
+FROM changes AS c CROSS JOIN json_each(c.fields) AS f
+WHERE c.object_type = 'contact' AND c.kind IN ('update', 'remove') AND NOT EXISTS (
+    SELECT 1 FROM changes AS e WHERE e.object_type = 'contact' AND e.record_id = c.record_id AND e.seq < c.seq
+    AND (e.kind IN ('insert', 'remove') OR json_type(e.fields, '$."' || f.key || '"') IS NOT NULL))
+UNION ALL
+SELECT r.id, f.key, f.value, NULL, NULL
+FROM contacts AS r LEFT JOIN contact_details AS d ON d.contact_id = r.id
+CROSS JOIN json_each(json_array(json_object('name', r.name, 'first_name', r.first_name, 'last_name', r.last_name, 'email', r.email, 'mobile', r.mobile, 'position', r.position, 'company', r.company, 'company_id', r.company_id, 'owner_id', r.owner_id, 'qualification', r.qualification, 'created_at', r.created_at, 'updated_at', r.updated_at, 'intent_type', r.intent_type, 'intent_level', r.intent_level, 'last_interaction_at', r.last_interaction_at, 'enrichment_status', r.enrichment_status, 'enrichment_at', r.enrichment_at, 'etag', r.etag, 'location_country', r.location_country, 'location_region', r.location_region, 'location_city', r.location_city, 'industry', d.industry, 'language', d.language, 'timezone', d.timezone, 'linkedin_url', d.linkedin_url), json_object('record_source', d.record_source, 'origin_channel', d.origin_channel, 'notes', d.notes, 'notes_at', d.notes_at, 'score', d.score, 'reasoning', d.reasoning, 'qualification_confidence', d.qualification_confidence, 'qualification_confidence_num', d.qualification_confidence_num, 'qualified_at', d.qualified_at, 'intent_reason', d.intent_reason, 'intent_inferred_at', d.intent_inferred_at, 'last_message_sent_at', d.last_message_sent_at, 'last_message_received_at', d.last_message_received_at, 'session_summary_discussed', d.session_summary_discussed, 'session_summary_requests', d.session_summary_requests, 'session_summary_at', d.session_summary_at, 'do_not_contact', d.do_not_contact, 'do_not_contact_at', d.do_not_contact_at, 'do_not_contact_reason', d.do_not_contact_reason, 'email_marketing_consent_status', d.email_marketing_consent_status, 'email_marketing_consent_updated_at', d.email_marketing_consent_updated_at, 'sms_marketing_consent_status', d.sms_marketing_consent_status, 'sms_marketing_consent_updated_at', d.sms_marketing_consent_updated_at, 'whatsapp_marketing_consent_status', d.whatsapp_marketing_consent_status, 'whatsapp_marketing_consent_updated_at', d.whatsapp_marketing_consent_updated_at), json_object('phone_marketing_consent_status', d.phone_marketing_consent_status, 'phone_marketing_consent_updated_at', d.phone_marketing_consent_updated_at, 'consent_updated_at', d.consent_updated_at, 'contactable', d.contactable, 'contactable_channels', d.contactable_channels, 'contactability_updated_at', d.contactability_updated_at, 'email_reachability_status', d.email_reachability_status, 'web_chat_reachability_status', d.web_chat_reachability_status, 'whatsapp_reachability_status', d.whatsapp_reachability_status, 'whatsapp_service_window_expires_at', d.whatsapp_service_window_expires_at, 'phone_reachability_status', d.phone_reachability_status, 'cf_nickname', r.cf_nickname, 'cf_birthday', r.cf_birthday, 'cf_lifetime_value', r.cf_lifetime_value, 'cf_lifetime_value_num', r.cf_lifetime_value_num, 'cf_topics', r.cf_topics, 'cf_tier', r.cf_tier, 'cf__berweisung', r.cf__berweisung, 'cf__berweisung_num', r.cf__berweisung_num, 'cf_customer_ref', r.cf_customer_ref, 'cf_tier_2', r.cf_tier_2, 'cf_next_call', r.cf_next_call, 'cf_children', r.cf_children, 'cf_newsletter', r.cf_newsletter, 'cf_background', d.cf_background), json_object('extra', r.extra, 'detail_extra', d.extra))) AS p CROSS JOIN json_each(p.value) AS f
+WHERE f.value IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM changes AS e WHERE e.object_type = 'contact' AND e.record_id = r.id AND (e.kind IN ('insert', 'remove') OR json_type(e.fields, '$."' || f.key || '"') IS NOT NULL))
+;
+CREATE VIEW companies_full AS SELECT r.id AS id, r.name AS name, r.registered_name AS registered_name, coalesce(r.industry, NULL) AS industry, r.sub_industry AS sub_industry, r.employee_count AS employee_count, r.revenue AS revenue, r.revenue_num AS revenue_num, r.hq_country AS hq_country, r.year_founded AS year_founded, r.owner_id AS owner_id, nullif(trim(coalesce(o.first_name, '') || ' ' || coalesce(o.last_name, '')), '') AS owner_name, r.logo AS logo, r.enrichment_at AS enrichment_at, r.enrichment_status AS enrichment_status, r.last_message_sent_at AS last_message_sent_at, r.last_message_received_at AS last_message_received_at, r.last_interaction_at AS last_interaction_at, r.created_at AS created_at, r.updated_at AS updated_at, r.customer_fit_score AS customer_fit_score, r.etag AS etag, r.website_url AS website_url, d.notes AS notes, d.notes_at AS notes_at, d.customer_fit_score_reason AS customer_fit_score_reason, r.cf_last_audit AS cf_last_audit, r.cf_contract_end AS cf_contract_end, r.cf_offices AS cf_offices, r.cf_markets AS cf_markets, coalesce(r.cf_account_code, NULL) AS cf_account_code, r.cf_region AS cf_region, coalesce(r.cf_credit_limit, NULL) AS cf_credit_limit, r.cf_credit_limit_num AS cf_credit_limit_num, r.cf_public AS cf_public, coalesce(d.cf_strategy, NULL) AS cf_strategy, r.extra AS extra, d.extra AS detail_extra, r.synced_at AS synced_at, d.fetched_at AS fetched_at, (d.company_id IS NOT NULL AND coalesce(d.etag = r.etag, d.etag IS NULL AND r.etag IS NULL)) AS details_current FROM companies AS r LEFT JOIN company_details AS d ON d.company_id = r.id LEFT JOIN team_members AS o ON o.id = r.owner_id;
+CREATE VIEW companies_lookup AS SELECT r.id AS id, r.name AS name, r.registered_name AS registered_name, r.industry AS industry, r.sub_industry AS sub_industry, r.employee_count AS employee_count, r.revenue AS revenue, r.revenue_num AS revenue_num, r.hq_country AS hq_country, r.year_founded AS year_founded, r.owner_id AS owner_id, (SELECT nullif(trim(coalesce(o.first_name, '') || ' ' || coalesce(o.last_name, '')), '') FROM team_members AS o WHERE o.id = r.owner_id) AS owner_name, r.logo AS logo, r.enrichment_at AS enrichment_at, r.enrichment_status AS enrichment_status, r.last_message_sent_at AS last_message_sent_at, r.last_message_received_at AS last_message_received_at, r.last_interaction_at AS last_interaction_at, r.created_at AS created_at, r.updated_at AS updated_at, r.customer_fit_score AS customer_fit_score, r.etag AS etag, r.website_url AS website_url, (SELECT d.notes FROM company_details AS d WHERE d.company_id = r.id) AS notes, (SELECT d.notes_at FROM company_details AS d WHERE d.company_id = r.id) AS notes_at, (SELECT d.customer_fit_score_reason FROM company_details AS d WHERE d.company_id = r.id) AS customer_fit_score_reason, r.cf_last_audit AS cf_last_audit, r.cf_contract_end AS cf_contract_end, r.cf_offices AS cf_offices, r.cf_markets AS cf_markets, r.cf_account_code AS cf_account_code, r.cf_region AS cf_region, r.cf_credit_limit AS cf_credit_limit, r.cf_credit_limit_num AS cf_credit_limit_num, r.cf_public AS cf_public, (SELECT d.cf_strategy FROM company_details AS d WHERE d.company_id = r.id) AS cf_strategy, r.extra AS extra, (SELECT d.extra FROM company_details AS d WHERE d.company_id = r.id) AS detail_extra, r.synced_at AS synced_at, (SELECT d.fetched_at FROM company_details AS d WHERE d.company_id = r.id) AS fetched_at, coalesce((SELECT coalesce(d.etag = r.etag, d.etag IS NULL AND r.etag IS NULL) FROM company_details AS d WHERE d.company_id = r.id), 0) AS details_current FROM companies AS r;
+CREATE VIEW company_history (
+    id, -- the record's id
+    column_name, -- the column of the _full view
+    value, -- what it held
+    valid_from, -- since when, UTC; NULL: since before the history
+    valid_to -- until when, UTC; NULL: still
+) AS
+SELECT c.record_id, f.key, json_extract(f.value, '$[1]'), +c.seen_at,
+    (SELECT e.seen_at FROM changes AS e WHERE e.object_type = 'company' AND e.record_id = c.record_id AND e.seq > c.seq
+     AND (e.kind IN ('insert', 'remove') OR json_type(e.fields, '$."' || f.key || '"') IS NOT NULL) ORDER BY e.seq LIMIT 1)
+FROM changes AS c CROSS JOIN json_each(c.fields) AS f
+WHERE c.object_type = 'company' AND c.kind IN ('insert', 'update')
+UNION ALL
+SELECT c.record_id, f.key, json_extract(f.value, '$[0]'), NULL, +c.seen_at
+FROM changes AS c CROSS JOIN json_each(c.fields) AS f
+WHERE c.object_type = 'company' AND c.kind IN ('update', 'remove') AND NOT EXISTS (
+    SELECT 1 FROM changes AS e WHERE e.object_type = 'company' AND e.record_id = c.record_id AND e.seq < c.seq
+    AND (e.kind IN ('insert', 'remove') OR json_type(e.fields, '$."' || f.key || '"') IS NOT NULL))
+UNION ALL
+SELECT r.id, f.key, f.value, NULL, NULL
+FROM companies AS r LEFT JOIN company_details AS d ON d.company_id = r.id
+CROSS JOIN json_each(json_array(json_object('name', r.name, 'registered_name', r.registered_name, 'industry', r.industry, 'sub_industry', r.sub_industry, 'employee_count', r.employee_count, 'revenue', r.revenue, 'revenue_num', r.revenue_num, 'hq_country', r.hq_country, 'year_founded', r.year_founded, 'owner_id', r.owner_id, 'logo', r.logo, 'enrichment_at', r.enrichment_at, 'enrichment_status', r.enrichment_status, 'last_message_sent_at', r.last_message_sent_at, 'last_message_received_at', r.last_message_received_at, 'last_interaction_at', r.last_interaction_at, 'created_at', r.created_at, 'updated_at', r.updated_at, 'customer_fit_score', r.customer_fit_score, 'etag', r.etag, 'website_url', r.website_url, 'notes', d.notes, 'notes_at', d.notes_at, 'customer_fit_score_reason', d.customer_fit_score_reason, 'cf_last_audit', r.cf_last_audit), json_object('cf_contract_end', r.cf_contract_end, 'cf_offices', r.cf_offices, 'cf_markets', r.cf_markets, 'cf_account_code', r.cf_account_code, 'cf_region', r.cf_region, 'cf_credit_limit', r.cf_credit_limit, 'cf_credit_limit_num', r.cf_credit_limit_num, 'cf_public', r.cf_public, 'cf_strategy', d.cf_strategy, 'extra', r.extra, 'detail_extra', d.extra))) AS p CROSS JOIN json_each(p.value) AS f
+WHERE f.value IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM changes AS e WHERE e.object_type = 'company' AND e.record_id = r.id AND (e.kind IN ('insert', 'remove') OR json_type(e.fields, '$."' || f.key || '"') IS NOT NULL))
+;
+CREATE TRIGGER contacts_full_update INSTEAD OF UPDATE ON contacts_full BEGIN
+SELECT RAISE(ABORT, 'writing back is off: set enabled = true below [write_back] in the configuration of crm-mirror, and run crm-mirror sync')
+WHERE NOT EXISTS (SELECT 1 FROM state WHERE name = 'write_back' AND value = 'true');
+SELECT CASE
+  WHEN NEW.id IS NOT OLD.id THEN RAISE(ABORT, 'id is read-only at the service')
+  WHEN NEW.name IS NOT OLD.name THEN RAISE(ABORT, 'name is read-only at the service')
+  WHEN NEW.first_name IS NOT OLD.first_name THEN RAISE(ABORT, 'first_name is read-only at the service')
+  WHEN NEW.last_name IS NOT OLD.last_name THEN RAISE(ABORT, 'last_name is read-only at the service')
+  WHEN NEW.email IS NOT OLD.email THEN RAISE(ABORT, 'email is read-only at the service')
+  WHEN NEW.mobile IS NOT OLD.mobile THEN RAISE(ABORT, 'mobile is read-only at the service')
+  WHEN NEW.company IS NOT OLD.company THEN RAISE(ABORT, 'company is read-only at the service')
+  WHEN NEW.company_id IS NOT OLD.company_id THEN RAISE(ABORT, 'company_id is read-only at the service')
+  WHEN NEW.company_name IS NOT OLD.company_name THEN RAISE(ABORT, 'company_name is derived and cannot be changed')
+  WHEN NEW.owner_id IS NOT OLD.owner_id THEN RAISE(ABORT, 'owner_id is read-only at the service')
+  WHEN NEW.owner_name IS NOT OLD.owner_name THEN RAISE(ABORT, 'owner_name is derived and cannot be changed')
+  WHEN NEW.qualification IS NOT OLD.qualification THEN RAISE(ABORT, 'qualification is read-only at the service')
+  WHEN NEW.created_at IS NOT OLD.created_at THEN RAISE(ABORT, 'created_at is read-only at the service')
+  WHEN NEW.updated_at IS NOT OLD.updated_at THEN RAISE(ABORT, 'updated_at is read-only at the service')
+  WHEN NEW.intent_type IS NOT OLD.intent_type THEN RAISE(ABORT, 'intent_type is read-only at the service')
+  WHEN NEW.intent_level IS NOT OLD.intent_level THEN RAISE(ABORT, 'intent_level is read-only at the service')
+  WHEN NEW.last_interaction_at IS NOT OLD.last_interaction_at THEN RAISE(ABORT, 'last_interaction_at is read-only at the service')
+  WHEN NEW.enrichment_status IS NOT OLD.enrichment_status THEN RAISE(ABORT, 'enrichment_status is read-only at the service')
+  WHEN NEW.enrichment_at IS NOT OLD.enrichment_at THEN RAISE(ABORT, 'enrichment_at is read-only at the service')
+  WHEN NEW.etag IS NOT OLD.etag THEN RAISE(ABORT, 'etag is read-only at the service')
+  WHEN NEW.location_country IS NOT OLD.location_country THEN RAISE(ABORT, 'location_country is read-only at the service')
+  WHEN NEW.location_region IS NOT OLD.location_region THEN RAISE(ABORT, 'location_region is read-only at the service')
+  WHEN NEW.location_city IS NOT OLD.location_city THEN RAISE(ABORT, 'location_city is read-only at the service')
+  WHEN NEW.linkedin_url IS NOT OLD.linkedin_url THEN RAISE(ABORT, 'linkedin_url is read-only at the service')
+  WHEN NEW.record_source IS NOT OLD.record_source THEN RAISE(ABORT, 'record_source is read-only at the service')
+  WHEN NEW.origin_channel IS NOT OLD.origin_channel THEN RAISE(ABORT, 'origin_channel is read-only at the service')
+  WHEN NEW.notes_at IS NOT OLD.notes_at THEN RAISE(ABORT, 'notes_at is read-only at the service')
+  WHEN NEW.score IS NOT OLD.score THEN RAISE(ABORT, 'score is read-only at the service')
+  WHEN NEW.reasoning IS NOT OLD.reasoning THEN RAISE(ABORT, 'reasoning is read-only at the service')
+  WHEN NEW.qualification_confidence IS NOT OLD.qualification_confidence THEN RAISE(ABORT, 'qualification_confidence is read-only at the service')
+  WHEN NEW.qualification_confidence_num IS NOT OLD.qualification_confidence_num THEN RAISE(ABORT, 'qualification_confidence_num is derived from qualification_confidence: change that column instead')
+  WHEN NEW.qualified_at IS NOT OLD.qualified_at THEN RAISE(ABORT, 'qualified_at is read-only at the service')
+  WHEN NEW.intent_reason IS NOT OLD.intent_reason THEN RAISE(ABORT, 'intent_reason is read-only at the service')
+  WHEN NEW.intent_inferred_at IS NOT OLD.intent_inferred_at THEN RAISE(ABORT, 'intent_inferred_at is read-only at the service')
+  WHEN NEW.last_message_sent_at IS NOT OLD.last_message_sent_at THEN RAISE(ABORT, 'last_message_sent_at is read-only at the service')
+  WHEN NEW.last_message_received_at IS NOT OLD.last_message_received_at THEN RAISE(ABORT, 'last_message_received_at is read-only at the service')
+  WHEN NEW.session_summary_discussed IS NOT OLD.session_summary_discussed THEN RAISE(ABORT, 'session_summary_discussed is read-only at the service')
+  WHEN NEW.session_summary_requests IS NOT OLD.session_summary_requests THEN RAISE(ABORT, 'session_summary_requests is read-only at the service')
+  WHEN NEW.session_summary_at IS NOT OLD.session_summary_at THEN RAISE(ABORT, 'session_summary_at is read-only at the service')
+  WHEN NEW.do_not_contact IS NOT OLD.do_not_contact THEN RAISE(ABORT, 'do_not_contact is read-only at the service')
+  WHEN NEW.do_not_contact_at IS NOT OLD.do_not_contact_at THEN RAISE(ABORT, 'do_not_contact_at is read-only at the service')
+  WHEN NEW.do_not_contact_reason IS NOT OLD.do_not_contact_reason THEN RAISE(ABORT, 'do_not_contact_reason is read-only at the service')
+  WHEN NEW.email_marketing_consent_status IS NOT OLD.email_marketing_consent_status THEN RAISE(ABORT, 'email_marketing_consent_status is read-only at the service')
+  WHEN NEW.email_marketing_consent_updated_at IS NOT OLD.email_marketing_consent_updated_at THEN RAISE(ABORT, 'email_marketing_consent_updated_at is read-only at the service')
+  WHEN NEW.sms_marketing_consent_status IS NOT OLD.sms_marketing_consent_status THEN RAISE(ABORT, 'sms_marketing_consent_status is read-only at the service')
+  WHEN NEW.sms_marketing_consent_updated_at IS NOT OLD.sms_marketing_consent_updated_at THEN RAISE(ABORT, 'sms_marketing_consent_updated_at is read-only at the service')
+  WHEN NEW.whatsapp_marketing_consent_status IS NOT OLD.whatsapp_marketing_consent_status THEN RAISE(ABORT, 'whatsapp_marketing_consent_status is read-only at the service')
+  WHEN NEW.whatsapp_marketing_consent_updated_at IS NOT OLD.whatsapp_marketing_consent_updated_at THEN RAISE(ABORT, 'whatsapp_marketing_consent_updated_at is read-only at the service')
+  WHEN NEW.phone_marketing_consent_status IS NOT OLD.phone_marketing_consent_status THEN RAISE(ABORT, 'phone_marketing_consent_status is read-only at the service')
+  WHEN NEW.phone_marketing_consent_updated_at IS NOT OLD.phone_marketing_consent_updated_at THEN RAISE(ABORT, 'phone_marketing_consent_updated_at is read-only at the service')
+  WHEN NEW.consent_updated_at IS NOT OLD.consent_updated_at THEN RAISE(ABORT, 'consent_updated_at is read-only at the service')
+  WHEN NEW.contactable IS NOT OLD.contactable THEN RAISE(ABORT, 'contactable is read-only at the service')
+  WHEN NEW.contactable_channels IS NOT OLD.contactable_channels THEN RAISE(ABORT, 'contactable_channels is read-only at the service')
+  WHEN NEW.contactability_updated_at IS NOT OLD.contactability_updated_at THEN RAISE(ABORT, 'contactability_updated_at is read-only at the service')
+  WHEN NEW.email_reachability_status IS NOT OLD.email_reachability_status THEN RAISE(ABORT, 'email_reachability_status is read-only at the service')
+  WHEN NEW.web_chat_reachability_status IS NOT OLD.web_chat_reachability_status THEN RAISE(ABORT, 'web_chat_reachability_status is read-only at the service')
+  WHEN NEW.whatsapp_reachability_status IS NOT OLD.whatsapp_reachability_status THEN RAISE(ABORT, 'whatsapp_reachability_status is read-only at the service')
+  WHEN NEW.whatsapp_service_window_expires_at IS NOT OLD.whatsapp_service_window_expires_at THEN RAISE(ABORT, 'whatsapp_service_window_expires_at is read-only at the service')
+  WHEN NEW.phone_reachability_status IS NOT OLD.phone_reachability_status THEN RAISE(ABORT, 'phone_reachability_status is read-only at the service')
+  WHEN NEW.cf_lifetime_value_num IS NOT OLD.cf_lifetime_value_num THEN RAISE(ABORT, 'cf_lifetime_value_num is derived from cf_lifetime_value: change that column instead')
+  WHEN NEW.cf__berweisung_num IS NOT OLD.cf__berweisung_num THEN RAISE(ABORT, 'cf__berweisung_num is derived from cf__berweisung: change that column instead')
+  WHEN NEW.extra IS NOT OLD.extra THEN RAISE(ABORT, 'extra is derived and cannot be changed')
+  WHEN NEW.detail_extra IS NOT OLD.detail_extra THEN RAISE(ABORT, 'detail_extra is derived and cannot be changed')
+  WHEN NEW.synced_at IS NOT OLD.synced_at THEN RAISE(ABORT, 'synced_at is derived and cannot be changed')
+  WHEN NEW.fetched_at IS NOT OLD.fetched_at THEN RAISE(ABORT, 'fetched_at is derived and cannot be changed')
+  WHEN NEW.details_current IS NOT OLD.details_current THEN RAISE(ABORT, 'details_current is derived and cannot be changed') END;
+SELECT RAISE(ABORT, 'this SQLite runs the triggers of a view in an unsupported order: use crm-mirror edit instead')
+WHERE NOT EXISTS (SELECT 1 FROM outbox_values) AND (NEW.position IS NOT OLD.position OR NEW.industry IS NOT OLD.industry OR NEW.language IS NOT OLD.language OR NEW.timezone IS NOT OLD.timezone OR NEW.notes IS NOT OLD.notes OR NEW.cf_nickname IS NOT OLD.cf_nickname OR NEW.cf_birthday IS NOT OLD.cf_birthday OR NEW.cf_lifetime_value IS NOT OLD.cf_lifetime_value OR NEW.cf_topics IS NOT OLD.cf_topics OR NEW.cf_tier IS NOT OLD.cf_tier OR NEW.cf__berweisung IS NOT OLD.cf__berweisung OR NEW.cf_customer_ref IS NOT OLD.cf_customer_ref OR NEW.cf_tier_2 IS NOT OLD.cf_tier_2 OR NEW.cf_next_call IS NOT OLD.cf_next_call OR NEW.cf_children IS NOT OLD.cf_children OR NEW.cf_newsletter IS NOT OLD.cf_newsletter OR NEW.cf_background IS NOT OLD.cf_background);
+SELECT RAISE(ABORT, 'a text of this edit is not UTF-8: write it in the encoding of the database') WHERE EXISTS (
+SELECT 1 FROM outbox_values AS v WHERE v.change GLOB '*[^' || char(1) || '-' || char(127) || ']*' AND EXISTS (
+  WITH RECURSIVE block(i, part) AS (SELECT 0, substr(v.change, 1, 256) UNION ALL
+    SELECT i + 1, substr(v.change, (i + 1) * 256 + 1, 256) FROM block WHERE (i + 1) * 256 < length(v.change)),
+  place(j) AS (SELECT 1 UNION ALL SELECT j + 1 FROM place WHERE j < 256)
+  SELECT 1 FROM block, place WHERE substr(part, j, 1) <> '' AND substr(part, j, 1) <> char(unicode(substr(part, j, 1)))
+    AND hex(substr(part, j, 1)) NOT IN ('EFBFBE', 'EFBFBF')));
+SELECT RAISE(ABORT, 'an edit changes at most 100 custom fields of a record at once')
+WHERE (SELECT count(*) FROM outbox_values WHERE substr(column_name, 1, 3) = 'cf_') > 100;
+DELETE FROM outbox_values WHERE json_extract(change, '$[1]') IS CASE
+  WHEN EXISTS (SELECT 1 FROM pending_edits AS p WHERE p.object_type = 'contact' AND p.record_id = OLD.id
+    AND p.column_name = outbox_values.column_name AND p.state <> 'conflict')
+  THEN (SELECT p.after FROM pending_edits AS p WHERE p.object_type = 'contact' AND p.record_id = OLD.id
+    AND p.column_name = outbox_values.column_name AND p.state <> 'conflict' ORDER BY p.edit_id DESC LIMIT 1)
+  ELSE json_extract(change, '$[0]') END;
+UPDATE outbox_values SET cancels = 1 WHERE json_extract(change, '$[1]') IS json_extract(change, '$[0]')
+  AND NOT EXISTS (SELECT 1 FROM pending_edits AS p WHERE p.object_type = 'contact' AND p.record_id = OLD.id
+    AND p.column_name = outbox_values.column_name AND p.state = 'sending');
+INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why)
+SELECT outbox.id, strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z', outbox.state, CASE WHEN (SELECT json_group_object(f.key, json(f.value)) FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f
+    WHERE f.key NOT IN (SELECT column_name FROM outbox_values)) <> '{}' THEN outbox.state WHEN NOT EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key WHERE v.cancels = 0) THEN 'dropped' ELSE 'replaced' END,
+  CASE WHEN NOT EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key WHERE v.cancels = 0) THEN 'taken back: ' ELSE 'replaced by a later edit before it was sent: ' END
+    || (SELECT group_concat(f.key, ', ') FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key)
+FROM outbox WHERE outbox.object_type = 'contact' AND outbox.record_id = OLD.id AND outbox.state IN ('queued', 'held') AND EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key);
+UPDATE outbox SET state = CASE WHEN NOT EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key WHERE v.cancels = 0) THEN 'dropped' ELSE 'replaced' END, finished_at = strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z'
+WHERE outbox.object_type = 'contact' AND outbox.record_id = OLD.id AND outbox.state IN ('queued', 'held') AND EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key) AND (SELECT json_group_object(f.key, json(f.value)) FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f
+    WHERE f.key NOT IN (SELECT column_name FROM outbox_values)) = '{}';
+UPDATE outbox SET fields = (SELECT json_group_object(f.key, json(f.value)) FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f
+    WHERE f.key NOT IN (SELECT column_name FROM outbox_values)) WHERE outbox.object_type = 'contact' AND outbox.record_id = OLD.id AND outbox.state IN ('queued', 'held') AND EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key);
+INSERT INTO outbox (object_type, record_id, source, undoes, fields, base_etag, queued_at)
+SELECT 'contact', OLD.id, 'sql', NULL, json_group_object(column_name, json(change)), CASE WHEN max(column_name IN ('industry', 'language', 'timezone', 'notes', 'cf_background')) AND NOT OLD.details_current THEN (SELECT etag FROM contact_details WHERE contact_id = OLD.id) ELSE OLD.etag END, strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z'
+FROM outbox_values WHERE cancels = 0 GROUP BY NULL;
+INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why)
+SELECT id, queued_at, NULL, state, 'changed with SQL' FROM outbox WHERE id = last_insert_rowid() AND changes() > 0;
+DELETE FROM outbox_values;
+END;
+CREATE TRIGGER contacts_full_insert INSTEAD OF INSERT ON contacts_full BEGIN
+SELECT RAISE(ABORT, 'a contact cannot be made here: the service can only update one'); END;
+CREATE TRIGGER contacts_full_delete INSTEAD OF DELETE ON contacts_full BEGIN
+SELECT RAISE(ABORT, 'a contact cannot be removed here: the service can only update one'); END;
+CREATE TRIGGER contacts_full_set_position INSTEAD OF UPDATE OF position ON contacts_full BEGIN
+SELECT RAISE(ABORT, 'position: SQLite keeps only 15 digits of this number; write it in quotes, as in position = ''12.50''') WHERE typeof(NEW.position) = 'real';
+SELECT RAISE(ABORT, 'position takes text; NULL clears it') WHERE NEW.position IS NOT OLD.position AND NOT coalesce(CASE WHEN NEW.position IS NULL THEN 1 ELSE typeof(NEW.position) IN ('text', 'integer') END, 0);
+INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('position', json_array(OLD.position,
+  CASE WHEN nullif(CAST(NEW.position AS TEXT), '') IS nullif(OLD.position, '') THEN OLD.position ELSE CAST(NEW.position AS TEXT) END));
+END;
+CREATE TRIGGER contacts_full_set_industry INSTEAD OF UPDATE OF industry ON contacts_full BEGIN
+SELECT RAISE(ABORT, 'industry: SQLite keeps only 15 digits of this number; write it in quotes, as in industry = ''12.50''') WHERE typeof(NEW.industry) = 'real';
+SELECT RAISE(ABORT, 'industry takes text; NULL clears it') WHERE NEW.industry IS NOT OLD.industry AND NOT coalesce(CASE WHEN NEW.industry IS NULL THEN 1 ELSE typeof(NEW.industry) IN ('text', 'integer') END, 0);
+INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('industry', json_array(OLD.industry,
+  CASE WHEN nullif(CAST(NEW.industry AS TEXT), '') IS nullif(OLD.industry, '') THEN OLD.industry ELSE CAST(NEW.industry AS TEXT) END));
+END;
+CREATE TRIGGER contacts_full_set_language INSTEAD OF UPDATE OF language ON contacts_full BEGIN
+SELECT RAISE(ABORT, 'language: SQLite keeps only 15 digits of this number; write it in quotes, as in language = ''12.50''') WHERE typeof(NEW.language) = 'real';
+SELECT RAISE(ABORT, 'language takes text; NULL clears it') WHERE NEW.language IS NOT OLD.language AND NOT coalesce(CASE WHEN NEW.language IS NULL THEN 1 ELSE typeof(NEW.language) IN ('text', 'integer') END, 0);
+INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('language', json_array(OLD.language,
+  CASE WHEN nullif(CAST(NEW.language AS TEXT), '') IS nullif(OLD.language, '') THEN OLD.language ELSE CAST(NEW.language AS TEXT) END));
+END;
+CREATE TRIGGER contacts_full_set_timezone INSTEAD OF UPDATE OF timezone ON contacts_full BEGIN
+SELECT RAISE(ABORT, 'timezone: SQLite keeps only 15 digits of this number; write it in quotes, as in timezone = ''12.50''') WHERE typeof(NEW.timezone) = 'real';
+SELECT RAISE(ABORT, 'timezone takes text; NULL clears it') WHERE NEW.timezone IS NOT OLD.timezone AND NOT coalesce(CASE WHEN NEW.timezone IS NULL THEN 1 ELSE typeof(NEW.timezone) IN ('text', 'integer') END, 0);
+INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('timezone', json_array(OLD.timezone,
+  CASE WHEN nullif(CAST(NEW.timezone AS TEXT), '') IS nullif(OLD.timezone, '') THEN OLD.timezone ELSE CAST(NEW.timezone AS TEXT) END));
+END;
+CREATE TRIGGER contacts_full_set_notes INSTEAD OF UPDATE OF notes ON contacts_full BEGIN
+SELECT RAISE(ABORT, 'notes: SQLite keeps only 15 digits of this number; write it in quotes, as in notes = ''12.50''') WHERE typeof(NEW.notes) = 'real';
+SELECT RAISE(ABORT, 'notes takes text; NULL clears it') WHERE NEW.notes IS NOT OLD.notes AND NOT coalesce(CASE WHEN NEW.notes IS NULL THEN 1 ELSE typeof(NEW.notes) IN ('text', 'integer') END, 0);
+INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('notes', json_array(OLD.notes,
+  CASE WHEN nullif(CAST(NEW.notes AS TEXT), '') IS nullif(OLD.notes, '') THEN OLD.notes ELSE CAST(NEW.notes AS TEXT) END));
+END;
+CREATE TRIGGER contacts_full_set_cf_nickname INSTEAD OF UPDATE OF cf_nickname ON contacts_full BEGIN
+SELECT RAISE(ABORT, 'cf_nickname: SQLite keeps only 15 digits of this number; write it in quotes, as in cf_nickname = ''12.50''') WHERE typeof(NEW.cf_nickname) = 'real';
+SELECT RAISE(ABORT, 'cf_nickname takes text of at most 255 characters; NULL clears it') WHERE NEW.cf_nickname IS NOT OLD.cf_nickname AND NOT coalesce(CASE WHEN nullif(NEW.cf_nickname, '') IS NULL THEN 1 ELSE typeof(NEW.cf_nickname) IN ('text', 'integer') AND length(NEW.cf_nickname) <= 255 END, 0);
+INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_nickname', json_array(OLD.cf_nickname,
+  CASE WHEN NEW.cf_nickname IS OLD.cf_nickname THEN OLD.cf_nickname ELSE nullif(CAST(NEW.cf_nickname AS TEXT), '') END));
+END;
+CREATE TRIGGER contacts_full_set_cf_birthday INSTEAD OF UPDATE OF cf_birthday ON contacts_full BEGIN
+SELECT RAISE(ABORT, 'cf_birthday takes a real date, YYYY-MM-DD; NULL clears it') WHERE NEW.cf_birthday IS NOT OLD.cf_birthday AND NOT coalesce(CASE WHEN NEW.cf_birthday IS NULL THEN 1 ELSE typeof(NEW.cf_birthday) = 'text' AND NEW.cf_birthday IS date(NEW.cf_birthday, '+0 days') END, 0);
+INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_birthday', json_array(OLD.cf_birthday,
+  CASE WHEN NEW.cf_birthday IS OLD.cf_birthday THEN OLD.cf_birthday ELSE NEW.cf_birthday END));
+END;
+CREATE TRIGGER contacts_full_set_cf_lifetime_value INSTEAD OF UPDATE OF cf_lifetime_value ON contacts_full BEGIN
+SELECT RAISE(ABORT, 'cf_lifetime_value: SQLite keeps only 15 digits of this number; write it in quotes, as in cf_lifetime_value = ''12.50''') WHERE typeof(NEW.cf_lifetime_value) = 'real';
+SELECT RAISE(ABORT, 'cf_lifetime_value takes a decimal as text, at most 20 digits before the point and 10 after it; NULL clears it') WHERE NEW.cf_lifetime_value IS NOT OLD.cf_lifetime_value AND NOT coalesce(CASE WHEN NEW.cf_lifetime_value IS NULL THEN 1 ELSE typeof(NEW.cf_lifetime_value) IN ('text', 'integer') AND CAST(NEW.cf_lifetime_value AS TEXT) NOT GLOB '-[-]*' AND ltrim(CAST(NEW.cf_lifetime_value AS TEXT), '-') NOT GLOB '*[^0-9.]*' AND ltrim(CAST(NEW.cf_lifetime_value AS TEXT), '-') GLOB '[0-9]*'
+    AND ltrim(CAST(NEW.cf_lifetime_value AS TEXT), '-') GLOB '*[0-9]' AND ltrim(CAST(NEW.cf_lifetime_value AS TEXT), '-') NOT GLOB '*.*.*'
+    AND length(ltrim(substr(ltrim(CAST(NEW.cf_lifetime_value AS TEXT), '-'), 1, instr(ltrim(CAST(NEW.cf_lifetime_value AS TEXT), '-') || '.', '.') - 1), '0')) <= 20
+    AND length(rtrim(substr(ltrim(CAST(NEW.cf_lifetime_value AS TEXT), '-'), instr(ltrim(CAST(NEW.cf_lifetime_value AS TEXT), '-') || '.', '.') + 1), '0')) <= 10 END, 0);
+INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_lifetime_value', json_array(OLD.cf_lifetime_value,
+  CASE WHEN NEW.cf_lifetime_value IS OLD.cf_lifetime_value THEN OLD.cf_lifetime_value ELSE CAST(NEW.cf_lifetime_value AS TEXT) END));
+END;
+CREATE TRIGGER contacts_full_set_cf_topics INSTEAD OF UPDATE OF cf_topics ON contacts_full BEGIN
+SELECT RAISE(ABORT, 'cf_topics takes a JSON array of at most 100 values of its options, see select_labels; NULL clears it') WHERE NEW.cf_topics IS NOT OLD.cf_topics AND NOT coalesce(CASE WHEN (NEW.cf_topics IS NULL OR CASE WHEN json_valid(NEW.cf_topics) THEN json_type(NEW.cf_topics) = 'array' AND json_array_length(NEW.cf_topics) = 0 END) THEN 1 ELSE CASE WHEN typeof(NEW.cf_topics) <> 'text' THEN 0 WHEN json_valid(NEW.cf_topics) = 0 THEN 0
+    WHEN json_type(NEW.cf_topics) <> 'array' THEN 0 WHEN json_array_length(NEW.cf_topics) > 100 THEN 0
+    ELSE NOT EXISTS (SELECT 1 FROM json_each(NEW.cf_topics) AS j WHERE j.type <> 'text' OR j.value NOT IN (
+      SELECT o.value FROM custom_field_options AS o WHERE o.definition_id = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_topics'))) END END, 0);
+INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_topics', json_array(OLD.cf_topics,
+  CASE WHEN NEW.cf_topics IS OLD.cf_topics THEN OLD.cf_topics ELSE CASE WHEN NEW.cf_topics IS NOT NULL THEN (SELECT nullif(json_group_array(j.value), '[]') FROM json_each(NEW.cf_topics) AS j) || '' END END));
+END;
+CREATE TRIGGER contacts_full_set_cf_tier INSTEAD OF UPDATE OF cf_tier ON contacts_full BEGIN
+SELECT RAISE(ABORT, 'cf_tier takes the value of one of its options, see select_labels; NULL clears it') WHERE NEW.cf_tier IS NOT OLD.cf_tier AND NOT coalesce(CASE WHEN nullif(NEW.cf_tier, '') IS NULL THEN 1 ELSE typeof(NEW.cf_tier) = 'text' AND EXISTS (SELECT 1 FROM custom_field_options AS o WHERE o.definition_id = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'contact' AND d.column_name = 'cf_tier')
+    AND o.value = NEW.cf_tier) END, 0);
+INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_tier', json_array(OLD.cf_tier,
+  CASE WHEN NEW.cf_tier IS OLD.cf_tier THEN OLD.cf_tier ELSE nullif(NEW.cf_tier, '') END));
+END;
+CREATE TRIGGER contacts_full_set_cf__berweisung INSTEAD OF UPDATE OF cf__berweisung ON contacts_full BEGIN
+SELECT RAISE(ABORT, 'cf__berweisung: SQLite keeps only 15 digits of this number; write it in quotes, as in cf__berweisung = ''12.50''') WHERE typeof(NEW.cf__berweisung) = 'real';
+SELECT RAISE(ABORT, 'cf__berweisung takes a decimal as text, at most 20 digits before the point and 10 after it; NULL clears it') WHERE NEW.cf__berweisung IS NOT OLD.cf__berweisung AND NOT coalesce(CASE WHEN NEW.cf__berweisung IS NULL THEN 1 ELSE typeof(NEW.cf__berweisung) IN ('text', 'integer') AND CAST(NEW.cf__berweisung AS TEXT) NOT GLOB '-[-]*' AND ltrim(CAST(NEW.cf__berweisung AS TEXT), '-') NOT GLOB '*[^0-9.]*' AND ltrim(CAST(NEW.cf__berweisung AS TEXT), '-') GLOB '[0-9]*'
+    AND ltrim(CAST(NEW.cf__berweisung AS TEXT), '-') GLOB '*[0-9]' AND ltrim(CAST(NEW.cf__berweisung AS TEXT), '-') NOT GLOB '*.*.*'
+    AND length(ltrim(substr(ltrim(CAST(NEW.cf__berweisung AS TEXT), '-'), 1, instr(ltrim(CAST(NEW.cf__berweisung AS TEXT), '-') || '.', '.') - 1), '0')) <= 20
+    AND length(rtrim(substr(ltrim(CAST(NEW.cf__berweisung AS TEXT), '-'), instr(ltrim(CAST(NEW.cf__berweisung AS TEXT), '-') || '.', '.') + 1), '0')) <= 10 END, 0);
+INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf__berweisung', json_array(OLD.cf__berweisung,
+  CASE WHEN NEW.cf__berweisung IS OLD.cf__berweisung THEN OLD.cf__berweisung ELSE CAST(NEW.cf__berweisung AS TEXT) END));
+END;
+CREATE TRIGGER contacts_full_set_cf_customer_ref INSTEAD OF UPDATE OF cf_customer_ref ON contacts_full BEGIN
+SELECT RAISE(ABORT, 'cf_customer_ref: SQLite keeps only 15 digits of this number; write it in quotes, as in cf_customer_ref = ''12.50''') WHERE typeof(NEW.cf_customer_ref) = 'real';
+SELECT RAISE(ABORT, 'cf_customer_ref takes text of at most 255 characters; NULL clears it') WHERE NEW.cf_customer_ref IS NOT OLD.cf_customer_ref AND NOT coalesce(CASE WHEN nullif(NEW.cf_customer_ref, '') IS NULL THEN 1 ELSE typeof(NEW.cf_customer_ref) IN ('text', 'integer') AND length(NEW.cf_customer_ref) <= 255 END, 0);
+INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_customer_ref', json_array(OLD.cf_customer_ref,
+  CASE WHEN NEW.cf_customer_ref IS OLD.cf_customer_ref THEN OLD.cf_customer_ref ELSE nullif(CAST(NEW.cf_customer_ref AS TEXT), '') END));
+END;
+CREATE TRIGGER contacts_full_set_cf_tier_2 INSTEAD OF UPDATE OF cf_tier_2 ON contacts_full BEGIN
+SELECT RAISE(ABORT, 'cf_tier_2: SQLite keeps only 15 digits of this number; write it in quotes, as in cf_tier_2 = ''12.50''') WHERE typeof(NEW.cf_tier_2) = 'real';
+SELECT RAISE(ABORT, 'cf_tier_2 takes text of at most 255 characters; NULL clears it') WHERE NEW.cf_tier_2 IS NOT OLD.cf_tier_2 AND NOT coalesce(CASE WHEN nullif(NEW.cf_tier_2, '') IS NULL THEN 1 ELSE typeof(NEW.cf_tier_2) IN ('text', 'integer') AND length(NEW.cf_tier_2) <= 255 END, 0);
+INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_tier_2', json_array(OLD.cf_tier_2,
+  CASE WHEN NEW.cf_tier_2 IS OLD.cf_tier_2 THEN OLD.cf_tier_2 ELSE nullif(CAST(NEW.cf_tier_2 AS TEXT), '') END));
+END;
+CREATE TRIGGER contacts_full_set_cf_next_call INSTEAD OF UPDATE OF cf_next_call ON contacts_full BEGIN
+SELECT RAISE(ABORT, 'cf_next_call takes a timestamp with a time zone, YYYY-MM-DDTHH:MM:SSZ, to the microsecond at most; NULL clears it') WHERE NEW.cf_next_call IS NOT OLD.cf_next_call AND NOT coalesce(CASE WHEN NEW.cf_next_call IS NULL THEN 1 ELSE typeof(NEW.cf_next_call) = 'text' AND (SELECT CASE WHEN t.seconds IS strftime('%Y-%m-%dT%H:%M:%S', t.seconds, '+0 days')
+    AND (t.fraction = '' OR t.fraction GLOB '.[0-9]*' AND length(t.fraction) <= 7
+         AND substr(t.fraction, 2) NOT GLOB '*[^0-9]*')
+  THEN strftime('%Y-%m-%dT%H:%M:%S', t.seconds || t.zone)
+         || '.' || substr(substr(t.fraction, 2) || '000000', 1, 6) || 'Z' END FROM (
+    SELECT z.seconds AS seconds, z.zone AS zone, substr(z.rest, 1, length(z.rest) - length(z.zone)) AS fraction FROM (
+      SELECT substr(NEW.cf_next_call, 1, 19) AS seconds, substr(NEW.cf_next_call, 20) AS rest,
+        CASE WHEN NEW.cf_next_call GLOB '*Z' THEN 'Z' WHEN NEW.cf_next_call GLOB '*[+-][0-9][0-9]:[0-9][0-9]'
+          THEN substr(NEW.cf_next_call, -6) ELSE ' none' END AS zone) AS z) AS t) IS NOT NULL END, 0);
+INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_next_call', json_array(OLD.cf_next_call,
+  CASE WHEN NEW.cf_next_call IS OLD.cf_next_call THEN OLD.cf_next_call ELSE (SELECT CASE WHEN t.seconds IS strftime('%Y-%m-%dT%H:%M:%S', t.seconds, '+0 days')
+    AND (t.fraction = '' OR t.fraction GLOB '.[0-9]*' AND length(t.fraction) <= 7
+         AND substr(t.fraction, 2) NOT GLOB '*[^0-9]*')
+  THEN strftime('%Y-%m-%dT%H:%M:%S', t.seconds || t.zone)
+         || '.' || substr(substr(t.fraction, 2) || '000000', 1, 6) || 'Z' END FROM (
+    SELECT z.seconds AS seconds, z.zone AS zone, substr(z.rest, 1, length(z.rest) - length(z.zone)) AS fraction FROM (
+      SELECT substr(NEW.cf_next_call, 1, 19) AS seconds, substr(NEW.cf_next_call, 20) AS rest,
+        CASE WHEN NEW.cf_next_call GLOB '*Z' THEN 'Z' WHEN NEW.cf_next_call GLOB '*[+-][0-9][0-9]:[0-9][0-9]'
+          THEN substr(NEW.cf_next_call, -6) ELSE ' none' END AS zone) AS z) AS t) END));
+END;
+CREATE TRIGGER contacts_full_set_cf_children INSTEAD OF UPDATE OF cf_children ON contacts_full BEGIN
+SELECT RAISE(ABORT, 'cf_children: SQLite may have rounded this number; use crm-mirror edit for such large numbers') WHERE typeof(NEW.cf_children) = 'integer' AND NEW.cf_children IS NOT OLD.cf_children AND NEW.cf_children NOT BETWEEN -9007199254740991 AND 9007199254740991
+    AND NEW.cf_children = CAST(NEW.cf_children AS REAL) AND NEW.cf_children <> -9223372036854775807 - 1;
+SELECT RAISE(ABORT, 'cf_children takes a whole number of 64 bits; NULL clears it') WHERE NEW.cf_children IS NOT OLD.cf_children AND NOT coalesce(CASE WHEN NEW.cf_children IS NULL THEN 1 ELSE typeof(NEW.cf_children) = 'integer' END, 0);
+INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_children', json_array(OLD.cf_children,
+  CASE WHEN NEW.cf_children IS OLD.cf_children THEN OLD.cf_children ELSE NEW.cf_children END));
+END;
+CREATE TRIGGER contacts_full_set_cf_newsletter INSTEAD OF UPDATE OF cf_newsletter ON contacts_full BEGIN
+SELECT RAISE(ABORT, 'cf_newsletter takes 0 or 1; NULL clears it') WHERE NEW.cf_newsletter IS NOT OLD.cf_newsletter AND NOT coalesce(CASE WHEN NEW.cf_newsletter IS NULL THEN 1 ELSE typeof(NEW.cf_newsletter) = 'integer' AND NEW.cf_newsletter IN (0, 1) END, 0);
+INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_newsletter', json_array(OLD.cf_newsletter,
+  CASE WHEN NEW.cf_newsletter IS OLD.cf_newsletter THEN OLD.cf_newsletter ELSE NEW.cf_newsletter END));
+END;
+CREATE TRIGGER contacts_full_set_cf_background INSTEAD OF UPDATE OF cf_background ON contacts_full BEGIN
+SELECT RAISE(ABORT, 'cf_background: SQLite keeps only 15 digits of this number; write it in quotes, as in cf_background = ''12.50''') WHERE typeof(NEW.cf_background) = 'real';
+SELECT RAISE(ABORT, 'cf_background takes text of at most 10000 characters; NULL clears it') WHERE NEW.cf_background IS NOT OLD.cf_background AND NOT coalesce(CASE WHEN nullif(NEW.cf_background, '') IS NULL THEN 1 ELSE typeof(NEW.cf_background) IN ('text', 'integer') AND length(NEW.cf_background) <= 10000 END, 0);
+INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_background', json_array(OLD.cf_background,
+  CASE WHEN NEW.cf_background IS OLD.cf_background THEN OLD.cf_background ELSE nullif(CAST(NEW.cf_background AS TEXT), '') END));
+END;
+CREATE TRIGGER companies_full_update INSTEAD OF UPDATE ON companies_full BEGIN
+SELECT RAISE(ABORT, 'writing back is off: set enabled = true below [write_back] in the configuration of crm-mirror, and run crm-mirror sync')
+WHERE NOT EXISTS (SELECT 1 FROM state WHERE name = 'write_back' AND value = 'true');
+SELECT CASE
+  WHEN NEW.id IS NOT OLD.id THEN RAISE(ABORT, 'id is read-only at the service')
+  WHEN NEW.name IS NOT OLD.name THEN RAISE(ABORT, 'name is read-only at the service')
+  WHEN NEW.registered_name IS NOT OLD.registered_name THEN RAISE(ABORT, 'registered_name is read-only at the service')
+  WHEN NEW.sub_industry IS NOT OLD.sub_industry THEN RAISE(ABORT, 'sub_industry is read-only at the service')
+  WHEN NEW.employee_count IS NOT OLD.employee_count THEN RAISE(ABORT, 'employee_count is read-only at the service')
+  WHEN NEW.revenue IS NOT OLD.revenue THEN RAISE(ABORT, 'revenue is read-only at the service')
+  WHEN NEW.revenue_num IS NOT OLD.revenue_num THEN RAISE(ABORT, 'revenue_num is derived from revenue: change that column instead')
+  WHEN NEW.hq_country IS NOT OLD.hq_country THEN RAISE(ABORT, 'hq_country is read-only at the service')
+  WHEN NEW.year_founded IS NOT OLD.year_founded THEN RAISE(ABORT, 'year_founded is read-only at the service')
+  WHEN NEW.owner_id IS NOT OLD.owner_id THEN RAISE(ABORT, 'owner_id is read-only at the service')
+  WHEN NEW.owner_name IS NOT OLD.owner_name THEN RAISE(ABORT, 'owner_name is derived and cannot be changed')
+  WHEN NEW.logo IS NOT OLD.logo THEN RAISE(ABORT, 'logo is read-only at the service')
+  WHEN NEW.enrichment_at IS NOT OLD.enrichment_at THEN RAISE(ABORT, 'enrichment_at is read-only at the service')
+  WHEN NEW.enrichment_status IS NOT OLD.enrichment_status THEN RAISE(ABORT, 'enrichment_status is read-only at the service')
+  WHEN NEW.last_message_sent_at IS NOT OLD.last_message_sent_at THEN RAISE(ABORT, 'last_message_sent_at is read-only at the service')
+  WHEN NEW.last_message_received_at IS NOT OLD.last_message_received_at THEN RAISE(ABORT, 'last_message_received_at is read-only at the service')
+  WHEN NEW.last_interaction_at IS NOT OLD.last_interaction_at THEN RAISE(ABORT, 'last_interaction_at is read-only at the service')
+  WHEN NEW.created_at IS NOT OLD.created_at THEN RAISE(ABORT, 'created_at is read-only at the service')
+  WHEN NEW.updated_at IS NOT OLD.updated_at THEN RAISE(ABORT, 'updated_at is read-only at the service')
+  WHEN NEW.customer_fit_score IS NOT OLD.customer_fit_score THEN RAISE(ABORT, 'customer_fit_score is read-only at the service')
+  WHEN NEW.etag IS NOT OLD.etag THEN RAISE(ABORT, 'etag is read-only at the service')
+  WHEN NEW.website_url IS NOT OLD.website_url THEN RAISE(ABORT, 'website_url is read-only at the service')
+  WHEN NEW.notes IS NOT OLD.notes THEN RAISE(ABORT, 'notes is read-only at the service')
+  WHEN NEW.notes_at IS NOT OLD.notes_at THEN RAISE(ABORT, 'notes_at is read-only at the service')
+  WHEN NEW.customer_fit_score_reason IS NOT OLD.customer_fit_score_reason THEN RAISE(ABORT, 'customer_fit_score_reason is read-only at the service')
+  WHEN NEW.cf_credit_limit_num IS NOT OLD.cf_credit_limit_num THEN RAISE(ABORT, 'cf_credit_limit_num is derived from cf_credit_limit: change that column instead')
+  WHEN NEW.extra IS NOT OLD.extra THEN RAISE(ABORT, 'extra is derived and cannot be changed')
+  WHEN NEW.detail_extra IS NOT OLD.detail_extra THEN RAISE(ABORT, 'detail_extra is derived and cannot be changed')
+  WHEN NEW.synced_at IS NOT OLD.synced_at THEN RAISE(ABORT, 'synced_at is derived and cannot be changed')
+  WHEN NEW.fetched_at IS NOT OLD.fetched_at THEN RAISE(ABORT, 'fetched_at is derived and cannot be changed')
+  WHEN NEW.details_current IS NOT OLD.details_current THEN RAISE(ABORT, 'details_current is derived and cannot be changed') END;
+SELECT RAISE(ABORT, 'this SQLite runs the triggers of a view in an unsupported order: use crm-mirror edit instead')
+WHERE NOT EXISTS (SELECT 1 FROM outbox_values) AND (NEW.industry IS NOT OLD.industry OR NEW.cf_last_audit IS NOT OLD.cf_last_audit OR NEW.cf_contract_end IS NOT OLD.cf_contract_end OR NEW.cf_offices IS NOT OLD.cf_offices OR NEW.cf_markets IS NOT OLD.cf_markets OR NEW.cf_account_code IS NOT OLD.cf_account_code OR NEW.cf_region IS NOT OLD.cf_region OR NEW.cf_credit_limit IS NOT OLD.cf_credit_limit OR NEW.cf_public IS NOT OLD.cf_public OR NEW.cf_strategy IS NOT OLD.cf_strategy);
+SELECT RAISE(ABORT, 'a text of this edit is not UTF-8: write it in the encoding of the database') WHERE EXISTS (
+SELECT 1 FROM outbox_values AS v WHERE v.change GLOB '*[^' || char(1) || '-' || char(127) || ']*' AND EXISTS (
+  WITH RECURSIVE block(i, part) AS (SELECT 0, substr(v.change, 1, 256) UNION ALL
+    SELECT i + 1, substr(v.change, (i + 1) * 256 + 1, 256) FROM block WHERE (i + 1) * 256 < length(v.change)),
+  place(j) AS (SELECT 1 UNION ALL SELECT j + 1 FROM place WHERE j < 256)
+  SELECT 1 FROM block, place WHERE substr(part, j, 1) <> '' AND substr(part, j, 1) <> char(unicode(substr(part, j, 1)))
+    AND hex(substr(part, j, 1)) NOT IN ('EFBFBE', 'EFBFBF')));
+SELECT RAISE(ABORT, 'an edit changes at most 100 custom fields of a record at once')
+WHERE (SELECT count(*) FROM outbox_values WHERE substr(column_name, 1, 3) = 'cf_') > 100;
+DELETE FROM outbox_values WHERE json_extract(change, '$[1]') IS CASE
+  WHEN EXISTS (SELECT 1 FROM pending_edits AS p WHERE p.object_type = 'company' AND p.record_id = OLD.id
+    AND p.column_name = outbox_values.column_name AND p.state <> 'conflict')
+  THEN (SELECT p.after FROM pending_edits AS p WHERE p.object_type = 'company' AND p.record_id = OLD.id
+    AND p.column_name = outbox_values.column_name AND p.state <> 'conflict' ORDER BY p.edit_id DESC LIMIT 1)
+  ELSE json_extract(change, '$[0]') END;
+UPDATE outbox_values SET cancels = 1 WHERE json_extract(change, '$[1]') IS json_extract(change, '$[0]')
+  AND NOT EXISTS (SELECT 1 FROM pending_edits AS p WHERE p.object_type = 'company' AND p.record_id = OLD.id
+    AND p.column_name = outbox_values.column_name AND p.state = 'sending');
+INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why)
+SELECT outbox.id, strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z', outbox.state, CASE WHEN (SELECT json_group_object(f.key, json(f.value)) FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f
+    WHERE f.key NOT IN (SELECT column_name FROM outbox_values)) <> '{}' THEN outbox.state WHEN NOT EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key WHERE v.cancels = 0) THEN 'dropped' ELSE 'replaced' END,
+  CASE WHEN NOT EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key WHERE v.cancels = 0) THEN 'taken back: ' ELSE 'replaced by a later edit before it was sent: ' END
+    || (SELECT group_concat(f.key, ', ') FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key)
+FROM outbox WHERE outbox.object_type = 'company' AND outbox.record_id = OLD.id AND outbox.state IN ('queued', 'held') AND EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key);
+UPDATE outbox SET state = CASE WHEN NOT EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key WHERE v.cancels = 0) THEN 'dropped' ELSE 'replaced' END, finished_at = strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z'
+WHERE outbox.object_type = 'company' AND outbox.record_id = OLD.id AND outbox.state IN ('queued', 'held') AND EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key) AND (SELECT json_group_object(f.key, json(f.value)) FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f
+    WHERE f.key NOT IN (SELECT column_name FROM outbox_values)) = '{}';
+UPDATE outbox SET fields = (SELECT json_group_object(f.key, json(f.value)) FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f
+    WHERE f.key NOT IN (SELECT column_name FROM outbox_values)) WHERE outbox.object_type = 'company' AND outbox.record_id = OLD.id AND outbox.state IN ('queued', 'held') AND EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key);
+INSERT INTO outbox (object_type, record_id, source, undoes, fields, base_etag, queued_at)
+SELECT 'company', OLD.id, 'sql', NULL, json_group_object(column_name, json(change)), CASE WHEN max(column_name IN ('cf_strategy')) AND NOT OLD.details_current THEN (SELECT etag FROM company_details WHERE company_id = OLD.id) ELSE OLD.etag END, strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z'
+FROM outbox_values WHERE cancels = 0 GROUP BY NULL;
+INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why)
+SELECT id, queued_at, NULL, state, 'changed with SQL' FROM outbox WHERE id = last_insert_rowid() AND changes() > 0;
+DELETE FROM outbox_values;
+END;
+CREATE TRIGGER companies_full_insert INSTEAD OF INSERT ON companies_full BEGIN
+SELECT RAISE(ABORT, 'a company cannot be made here: the service can only update one'); END;
+CREATE TRIGGER companies_full_delete INSTEAD OF DELETE ON companies_full BEGIN
+SELECT RAISE(ABORT, 'a company cannot be removed here: the service can only update one'); END;
+CREATE TRIGGER companies_full_set_industry INSTEAD OF UPDATE OF industry ON companies_full BEGIN
+SELECT RAISE(ABORT, 'industry: SQLite keeps only 15 digits of this number; write it in quotes, as in industry = ''12.50''') WHERE typeof(NEW.industry) = 'real';
+SELECT RAISE(ABORT, 'industry takes text with a character that is not white space; NULL clears it') WHERE NEW.industry IS NOT OLD.industry AND NOT coalesce(CASE WHEN NEW.industry IS NULL THEN 1 ELSE typeof(NEW.industry) IN ('text', 'integer') AND trim(NEW.industry, char(9, 10, 11, 12, 13, 32, 133, 160, 5760, 8192, 8193, 8194, 8195, 8196, 8197, 8198, 8199, 8200, 8201,
+    8202, 8232, 8233, 8239, 8287, 12288)) <> '' END, 0);
+INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('industry', json_array(OLD.industry,
+  CASE WHEN nullif(CAST(NEW.industry AS TEXT), '') IS nullif(OLD.industry, '') THEN OLD.industry ELSE CAST(NEW.industry AS TEXT) END));
+END;
+CREATE TRIGGER companies_full_set_cf_last_audit INSTEAD OF UPDATE OF cf_last_audit ON companies_full BEGIN
+SELECT RAISE(ABORT, 'cf_last_audit takes a timestamp with a time zone, YYYY-MM-DDTHH:MM:SSZ, to the microsecond at most; NULL clears it') WHERE NEW.cf_last_audit IS NOT OLD.cf_last_audit AND NOT coalesce(CASE WHEN NEW.cf_last_audit IS NULL THEN 1 ELSE typeof(NEW.cf_last_audit) = 'text' AND (SELECT CASE WHEN t.seconds IS strftime('%Y-%m-%dT%H:%M:%S', t.seconds, '+0 days')
+    AND (t.fraction = '' OR t.fraction GLOB '.[0-9]*' AND length(t.fraction) <= 7
+         AND substr(t.fraction, 2) NOT GLOB '*[^0-9]*')
+  THEN strftime('%Y-%m-%dT%H:%M:%S', t.seconds || t.zone)
+         || '.' || substr(substr(t.fraction, 2) || '000000', 1, 6) || 'Z' END FROM (
+    SELECT z.seconds AS seconds, z.zone AS zone, substr(z.rest, 1, length(z.rest) - length(z.zone)) AS fraction FROM (
+      SELECT substr(NEW.cf_last_audit, 1, 19) AS seconds, substr(NEW.cf_last_audit, 20) AS rest,
+        CASE WHEN NEW.cf_last_audit GLOB '*Z' THEN 'Z' WHEN NEW.cf_last_audit GLOB '*[+-][0-9][0-9]:[0-9][0-9]'
+          THEN substr(NEW.cf_last_audit, -6) ELSE ' none' END AS zone) AS z) AS t) IS NOT NULL END, 0);
+INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_last_audit', json_array(OLD.cf_last_audit,
+  CASE WHEN NEW.cf_last_audit IS OLD.cf_last_audit THEN OLD.cf_last_audit ELSE (SELECT CASE WHEN t.seconds IS strftime('%Y-%m-%dT%H:%M:%S', t.seconds, '+0 days')
+    AND (t.fraction = '' OR t.fraction GLOB '.[0-9]*' AND length(t.fraction) <= 7
+         AND substr(t.fraction, 2) NOT GLOB '*[^0-9]*')
+  THEN strftime('%Y-%m-%dT%H:%M:%S', t.seconds || t.zone)
+         || '.' || substr(substr(t.fraction, 2) || '000000', 1, 6) || 'Z' END FROM (
+    SELECT z.seconds AS seconds, z.zone AS zone, substr(z.rest, 1, length(z.rest) - length(z.zone)) AS fraction FROM (
+      SELECT substr(NEW.cf_last_audit, 1, 19) AS seconds, substr(NEW.cf_last_audit, 20) AS rest,
+        CASE WHEN NEW.cf_last_audit GLOB '*Z' THEN 'Z' WHEN NEW.cf_last_audit GLOB '*[+-][0-9][0-9]:[0-9][0-9]'
+          THEN substr(NEW.cf_last_audit, -6) ELSE ' none' END AS zone) AS z) AS t) END));
+END;
+CREATE TRIGGER companies_full_set_cf_contract_end INSTEAD OF UPDATE OF cf_contract_end ON companies_full BEGIN
+SELECT RAISE(ABORT, 'cf_contract_end takes a real date, YYYY-MM-DD; NULL clears it') WHERE NEW.cf_contract_end IS NOT OLD.cf_contract_end AND NOT coalesce(CASE WHEN NEW.cf_contract_end IS NULL THEN 1 ELSE typeof(NEW.cf_contract_end) = 'text' AND NEW.cf_contract_end IS date(NEW.cf_contract_end, '+0 days') END, 0);
+INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_contract_end', json_array(OLD.cf_contract_end,
+  CASE WHEN NEW.cf_contract_end IS OLD.cf_contract_end THEN OLD.cf_contract_end ELSE NEW.cf_contract_end END));
+END;
+CREATE TRIGGER companies_full_set_cf_offices INSTEAD OF UPDATE OF cf_offices ON companies_full BEGIN
+SELECT RAISE(ABORT, 'cf_offices: SQLite may have rounded this number; use crm-mirror edit for such large numbers') WHERE typeof(NEW.cf_offices) = 'integer' AND NEW.cf_offices IS NOT OLD.cf_offices AND NEW.cf_offices NOT BETWEEN -9007199254740991 AND 9007199254740991
+    AND NEW.cf_offices = CAST(NEW.cf_offices AS REAL) AND NEW.cf_offices <> -9223372036854775807 - 1;
+SELECT RAISE(ABORT, 'cf_offices takes a whole number of 64 bits; NULL clears it') WHERE NEW.cf_offices IS NOT OLD.cf_offices AND NOT coalesce(CASE WHEN NEW.cf_offices IS NULL THEN 1 ELSE typeof(NEW.cf_offices) = 'integer' END, 0);
+INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_offices', json_array(OLD.cf_offices,
+  CASE WHEN NEW.cf_offices IS OLD.cf_offices THEN OLD.cf_offices ELSE NEW.cf_offices END));
+END;
+CREATE TRIGGER companies_full_set_cf_markets INSTEAD OF UPDATE OF cf_markets ON companies_full BEGIN
+SELECT RAISE(ABORT, 'cf_markets takes a JSON array of at most 100 values of its options, see select_labels; NULL clears it') WHERE NEW.cf_markets IS NOT OLD.cf_markets AND NOT coalesce(CASE WHEN (NEW.cf_markets IS NULL OR CASE WHEN json_valid(NEW.cf_markets) THEN json_type(NEW.cf_markets) = 'array' AND json_array_length(NEW.cf_markets) = 0 END) THEN 1 ELSE CASE WHEN typeof(NEW.cf_markets) <> 'text' THEN 0 WHEN json_valid(NEW.cf_markets) = 0 THEN 0
+    WHEN json_type(NEW.cf_markets) <> 'array' THEN 0 WHEN json_array_length(NEW.cf_markets) > 100 THEN 0
+    ELSE NOT EXISTS (SELECT 1 FROM json_each(NEW.cf_markets) AS j WHERE j.type <> 'text' OR j.value NOT IN (
+      SELECT o.value FROM custom_field_options AS o WHERE o.definition_id = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_markets'))) END END, 0);
+INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_markets', json_array(OLD.cf_markets,
+  CASE WHEN NEW.cf_markets IS OLD.cf_markets THEN OLD.cf_markets ELSE CASE WHEN NEW.cf_markets IS NOT NULL THEN (SELECT nullif(json_group_array(j.value), '[]') FROM json_each(NEW.cf_markets) AS j) || '' END END));
+END;
+CREATE TRIGGER companies_full_set_cf_account_code INSTEAD OF UPDATE OF cf_account_code ON companies_full BEGIN
+SELECT RAISE(ABORT, 'cf_account_code: SQLite keeps only 15 digits of this number; write it in quotes, as in cf_account_code = ''12.50''') WHERE typeof(NEW.cf_account_code) = 'real';
+SELECT RAISE(ABORT, 'cf_account_code takes text of at most 255 characters; NULL clears it') WHERE NEW.cf_account_code IS NOT OLD.cf_account_code AND NOT coalesce(CASE WHEN nullif(NEW.cf_account_code, '') IS NULL THEN 1 ELSE typeof(NEW.cf_account_code) IN ('text', 'integer') AND length(NEW.cf_account_code) <= 255 END, 0);
+INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_account_code', json_array(OLD.cf_account_code,
+  CASE WHEN NEW.cf_account_code IS OLD.cf_account_code THEN OLD.cf_account_code ELSE nullif(CAST(NEW.cf_account_code AS TEXT), '') END));
+END;
+CREATE TRIGGER companies_full_set_cf_region INSTEAD OF UPDATE OF cf_region ON companies_full BEGIN
+SELECT RAISE(ABORT, 'cf_region takes the value of one of its options, see select_labels; NULL clears it') WHERE NEW.cf_region IS NOT OLD.cf_region AND NOT coalesce(CASE WHEN nullif(NEW.cf_region, '') IS NULL THEN 1 ELSE typeof(NEW.cf_region) = 'text' AND EXISTS (SELECT 1 FROM custom_field_options AS o WHERE o.definition_id = (SELECT d.id FROM custom_field_definitions AS d WHERE d.object_type = 'company' AND d.column_name = 'cf_region')
+    AND o.value = NEW.cf_region) END, 0);
+INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_region', json_array(OLD.cf_region,
+  CASE WHEN NEW.cf_region IS OLD.cf_region THEN OLD.cf_region ELSE nullif(NEW.cf_region, '') END));
+END;
+CREATE TRIGGER companies_full_set_cf_credit_limit INSTEAD OF UPDATE OF cf_credit_limit ON companies_full BEGIN
+SELECT RAISE(ABORT, 'cf_credit_limit: SQLite keeps only 15 digits of this number; write it in quotes, as in cf_credit_limit = ''12.50''') WHERE typeof(NEW.cf_credit_limit) = 'real';
+SELECT RAISE(ABORT, 'cf_credit_limit takes a decimal as text, at most 20 digits before the point and 10 after it; NULL clears it') WHERE NEW.cf_credit_limit IS NOT OLD.cf_credit_limit AND NOT coalesce(CASE WHEN NEW.cf_credit_limit IS NULL THEN 1 ELSE typeof(NEW.cf_credit_limit) IN ('text', 'integer') AND CAST(NEW.cf_credit_limit AS TEXT) NOT GLOB '-[-]*' AND ltrim(CAST(NEW.cf_credit_limit AS TEXT), '-') NOT GLOB '*[^0-9.]*' AND ltrim(CAST(NEW.cf_credit_limit AS TEXT), '-') GLOB '[0-9]*'
+    AND ltrim(CAST(NEW.cf_credit_limit AS TEXT), '-') GLOB '*[0-9]' AND ltrim(CAST(NEW.cf_credit_limit AS TEXT), '-') NOT GLOB '*.*.*'
+    AND length(ltrim(substr(ltrim(CAST(NEW.cf_credit_limit AS TEXT), '-'), 1, instr(ltrim(CAST(NEW.cf_credit_limit AS TEXT), '-') || '.', '.') - 1), '0')) <= 20
+    AND length(rtrim(substr(ltrim(CAST(NEW.cf_credit_limit AS TEXT), '-'), instr(ltrim(CAST(NEW.cf_credit_limit AS TEXT), '-') || '.', '.') + 1), '0')) <= 10 END, 0);
+INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_credit_limit', json_array(OLD.cf_credit_limit,
+  CASE WHEN NEW.cf_credit_limit IS OLD.cf_credit_limit THEN OLD.cf_credit_limit ELSE CAST(NEW.cf_credit_limit AS TEXT) END));
+END;
+CREATE TRIGGER companies_full_set_cf_public INSTEAD OF UPDATE OF cf_public ON companies_full BEGIN
+SELECT RAISE(ABORT, 'cf_public takes 0 or 1; NULL clears it') WHERE NEW.cf_public IS NOT OLD.cf_public AND NOT coalesce(CASE WHEN NEW.cf_public IS NULL THEN 1 ELSE typeof(NEW.cf_public) = 'integer' AND NEW.cf_public IN (0, 1) END, 0);
+INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_public', json_array(OLD.cf_public,
+  CASE WHEN NEW.cf_public IS OLD.cf_public THEN OLD.cf_public ELSE NEW.cf_public END));
+END;
+CREATE TRIGGER companies_full_set_cf_strategy INSTEAD OF UPDATE OF cf_strategy ON companies_full BEGIN
+SELECT RAISE(ABORT, 'cf_strategy: SQLite keeps only 15 digits of this number; write it in quotes, as in cf_strategy = ''12.50''') WHERE typeof(NEW.cf_strategy) = 'real';
+SELECT RAISE(ABORT, 'cf_strategy takes text of at most 10000 characters; NULL clears it') WHERE NEW.cf_strategy IS NOT OLD.cf_strategy AND NOT coalesce(CASE WHEN nullif(NEW.cf_strategy, '') IS NULL THEN 1 ELSE typeof(NEW.cf_strategy) IN ('text', 'integer') AND length(NEW.cf_strategy) <= 10000 END, 0);
+INSERT OR REPLACE INTO outbox_values (column_name, change) VALUES ('cf_strategy', json_array(OLD.cf_strategy,
+  CASE WHEN NEW.cf_strategy IS OLD.cf_strategy THEN OLD.cf_strategy ELSE nullif(CAST(NEW.cf_strategy AS TEXT), '') END));
+END;
 CREATE INDEX contacts_by_created_at ON contacts (created_at, id);
 CREATE INDEX contacts_by_updated_at ON contacts (updated_at, id);
+CREATE INDEX contacts_by_owner ON contacts (owner_id);
+CREATE INDEX contacts_by_company ON contacts (company_id);
+CREATE INDEX contacts_by_email ON contacts (email);
+CREATE INDEX contacts_by_last_interaction_at ON contacts (last_interaction_at);
+CREATE INDEX changes_by_record ON changes (object_type, record_id, seq);
+CREATE INDEX custom_multi_values_by_value ON custom_multi_values (object_type, field_key, value);
+CREATE UNIQUE INDEX search_documents_by_record ON search_documents (object_type, record_id);
+CREATE INDEX changes_by_time ON changes (object_type, seen_at);
+CREATE INDEX ix_contacts_cf_birthday ON contacts (cf_birthday);
+CREATE INDEX ix_contacts_cf_lifetime_value_num ON contacts (cf_lifetime_value_num);
+CREATE INDEX ix_contacts_cf_nickname ON contacts (cf_nickname);
+CREATE INDEX ix_contacts_cf_tier ON contacts (cf_tier);
+CREATE INDEX ix_full_contacts_cf_nickname ON contacts (coalesce(cf_nickname, NULL));
 CREATE INDEX companies_by_created_at ON companies (created_at, id);
 CREATE INDEX companies_by_updated_at ON companies (updated_at, id);
-CREATE INDEX changes_by_record ON changes (object_type, record_id, seq);
+CREATE INDEX companies_by_owner ON companies (owner_id);
+CREATE INDEX companies_by_last_interaction_at ON companies (last_interaction_at);
+CREATE INDEX ix_companies_cf_account_code ON companies (cf_account_code);
+CREATE INDEX ix_companies_cf_contract_end ON companies (cf_contract_end);
+CREATE INDEX ix_companies_cf_last_audit ON companies (cf_last_audit);
+CREATE INDEX ix_companies_cf_offices ON companies (cf_offices);
+CREATE INDEX ix_full_companies_cf_account_code ON companies (coalesce(cf_account_code, NULL));
+PRAGMA writable_schema=OFF;
 COMMIT;

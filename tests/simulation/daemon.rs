@@ -191,9 +191,9 @@ fn kind(job: &Job, error: &SyncError, failed_steps: Option<Instant>) -> FailureK
     }
 }
 
-/// The first run. The workspace of the frozen files is not the simulated one, and a person confirms that.
+/// The first run. The workspace of the frozen file is not the simulated one, and a person confirms that.
 pub fn first(script: &Script) -> Job {
-    let accept = Acceptance { removals: false, workspace: script.upgrade.is_some() };
+    let accept = Acceptance { removals: false, workspace: script.frozen };
     Job::Sync { objects: Selection::All, accept }
 }
 

@@ -11,8 +11,8 @@ use crm_mirror::budget::Ledger;
 use crm_mirror::config::{Config, Environment, Sources};
 use crm_mirror::model::{Clock, Instant, Object, Resource};
 use crm_mirror::sandbox::{LoggedRequest, RequestLine, Route, World};
+use crm_mirror::store::Reader;
 use crm_mirror::store::outbox_report::EditCounts;
-use crm_mirror::store::{Reader, StoreError};
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::claims::{Claims, Rows, former_rows, rows};
@@ -261,12 +261,7 @@ impl Watch {
 
     fn mirror(&mut self, crm: &Crm, conn: &Connection, doubt_until: Instant) -> Result<(), String> {
         let reader = self.reader.take().map_or_else(|| Reader::open(&self.config.database), Ok);
-        let reader = match reader {
-            Ok(reader) => reader,
-            // A disturbed upgrade: nothing is said of the file until it succeeds.
-            Err(StoreError::OlderSchema { .. }) => return Ok(()),
-            Err(error) => return Err(format!("the mirror cannot be read: {error}")),
-        };
+        let reader = reader.map_err(|error| format!("the mirror cannot be read: {error}"))?;
         let moment = reader.begin().map_err(|error| format!("the mirror cannot be read: {error}"))?;
         let status = status::at_moment(&moment, &self.config, crm.clock.reading())
             .map_err(|error| format!("no status: {error}"))?;

@@ -38,17 +38,8 @@ const EDITS_AGAIN: Duration = MINUTE;
 /// The largest body that is read: a page of heavy rows is larger.
 const LARGEST_BODY: usize = 200_000;
 
-/// Mirrors as older programs wrote them.
-const FROZEN: [&str; crate::script::UPGRADES] = [
-    include_str!("../schema/v1.sql"),
-    include_str!("../schema/v2.sql"),
-    include_str!("../schema/v3.sql"),
-    include_str!("../schema/v4.sql"),
-    include_str!("../schema/v5.sql"),
-    include_str!("../schema/v6.sql"),
-    include_str!("../schema/v7.sql"),
-    include_str!("../schema/v8.sql"),
-];
+/// The mirror of another workspace.
+const FROZEN: &str = include_str!("../schema/v1.sql");
 
 /// What ends at a moment of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,8 +142,8 @@ impl<'a> Life<'a> {
         mirror.limits.limit = Ru::new(script.budget);
         mirror.limits.window = script.window;
         mirror.clock = Some(Arc::new(clock.clone()));
-        if let Some(version) = script.upgrade {
-            Connection::open(&mirror.path).unwrap().execute_batch(FROZEN[version]).unwrap();
+        if script.frozen {
+            Connection::open(&mirror.path).unwrap().execute_batch(FROZEN).unwrap();
         }
         let watch = Watch::of(&mirror, script.budget, script.window);
         Life {

@@ -68,7 +68,7 @@ pub struct Manners {
 impl Manners {
     pub fn new(script: &Script) -> Manners {
         Manners {
-            is_foreign: script.upgrade.is_some(),
+            is_foreign: script.frozen,
             page_cap: script.page_cap,
             waits: Vec::new(),
             hold_until: None,

@@ -13,6 +13,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::script::{Script, What};
+use crate::support::noon;
 
 const FIELDS: [(&str, DataType); 6] = [
     ("motto", DataType::ShortText),
@@ -155,7 +156,7 @@ fn collect<'v>(value: &'v Value, path: &mut Vec<&'v str>, leaves: &mut Vec<(Vec<
 
 /// The service's records in the beginning.
 pub fn world(script: &Script, start: Instant) -> World {
-    if script.upgrade.is_some() {
+    if script.frozen {
         return frozen_world();
     }
     made_a_day_before(script, start, 0)
@@ -200,10 +201,10 @@ fn made_a_day_before(script: &Script, start: Instant, first: u32) -> World {
     world
 }
 
-/// What the frozen files are copies of: the world of their time, with the one change that they saw.
+/// What the frozen file is a copy of: the world of its time, with the one change that it saw.
 fn frozen_world() -> World {
-    let mut world = generate(5, 6, 3, "2026-11-21T02:58:37Z".parse().unwrap());
-    let at = "2026-11-21T02:58:37.736Z".parse().unwrap();
+    let mut world = generate(5, 6, 3, noon());
+    let at = noon().plus(Duration::from_secs(3600));
     world.edit_at(Object::Contact, "ct_04fbe3a36348", &json!({ "position": "Harbour master" }), Some(at));
     world
 }

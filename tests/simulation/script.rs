@@ -41,8 +41,8 @@ pub struct Script {
     pub concurrency: u32,
     /// Edits within an hour that need no person's word.
     pub max_edits: u64,
-    /// The schema of the file in the beginning, where an older program made it.
-    pub upgrade: Option<usize>,
+    /// Whether the life begins with a file, which is a copy of another workspace.
+    pub frozen: bool,
     /// What fails for ever in the end.
     pub lasting: Option<Lasting>,
     pub events: Vec<Event>,
@@ -143,9 +143,6 @@ pub fn one<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
     of[rng.usize(..of.len())]
 }
 
-/// The schemas of frozen files, and the world that they are a copy of.
-pub const UPGRADES: usize = 8;
-
 /// Schedules for changes, and how many minutes after any moment the next run is due at most where no clocks change.
 const SCHEDULES: [(&str, u32); 6] = [
     ("0 */20 * * * *", 20),
@@ -187,13 +184,13 @@ impl Script {
             window: Duration::from_secs(one(rng, &[3_600, 21_600, 86_400, 86_400, 86_400])),
             concurrency: 1,
             max_edits: one(rng, &[5, 100]),
-            upgrade: (rng.u32(..12) == 0).then(|| rng.usize(..UPGRADES)),
+            frozen: rng.u32(..12) == 0,
             lasting: (rng.u32(..3) == 0).then(|| Lasting::drawn(rng)),
             events: Vec::new(),
         };
-        if script.upgrade.is_some() {
-            // A day after the frozen files were written.
-            script.start = "2026-11-22T12:00:00Z";
+        if script.frozen {
+            // A day after the file was written.
+            script.start = "2026-03-05T12:00:00Z";
         }
         // In every second life a few kinds of events happen again and again: what needs several rare ones is met too.
         let usual: Vec<What> = match rng.bool() {
@@ -244,7 +241,7 @@ impl Script {
     /// In few lives, the key becomes one of another workspace.
     fn other_workspace(&self, rng: &mut Rng) -> Option<Event> {
         let minute = rng.u32(..self.days * 1440);
-        let is_there = self.upgrade.is_none() && rng.u32(..8) == 0;
+        let is_there = !self.frozen && rng.u32(..8) == 0;
         is_there.then(|| Event { number: 0, minute, what: What::OtherWorkspace(rng.u32(..1_000_000)) })
     }
 }
@@ -437,7 +434,7 @@ impl fmt::Display for Script {
             self.window,
             self.max_edits,
             if self.tied { ", one import" } else { "" },
-            self.upgrade.map(|which| format!(", a file of schema {}", which + 1)).unwrap_or_default(),
+            if self.frozen { ", a file of another workspace" } else { "" },
             self.lasting.map(|lasting| format!(", in the end {lasting:?}")).unwrap_or_default(),
         )?;
         for Event { minute, what, .. } in &self.events {

@@ -93,9 +93,6 @@ fn ask(
     let runtime = session::runtime()?;
     let asked = match found {
         Ok(here) if here.hold.is_some() => Err("no request sent: there is a hold, see `mirror.hold`".into()),
-        Ok(here) if here.is_older() => {
-            Err("no request sent: its cost cannot be recorded before the mirror is migrated".into())
-        }
         Ok(here) => {
             let fingerprint = setup.api.key.fingerprint();
             let new = mirror::is_ours(here, setup.api.base_url.as_str(), &fingerprint) == Some(false);

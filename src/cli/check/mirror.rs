@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::model::{Instant, Object, Ru};
 use crate::store::publishing::queue::{self, PublishLag};
 use crate::store::report::{self, RecordedRun};
-use crate::store::{BrokenObject, ReadTx, Reader, StoreError, lock, migrate, people_report, wal};
+use crate::store::{BrokenObject, ReadTx, Reader, StoreError, lock, people_report, wal};
 use crate::sync::budget_meter::{self, HOLD, LEDGER};
 use crate::sync::checkpoints::{Fresh, Identity};
 use crate::{exit::Exit, format};
@@ -16,8 +16,6 @@ use crate::{exit::Exit, format};
 /// The state of the mirror.
 #[derive(Clone, Debug)]
 pub(super) struct MirrorFacts {
-    /// The version of its tables.
-    pub schema: u32,
     /// The file's size in bytes.
     pub bytes: u64,
     /// Its WAL's size in bytes.
@@ -57,16 +55,14 @@ impl MirrorFacts {
     /// # Errors
     /// Returns [`StoreError::Missing`] if there is no mirror, or the error that prevents reading it.
     pub(super) fn read(path: &Path, limits: &Limits, now: Instant) -> Result<MirrorFacts, StoreError> {
-        let reader = Reader::open_of_any_schema(path)?;
+        let reader = Reader::open_at_rest(path)?;
         let moment = reader.begin()?;
-        let schema = moment.schema_version()?;
         let (bytes, wal_bytes) = report::sizes(path);
         let hold: Option<Hold> = moment.state(&HOLD)?;
         let stored: Option<Ledger> = moment.state(&LEDGER)?;
         let note = lock::note_beside(path);
         let [contact, company] = Object::ALL;
         Ok(MirrorFacts {
-            schema,
             bytes,
             wal_bytes,
             identity: moment.state(&Identity::ENTRY)?,
@@ -78,11 +74,6 @@ impl MirrorFacts {
             publish: queue::lag(&moment, now)?,
             broken_objects: people_report::broken(&moment)?,
         })
-    }
-
-    /// Whether an older version wrote it, so that the next run migrates it first.
-    pub(super) fn is_older(&self) -> bool {
-        self.schema < migrate::KNOWN
     }
 
     /// Records of both objects.
@@ -133,14 +124,6 @@ pub(super) fn check(
             format::counted(companies.rows, "company", "companies"),
         ),
     )];
-    if mirror.is_older() {
-        let message = format!("an older crm-mirror wrote it (schema {}, now {})", mirror.schema, migrate::KNOWN);
-        lines.push(Finding::warn(
-            "mirror.schema",
-            message,
-            "`crm-mirror sync` migrates it; older versions can then no longer write it",
-        ));
-    }
     lines.extend(mirror.last_run.as_ref().map(|run| last_run(run, writer.is_some(), now)));
     lines.push(match writer {
         None => Finding::ok("mirror.writer", "no process writes it now"),

@@ -67,7 +67,7 @@ pub fn run(global: &Global, args: &DemoArgs) -> Result<Exit, Failure> {
 
 /// Removes the mirror of an earlier demo; refuses any other file.
 fn make_room(path: &Path) -> Result<(), Failure> {
-    let reader = match Reader::open_of_any_schema(path) {
+    let reader = match Reader::open_at_rest(path) {
         Ok(reader) => reader,
         Err(StoreError::Missing { .. }) => return Ok(()),
         Err(error) => return Err(error.into()),

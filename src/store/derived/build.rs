@@ -43,7 +43,7 @@ impl MirrorTx<'_> {
         self.fit_cache()
     }
 
-    /// Builds derived data that an older version, or a process that was killed, did not build.
+    /// Builds derived data that another revision of the program built, or that a process which was killed did not build.
     pub(in crate::store) fn catch_up(&mut self) -> Result<(), StoreError> {
         if self.state::<String>(&StateKey::Derived)?.as_ref() != Some(&*REVISION) {
             self.relayout()?;

@@ -76,8 +76,7 @@ pub enum BackupError {
 /// # Errors
 /// Returns a [`BackupError`]; then there is no copy, and the target is unchanged.
 pub fn backup(mirror: &Path, target: &Path, replace: bool, now: Instant) -> Result<BackupReport, BackupError> {
-    // Also before its tables are migrated: the older program may be wanted back.
-    let source = open::reader(mirror, open::Tables::Any)?;
+    let source = open::reader(mirror)?;
     refuse_the_mirror(mirror, target)?;
     let io = |path: &Path| {
         let path = path.to_path_buf();

@@ -1,22 +1,11 @@
-//! Migrates a mirror's tables to this version's schema, one numbered file of `schema/migrations/` at a time.
+//! Makes a mirror's tables, one numbered file of `schema/migrations/` at a time.
 
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::store::error::{Doing, StoreError};
-use crate::store::user_objects::objects;
 
 /// Append only. A step's index in this list plus one is its `user_version`.
-const STEPS: &[&str] = &[
-    include_str!("../../../schema/migrations/0001_mirror.sql"),
-    include_str!("../../../schema/migrations/0002_search.sql"),
-    include_str!("../../../schema/migrations/0003_outbox.sql"),
-    include_str!("../../../schema/migrations/0004_changed_records.sql"),
-    include_str!("../../../schema/migrations/0005_edits.sql"),
-    include_str!("../../../schema/migrations/0006_history.sql"),
-    include_str!("../../../schema/migrations/0007_back_fills.sql"),
-    include_str!("../../../schema/migrations/0008_filled_fields.sql"),
-    include_str!("../../../schema/migrations/0009_views.sql"),
-];
+const STEPS: &[&str] = &[include_str!("../../../schema/migrations/0001_mirror.sql")];
 
 /// Marks the file as a mirror (`CRMM`).
 pub const APPLICATION_ID: i32 = 0x4352_4D4D;
@@ -24,31 +13,24 @@ pub const APPLICATION_ID: i32 = 0x4352_4D4D;
 /// The newest schema that this version supports.
 pub const KNOWN: u32 = STEPS.len() as u32;
 
-/// Applies the missing steps in one transaction. Returns whether there were any.
+/// Applies the missing steps in one transaction: if one fails, the file stays as it is.
 ///
 /// # Errors
-/// [`StoreError::NewerSchema`] if a newer version wrote the file, which is then not changed. If a step fails, the file
-/// keeps its old version.
-pub fn migrate(conn: &mut Connection) -> Result<bool, StoreError> {
-    let doing = "bring the tables up to date";
+/// [`StoreError::NewerSchema`] if a newer version wrote the file, which is then not changed.
+pub fn migrate(conn: &mut Connection) -> Result<(), StoreError> {
+    let doing = "make the tables";
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).doing(doing)?;
     let found: u32 = tx.pragma_query_value(None, "user_version", |row| row.get(0)).doing(doing)?;
     let steps = STEPS.get(found as usize..).ok_or(StoreError::NewerSchema { found, known: KNOWN })?;
     if steps.is_empty() {
-        return Ok(false);
+        return Ok(());
     }
-    // A step may rename or drop a column, and then SQLite parses every view.
-    let aside = objects::set_aside(&tx)?;
-    let dropped = objects::drop_harmful_indexes(&tx)?;
     for step in steps {
         tx.execute_batch(step).doing(doing)?;
     }
-    objects::remember_refused(&tx, &dropped)?;
-    objects::remember_refused(&tx, &objects::put_back(&tx, &aside))?;
     tx.pragma_update(None, "application_id", APPLICATION_ID).doing(doing)?;
     tx.pragma_update(None, "user_version", KNOWN).doing(doing)?;
-    tx.commit().doing(doing)?;
-    Ok(true)
+    tx.commit().doing(doing)
 }
 
 #[cfg(test)]
@@ -67,8 +49,8 @@ mod tests {
     #[test]
     fn schema_has_exactly_the_columns_of_the_catalogue() {
         let mut conn = Connection::open_in_memory().unwrap();
-        assert!(migrate(&mut conn).unwrap());
-        assert!(!migrate(&mut conn).unwrap());
+        migrate(&mut conn).unwrap();
+        migrate(&mut conn).unwrap();
         let mut tables = vec![];
         for object in Object::ALL {
             tables.push((object.table(), object.list_fields().collect::<Vec<_>>(), vec!["extra", "synced_at"]));

@@ -15,8 +15,8 @@ use crate::store::file::wal;
 /// The kind of file at a path.
 enum FileKind {
     Nothing,
-    /// With its schema, which this version supports.
-    Mirror(u32),
+    /// With a schema that this version supports.
+    Mirror,
 }
 
 /// Determines the kind of a file with SQLite: after a kill the header may still be in the WAL.
@@ -46,7 +46,8 @@ fn file_kind(path: &Path) -> Result<FileKind, StoreError> {
         Ok((APPLICATION_ID, found, _)) if found > migrate::KNOWN => {
             Err(StoreError::NewerSchema { found, known: migrate::KNOWN })
         }
-        Ok((APPLICATION_ID, found, _)) => Ok(FileKind::Mirror(found)),
+        Ok((APPLICATION_ID, 0, _)) => Err(not_a_mirror(path, "its schema has no version (`PRAGMA user_version` is 0)")),
+        Ok((APPLICATION_ID, _, _)) => Ok(FileKind::Mirror),
         Ok((0, _, 0)) => Ok(FileKind::Nothing),
         Ok(_) => Err(not_a_mirror(path, "it is a database of something else")),
         Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::NotADatabase) => {
@@ -60,47 +61,34 @@ fn not_a_mirror(path: &Path, why: &'static str) -> StoreError {
     StoreError::NotAMirror { path: path.to_path_buf(), why }
 }
 
-/// Which tables a reader can query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Tables {
-    /// Those of this version: the queries of the program fit no others.
-    Current,
-    /// Also those of older versions: for statements of users, and for checks that fit them.
-    Any,
-}
-
-/// Requires that there is a mirror with such tables.
-fn require(path: &Path, tables: Tables) -> Result<(), StoreError> {
+/// Requires that there is a mirror.
+fn require(path: &Path) -> Result<(), StoreError> {
     match file_kind(path)? {
         FileKind::Nothing => Err(StoreError::Missing { path: path.to_path_buf() }),
-        FileKind::Mirror(found) if found < migrate::KNOWN && tables == Tables::Current => {
-            Err(StoreError::OlderSchema { found })
-        }
-        FileKind::Mirror(_) => Ok(()),
+        FileKind::Mirror => Ok(()),
     }
 }
 
-/// Opens a mirror for writing, creates it if it does not exist, and migrates its tables. Returns whether the tables are
-/// new or changed.
+/// Opens a mirror for writing, and creates it if it does not exist.
 ///
 /// # Errors
 /// [`StoreError::NotAMirror`], [`StoreError::NewerSchema`] and [`StoreError::Locked`] leave the file unchanged.
-pub(in crate::store) fn writer(path: &Path) -> Result<(Connection, Lock, bool), StoreError> {
+pub(in crate::store) fn writer(path: &Path) -> Result<(Connection, Lock), StoreError> {
     file_kind(path)?;
     let lock = Lock::take(path)?;
     make(path)?;
     let mut conn = Connection::open(path).map_err(|source| StoreError::Open { path: path.to_path_buf(), source })?;
     settings(&conn).map_err(|source| StoreError::Open { path: path.to_path_buf(), source })?;
-    let changed = migrate::migrate(&mut conn)?;
-    Ok((conn, lock, changed))
+    migrate::migrate(&mut conn)?;
+    Ok((conn, lock))
 }
 
-/// Creates a mirror if it does not exist, migrates its tables, and returns its lock.
+/// Creates a mirror if it does not exist, and returns its lock.
 ///
 /// # Errors
 /// As [`Store::open`](crate::store::Store::open).
 pub fn create(path: &Path) -> Result<Lock, StoreError> {
-    writer(path).map(|(_, lock, _)| lock)
+    writer(path).map(|(_, lock)| lock)
 }
 
 /// Creates an empty file if there is none: for SQLite it is a database without tables.
@@ -163,7 +151,7 @@ pub(in crate::store) fn before_close(conn: &Connection) -> Result<(), StoreError
 /// # Errors
 /// As [`reader`].
 pub(in crate::store) fn editor(path: &Path) -> Result<Connection, StoreError> {
-    require(path, Tables::Current)?;
+    require(path)?;
     let open = || -> rusqlite::Result<Connection> {
         // A missing file is not created.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -181,10 +169,9 @@ pub(in crate::store) fn editor(path: &Path) -> Result<Connection, StoreError> {
 /// Opens a mirror read-only.
 ///
 /// # Errors
-/// [`StoreError::Missing`] if there is none; [`StoreError::OlderSchema`] if its tables have not been migrated yet and must be;
-/// [`StoreError::NotAMirror`] and [`StoreError::NewerSchema`] as for writing.
-pub(in crate::store) fn reader(path: &Path, tables: Tables) -> Result<Connection, StoreError> {
-    require(path, tables)?;
+/// [`StoreError::Missing`] if there is none; [`StoreError::NotAMirror`] and [`StoreError::NewerSchema`] as for writing.
+pub(in crate::store) fn reader(path: &Path) -> Result<Connection, StoreError> {
+    require(path)?;
     waiting(path, Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY))
 }
 
@@ -193,8 +180,8 @@ pub(in crate::store) fn reader(path: &Path, tables: Tables) -> Result<Connection
 ///
 /// # Errors
 /// Like [`reader`].
-pub(in crate::store) fn reader_at_rest(path: &Path, tables: Tables) -> Result<Connection, StoreError> {
-    require(path, tables)?;
+pub(in crate::store) fn reader_at_rest(path: &Path) -> Result<Connection, StoreError> {
+    require(path)?;
     waiting(path, at_rest(path))
 }
 
@@ -246,19 +233,17 @@ mod tests {
     fn reading_an_unopened_mirror_creates_no_file_and_sees_everything() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("100% mine? #1.db");
-        let (conn, lock, _) = writer(&path).unwrap();
+        let (conn, lock) = writer(&path).unwrap();
         conn.execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES (7)").unwrap();
         // As SQLite closes a file for the last time, without the writer's precautions for readers.
         drop((conn, lock));
         std::fs::remove_file(dir.path().join("100% mine? #1.db.lock")).unwrap();
-        let x: i64 =
-            reader_at_rest(&path, Tables::Any).unwrap().query_row("SELECT x FROM t", [], |row| row.get(0)).unwrap();
+        let x: i64 = reader_at_rest(&path).unwrap().query_row("SELECT x FROM t", [], |row| row.get(0)).unwrap();
         assert_eq!((x, std::fs::read_dir(dir.path()).unwrap().count()), (7, 1));
         // The contents of a WAL are seen too.
-        let (conn, lock, _) = writer(&path).unwrap();
+        let (conn, lock) = writer(&path).unwrap();
         conn.execute_batch("UPDATE t SET x = 8").unwrap();
-        let x: i64 =
-            reader_at_rest(&path, Tables::Any).unwrap().query_row("SELECT x FROM t", [], |row| row.get(0)).unwrap();
+        let x: i64 = reader_at_rest(&path).unwrap().query_row("SELECT x FROM t", [], |row| row.get(0)).unwrap();
         assert_eq!(x, 8);
         // As after a kill and a restart: a WAL with contents, and no index of it.
         let killed = dir.path().join("killed");
@@ -267,8 +252,7 @@ mod tests {
         std::fs::copy(&path, &copy).unwrap();
         std::fs::copy(wal::files_beside(&path)[0].clone(), wal::files_beside(&copy)[0].clone()).unwrap();
         let log = std::fs::read(wal::files_beside(&copy)[0].clone()).unwrap();
-        let x: i64 =
-            reader_at_rest(&copy, Tables::Any).unwrap().query_row("SELECT x FROM t", [], |row| row.get(0)).unwrap();
+        let x: i64 = reader_at_rest(&copy).unwrap().query_row("SELECT x FROM t", [], |row| row.get(0)).unwrap();
         assert_eq!((x, std::fs::read_dir(&killed).unwrap().count()), (8, 2));
         assert_eq!(std::fs::read(wal::files_beside(&copy)[0].clone()).unwrap(), log);
         drop((conn, lock));
@@ -284,7 +268,7 @@ mod tests {
             return;
         }
         let path = dir.path().join("mirror.db");
-        let (conn, lock, _) = writer(&path).unwrap();
+        let (conn, lock) = writer(&path).unwrap();
         conn.execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES (1)").unwrap();
         for entry in std::fs::read_dir(dir.path()).unwrap() {
             let entry = entry.unwrap();
@@ -329,12 +313,12 @@ mod tests {
     fn note_survives_its_writer() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mirror.db");
-        let (_, lock, _) = writer(&path).unwrap();
+        let (_, lock) = writer(&path).unwrap();
         assert_eq!(lock.found(), None);
         lock.note("a first and longer note").unwrap();
         lock.note("a note").unwrap();
         drop(lock);
-        let (_, lock, _) = writer(&path).unwrap();
+        let (_, lock) = writer(&path).unwrap();
         assert_eq!(lock.found(), Some("a note"));
         assert!(lock.note(&"x".repeat(500)).is_err());
     }
@@ -343,9 +327,9 @@ mod tests {
     fn reader_needs_a_mirror() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mirror.db");
-        assert!(matches!(reader(&path, Tables::Current), Err(StoreError::Missing { .. })));
+        assert!(matches!(reader(&path), Err(StoreError::Missing { .. })));
         assert!(!path.exists());
         drop(writer(&path).unwrap());
-        reader(&path, Tables::Current).unwrap();
+        reader(&path).unwrap();
     }
 }

@@ -15,15 +15,7 @@ use crate::store::tx::MirrorTx;
 const DOING: &str = "hold the open edits";
 
 /// Holds every edit that is queued or being sent, with an entry in its history. Returns their number.
-///
-/// A mirror of an older version has no releases, or no outbox.
 pub(in crate::store) fn hold_open_edits(conn: &Connection, why: &str, now: Instant) -> Result<u64, StoreError> {
-    let columns = "SELECT count(*), count(*) FILTER (WHERE name = 'released_at') FROM pragma_table_info('outbox')";
-    let (outbox, releases): (u32, u32) =
-        conn.query_row(columns, [], |row| Ok((row.get(0)?, row.get(1)?))).doing(DOING)?;
-    if outbox == 0 {
-        return Ok(0);
-    }
     conn.execute(
         "INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why)
          SELECT id, ?1, state, 'held', ?2 || CASE state WHEN 'sending' THEN '; it may have been applied before' ELSE '' END
@@ -38,9 +30,7 @@ pub(in crate::store) fn hold_open_edits(conn: &Connection, why: &str, now: Insta
             [],
         )
         .doing(DOING)?;
-    if releases > 0 {
-        conn.execute("UPDATE outbox SET released_at = NULL WHERE state = 'held'", []).doing(DOING)?;
-    }
+    conn.execute("UPDATE outbox SET released_at = NULL WHERE state = 'held'", []).doing(DOING)?;
     Ok(held as u64)
 }
 

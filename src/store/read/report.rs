@@ -105,7 +105,7 @@ pub fn holds(tx: &ReadTx<'_>, object: Object) -> Result<Holds, StoreError> {
     let word = object.as_str();
     let held = match held::kept(&tx.conn, object)? {
         Some(held) => held,
-        // Written by an older version: counted until this one writes.
+        // The entry was lost: counted until the next writer does.
         None => held::count(&tx.conn, object)?,
     };
     let removed = "SELECT count(*) FROM removed_records WHERE object_type = ?1";

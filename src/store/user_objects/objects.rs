@@ -12,9 +12,6 @@ use crate::store::program_objects::{GUARDED_TABLES, MIGRATED_VIEWS, history_view
 
 const DOING: &str = "keep the views of other people";
 
-/// The entry of the state that lists refused objects.
-const STATE_ENTRY: &str = "people_objects";
-
 /// An object that the program did not create.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::store) struct PersonsObject {
@@ -170,43 +167,9 @@ fn is_there(conn: &Connection, name: &str) -> bool {
     conn.query_row(sql, [name], |row| row.get(0)).unwrap_or(false)
 }
 
-/// Adds objects that could not be restored to the state, where no [`MirrorTx`](crate::store::MirrorTx) is open yet.
-pub(in crate::store) fn remember_refused(conn: &Connection, refused: &[PersonsObject]) -> Result<(), StoreError> {
-    for object in refused {
-        let object =
-            serde_json::to_string(object).map_err(|source| StoreError::State { name: STATE_ENTRY.into(), source })?;
-        conn.execute(
-            "INSERT INTO state (name, value) VALUES (?1, json_object('refused', json_array(json(?2))))
-             ON CONFLICT (name) DO UPDATE SET value = json_insert(value, '$.refused[#]', json(?2))",
-            [STATE_ENTRY, &object],
-        )
-        .doing(DOING)?;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn refused_objects_are_remembered_one_after_the_other() {
-        assert_eq!(crate::store::StateKey::PeopleObjects.to_string(), STATE_ENTRY);
-        let conn = Connection::open_in_memory().unwrap();
-        conn.execute_batch("CREATE TABLE state (name TEXT PRIMARY KEY, value TEXT)").unwrap();
-        let object = |name: &str| PersonsObject {
-            kind: "view".into(),
-            name: name.into(),
-            table: name.into(),
-            sql: "CREATE VIEW".into(),
-            why: "x".into(),
-        };
-        remember_refused(&conn, &[object("a"), object("b")]).unwrap();
-        remember_refused(&conn, &[object("c")]).unwrap();
-        let sql = "SELECT group_concat(json_extract(r.value, '$.name'))
-                   FROM state, json_each(state.value, '$.refused') AS r";
-        assert_eq!(conn.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap(), "a,b,c");
-    }
 
     #[test]
     fn own_triggers_are_recognised_by_table_and_name() {

@@ -120,8 +120,8 @@ impl Life<'_> {
         self.edits.return_to(self.saved_edits.clone(), &self.mirror.read());
         let now = self.clock.now();
         self.daemon.restart(now);
-        if self.script.upgrade.is_some() {
-            // The backup may be of a frozen file, which is a copy of another workspace.
+        if self.script.frozen {
+            // The backup may be of the frozen file, which is a copy of another workspace.
             self.daemon.ask(first(self.script), now);
         }
         self.daemon.tick(now);

@@ -70,7 +70,7 @@ impl Life<'_> {
         if self.differences().iter().any(|line| line.contains("which the service has not")) {
             // A removal refused by the guard needs a user's acceptance.
             self.close().await;
-            let workspace = self.script.upgrade.is_some() || self.is_unaccepted || !self.knows_a_record();
+            let workspace = self.script.frozen || self.is_unaccepted || !self.knows_a_record();
             let accept = Acceptance { removals: true, workspace };
             let job = Job::Resync { objects: Selection::All, accept };
             let accepted = self.mirror.run(&self.crm, &job).await;
@@ -154,7 +154,7 @@ impl Life<'_> {
 
     /// Edits are sent without a schedule: when their delays are over, and not with the next run for changes.
     async fn send_without_schedule(&mut self) -> Result<(), String> {
-        if self.script.upgrade.is_some() || !self.mirror.path.exists() {
+        if self.script.frozen || !self.mirror.path.exists() {
             return Ok(());
         }
         self.until(self.crm.clock.now().plus(HOUR)).await?;

@@ -1,28 +1,20 @@
-//! Mirrors of older programs: this program opens each, keeps its rows, and gives it the tables of a new file.
+//! Files of the schema's versions: each opens, keeps its rows, and has the tables of a new file.
 //!
-//! `vN.sql` is the dump of a mirror written by the program whose schema had N steps: a small workspace's first copy,
-//! one changed record, and its changes. These files never change; every released schema gets one.
+//! `tests/schema/vN.sql` is the dump of a mirror of version N: a small workspace's first copy, one changed record, and
+//! its changes. A released version's dump never changes. That of the newest version is written anew, until it is released, by
+//! `cargo test --test mirror writes_the_newest_version -- --ignored`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::support::{Crm, Mirror, noon, searched, truth};
-use crm_mirror::app::status;
-use crm_mirror::config::{Config, Environment, Sources};
+use crate::support::{Crm, Mirror, noon, searched, shell, truth};
+use crm_mirror::model::Object;
 use crm_mirror::sandbox::generate;
-use crm_mirror::store::{Reader, Store, StoreError, backup, migrate, write_beside};
+use crm_mirror::store::{Store, migrate};
 use rusqlite::Connection;
+use serde_json::json;
 
-const OLD: [(u32, &str); 8] = [
-    (1, include_str!("../schema/v1.sql")),
-    (2, include_str!("../schema/v2.sql")),
-    (3, include_str!("../schema/v3.sql")),
-    (4, include_str!("../schema/v4.sql")),
-    (5, include_str!("../schema/v5.sql")),
-    (6, include_str!("../schema/v6.sql")),
-    (7, include_str!("../schema/v7.sql")),
-    (8, include_str!("../schema/v8.sql")),
-];
+const VERSIONS: [&str; migrate::KNOWN as usize] = [include_str!("../schema/v1.sql")];
 
 /// Tables that are rebuilt and not compared: the dictionary, the program's own state, and the search index.
 fn is_derived(table: &str) -> bool {
@@ -91,17 +83,15 @@ fn schema(path: &Path) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn mirror_of_every_older_schema_is_migrated_without_loss() {
+async fn file_of_every_version_keeps_its_rows_and_gets_the_tables_of_a_new_file() {
     let crm = Crm::serve(generate(5, 6, 3, noon())).await;
     let new = Mirror::empty();
     new.sync(&crm).await;
     let expected = schema(&new.path);
-    for (version, dump) in OLD {
+    for (version, dump) in (1..).zip(VERSIONS) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mirror.db");
-        let conn = Connection::open(&path).unwrap();
-        conn.execute_batch(dump).unwrap();
-        drop(conn);
+        Connection::open(&path).unwrap().execute_batch(dump).unwrap();
         let conn = Connection::open(&path).unwrap();
         assert_eq!(texts(&conn, "PRAGMA user_version"), [version.to_string()]);
         let there = tables(&conn);
@@ -110,52 +100,44 @@ async fn mirror_of_every_older_schema_is_migrated_without_loss() {
         assert!(there["contacts"].contains("cf_nickname"), "{}", there["contacts"]);
         assert_eq!(texts(&conn, "SELECT count(*) FROM contacts"), ["6"]);
         drop(conn);
-        assert_only_people_read_older_tables(&path, version);
 
         Store::open(&path).unwrap().close().await;
 
-        Reader::open(&path).unwrap();
         let conn = Connection::open(&path).unwrap();
         assert_eq!(texts(&conn, "PRAGMA user_version"), [migrate::KNOWN.to_string()]);
-        assert_eq!(rows(&conn, &there), before, "the rows of schema {version}");
+        assert_eq!(rows(&conn, &there), before, "the rows of version {version}");
         assert_eq!(texts(&conn, "PRAGMA integrity_check"), ["'ok'"]);
-        assert_eq!(searched::differences(&conn), [""; 0], "search of schema {version}");
+        assert_eq!(searched::differences(&conn), [""; 0], "search of version {version}");
         let found = "SELECT count(*) FROM contact_search WHERE contact_search MATCH 'harbour'";
-        assert_eq!(texts(&conn, found), ["1"], "schema {version}");
+        assert_eq!(texts(&conn, found), ["1"], "version {version}");
         let found = schema(&path);
         let (lacks, more): (Vec<_>, Vec<_>) =
             (expected.difference(&found).collect(), found.difference(&expected).collect());
-        assert!(lacks.is_empty() && more.is_empty(), "schema {version} lacks {lacks:#?} and has {more:#?} more");
+        assert!(lacks.is_empty() && more.is_empty(), "version {version} lacks {lacks:#?} and has {more:#?} more");
     }
 }
 
-/// No query of the program fits older tables, so none is tried; statements of users are theirs.
-fn assert_only_people_read_older_tables(path: &Path, version: u32) {
-    let flags = vec![("database.path", path.display().to_string())];
-    let sources = Sources { file: None, default_file: "/nowhere".into(), environment: Environment::default(), flags };
-    let config = Config::load(&sources).unwrap();
-    let refused = [
-        Reader::open(path).map(drop),
-        Reader::open_at_rest(path).map(drop),
-        write_beside(path, |_| Ok(())),
-        status::read(&config, noon()).map(drop),
-    ];
-    for result in refused {
-        let found = match result {
-            Err(StoreError::OlderSchema { found }) => found,
-            other => panic!("schema {version}: {other:?}"),
-        };
-        assert_eq!(found, version);
-    }
-    // A backup of it can be given to the older program.
-    let copy = path.with_extension("copy");
-    backup::backup(path, &copy, false, noon()).unwrap();
-    let conn = Connection::open(&copy).unwrap();
-    assert_eq!(texts(&conn, "PRAGMA user_version"), [version.to_string()]);
-    assert_eq!(texts(&conn, "SELECT count(*) FROM contacts"), ["6"]);
-    let reader = Reader::open_for_queries(path).unwrap();
-    let mut stmt = reader.prepare("SELECT count(*) FROM contacts").unwrap();
-    assert_eq!(stmt.query_row([], |row| row.get::<_, i64>(0)).unwrap(), 6, "schema {version}");
+#[tokio::test]
+#[ignore = "it writes into the source tree: run it when the schema of the newest version changes before its release"]
+async fn writes_the_newest_version() {
+    let crm = Crm::serve(generate(5, 6, 3, noon())).await;
+    let mirror = Mirror::one_at_a_time();
+    mirror.sync(&crm).await;
+    crm.wait(3600);
+    crm.sandbox.with_world(|world| {
+        world.edit(Object::Contact, "ct_04fbe3a36348", &json!({"position": "Harbour master"}));
+    });
+    mirror.sync(&crm).await;
+    // What differs from one writing to the next.
+    let same = "UPDATE state SET value = '\"c9a2990f70bdca2c913b8b4c\"' WHERE name = 'mirror_id';
+                UPDATE state SET value = '{\"base_url\":\"http://127.0.0.1:8080/v1\",\"key\":\"dcd8083289ec23aa\"}'
+                WHERE name = 'identity';";
+    Connection::open(&mirror.path).unwrap().execute_batch(same).unwrap();
+    let dump = shell::run(&mirror.path, ".dump").unwrap();
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/schema/v{}.sql", migrate::KNOWN));
+    let head =
+        format!("PRAGMA application_id = {};\nPRAGMA user_version = {};\n", migrate::APPLICATION_ID, migrate::KNOWN);
+    std::fs::write(path, head + &dump + "\n").unwrap();
 }
 
 /// Its schema has the same number, but its views are those of another version of the program.
@@ -176,11 +158,4 @@ async fn views_of_another_version_are_replaced_when_the_mirror_is_opened() {
     Store::open(&mirror.path).unwrap().close().await;
 
     assert_eq!(texts(&Connection::open(&mirror.path).unwrap(), views), expected);
-}
-
-#[test]
-fn every_step_but_the_newest_has_a_dump() {
-    let known: Vec<u32> = OLD.iter().map(|(version, _)| *version).collect();
-    let wanted: Vec<u32> = (1..migrate::KNOWN).collect();
-    assert!(wanted.iter().all(|version| known.contains(version)), "{known:?}");
 }
