@@ -144,6 +144,11 @@ fn mirror(page: &mut MetricsText, status: &MirrorStatus) {
         page.one("crm_mirror_publish_lag_seconds", "gauge", about, lag.seconds as f64);
         let about = "Rows that the target database refuses.";
         page.one("crm_mirror_publish_refused_rows", "gauge", about, lag.refused as f64);
+        let about = "Differences that the last comparison with the target database left.";
+        page.one("crm_mirror_publish_differences", "gauge", about, lag.differences as f64);
+        let about = "When the target database was last proven equal; 0 before the first time.";
+        let equal = lag.equal_at.map_or(0.0, seconds);
+        page.one("crm_mirror_publish_equal_timestamp_seconds", "gauge", about, equal);
     }
     let failing = status.trouble.as_ref().map_or(0.0, |trouble| f64::from(trouble.runs));
     page.one("crm_mirror_failing_runs", "gauge", "Runs that failed in a row.", failing);

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
 use super::error::PublishError;
-use super::run::{PublishSettings, publish};
+use super::run::{Check, PublishSettings, publish};
 use super::target::PublishUrl;
 use crate::error_chain::error_chain;
 use crate::model::{Clock, ClockReading, Instant, Object};
@@ -25,6 +25,9 @@ const EVERY: Duration = Duration::from_secs(2);
 
 /// The first and the longest delay after a failure; the delay doubles in between.
 const DELAYS: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(600));
+
+/// The interval between two comparisons of every value.
+const COMPARED_EVERY: Duration = Duration::from_secs(24 * 3600);
 
 /// What to publish, and where; `None` if nothing is published.
 pub type PublishPlan = Option<(PublishUrl, PublishSettings)>;
@@ -57,10 +60,12 @@ impl PublishKeeper {
                     continue;
                 }
                 let Some((url, settings)) = pace.planned(plan()) else { continue };
-                if pace.is_published(&found, &url, &settings) {
+                let compares = is_comparison_due(&found, clock.now());
+                if !compares && pace.is_published(&found, &url, &settings) {
                     continue;
                 }
-                let ended = publish(&url, &settings, clock.now()).await;
+                let check = if compares { Check::Compare } else { Check::None };
+                let ended = publish(&url, &PublishSettings { check, ..settings.clone() }, clock.now()).await;
                 let (is_published, is_busy) = (ended.is_ok(), matches!(ended, Err(PublishError::Busy { .. })));
                 report(ended, &url, pace.failures(&found));
                 if is_published {
@@ -88,6 +93,13 @@ fn report(ended: Result<super::PublishReport, PublishError>, url: &PublishUrl, f
             }
             for row in &report.refused_rows {
                 tracing::warn!("The published database refuses {} {}: {}", row.table, row.name, row.reason);
+            }
+            if let Some(found) = report.comparison.filter(|found| found.left() > 0) {
+                let differing = found.differing.first().map(|first| format!(", {first} first")).unwrap_or_default();
+                tracing::warn!(
+                    "The published copy differs from the mirror in {}{differing}: `crm-mirror publish --verify --repair` repairs it",
+                    crate::format::counted(found.left(), "value", "values")
+                );
             }
             for left in report.left_behind {
                 tracing::warn!("Not dropped in the published schema: {left}");
@@ -183,6 +195,11 @@ fn is_due(found: &PublishDue, now: Instant) -> bool {
     now >= failed_at.plus(delay_after(found.failures))
 }
 
+/// Whether every value is to be compared. A comparison in the future was stored under a different clock, and counts as none.
+fn is_comparison_due(found: &PublishDue, now: Instant) -> bool {
+    found.compared_at.is_none_or(|at| at > now || now >= at.plus(COMPARED_EVERY))
+}
+
 /// How long to wait after so many failures.
 fn delay_after(failures: u32) -> Duration {
     let (first, longest) = DELAYS;
@@ -194,6 +211,7 @@ fn delay_after(failures: u32) -> Duration {
 struct PublishDue {
     failures: u32,
     failed_at: Option<Instant>,
+    compared_at: Option<Instant>,
     /// Changes whenever there is something new to publish.
     contents: String,
 }
@@ -231,7 +249,12 @@ fn find(source: &PublishSource) -> Result<PublishDue, StoreError> {
         let copied = (moment.is_copied(Object::Contact)?, moment.is_copied(Object::Company)?);
         let newest = (moment.span()?.newest, moment.newest_changed()?, moment.layout()?);
         let contents = format!("{copied:?} {newest:?} {:?}", moment.page(&team(), None, u32::MAX)?);
-        Ok(PublishDue { failures: progress.failures, failed_at: progress.failed_at, contents })
+        Ok(PublishDue {
+            failures: progress.failures,
+            failed_at: progress.failed_at,
+            compared_at: progress.proof.compared_at,
+            contents,
+        })
     })
 }
 
@@ -246,6 +269,19 @@ mod tests {
     use super::*;
     use crate::model::ManualClock;
 
+    fn due(contents: &str) -> PublishDue {
+        PublishDue { failures: 0, failed_at: None, compared_at: None, contents: contents.into() }
+    }
+
+    #[test]
+    fn every_value_is_compared_once_a_day() {
+        let at = |hours: u64| Instant::EPOCH.plus(Duration::from_secs(1_000_000 + hours * 3600));
+        let compared = |hours| PublishDue { compared_at: Some(at(hours)), ..due("") };
+        assert!(is_comparison_due(&due(""), at(0)));
+        assert_eq!([0, 23, 24].map(|hours| is_comparison_due(&compared(0), at(hours))), [false, false, true]);
+        assert!(is_comparison_due(&compared(1), at(0)), "the clock was set back");
+    }
+
     #[test]
     fn delay_grows_up_to_ten_minutes() {
         assert_eq!([1, 2, 3, 8, 60].map(|failures| delay_after(failures).as_secs()), [5, 10, 20, 600, 600]);
@@ -254,7 +290,7 @@ mod tests {
     #[test]
     fn attempt_that_the_mirror_does_not_show_is_repeated_after_a_growing_delay() {
         let clock = ManualClock::at(Instant::EPOCH.plus(Duration::from_secs(1_000_000)));
-        let found = PublishDue { failures: 0, failed_at: None, contents: "a".into() };
+        let found = due("a");
         let mut pace = PublishPace::default();
         let mut delay = |is_busy, found: &PublishDue| {
             pace.note_missed(found, is_busy, clock.reading());
@@ -275,8 +311,9 @@ mod tests {
     fn nothing_is_published_again_unless_the_mirror_or_the_settings_changed() {
         let url = |host: &str| PublishUrl::new(&format!("postgres://u:p@{host}/d").into()).unwrap();
         let (mirror, schema) = ("mirror.db".into(), "crm".into());
-        let settings = PublishSettings { mirror, schema, objects: None, exclude: Vec::new(), full: false };
-        let found = |contents: &str| PublishDue { failures: 0, failed_at: None, contents: contents.into() };
+        let settings =
+            PublishSettings { mirror, schema, objects: None, exclude: Vec::new(), full: false, check: Check::None };
+        let found = due;
         let mut pace = PublishPace::default();
         assert!(!pace.is_published(&found("a"), &url("h"), &settings));
         pace.note_published("a".into(), url("h"), settings.clone());
@@ -292,7 +329,7 @@ mod tests {
     #[test]
     fn failure_delays_a_retry_unless_the_clock_was_set_back() {
         let at = |seconds: u64| Instant::EPOCH.plus(Duration::from_secs(1_000_000 + seconds));
-        let found = PublishDue { failures: 2, failed_at: Some(at(0)), contents: String::new() };
+        let found = PublishDue { failures: 2, failed_at: Some(at(0)), ..due("") };
         for (now, expected) in [(at(0), false), (at(9), false), (at(10), true), (at(0).minus(DELAYS.1), true)] {
             assert_eq!(is_due(&found, now), expected, "{now}");
         }

@@ -97,21 +97,20 @@ impl Database {
         rows.iter().map(|row| row.try_get(0).map_err(self.failed(doing))).collect()
     }
 
+    /// Rows of a table after those with this key, in the order of the key.
+    pub(super) async fn page(&self, statement: &str, after: &[&str]) -> Result<Vec<PgRow>, PublishError> {
+        let params: Vec<Param<'_>> = after.iter().map(|text| (text as &(dyn ToSql + Sync), Type::TEXT)).collect();
+        self.query("read rows", statement, &params).await
+    }
+
     /// Every column of every row, each of type `text`.
-    pub(super) async fn rows_of_texts(
+    pub(super) async fn query(
         &self,
         doing: &'static str,
         statement: &str,
-    ) -> Result<Vec<Vec<String>>, PublishError> {
-        let rows = self.client.query_typed(statement, &[]).await.map_err(self.failed(doing))?;
-        rows.iter().map(|row| (0..row.len()).map(|n| row.try_get(n).map_err(self.failed(doing))).collect()).collect()
-    }
-
-    /// Rows of a table after those with this key, in the order of the key.
-    pub(super) async fn page(&self, statement: &str, after: &[&str]) -> Result<Vec<PgRow>, PublishError> {
-        let doing = "read rows";
-        let params: Vec<Param<'_>> = after.iter().map(|text| (text as &(dyn ToSql + Sync), Type::TEXT)).collect();
-        let rows = self.client.query_typed(statement, &params).await.map_err(self.failed(doing))?;
+        params: &[Param<'_>],
+    ) -> Result<Vec<PgRow>, PublishError> {
+        let rows = self.client.query_typed(statement, params).await.map_err(self.failed(doing))?;
         rows.iter().map(|row| (0..row.len()).map(|n| row.try_get(n).map_err(self.failed(doing))).collect()).collect()
     }
 

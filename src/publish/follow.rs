@@ -53,7 +53,7 @@ pub(super) struct BatchOutcome {
 }
 
 /// Sends one batch. `None` if the columns of the mirror have changed since `publication` was read.
-pub(super) async fn send_batch(
+async fn send_batch(
     database: &Database,
     mirror: &PublishedMirror,
     publication: &Publication,
@@ -106,6 +106,40 @@ pub(super) async fn send_batch(
         changes: batch.changes.len() as u64,
         is_last: batch.is_last,
     }))
+}
+
+/// Sends batches until nothing is left to send. Returns what was sent.
+pub(super) async fn send_all(
+    database: &Database,
+    mirror: &PublishedMirror,
+    publication: &Publication,
+    state: &mut TargetState,
+) -> Result<BatchOutcome, PublishError> {
+    let mut all = BatchOutcome::default();
+    while !all.is_last {
+        let sent = match send_batch(database, mirror, publication, state).await {
+            // A deferred constraint failed the commit.
+            Err(error) if error.is_of_rows() && database.retry_checking_at_once().await? => continue,
+            sent => sent?.ok_or(PublishError::Unsettled)?,
+        };
+        all = BatchOutcome {
+            records: all.records + sent.records,
+            changes: all.changes + sent.changes,
+            is_last: sent.is_last,
+        };
+    }
+    Ok(all)
+}
+
+/// Whether something waits to be sent that changes rows of other records than those that changed.
+pub(super) fn is_waiting(
+    moment: &Moment<'_>,
+    publication: &Publication,
+    state: &TargetState,
+) -> Result<bool, StoreError> {
+    Ok(moment.others_follow(state.details.changed)?
+        || read_owners(moment, state)?.is_some()
+        || !read_small(moment, publication, state)?.is_empty())
 }
 
 fn read(moment: &Moment<'_>, publication: &Publication, state: &TargetState) -> Result<Option<Batch>, StoreError> {

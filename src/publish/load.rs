@@ -111,7 +111,7 @@ async fn load_by(
 }
 
 /// Whether a table can be loaded: records are loaded only once their first copy is finished.
-fn is_loaded(table: &PublishedTable, state: &TargetState) -> bool {
+pub(super) fn is_loaded(table: &PublishedTable, state: &TargetState) -> bool {
     table.object().is_none_or(|object| state.details.loaded.contains(&object))
 }
 

@@ -15,6 +15,7 @@
 //! | `stream` | the same as JSON lines, for any kind of follower |
 //! | `keeper` | the daemon's task that publishes changes |
 //! | `rows` | writing rows, and the list of those that the database refuses |
+//! | `compare` | proof that both sides are equal, and repair |
 //! | `load`, `follow`, `run` | a whole load, a batch of changes, and the order of both |
 //!
 //! # Invariants
@@ -27,6 +28,7 @@
 //! - The mirror is read in short snapshots, and nothing is awaited while one is open.
 
 mod background_task;
+mod compare;
 mod database;
 mod ddl;
 mod error;
@@ -47,7 +49,8 @@ mod target;
 mod value;
 
 pub use background_task::{PublishKeeper, PublishPlan};
+pub use compare::Comparison;
 pub use error::PublishError;
-pub use run::{PublishReport, PublishSettings, probe, publish};
+pub use run::{Check, PublishReport, PublishSettings, probe, publish};
 pub use stream::{MirrorStream, StreamCursor, StreamError};
 pub use target::PublishUrl;

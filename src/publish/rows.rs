@@ -139,11 +139,11 @@ impl Database {
 
     /// The number of rows that are left out, and the first of them.
     pub(super) async fn refused(&self) -> Result<(u64, Vec<RefusedRow>), PublishError> {
-        let rows = self.rows_of_texts(NOTING, &sql::select_refused(&self.schema, NAMED)).await?;
-        let total = rows.first().and_then(|row| row.last()?.parse().ok()).unwrap_or(0);
+        let rows = self.query(NOTING, &sql::select_refused(&self.schema, NAMED), &[]).await?;
+        let total = rows.first().and_then(|row| row.last()?.as_ref()?.parse().ok()).unwrap_or(0);
         let named = rows.into_iter().filter_map(|row| {
-            let [table, name, reason, _] = <[String; 4]>::try_from(row).ok()?;
-            Some(RefusedRow { table, name, reason })
+            let [table, name, reason, _] = <[Option<String>; 4]>::try_from(row).ok()?;
+            Some(RefusedRow { table: table?, name: name?, reason: reason? })
         });
         Ok((total, named.collect()))
     }

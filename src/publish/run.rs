@@ -6,20 +6,24 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::compare::Comparison;
 use super::database::Database;
 use super::error::PublishError;
 use super::mirror::PublishedMirror;
-use super::state::FeedEnd;
+use super::state::{FeedEnd, TargetState};
 use super::tables::{self, Publication};
 use super::target::PublishUrl;
-use super::{follow, load, schema};
+use super::{compare, follow, load, schema};
 use crate::config::PublishConfig;
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource};
-use crate::store::publishing::queue::{PublishProgress, RefusedRow};
+use crate::store::publishing::queue::{CopyProof, PublishProgress, RefusedRow};
 
 /// How often the columns of the mirror may change while one run sends its rows.
 const LAYOUTS: u32 = 5;
+
+/// The number of differences that the status names.
+const SHOWN: usize = 20;
 
 /// What is published.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +38,20 @@ pub struct PublishSettings {
     pub exclude: Vec<String>,
     /// Whether everything is loaded again.
     pub full: bool,
+    /// Whether every value is compared afterwards.
+    pub check: Check,
+}
+
+/// What to do about equality once everything was sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Check {
+    /// Nothing.
+    #[default]
+    None,
+    /// Compare every value of both sides.
+    Compare,
+    /// Compare, and repair what differs.
+    Repair,
 }
 
 impl PublishSettings {
@@ -45,6 +63,7 @@ impl PublishSettings {
             objects: config.objects.clone(),
             exclude: config.exclude.clone(),
             full: false,
+            check: Check::None,
         }
     }
 }
@@ -70,6 +89,8 @@ pub struct PublishReport {
     pub refused: u64,
     /// The first of them.
     pub refused_rows: Vec<RefusedRow>,
+    /// The comparison of both sides, if it was wanted.
+    pub comparison: Option<Comparison>,
 }
 
 /// Publishes the mirror once, and records in the mirror how far it came or why it failed.
@@ -86,19 +107,20 @@ pub async fn publish(
     if !mirror.moment(|moment| moment.is_recording()).await? {
         mirror.note(|tx| tx.begin_recording()).await?;
     }
-    let ended = Publisher { url, settings, mirror: &mirror }.run().await;
-    let reached = ended.as_ref().ok().map(|(_, reached)| *reached);
+    let ended = Publisher { url, settings, mirror: &mirror, now }.run().await;
+    let reached = ended.as_ref().ok().map(|(_, reached)| reached.clone());
     let refused = ended.as_ref().map(|(report, _)| (report.refused, report.refused_rows.clone())).unwrap_or_default();
     let error = ended.as_ref().err().map(error_chain);
     let noted = mirror.note(move |tx| {
         let before = tx.publish_progress()?;
         tx.set_publish_progress(&match error {
             None => PublishProgress {
-                seq: reached.map(|(seq, _)| seq),
-                changed: reached.map_or(0, |(_, changed)| changed),
+                seq: reached.as_ref().and_then(|state| Some(state.cursor.as_ref()?.1)),
+                changed: reached.as_ref().map_or(0, |state| state.details.changed),
                 published_at: Some(now),
                 refused: refused.0,
                 refused_rows: refused.1,
+                proof: reached.map(|state| state.details.proof).unwrap_or_default(),
                 ..PublishProgress::default()
             },
             Some(error) => PublishProgress {
@@ -156,6 +178,7 @@ struct Publisher<'a> {
     url: &'a PublishUrl,
     settings: &'a PublishSettings,
     mirror: &'a PublishedMirror,
+    now: Instant,
 }
 
 /// The mirror's state at the beginning of a round.
@@ -169,8 +192,8 @@ struct Round {
 }
 
 impl Publisher<'_> {
-    /// Returns the report, and how far the feed and the changed records were sent.
-    async fn run(&self) -> Result<(PublishReport, (i64, i64)), PublishError> {
+    /// Returns the report, and the database's state.
+    async fn run(&self) -> Result<(PublishReport, TargetState), PublishError> {
         let mut report = PublishReport::default();
         let mut full = self.settings.full;
         // An invalid configuration is found before anything is sent.
@@ -178,11 +201,11 @@ impl Publisher<'_> {
         let database = Database::connect(self.url, &self.settings.schema).await?;
         for _ in 0..LAYOUTS {
             match self.publish_layout(&database, &mut full, &mut report).await {
-                Ok(Some(reached)) => {
+                Ok(state) => {
                     (report.refused, report.refused_rows) = database.refused().await?;
-                    return Ok((report, reached));
+                    return Ok((report, state));
                 }
-                Ok(None) | Err(PublishError::Unsettled) => {}
+                Err(PublishError::Unsettled) => {}
                 Err(error) => return Err(error),
             }
             // A load that was interrupted by new columns leaves its transaction open.
@@ -191,13 +214,13 @@ impl Publisher<'_> {
         Err(PublishError::Unsettled)
     }
 
-    /// Publishes until nothing is left. `None` if the columns changed meanwhile.
+    /// Publishes until nothing is left, and compares if that is wanted.
     async fn publish_layout(
         &self,
         database: &Database,
         full: &mut bool,
         report: &mut PublishReport,
-    ) -> Result<Option<(i64, i64)>, PublishError> {
+    ) -> Result<TargetState, PublishError> {
         database.prepare(&tables::names()).await?;
         let mut state = database.state().await?;
         let round = self.round(state.cursor.as_ref().map(|(_, seq)| *seq)).await?;
@@ -225,20 +248,37 @@ impl Publisher<'_> {
             *full = false;
         }
         schema::finish(database, &round.publication, &mut state).await?;
-        loop {
-            let sent = match follow::send_batch(database, self.mirror, &round.publication, &mut state).await {
-                // A deferred constraint failed the commit.
-                Err(error) if error.is_of_rows() && database.retry_checking_at_once().await? => continue,
-                sent => sent?,
-            };
-            report.cursor = state.cursor_text();
-            let Some(sent) = sent else { return Ok(None) };
-            report.records += sent.records;
-            report.changes += sent.changes;
-            if sent.is_last {
-                return Ok(state.cursor.map(|(_, seq)| (seq, state.details.changed)));
-            }
+        let sent = follow::send_all(database, self.mirror, &round.publication, &mut state).await?;
+        report.records += sent.records;
+        report.changes += sent.changes;
+        if self.settings.check != Check::None {
+            report.comparison = Some(self.compare(database, &round.publication, &mut state).await?);
         }
+        report.cursor = state.cursor_text();
+        Ok(state)
+    }
+
+    /// Compares both sides, and stores what that proves.
+    async fn compare(
+        &self,
+        database: &Database,
+        publication: &Publication,
+        state: &mut TargetState,
+    ) -> Result<Comparison, PublishError> {
+        let repairs = self.settings.check == Check::Repair;
+        let found = compare::compare(database, self.mirror, publication, state, repairs).await?;
+        let is_equal = found.left() == 0;
+        let before = state.details.proof.equal_at;
+        state.details.proof = CopyProof {
+            compared_at: Some(self.now),
+            equal_at: if is_equal { Some(self.now) } else { before },
+            differences: found.left(),
+            differing: if is_equal { Vec::new() } else { found.differing.iter().take(SHOWN).cloned().collect() },
+        };
+        database.begin(state).await?;
+        database.commit().await?;
+        state.generation += 1;
+        Ok(found)
     }
 
     /// Reads the mirror's state in one snapshot; `since` is the cursor.

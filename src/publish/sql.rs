@@ -1,6 +1,6 @@
 //! The statements, in SQL that PostgreSQL, CockroachDB, YugabyteDB and Citus accept.
 
-use super::tables::{PublishedColumn, PublishedTable, pg_name};
+use super::tables::{PgType, PublishedColumn, PublishedTable, pg_name};
 
 /// The private table with the cursor.
 pub(super) const STATE_TABLE: &str = "publish_state";
@@ -149,6 +149,68 @@ pub(super) fn upsert(schema: &str, table: &PublishedTable, name: &str) -> String
     insert(schema, table, name, &source, false)
 }
 
+/// Compares rows, which are passed as one array of texts for each column, with those of the table. Returns the place of
+/// every row that differs, and the places of its columns that do; NULL if the table does not have the row.
+///
+/// The database compares, so that both values are of its types. They are equal if their text is, also that of numbers
+/// (`1.10` is not `1.1`), and whatever the collation is.
+pub(super) fn compare(schema: &str, table: &PublishedTable, columns: &[usize]) -> String {
+    let places = |suffix: &str| -> Vec<String> { columns.iter().map(|n| format!("c{n}{suffix}")).collect() };
+    let arrays: Vec<String> = (1..=columns.len()).map(|n| format!("${n}::text[]")).collect();
+    let of_key = table.key.iter().filter_map(|column| {
+        let (place, name) = (table.place(column)?, ident(column));
+        Some(format!("t.{name} = u.c{place}::{}", table.columns[place].pg_type.as_sql()))
+    });
+    let of_key: Vec<String> = of_key.collect();
+    let differs: Vec<(usize, String)> =
+        columns.iter().map(|n| (*n, differs(&table.columns[*n], &format!("u.c{n}")))).collect();
+    let named: Vec<String> = differs.iter().map(|(n, differs)| format!("CASE WHEN {differs} THEN '{n}' END")).collect();
+    let any: Vec<&str> = differs.iter().map(|(_, differs)| differs.as_str()).collect();
+    let first = ident(table.key[0]);
+    format!(
+        "SELECT (u.place - 1)::text, CASE WHEN t.{first} IS NOT NULL THEN array_to_string(ARRAY[{}]::text[], ',') END \
+         FROM unnest({}) WITH ORDINALITY AS u({}, place) LEFT JOIN {} AS t ON {} \
+         WHERE t.{first} IS NULL OR {} ORDER BY u.place",
+        named.join(", "),
+        arrays.join(", "),
+        places("").join(", "),
+        qualified(schema, table.name),
+        of_key.join(" AND "),
+        any.join(" OR ")
+    )
+}
+
+/// Whether the stored value is another one than that of this text.
+fn differs(column: &PublishedColumn, text: &str) -> String {
+    let (stored, of_type) = (format!("t.{}", ident(&column.name)), column.pg_type.as_sql());
+    match column.pg_type {
+        PgType::Text => format!("{stored}::text COLLATE \"C\" IS DISTINCT FROM {text} COLLATE \"C\""),
+        PgType::Numeric | PgType::Jsonb => {
+            format!("{stored}::text COLLATE \"C\" IS DISTINCT FROM {text}::{of_type}::text COLLATE \"C\"")
+        }
+        // The text of a double depends on a setting; its bytes do not.
+        PgType::DoublePrecision => format!("float8send({stored}) IS DISTINCT FROM float8send({text}::{of_type})"),
+        PgType::Bigint | PgType::Boolean | PgType::Timestamptz | PgType::Date => {
+            format!("{stored} IS DISTINCT FROM {text}::{of_type}")
+        }
+    }
+}
+
+/// Reads up to `most` keys of a table in their order; with `after`, those after `$1, …`.
+pub(super) fn page_of_keys(schema: &str, table: &PublishedTable, after: bool, most: usize) -> String {
+    let columns: Vec<String> = table.key.iter().map(|column| format!("{}::text", ident(column))).collect();
+    let (name, condition) = (qualified(schema, table.name), if after { beyond(table, "") } else { "true".into() });
+    format!("SELECT {} FROM {name} WHERE {condition} ORDER BY {} LIMIT {most}", columns.join(", "), key(table))
+}
+
+/// Reads which of these keys, which are passed as one array of texts for each column of the key, a table has.
+pub(super) fn present_keys(schema: &str, table: &PublishedTable) -> String {
+    let (arrays, places, same) = keys_as_arrays(table);
+    let columns: Vec<String> = table.key.iter().map(|column| format!("t.{}::text", ident(column))).collect();
+    let (columns, name) = (columns.join(", "), qualified(schema, table.name));
+    format!("SELECT {columns} FROM {name} AS t JOIN unnest({arrays}) AS u({places}) ON {same}")
+}
+
 /// Brings a table to the contents of its shadow, changing only the rows that differ.
 pub(super) fn merge(schema: &str, table: &PublishedTable, shadow: &str) -> [String; 2] {
     let (name, shadow) = (qualified(schema, table.name), qualified(schema, shadow));
@@ -196,6 +258,13 @@ fn key_values(table: &PublishedTable) -> Vec<String> {
 
 /// Deletes the rows with these keys, which are passed as one array of texts for each column of the key.
 pub(super) fn delete_keys(schema: &str, table: &PublishedTable) -> String {
+    let (arrays, places, same) = keys_as_arrays(table);
+    format!("DELETE FROM {} AS t USING unnest({arrays}) AS u({places}) WHERE {same}", qualified(schema, table.name))
+}
+
+/// Keys as one array of texts for each column: the parameters, the names of `u`, and the condition that a row of `t` has
+/// the key.
+fn keys_as_arrays(table: &PublishedTable) -> (String, String, String) {
     let arrays: Vec<String> = (1..=table.key.len()).map(|n| format!("${n}::text[]")).collect();
     let places: Vec<String> = (1..=table.key.len()).map(|n| format!("c{n}")).collect();
     let same: Vec<String> = table
@@ -207,13 +276,7 @@ pub(super) fn delete_keys(schema: &str, table: &PublishedTable) -> String {
             Some(format!("t.{} = u.{place}::{of_type}", ident(column)))
         })
         .collect();
-    format!(
-        "DELETE FROM {} AS t USING unnest({}) AS u({}) WHERE {}",
-        qualified(schema, table.name),
-        arrays.join(", "),
-        places.join(", "),
-        same.join(" AND ")
-    )
+    (arrays.join(", "), places.join(", "), same.join(" AND "))
 }
 
 fn insert(schema: &str, table: &PublishedTable, name: &str, source: &str, only_changed: bool) -> String {

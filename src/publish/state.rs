@@ -9,6 +9,7 @@ use super::value;
 use super::{ddl, sql};
 use crate::model::Object;
 use crate::store::feed::FeedSpan;
+use crate::store::publishing::queue::CopyProof;
 
 /// Incremented when the rows of older versions have to be published again.
 const FORMAT: u32 = 1;
@@ -31,6 +32,9 @@ pub(super) struct TargetDetails {
     pub(super) meanings: BTreeMap<String, String>,
     /// Digests of the small tables, and of the input for comments and indexes.
     pub(super) digests: BTreeMap<String, String>,
+    /// What the last comparison proved. It is stored with what it is about: a database that is restored from a backup has
+    /// the proof of that time.
+    pub(super) proof: CopyProof,
 }
 
 /// The end of the mirror's feed and of its changed records.
@@ -115,6 +119,7 @@ impl TargetState {
                 loaded: copied.to_vec(),
                 meanings: meanings(publication),
                 digests: self.details.digests.clone(),
+                proof: CopyProof::default(),
             },
         }
     }

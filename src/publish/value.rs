@@ -9,7 +9,7 @@ use crate::model::field_value::{SqlValue, is_date};
 
 /// The maximum length of an indexed text, in bytes: a B-tree entry has at most 2,704, and a key has up to four columns.
 const LONGEST_INDEXED: usize = 2_000;
-const LONGEST_KEY: usize = 600;
+pub(super) const LONGEST_KEY: usize = 600;
 
 /// A converted value.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,6 +64,11 @@ pub(super) fn key(text: &str) -> Cow<'_, str> {
     }
     let cut = (0..=LONGEST_KEY - 80).rev().find(|at| plain.is_char_boundary(*at)).unwrap_or(0);
     format!("{}…{}", &plain[..cut], digest(text.as_bytes())).into()
+}
+
+/// Whether a published key may be one that was cut.
+pub(super) fn is_cut(text: &str) -> bool {
+    text.len() > LONGEST_KEY - 100 && text.contains('…')
 }
 
 /// The digest of some bytes, in hexadecimal.

@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use crm_mirror::model::{DataType, Object, Resource};
+use crm_mirror::publish::{Check, PublishSettings};
 use crm_mirror::sandbox::{NewField, World, generate};
 use fastrand::Rng;
 use serde_json::json;
@@ -83,7 +84,7 @@ pub fn happen(rng: &mut Rng, world: &mut World) {
 }
 
 /// Polls a future this many times, then drops it, like a kill.
-async fn killed_after<F: Future>(polls: u32, work: F) -> Option<F::Output> {
+pub async fn killed_after<F: Future>(polls: u32, work: F) -> Option<F::Output> {
     let mut work = pin!(work);
     let mut left = polls;
     std::future::poll_fn(move |context| match work.as_mut().poll(context) {
@@ -132,12 +133,14 @@ async fn live_through(seed: u64) -> Option<()> {
     crm.wait(40_000);
     mirror.sync(&crm).await;
     // The session of a killed publisher may still be ending.
-    let mut report = postgres.try_publish(&Postgres::settings(&mirror)).await;
+    let compared = PublishSettings { check: Check::Compare, ..Postgres::settings(&mirror) };
+    let mut report = postgres.try_publish(&compared).await;
     while let Err(crm_mirror::publish::PublishError::Busy { .. }) = report {
         tokio::task::yield_now().await;
-        report = postgres.try_publish(&Postgres::settings(&mirror)).await;
+        report = postgres.try_publish(&compared).await;
     }
-    report.unwrap();
+    let comparison = report.unwrap().comparison.unwrap();
+    assert_eq!(comparison.differences, 0, "seed {seed}: {comparison:?}");
     let found = differences(&mirror, &postgres).await;
     assert!(found.is_empty(), "seed {seed}: {} differences\n{}", found.len(), found[..found.len().min(8)].join("\n"));
     let twice = "SELECT count(*) - count(DISTINCT (object_type, record_id, fields, seen_at)) FROM crm.changes";

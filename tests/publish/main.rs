@@ -20,3 +20,4 @@ mod reloads;
 mod server;
 mod stream;
 mod tls;
+mod verify;

@@ -18,7 +18,7 @@ async fn mirrored() -> (Crm, Mirror) {
 }
 
 /// Runs the binary with the mirror and a URL.
-fn verb(mirror: &Mirror, url: &str, args: &[&str]) -> (Option<i32>, String, String) {
+pub fn verb(mirror: &Mirror, url: &str, args: &[&str]) -> (Option<i32>, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_crm-mirror"))
         .args(args)
         .env_clear()

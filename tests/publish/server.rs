@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use crm_mirror::model::Instant;
-use crm_mirror::publish::{PublishError, PublishReport, PublishSettings, PublishUrl, publish};
+use crm_mirror::publish::{Check, PublishError, PublishReport, PublishSettings, PublishUrl, publish};
 use secrecy::SecretString;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
@@ -170,6 +170,7 @@ impl Postgres {
             objects: None,
             exclude: Vec::new(),
             full: false,
+            check: Check::None,
         }
     }
 

@@ -38,12 +38,27 @@ pub(super) fn check(facts: &CheckFacts<'_>) -> Vec<Finding> {
     });
     findings.extend(lag(facts));
     findings.extend(refused(facts));
+    findings.extend(equal(facts));
     findings
 }
 
 fn failed(name: &'static str, error: &PublishError) -> Finding {
     let fix = error.hint().unwrap_or("run `crm-mirror publish` for details");
     Finding::fail(name, Exit::of_publish(error), error_chain(error), fix)
+}
+
+/// Whether the copy was proven equal.
+fn equal(facts: &CheckFacts<'_>) -> Option<Finding> {
+    let lag = facts.here()?.publish.as_ref()?;
+    let at = lag.compared_at?;
+    Some(match lag.differences {
+        0 => Finding::ok("publish.equal", format!("every value was equal at {}", format::moment(at))),
+        differences => Finding::warn(
+            "publish.equal",
+            format!("{} at {}", format::counted(differences, "difference", "differences"), format::moment(at)),
+            "run `crm-mirror publish --verify --repair`",
+        ),
+    })
 }
 
 /// The rows that the database refuses.

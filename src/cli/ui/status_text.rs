@@ -10,6 +10,7 @@ use crate::daemon::{DaemonStatus, StatusReply};
 use crate::format::{self, count};
 use crate::model::{Instant, Ru};
 use crate::store::outbox_report::EditCounts;
+use crate::store::publishing::queue::PublishLag;
 use crate::store::report::RecordedRun;
 use crate::store::wal;
 use crate::sync::MissingScope;
@@ -62,20 +63,39 @@ fn head(status: &MirrorStatus, now: Instant) -> String {
         let _ = writeln!(text, "history  every change since {}", format::moment(since));
     }
     if let Some(lag) = &status.publish {
-        let behind = match lag.entries {
-            0 => "up to date".to_string(),
-            entries => format!("{} behind", format::counted(entries, "change", "changes")),
-        };
-        let error = lag.last_error.as_deref().map(|error| format!("; {}", plain(error))).unwrap_or_default();
-        let _ = writeln!(text, "publish  {behind}{error}");
-        if lag.refused > 0 {
-            let _ = writeln!(text, "         the database refuses {}:", format::counted(lag.refused, "row", "rows"));
-        }
-        for row in &lag.refused_rows {
-            let _ = writeln!(text, "         {} {}: {}", row.table, plain(&row.name), plain(&row.reason));
-        }
+        published(&mut text, lag, now);
     }
     text
+}
+
+/// How far the published copy is behind, when it was last proven equal, and what is wrong with it.
+fn published(text: &mut String, lag: &PublishLag, now: Instant) {
+    let behind = match lag.entries {
+        0 => "up to date".to_string(),
+        entries => format!("{} behind", format::counted(entries, "change", "changes")),
+    };
+    let error = lag.last_error.as_deref().map(|error| format!("; {}", plain(error))).unwrap_or_default();
+    let _ = writeln!(text, "publish  {behind}{error}");
+    let _ = match lag.compared_at {
+        None => writeln!(text, "         never compared with the mirror"),
+        Some(at) if lag.differences == 0 => {
+            writeln!(text, "         every value was equal when compared {}", moment(at, now))
+        }
+        Some(at) => {
+            let found = format::counted(lag.differences, "difference", "differences");
+            let _ = writeln!(text, "         {found} when compared {}:", moment(at, now));
+            for difference in lag.differing.iter().take(5) {
+                let _ = writeln!(text, "         {}", plain(&difference.to_string()));
+            }
+            writeln!(text, "         crm-mirror publish --verify --repair repairs them")
+        }
+    };
+    if lag.refused > 0 {
+        let _ = writeln!(text, "         the database refuses {}:", format::counted(lag.refused, "row", "rows"));
+    }
+    for row in &lag.refused_rows {
+        let _ = writeln!(text, "         {} {}: {}", row.table, plain(&row.name), plain(&row.reason));
+    }
 }
 
 /// The daemon's state: what it does, when it runs next or why it does not, and since when runs fail.

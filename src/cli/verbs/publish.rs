@@ -6,18 +6,26 @@ use crate::cli::{Failure, Global, session};
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{Clock, SystemClock};
-use crate::publish::{self, PublishError, PublishReport, PublishSettings, PublishUrl};
+use crate::publish::{self, Check, Comparison, PublishError, PublishReport, PublishSettings, PublishUrl};
 
 /// Publish the changes to the PostgreSQL database of `[publish]`, and end.
 ///
 /// The first publish loads everything; later ones send only what changed. Ctrl-C and kills lose nothing: the next
-/// publish continues where this one stopped. The daemon publishes automatically.
+/// publish continues where this one stopped. The daemon publishes automatically, and compares once a day.
 #[derive(clap::Args, Clone, Debug)]
-#[command(after_help = "Example:\n  crm-mirror publish\n  crm-mirror publish --full --json")]
+#[command(
+    after_help = "Example:\n  crm-mirror publish\n  crm-mirror publish --full --json\n  crm-mirror publish --verify --repair"
+)]
 pub struct PublishArgs {
     /// Load everything again.
     #[arg(long)]
     full: bool,
+    /// Send what changed, then compare every value of both sides, and name the differences.
+    #[arg(long)]
+    verify: bool,
+    /// Repair the differences.
+    #[arg(long, requires = "verify")]
+    repair: bool,
     /// Print the result as one JSON document.
     #[arg(long)]
     json: bool,
@@ -26,15 +34,21 @@ pub struct PublishArgs {
 /// Runs the verb.
 ///
 /// # Errors
-/// [`Exit::Differences`] if the database refuses rows, [`Exit::Unavailable`] if the database is unavailable, [`Exit::Config`] if it refuses the user or cannot store a
-/// mirror.
+/// [`Exit::Differences`] if the database refuses rows or differs, [`Exit::Unavailable`] if it is unavailable,
+/// [`Exit::Config`] if it refuses the user or cannot store a mirror.
 pub fn run(global: &Global, args: &PublishArgs) -> Result<Exit, Failure> {
     let config = global.load()?;
     let url = PublishUrl::new(&config.publish.url()?)?;
     let runtime = session::runtime()?;
     let report = runtime.block_on(async {
         let mut signals = StopSignals::listen()?;
-        let settings = PublishSettings { full: args.full, ..PublishSettings::of(&config.database, &config.publish) };
+        let check = match (args.verify, args.repair) {
+            (false, _) => Check::None,
+            (true, false) => Check::Compare,
+            (true, true) => Check::Repair,
+        };
+        let plan = PublishSettings::of(&config.database, &config.publish);
+        let settings = PublishSettings { full: args.full, check, ..plan };
         tokio::select! {
             report = publish::publish(&url, &settings, SystemClock.now()) => report.map_err(Failure::from),
             () = signals.next() => Err(Failure::new(Exit::Paused, "publishing was interrupted")
@@ -48,7 +62,32 @@ pub fn run(global: &Global, args: &PublishArgs) -> Result<Exit, Failure> {
     } else {
         output::text(&text(&report, url.place(), &config.publish.schema))?;
     }
-    Ok(if report.refused == 0 { Exit::Done } else { Exit::Differences })
+    let is_equal = report.comparison.as_ref().is_none_or(|found| found.left() == 0);
+    Ok(if report.refused == 0 && is_equal { Exit::Done } else { Exit::Differences })
+}
+
+/// The maximum number of differences in text output; JSON has up to 10,000.
+const SHOWN: usize = 50;
+
+/// The result of a comparison.
+fn comparison(found: &Comparison) -> Vec<String> {
+    let rows = format::counted(found.rows, "row", "rows");
+    if found.differences == 0 {
+        return vec![format!("{rows} compared: every value is equal")];
+    }
+    let differences = format::counted(found.differences, "difference", "differences");
+    let verdict = match found.left() {
+        0 => "all repaired".to_string(),
+        left if found.repaired == 0 => format!("`--verify --repair` repairs {}", if left == 1 { "it" } else { "them" }),
+        left => format!("{} repaired, {} left", format::count(found.repaired), format::count(left)),
+    };
+    let mut lines = vec![format!("{rows} compared: {differences}, {verdict}")];
+    lines.extend(found.differing.iter().take(SHOWN).map(|difference| format!("  {}", plain(&difference.to_string()))));
+    let more = found.differences.saturating_sub(SHOWN as u64);
+    if more > 0 {
+        lines.push(format!("  … and {} more; `--json` has up to 10,000", format::count(more)));
+    }
+    lines
 }
 
 fn text(report: &PublishReport, place: &str, schema: &str) -> String {
@@ -74,6 +113,7 @@ fn text(report: &PublishReport, place: &str, schema: &str) -> String {
     }
     let refused = report.refused_rows.iter();
     lines.extend(refused.map(|row| format!("  {} {}: {}", row.table, plain(&row.name), plain(&row.reason))));
+    lines.extend(report.comparison.iter().flat_map(comparison));
     lines.push(format!("cursor: {}", report.cursor));
     lines.join("\n")
 }

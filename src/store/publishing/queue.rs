@@ -44,6 +44,59 @@ pub struct PublishProgress {
     pub refused: u64,
     /// The first of them.
     pub refused_rows: Vec<RefusedRow>,
+    /// What the last comparison of the two sides proved.
+    pub proof: CopyProof,
+}
+
+/// What is known about the equality of the published copy: the result of the last comparison of every value.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CopyProof {
+    /// When the last comparison began; `None` before the first.
+    pub compared_at: Option<Instant>,
+    /// When the last one began that ended with both sides equal.
+    pub equal_at: Option<Instant>,
+    /// The number of differences that the last one left.
+    pub differences: u64,
+    /// The first of them.
+    pub differing: Vec<CopyDifference>,
+}
+
+/// A difference between the mirror and the published copy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyDifference {
+    /// The published table.
+    pub table: String,
+    /// The key of the row.
+    pub key: String,
+    /// The column; `None` if the whole row differs.
+    pub column: Option<String>,
+    /// How it differs.
+    pub kind: CopyDifferenceKind,
+}
+
+/// How the published copy differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CopyDifferenceKind {
+    /// A column has another value.
+    Value,
+    /// The row is in the mirror only.
+    Missing,
+    /// The row is in the database only.
+    Extra,
+}
+
+impl std::fmt::Display for CopyDifference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.table, self.key)?;
+        match (self.kind, &self.column) {
+            (CopyDifferenceKind::Value, Some(column)) => write!(f, ": {column}"),
+            (CopyDifferenceKind::Value, None) => write!(f, ": not comparable"),
+            (CopyDifferenceKind::Missing, _) => write!(f, ": missing"),
+            (CopyDifferenceKind::Extra, _) => write!(f, ": not in the mirror"),
+        }
+    }
 }
 
 /// A row that the database refuses: it is left out until its record changes or everything is loaded again.
@@ -209,6 +262,16 @@ pub struct PublishLag {
     pub refused: u64,
     /// The first of them.
     pub refused_rows: Vec<RefusedRow>,
+    /// When the last comparison with the published copy began, UTC.
+    #[serde(serialize_with = "instant::utc")]
+    pub compared_at: Option<Instant>,
+    /// When the last one began that ended with both sides equal, UTC.
+    #[serde(serialize_with = "instant::utc")]
+    pub equal_at: Option<Instant>,
+    /// The number of differences that the last comparison left.
+    pub differences: u64,
+    /// The first of them.
+    pub differing: Vec<CopyDifference>,
 }
 
 /// How far publishing is behind; `None` if the mirror was never published.
@@ -234,5 +297,9 @@ pub fn lag(tx: &ReadTx<'_>, now: Instant) -> Result<Option<PublishLag>, StoreErr
         failures: progress.failures,
         refused: progress.refused,
         refused_rows: progress.refused_rows,
+        compared_at: progress.proof.compared_at,
+        equal_at: progress.proof.equal_at,
+        differences: progress.proof.differences,
+        differing: progress.proof.differing,
     }))
 }

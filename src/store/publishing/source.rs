@@ -1,5 +1,6 @@
 //! Reads the mirror for publishing: pages of plain values, each from a short snapshot.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use rusqlite::types::ValueRef;
@@ -168,6 +169,53 @@ impl Moment<'_> {
         self.rows(&sql, &params)
     }
 
+    /// The rows with these keys, in no particular order.
+    pub fn by_keys(&self, query: &PageQuery, keys: &[Vec<SqlValue>]) -> Result<Vec<SourceRow>, StoreError> {
+        let parts: Vec<String> = (0..query.key.len()).map(|n| format!("json_extract(value, '$[{n}]')")).collect();
+        let sql = format!(
+            "SELECT {} FROM {} WHERE ({}) IN (SELECT {} FROM json_each(?1))",
+            list(&query.columns),
+            quoted(&query.table),
+            list(&query.key),
+            parts.join(", ")
+        );
+        let keys: Vec<Vec<serde_json::Value>> = keys.iter().map(|key| key.iter().map(as_json).collect()).collect();
+        self.rows(&sql, &[serde_json::Value::from(keys).to_string().into()])
+    }
+
+    /// The keys of the rows of a table that cannot be published as they are: those with U+0000, and those longer than
+    /// `longest` bytes.
+    pub fn odd_keys(&self, query: &PageQuery, longest: usize) -> Result<Vec<SourceRow>, StoreError> {
+        let odd = |name: &String| {
+            let name = quoted(name);
+            format!("instr({name}, char(0)) > 0 OR length(CAST({name} AS BLOB)) > {longest}")
+        };
+        let conditions: Vec<String> = query.key.iter().map(odd).collect();
+        let (columns, table) = (list(&query.columns), quoted(&query.table));
+        self.rows(&format!("SELECT {columns} FROM {table} WHERE {}", conditions.join(" OR ")), &[])
+    }
+
+    /// Which of these records changed after a number.
+    pub fn changed_of(&self, ids: &[&str], after: i64) -> Result<BTreeSet<String>, StoreError> {
+        let mut stmt = self
+            .tx
+            .conn
+            .prepare_cached(
+                "SELECT record_id FROM changed_records
+                 WHERE object_type IN ('contact', 'company') AND record_id IN (SELECT value FROM json_each(?2)) AND +seq > ?1",
+            )
+            .doing(DOING)?;
+        let ids = serde_json::Value::from(ids).to_string();
+        stmt.query_map((after, ids), |row| row.get(0)).and_then(Iterator::collect).doing(DOING)
+    }
+
+    /// Whether a company changed, or history was erased, after a number: both change rows of other records.
+    pub fn others_follow(&self, after: i64) -> Result<bool, StoreError> {
+        let sql =
+            "SELECT EXISTS (SELECT 1 FROM changed_records WHERE seq > ?1 AND (object_type = 'company' OR erase > 0))";
+        self.tx.conn.query_row(sql, [after], |row| row.get(0)).doing(DOING)
+    }
+
     /// The rows of these records, in no particular order. `key` is the column of the id; with `object`, only rows of
     /// that `object_type`.
     pub fn of_records(
@@ -283,6 +331,15 @@ fn plain(value: ValueRef<'_>) -> SqlValue {
 fn bound(value: &SqlValue) -> rusqlite::types::Value {
     match value {
         SqlValue::Null => rusqlite::types::Value::Null,
+        SqlValue::Int(i) => (*i).into(),
+        SqlValue::Real(r) => (*r).into(),
+        SqlValue::Text(text) => text.to_string().into(),
+    }
+}
+
+fn as_json(value: &SqlValue) -> serde_json::Value {
+    match value {
+        SqlValue::Null => serde_json::Value::Null,
         SqlValue::Int(i) => (*i).into(),
         SqlValue::Real(r) => (*r).into(),
         SqlValue::Text(text) => text.to_string().into(),

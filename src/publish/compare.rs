@@ -1,0 +1,460 @@
+//! Proves that the database holds what the mirror holds: every value is compared, and what differs is named.
+//!
+//! Both sides are read in the order of their keys. The mirror's rows are compared by the database with its own, and the
+//! database's keys are looked up in the mirror. What looks different is in doubt first, because both sides move: it is
+//! decided in a snapshot of the mirror in which nothing that concerns it waits to be sent.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use tokio_postgres::types::{ToSql, Type};
+
+use super::database::{Database, Param};
+use super::error::PublishError;
+use super::follow;
+use super::load::{self, RowFilter};
+use super::mirror::PublishedMirror;
+use super::row::{Converter, PgRow};
+use super::rows::RowStatement;
+use super::sql;
+use super::state::TargetState;
+use super::tables::{PgType, Publication, PublishedTable};
+use super::value;
+use crate::model::field_value::SqlValue;
+use crate::store::StoreError;
+use crate::store::publishing::queue::{CopyDifference, CopyDifferenceKind};
+use crate::store::publishing::source::{Moment, PageQuery, SourceRow};
+
+/// The number of rows that are compared at once, and of doubts that are decided at once.
+const PAGE: usize = 1_000;
+
+/// The maximum number of differences that a report names.
+const NAMED: usize = 10_000;
+
+/// How often changes are sent before a decision, if others arrive meanwhile.
+const TRIES: u32 = 10;
+
+/// When the mirror was last written and when a detail was last read: not a part of the record.
+const STAMPS: [&str; 2] = ["synced_at", "fetched_at"];
+
+const COMPARING: &str = "compare rows";
+
+/// The outcome of a comparison.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Comparison {
+    /// Rows that were compared.
+    pub rows: u64,
+    /// Values that differ, and whole rows that only one side has.
+    pub differences: u64,
+    /// How many of them were repaired.
+    pub repaired: u64,
+    /// The first of them.
+    pub differing: Vec<CopyDifference>,
+}
+
+impl Comparison {
+    /// The differences that are left.
+    pub fn left(&self) -> u64 {
+        self.differences - self.repaired
+    }
+
+    fn note(&mut self, difference: CopyDifference) {
+        self.differences += 1;
+        if self.differing.len() < NAMED {
+            self.differing.push(difference);
+        }
+    }
+}
+
+/// Compares every published table with the mirror, and repairs what differs if that is wanted.
+pub(super) async fn compare(
+    database: &Database,
+    mirror: &PublishedMirror,
+    publication: &Publication,
+    state: &mut TargetState,
+    repairs: bool,
+) -> Result<Comparison, PublishError> {
+    let mut found = Comparison::default();
+    for table in &publication.tables {
+        if !load::is_loaded(table, state) {
+            continue;
+        }
+        let compared: Vec<usize> =
+            (0..table.columns.len()).filter(|n| !STAMPS.contains(&table.columns[*n].source.as_str())).collect();
+        let sides = Sides { database, mirror, publication, table, compared };
+        let mut doubts = Doubts::default();
+        sides.doubt_mirror(state, &mut doubts, &mut found, repairs).await?;
+        sides.doubt_database(state, &mut doubts, &mut found, repairs).await?;
+        sides.decide(state, &mut doubts, &mut found, repairs).await?;
+    }
+    Ok(found)
+}
+
+/// Rows that look different.
+#[derive(Default)]
+struct Doubts {
+    /// The keys of rows of the mirror.
+    here: Vec<Vec<SqlValue>>,
+    /// The keys of rows that only the database seems to have.
+    there: Vec<Vec<String>>,
+}
+
+/// The two sides of a table.
+struct Sides<'a> {
+    database: &'a Database,
+    mirror: &'a PublishedMirror,
+    publication: &'a Publication,
+    table: &'a PublishedTable,
+    /// The places of the columns that are compared.
+    compared: Vec<usize>,
+}
+
+/// What the mirror has of rows in doubt, when nothing that concerns them waits to be sent.
+struct Settled {
+    rows: Vec<SourceRow>,
+    /// Which of the keys of the database are not in the mirror.
+    extra: Vec<Vec<String>>,
+}
+
+impl Sides<'_> {
+    /// Compares every row of the mirror.
+    async fn doubt_mirror(
+        &self,
+        state: &mut TargetState,
+        doubts: &mut Doubts,
+        found: &mut Comparison,
+        repairs: bool,
+    ) -> Result<(), PublishError> {
+        let mut after: Option<Vec<SqlValue>> = None;
+        loop {
+            let (query, from, layout) = (self.table.query(), after.take(), self.publication.layout);
+            let page = self
+                .mirror
+                .moment(move |moment| {
+                    let is_current = moment.layout()? == layout;
+                    Ok(if is_current { Some(moment.page(&query, from.as_deref(), PAGE as u32)?) } else { None })
+                })
+                .await?
+                .ok_or(PublishError::Unsettled)?;
+            let filter = RowFilter::new(self.table, self.publication, state);
+            let kept: Vec<&SourceRow> = page.iter().filter(|row| filter.keeps(row)).collect();
+            found.rows += kept.len() as u64;
+            for differing in self.differing(&kept).await? {
+                doubts.here.push(self.key(kept[differing.row]));
+            }
+            after = page.last().filter(|last| page.len() == PAGE && !filter.is_beyond(last)).map(|last| self.key(last));
+            if doubts.here.len() >= PAGE {
+                self.decide(state, doubts, found, repairs).await?;
+            }
+            if after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Looks up every key of the database.
+    async fn doubt_database(
+        &self,
+        state: &mut TargetState,
+        doubts: &mut Doubts,
+        found: &mut Comparison,
+        repairs: bool,
+    ) -> Result<(), PublishError> {
+        let mut after: Option<Vec<String>> = None;
+        loop {
+            let statement = sql::page_of_keys(&self.database.schema, self.table, after.is_some(), PAGE);
+            let from: Vec<&str> = after.iter().flatten().map(String::as_str).collect();
+            let keys: Vec<Vec<String>> = self.database.page(&statement, &from).await?.iter().map(texts).collect();
+            after = keys.last().filter(|_| keys.len() == PAGE).cloned();
+            let (publication, table, seen) = (self.publication.clone(), self.table.clone(), state.clone());
+            let extra = self.mirror.moment(move |moment| not_here(moment, &publication, &table, &seen, keys)).await?;
+            doubts.there.extend(extra);
+            if doubts.there.len() >= PAGE {
+                self.decide(state, doubts, found, repairs).await?;
+            }
+            if after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Decides the doubts: what still differs although nothing waits to be sent is a difference.
+    async fn decide(
+        &self,
+        state: &mut TargetState,
+        doubts: &mut Doubts,
+        found: &mut Comparison,
+        repairs: bool,
+    ) -> Result<(), PublishError> {
+        let Doubts { here, there } = std::mem::take(doubts);
+        if here.is_empty() && there.is_empty() {
+            return Ok(());
+        }
+        let Settled { rows, extra } = self.settled(state, here, there).await?;
+        let rows: Vec<&SourceRow> = rows.iter().collect();
+        let differing = self.differing(&rows).await?;
+        let extra = self.present(&extra).await?;
+        let mut number = extra.len() as u64;
+        for row in &differing {
+            let key = texts(&self.converted(rows[row.row])).join(" ");
+            number += row.note(self.table, &key, found);
+        }
+        let of_row = |kind, key: &[String]| CopyDifference {
+            table: self.table.name.into(),
+            key: key.join(" "),
+            column: None,
+            kind,
+        };
+        extra.iter().for_each(|key| found.note(of_row(CopyDifferenceKind::Extra, key)));
+        if repairs && number > 0 {
+            let rows: Vec<&SourceRow> = differing.iter().map(|differing| rows[differing.row]).collect();
+            self.repair(state, &rows, &extra).await?;
+            let mut left = Comparison::default();
+            for row in self.differing(&rows).await? {
+                row.note(self.table, "", &mut left);
+            }
+            let left = left.differences + self.present(&extra).await?.len() as u64;
+            found.repaired += number.saturating_sub(left);
+        }
+        Ok(())
+    }
+
+    /// Reads what the mirror has of rows in doubt, without those that wait to be sent.
+    async fn settled(
+        &self,
+        state: &mut TargetState,
+        here: Vec<Vec<SqlValue>>,
+        there: Vec<Vec<String>>,
+    ) -> Result<Settled, PublishError> {
+        for _ in 0..TRIES {
+            let (publication, table, seen) = (self.publication.clone(), self.table.clone(), state.clone());
+            let (here, there) = (here.clone(), there.clone());
+            let settled = self
+                .mirror
+                .moment(move |moment| {
+                    if moment.layout()? != publication.layout || follow::is_waiting(moment, &publication, &seen)? {
+                        return Ok(None);
+                    }
+                    let rows = moment.by_keys(&table.query(), &here)?;
+                    let filter = RowFilter::new(&table, &publication, &seen);
+                    let rows: Vec<SourceRow> = rows.into_iter().filter(|row| filter.keeps(row)).collect();
+                    let extra = not_here(moment, &publication, &table, &seen, there)?;
+                    without_changed(moment, &table, &seen, rows, extra).map(Some)
+                })
+                .await?;
+            match settled {
+                Some(settled) => return Ok(settled),
+                None => drop(follow::send_all(self.database, self.mirror, self.publication, state).await?),
+            }
+        }
+        Err(PublishError::Unsettled)
+    }
+
+    /// Writes the rows of the mirror, and deletes those that it does not have.
+    async fn repair(
+        &self,
+        state: &mut TargetState,
+        rows: &[&SourceRow],
+        extra: &[Vec<String>],
+    ) -> Result<(), PublishError> {
+        loop {
+            match self.try_repair(state, rows, extra).await {
+                // A deferred constraint failed the commit.
+                Err(error) if error.is_of_rows() && self.database.retry_checking_at_once().await? => {}
+                repaired => return repaired,
+            }
+        }
+    }
+
+    async fn try_repair(
+        &self,
+        state: &mut TargetState,
+        rows: &[&SourceRow],
+        extra: &[Vec<String>],
+    ) -> Result<(), PublishError> {
+        self.database.begin(state).await?;
+        let rows: Vec<PgRow> = rows.iter().map(|row| self.converter().convert(row)).collect();
+        for part in rows.chunks(PAGE) {
+            self.database.upsert(self.table, part).await?;
+        }
+        let delete = RowStatement {
+            doing: "delete rows",
+            statement: sql::delete_keys(&self.database.schema, self.table),
+            table: self.table.name,
+            names: extra.iter().map(|key| format!("deletion of {}", key.join(" "))).collect(),
+            arrays: (0..self.table.key.len())
+                .map(|place| extra.iter().map(|key| Some(key[place].as_str())).collect())
+                .collect(),
+            fixed: Vec::new(),
+        };
+        self.database.write(&delete).await?;
+        self.database.commit().await?;
+        state.generation += 1;
+        Ok(())
+    }
+
+    /// Which rows differ, and how. A row that the database cannot convert differs: it cannot be there.
+    async fn differing(&self, rows: &[&SourceRow]) -> Result<Vec<DifferingRow>, PublishError> {
+        let converter = self.converter();
+        let rows: Vec<PgRow> = rows.iter().map(|row| converter.convert(row)).collect();
+        let statement = sql::compare(&self.database.schema, self.table, &self.compared);
+        let mut out = Vec::new();
+        let mut waiting: Vec<(usize, usize)> =
+            (0..rows.len()).step_by(PAGE).map(|from| (from, (from + PAGE).min(rows.len()))).collect();
+        while let Some((from, to)) = waiting.pop() {
+            let arrays: Vec<Vec<Option<&str>>> =
+                self.compared.iter().map(|n| rows[from..to].iter().map(|row| row[*n].as_deref()).collect()).collect();
+            let params: Vec<Param<'_>> =
+                arrays.iter().map(|array| (array as &(dyn ToSql + Sync), Type::TEXT_ARRAY)).collect();
+            match self.database.query(COMPARING, &statement, &params).await {
+                Ok(found) => out.extend(found.iter().filter_map(|row| DifferingRow::read(from, row))),
+                Err(error) if error.is_of_rows() && to - from == 1 => {
+                    out.push(DifferingRow { row: from, columns: Some(Vec::new()) });
+                }
+                Err(error) if error.is_of_rows() => {
+                    let middle = from + (to - from) / 2;
+                    waiting.extend([(middle, to), (from, middle)]);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        out.sort_by_key(|differing| differing.row);
+        Ok(out)
+    }
+
+    /// Which of these keys the database has.
+    async fn present(&self, keys: &[Vec<String>]) -> Result<Vec<Vec<String>>, PublishError> {
+        let mut out = Vec::new();
+        let statement = sql::present_keys(&self.database.schema, self.table);
+        for keys in keys.chunks(PAGE) {
+            let arrays: Vec<Vec<&str>> =
+                (0..self.table.key.len()).map(|place| keys.iter().map(|key| key[place].as_str()).collect()).collect();
+            let params: Vec<Param<'_>> =
+                arrays.iter().map(|array| (array as &(dyn ToSql + Sync), Type::TEXT_ARRAY)).collect();
+            out.extend(self.database.query(COMPARING, &statement, &params).await?.iter().map(texts));
+        }
+        Ok(out)
+    }
+
+    fn converter(&self) -> Converter<'_> {
+        Converter::of(self.publication, self.table)
+    }
+
+    /// The key of a row of the mirror.
+    fn key(&self, row: &SourceRow) -> Vec<SqlValue> {
+        self.table.key.iter().filter_map(|key| Some(row[self.table.place(key)?].clone())).collect()
+    }
+
+    /// The key of a row as it is published.
+    fn converted(&self, row: &SourceRow) -> PgRow {
+        let row = self.converter().convert(row);
+        self.table.key.iter().filter_map(|key| Some(row[self.table.place(key)?].clone())).collect()
+    }
+}
+
+/// A row that differs.
+struct DifferingRow {
+    row: usize,
+    /// The places of the columns that differ, none if the row cannot be converted; `None` if the row is missing.
+    columns: Option<Vec<usize>>,
+}
+
+impl DifferingRow {
+    fn read(from: usize, row: &PgRow) -> Option<DifferingRow> {
+        let place: usize = row.first()?.as_deref()?.parse().ok()?;
+        let columns = row.get(1)?.as_deref();
+        let columns = columns.map(|text| text.split(',').filter_map(|place| place.parse().ok()).collect());
+        Some(DifferingRow { row: from + place, columns })
+    }
+
+    /// Notes the differences, and returns their number.
+    fn note(&self, table: &PublishedTable, key: &str, found: &mut Comparison) -> u64 {
+        let (table_name, key) = (table.name.to_string(), key.to_string());
+        let one = |kind, column| CopyDifference { table: table_name.clone(), key: key.clone(), column, kind };
+        match &self.columns {
+            None => found.note(one(CopyDifferenceKind::Missing, None)),
+            Some(columns) if columns.is_empty() => found.note(one(CopyDifferenceKind::Value, None)),
+            Some(columns) => {
+                for place in columns {
+                    found.note(one(CopyDifferenceKind::Value, table.columns.get(*place).map(|c| c.name.clone())));
+                }
+                return columns.len() as u64;
+            }
+        }
+        1
+    }
+}
+
+fn texts(row: &PgRow) -> Vec<String> {
+    row.iter().flatten().cloned().collect()
+}
+
+/// Which of these keys of the database no row of the mirror has.
+fn not_here(
+    moment: &Moment<'_>,
+    publication: &Publication,
+    table: &PublishedTable,
+    state: &TargetState,
+    keys: Vec<Vec<String>>,
+) -> Result<Vec<Vec<String>>, StoreError> {
+    let narrow = narrow(table);
+    let query = PageQuery { table: table.object().map_or(table.source, |o| o.table()).into(), ..narrow.query() };
+    let is_number: Vec<bool> = narrow
+        .key
+        .iter()
+        .map(|key| narrow.place(key).is_some_and(|place| narrow.columns[place].pg_type == PgType::Bigint))
+        .collect();
+    let as_value = |(text, is_number): (&String, &bool)| match text.parse() {
+        Ok(number) if *is_number => SqlValue::Int(number),
+        _ => SqlValue::from(text.as_str()),
+    };
+    let asked: Vec<Vec<SqlValue>> = keys.iter().map(|key| key.iter().zip(&is_number).map(as_value).collect()).collect();
+    let mut rows = moment.by_keys(&query, &asked)?;
+    // Keys that were published in another form.
+    if keys.iter().flatten().any(|text| text.contains("\\u0000") || value::is_cut(text)) {
+        rows.extend(moment.odd_keys(&query, value::LONGEST_KEY)?);
+    }
+    let filter = RowFilter::new(&narrow, publication, state);
+    let converter = Converter::of(publication, &narrow);
+    let key_places: Vec<usize> = narrow.key.iter().filter_map(|key| narrow.place(key)).collect();
+    let here: BTreeSet<Vec<String>> = rows
+        .iter()
+        .filter(|row| filter.keeps(row))
+        .map(|row| {
+            let row = converter.convert(row);
+            key_places.iter().filter_map(|place| row[*place].clone()).collect()
+        })
+        .collect();
+    Ok(keys.into_iter().filter(|key| !here.contains(key)).collect())
+}
+
+/// The table with no columns but those that decide whether a row is published.
+fn narrow(table: &PublishedTable) -> PublishedTable {
+    let mut narrow = table.clone();
+    narrow.columns.retain(|column| column.is_key || ["object_type", "seq"].contains(&column.source.as_str()));
+    narrow
+}
+
+/// Leaves out the rows of records that changed since the database's position, and old history: the next publish sends
+/// or deletes them.
+fn without_changed(
+    moment: &Moment<'_>,
+    table: &PublishedTable,
+    state: &TargetState,
+    mut rows: Vec<SourceRow>,
+    mut extra: Vec<Vec<String>>,
+) -> Result<Settled, StoreError> {
+    if table.name == "changes" {
+        let forgotten = moment.span()?.forgotten;
+        extra.retain(|key| key[0].parse::<i64>().is_ok_and(|seq| seq > forgotten));
+    }
+    let in_key = table.key.iter().position(|key| ["id", "record_id"].contains(key)).filter(|_| !table.is_small());
+    if let Some((in_key, in_row)) = in_key.and_then(|place| Some((place, table.place(table.key[place])?))) {
+        let ids = rows.iter().filter_map(|row| row[in_row].as_text());
+        let ids: Vec<&str> = ids.chain(extra.iter().map(|key| key[in_key].as_str())).collect();
+        let changed = moment.changed_of(&ids, state.details.changed)?;
+        rows.retain(|row| row[in_row].as_text().is_none_or(|id| !changed.contains(id)));
+        extra.retain(|key| !changed.contains(&key[in_key]));
+    }
+    Ok(Settled { rows, extra })
+}
