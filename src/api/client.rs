@@ -166,7 +166,7 @@ impl Client {
     /// # Errors
     /// [`ApiError`], after the retries that the kind of error allows.
     pub async fn list(&self, query: &ListQuery, purpose: Purpose) -> Result<ListAnswer, ApiError> {
-        let request = self.request(Method::GET, &query.to_address(), HeaderMap::new(), None)?;
+        let request = self.list_request(query)?;
         let check = |body: &[u8]| decode::next_cursor(body).map_err(|e| e.to_string());
         let (reply, next, asked) = self.call(&request, Ru::GET, purpose, check).await?;
         Ok(ListAnswer { date: reply.date(), body: reply.body, next, asked })
@@ -183,7 +183,7 @@ impl Client {
         purpose: Purpose,
         layout: &Layout,
     ) -> Result<(ListAnswer, Result<ListPage, NotUnderstood>), ApiError> {
-        let request = self.request(Method::GET, &query.to_address(), HeaderMap::new(), None)?;
+        let request = self.list_request(query)?;
         let resource = query.resource();
         let check = |body: &[u8]| match decode::page(resource, body, layout) {
             Ok(page) => Ok((page.next.clone(), Ok(page))),
@@ -251,6 +251,11 @@ impl Client {
         })
     }
 
+    fn list_request(&self, query: &ListQuery) -> Result<HttpRequest, ApiError> {
+        let request = self.request(Method::GET, &query.to_address(), HeaderMap::new(), None)?;
+        Ok(HttpRequest { once: query.is_once(), ..request })
+    }
+
     fn request(
         &self,
         method: Method,
@@ -259,7 +264,8 @@ impl Client {
         body: Option<Bytes>,
     ) -> Result<HttpRequest, ApiError> {
         let url = self.0.settings.base_url.address(address);
-        Ok(HttpRequest { method, url: url.ok_or(ApiError::Unsendable { what: "identifier" })?, headers, body })
+        let url = url.ok_or(ApiError::Unsendable { what: "identifier" })?;
+        Ok(HttpRequest { method, url, headers, body, once: false })
     }
 
     /// Sends a request until it is answered, permanently refused, or its retries are used up. `check` validates the
@@ -317,8 +323,9 @@ impl Client {
             drop(permit);
             let now = clock.now();
             let delay = retries.after(&error, now.since(asked.at));
+            let is_final = request.once && matches!(error, ApiError::Broken { .. });
             // Edits have delays of their own, which are stored and bound what a failure costs.
-            let Some(delay) = delay.filter(|_| purpose != Purpose::Outbox) else {
+            let Some(delay) = delay.filter(|_| purpose != Purpose::Outbox && !is_final) else {
                 return Err(error.after_tries(retries.made()));
             };
             tracing::debug!(

@@ -28,7 +28,7 @@ const LONGEST_TEXT: usize = 320;
 const LONGEST_LIST: usize = 6 * 1024;
 
 /// Items per page: 1 to 100.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PageSize(u8);
 
 impl PageSize {
@@ -151,6 +151,7 @@ pub struct ListQuery {
     definitions: (Object, bool),
     predicates: Vec<QueryPredicate>,
     cursor: Option<Cursor>,
+    once: bool,
 }
 
 impl ListQuery {
@@ -165,6 +166,7 @@ impl ListQuery {
             definitions: (Object::Contact, true),
             predicates: Vec::new(),
             cursor: None,
+            once: false,
         }
     }
 
@@ -204,7 +206,20 @@ impl ListQuery {
     #[must_use]
     pub fn with_smaller_pages(&self) -> Option<ListQuery> {
         let limit = PageSize::new(self.limit.get() / 2)?;
-        Some(ListQuery { limit, cursor: None, ..self.clone() })
+        // Still fewer rows show which one it is; the last one by itself is asked for as often as any page.
+        Some(ListQuery { limit, cursor: None, once: limit > PageSize::ONE, ..self.clone() })
+    }
+
+    /// The same page, not asked for again where its answer cannot be read: with other conditions it may be.
+    #[must_use]
+    pub fn once(mut self) -> ListQuery {
+        self.once = true;
+        self
+    }
+
+    /// Whether an answer that cannot be read is final.
+    pub(crate) fn is_once(&self) -> bool {
+        self.once
     }
 
     /// Requests the size of the full matching set.

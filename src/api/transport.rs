@@ -31,6 +31,8 @@ pub(crate) struct HttpRequest {
     /// Headers other than the key.
     pub headers: HeaderMap,
     pub body: Option<Bytes>,
+    /// Whether an answer that cannot be read is final.
+    pub once: bool,
 }
 
 /// An answer with a success status.

@@ -78,6 +78,8 @@ pub enum Fault {
     RowOutsideFilter,
     /// No rows, no cursor and a total of 0, as if the list were empty.
     EmptyList,
+    /// The total that was asked for is missing.
+    NoTotal,
     /// A body with this many bytes of padding.
     HugeBody(u64),
     /// A body with this many bytes of padding for each row, so that a page of fewer rows is smaller.

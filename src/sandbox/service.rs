@@ -230,8 +230,8 @@ fn serve_list(
     let next = next.map_or("null".to_string(), |token| format!("\"{token}\""));
     let total = match (total, fault) {
         (Some(_), Some(Fault::EmptyList)) => ",\"total\":0".to_string(),
+        (Some(_), Some(Fault::NoTotal)) | (None, _) => String::new(),
         (Some(total), _) => format!(",\"total\":{total}"),
-        (None, _) => String::new(),
     };
     let mut body = format!("{{\"data\":[{}],\"nextCursor\":{next}{total}}}", rows.join(","));
     if let (Some(Fault::RepeatedPage), Some(last)) = (fault, memory.last_pages.get(&resource)) {

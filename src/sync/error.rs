@@ -115,9 +115,24 @@ impl SyncError {
         }
     }
 
-    /// Whether an answer was too large: with fewer rows it may not be.
+    /// Whether the answer cannot be read: it is too large, no JSON, or no list. With fewer rows it may be.
+    pub fn is_unreadable(&self) -> bool {
+        let SyncError::Api { source, .. } = self else { return false };
+        matches!(source, ApiError::TooLarge { .. } | ApiError::Broken { .. } | ApiError::NotUnderstood(_))
+    }
+
+    /// Whether an answer was too large.
     pub fn is_too_large(&self) -> bool {
         matches!(self, SyncError::Api { source: ApiError::TooLarge { .. }, .. })
+    }
+
+    /// Whether the service refuses the request as such, neither the key nor the moment: a cursor in it is of no use any
+    /// more.
+    pub fn is_refused(&self) -> bool {
+        let SyncError::Api { source, .. } = self else { return false };
+        let refuses = [ErrorClass::BadRequest, ErrorClass::Gone, ErrorClass::Rebase, ErrorClass::Failed]
+            .contains(&source.class());
+        refuses && source.status().is_some_and(|status| (400..500).contains(&status))
     }
 
     /// A hint that helps to fix the problem.

@@ -2,7 +2,8 @@
 //!
 //! The order is the priority. Edits come first; then the short lists, which describe the fields of records; then what
 //! keeps the mirror up to date: changes, columns to fill, owed counts; then first copies, and other sweeps; and last
-//! details, with the rest of the budget. Objects that the key cannot read are skipped, and the others continue. The audits
+//! details, with the rest of the budget. Objects that the key cannot read are skipped, and the others continue; a step that
+//! fails leaves the others alone. The audits
 //! of the schedule wait for the first copies: a small budget pays for one or the other.
 
 use std::collections::BTreeSet;
@@ -73,8 +74,10 @@ impl Step {
 pub struct Knowledge {
     /// The steps that were executed in this run.
     pub done: BTreeSet<Step>,
-    /// The resources that the key cannot read or that failed in this run.
+    /// The resources that the key cannot read.
     pub skipped: BTreeSet<Resource>,
+    /// The steps that failed in this run.
+    pub failed: BTreeSet<Step>,
     /// Whether a person started the run.
     pub by_person: bool,
     /// Whether edits are sent.
@@ -175,10 +178,13 @@ fn is_needed(step: Step, known: &Knowledge, job: &Job) -> bool {
             syncs && reads(object) && (resync || !known.copied || known.sweeping || known.sweep_wanted)
         }
         Step::Details(object) | Step::OldDetails(object) => syncs && known.details && reads(object),
-        // Edits that were answered with 404 also nominate.
+        // Edits that were answered with 404 also nominate. A step that failed while it decided on them is not repeated
+        // under another name.
         Step::Removals(object) | Step::LateRemovals(object) => {
+            let deciding = [Step::Sweep(object), Step::Removals(object), Step::Details(object)];
+            let has_failed = deciding.iter().any(|step| known.failed.contains(step));
             let known = of(object);
-            (reads(object) || *job == Job::Push) && !verify && known.nominated && !known.sweep_reading
+            (reads(object) || *job == Job::Push) && !verify && known.nominated && !known.sweep_reading && !has_failed
         }
         Step::End => false,
     }

@@ -4,7 +4,7 @@
 //! methods of it; they share it, also concurrently.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::checkpoints::Outage;
 use super::checks::findings::Findings;
@@ -13,7 +13,7 @@ use super::error::SyncError;
 use super::events::RunEvent;
 use super::job::Job;
 use super::plan::Step;
-use super::step_failures::{FailedAttempt, StepCost};
+use super::step_failures::{FailedAttempt, StepCost, StepFailures};
 use super::walks::closing_counts::OwedCounts;
 use crate::api::{ErrorClass, ListQuery, PageSize};
 use crate::model::ServiceTime;
@@ -27,8 +27,10 @@ pub(super) struct Run<'a> {
     pub(super) job: &'a Job,
     /// Whether a person requested it, or the schedule.
     pub(super) by_person: bool,
-    /// The total RU spent when the run started.
-    spent_before: Ru,
+    /// What requests had cost when the run started.
+    began_at: StepCost,
+    /// The steps that failed in earlier runs.
+    pub(super) failures: OnceLock<StepFailures>,
     results: Mutex<RunResults>,
     /// Whether this run has read the definitions; locked while they are read.
     pub(super) definitions_read: tokio::sync::Mutex<bool>,
@@ -61,8 +63,10 @@ pub(super) struct RunResults {
     pub(super) failed_steps: BTreeMap<Step, FailedAttempt>,
     /// The steps that failed before, and whose next attempt was not due.
     pub(super) steps_not_due: BTreeSet<Step>,
-    /// Why the definitions could not be read for an unknown key. Records are stored without them.
-    pub(super) definitions_failure: Option<SyncError>,
+    /// Why steps failed as a part of others, which went on: the definitions that an unknown key asked for, counts.
+    pub(super) failures_within: BTreeMap<Step, SyncError>,
+    /// The objects that the service did not count: they are not counted again in this run.
+    pub(super) uncounted: BTreeSet<Object>,
     /// The steps that were completed, or interrupted while they made progress.
     pub(super) answered_steps: BTreeSet<Step>,
     /// Warnings for the user.
@@ -92,7 +96,8 @@ impl<'a> Run<'a> {
             engine,
             job,
             by_person: trigger != "schedule",
-            spent_before: engine.meter.ledger().total,
+            began_at: StepCost { spent: engine.meter.ledger().total, answered: engine.client.answered() },
+            failures: OnceLock::new(),
             results: Mutex::default(),
             definitions_read: tokio::sync::Mutex::new(false),
             edit_watch: tokio::sync::Mutex::new(None),
@@ -143,9 +148,9 @@ impl<'a> Run<'a> {
         fits.map_or(query.clone(), |size| query.limit(size))
     }
 
-    /// The same list from its beginning with smaller pages, if a page was too large.
+    /// The same list from its beginning with smaller pages, if a page could not be read.
     pub(super) fn with_smaller_pages(&self, query: &ListQuery, error: SyncError) -> Result<ListQuery, SyncError> {
-        let Some(smaller) = query.with_smaller_pages().filter(|_| error.is_too_large()) else { return Err(error) };
+        let Some(smaller) = query.with_smaller_pages().filter(|_| error.is_unreadable()) else { return Err(error) };
         self.results().page_sizes.insert(query.resource(), smaller.page_size());
         Ok(smaller)
     }
@@ -198,7 +203,12 @@ impl<'a> Run<'a> {
 
     /// Request units spent by this run.
     pub(super) fn spent(&self) -> Ru {
-        self.engine.meter.ledger().total.saturating_sub(self.spent_before)
+        self.cost().since(self.began_at).spent
+    }
+
+    /// Whether any request of this run had a good answer.
+    pub(super) fn was_answered(&self) -> bool {
+        self.cost().since(self.began_at).answered > Ru::ZERO
     }
 
     /// What requests have cost so far, of this run and those before it.

@@ -1,7 +1,7 @@
 //! Executes a run: asks [`plan`](super::plan) for the next step until there is none, and records the run in
 //! `sync_runs`. It decides nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::checkpoints::{Fresh, MissingScopes, Outage, Sweep};
 use super::checks::undecided_removals::UndecidedRemovals;
@@ -22,16 +22,22 @@ use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource, Ru};
 use crate::store::{Phase, ReadTx, RunOutcome, StateKey, StoreError};
 
-/// The failed resources of a run and their errors.
+/// The failed steps of a run and their errors. A failure is the step's own: no other step depends on it.
 #[derive(Default)]
-struct FailedResources(BTreeMap<Resource, SyncError>);
+struct FailedSteps(BTreeMap<Step, SyncError>);
 
-impl FailedResources {
+impl FailedSteps {
     /// The first error of an attempt; without one, of a step that was not due.
     fn take_error(&mut self) -> Option<SyncError> {
-        let attempted = self.0.iter().find(|(_, error)| !is_not_due(error)).map(|(resource, _)| *resource);
-        let resource = attempted.or_else(|| self.0.keys().next().copied())?;
-        self.0.remove(&resource)
+        let attempted = self.0.iter().find(|(_, error)| !is_not_due(error)).map(|(step, _)| *step);
+        let step = attempted.or_else(|| self.0.keys().next().copied())?;
+        self.0.remove(&step)
+    }
+
+    /// How many resources had a step that was attempted and failed.
+    fn resources(&self) -> usize {
+        let attempted = self.0.iter().filter(|(_, error)| !is_not_due(error));
+        attempted.filter_map(|(step, _)| step.resource()).collect::<BTreeSet<_>>().len()
     }
 }
 
@@ -196,17 +202,17 @@ impl Run<'_> {
             ..Knowledge::default()
         };
         self.recall_service_time().await?;
-        let mut failed = FailedResources::default();
+        let mut failed = FailedSteps::default();
         let failures = self.engine.store.read(StepFailures::load).await?;
+        _ = self.failures.set(failures);
         loop {
             self.learn(&mut known).await?;
-            known.skipped.extend(failed.0.keys());
             let step = plan::next_step(&known, self.job);
             if step == Step::End {
                 break;
             }
             let before = self.cost();
-            let taken = match self.not_due(step, &failures) {
+            let taken = match self.not_due(step) {
                 Some(error) => Err(error),
                 None => self.take_step(step).await,
             };
@@ -216,6 +222,7 @@ impl Run<'_> {
                     let cost = self.cost().since(before);
                     self.judge_interruption(step, &error, cost);
                     self.pass_over(&mut failed, step, error, cost)?;
+                    known.failed.insert(step);
                 }
             }
             known.done.insert(step);
@@ -223,14 +230,13 @@ impl Run<'_> {
         if plan::postpones_audits(&known, self.job) {
             tracing::info!("No audit before the first copy is complete");
         }
-        if let Some(error) = self.results().definitions_failure.take() {
-            failed.0.entry(Resource::CustomFields).or_insert(error);
+        for (step, error) in std::mem::take(&mut self.results().failures_within) {
+            failed.0.entry(step).or_insert(error);
         }
         if let Some(error) = failed.take_error() {
-            let mut results = self.results();
-            if results.served.is_empty() {
-                // Nothing else was answered: the run fails as a whole.
-                results.failed_steps.clear();
+            if !self.was_answered() {
+                // The run fails as a whole.
+                self.results().failed_steps.clear();
             }
             return Err(error);
         }
@@ -244,15 +250,19 @@ impl Run<'_> {
 
     async fn changes(&self, object: Object) -> Result<(), SyncError> {
         // Details that an interrupted run did not read come first.
-        self.read_omitted(object).await?;
-        self.walk_changes(object).await
+        let omitted = self.read_omitted(object).await;
+        if omitted.as_ref().is_err_and(|error| !error.concerns_one_resource()) {
+            return omitted;
+        }
+        self.walk_changes(object).await?;
+        omitted
     }
 
-    /// Skips the failed resource in the rest of the run: one object never stops another. If nothing has been answered
-    /// so far, a second failure means that the whole service fails, and ends the run.
+    /// Goes on with the other steps. If nothing has been answered so far, the failure of a second resource means that the
+    /// whole service fails, and ends the run.
     fn pass_over(
         &self,
-        failed: &mut FailedResources,
+        failed: &mut FailedSteps,
         step: Step,
         error: SyncError,
         cost: StepCost,
@@ -271,9 +281,8 @@ impl Run<'_> {
             tracing::warn!(%resource, "{resource} could not be mirrored in this run: {chain}");
             self.note_failure(step, chain, cost.of_failed(step));
         }
-        failed.0.insert(resource, error);
-        let attempted = failed.0.values().filter(|error| !is_not_due(error)).count();
-        if attempted < 2 || !self.results().served.is_empty() {
+        failed.0.insert(step, error);
+        if failed.resources() < 2 || self.was_answered() {
             return Ok(());
         }
         self.results().failed_steps.clear();
@@ -300,8 +309,8 @@ impl Run<'_> {
     }
 
     /// The error of a step that the schedule does not attempt again yet.
-    pub(super) fn not_due(&self, step: Step, failures: &StepFailures) -> Option<SyncError> {
-        let failure = failures.of(step).filter(|_| !self.by_person)?;
+    pub(super) fn not_due(&self, step: Step) -> Option<SyncError> {
+        let failure = self.failures.get()?.of(step).filter(|_| !self.by_person)?;
         let wait = failure.wait(self.steady_time())?;
         Some(SyncError::NotDue { error: failure.error.clone(), due_at: self.engine.clock.now().plus(wait) })
     }

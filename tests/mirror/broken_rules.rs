@@ -477,8 +477,9 @@ async fn huge_body_and_redirect_end_the_run_and_change_nothing() {
         crm.sandbox.faults().add(Rule::new(fault.clone()).on(Resource::Contacts).lists().forever());
         let failed = mirror.run(&crm, &Job::sync()).await.unwrap_err();
         assert!(matches!(failed, SyncError::Api { .. }), "{fault:?}: {failed:?}");
-        // A page that is too large is requested with 100, 50, 25, 12, 6, 3 rows and one.
-        let requests = if matches!(fault, Fault::HugeBody(_)) { 7 } else { 1 };
+        // A page that is too large is requested with 100, 50, 25, 12, 6, 3 rows and one; and one shows that it is not a
+        // single record that is too large.
+        let requests = if matches!(fault, Fault::HugeBody(_)) { 8 } else { 1 };
         assert_eq!(crm.sandbox.log().lists(Resource::Contacts), requests, "{fault:?}");
         assert_eq!(mirror.one("SELECT group_concat(name) FROM contacts"), before);
         recovers(&crm, &mirror).await;

@@ -25,6 +25,7 @@ mod histories;
 mod holds;
 mod hostile_keys;
 mod identity;
+mod independent_steps;
 mod indexes;
 mod kills;
 mod lacking_keys;

@@ -152,7 +152,9 @@ async fn stored_list_that_the_service_refuses_is_forgotten() {
         crm.sandbox.faults().add(refused);
         crm.wait(3_600);
         _ = mirror.run(&crm, &contacts).await;
-        assert_eq!(mirror.count("state WHERE name = 'lists_under_way'"), 0, "{status}");
+        // A refused cursor is dropped at once, and what is read from the beginning is stored again.
+        let stored = mirror.count("state WHERE name = 'lists_under_way'");
+        assert_eq!(stored, i64::from(status != 500), "{status}");
         mirror.limits.limit = Ru::new(1_000);
         crm.wait(86_400);
         mirror.sync(&crm).await;

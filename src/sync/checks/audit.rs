@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 
 use super::compare::Audit;
 use super::findings::Findings;
-use crate::api::{ErrorClass, ListAnswer, ListQuery, decode};
+use crate::api::{ListAnswer, ListQuery, decode};
 use crate::model::{Instant, Object, Purpose, RecordId};
 use crate::model::{TimeBounds, TimeField, TimeRange};
 use crate::store::StateKey;
@@ -115,8 +115,9 @@ impl Run<'_> {
                 continue;
             }
             match self.compare_listed(audit, vec![range]).await {
-                Err(SyncError::NotAdvancing { .. }) => counted.push(range),
-                Err(error) if error.class() == Some(ErrorClass::BadRequest) => counted.push(range),
+                Err(error) if error.is_refused() || matches!(error, SyncError::NotAdvancing { .. }) => {
+                    counted.push(range);
+                }
                 listed => listed?,
             }
         }
@@ -239,6 +240,12 @@ impl Run<'_> {
         let mut query = self.with_fitting_pages(range.list(resource).asking("audit", resource)?);
         loop {
             query = match self.list_with(audit, range, query.clone()).await {
+                Err(error) if error.is_unreadable() && !error.is_too_large() => {
+                    // It stays open, and the others are compared.
+                    self.note("unreadable_record", resource, "a page could not be read").await?;
+                    audit.unlisted += 1;
+                    return Ok(0);
+                }
                 Err(error) => self.with_smaller_pages(&query, error)?,
                 listed => return listed,
             };

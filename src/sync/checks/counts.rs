@@ -2,11 +2,13 @@
 
 use super::audit::DAY;
 use super::compare::Audit;
-use crate::model::Object;
+use crate::error_chain::error_chain;
+use crate::model::{Object, Ru};
 use crate::model::{TimeBounds, TimeField, TimeRange};
 use crate::store::Phase;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
+use crate::sync::plan::Step;
 use crate::sync::run::Run;
 use crate::sync::walks::closing_counts::OwedCounts;
 use crate::sync::walks::sweep::end_sweep;
@@ -31,9 +33,31 @@ impl Run<'_> {
         });
         let owed = owed.await?;
         self.results().owed_by_sweeps.extend(owed.map(|owed| (object, owed)));
-        self.carry_out_counts(object).await?;
+        if let Err(error) = self.carry_out_counts(object).await {
+            if !error.concerns_one_resource() {
+                return Err(error);
+            }
+            // They stay owed, and the sweep has read every record all the same.
+            self.note_uncounted(object, &error);
+            self.results().failures_within.insert(Step::Counts(object), error);
+        }
         self.settle_nominations(object).await?;
         Ok(())
+    }
+
+    /// Whether it makes sense to ask the service for a number of records that nothing depends on.
+    pub(in crate::sync) fn may_count(&self, object: Object) -> bool {
+        !self.results().uncounted.contains(&object) && self.not_due(Step::Counts(object)).is_none()
+    }
+
+    /// Notes that the service does not count an object. What a count would have shown is not known, and nothing else
+    /// fails.
+    pub(in crate::sync) fn note_uncounted(&self, object: Object, error: &SyncError) {
+        if self.results().uncounted.insert(object) {
+            let why = error_chain(error);
+            tracing::warn!(%object, "{} could not be counted: {why}", object.resource());
+            self.note_failure(Step::Counts(object), why, Ru::GET);
+        }
     }
 
     /// Decides on an object's nominations outside of a verification, and reads the values that the answers omitted. Returns

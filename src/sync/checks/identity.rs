@@ -169,7 +169,7 @@ impl Engine {
                         break;
                     }
                     other => match (other.asking(doing, resource), query.with_smaller_pages()) {
-                        (Err(error), Some(smaller)) if error.is_too_large() => {
+                        (Err(error), Some(smaller)) if error.is_unreadable() => {
                             (query, at) = (smaller.clone(), smaller);
                             continue;
                         }

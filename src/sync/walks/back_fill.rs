@@ -12,11 +12,11 @@ use super::lookup::split_lookup;
 use super::omitted_values;
 use super::pages::{FillCheckpoint, FillTarget, WalkPurpose};
 use super::walk::{Walk, WalkRange};
-use crate::api::{ErrorClass, ListQuery, PageSize, decode};
+use crate::api::{ErrorClass, ListQuery, PageSize};
 use crate::model::{CustomField, Definition, FieldKey, Object, Purpose, RecordId};
 use crate::store::{FieldToFill, MirrorTx, StateKey, StoreError};
 use crate::sync::checkpoints::Sweep;
-use crate::sync::error::{Asking, SyncError};
+use crate::sync::error::SyncError;
 use crate::sync::run::Run;
 
 /// The state entry that is set if only a sweep can fill a column of an object.
@@ -108,14 +108,12 @@ impl Run<'_> {
         let was_made = self.engine.store.read(move |tx| FilledFields::was_made(tx, object, &id)).await?;
         let query = ListQuery::new(object.resource()).custom_is_null(definition, false);
         let (true, Ok(query)) = (was_made, query) else { return Ok(false) };
-        let resource = object.resource();
         let doing = "count the values of a new field of";
         let query = query.limit(PageSize::ONE).count_exact();
-        let answer = match self.engine.client.list(&query, Purpose::Definitions).await.asking(doing, resource) {
-            Err(error) if error.class() == Some(ErrorClass::BadRequest) => return Ok(false),
-            answer => answer?,
+        let page = match self.page(&query, Purpose::Definitions, doing).await {
+            Err(error) if error.concerns_one_resource() => return Ok(false),
+            arrived => arrived?.page,
         };
-        let page = decode::page(resource, &answer.body, &self.engine.store.layout()).asking(doing, resource)?;
         let counted = field.clone();
         let here = self.engine.store.read(move |tx| tx.count_values(object, &counted)).await?;
         Ok(page.total == Some(here))

@@ -20,7 +20,7 @@ use std::time::Duration;
 use super::closing_counts::OwedCounts;
 use super::pages::{WalkEnd, WalkPurpose};
 use super::walk::{Walk, WalkRange};
-use crate::api::{Bound, ListQuery, PageSize, decode};
+use crate::api::{Bound, ListQuery, PageSize};
 use crate::model::{Instant, Object, Purpose};
 use crate::sync::checkpoints::{Changes, Fresh};
 use crate::sync::error::{Asking, SyncError};
@@ -89,16 +89,20 @@ impl Run<'_> {
             return Ok(after);
         }
         let here = self.engine.store.read(move |tx| tx.count_updated(object, low, high)).await?;
-        if here <= u64::from(PageSize::MAX.get()) {
+        if here <= u64::from(PageSize::MAX.get()) || !self.may_count(object) {
             return Ok(after);
         }
         let (resource, doing) = (object.resource(), "count the changes of");
         let query = ListQuery::new(resource).limit(PageSize::ONE).count_exact();
         let query = query.updated(Bound::Gt(low)).and_then(|query| query.updated(Bound::Lte(high)));
-        let answer = self.engine.client.list(&query.asking(doing, resource)?, Purpose::Changes).await;
-        let answer = answer.asking(doing, resource)?;
-        let page = decode::page(resource, &answer.body, &self.engine.store.layout()).asking(doing, resource)?;
-        Ok(if page.total == Some(here) { watermark } else { after })
+        match self.page(&query.asking(doing, resource)?, Purpose::Changes, doing).await {
+            Ok(arrived) => Ok(if arrived.page.total == Some(here) { watermark } else { after }),
+            Err(error) if error.concerns_one_resource() => {
+                self.note_uncounted(object, &error);
+                Ok(after)
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 

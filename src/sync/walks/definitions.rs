@@ -9,7 +9,7 @@ use super::omitted_values;
 use super::short_lists::{ShortList, UnlistedItems};
 use super::unknown_keys;
 use crate::api::decode::{self, ListPage};
-use crate::api::{ErrorClass, ListQuery, SortBy};
+use crate::api::{ErrorClass, ListQuery, PageSize, SortBy};
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Purpose, Record, RecordId, Resource, Ru};
 use crate::store::{Redefined, StateKey, StoreError, Tally};
@@ -17,7 +17,6 @@ use crate::sync::checkpoints::Fresh;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::plan::Step;
 use crate::sync::run::Run;
-use crate::sync::step_failures::StepFailures;
 
 /// The cost of reading the definitions: active and archived, of both objects, if each fits a page.
 pub(crate) const LISTS: Ru = Ru::new(4);
@@ -89,7 +88,7 @@ impl Run<'_> {
             }
             lists.truncate(nth);
             // The cursor of an earlier run may have expired.
-            if !(resumes && error.class() == Some(ErrorClass::BadRequest)) {
+            if !(resumes && error.is_refused()) {
                 query = self.with_smaller_pages(&query, error)?;
             }
         }
@@ -110,9 +109,13 @@ impl Run<'_> {
                 let what = "an item without an `id` cannot be mirrored";
                 self.note("unusable_item", resource, what).await?;
             }
+            let is_new = |record: &Record| !whole.records.iter().any(|known| known.id == record.id);
+            let (rows, has_new) = (page.records.len(), page.records.iter().any(is_new));
             whole.add(page.records, page.unusable == 0);
-            list.take(&answer.body, answer.next.clone());
-            let Some(next) = answer.next else { break };
+            let repeats = !has_new && answer.next.is_some() && answer.next.as_ref() == at.cursor();
+            let has_ended = repeats && self.has_ended(query, whole.records.len(), rows).await?;
+            list.take(&answer.body, answer.next.clone().filter(|_| !has_ended));
+            let Some(next) = answer.next.filter(|_| !has_ended) else { break };
             if let Some(anomaly) = progress.take_from(&next, first.as_ref()) {
                 self.note(anomaly.as_str(), resource, anomaly.sentence()).await?;
             }
@@ -121,6 +124,18 @@ impl Run<'_> {
             }
         }
         Ok(whole)
+    }
+
+    /// Whether a list has ended that repeats its last page: it has no more than these rows. Where the service does not
+    /// count, a page that is not full was the last.
+    async fn has_ended(&self, query: &ListQuery, rows: usize, last_page: usize) -> Result<bool, SyncError> {
+        let query = query.clone();
+        let counted = self.page(&query.clone().limit(PageSize::ONE).count_exact(), Purpose::Definitions, "count").await;
+        let total = match counted {
+            Err(error) if error.concerns_one_resource() => None,
+            arrived => arrived?.page.total,
+        };
+        Ok(total.map_or(last_page < usize::from(query.page_size().get()), |total| total == rows as u64))
     }
 
     /// Records an anomaly outside of a page's transaction, and counts it.
@@ -223,9 +238,8 @@ impl Run<'_> {
             return Ok(());
         }
         *refreshed = true;
-        let failures = self.engine.store.read(StepFailures::load).await?;
         let before = self.cost();
-        let read = match self.not_due(Step::Definitions, &failures) {
+        let read = match self.not_due(Step::Definitions) {
             Some(not_due) => Err(not_due),
             None => self.refresh_definitions().await,
         };
@@ -238,7 +252,7 @@ impl Run<'_> {
                     let cost = self.cost().since(before).of_failed(Step::Definitions);
                     self.note_failure(Step::Definitions, error_chain(&error), cost);
                 }
-                self.results().definitions_failure = Some(error);
+                self.results().failures_within.insert(Step::Definitions, error);
                 Ok(())
             }
             other => other,

@@ -206,14 +206,10 @@ impl Run<'_> {
             .asking(doing, resource)?
             .limit(walk.page_size())
             .count_exact();
-        let layout = self.engine.store.layout();
-        let asked = self.engine.client.page(&query, Purpose::Sweep, &layout).await.asking(doing, resource);
-        let (answer, page) = match asked {
-            Ok((answer, page)) => (answer, page.asking(doing, resource)?),
-            Err(error) if error.is_too_large() => return Ok(None),
-            Err(error) => return Err(error),
+        let page = match self.page(&query, Purpose::Sweep, doing).await {
+            Err(error) if error.concerns_one_resource() => return Ok(None),
+            page => page?,
         };
-        let page = Arrived { answer, page, layout: layout.version };
         let mut facts = self.facts(resource, &walk.range, &page);
         facts.keys.reverse();
         let (Some(Some(at)), Some(dated)) = (facts.keys.last().copied(), facts.total) else { return Ok(None) };

@@ -74,6 +74,11 @@ impl Confirmation {
     }
 }
 
+/// Whether a lookup of other ids may succeed.
+fn is_of_ids(error: &SyncError) -> bool {
+    error.class() == Some(ErrorClass::BadRequest) || error.is_unreadable()
+}
+
 /// As many of the first ids as one lookup takes, and the rest.
 pub(in crate::sync) fn split_lookup(ids: &[RecordId]) -> (&[RecordId], &[RecordId]) {
     // An id that fits no list is looked up on its own.
@@ -97,13 +102,14 @@ impl Run<'_> {
         while let Some(mut ids) = open.pop() {
             let witness = self.witness(object, &ids).await?;
             let found = match self.look_up(object, &ids, witness.as_ref()).await {
-                // The service limits the length of the whole list, not only of each value.
-                Err(error) if error.class() == Some(ErrorClass::BadRequest) && ids.len() > 1 => {
+                // The service limits the length of the whole list, not only of each value; or one of the records cannot be
+                // read.
+                Err(error) if is_of_ids(&error) && ids.len() > 1 => {
                     let high = ids.split_off(ids.len() / 2);
                     open.extend([high, ids]);
                     continue;
                 }
-                Err(error) if error.class() == Some(ErrorClass::BadRequest) => {
+                Err(error) if is_of_ids(&error) => {
                     into.unproven.append(&mut ids);
                     continue;
                 }

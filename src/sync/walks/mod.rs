@@ -25,5 +25,6 @@ pub(super) mod short_lists;
 mod slice_cuts;
 pub mod sweep;
 pub(super) mod unknown_keys;
+mod unreadable;
 pub mod walk;
 mod walk_start;

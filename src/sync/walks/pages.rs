@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::api::decode::{self, ListPage};
-use crate::api::{ErrorClass, ListAnswer};
+use crate::api::{ListAnswer, ListQuery};
 use crate::model::{Definition, FieldKey, Layout, Object, Purpose, Record, RecordId, Resource};
 use crate::store::{MirrorTx, Phase, StateKey, StoreError, Tally};
 
@@ -111,14 +111,14 @@ struct StoredPage {
 }
 
 impl WalkPurpose {
-    fn object(&self) -> Object {
+    pub(super) fn object(&self) -> Object {
         match self {
             WalkPurpose::Changes(object) | WalkPurpose::Slice(object, _) => *object,
             WalkPurpose::Fill(target, _) => target.object,
         }
     }
 
-    fn purpose(&self) -> Purpose {
+    pub(super) fn purpose(&self) -> Purpose {
         match self {
             WalkPurpose::Changes(_) => Purpose::Changes,
             WalkPurpose::Slice(..) => Purpose::Sweep,
@@ -126,7 +126,7 @@ impl WalkPurpose {
         }
     }
 
-    fn doing(&self) -> &'static str {
+    pub(super) fn doing(&self) -> &'static str {
         match self {
             WalkPurpose::Changes(_) => "list the changes of",
             WalkPurpose::Slice(..) => "list",
@@ -273,20 +273,11 @@ impl Run<'_> {
             };
             let arrived = match arrived {
                 Ok(arrived) => arrived,
-                Err(error) if error.class() == Some(ErrorClass::BadRequest) && walk.cursor.is_some() => {
-                    *walk = self.restart(job, walk, turns, Some(Anomaly::RefusedCursor)).await?;
+                Err(error) => {
+                    *walk = self.instead(job, walk, turns, error).await?;
                     *unsaved = Unsaved::default();
                     continue;
                 }
-                Err(error) => match walk.with_smaller_pages().filter(|_| error.is_too_large()) {
-                    Some(smaller) => {
-                        let restarts = smaller.cursor.is_some();
-                        *walk = if restarts { self.restart(job, &smaller, turns, None).await? } else { smaller };
-                        *unsaved = Unsaved::default();
-                        continue;
-                    }
-                    None => return Err(error),
-                },
             };
             if let (Some(total), WalkRange::All) = (arrived.page.total, &walk.range) {
                 self.engine.observer.on(RunEvent::Total { resource, total });
@@ -297,6 +288,12 @@ impl Run<'_> {
             let facts = self.facts(resource, &walk.range, &arrived);
             let before = walk.frontier;
             let (next, anomalies) = walk.take(&facts);
+            let next = match next {
+                // The counts that a walk of several pages owes show whether it has. Nothing counts what a back-fill reads.
+                Next::Repeats if !matches!(job, WalkPurpose::Fill(..)) => Next::End,
+                Next::Repeats => walk.restart(),
+                next => next,
+            };
             let pauses = std::mem::take(&mut walk.pauses) && next == Next::Page;
             let goes_on = next == Next::Page && !pauses;
             let save = !goes_on || unsaved.pages >= MOST_UNSAVED;
@@ -332,30 +329,69 @@ impl Run<'_> {
                 Next::Page if !pauses => {}
                 Next::End => return Ok(WalkEnd::Finished),
                 Next::Page | Next::Later => return Ok(WalkEnd::Later),
-                Next::Stuck => return Err(SyncError::NotAdvancing { resource }),
+                Next::Stuck | Next::Repeats => return Err(SyncError::NotAdvancing { resource }),
                 Next::Restart(_) => *walk = self.restart(job, walk, turns, None).await?,
             }
         }
     }
 
+    /// The walk with which to go on instead of one whose page was not answered; the error, if there is none.
+    async fn instead(
+        &self,
+        job: &WalkPurpose,
+        walk: &Walk,
+        turns: &mut Vec<(WalkPurpose, Walk)>,
+        error: SyncError,
+    ) -> Result<Walk, SyncError> {
+        if error.is_refused() && walk.cursor.is_some() {
+            return self.restart(job, walk, turns, Some(Anomaly::RefusedCursor)).await;
+        }
+        let other = if error.is_unreadable() {
+            match walk.with_smaller_pages() {
+                Some(smaller) => smaller,
+                None => return self.pass_over_record(job, walk, turns, error).await,
+            }
+        } else if walk.counted && error.concerns_one_resource() {
+            self.note_uncounted(job.object(), &error);
+            walk.clone().uncounted()
+        } else {
+            return Err(error);
+        };
+        // The cursor is bound to the conditions of its page.
+        if other.cursor.is_some() { self.restart(job, &other, turns, None).await } else { Ok(other) }
+    }
+
     async fn fetch(&self, job: &WalkPurpose, walk: &Walk) -> Result<Arrived, SyncError> {
+        let query = self.page_query(job, walk)?;
+        self.page(&query, job.purpose(), job.doing()).await
+    }
+
+    /// Requests a page.
+    pub(super) async fn page(
+        &self,
+        query: &ListQuery,
+        purpose: Purpose,
+        doing: &'static str,
+    ) -> Result<Arrived, SyncError> {
+        let (resource, layout) = (query.resource(), self.engine.store.layout());
+        let (answer, page) = self.engine.client.page(query, purpose, &layout).await.asking(doing, resource)?;
+        Ok(Arrived { answer, page: page.asking(doing, resource)?, layout: layout.version })
+    }
+
+    /// The query of a walk's next page.
+    pub(super) fn page_query(&self, job: &WalkPurpose, walk: &Walk) -> Result<ListQuery, SyncError> {
         let resource = job.object().resource();
         let query = walk.query(resource).asking(job.doing(), resource)?;
-        let query = match job {
+        match job {
             WalkPurpose::Fill(target, _) => {
-                query.custom_is_null(&target.definition, false).asking(job.doing(), resource)?
+                query.custom_is_null(&target.definition, false).asking(job.doing(), resource)
             }
-            WalkPurpose::Changes(_) | WalkPurpose::Slice(..) => query,
-        };
-        let layout = self.engine.store.layout();
-        let (answer, page) =
-            self.engine.client.page(&query, job.purpose(), &layout).await.asking(job.doing(), resource)?;
-        let page = page.asking(job.doing(), resource)?;
-        Ok(Arrived { answer, page, layout: layout.version })
+            WalkPurpose::Changes(_) | WalkPurpose::Slice(..) => Ok(query),
+        }
     }
 
     /// Stores the restart of a walk and returns the range to continue with; further ranges are read later.
-    async fn restart(
+    pub(super) async fn restart(
         &self,
         job: &WalkPurpose,
         walk: &Walk,

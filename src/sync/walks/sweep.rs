@@ -110,7 +110,7 @@ impl Run<'_> {
         });
         let served_at = if first.await? { self.boundary(object).await? } else { None };
         let (workers, rows_per_slice) = (self.engine.workers() as u64, self.engine.settings.rows_per_slice.max(1));
-        let wants_totals = self.engine.observer.wants_totals();
+        let (wants_totals, may_count) = (self.engine.observer.wants_totals(), self.may_count(object));
         self.engine
             .store
             .write(move |tx| {
@@ -140,7 +140,7 @@ impl Run<'_> {
                 Sweep::begun(now, served_at, fills).store(tx, object)?;
                 let copies = tx.phase(object)? == Phase::FirstCopy;
                 for (number, range) in slices(tx, object, workers, rows_per_slice)?.into_iter().enumerate() {
-                    let counted = range == WalkRange::All && (wants_totals || copies && workers > 1);
+                    let counted = range == WalkRange::All && may_count && (wants_totals || copies && workers > 1);
                     let walk = Walk::new(range, &key);
                     let walk = if counted { walk.counted() } else { walk };
                     tx.set_state(&Sweep::slice_entry(object, number), &walk)?;

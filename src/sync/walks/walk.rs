@@ -82,6 +82,8 @@ pub enum Next {
     Later,
     /// The cursor is unusable: walk these ranges instead.
     Restart(Vec<Walk>),
+    /// By value as well as by cursor, nothing follows but the last page: it seems that the list has ended.
+    Repeats,
     /// Restarting has not helped.
     Stuck,
 }
@@ -233,6 +235,19 @@ impl Walk {
         Walk { counted: true, ..self }
     }
 
+    /// This walk, without asking for the total.
+    #[must_use]
+    pub fn uncounted(self) -> Walk {
+        Walk { counted: false, ..self }
+    }
+
+    /// Where a walk goes on that cannot read what lies before this instant.
+    #[must_use]
+    pub fn passing_to(self, at: Instant) -> Walk {
+        let frontier = Frontier::At(at);
+        Walk { frontier, reached: self.reached.max(frontier), restarts: 0, page_size: None, ..self }
+    }
+
     /// This walk, stopping after its next page, although there are more.
     #[must_use]
     pub fn pausing(self) -> Walk {
@@ -265,6 +280,9 @@ impl Walk {
     pub fn query(&self, resource: Resource) -> Result<ListQuery, QueryError> {
         let query = self.range.query(resource)?;
         let query = query.limit(self.page_size());
+        // A page that was halved is halved again rather than repeated.
+        let is_part = self.page_size() > PageSize::ONE && self.page_size() < PageSize::MAX;
+        let query = if is_part { query.once() } else { query };
         let query = if self.counted { query.count_exact() } else { query };
         Ok(match &self.cursor {
             Some(cursor) => query.after(cursor.clone()),
@@ -348,7 +366,8 @@ impl Walk {
         }
         if !self.followed.insert(hash_of(next)) || self.cursor.as_ref() == Some(next) {
             anomalies.push(Anomaly::RepeatedCursor);
-            return self.restart();
+            let has_ended = self.restarts > 0 && self.cursor.as_ref() == Some(next) && self.frontier == self.reached;
+            return if has_ended { Next::Repeats } else { self.restart() };
         }
         self.cursor = Some(next.clone());
         let is_beyond = |key: &Option<Instant>| self.run_began.is_some_and(|began| key.is_some_and(|key| key > began));

@@ -1,0 +1,86 @@
+//! Passes over a record whose page cannot be read, however few rows it has: one bad record affects only itself.
+//!
+//! Nothing shows the next record's place, so it is searched for by value: a page from an instant on is readable once the
+//! instant is behind the bad record. What lies between is left out and reported.
+
+use std::time::Duration;
+
+use super::pages::WalkPurpose;
+use super::walk::{Frontier, Walk, WalkRange};
+use crate::api::PageSize;
+use crate::model::Instant;
+use crate::sync::checkpoints::Sweep;
+use crate::sync::error::SyncError;
+use crate::sync::run::Run;
+
+/// The step with which the search begins, and the precision with which it ends: the service may compare at another
+/// precision than it shows.
+const SECOND: Duration = Duration::from_secs(1);
+
+impl Run<'_> {
+    /// The walk behind the record that follows the frontier and cannot be read.
+    pub(super) async fn pass_over_record(
+        &self,
+        job: &WalkPurpose,
+        walk: &Walk,
+        turns: &mut Vec<(WalkPurpose, Walk)>,
+        error: SyncError,
+    ) -> Result<Walk, SyncError> {
+        let now = self.results().service_time.at_least().unwrap_or_else(|| self.engine.clock.now());
+        let Some((mut low, mut high)) = unread(walk, now) else { return Err(error) };
+        // A service that answers nothing readable at all is no matter of one record.
+        if !self.is_readable_from(job, walk, high).await? {
+            return Err(error);
+        }
+        let mut step = SECOND;
+        while high.since(low) > SECOND {
+            let half = low.plus(high.since(low) / 2).whole_second();
+            let at = half.min(low.plus(step)).max(low.plus(SECOND));
+            if self.is_readable_from(job, walk, at).await? {
+                high = at;
+            } else {
+                (low, step) = (at, step.saturating_mul(2));
+            }
+        }
+        let (object, resource) = (job.object(), job.object().resource());
+        let what = "a record could not be read, whatever the page size";
+        self.note("unreadable_record", resource, what).await?;
+        self.warn(format!("records of {resource} before {high} could not be read and are left out: {error}"));
+        if matches!(job, WalkPurpose::Slice(..)) {
+            let doubted = move |sweep: &mut Sweep| sweep.unconfirmed += 1;
+            self.engine.store.write(move |tx| Sweep::change(tx, object, doubted)).await?;
+        }
+        self.restart(job, &walk.clone().passing_to(high), turns, None).await
+    }
+
+    async fn is_readable_from(&self, job: &WalkPurpose, walk: &Walk, at: Instant) -> Result<bool, SyncError> {
+        let range = match &walk.range {
+            WalkRange::Changes { .. } => WalkRange::Changes { after: Some(at), inclusive: true },
+            WalkRange::Created { to, .. } => WalkRange::Created { from: Some(at), to: *to },
+            WalkRange::All | WalkRange::WithoutCreated => WalkRange::Created { from: Some(at), to: walk.until },
+        };
+        let query = self.page_query(job, &Walk::new(range, &walk.key))?.limit(PageSize::ONE).once();
+        match self.page(&query, job.purpose(), job.doing()).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_unreadable() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The instants between which the record is: at the frontier or after it, and before the end of the range.
+fn unread(walk: &Walk, now: Instant) -> Option<(Instant, Instant)> {
+    let (from, to) = match &walk.range {
+        WalkRange::Changes { after, .. } => (*after, None),
+        WalkRange::Created { from, to } => (*from, walk.until.or(*to)),
+        WalkRange::All => (None, walk.until),
+        WalkRange::WithoutCreated => return None,
+    };
+    let low = match walk.frontier {
+        Frontier::Start => from.unwrap_or(Instant::EPOCH),
+        Frontier::At(at) => at,
+        Frontier::Nulls => return None,
+    };
+    let (low, high) = (low.whole_second(), to.unwrap_or(now.plus(SECOND)).whole_second());
+    (high > low).then_some((low, high))
+}

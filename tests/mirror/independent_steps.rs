@@ -1,0 +1,168 @@
+//! Nothing optional stands on the critical path: a count, a page or a step that fails affects only itself.
+
+use std::time::Duration;
+
+use crate::clocks::claimed;
+use crate::evidence::{settled, world};
+use crate::support::{Crm, Mirror};
+use crm_mirror::model::{Clock as _, DataType, Object, Resource};
+use crm_mirror::sandbox::{Fault, NewField, Rule};
+use crm_mirror::sync::Job;
+use serde_json::json;
+
+fn edit(crm: &Crm, contacts: std::ops::Range<usize>, name: &str) {
+    crm.sandbox.with_world(|world| {
+        for n in contacts {
+            assert!(world.edit(Object::Contact, &format!("c{n:05}"), &json!({ "name": name })));
+        }
+    });
+}
+
+/// A first copy and a bulk change are read completely; only what a count would prove is not said.
+#[tokio::test]
+async fn service_that_does_not_count_is_read_all_the_same() {
+    for fault in [Fault::Status(503), Fault::Status(400), Fault::NoTotal] {
+        let crm = Crm::serve(world(1_800)).await;
+        let mut mirror = Mirror::empty();
+        mirror.tries = 2;
+        mirror.settings.rows_per_slice = 500;
+        crm.sandbox.faults().add(Rule::new(fault.clone()).with_param("count").forever());
+        let ended = mirror.run(&crm, &Job::sync()).await;
+        assert!(ended.is_err(), "{fault:?}: what is left to count is no success");
+        mirror.assert_exact(&crm);
+        edit(&crm, 100..400, "Bulk");
+        for _ in 0..3 {
+            crm.wait(20);
+            _ = mirror.run(&crm, &Job::sync()).await;
+            mirror.assert_exact(&crm);
+        }
+        edit(&crm, 300..301, "Later");
+        crm.wait(600);
+        _ = mirror.run(&crm, &Job::sync()).await;
+        mirror.assert_exact(&crm);
+        assert_eq!(claimed(&mirror, crm.clock.now()), [None; 2], "{fault:?}");
+        crm.sandbox.faults().clear();
+        crm.wait(600);
+        mirror.sync(&crm).await;
+        assert!(claimed(&mirror, crm.clock.now())[0].is_some(), "{fault:?}");
+    }
+}
+
+/// The schedule does not ask for counts in every run that the service does not answer.
+#[tokio::test]
+async fn counts_that_fail_are_asked_for_at_growing_intervals() {
+    let crm = Crm::serve(world(900)).await;
+    let mut mirror = Mirror::empty();
+    mirror.tries = 1;
+    mirror.settings.details = false;
+    crm.sandbox.faults().add(Rule::new(Fault::Status(503)).with_param("count").forever());
+    for n in 0..12 {
+        _ = mirror.try_scheduled(&crm, &Job::sync()).await;
+        edit(&crm, 0..150, &format!("Bulk {n}"));
+        crm.wait(300);
+    }
+    let asked = crm.sandbox.log().with_status(503);
+    assert!((4..=12).contains(&asked), "{asked} counts in an hour");
+}
+
+/// `resync`, `verify` and details do not depend on the changes.
+#[tokio::test]
+async fn changes_that_fail_stop_no_other_step() {
+    let (crm, mut mirror) = settled(150, true).await;
+    mirror.tries = 1;
+    edit(&crm, 0..2, "Changed");
+    crm.sandbox.faults().add(Rule::new(Fault::Status(500)).with_param("filter[updatedAt]").forever());
+    crm.wait(600);
+    assert!(mirror.run(&crm, &Job::audit()).await.is_err(), "the changes were not read");
+    mirror.assert_exact_lists(&crm);
+    edit(&crm, 0..2, "Again");
+    assert!(mirror.run(&crm, &Job::resync()).await.is_err());
+    mirror.assert_exact(&crm);
+}
+
+/// NaN is no JSON: no page with that record can be read, and every other record is.
+#[tokio::test]
+async fn record_that_makes_its_page_unreadable_affects_only_itself() {
+    let bad = "c00069";
+    let crm = Crm::serve(world(250)).await;
+    crm.sandbox.with_world(|world| world.set_raw(Object::Contact, bad, "position", "NaN"));
+    let mut mirror = Mirror::empty();
+    mirror.tries = 3;
+    _ = mirror.run(&crm, &Job::sync()).await;
+    assert_eq!(mirror.count("contacts"), 249);
+    assert_eq!(mirror.count("contact_details"), 249);
+    assert_eq!(mirror.one("SELECT times FROM service_oddities WHERE kind = 'unreadable_record'"), "1");
+    assert_eq!(claimed(&mirror, crm.clock.now())[0], None, "one record is not known");
+    // Changes of others pass it, and an idle run costs what it always does.
+    crm.wait(600);
+    crm.sandbox.with_world(|world| world.edit(Object::Contact, bad, &json!({ "name": "Bad" })));
+    crm.wait(1);
+    edit(&crm, 100..110, "Changed");
+    crm.wait(600);
+    crm.sandbox.clear_log();
+    _ = mirror.run(&crm, &Job::sync()).await;
+    assert_eq!(mirror.count("contacts WHERE name = 'Changed'"), 10);
+    assert!(crm.charged() < 80, "{} RU", crm.charged());
+    crm.wait(600);
+    crm.sandbox.clear_log();
+    _ = mirror.scheduled(&crm, &Job::sync()).await;
+    assert!(crm.charged() <= 6, "{} RU", crm.charged());
+    // Nothing that was known of it goes.
+    crm.sandbox.with_world(|world| world.leave_out(Object::Contact, bad, "position"));
+    crm.sandbox.with_world(|world| world.edit(Object::Contact, bad, &json!({ "position": "Good again" })));
+    crm.wait(90_000);
+    mirror.sync(&crm).await;
+    assert_eq!(mirror.count("contacts"), 250);
+    crm.sandbox.with_world(|world| world.set_raw(Object::Contact, bad, "position", "NaN"));
+    crm.wait(600);
+    for job in [Job::resync(), Job::audit(), Job::sync()] {
+        let report = mirror.run(&crm, &job).await;
+        assert_eq!((mirror.count("contacts"), mirror.count("removed_records")), (250, 0), "{job:?}: {report:?}");
+    }
+}
+
+/// Every row was read, and the last page has a cursor all the same: its own.
+#[tokio::test]
+async fn list_whose_last_page_repeats_its_own_cursor_has_ended() {
+    for members in [12, 15] {
+        let mut world = world(12);
+        for n in 0..members {
+            world.add_team_member(&json!({ "id": format!("t{n:02}") }));
+            world.define(NewField::new(Object::Contact, &format!("field_{n}"), DataType::ShortText));
+        }
+        let crm = Crm::serve(world).await;
+        crm.sandbox.configure(|settings| settings.page_cap = Some(5));
+        for (resource, last) in [(Resource::TeamMembers, 1), (Resource::CustomFields, 1), (Resource::Contacts, 1)] {
+            crm.sandbox.faults().add(Rule::new(Fault::SameCursor).on(resource).with_cursor().after(last).forever());
+        }
+        let mirror = Mirror::one_at_a_time();
+        mirror.sync(&crm).await;
+        assert_eq!(mirror.count("team_members"), members);
+        assert_eq!(mirror.count("custom_field_definitions"), members);
+        mirror.assert_exact(&crm);
+        // A list that was cut short in the middle is none that has ended.
+        crm.sandbox.faults().clear();
+        crm.sandbox.faults().add(Rule::new(Fault::SameCursor).on(Resource::TeamMembers).with_cursor().forever());
+        crm.wait(7 * 3_600);
+        assert!(mirror.run(&crm, &Job::sync().of(&[Resource::TeamMembers])).await.is_err());
+        assert_eq!(mirror.count("team_members"), members);
+    }
+}
+
+/// Whatever the service says to a cursor, the walk goes on by value.
+#[tokio::test]
+async fn refused_cursor_is_dropped_whatever_the_status() {
+    for status in [400, 404, 410, 422] {
+        let (crm, mirror) = settled(350, false).await;
+        edit(&crm, 0..320, "Changed");
+        crm.wait(600);
+        let refused = Rule::new(Fault::Status(status)).on(Resource::Contacts).with_cursor().after(1);
+        crm.sandbox.faults().add(refused);
+        mirror.sync(&crm).await;
+        mirror.assert_exact_lists(&crm);
+        crm.sandbox.faults().add(Rule::new(Fault::Status(status)).on(Resource::Contacts).with_cursor().times(2));
+        crm.wait(Duration::from_secs(600).as_secs());
+        mirror.resync(&crm).await;
+        mirror.assert_exact_lists(&crm);
+    }
+}
