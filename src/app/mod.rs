@@ -20,4 +20,4 @@ pub use assembly::{EngineSettings, assemble_engine};
 pub use error::MirrorError;
 pub use mirror::{Mirror, PATIENCE, RunResult};
 pub use schedule_reserve::RUNS_OF_FORECAST;
-pub use settings::{MirrorSettings, limits};
+pub use settings::{MirrorSettings, limits, publish_settings};

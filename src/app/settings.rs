@@ -8,8 +8,22 @@ use jiff::tz::TimeZone;
 use crate::api::ClientSettings;
 use crate::budget::Limits;
 use crate::config::{ApiConfig, BudgetConfig, ChangesSchedule, Config, ConfigError, Cron};
+use crate::publish::{Check, PublishSettings};
 use crate::store::ViewOptions;
 use crate::sync::{ListSchedule, SyncSettings};
+
+/// What a configuration publishes.
+pub fn publish_settings(config: &Config) -> PublishSettings {
+    let publish = &config.publish;
+    PublishSettings {
+        mirror: config.database.clone(),
+        schema: publish.schema.clone(),
+        objects: publish.objects.clone(),
+        exclude: publish.exclude.clone(),
+        full: false,
+        check: Check::None,
+    }
+}
 
 /// The settings of a mirror.
 #[derive(Clone, Debug)]

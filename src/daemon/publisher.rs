@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::error::DaemonError;
+use crate::app::publish_settings;
 use crate::config::{Config, Sources};
 use crate::error_chain::error_chain;
 use crate::model::Clock;
-use crate::publish::{PublishKeeper, PublishPlan, PublishSettings, PublishUrl};
+use crate::publish::{PublishKeeper, PublishPlan, PublishUrl};
 
 /// Runs the daemon until it is told to stop, and publishes meanwhile if `[publish]` is configured.
 ///
@@ -32,5 +33,5 @@ fn plan(sources: &Sources) -> Result<PublishPlan, String> {
     }
     let url = config.publish.url().map_err(|error| error_chain(&error))?;
     let url = PublishUrl::new(&url).map_err(|error| error_chain(&error))?;
-    Ok(Some((url, PublishSettings::of(&config.database, &config.publish))))
+    Ok(Some((url, publish_settings(&config))))
 }

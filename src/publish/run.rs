@@ -14,7 +14,6 @@ use super::state::{FeedEnd, TargetState};
 use super::tables::{self, Publication};
 use super::target::PublishUrl;
 use super::{compare, follow, load, schema};
-use crate::config::PublishConfig;
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource};
 use crate::store::publishing::queue::{CopyProof, PublishProgress, RefusedRow};
@@ -52,20 +51,6 @@ pub enum Check {
     Compare,
     /// Compare, and repair what differs.
     Repair,
-}
-
-impl PublishSettings {
-    /// The settings of a configuration.
-    pub fn of(mirror: &Path, config: &PublishConfig) -> PublishSettings {
-        PublishSettings {
-            mirror: mirror.to_path_buf(),
-            schema: config.schema.clone(),
-            objects: config.objects.clone(),
-            exclude: config.exclude.clone(),
-            full: false,
-            check: Check::None,
-        }
-    }
 }
 
 /// The outcome of a run.

@@ -2,11 +2,12 @@
 
 use super::facts::CheckFacts;
 use super::finding::Finding;
+use crate::app::publish_settings;
 use crate::cli::session;
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::format;
-use crate::publish::{self, PublishError, PublishSettings, PublishUrl};
+use crate::publish::{self, PublishError, PublishUrl};
 
 /// Checks the database, if one is configured.
 pub(super) fn check(facts: &CheckFacts<'_>) -> Vec<Finding> {
@@ -30,7 +31,7 @@ pub(super) fn check(facts: &CheckFacts<'_>) -> Vec<Finding> {
         findings.push(Finding::skip("publish.database", "not connected: --offline"));
         return findings;
     }
-    let settings = PublishSettings::of(&facts.config.database, config);
+    let settings = publish_settings(&facts.config);
     findings.push(match session::runtime().map(|runtime| runtime.block_on(publish::probe(&url, &settings))) {
         Ok(Ok(())) => Finding::ok("publish.database", "it answers, and the schema can be used"),
         Ok(Err(error)) => failed("publish.database", &error),

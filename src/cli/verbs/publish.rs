@@ -1,5 +1,6 @@
 //! `crm-mirror publish`: publishes the mirror to PostgreSQL, once.
 
+use crate::app::publish_settings;
 use crate::cli::signals::StopSignals;
 use crate::cli::ui::output::{self, plain};
 use crate::cli::{Failure, Global, session};
@@ -47,8 +48,7 @@ pub fn run(global: &Global, args: &PublishArgs) -> Result<Exit, Failure> {
             (true, false) => Check::Compare,
             (true, true) => Check::Repair,
         };
-        let plan = PublishSettings::of(&config.database, &config.publish);
-        let settings = PublishSettings { full: args.full, check, ..plan };
+        let settings = PublishSettings { full: args.full, check, ..publish_settings(&config) };
         tokio::select! {
             report = publish::publish(&url, &settings, SystemClock.now()) => report.map_err(Failure::from),
             () = signals.next() => Err(Failure::new(Exit::Paused, "publishing was interrupted")
