@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::cell::SortKey;
 use super::error_answer::{Complaints, ErrorAnswer};
+use super::fault::Fault;
 use super::params::Params;
 
 /// The position where a page begins.
@@ -70,6 +71,20 @@ impl Binding {
             None => complaints.add("cursor", "is not a cursor of this list"),
         }
         complaints.or((PagePosition::Start, 0))
+    }
+}
+
+impl Binding {
+    /// Like [`Binding::read`], if the service has a window of pages behind which it refuses cursors.
+    pub(crate) fn read_within(&self, token: &str, fault: Option<&Fault>) -> Result<(PagePosition, u64), ErrorAnswer> {
+        let found = self.read(token)?;
+        let mut complaints = Complaints::default();
+        if let (PagePosition::Offset(rows), Some(Fault::PageWindow(most))) = (&found.0, fault)
+            && rows >= most
+        {
+            complaints.add("cursor", "is behind the last row that can be listed");
+        }
+        complaints.or(found)
     }
 }
 

@@ -80,6 +80,16 @@ pub enum Fault {
     EmptyList,
     /// The total that was asked for is missing.
     NoTotal,
+    /// A cursor behind this many rows is refused with 400; of cursors that count rows.
+    PageWindow(usize),
+    /// `createdAt` and `updatedAt` in whole seconds.
+    WholeSeconds,
+    /// The record with this id has a number that JSON does not have, so that no answer with it is JSON.
+    BadNumber(String),
+    /// `location` and `customFields` of every record are this source text.
+    Groups(&'static str),
+    /// An update is answered with 200 and the record as it is, and not carried out.
+    NotApplied,
     /// A body with this many bytes of padding.
     HugeBody(u64),
     /// A body with this many bytes of padding for each row, so that a page of fewer rows is smaller.

@@ -7,6 +7,7 @@ use crate::model::Clock;
 
 use super::error_answer::ErrorAnswer;
 use super::exchange::{IncomingRequest, Served};
+use super::fault::Fault;
 use super::fault_line::FaultLine;
 use super::faults::Faults;
 use super::keys::SCOPES;
@@ -218,6 +219,7 @@ impl Sandbox {
             locked(&self.0.hook).get_or_insert(hook);
         }
         let faults = self.0.faults.take(&request.asked, self.0.clock.now());
+        let is_pretended = faults.answer() == Some(&Fault::NotApplied);
         let mut served = service::serve(&mut world, &mut locked(&self.0.memory), request, &faults);
         if let Err(error) = self.write(&mut world) {
             tracing::warn!("{error}");
@@ -241,7 +243,7 @@ impl Sandbox {
             key: served.key,
             cut: served.is_cut(),
             replayed: served.result.as_ref().is_ok_and(|s| s.replayed == Some(true)),
-            changed: served.result.as_ref().is_ok_and(|s| s.replayed == Some(false)),
+            changed: served.result.as_ref().is_ok_and(|s| s.replayed == Some(false)) && !is_pretended,
         });
         (served, log.1)
     }

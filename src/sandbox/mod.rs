@@ -22,6 +22,7 @@ mod clock;
 mod cursor;
 mod definition;
 mod development;
+mod distorted_body;
 mod domain;
 mod error_answer;
 mod exchange;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::model::{Object, Resource, Ru};
 
 use super::cursor::{Binding, PagePosition};
+use super::distorted_body;
 use super::error_answer::{Complaints, ErrorAnswer};
 use super::exchange::{Delivery, IncomingRequest, Served, Success};
 use super::fault::{DateHeader, Fault, FaultLayer, TakenFaults};
@@ -113,6 +114,15 @@ fn refuse(served: &mut Served, fault: &Fault) -> bool {
 /// Damages the answer to a request that was executed.
 fn distort(served: &mut Served, fault: &Fault) {
     let rows = served.result.as_ref().map_or(0, |success| success.rows);
+    if let Ok(Success { body, .. }) = &mut served.result {
+        match fault {
+            Fault::WholeSeconds => *body = distorted_body::in_whole_seconds(body),
+            Fault::BadNumber(id) => *body = distorted_body::with_bad_number(body, id),
+            Fault::Groups(source) => *body = distorted_body::with_groups(body, source),
+            Fault::Body(other) => body.clone_from(other),
+            _ => {}
+        }
+    }
     served.delivery = match fault {
         Fault::ResetAfterApply => Delivery::Lost,
         Fault::StatusAfterApply(status) => Delivery::Html(*status),
@@ -123,12 +133,6 @@ fn distort(served: &mut Served, fault: &Fault) {
         Fault::NotJson => Delivery::Html(200),
         Fault::HugeBody(bytes) => Delivery::Padded(*bytes),
         Fault::HeavyRows(bytes) => Delivery::Padded(bytes.saturating_mul(rows)),
-        Fault::Body(body) => {
-            if let Ok(success) = &mut served.result {
-                success.body.clone_from(body);
-            }
-            Delivery::Whole
-        }
         _ => Delivery::Whole,
     };
 }
@@ -164,6 +168,10 @@ fn answer(
             if let Some(scope) = object.resource().write_scope() {
                 key.require(scope)?;
             }
+            if faults.answer() == Some(&Fault::NotApplied) {
+                let unchanged = detail(world, key, *object, id, &request.asked)?;
+                return Ok(Success { replayed: Some(false), ..unchanged });
+            }
             patch::patch(world, &memory.settings, &mut memory.replays, *object, id, request)
         }
         (_, method) => Err(ErrorAnswer::new(405, format!("{method} is not supported here"))),
@@ -192,7 +200,7 @@ fn serve_list(
             complaints.add("cursor", "has expired");
             complaints.or((PagePosition::Start, 0))?
         }
-        Some(token) => binding.read(token)?,
+        Some(token) => binding.read_within(token, fault)?,
         None => (PagePosition::Start, 0),
     };
     let offsets = memory.settings.cursors == CursorKind::Offset;

@@ -37,7 +37,7 @@ pub struct Conflicts {
 }
 
 /// A field of a record at the service; an empty text is none. A field that is archived has no value, not even null.
-fn value_at(world: &World, object: Object, id: &str, path: &[&str]) -> Option<Value> {
+pub fn value_at(world: &World, object: Object, id: &str, path: &[&str]) -> Option<Value> {
     let detail = world.detail_json(object, id)?;
     let value = path.iter().try_fold(&detail, |value, name| value.get(*name))?;
     Some(if value.as_str() == Some("") { Value::Null } else { value.clone() })

@@ -2,6 +2,8 @@
 //! claims nothing that is not so, the ledger and the service's own count agree, the rate is bounded, and every edit is
 //! carried out at most once and unaltered.
 
+mod edits;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
@@ -16,7 +18,7 @@ use crm_mirror::store::outbox_report::EditCounts;
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::claims::{Claims, Rows, former_rows, rows};
-use crate::people::{self, Edits, text_of};
+use crate::people::Edits;
 use crate::script::Script;
 use crate::support::{Crm, Mirror};
 
@@ -25,6 +27,13 @@ const DAY: Duration = Duration::from_secs(86_400);
 const GUARD: f64 = 0.2;
 const SMALL: usize = 10;
 const TEAM: Resource = Resource::TeamMembers;
+
+/// Until when what the service shows may be wrong, and until when rows may go, or go back, because of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Doubts {
+    pub until: Instant,
+    pub of_rows_until: Instant,
+}
 
 /// What was seen so far.
 pub struct Watch {
@@ -51,6 +60,8 @@ pub struct Watch {
     saved_doubtful_lists: u32,
     /// Whether nothing in the run that ended may have made a row older, even if the service shows an old picture.
     is_strict: bool,
+    /// The records that were changed with a date before the one that they had, and that date.
+    dated_back: BTreeMap<String, BTreeSet<String>>,
     /// Whether rows may have been of the workspace before an accepted one when they were last looked at.
     was_replaced: bool,
     /// Until when a clock may be wrong, or a day after.
@@ -82,15 +93,6 @@ pub fn has_former_rows(conn: &Connection, object: Object) -> bool {
     state_entry(conn, &format!("former:{object}")).is_some()
 }
 
-/// What the outbox says of the edits of a record.
-fn trail(conn: &Connection, record: &str) -> String {
-    let sql = "SELECT e.outbox_id || ' ' || o.fields || ' ' || e.at || ' ' || e.to_state || ': ' || e.why
-               FROM outbox_events AS e JOIN outbox AS o ON o.id = e.outbox_id WHERE o.record_id = ?1 ORDER BY e.id";
-    let mut stmt = conn.prepare(sql).unwrap();
-    let lines: Vec<String> = stmt.query_map([record], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
-    lines.join("\n  ")
-}
-
 /// The ledger in the file; an empty one if there is none.
 fn ledger(conn: &Connection) -> Ledger {
     state_entry(conn, "ledger").and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
@@ -117,6 +119,7 @@ impl Watch {
             is_saved_in_doubt: false,
             saved_doubtful_lists: 0,
             is_strict: false,
+            dated_back: BTreeMap::new(),
             was_replaced: false,
             clocks_until: Instant::EPOCH,
             team: BTreeSet::new(),
@@ -143,9 +146,13 @@ impl Watch {
         (at.to_string(), method, path, query, if_match, body, status, ru.get()).hash(&mut self.fingerprint);
     }
 
+    /// A record was changed, with a date before the one that it had.
+    pub fn dated_back(&mut self, id: String, at: Instant) {
+        self.dated_back.entry(id).or_default().insert(at.to_string());
+    }
+
     /// Looks at the mirror and the log after a run. After a kill, or a full disk, the ledger lies beside the file until
-    /// the next run: it is not `settled`. `doubt_until` says until when lists, or the mirror's clock, gave a picture that
-    /// was wrong in itself.
+    /// the next run: it is not `settled`.
     pub fn after_run(
         &mut self,
         script: &Script,
@@ -153,7 +160,7 @@ impl Watch {
         mirror: &Mirror,
         edits: &Edits,
         settled: bool,
-        doubt_until: Instant,
+        doubts: Doubts,
     ) -> Result<(), String> {
         let now = crm.clock.now();
         let log = crm.sandbox.log();
@@ -184,9 +191,9 @@ impl Watch {
         let read_team = team_read != self.team_read || is_of_now && log.entries().iter().any(is_team);
         self.team_read = team_read;
         let checked = self
-            .mirror(crm, &conn, doubt_until)
+            .mirror(crm, &conn, doubts)
             .and_then(|()| self.history(&conn, now))
-            .and_then(|()| self.team(crm, &conn, read_team, now >= doubt_until));
+            .and_then(|()| self.team(crm, &conn, read_team, now >= doubts.until));
         self.was_replaced = is_replaced;
         if is_replaced {
             // Any of them may be removed, and become older.
@@ -259,7 +266,7 @@ impl Watch {
         self.gone.clear();
     }
 
-    fn mirror(&mut self, crm: &Crm, conn: &Connection, doubt_until: Instant) -> Result<(), String> {
+    fn mirror(&mut self, crm: &Crm, conn: &Connection, doubts: Doubts) -> Result<(), String> {
         let reader = self.reader.take().map_or_else(|| Reader::open(&self.config.database), Ok);
         let reader = reader.map_err(|error| format!("the mirror cannot be read: {error}"))?;
         let moment = reader.begin().map_err(|error| format!("the mirror cannot be read: {error}"))?;
@@ -268,7 +275,7 @@ impl Watch {
         drop(moment);
         self.reader = Some(reader);
         count_of_edits(conn, &status.edits)?;
-        crm.sandbox.with_world(|world| self.tables(world, conn, &status, doubt_until))
+        crm.sandbox.with_world(|world| self.tables(world, conn, &status, doubts))
     }
 
     fn tables(
@@ -276,24 +283,24 @@ impl Watch {
         world: &World,
         conn: &Connection,
         status: &MirrorStatus,
-        doubt_until: Instant,
+        doubts: Doubts,
     ) -> Result<(), String> {
         let last_run = self.last_run;
         for object in Object::ALL {
             let mut there = rows(conn, object);
             if let Some(said) = status.objects.iter().find(|said| said.object == object.resource()) {
-                self.claims.check((world, conn), object, &there, said, doubt_until)?;
+                self.claims.check((world, conn), object, &there, said, doubts.until)?;
             }
             let before = self.rows.get(&object);
             let mut removed = before.into_iter().flat_map(|rows| rows.keys()).filter(|id| !there.contains_key(*id));
             let wrong = removed.find(|id| world.etag(object, id).is_some());
-            if let Some(id) = wrong.filter(|_| last_run >= doubt_until) {
+            if let Some(id) = wrong.filter(|_| last_run >= doubts.of_rows_until) {
                 return Err(format!("{object} {id} was removed, and the service has it"));
             }
             for id in former_rows(conn, object) {
                 there.insert(id, None);
             }
-            self.table(object, there, world.now(), doubt_until)?;
+            self.table(object, there, world.now(), doubts.of_rows_until)?;
         }
         Ok(())
     }
@@ -305,9 +312,14 @@ impl Watch {
             // A row that is dated in the future takes any version.
             let ahead = now.plus(DAY).to_string();
             let older = matches!((before.get(id), updated), (Some(Some(was)), Some(is)) if is < was && *was < ahead);
-            // A replica that lags, or has stopped, shows a look-up by id the same older version as a sweep or an audit:
+            let is_dated_back =
+                || self.dated_back.get(id).is_some_and(|at| updated.as_ref().is_some_and(|is| at.contains(is)));
+            // In whole seconds, a version looks older than it is.
+            let older =
+                older && before[id].as_ref().is_none_or(|was| updated.as_ref().is_none_or(|is| was[..19] != is[..19]));
+            // A replica that lags, or has stopped, for longer than two looks are apart shows the same older version at both:
             // that is accepted, since a service that was restored from a backup shows it too.
-            if older && (self.is_strict || now >= doubt_until) {
+            if older && !is_dated_back() && (self.is_strict || now >= doubt_until) {
                 return Err(format!("{object} {id} went back from {:?} to {updated:?}", before[id]));
             }
         }
@@ -390,11 +402,18 @@ impl Watch {
         let seen = self.newest_change.replace(newest).unwrap_or(newest);
         let back = "SELECT object_type || ' ' || record_id || ': ' || (fields -> '$.updated_at') FROM changes
                     WHERE seq > ?1 AND kind = 'update'
-                    AND fields ->> '$.updated_at[1]' < fields ->> '$.updated_at[0]'
-                    AND fields ->> '$.updated_at[0]' < ?2";
+                    AND substr(fields ->> '$.updated_at[1]', 1, 19) < substr(fields ->> '$.updated_at[0]', 1, 19)
+                    AND fields ->> '$.updated_at[0]' < ?2
+                    AND record_id NOT IN (SELECT value FROM json_each(?3))";
         let ahead = now.plus(DAY).to_string();
+        let dated_back = serde_json::to_string(&self.dated_back.keys().collect::<Vec<_>>()).unwrap();
         let back: Option<String> = match seen < newest && self.is_strict {
-            true => conn.prepare_cached(back).unwrap().query_row((seen, ahead), |row| row.get(0)).optional().unwrap(),
+            true => conn
+                .prepare_cached(back)
+                .unwrap()
+                .query_row((seen, ahead, dated_back), |row| row.get(0))
+                .optional()
+                .unwrap(),
             false => None,
         };
         back.map_or(Ok(()), |back| Err(format!("the history leads back: {back}")))
@@ -416,51 +435,6 @@ impl Watch {
         let most = 400 + 8 * records;
         if hour > most {
             return Err(format!("{hour} requests within an hour; {most} are the bound"));
-        }
-        Ok(())
-    }
-
-    /// Every edit was carried out, or the outbox says why not.
-    pub fn edits(&self, crm: &Crm, mirror: &Mirror, edits: &Edits) -> Result<(), String> {
-        let conn = mirror.read();
-        let mut stmt = conn.prepare("SELECT record_id, fields, state FROM outbox").unwrap();
-        let rows = stmt.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
-        let states: Vec<(String, String, String)> = rows.map(Result::unwrap).collect();
-        for ((number, id), edit) in edits.iter() {
-            let times = match self.carried_out.get(&(*number, id.clone())) {
-                // It was sent before the file was restored, which may be of before or after that.
-                Some(0) => continue,
-                times => times.copied().unwrap_or(0),
-            };
-            let text = text_of(*number);
-            let new = |fields: &str| fields.contains(&format!("\"{text}\"]"));
-            let of_it = states.iter().filter(|(record, fields, _)| record == id && new(fields));
-            let found: Vec<&str> = of_it.map(|(_, _, state)| state.as_str()).collect();
-            if found.iter().any(|state| matches!(*state, "queued" | "sending" | "held")) {
-                let why = trail(&conn, id);
-                return Err(format!("the edit `{text}` of {id} is still {found:?} after undisturbed days:\n  {why}"));
-            }
-            let exists = || Object::ALL.into_iter().any(|object| crm.sandbox.world().etag(object, id).is_some());
-            // One whose field was archived, whose record the mirror had removed, or whose answer was lost says that it may
-            // have been applied.
-            let says_so = "SELECT count(*) FROM outbox_events AS e JOIN outbox AS o ON o.id = e.outbox_id
-                           WHERE o.record_id = ?1 AND e.why LIKE '%may have been applied%'";
-            let says_so = conn.query_row(says_so, [id], |row| row.get::<_, i64>(0)).unwrap() > 0;
-            let removed = "SELECT count(*) FROM changes WHERE record_id = ?1 AND kind = 'remove'";
-            let was_removed = conn.query_row(removed, [id], |row| row.get::<_, i64>(0)).unwrap() > 0;
-            let is_rejected = !found.is_empty() && found.iter().all(|state| *state == "rejected");
-            if times > 0 && is_rejected && !says_so && !was_removed && exists() {
-                let why = trail(&conn, id);
-                return Err(format!("the edit `{text}` of {id} was carried out and is {found:?}:\n  {why}"));
-            }
-            // A later edit of the same field may have taken its place before it was sent.
-            let replaced = edits
-                .iter()
-                .any(|((_, other), later)| other == id && later.column == edit.column && later.place > edit.place);
-            let replaced = replaced || people::has_later_edit(&conn, id, edit.column, &text);
-            if times == 0 && !replaced && (found.is_empty() || found.contains(&"applied")) {
-                return Err(format!("the edit `{text}` of {id} was never carried out and is {found:?}"));
-            }
         }
         Ok(())
     }

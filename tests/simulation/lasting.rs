@@ -24,18 +24,25 @@ pub enum Lasting {
     RefusedCursors,
     /// The definition of a field that contacts have is not listed.
     Unlisted,
+    /// Every count is refused with this status.
+    NoCounts(u16),
 }
 
 impl Lasting {
     pub fn drawn(rng: &mut Rng) -> Lasting {
-        match rng.u32(..8) {
+        match rng.u32(..9) {
             5 => Lasting::Three(one(rng, &[400, 500])),
             6 => Lasting::RefusedCursors,
             7 => Lasting::Unlisted,
+            8 => Lasting::NoCounts(one(rng, &[400, 503])),
             0 | 1 => Lasting::Record(rng.u32(..1000), one(rng, &[400, 403, 404, 410, 500, 503, 520])),
             2 | 3 => Lasting::List(one(rng, &Resource::ALL), one(rng, &[404, 410, 500, 503, 520])),
             _ => Lasting::HeavyRows,
         }
+    }
+
+    pub fn name(&self) -> &'static str {
+        if matches!(self, Lasting::NoCounts(_)) { "NoCounts" } else { "" }
     }
 
     /// What fails in this world; `None` where there is no record that could.
@@ -75,6 +82,7 @@ impl LastingTrouble {
             Lasting::List(resource, status) => vec![Rule::new(Fault::Status(status)).on(resource).lists().forever()],
             Lasting::HeavyRows => vec![Rule::new(Fault::HeavyRows(HEAVY)).forever()],
             Lasting::RefusedCursors => vec![Rule::new(Fault::RefusedCursor).with_cursor().forever()],
+            Lasting::NoCounts(status) => vec![Rule::new(Fault::Status(status)).with_param("count").forever()],
             Lasting::Unlisted => {
                 let hidden = Fault::Hide(Hidden::ids([self.unlisted.as_str()]));
                 vec![Rule::new(hidden).on(Resource::CustomFields).forever()]
@@ -109,7 +117,7 @@ impl LastingTrouble {
             // In the first hours 5 an hour, then 5 a day, each of several attempts.
             Lasting::Record(..) | Lasting::Three(_) => 60 * self.records.len(),
             // After the first hours 24 a day, each with the attempts of several steps.
-            Lasting::List(..) => 500,
+            Lasting::List(..) | Lasting::NoCounts(_) => 500,
             Lasting::HeavyRows | Lasting::RefusedCursors => usize::MAX,
             // Ten readings, each of the pages of both objects.
             Lasting::Unlisted => 10 * (self.definitions / self.page_cap + 2),
@@ -124,6 +132,7 @@ impl LastingTrouble {
             }
             Lasting::List(resource, _) => entry.asked.lists(resource),
             Lasting::HeavyRows | Lasting::RefusedCursors => false,
+            Lasting::NoCounts(_) => entry.asked.param("count").is_some(),
             Lasting::Unlisted => entry.asked.lists(Resource::CustomFields),
         }
     }

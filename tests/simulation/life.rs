@@ -31,6 +31,7 @@ use crate::script::{Script, What};
 use crate::support::clock::WrongClock;
 use crate::support::{Crm, Mirror, seeded_jitter};
 use crate::tally::Tally;
+use crate::unseen::Unseen;
 
 const MINUTE: Duration = Duration::from_secs(60);
 /// How long an edit that was due, and was not sent, waits before it is due again.
@@ -62,6 +63,7 @@ struct Life<'a> {
     watch: Watch,
     /// What no other workspace may receive.
     private_edits: PrivateEdits,
+    unseen: Unseen,
     /// Whether a person still has to accept the workspace of the key.
     is_unaccepted: bool,
     during_run: Arc<Mutex<DuringRun>>,
@@ -81,8 +83,9 @@ struct Life<'a> {
     repairs: Vec<(Instant, Repair)>,
     reader: Option<Connection>,
     keys: u32,
-    /// Until when lists or clocks give a picture that is wrong in itself.
+    /// Until when lists or clocks give a picture that is wrong in itself, and until when rows may go, or go back, because of it.
     doubt_until: Instant,
+    rows_doubt_until: Instant,
     /// Until when the service misbehaves, or refuses the key.
     disturbed_until: Instant,
     tally: Tally,
@@ -151,6 +154,7 @@ impl<'a> Life<'a> {
             during_run: Arc::new(Mutex::new(DuringRun::new(watch.config.clone()))),
             watch,
             private_edits: PrivateEdits::default(),
+            unseen: Unseen::new(crate::script::holds("Unseen", &script.with)),
             is_unaccepted: false,
             manners: Manners::new(script),
             edit_watch: EditWatch::new(&mirror.path),
@@ -172,6 +176,7 @@ impl<'a> Life<'a> {
             reader: None,
             keys: 0,
             doubt_until: start,
+            rows_doubt_until: start,
             disturbed_until: start,
             tally: Tally::default(),
             verbose,
@@ -328,7 +333,7 @@ impl<'a> Life<'a> {
         };
         self.crm.sandbox.clear_hook();
         if hides_records {
-            self.doubt_until = self.doubt_until.max(self.crm.clock.now());
+            self.doubt(self.crm.clock.now());
         }
         lock.map(std::thread::JoinHandle::join);
         drop(disk);
@@ -390,10 +395,11 @@ impl<'a> Life<'a> {
     /// Checks every invariant.
     fn look(&mut self, settled: bool) -> Result<(), String> {
         let (crm, mirror) = (&self.crm, &self.mirror);
-        let looked = self.watch.after_run(self.script, crm, mirror, &self.edits, settled, self.doubt_until);
+        let looked = self.watch.after_run(self.script, crm, mirror, &self.edits, settled, self.doubts());
         looked.map_err(|why| self.failed(&why))?;
         if let Some(conn) = self.watch.connection() {
             self.private_edits.after_run(conn).map_err(|why| self.failed(&why))?;
+            self.unseen.after_run(conn).map_err(|why| self.failed(&why))?;
         }
         if !self.conflicts.concern_any() {
             return Ok(());
@@ -449,7 +455,9 @@ impl<'a> Life<'a> {
             What::Decide(which) => self.decide(*which),
             What::Undo(which) => self.undo(*which),
             What::Backup => self.back_up(),
+            What::Copy => self.copy_file().await,
             What::Restore => self.restore().await,
+            What::EditBack(which, seconds) => self.edit_back(*which, *seconds),
             What::View(n) => self.make_view(*n),
             What::Pause(minutes) => {
                 self.daemon.request(DaemonRequest::Pause, now);

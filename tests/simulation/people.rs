@@ -342,6 +342,14 @@ fn commit_late(world: &mut World, which: u32, seconds: u32) {
     }
 }
 
+/// A change of a record that is dated before the one before it. Returns the record and the date.
+pub fn edit_back(world: &mut World, which: u32, seconds: u32) -> Option<(String, Instant)> {
+    let id = pick(world, object(which), which)?;
+    let before: Instant = world.detail_json(object(which), &id)?["updatedAt"].as_str()?.parse().ok()?;
+    let at = before.minus(Duration::from_secs(seconds.into()));
+    world.edit_at(object(which), &id, &values(which + seconds), Some(at)).then_some((id, at))
+}
+
 /// A record that was removed within three days returns, with its old id and date of creation.
 fn bring_back(world: &mut World, which: u32) {
     let object = object(which);

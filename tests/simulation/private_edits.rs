@@ -1,4 +1,5 @@
-//! Edits that are meant for one workspace: where a person accepts another one, none of those that waited, or that were made
+//! Edits that are meant for one workspace and one file: where a copy takes the place of the file, those that wait in it may have
+//! been sent by the file, and where a person accepts another one, none of those that waited, or that were made
 //! on a row of the workspace before, is sent unless a person decides so.
 
 use std::collections::BTreeMap;
@@ -77,7 +78,7 @@ impl PrivateEdits {
             now.1.is_none() || now.1 == *released
         });
         if let Some(id) = sent {
-            return Err(format!("edit {id} was made for another workspace, and was sent"));
+            return Err(format!("edit {id} was made for another workspace or another file, and was sent"));
         }
         Ok(())
     }

@@ -45,6 +45,8 @@ pub struct Script {
     pub frozen: bool,
     /// What fails for ever in the end.
     pub lasting: Option<Lasting>,
+    /// The names of `NOT_YET` that hold nevertheless.
+    pub with: String,
     pub events: Vec<Event>,
 }
 
@@ -67,6 +69,8 @@ pub enum What {
     EditSilently(u32, u32),
     /// A change that becomes visible this many seconds after its date.
     CommitLate(u32, u32),
+    /// A change that is dated so many seconds before the one before it, as by two servers whose clocks differ.
+    EditBack(u32, u32),
     /// A change that is dated in the year 2099.
     DateAhead(u32, u32),
     Remove(u32),
@@ -99,8 +103,9 @@ pub enum What {
     Decide(u32),
     /// A person undoes one to three applied edits.
     Undo(u32),
-    /// A person makes a backup, or puts the last one in the place of the mirror.
+    /// A person makes a backup or copies the file, or puts the last of these in the place of the mirror.
     Backup,
+    Copy,
     Restore,
     /// A person makes a view.
     View(u32),
@@ -153,11 +158,35 @@ const SCHEDULES: [(&str, u32); 6] = [
     ("0 30 2,14 * * *", 720),
 ];
 
+/// What no life has unless `--with` names it, since the engine does not hold against it yet: events, troubles, lasting
+/// troubles, and two invariants. `ShortLag`: a replica that lags by less than two looks are apart neither removes a row nor
+/// sets one back. `Unseen`: no edit overwrites a value that the mirror had not read.
+const NOT_YET: [&str; 12] = [
+    "EditBack",
+    "Copy",
+    "NoCounts",
+    "CursorStatus",
+    "CutLists",
+    "WholeSeconds",
+    "Groups",
+    "BadNumber",
+    "PageWindow",
+    "OddUpdates",
+    "ShortLag",
+    "Unseen",
+];
+
+/// Whether a name is not one of [`NOT_YET`], or one of these.
+pub fn holds(name: &str, with: &str) -> bool {
+    !NOT_YET.contains(&name) || with.split(',').any(|named| named == name)
+}
+
 const BUDGETS: [u64; 6] = [3, 12, 40, 150, 1_000, 1_000_000];
 
 impl Script {
     /// The life of a seed, with the events that are wanted. Without a number of days the seed draws one.
-    pub fn of(seed: u64, days: Option<u32>, wanted: impl Fn(&What) -> bool) -> Script {
+    pub fn of(seed: u64, days: Option<u32>, with: &str, wanted: impl Fn(&What) -> bool) -> Script {
+        let wanted = |what: &What| holds(&what.name(), with) && wanted(what);
         let rng = &mut Rng::with_seed(seed);
         let days = days.unwrap_or_else(|| one(rng, &[1, 3, 7, 30, 90]));
         // Long lives have fewer runs a day, for the sake of their number.
@@ -185,7 +214,8 @@ impl Script {
             concurrency: 1,
             max_edits: one(rng, &[5, 100]),
             frozen: rng.u32(..12) == 0,
-            lasting: (rng.u32(..3) == 0).then(|| Lasting::drawn(rng)),
+            lasting: (rng.u32(..3) == 0).then(|| Lasting::drawn(rng)).filter(|lasting| holds(lasting.name(), with)),
+            with: with.into(),
             events: Vec::new(),
         };
         if script.frozen {
@@ -350,7 +380,7 @@ impl What {
         let (a, b) = (rng.u32(..1000), rng.u32(1..1_000_000));
         let minutes = What::minutes(rng);
         let scopes = ["contacts:read", "companies:read", "custom-fields:read", "team-members:read", "contacts:write"];
-        match rng.u32(..146) {
+        match rng.u32(..150) {
             0..8 => What::Create(b),
             8..24 => What::Edit(a, b),
             24..30 => What::EditNotes(a, b),
@@ -405,6 +435,8 @@ impl What {
             136..143 => What::Burst(a % 16, b),
             143..144 => What::CursorsDie,
             144..146 => What::SqlEmpty(a),
+            146..148 => What::EditBack(a, one(rng, &[1, 40, 3_600, 36_000])),
+            148..149 => What::Copy,
             _ => What::TiedEdit(20 + b % 80, b),
         }
     }

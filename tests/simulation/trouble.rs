@@ -67,7 +67,29 @@ pub enum Trouble {
     /// Every answer takes so many seconds.
     Slow(u32, u32),
     BadRecord(u32, u16),
+    /// Counts are refused with this status, or come without a total where it is 200; the rest is served.
+    NoCounts(u16, u32),
+    /// Requests with a cursor are refused with this status.
+    CursorStatus(u16, u32),
+    /// This share of the team members or of the definitions is missing from their lists.
+    CutLists(u8, u32),
+    /// Lists, or else details, show their times in whole seconds.
+    WholeSeconds(bool),
+    /// Lists have something else than an object in the place of `location` and `customFields`.
+    Groups(usize, u32),
+    /// No answer with this record is JSON.
+    BadNumber(u32),
+    /// Cursors behind so many rows are refused.
+    PageWindow(usize),
+    /// 2xx for updates, which says nothing of what became of them.
+    OddUpdates(u32, u32),
 }
+
+const GROUPS: [&str; 3] = ["null", "[]", "\"\""];
+
+/// An answer at two moments this many minutes apart decides what a single one does not. A picture that stays older than that
+/// cannot be told from the service's own after a restore from its backup.
+const TWO_LOOKS: u32 = 15;
 
 const ODD_BODIES: [&str; 7] = [
     "null",
@@ -83,7 +105,7 @@ impl Trouble {
     pub fn drawn(rng: &mut Rng) -> Trouble {
         let share = one(rng, &[5, 20, 50, 100]);
         let errors = &[400, 401, 403, 404, 408, 410, 413, 414, 425, 431, 500, 501, 502, 503, 503, 504, 505, 520];
-        match rng.u32(..30) {
+        match rng.u32(..38) {
             0 => Trouble::FalseNotFound(share),
             1 => Trouble::Html(one(rng, &[401, 403, 404, 410, 502, 503]), share),
             2 => Trouble::Status(one(rng, errors), share),
@@ -118,6 +140,14 @@ impl Trouble {
             },
             27 => Trouble::RetryAfter(one(rng, &[1, 30, 600, 7_200]), share),
             28 => Trouble::HeavyRows(share),
+            29 => Trouble::NoCounts(one(rng, &[200, 400, 501, 503, 504]), share),
+            30 => Trouble::CursorStatus(one(rng, &[404, 410, 422]), share),
+            31 => Trouble::CutLists(one(rng, &[30, 80]), share),
+            32 => Trouble::WholeSeconds(rng.bool()),
+            33 => Trouble::Groups(rng.usize(..GROUPS.len()), share),
+            34 => Trouble::BadNumber(rng.u32(..1000)),
+            35 => Trouble::PageWindow(rng.usize(3..30)),
+            36 => Trouble::OddUpdates(rng.u32(..4), share),
             _ => Trouble::BadRecord(rng.u32(..1000), one(rng, &[400, 403, 410, 503, 500, 520])),
         }
     }
@@ -125,8 +155,28 @@ impl Trouble {
     /// Whether nobody can tell the picture that it gives from the truth: a record that is hidden everywhere from one
     /// that is gone.
     pub fn deceives(&self) -> bool {
-        use Trouble::{EmptyLists, Hidden, Lag, PartialPages, RepeatedPages, Stopped};
-        matches!(self, Hidden(_) | Lag(..) | RepeatedPages(_) | Stopped(_) | PartialPages(..) | EmptyLists)
+        use Trouble::{CutLists, EmptyLists, Groups, Hidden, Lag, PartialPages, RepeatedPages, Stopped};
+        matches!(
+            self,
+            Hidden(_)
+                | Lag(..)
+                | RepeatedPages(_)
+                | Stopped(_)
+                | PartialPages(..)
+                | EmptyLists
+                | CutLists(..)
+                | Groups(..)
+        )
+    }
+
+    /// Whether rows may go, or go back, because of it: a picture that is only old for less time than lies between two looks
+    /// does neither.
+    pub fn deceives_about_rows(&self, minutes: u32) -> bool {
+        match self {
+            Trouble::Lag(by, _) => *by >= TWO_LOOKS,
+            Trouble::Stopped(_) => minutes >= TWO_LOOKS,
+            other => other.deceives(),
+        }
     }
 
     /// The rule of the sandbox; none where there is no record to pick.
@@ -168,11 +218,28 @@ impl Trouble {
             Trouble::OddBody(which, share) => (Fault::Body(ODD_BODIES[*which].into()), *share),
             Trouble::Slow(seconds, share) => (Fault::Drag(Duration::from_secs(u64::from(*seconds))), *share),
             Trouble::BadRecord(_, status) => (Fault::Status(*status), 100),
+            Trouble::NoCounts(200, share) => (Fault::NoTotal, *share),
+            Trouble::NoCounts(status, share) | Trouble::CursorStatus(status, share) => (Fault::Status(*status), *share),
+            Trouble::CutLists(hidden, share) => (Fault::Hide(Hidden::Percent(*hidden)), *share),
+            Trouble::WholeSeconds(_) => (Fault::WholeSeconds, 100),
+            Trouble::Groups(which, share) => (Fault::Groups(GROUPS[*which]), *share),
+            Trouble::BadNumber(which) => (Fault::BadNumber(pick(world, object(*which), *which)?), 100),
+            Trouble::PageWindow(rows) => (Fault::PageWindow(*rows), 100),
+            Trouble::OddUpdates(0, share) => (Fault::StatusAfterApply(202), *share),
+            Trouble::OddUpdates(1, share) => (Fault::Html(202), *share),
+            Trouble::OddUpdates(2, share) => (Fault::Body("{}".into()), *share),
+            Trouble::OddUpdates(_, share) => (Fault::NotApplied, *share),
         };
         let rule = Rule::new(fault).percent(f64::from(share)).lasting(now, minutes * MINUTE);
         Some(match self {
             Trouble::FalseNotFound(_) => rule.method("GET").records(),
-            Trouble::RefusedCursors(_) => rule.with_cursor(),
+            Trouble::RefusedCursors(_) | Trouble::CursorStatus(..) | Trouble::PageWindow(_) => rule.with_cursor(),
+            Trouble::NoCounts(..) => rule.with_param("count"),
+            Trouble::CutLists(..) if minutes.is_multiple_of(2) => rule.on(Resource::TeamMembers),
+            Trouble::CutLists(..) => rule.on(Resource::CustomFields),
+            Trouble::WholeSeconds(false) => rule.records().method("GET"),
+            Trouble::WholeSeconds(true) | Trouble::Groups(..) => rule.lists(),
+            Trouble::OddUpdates(..) => rule.method("PATCH"),
             // The cursor of the first page would be none.
             Trouble::SameCursors(_) => rule.with_cursor(),
             Trouble::PartialPages(..) => rule.lists(),

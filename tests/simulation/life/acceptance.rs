@@ -29,7 +29,8 @@ impl Life<'_> {
         self.watch.workspace_is_another(now);
         self.manners.workspace_is_another();
         self.conflicts.restored();
-        self.doubt_until = self.doubt_until.max(now);
+        self.unseen.restored();
+        self.doubt(now);
         self.is_unaccepted = true;
         if let Some(conn) = self.connection() {
             self.private_edits.workspace_is_another(&conn);

@@ -50,6 +50,28 @@ impl Life<'_> {
         }
     }
 
+    /// The daemon is stopped, a person copies the file as it is, and the daemon begins again.
+    pub(super) async fn copy_file(&mut self) {
+        if self.mirror.path.exists() && self.reader.is_none() {
+            self.close().await;
+            // What a killed process left in the WAL is part of the file.
+            let emptied = self.connection().map(|conn| conn.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)"));
+            if matches!(emptied, Some(Ok(()))) {
+                std::fs::copy(&self.mirror.path, self.backup_path()).unwrap();
+                self.saved_edits = self.edits.clone();
+                self.watch.saved(self.crm.clock.now());
+            }
+            self.daemon.restart(self.clock.now());
+        }
+    }
+
+    pub(super) fn edit_back(&mut self, which: u32, seconds: u32) {
+        let edited = self.crm.sandbox.with_world(|world| people::edit_back(world, which, seconds));
+        if let Some((id, at)) = edited {
+            self.watch.dated_back(id, at);
+        }
+    }
+
     /// A person's connection to the mirror's file.
     pub(super) fn connection(&self) -> Option<Connection> {
         if self.mirror.path.exists() { Connection::open(&self.mirror.path).ok() } else { None }
@@ -73,6 +95,7 @@ impl Life<'_> {
         let deceives = self.crm.clock.now() < self.doubt_until;
         self.conflicts.queued(conn, &self.crm.sandbox, deceives);
         self.private_edits.queued(conn, &self.crm.sandbox.world(), self.is_unaccepted);
+        self.unseen.queued(conn, &self.crm.sandbox.world());
         self.daemon.edited(self.clock.now());
     }
 
@@ -116,6 +139,11 @@ impl Life<'_> {
         self.watch.restored(self.crm.clock.now());
         self.conflicts.restored();
         self.private_edits.restored();
+        self.unseen.restored();
+        if let Some(conn) = self.connection() {
+            // Those that wait in a copy may have been sent by the original.
+            self.private_edits.workspace_is_another(&conn);
+        }
         self.manners.hold_is_lost();
         self.edits.return_to(self.saved_edits.clone(), &self.mirror.read());
         let now = self.clock.now();

@@ -1,11 +1,12 @@
 //! What disturbs a life: the service, the clocks, the disk, the key and other programs.
 
-use crm_mirror::model::{Clock, Ru};
+use crm_mirror::model::{Clock, Instant, Ru};
 use crm_mirror::sandbox::SCOPES;
 
 use super::{Life, MINUTE, Repair};
+use crate::invariants::Doubts;
 use crate::process;
-use crate::script::What;
+use crate::script::{What, holds};
 use crate::trouble::Trouble;
 
 impl Life<'_> {
@@ -19,7 +20,7 @@ impl Life<'_> {
             What::ClockJump(seconds, minutes) => {
                 self.clock.set_ahead(*seconds);
                 self.watch.clocks_are_wrong_until(now.plus(*minutes * MINUTE));
-                self.doubt_until = self.doubt_until.max(now.plus(*minutes * MINUTE));
+                self.doubt(now.plus(*minutes * MINUTE));
                 self.repair_in(*minutes, Repair::Clock);
                 self.daemon.clock_moved(self.clock.now());
             }
@@ -58,16 +59,30 @@ impl Life<'_> {
         }
     }
 
+    /// Nothing that the service shows until then is certain.
+    pub(super) fn doubt(&mut self, until: Instant) {
+        self.doubt_until = self.doubt_until.max(until);
+        self.rows_doubt_until = self.rows_doubt_until.max(until);
+    }
+
+    pub(super) fn doubts(&self) -> Doubts {
+        Doubts { until: self.doubt_until, of_rows_until: self.rows_doubt_until }
+    }
+
     fn trouble(&mut self, trouble: &Trouble, minutes: u32) {
         let now = self.crm.clock.now();
+        let until = now.plus(minutes * MINUTE);
         if trouble.deceives() {
             self.conflicts.doubt();
-            self.doubt_until = self.doubt_until.max(now.plus(minutes * MINUTE));
+            self.doubt_until = self.doubt_until.max(until);
+        }
+        if trouble.deceives_about_rows(minutes) || trouble.deceives() && !holds("ShortLag", &self.script.with) {
+            self.doubt(until);
         }
         if matches!(trouble, Trouble::WrongDate(_) | Trouble::NoDate | Trouble::JunkDate) {
-            self.watch.clocks_are_wrong_until(now.plus(minutes * MINUTE));
+            self.watch.clocks_are_wrong_until(until);
         }
-        self.manners.trouble(trouble, now, now.plus(minutes * MINUTE));
+        self.manners.trouble(trouble, now, until);
         let rule = self.crm.sandbox.with_world(|world| trouble.rule(world, now, minutes));
         if let Some(rule) = rule {
             self.crm.sandbox.faults().add(rule);

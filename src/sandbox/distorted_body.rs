@@ -1,0 +1,78 @@
+//! Bodies that a fault changes record by record, in their source text.
+
+/// `createdAt` and `updatedAt` in whole seconds.
+pub(crate) fn in_whole_seconds(body: &str) -> String {
+    ["\"createdAt\":\"", "\"updatedAt\":\""].iter().fold(body.to_string(), |body, name| {
+        let mut parts = body.split(name);
+        let mut out = parts.next().unwrap_or_default().to_string();
+        for part in parts {
+            out.push_str(name);
+            let (time, rest) = part.split_once('"').unwrap_or((part, ""));
+            match time.split_once('.') {
+                Some((seconds, _)) => out.extend([seconds, "Z"]),
+                None => out.push_str(time),
+            }
+            out.push('"');
+            out.push_str(rest);
+        }
+        out
+    })
+}
+
+/// The record with this id has a number that is none.
+pub(crate) fn with_bad_number(body: &str, id: &str) -> String {
+    let id = format!("\"id\":\"{id}\"");
+    body.replace(&id, &format!("{id},\"weight\":NaN"))
+}
+
+/// `location` and `customFields` are this source text.
+pub(crate) fn with_groups(body: &str, source: &str) -> String {
+    ["\"location\":{", "\"customFields\":{"].iter().fold(body.to_string(), |body, name| {
+        let mut parts = body.split(name);
+        let mut out = parts.next().unwrap_or_default().to_string();
+        for part in parts {
+            out.push_str(name.trim_end_matches('{'));
+            out.push_str(source);
+            out.push_str(&part[end_of_object(part)..]);
+        }
+        out
+    })
+}
+
+/// Where the object ends whose opening brace precedes the text.
+fn end_of_object(text: &str) -> usize {
+    let (mut depth, mut quoted, mut escaped) = (1, false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = quoted,
+            b'"' => quoted = !quoted,
+            b'{' if !quoted => depth += 1,
+            b'}' if !quoted => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return at + 1;
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_are_changed_where_they_are_meant_to_be() {
+        let body = r#"{"data":[{"id":"a","updatedAt":"2026-01-02T03:04:05.678Z","until":"2026-01-02T03:04:05.678Z","location":{"city":"} \"x"},"customFields":{"a":{}},"etag":"\"2026.5\""}]}"#;
+        assert_eq!(
+            in_whole_seconds(body),
+            body.replacen("05.678Z", "05Z", 1),
+            "other times, and etags, keep their fractions"
+        );
+        assert!(with_bad_number(body, "a").contains(r#""id":"a","weight":NaN,"#));
+        assert_eq!(with_bad_number(body, "b"), body);
+        let grouped = with_groups(body, "[]");
+        assert!(grouped.contains(r#""location":[],"customFields":[],"etag""#), "{grouped}");
+    }
+}
