@@ -89,7 +89,7 @@ fn repeated_cursors_end_the_walk() {
         assert!(rounds < 50);
         match walk.take(&page(&[1], Some("a"))).0 {
             Next::Restart(mut walks) => walk = walks.remove(0),
-            Next::Stuck => break,
+            Next::Repeats => break,
             _ => {}
         }
     }
