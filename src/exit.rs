@@ -83,8 +83,8 @@ impl Exit {
             | ErrorClass::BadRequest
             | ErrorClass::StopRun => match error {
                 ApiError::NotAdmitted(AdmissionError::Ledger) => Exit::Storage,
-                // A 404 for a whole list means that the address is not that of the service.
-                ApiError::Status(rejection) if rejection.status == 404 => Exit::Unavailable,
+                // Whatever status a service answers, it is no defect of this program.
+                ApiError::Status(_) => Exit::Unavailable,
                 _ => Exit::Internal,
             },
         }
@@ -162,7 +162,7 @@ mod tests {
             (status(429), 75),
             (status(503), 69),
             (status(404), 69),
-            (status(400), 70),
+            (status(400), 69),
             (status(410), 69),
             (status(418), 69),
             (status(501), 69),

@@ -90,7 +90,7 @@ fn failed_job_has_the_exit_code_and_hint_of_the_verb() {
         let refused = error_of(77);
         fixture.service.sandbox.set_key(SECRET, &crm_mirror::sandbox::SCOPES);
         faults.add(Rule::new(Fault::Status(400)).forever());
-        let down = error_of(70);
+        let down = error_of(69);
         faults.clear();
         faults.add(Rule::new(Fault::TooMany { body: Some(90), header: None }));
         let held = error_of(75);
