@@ -1,16 +1,18 @@
 //! The options that every verb accepts, and the configuration that they select.
 
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 use clap::Args;
 
-use crate::config::{Config, ConfigError, Environment, LogConfig, Sources};
+use super::ui::output;
+use crate::config::{Config, ConfigError, Environment, LOCAL_FILE, LogConfig, Sources};
 
 /// Options that may precede or follow the verb.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Global {
-    /// The configuration file [default: /etc/crm-mirror/config.toml, if it exists].
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
+    /// The configuration file [default: ./crm-mirror.toml, else /etc/crm-mirror/config.toml].
+    #[arg(short, long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub config: Option<PathBuf>,
     /// How much is logged: error, warn, info, debug, trace, or a filter.
     #[arg(long, global = true, value_name = "LEVEL", help_heading = "Global options")]
@@ -38,12 +40,21 @@ impl Global {
         if let Some(path) = database {
             flags.push(("database.path", path.to_string_lossy().into_owned()));
         }
-        Config::load(&Sources::of_process(self.config.clone(), flags))
+        Config::load(&self.sources_with(flags))
     }
 
     /// The sources of the configuration, for callers that read it more than once.
     pub fn sources(&self) -> Sources {
-        Sources::of_process(self.config.clone(), self.flags())
+        self.sources_with(self.flags())
+    }
+
+    fn sources_with(&self, flags: Vec<(&'static str, String)>) -> Sources {
+        static REPORTED: Once = Once::new();
+        let sources = Sources::of_process(self.config.clone(), flags);
+        if sources.is_local() {
+            REPORTED.call_once(|| output::note(&format!("configuration: ./{LOCAL_FILE}")));
+        }
+        sources
     }
 
     /// The log settings for verbs that need no configuration: only these options count.

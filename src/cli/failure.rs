@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(
             failure.text(),
             "error: could not read the configuration file /x.toml: entity not found\n\
-             hint: `crm-mirror init` writes a commented file\n"
+             hint: `crm-mirror init FILE` writes one\n"
         );
     }
 

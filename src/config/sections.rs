@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use serde::Deserialize;
+use url::Url;
 
 use super::changes_schedule::ChangesSchedule;
 use super::cron::Cron;
@@ -34,6 +35,7 @@ pub(super) struct Sections {
     pub write_back: WriteBackSection,
     pub check: CheckSection,
     pub publish: PublishSection,
+    pub notify: NotifySection,
     pub log: LogConfig,
 }
 
@@ -184,11 +186,21 @@ pub(super) struct PublishSection {
     pub exclude: Vec<String>,
 }
 
+/// `[notify]`: who is told about trouble.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NotifySection {
+    #[serde(default, deserialize_with = "values::command")]
+    pub command: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "values::webhook")]
+    pub webhook: Option<Url>,
+}
+
 /// `[log]`: what is logged, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogConfig {
-    /// A valid filter of `tracing-subscriber`.
+    /// A level, or a list of levels of modules.
     #[serde(deserialize_with = "values::log_filter")]
     pub level: String,
     /// The form of a line.

@@ -187,9 +187,39 @@ fn relative_paths_of_a_file_are_relative_to_it() {
     assert_eq!(config.database, case.path().join("data/m.db"));
     assert_eq!(config.socket, Path::new("/run/s"));
     assert_eq!(config.key_place(), KeyPlace::File(case.path().join("key")));
+    let only = Case { dir: tempfile::tempdir().unwrap(), env: Vec::new(), flags: Vec::new(), file: None };
+    let only = only.file("[budget]\nlimit = 5\n");
+    let config = only.load().unwrap();
+    assert_eq!(config.database, only.path().join("mirror.db"), "the default too");
+    assert_eq!(config.socket, only.path().join("mirror.db.sock"));
     let case = case.env("CRM_MIRROR_DATABASE__PATH", "x.db").flag("daemon.socket", "y.sock");
     let config = case.load().unwrap();
     assert_eq!((config.database, config.socket), (PathBuf::from("x.db"), PathBuf::from("y.sock")));
+}
+
+#[test]
+fn webhook_is_never_shown() {
+    let secret = "https://hooks.example.com/T0/secret";
+    let config = case().env("CRM_MIRROR_NOTIFY__WEBHOOK", secret).load().unwrap();
+    assert_eq!(config.notify.webhook().unwrap().as_str(), secret);
+    assert!(!format!("{config:?}").contains("secret"));
+    let both = case().env("CRM_MIRROR_NOTIFY__WEBHOOK", secret).env("CRM_MIRROR_NOTIFY__COMMAND", "mail").error();
+    assert!(both.contains("`notify.command`") && !both.contains("secret"), "{both}");
+}
+
+#[test]
+fn log_levels_are_words_or_lists_of_modules() {
+    for (text, level) in
+        [("WARN", "warn"), ("info, crm_mirror::api=debug", "info,crm_mirror::api=debug"), ("off", "off")]
+    {
+        assert_eq!(case().flag("log.level", text).load().unwrap().log.level, level);
+    }
+}
+
+#[test]
+fn five_fields_are_a_cron_line_with_second_zero() {
+    let schedule = |line: &str| case().flag("sync.schedule", line).load().unwrap().sync.schedule;
+    assert_eq!(schedule("*/10 * * * *"), schedule("0 */10 * * * *"));
 }
 
 #[test]
@@ -263,18 +293,22 @@ fn invalid_values_are_reported_with_place_and_reason() {
         ("[api]\nbase_url = \"http://crm.example.com/v1\"", "plain http is allowed on loopback only"),
         ("[budget]\nlimit = -1", "must be a whole number"),
         ("[budget]\ncharge_failed = \"maybe\"", "must be true or false"),
-        ("[sync]\nschedule = \"*/5 * * * *\"", "must be a cron line with seconds"),
+        ("[sync]\nschedule = \"*/5 * * *\"", "must be a cron line"),
         ("[sync]\ntime_zone = \"Mars/Olympus\"", "must be a time zone"),
         ("[sync]\ntime_zone = \"localtime\"", "must be a time zone"),
         ("[sync]\ntime_zone = \"Factory\"", "must be a time zone"),
         ("[sync]\ntime_zone = \"Etc/Unknown\"", "must be a time zone"),
-        ("[sync]\nsweep_schedule = \"0 0 0 30 2 *\"", "never due"),
-        ("[sync]\naudit_schedule = \"0 0 0 1 1 * 2020\"", "never due"),
+        ("[sync]\nsweep_schedule = \"0 0 0 30 2 *\"", "never fires again"),
+        ("[sync]\naudit_schedule = \"0 0 0 1 1 * 2020\"", "never fires again"),
         ("[sync]\nobjects = []", "must be \"all\" or a list of contacts, companies"),
         ("[sync]\nobjects = [\"deals\"]", "must be \"all\" or a list of contacts, companies"),
         ("[sync]\ndetails = \"some\"", "must be \"all\" or \"off\""),
         ("[sync]\nmax_removals = 2", "must be a number from 0 to 1"),
         ("[log]\nlevel = \"a=b=c\"", "must be error, warn"),
+        ("[log]\nlevel = \"warning\"", "must be error, warn"),
+        ("[log]\nlevel = \"info,verbose\"", "must be error, warn"),
+        ("[notify]\nwebhook = \"http://example.com/hook\"", "must be an https:// address"),
+        ("[notify]\ncommand = [\"\"]", "must be a list"),
         ("[database]\npath = \"\"", "is empty"),
         ("[database]\ncustom_indexes = 31", "must be a whole number from 0 to 30"),
         ("[database]\ncustom_indexes = -1", "must be a whole number from 0 to 30"),

@@ -60,7 +60,8 @@ fn invalid_configuration_file_exits_with_78_and_is_named() {
     let place = configured();
     for (text, parts) in [
         ("[sync]\nschedul = \"0 0 * * * *\"\n", &["unknown key `sync.schedul`", "c.toml", "`sync.schedule`"][..]),
-        ("[sync]\nschedule = \"*/5 * * * *\"\n", &["`sync.schedule` in ", "c.toml", "cron"]),
+        ("[sync]\nschedule = \"*/5 * * *\"\n", &["`sync.schedule` in ", "c.toml", "cron"]),
+        ("[log]\nlevel = \"warning\"\n", &["`log.level` in ", "c.toml", "must be error, warn"]),
         ("[api\n", &["c.toml is not TOML"]),
         (&format!("[api]\nkey = \"{SECRET}\"\n"), &["`api.key` in ", "is a secret", "hint: "]),
     ] {

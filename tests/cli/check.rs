@@ -172,7 +172,8 @@ fn check_without_configuration_reports_what_is_missing_and_continues() {
 
     place.run("init").done();
     let document = place.run("check --json").code(78).json();
-    is(&document, "config.base_url", "fail", &["pass `--config ./crm-mirror.toml`"]);
+    is(&document, "config.settings", "ok", &["from crm-mirror.toml"]);
+    is(&document, "config.base_url", "fail", &["is not set"]);
 
     std::fs::write(place.path("c.toml"), "[sync]\nshedule = \"off\"\n").unwrap();
     let ended = place.run("check --config c.toml").code(78);

@@ -25,6 +25,7 @@ mod mcp;
 mod network;
 mod outbox;
 mod page;
+mod paths;
 mod recipes;
 mod runs;
 mod sandbox;

@@ -57,7 +57,8 @@ impl<'a> CheckFacts<'a> {
         }
         let configuration_files: Vec<PathBuf> =
             sources.files().unwrap_or_default().into_iter().map(|(path, _)| path).collect();
-        let unit = unit::of_file(sources.main_file()).map(UnitUser::of);
+        // Only root can determine what another user can access.
+        let unit = unit::of_file(sources.main_file()).filter(|_| unit::is_root()).map(UnitUser::of);
         Ok(CheckFacts { config, configuration_files, unit, offline, now, limits, writer, mirror, wanted, service })
     }
 

@@ -51,6 +51,12 @@ impl ServiceReport {
         answer.as_ref().ok()?.total
     }
 
+    /// Whether the service refused the key.
+    pub(super) fn is_key_refused(&self) -> bool {
+        let refused = |error: &ApiError| error.class() == ErrorClass::StopAll;
+        self.answers.iter().any(|(_, answer)| answer.as_ref().err().is_some_and(refused))
+    }
+
     fn served(&self, resource: Resource) -> bool {
         self.answers.iter().any(|(known, answer)| *known == resource && answer.is_ok())
     }

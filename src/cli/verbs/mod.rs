@@ -29,6 +29,7 @@ pub mod show;
 pub mod snapshot;
 pub mod sql;
 pub mod status;
+mod status_all;
 pub mod sync;
 pub mod verify;
 
@@ -59,7 +60,7 @@ pub struct Cli {
 /// The verb.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Verb {
-    /// Write a commented configuration file.
+    /// Write a configuration file.
     Init(init::InitArgs),
     /// Find problems, and show how to fix them.
     Check(check::CheckArgs),

@@ -44,8 +44,9 @@ fn post(global: &Global, path: &str) -> Result<(), Failure> {
     session::runtime()?.block_on(async {
         let Some((client, _)) = remote::daemon(&config).await? else {
             let message = format!("no daemon of this mirror listens on {}", config.socket.display());
+            let start = config.unit.map_or("`crm-mirror daemon`".into(), |unit| format!("`systemctl start {unit}`"));
             return Err(Failure::new(Exit::Unavailable, message)
-                .hint("without a daemon nothing is scheduled; `systemctl start crm-mirror` starts it"));
+                .hint(format!("without a daemon nothing is scheduled; {start} starts one")));
         };
         let answer: Value = client.post(path, &json!({})).await?;
         if answer["stored"] == false {
