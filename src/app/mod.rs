@@ -10,6 +10,7 @@
 //!   use is not created again.
 
 mod assembly;
+pub mod due;
 mod error;
 mod mirror;
 mod schedule_reserve;

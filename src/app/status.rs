@@ -304,19 +304,21 @@ const MISSED: usize = 3;
 const FRESH: Duration = Duration::from_secs(300);
 
 impl MirrorStatus {
+    /// The objects that are mirrored: those that are configured and that the key may read.
+    pub fn mirrored<'a>(&'a self, config: &'a Config) -> impl Iterator<Item = &'a ObjectStatus> {
+        self.objects.iter().filter(|object| config.mirrors(object.object) && self.may_read(object.object))
+    }
+
     /// Whether the key has the scope that reads an object.
-    pub fn may_read(&self, object: Resource) -> bool {
-        self.missing_scopes.iter().all(|missing| missing.object != object.as_str())
+    fn may_read(&self, object: Resource) -> bool {
+        let is_about = |missing: &MissingScope| missing.object == object.as_str() && !missing.scope.ends_with(":write");
+        !self.missing_scopes.iter().any(is_about)
     }
 
     /// Whether the mirror can be relied on. Details do not count, and neither do objects that the key may not read.
     pub fn readiness(&self, config: &Config, now: Instant) -> Readiness {
-        let wanted = |object: &&ObjectStatus| {
-            let configured = config.sync.objects.as_deref().is_none_or(|named| named.contains(&object.object));
-            object.removed.is_some() && configured && self.may_read(object.object)
-        };
-        let objects: Vec<&ObjectStatus> = self.objects.iter().filter(wanted).collect();
-        let as_of: Option<Vec<Instant>> = objects.iter().map(|object| object.changes_as_of).collect();
+        let records = self.mirrored(config).filter(|object| object.removed.is_some());
+        let as_of: Option<Vec<Instant>> = records.map(|object| object.changes_as_of).collect();
         let schedule = (&config.sync.schedule, &config.sync.time_zone);
         match as_of {
             Some(as_of) if !as_of.is_empty() => {

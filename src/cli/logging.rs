@@ -51,7 +51,7 @@ pub fn start(config: &LogConfig, progress: &ProgressView) {
 /// not shown elsewhere.
 fn filter(level: &str, ends: bool) -> EnvFilter {
     match level.parse::<Level>() {
-        Ok(Level::INFO) if !ends => EnvFilter::new(format!("warn,crm_mirror=info,{RUN_LINE}=warn")),
+        Ok(Level::INFO) if !ends => EnvFilter::new(format!("warn,crm_mirror=info,{RUN_LINE}=off")),
         Ok(level) if level > Level::WARN => EnvFilter::new(format!("warn,crm_mirror={level}")),
         _ => EnvFilter::new(level),
     }
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn end_of_a_run_is_not_logged_if_a_summary_shows_it() {
         let summed_up = filter("info", false).to_string();
-        assert!(summed_up.contains("crm_mirror::sync::run_line=warn"), "{summed_up}");
+        assert!(summed_up.contains("crm_mirror::sync::run_line=off"), "{summed_up}");
         assert!(!filter("info", true).to_string().contains("run_line"));
         assert!(!filter("debug", false).to_string().contains("run_line"));
     }

@@ -213,7 +213,7 @@ impl Opening {
             next: Vec::new(),
             time_zone: self.config.sync.time_zone.iana_name().unwrap_or("UTC").to_string(),
             page: self.page.clone(),
-            reload_failed: self.bus.has_invalid_configuration(),
+            reload_failed: self.bus.invalid_configuration().is_some(),
         }
     }
 
@@ -246,7 +246,7 @@ impl Opening {
                 tracing::info!("Configuration reloaded");
             }
             Err(error) => {
-                self.bus.reload_failed();
+                self.bus.reload_failed(error_chain(&error));
                 tracing::error!("The new configuration is invalid and the old one stays active: {error}");
             }
         }
