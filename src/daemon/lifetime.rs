@@ -12,6 +12,7 @@ use super::error::DaemonError;
 use super::event_loop::EventLoop;
 use super::handler_state::Control;
 use super::loop_message::LoopMessage;
+use super::notification::Notifier;
 use super::notify;
 use super::opening::{Opened, Opening};
 use super::page::PageKeeper;
@@ -112,11 +113,13 @@ async fn live(
     // From now on a status is known, however slow the file is.
     let _ = control.cache().mirror(control.config(), control.reading(), PATIENT).await;
     let runner = Runner::new(mirror, sources, config, sender.clone(), control.cache().clone());
+    let notifier = Notifier::start(control.clone(), runner.mirror());
     let begun = EventLoop::begin(runner, past, page, clock, bus, control, sender).await;
     let (ended, runner, stopped_at) = match begun {
         Ok(event_loop) => event_loop.live(&mut inbox, &mut signals, &mut surface.page).await,
         Err((error, runner)) => (Err(error), runner, Monotonic::now()),
     };
+    notifier.end().await;
     surface.end().await;
     runner.close(END_WITHIN.saturating_sub(stopped_at.elapsed()).max(Duration::from_millis(300))).await;
     ended

@@ -73,6 +73,11 @@ impl Runner {
         self.config.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The open mirror.
+    pub(super) fn mirror(&self) -> &Arc<Mirror> {
+        &self.mirror
+    }
+
     /// Stops the running job at a page boundary.
     pub(super) fn stop(&self) {
         self.mirror.stop();

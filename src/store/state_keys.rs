@@ -46,6 +46,7 @@
 //! | `changed_records` | whether changed records are noted: once the mirror is published or followed | `store::publishing` |
 //! | `progress:OBJECT` | when the current run began to read a list or details, and the number of rows then | `sync` |
 //! | `paused_since` | the start of a pause of the schedule | `daemon` |
+//! | `told` | the troubles that people were told about and not yet told the end of | `daemon` |
 //!
 //! # Invariants
 //! - **Entries are hints.** An unparseable entry counts as absent: a warning is logged, and the transaction that reads
@@ -136,6 +137,7 @@ state_keys! {
         UnlistedMembers => "unlisted_members",
         Unrecognised => "unrecognised",
         PausedSince => "paused_since",
+        Told => "told",
         StepFailures => "step_failures",
     }
     of_object {
@@ -215,6 +217,7 @@ impl StateKey {
             | Key::PublishProgress
             | Key::ChangedRecords
             | Key::PausedSince
+            | Key::Told
             | Key::Searched(_)
             | Key::Copied(_)
             | Key::RowCounts(_)
