@@ -16,7 +16,7 @@ pub(super) const FOUND: &str = "the answer was lost, and the record has these va
 /// Nothing was applied.
 pub(super) const NOT_SENT: &str = "not sent yet";
 /// Somebody else changed the record, but not these fields.
-pub(super) const REBASED: &str = "the record changed elsewhere: sent again on its new version";
+pub(super) const REBASED: &str = "the record changed; the edit was rebased on its new version";
 /// The answer was lost, and the record shows that nothing was applied.
 pub(super) const NOT_DONE: &str = "the answer was lost, and the record is unchanged: sent again";
 /// The answer was lost, and the record no longer shows the field.

@@ -8,6 +8,8 @@ use std::io::{self, IsTerminal, Write};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 
+use super::commands;
+
 /// The alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableColumn<'a> {
@@ -41,9 +43,46 @@ pub fn text(text: &str) -> io::Result<()> {
     out.flush()
 }
 
+/// Writes lines of prose: on a terminal, a line that is too long continues below its text, after the label.
+pub fn prose(lines: &str) -> io::Result<()> {
+    match Table::new().width().filter(|_| io::stdout().is_terminal()) {
+        Some(width) => text(&wrapped(lines, width.into())),
+        None => text(lines),
+    }
+}
+
+/// The columns in which the labels of a line are.
+const LABELS: usize = 30;
+
+fn wrapped(lines: &str, width: usize) -> String {
+    let mut text = String::with_capacity(lines.len());
+    for line in lines.lines() {
+        // Where the text begins: after the last gap between labels, or after white space.
+        let gap =
+            line.char_indices().take_while(|(at, _)| *at < LABELS).filter(|(at, _)| line[*at..].starts_with("  "));
+        let indent = gap.last().map_or(0, |(at, _)| at + line[at..].len() - line[at..].trim_start().len());
+        let indent = if indent == 0 { 2 } else { indent };
+        let mut used = 0;
+        for word in line.split_inclusive(' ') {
+            let length = word.trim_end().chars().count();
+            if used > indent && used + length > width {
+                text.truncate(text.trim_end().len());
+                text.push('\n');
+                text.push_str(&" ".repeat(indent));
+                used = indent;
+            }
+            text.push_str(word);
+            used += word.chars().count();
+        }
+        text.truncate(text.trim_end_matches(' ').len());
+        text.push('\n');
+    }
+    text
+}
+
 /// Writes a line to stderr, and ignores errors.
 pub fn note(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", commands::complete(text));
 }
 
 /// Writes bytes unchanged.
@@ -98,6 +137,15 @@ pub fn plain(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_lines_continue_below_their_text() {
+        assert_eq!(wrapped("daemon   one two three\n", 16), "daemon   one two\n         three\n");
+        assert_eq!(wrapped("held: one two three\n", 14), "held: one two\n  three\n");
+        assert_eq!(wrapped("\nshort\n", 80), "\nshort\n");
+        assert_eq!(wrapped("   indented words\n", 14), "   indented\n   words\n");
+        assert_eq!(wrapped("  ok    key   one two\n", 18), "  ok    key   one\n              two\n");
+    }
 
     #[test]
     fn piped_table_has_one_line_per_row_and_no_colours() {

@@ -144,8 +144,7 @@ async fn steps(path: &Path, progress: ProgressView) -> Result<Exit, Failure> {
 fn step(title: &str, summary: &Summary) -> String {
     let n = format::count;
     format!(
-        "\n{title}.\n  read {}: {} new, {} changed, {} removed; {}; {} in {}\n",
-        format::counted(summary.rows_read, "row", "rows"),
+        "\n{title}.\n  {} new, {} changed, {} removed; {}; {} in {}\n",
         n(summary.inserted),
         n(summary.updated),
         n(summary.removed),

@@ -7,6 +7,7 @@ use crate::cli::Failure;
 use crate::cli::Global;
 use crate::cli::ui::rows::{self, RowFormat, Stopped};
 use crate::exit::Exit;
+use crate::format;
 use crate::store::{Reader, StoreError};
 
 /// Run read-only SQL on the mirror with the built-in SQLite.
@@ -50,7 +51,11 @@ pub fn run(global: &Global, args: &SqlArgs) -> Result<Exit, Failure> {
     if statement.trim().is_empty() {
         return Err(Failure::new(Exit::Usage, "the statement is empty"));
     }
-    let mut stmt = conn.prepare(&statement).map_err(|error| refused(error, &statement))?;
+    let mut stmt = conn.prepare(&statement).map_err(|error| {
+        let meant = meant(&conn, &error.to_string()).map(|name| format!("did you mean `{name}`?"));
+        let failure = refused(error, &statement);
+        meant.into_iter().fold(failure, Failure::hint)
+    })?;
     if stmt.column_count() == 0 {
         let message = if stmt.readonly() {
             "the statement returns no rows"
@@ -95,6 +100,24 @@ pub fn quoting_hint(message: &str, statement: &str) -> Option<&'static str> {
     let searches = statement.to_ascii_uppercase().contains("MATCH");
     let is_of_match = ["fts5: ", "unterminated string", "no such column: "].iter().any(|part| message.contains(part));
     (searches && is_of_match).then_some(QUOTING)
+}
+
+/// The table or column that was probably meant, by the message about one that does not exist.
+fn meant(conn: &Reader, message: &str) -> Option<String> {
+    let (_, missing) = message.split_once("no such ")?;
+    let (kind, name) = missing.split_once(": ")?;
+    let name = name.split_whitespace().next()?.rsplit('.').next()?.to_ascii_lowercase();
+    let sql = match kind {
+        "table" => "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT GLOB 'sqlite_*'",
+        "column" => {
+            "SELECT DISTINCT c.name FROM sqlite_schema s, pragma_table_info(s.name) c WHERE s.type IN ('table', 'view')"
+        }
+        _ => return None,
+    };
+    let mut stmt = conn.prepare(sql).ok()?;
+    let names = stmt.query_map([], |row| row.get::<_, String>(0)).ok()?.filter_map(Result::ok);
+    let near = names.map(|known| (format::distance(&name, &known), known)).min()?;
+    (near.0 <= 3).then_some(near.1)
 }
 
 /// The message of SQLite alone: the user knows the statement.
