@@ -59,6 +59,8 @@ pub struct DetailAnswer {
 /// The confirmation of a PATCH.
 #[derive(Clone, Debug)]
 pub struct PatchAnswer {
+    /// The status, of the class 2xx.
+    pub status: u16,
     /// The compact confirmation; it is not the detail response.
     pub body: Bytes,
     /// The new `ETag` header, its quotes included.
@@ -243,6 +245,7 @@ impl Client {
         let (reply, (), asked) = self.call_noting(&request, Ru::PATCH, Purpose::Outbox, is_json, silence).await?;
         let replayed = reply.headers.get(IDEMPOTENT_REPLAYED);
         Ok(PatchAnswer {
+            status: reply.status,
             etag: etag(&reply),
             replayed: replayed.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true")),
             date: reply.date(),

@@ -37,6 +37,7 @@ pub(crate) struct HttpRequest {
 
 /// An answer with a success status.
 pub(crate) struct HttpReply {
+    pub status: u16,
     pub headers: HeaderMap,
     pub body: Bytes,
 }
@@ -121,7 +122,7 @@ impl HttpTransport {
             // Some services send a wait with every answer; a wait of zero is none.
             let wait = requested_wait(b"", header, now).filter(|wait| !wait.is_zero());
             let result = self.read(&mut response, self.max_body).await;
-            let result = result.map(|body| HttpReply { headers, body });
+            let result = result.map(|body| HttpReply { status: status.as_u16(), headers, body });
             return HttpAttempt { outcome: AttemptOutcome::Charged, hold: wait.map(RequestedHold::For), result };
         }
         let status = status.as_u16();

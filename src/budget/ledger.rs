@@ -154,11 +154,12 @@ impl Ledger {
         wall.plus(self.refills_at(limits).since(last))
     }
 
-    /// What a purpose may still spend in this window. `reserve` is what later runs will need; sweeps and details do not
-    /// use it.
+    /// What a purpose may still spend in this window. `reserve` is what later runs will need; edits, sweeps and details do
+    /// not use it.
     pub fn left_for(&self, purpose: Purpose, limits: &Limits, reserve: Ru) -> Ru {
         let left = limits.limit.saturating_sub(self.used);
-        if purpose >= Purpose::Sweep { left.saturating_sub(reserve) } else { left }
+        let uses_reserve = (Purpose::Changes..Purpose::Sweep).contains(&purpose);
+        if uses_reserve { left } else { left.saturating_sub(reserve) }
     }
 
     /// Records a request that is about to be sent, and is under way from then on.

@@ -108,7 +108,7 @@ fn sweeps_and_details_leave_the_reserve_alone() {
     let ledger = spend(Ledger::default(), "2026-01-01T10:00:00Z", 6);
     let now = at("2026-01-01T11:00:00Z");
     for (purpose, may) in [
-        (Purpose::Outbox, true),
+        (Purpose::Outbox, false),
         (Purpose::Changes, true),
         (Purpose::Audit, true),
         (Purpose::Definitions, true),

@@ -39,5 +39,5 @@ fn plan(sources: &Sources, last: &Mutex<Config>) -> Result<PublishPlan, String> 
     }
     let url = config.publish.url().map_err(|error| error_chain(&error))?;
     let url = PublishUrl::new(&url).map_err(|error| error_chain(&error))?;
-    Ok(Some((url, publish_settings(&config))))
+    Ok(Some((url, publish_settings(config))))
 }

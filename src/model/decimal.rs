@@ -18,14 +18,15 @@ pub fn is_plain(text: &str) -> bool {
     }
 }
 
-/// Whether the text is a plain decimal within the service's bound: 20 integer digits and 10 fractional digits.
+/// Whether the text is a plain decimal within the service's bound: 20 integer digits and 10 fractional digits. Zeros count:
+/// the reference does not say that the service ignores them.
 pub fn is_within_bounds(text: &str) -> bool {
     if !is_plain(text) {
         return false;
     }
     let unsigned = text.strip_prefix('-').unwrap_or(text);
     let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
-    whole.trim_start_matches('0').len() <= 20 && fraction.trim_end_matches('0').len() <= 10
+    whole.len() <= 20 && fraction.len() <= 10
 }
 
 /// A number's sign, its digits without zeros at either end, and the power of ten of the first digit. Each number has

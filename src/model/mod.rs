@@ -28,7 +28,10 @@ pub use clock::{Clock, ClockReading, ManualClock, MonotonicReading, SystemClock}
 pub use column_name::ColumnName;
 pub use custom::{Choice, CustomField, CustomFields, DataType, Definition, Layout};
 pub use duration::duration;
-pub use edit::{DelayScope, Edit, EditState, EditedFields, MirroredRecord, RetryDelay};
+pub use edit::{
+    DelayScope, Edit, EditState, EditedFields, HELD_COMMANDS, MirroredRecord, RetryDelay, is_unknown, unfit_source,
+    unfit_value, unknown_value,
+};
 pub use editable::{CustomTarget, EditTarget, Editable};
 pub use field_value::{FieldValue, SqlValue};
 pub use ids::{Cursor, Etag, FieldKey, RecordId};

@@ -36,6 +36,7 @@ pub use derived::options::{LabelColumns, ViewOptions};
 pub use derived::search_form::SearchForm;
 pub use error::StoreError;
 pub use file::file_id::FileId;
+pub use file::original::FoundCopy;
 pub use file::{backup, lock, migrate, open, wal};
 pub use outbox::concurrent::write_beside;
 pub use outbox::steps::{EditStep, RECORD_REMOVED, record_removed};

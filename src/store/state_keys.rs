@@ -3,6 +3,7 @@
 //! | entry | content | written by |
 //! |---|---|---|
 //! | `mirror_id` | the mirror's id: the first half of a feed's cursor | `store::file` |
+//! | `last_writer` | the process that wrote the file last, and the file: a copy has another one | `store::file` |
 //! | `layout` | the version of the custom columns | `store::custom` |
 //! | `derived` | the revision of the program that built views, search, indexes and dictionary | `store::derived` |
 //! | `custom_indexes` | the number of indexed custom fields of an object | `store::derived` |
@@ -115,6 +116,7 @@ macro_rules! state_keys {
 state_keys! {
     of_mirror {
         MirrorId => "mirror_id",
+        LastWriter => "last_writer",
         Layout => "layout",
         Derived => "derived",
         CustomIndexes => "custom_indexes",
@@ -201,6 +203,7 @@ impl StateKey {
             | Key::UndecidedRemovals(_)
             | Key::Progress(_) => true,
             Key::MirrorId
+            | Key::LastWriter
             | Key::Layout
             | Key::Derived
             | Key::CustomIndexes

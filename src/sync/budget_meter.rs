@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use super::events::{RunEvent, RunObserver};
 use crate::api::admission::{Admission, AdmissionError, Attempt, AttemptOutcome, Meter, MeterFuture, RequestedHold};
 use crate::budget::{Hold, Ledger, Limits, most_reserved};
-use crate::model::{Clock, ClockReading, Instant, Ru};
+use crate::model::{Clock, ClockReading, Instant, Purpose, Ru};
 use crate::store::{MirrorTx, ReadTx, StateKey, Store, StoreError};
 
 /// The state entry of the ledger.
@@ -100,9 +100,11 @@ impl BudgetMeter {
         self.for_edits.store(units.get(), Ordering::Relaxed);
     }
 
-    /// What is reserved for runs and edits together: edits may wait for a long time, and the rest must not wait for them.
-    fn reserve(&self) -> Ru {
-        let wanted = Ru::new(self.reserve.load(Ordering::Relaxed)) + Ru::new(self.for_edits.load(Ordering::Relaxed));
+    /// What is reserved from a purpose: for runs, and from all but edits for edits too. Edits may wait for a long time, and
+    /// the rest must not wait for them.
+    fn reserve(&self, purpose: Purpose) -> Ru {
+        let for_edits = if purpose == Purpose::Outbox { 0 } else { self.for_edits.load(Ordering::Relaxed) };
+        let wanted = Ru::new(self.reserve.load(Ordering::Relaxed)) + Ru::new(for_edits);
         wanted.min(most_reserved(self.limits.limit))
     }
 
@@ -190,7 +192,7 @@ impl BudgetMeter {
         let (mut book, now) = (self.book(), self.clock.reading());
         self.update(&mut book, now);
         let charged = book
-            .charge(now, attempt.cost, attempt.purpose, &self.limits, self.reserve())
+            .charge(now, attempt.cost, attempt.purpose, &self.limits, self.reserve(attempt.purpose))
             .map_err(|refills_at| AdmissionError::Budget { refills_at })?;
         if let Err(error) = self.note(&charged) {
             tracing::error!(%error, "The RU ledger could not be written: {error}");

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::checkpoints::{Fresh, MissingScopes, Outage, Sweep};
 use super::checks::undecided_removals::UndecidedRemovals;
 use super::claims::{set_back_claims, withdraw_future_claims};
+use super::edits_in_run::found_copy;
 use super::engine::{Engine, Share};
 use super::error::{Suspension, SyncError};
 use super::job::Job;
@@ -61,6 +62,9 @@ impl Engine {
     pub async fn run(&self, job: &Job, trigger: &'static str) -> Result<RunReport, SyncError> {
         let begun = self.begin(job, trigger).await?;
         let run = Run::new(self, job, trigger);
+        if let Some(copy) = self.store.take_found_copy() {
+            run.warn(found_copy(copy.held));
+        }
         let result = run.carry_out().await;
         let results = run.into_results();
         self.end(job, begun, result, results).await

@@ -43,6 +43,8 @@ mod outbox_limits;
 mod outbox_local;
 mod outbox_others;
 mod outbox_push;
+mod outbox_scale;
+mod outbox_unseen;
 mod outbox_values;
 mod owed_counts;
 mod parallel_copy;

@@ -289,7 +289,7 @@ fn edits(edits: &EditCounts, now: Instant) -> String {
     }
     text.push('\n');
     if edits.held > 0 {
-        text.push_str("held: waiting for release; `crm-mirror outbox show ID` says why,\n      `crm-mirror outbox release --all` sends them, `crm-mirror outbox drop --all` discards them\n");
+        text.push_str("held: waiting for a decision; `crm-mirror outbox list` shows them,\n      `crm-mirror outbox drop --all` discards them, `crm-mirror outbox release --all` sends them\n");
     }
     if edits.conflict > 0 {
         text.push_str("conflict: the service has other values now; `crm-mirror outbox` shows both sides\n");

@@ -12,6 +12,7 @@ pub mod demo;
 pub mod demo_questions;
 pub mod describe;
 pub mod edit;
+mod edit_price;
 mod edit_rows;
 pub mod export;
 pub mod forget;

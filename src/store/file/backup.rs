@@ -20,10 +20,11 @@ use rusqlite::config::DbConfig;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
+use super::original::IN_A_COPY;
 use super::{lock, open};
 use crate::model::Instant;
 use crate::store::error::{Doing, StoreError};
-use crate::store::outbox::hold_open::hold_open_edits;
+use crate::store::outbox::hold_open::{Requests, hold_open_edits};
 
 /// The retry interval while another process changes the file's schema.
 const RETRY: Duration = Duration::from_millis(50);
@@ -190,7 +191,7 @@ fn become_another_mirror(copy: &mut Connection, now: Instant) -> Result<u64, Sto
     )
     .doing(doing)?;
     // A release that was given to the original does not apply to the copy.
-    let held = hold_open_edits(&tx, "held in a copy of the mirror: the original may send it too", now)?;
+    let held = hold_open_edits(&tx, Requests::Keep, IN_A_COPY, now)?;
     tx.commit().doing(doing)?;
     Ok(held)
 }

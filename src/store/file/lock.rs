@@ -19,12 +19,14 @@ pub struct Lock {
     file: File,
     path: PathBuf,
     found: Option<String>,
+    found_writer: Option<String>,
 }
 
-/// The widths of the two lines of a lock file: the process, and its note. Fixed, so that one small write replaces a
-/// line.
+/// The widths of the three lines of a lock file: the process, its note, and the file that it writes. Fixed, so that one
+/// small write replaces a line.
 const PID_WIDTH: usize = 20;
 const NOTE_WIDTH: usize = 200;
+const WRITER_WIDTH: usize = 400;
 
 /// A file that root creates in another user's directory is given to that user: otherwise the daemon could not write the
 /// result of a first `sync` by root. SQLite gives the WAL and its index the owner of the database file.
@@ -43,7 +45,7 @@ impl Lock {
     pub(super) fn take(mirror: &Path) -> Result<Lock, StoreError> {
         let path = beside(mirror);
         let io = |source| StoreError::Io { path: path.clone(), source };
-        let (file, found) = loop {
+        let (file, found, found_writer) = loop {
             let file = File::options()
                 .create(true)
                 .read(true)
@@ -53,7 +55,7 @@ impl Lock {
                 .open(&path)
                 .map_err(io)?;
             give_to_directory_owner(&file, &path);
-            let (pid, found) = lines_of(&file);
+            let (pid, found, found_writer) = lines_of(&file);
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
@@ -66,10 +68,10 @@ impl Lock {
             let is = |meta: std::fs::Metadata| (meta.dev(), meta.ino());
             let (locked, there) = (file.metadata().map_err(io)?, std::fs::metadata(&path));
             if there.is_ok_and(|there| is(there) == is(locked)) {
-                break (file, found);
+                break (file, found, found_writer);
             }
         };
-        let lock = Lock { file, path, found };
+        let lock = Lock { file, path, found, found_writer };
         lock.write_line(0, &std::process::id().to_string(), PID_WIDTH)?;
         Ok(lock)
     }
@@ -85,6 +87,16 @@ impl Lock {
     /// Returns an error of the system, or if the note is longer than 200 bytes.
     pub fn note(&self, note: &str) -> Result<(), StoreError> {
         self.write_line(PID_WIDTH as u64 + 1, note, NOTE_WIDTH)
+    }
+
+    /// What the last process left about the file that it wrote.
+    pub(super) fn found_writer(&self) -> Option<&str> {
+        self.found_writer.as_deref()
+    }
+
+    /// Replaces what is said about the file that is written.
+    pub(super) fn note_writer(&self, text: &str) -> Result<(), StoreError> {
+        self.write_line((PID_WIDTH + 1 + NOTE_WIDTH + 1) as u64, text, WRITER_WIDTH)
     }
 
     fn write_line(&self, at: u64, text: &str, width: usize) -> Result<(), StoreError> {
@@ -129,12 +141,13 @@ fn beside(mirror: &Path) -> PathBuf {
     path.into()
 }
 
-/// The process and the note in a lock file. Unreadable lines are omitted.
-fn lines_of(mut file: &File) -> (String, Option<String>) {
+/// The process, the note and the file in a lock file. Unreadable lines are omitted.
+fn lines_of(mut file: &File) -> (String, Option<String>, Option<String>) {
     let mut text = String::new();
     let _ = file.read_to_string(&mut text);
-    let mut lines = text.lines().map(str::trim).map(String::from);
-    (lines.next().unwrap_or_default(), lines.next().filter(|note| !note.is_empty()))
+    let mut lines = text.lines().map(|line| line.trim_matches([' ', '\0']).to_string());
+    let (pid, note, writer) = (lines.next().unwrap_or_default(), lines.next(), lines.next());
+    (pid, note.filter(|note| !note.is_empty()), writer.filter(|writer| !writer.is_empty()))
 }
 
 /// Whether a mirror has a lock file, locked or not.
@@ -150,7 +163,7 @@ pub fn note_beside(mirror: &Path) -> Option<String> {
 /// The process that writes a mirror now, without disturbing it: `None` if there is none, else its id if it is known.
 pub fn current_writer(mirror: &Path) -> Option<Option<u32>> {
     let file = File::open(beside(mirror)).ok()?;
-    let (pid, _) = lines_of(&file);
+    let (pid, ..) = lines_of(&file);
     // A shared lock, for an instant: only a writer that starts at this moment could notice it.
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => Some(pid.parse().ok()),

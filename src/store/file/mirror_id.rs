@@ -22,9 +22,13 @@ impl MirrorTx<'_> {
     /// # Errors
     /// Returns an error of SQLite or of the system's random number generator.
     pub fn renew_mirror_id(&self) -> Result<(), StoreError> {
+        self.set_state(&StateKey::MirrorId, &self.random_id()?)
+    }
+
+    /// A random text.
+    pub(super) fn random_id(&self) -> Result<String, StoreError> {
         let mut bytes = [0u8; BYTES];
         getrandom::fill(&mut bytes).map_err(|source| StoreError::Random(source.to_string()))?;
-        let id: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        self.set_state(&StateKey::MirrorId, &id)
+        Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 }

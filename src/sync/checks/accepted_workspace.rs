@@ -51,7 +51,7 @@ impl Run<'_> {
             if !tx.has_former_rows(object)? {
                 return Ok(0);
             }
-            let held = tx.hold_edits_of_former_rows(object, now)?;
+            let held = tx.hold_edits_of_former_rows(object, None, now)?;
             tx.clear_state(&StateKey::FormerRows(object))?;
             if let Some(sweep) = Sweep::load(tx, object)? {
                 // As after a first copy.

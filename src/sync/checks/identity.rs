@@ -21,6 +21,7 @@ use crate::sync::apply::instant;
 use crate::sync::checkpoints::Identity;
 use crate::sync::engine::Engine;
 use crate::sync::error::{Asking, SyncError};
+use crate::sync::job::Job;
 use crate::sync::run::Run;
 use crate::sync::walks::cursor_loops::ListProgress;
 
@@ -64,6 +65,12 @@ impl Run<'_> {
             match self.engine.recognise().await {
                 Err(SyncError::NotRecognised { asked, unread }) if unread.is_empty() => {
                     return Err(self.not_recognised(now, asked).await?);
+                }
+                // A key that may only write: the version that an update replaces is all the evidence that there can be.
+                Err(SyncError::NoScope { .. }) if *self.job == Job::Push => {
+                    let text = "this key can read no record: edits are sent on the versions that the mirror has";
+                    self.warn(text.into());
+                    return Ok(());
                 }
                 recognised => recognised?,
             }
