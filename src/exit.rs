@@ -107,8 +107,9 @@ impl Exit {
             | PublishError::Denied { .. }
             | PublishError::ForeignTable { .. }
             | PublishError::Encoding { .. }
-            | PublishError::Exclude { .. } => Exit::Config,
-            PublishError::Statement { .. } => Exit::Internal,
+            | PublishError::Exclude { .. }
+            | PublishError::RowSecurity { .. }
+            | PublishError::Statement { .. } => Exit::Config,
             PublishError::Busy { .. } | PublishError::Unsettled => Exit::Paused,
             PublishError::Empty | PublishError::Lock { .. } => Exit::Storage,
             PublishError::Store(error) => Exit::of_store(error),

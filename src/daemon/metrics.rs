@@ -185,6 +185,8 @@ fn mirror(page: &mut MetricsText, status: &MirrorStatus) {
         page.one("crm_mirror_publish_lag_seconds", "gauge", about, lag.seconds as f64);
         let about = "Rows that the target database refuses.";
         page.one("crm_mirror_publish_refused_rows", "gauge", about, lag.refused as f64);
+        let about = "What views of people keep from following the mirror in the target database.";
+        page.one("crm_mirror_publish_left_behind", "gauge", about, lag.left_behind.len() as f64);
         let about = "Differences that the last comparison with the target database left.";
         page.one("crm_mirror_publish_differences", "gauge", about, lag.differences as f64);
         let about = "When the target database was last proven equal; 0 before the first time.";

@@ -75,7 +75,7 @@ pub(super) async fn compare(
     repairs: bool,
 ) -> Result<Comparison, PublishError> {
     let mut found = Comparison::default();
-    for table in &publication.tables {
+    for table in publication.open_tables() {
         if !load::is_loaded(table, state) {
             continue;
         }

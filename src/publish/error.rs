@@ -61,6 +61,14 @@ pub enum PublishError {
         /// The table.
         table: String,
     },
+    /// A table has row-level security, which the table that replaces it would not have.
+    #[error("the table `{table}` of the schema `{schema}` has row-level security and cannot be replaced by a new one")]
+    RowSecurity {
+        /// The schema.
+        schema: String,
+        /// The table.
+        table: String,
+    },
     /// The database does not store UTF-8.
     #[error("the database at {place} stores {encoding}, not UTF-8")]
     Encoding {
@@ -130,10 +138,31 @@ impl PublishError {
         })
     }
 
+    /// Whether the database refuses what was wanted of one table. The others can be published.
+    pub(super) const fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            PublishError::Statement { .. }
+                | PublishError::Denied { .. }
+                | PublishError::ForeignTable { .. }
+                | PublishError::RowSecurity { .. }
+        )
+    }
+
+    /// The server's code; `None` if it did not answer.
+    pub(super) fn code(&self) -> Option<&SqlState> {
+        match self {
+            PublishError::Unavailable { source, .. }
+            | PublishError::Denied { source, .. }
+            | PublishError::Statement { source, .. } => source.code(),
+            _ => None,
+        }
+    }
+
     /// The server's message.
     pub(super) fn server_message(&self) -> String {
         match self {
-            PublishError::Statement { source, .. } => {
+            PublishError::Statement { source, .. } | PublishError::Denied { source, .. } => {
                 source.as_db_error().map_or_else(|| source.to_string(), |error| error.message().to_string())
             }
             other => other.to_string(),
@@ -162,7 +191,11 @@ impl PublishError {
             PublishError::Unsettled => Some("run the command again"),
             PublishError::Empty => Some("run `crm-mirror sync` to make the first copy"),
             PublishError::Store(error) => error.hint(),
-            PublishError::Statement { .. } | PublishError::Lock { .. } => None,
+            PublishError::Statement { .. } => {
+                Some("undo what was changed in the schema, or drop the table: the next publish loads it again")
+            }
+            PublishError::RowSecurity { .. } => Some("drop its policies, and protect a view of your own instead"),
+            PublishError::Lock { .. } => None,
         }
     }
 }

@@ -15,6 +15,7 @@ mod changes;
 mod equal;
 mod histories;
 mod hostile;
+mod reconcile;
 mod refusals;
 mod reloads;
 mod server;

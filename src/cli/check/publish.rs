@@ -40,6 +40,7 @@ pub(super) fn check(facts: &CheckFacts<'_>) -> Vec<Finding> {
     findings.extend(lag(facts));
     findings.extend(refused(facts));
     findings.extend(equal(facts));
+    findings.extend(left_behind(facts));
     findings
 }
 
@@ -60,6 +61,13 @@ fn equal(facts: &CheckFacts<'_>) -> Option<Finding> {
             "run `crm-mirror publish --verify --repair`",
         ),
     })
+}
+
+/// Views that could not follow.
+fn left_behind(facts: &CheckFacts<'_>) -> Option<Finding> {
+    let left = &facts.here()?.publish.as_ref()?.left_behind;
+    let fix = "make the views again on the new columns: what none uses is dropped with the next publish";
+    (!left.is_empty()).then(|| Finding::warn("publish.left-behind", left.join("; "), fix))
 }
 
 /// The rows that the database refuses.

@@ -103,6 +103,9 @@ fn published(text: &mut String, lag: &PublishLag, now: Instant) {
             writeln!(text, "         crm-mirror publish --verify --repair repairs them")
         }
     };
+    for left in &lag.left_behind {
+        let _ = writeln!(text, "         left behind: {}", plain(left));
+    }
     if lag.refused > 0 {
         let _ = writeln!(text, "         the database refuses {}:", format::counted(lag.refused, "row", "rows"));
     }
