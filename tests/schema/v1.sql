@@ -1594,7 +1594,7 @@ CREATE INDEX contacts_by_owner ON contacts (owner_id);
 CREATE INDEX contacts_by_company ON contacts (company_id);
 CREATE INDEX contacts_by_email ON contacts (email);
 CREATE INDEX contacts_by_last_interaction_at ON contacts (last_interaction_at);
-CREATE INDEX changes_by_record ON changes (object_type, record_id, seq);
+CREATE INDEX changes_by_record ON changes (record_id, object_type, seq);
 CREATE INDEX custom_multi_values_by_value ON custom_multi_values (object_type, field_key, value);
 CREATE UNIQUE INDEX search_documents_by_record ON search_documents (object_type, record_id);
 CREATE INDEX changes_by_time ON changes (object_type, seen_at);

@@ -119,6 +119,15 @@ impl Shape {
     }
 }
 
+/// Whether a column of an object's shape holds doubles.
+pub(in crate::store) fn is_number(object: Object, shape: &Shape, column: &str) -> bool {
+    shape.columns.iter().find(|known| known.name == column).is_some_and(|known| match known.source {
+        Source::FieldNum(_) | Source::SlotNum(_) => true,
+        Source::Field(index) => object.resource().fields()[index].kind == FieldKind::Number,
+        Source::Slot(_) | Source::Extra => false,
+    })
+}
+
 fn standard(resource: Resource, shown: FieldProjection) -> Vec<Column> {
     let mut columns = Vec::new();
     for (index, field) in resource.fields().iter().enumerate() {
