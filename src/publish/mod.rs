@@ -13,7 +13,7 @@
 //! | `target`, `database` | the URL, TLS, the connection, and its statements |
 //! | `catalogue` | what the database has |
 //! | `mirror`, `schema`, `swap` | access to the mirror on blocking threads; execution of the planned steps; new tables in the place of old ones |
-//! | `stream` | the same as JSON lines, for any kind of follower |
+//! | `stream`, `stream_lines` | the same as JSON lines, for any kind of follower |
 //! | `keeper` | the daemon's task that publishes changes |
 //! | `rows` | writing rows, and the list of those that the database refuses |
 //! | `compare` | proof that both sides are equal, and repair |
@@ -48,6 +48,7 @@ mod schema;
 mod sql;
 mod state;
 mod stream;
+mod stream_lines;
 mod swap;
 mod tables;
 mod target;

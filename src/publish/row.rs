@@ -174,7 +174,7 @@ fn stored_bytes(columns: &[PublishedColumn], row: &PgRow) -> usize {
 }
 
 /// Whether a column is the name of another record.
-fn is_joined(column: &str) -> bool {
+pub(super) fn is_joined(column: &str) -> bool {
     ["owner_name", "company_name"].contains(&column)
 }
 
