@@ -12,6 +12,7 @@ mod support;
 
 mod background_task;
 mod changes;
+mod clusters;
 mod equal;
 mod histories;
 mod hostile;

@@ -227,7 +227,7 @@ async fn change_of_a_field_sends_only_what_it_concerns() {
     assert!(changes >= 10 && !follower.tables["contacts"].types.contains_key("owner_name"));
     type Step = (&'static str, fn(&mut World), usize);
     let steps: [Step; 5] = [
-        ("added", |world| world.define(NewField::new(Object::Contact, "fee", DataType::Decimal)), 0),
+        ("added", |world| drop(world.define(NewField::new(Object::Contact, "fee", DataType::Decimal))), 0),
         ("archived", |world| drop(world.archive(Object::Contact, "tier")), 0),
         ("restored", |world| drop(world.reactivate(Object::Contact, "tier")), 5),
         ("archived", |world| drop(world.archive(Object::Contact, "tags")), 0),
