@@ -66,9 +66,9 @@ pub(super) fn key(text: &str) -> Cow<'_, str> {
     format!("{}…{}", &plain[..cut], digest(text.as_bytes())).into()
 }
 
-/// The longest value that stays in its row, in bytes: a longer one is stored elsewhere, and the row has a pointer.
+/// The longest value that stays in its row, in bytes: a value that cannot be compressed to this is stored elsewhere, and the
+/// row has a pointer, which is shorter.
 pub(super) const LONGEST_STORED: usize = 24;
-const POINTER: usize = 18;
 
 /// The bytes that a value has in its row if the row is full, and the boundary that it begins at.
 pub(super) fn stored_bytes(text: &str, pg_type: PgType) -> (usize, usize) {
@@ -77,9 +77,8 @@ pub(super) fn stored_bytes(text: &str, pg_type: PgType) -> (usize, usize) {
         PgType::Date => (4, 4),
         PgType::Boolean => (1, 1),
         PgType::Text if text.len() < LONGEST_STORED => (text.len() + 1, 1),
-        PgType::Text => (POINTER, 1),
-        PgType::Numeric => ((7 + text.len() / 2).min(LONGEST_STORED), 1),
-        PgType::Jsonb => (LONGEST_STORED, 1),
+        PgType::Numeric if text.len() < LONGEST_STORED => (7 + text.len() / 2, 1),
+        PgType::Text | PgType::Numeric | PgType::Jsonb => (LONGEST_STORED, 4),
     }
 }
 
