@@ -8,14 +8,11 @@ use std::collections::BTreeMap;
 use tokio_postgres::types::Type;
 
 use super::database::{Database, Param};
-use super::ddl::{ExistingColumn, ExistingTable};
+use super::ddl::{ExistingColumn, ExistingTable, LEFT_BEHIND};
 use super::error::PublishError;
 use super::tables::PgType;
 
 const DOING: &str = "read the catalogue";
-
-/// The beginning of the comment on what is kept only because somebody's view uses it.
-pub(super) const LEFT_BEHIND: &str = "left behind by crm-mirror: ";
 
 const COLUMNS: &str = "SELECT c.relname::text, c.relkind::text, \
          coalesce(pg_catalog.obj_description(c.oid, 'pg_class'), ''), \

@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 use super::exclude::Exclusions;
 use super::tables::{PgType, PublishedColumn, PublishedTable, archived_name};
 
+/// The beginning of the comment on what is kept only because somebody's view uses it.
+pub(super) const LEFT_BEHIND: &str = "left behind by crm-mirror: ";
+
 /// An existing column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ExistingColumn {

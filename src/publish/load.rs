@@ -98,7 +98,7 @@ async fn load_by(
         *at = Some(table.name);
         let shadow = database.create_shadow(table).await?;
         database.forget_refused(table.name).await?;
-        let rows = match is_loaded(table, state) {
+        let rows = match state.is_loaded(table) {
             true => copy(database, mirror, publication, table, (&shadow, method), state).await?,
             false => 0,
         };
@@ -136,11 +136,6 @@ async fn empty_others(
         database.forget_refused(name).await?;
     }
     Ok(())
-}
-
-/// Whether a table can be loaded: records are loaded only once their first copy is finished.
-pub(super) fn is_loaded(table: &PublishedTable, state: &TargetState) -> bool {
-    table.object().is_none_or(|object| state.details.loaded.contains(&object))
 }
 
 /// Copies a table page by page, and returns the number of rows.

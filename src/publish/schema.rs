@@ -5,11 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tokio_postgres::error::SqlState;
 
-use super::catalogue::LEFT_BEHIND;
 use super::database::Database;
-use super::ddl::{self, ExistingTable, Refill, SchemaPlan, SchemaStep};
+use super::ddl::{self, ExistingTable, LEFT_BEHIND, Refill, SchemaPlan, SchemaStep};
 use super::error::PublishError;
-use super::load;
 use super::mirror::PublishedMirror;
 use super::sql;
 use super::state::{self, APPEARANCE, TargetState};
@@ -55,7 +53,7 @@ pub(super) async fn reconcile(
         if state.details.owed.contains(table.name) {
             plan.replace.get_or_insert("it could not be brought to its columns before".into());
         }
-        if let Some(why) = why.filter(|_| load::is_loaded(table, state)) {
+        if let Some(why) = why.filter(|_| state.is_loaded(table)) {
             plan.replace.get_or_insert(why.into());
         }
         if plan.replace.is_some() {

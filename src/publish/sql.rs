@@ -1,7 +1,6 @@
 //! The statements.
 
-use super::catalogue::LEFT_BEHIND;
-use super::ddl::CarriedColumn;
+use super::ddl::{CarriedColumn, LEFT_BEHIND};
 use super::tables::{PgType, PublishedColumn, PublishedTable, pg_name};
 
 /// The private table with the cursor.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::tables::Publication;
+use super::tables::{Publication, PublishedTable};
 use super::value;
 use super::{ddl, sql};
 use crate::model::Object;
@@ -61,6 +61,11 @@ impl TargetState {
     pub(super) fn read(cursor: &str, generation: i64, details: &str) -> TargetState {
         let cursor = cursor.rsplit_once(':').and_then(|(mirror, seq)| Some((mirror.to_string(), seq.parse().ok()?)));
         TargetState { cursor, generation, details: serde_json::from_str(details).unwrap_or_default() }
+    }
+
+    /// Whether a table can be loaded: records are loaded only once their first copy is finished.
+    pub(super) fn is_loaded(&self, table: &PublishedTable) -> bool {
+        table.object().is_none_or(|object| self.details.loaded.contains(&object))
     }
 
     /// The cursor as text.

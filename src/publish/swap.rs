@@ -9,9 +9,8 @@ use std::time::Duration;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
-use super::catalogue::LEFT_BEHIND;
 use super::database::{Database, Param};
-use super::ddl::{self, ExistingTable};
+use super::ddl::{self, ExistingTable, LEFT_BEHIND};
 use super::error::PublishError;
 use super::sql;
 use super::tables::PublishedTable;

@@ -12,7 +12,6 @@
 //! which would do the same.
 
 use super::view_columns::{From, ViewColumn};
-use super::views::as_written;
 use crate::model::catalogue::Object;
 use crate::store::program_objects::history_view;
 use crate::store::records::shape::{Shape, is_number};
@@ -86,34 +85,32 @@ pub(in crate::store) fn create(
     valid_from, -- since when, UTC; NULL: since before the history
     valid_to -- until when, UTC; NULL: still
 ) AS
-SELECT c.record_id, {key}, json_extract(f.value, '$[1]'), CAST(c.seen_at AS TEXT),
+SELECT c.record_id, coalesce(f.key, NULL), json_extract(f.value, '$[1]'), CAST(c.seen_at AS TEXT),
     CAST((SELECT e.seen_at FROM changes AS e WHERE e.object_type = '{object}' AND e.record_id IN (c.record_id, '')
      AND e.seq > c.seq AND (e.kind <> 'schema' AND {TOUCHES} OR {ends}) ORDER BY e.seq LIMIT 1) AS TEXT)
 FROM changes AS c CROSS JOIN json_each(c.fields) AS f
 WHERE c.object_type = '{object}' AND c.kind IN ('insert', 'update')
 UNION ALL
-SELECT c.record_id, {key}, json_extract(f.value, '$[0]'), CAST(NULL AS TEXT),
+SELECT c.record_id, coalesce(f.key, NULL), json_extract(f.value, '$[0]'), CAST(NULL AS TEXT),
     CAST(coalesce({ended_before}, c.seen_at) AS TEXT)
 FROM changes AS c CROSS JOIN json_each(c.fields) AS f
 WHERE c.object_type = '{object}' AND c.kind IN ('update', 'remove') AND NOT EXISTS (
     SELECT 1 FROM changes AS e WHERE e.object_type = '{object}' AND e.record_id = c.record_id AND e.seq < c.seq
     AND {TOUCHES})
 UNION ALL
-SELECT r.id, {key}, {value}, CAST(NULL AS TEXT), CAST({archived_at} AS TEXT)
+SELECT r.id, coalesce(f.key, NULL), coalesce(f.value, NULL), CAST(NULL AS TEXT), CAST({archived_at} AS TEXT)
 FROM {table} AS r LEFT JOIN {details} AS d ON d.{details_key} = r.id
 CROSS JOIN json_each(json_array({parts})) AS p CROSS JOIN json_each(p.value) AS f
 WHERE f.value IS NOT NULL AND (NOT {is_archived} OR {archived_at} IS NOT NULL) AND NOT EXISTS (
     SELECT 1 FROM changes AS e WHERE e.object_type = '{object}' AND e.record_id = r.id AND {TOUCHES})
 UNION ALL
-SELECT f.record_id, {key}, json_extract(f.value, '$'), CAST(NULL AS TEXT), CAST({retyped_at} AS TEXT)
+SELECT f.record_id, coalesce(f.key, NULL), json_extract(f.value, '$'), CAST(NULL AS TEXT), CAST({retyped_at} AS TEXT)
 FROM (SELECT record_id, column_name AS key, value FROM retyped_values WHERE object_type = '{object}') AS f
 WHERE NOT EXISTS (
     SELECT 1 FROM changes AS e WHERE e.object_type = '{object}' AND e.record_id = f.record_id AND {TOUCHES})",
         view = history_view(object),
-        key = as_written("f.key"),
         ends = ends("f.key"),
         ended_before = ended("f.key", "AND e.seq < c.seq ORDER BY e.seq"),
-        value = as_written("f.value"),
         archived_at = ended("f.key", &format!("AND {is_archived} {last}")),
         retyped_at = ended("f.key", last),
         table = list.table,
