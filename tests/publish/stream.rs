@@ -228,10 +228,10 @@ async fn change_of_a_field_sends_only_what_it_concerns() {
     type Step = (&'static str, fn(&mut World), usize);
     let steps: [Step; 5] = [
         ("added", |world| drop(world.define(NewField::new(Object::Contact, "fee", DataType::Decimal))), 0),
-        ("archived", |world| drop(world.archive(Object::Contact, "tier")), 0),
-        ("restored", |world| drop(world.reactivate(Object::Contact, "tier")), 5),
-        ("archived", |world| drop(world.archive(Object::Contact, "tags")), 0),
-        ("retyped", |world| drop(world.redefine(Object::Contact, "tier", |f| f.data_type = "INTEGER".into())), 0),
+        ("archived", |world| assert!(world.archive(Object::Contact, "tier")), 0),
+        ("restored", |world| assert!(world.reactivate(Object::Contact, "tier")), 5),
+        ("archived", |world| assert!(world.archive(Object::Contact, "tags")), 0),
+        ("retyped", |world| assert!(world.redefine(Object::Contact, "tier", |f| f.data_type = "INTEGER".into())), 0),
     ];
     for (op, step, least) in steps {
         crm.sandbox.with_world(step);

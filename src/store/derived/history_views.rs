@@ -7,8 +7,8 @@
 //! are recreated with the `_full` views, whose columns they use.
 //!
 //! SQLite reads a few records by index, also those of a join or a subquery, only if a column has the same affinity in every
-//! part of the UNION. No index can be used for an expression: without statistics SQLite would prefer the index of times to
-//! that of records, and read half of all changes for the state of one record at a time. DuckDB misprints a unary plus,
+//! part of the UNION. No index can be used for an expression: without statistics SQLite would prefer an index of times, or of
+//! objects, to that of records, and read half of all changes for the state of one record. DuckDB misprints a unary plus,
 //! which would do the same.
 
 use super::view_columns::{From, ViewColumn};
@@ -89,12 +89,12 @@ SELECT c.record_id, coalesce(f.key, NULL), json_extract(f.value, '$[1]'), CAST(c
     CAST((SELECT e.seen_at FROM changes AS e WHERE e.object_type = '{object}' AND e.record_id IN (c.record_id, '')
      AND e.seq > c.seq AND (e.kind <> 'schema' AND {TOUCHES} OR {ends}) ORDER BY e.seq LIMIT 1) AS TEXT)
 FROM changes AS c CROSS JOIN json_each(c.fields) AS f
-WHERE c.object_type = '{object}' AND c.kind IN ('insert', 'update')
+WHERE coalesce(c.object_type, '') = '{object}' AND c.kind IN ('insert', 'update')
 UNION ALL
 SELECT c.record_id, coalesce(f.key, NULL), json_extract(f.value, '$[0]'), CAST(NULL AS TEXT),
     CAST(coalesce({ended_before}, c.seen_at) AS TEXT)
 FROM changes AS c CROSS JOIN json_each(c.fields) AS f
-WHERE c.object_type = '{object}' AND c.kind IN ('update', 'remove') AND NOT EXISTS (
+WHERE coalesce(c.object_type, '') = '{object}' AND c.kind IN ('update', 'remove') AND NOT EXISTS (
     SELECT 1 FROM changes AS e WHERE e.object_type = '{object}' AND e.record_id = c.record_id AND e.seq < c.seq
     AND {TOUCHES})
 UNION ALL

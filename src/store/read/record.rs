@@ -135,7 +135,7 @@ pub fn record(tx: &ReadTx<'_>, object: Object, id: &str, at: Option<Instant>) ->
     };
     if let Some(at) = at {
         names(tx, &mut state)?;
-        for (column, value) in ended_since(tx, object, id, at)? {
+        for (column, value) in of_ended_fields(tx, object, id, at)? {
             if !columns.contains(&column) {
                 columns.push(column.clone());
             }
@@ -210,13 +210,14 @@ fn as_of(
     Ok(state)
 }
 
-/// The values at a time of the fields that were archived or got another type since then.
-fn ended_since(tx: &ReadTx<'_>, object: Object, id: &str, at: Instant) -> Result<Vec<(String, Value)>, StoreError> {
+/// The values at a time of the fields that were ever archived or got another type: the old value of a later change may
+/// have ended with its field.
+fn of_ended_fields(tx: &ReadTx<'_>, object: Object, id: &str, at: Instant) -> Result<Vec<(String, Value)>, StoreError> {
     let sql = format!(
         "SELECT f.column_name, (SELECT h.value FROM {} AS h WHERE h.id = ?2 AND h.column_name = f.column_name
              AND (h.valid_from IS NULL OR h.valid_from <= ?3) AND (h.valid_to IS NULL OR h.valid_to > ?3))
          FROM (SELECT DISTINCT json_extract(fields, '$.column') AS column_name FROM changes
-               WHERE object_type = ?1 AND record_id = '' AND kind = 'schema' AND seen_at > ?3
+               WHERE object_type = ?1 AND record_id = '' AND kind = 'schema'
                  AND json_extract(fields, '$.op') IN ('archived', 'retyped', 'removed')) AS f ORDER BY 1",
         history_view(object)
     );
