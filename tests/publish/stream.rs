@@ -214,7 +214,9 @@ async fn change_of_a_field_sends_only_what_it_concerns() {
         world.edit(Object::Contact, id, &json!({"customFields": {"tier": "a", "tags": ["a", "b"]}}));
     }
     let crm = Crm::serve(world).await;
-    let mirror = Mirror::empty();
+    let mut mirror = Mirror::empty();
+    // A detail that is read again changes its record.
+    mirror.settings.details = false;
     mirror.sync(&crm).await;
     for id in &ids[20..30] {
         crm.sandbox.with_world(|world| world.edit(Object::Contact, id, &json!({"position": "moved"})));

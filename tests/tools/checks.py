@@ -155,6 +155,7 @@ def duckdb(truth):
     # It parses and prints every view of the file for these, as DBeaver and dbt do.
     db.execute("SELECT count(*) FROM information_schema.tables")
     listed = {row[2] for row in db.execute("SHOW ALL TABLES").fetchall() if row[0] == "mirror"}
+    listed |= {row[0] for row in db.execute("SELECT view_name FROM duckdb_views() WHERE database_name = 'mirror'").fetchall()}
     same("not listed", set(truth.names) - set(truth.searches) - listed, set())
     for name in truth.names:
         # It reads views with its own JSON functions, which see other rows.
