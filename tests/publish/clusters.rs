@@ -125,8 +125,8 @@ async fn standby_that_is_promoted_has_everything_and_gets_the_rest() {
     let crm = Crm::serve(generate(5, 60, 4, noon())).await;
     let mirror = Mirror::empty();
     mirror.sync(&crm).await;
-    let hosts = format!("{},{}", primary.host(), standby.host());
-    let url = format!("postgres://mirror:s3cret@{hosts}:5432,5432/postgres?target_session_attrs=read-write");
+    let hosts = format!("{}:5432,{}:5432", primary.host(), standby.host());
+    let url = format!("postgres://mirror:s3cret@{hosts}/postgres?target_session_attrs=read-write");
     let settings = Postgres::settings(&mirror);
     let clock = ManualClock::at(noon());
     let (planned, target) = (settings.clone(), PublishUrl::new(&SecretString::from(url)).unwrap());
@@ -155,10 +155,17 @@ async fn standby_that_is_promoted_has_everything_and_gets_the_rest() {
         }
     }
     let last = "SELECT count(*)::text FROM crm.contacts WHERE position = 'round 11'";
-    while postgres.client.query_one(last, &[]).await.map(|row| row.get::<_, String>(0)).ok().as_deref() != Some("20") {
+    let mut arrived = false;
+    for _ in 0..600 {
+        arrived = postgres.client.query_one(last, &[]).await.is_ok_and(|row| row.get::<_, String>(0) == "20");
+        if arrived {
+            break;
+        }
         clock.advance(Duration::from_secs(30));
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+    let failed = mirror.one("SELECT json_extract(value, '$.last_error') FROM state WHERE name = 'publish'");
+    assert!(arrived, "{failed}");
     keeper.end().await;
     let settings = PublishSettings { check: Check::Compare, ..settings };
     let mut ended = publish(&target, &settings, noon()).await;
