@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use url::Url;
+use reqwest::Url;
 
 use super::error::ConfigError;
 use super::sections::NotifySection;

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
+use reqwest::Url;
 use serde::Deserialize;
-use url::Url;
 
 use super::changes_schedule::ChangesSchedule;
 use super::cron::Cron;

@@ -81,7 +81,20 @@ impl Config {
     /// # Errors
     /// Returns a [`ConfigError`] that names the key, and the file or the variable that contains it.
     pub fn load(sources: &Sources) -> Result<Config, ConfigError> {
-        let sections = layers::read(sources)?;
+        Config::of(sources, sources.files()?)
+    }
+
+    /// The configuration without the contents of its file, for readers of a mirror whose configuration is invalid: the
+    /// mirror is where it is without settings.
+    ///
+    /// # Errors
+    /// As [`Config::load`], for the environment and the flags.
+    pub fn without_file(sources: &Sources) -> Result<Config, ConfigError> {
+        Config::of(sources, Vec::new())
+    }
+
+    fn of(sources: &Sources, files: Vec<(PathBuf, String)>) -> Result<Config, ConfigError> {
+        let sections = layers::read(sources, files)?;
         let env = &sources.environment;
         let file = Some(sources.main_file()).filter(|file| file.exists());
         let unit = file.and_then(unit::of_file);

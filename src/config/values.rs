@@ -4,15 +4,15 @@
 //! place in an error message, and never contains the value.
 
 use std::fmt::{self, Display};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use figment::value::magic::RelativePathBuf;
 use jiff::tz::TimeZone;
+use reqwest::Url;
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
-use url::{Host, Url};
 
 use super::changes_schedule::ChangesSchedule;
 use super::cron::{self, Cron};
@@ -232,11 +232,8 @@ pub(super) fn webhook<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Url>
 
 fn webhook_url(text: &str) -> Option<Url> {
     let url = Url::parse(text).ok()?;
-    let is_here = match url.host()? {
-        Host::Domain(name) => name.eq_ignore_ascii_case("localhost"),
-        Host::Ipv4(address) => address.is_loopback(),
-        Host::Ipv6(address) => address.is_loopback(),
-    };
+    let host = url.host_str()?.trim_matches(['[', ']']);
+    let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
     (url.scheme() == "https" || (url.scheme() == "http" && is_here)).then_some(url)
 }
 

@@ -61,7 +61,7 @@ pub fn run(global: &Global, args: &StatusArgs) -> Result<Exit, Failure> {
         let folder = global.config.as_deref().and_then(Path::parent).unwrap_or(Path::new(FOLDER));
         return status_all::run(folder, args.json);
     }
-    let config = global.load_with(args.database.as_deref())?;
+    let config = configuration(global, args.database.as_deref())?;
     let reading = SystemClock.reading();
     let now = reading.wall;
     let status = match status::read(&config, reading) {
@@ -93,6 +93,24 @@ pub fn run(global: &Global, args: &StatusArgs) -> Result<Exit, Failure> {
         output::prose(&commands::complete(&status_text::text(&reply, context)))?;
     }
     Ok(freshness.map_or(Exit::Done, |(_, freshness)| freshness.exit()))
+}
+
+/// The configuration; while it is invalid, what is known without it, if there is a mirror: a daemon goes on with the old
+/// one.
+fn configuration(global: &Global, database: Option<&Path>) -> Result<Config, Failure> {
+    let error = match global.load_with(database) {
+        Ok(config) => return Ok(config),
+        Err(error) => error,
+    };
+    let Ok(mut known) = Config::without_file(&global.sources()) else { return Err(error.into()) };
+    if let Some(database) = database {
+        known.database = database.to_path_buf();
+    }
+    if !known.database.exists() {
+        return Err(error.into());
+    }
+    output::note(Failure::from(error).text().trim_end());
+    Ok(known)
 }
 
 /// The lists that must be fresh: those of records, which every run for changes reads.

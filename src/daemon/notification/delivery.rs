@@ -58,7 +58,7 @@ async fn run(command: &[String], body: String) -> Result<(), String> {
     ended.await.unwrap_or_else(|error| Err(error.to_string()))
 }
 
-async fn post(address: &url::Url, body: String) -> Result<(), String> {
+async fn post(address: &reqwest::Url, body: String) -> Result<(), String> {
     install_tls();
     let built = reqwest::Client::builder().timeout(WITHIN).redirect(reqwest::redirect::Policy::none()).build();
     let client = built.map_err(|error| error.without_url().to_string())?;

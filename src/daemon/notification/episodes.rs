@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::daemon::status_reply::{DaemonStatus, StatusReply, public_reason};
 use crate::exit::Exit;
 use crate::format;
-use crate::model::Instant;
+use crate::model::instant::{self, Instant};
 
 /// How late an object may be, by what explains it: nothing, a hold, or a pause and a first copy.
 const LATE: [Duration; 3] = [Duration::from_secs(1800), Duration::from_secs(3600), Duration::from_secs(86_400)];
@@ -155,6 +155,7 @@ pub(super) struct Notice {
     /// `begins` or `over`.
     pub state: &'static str,
     /// When the episode began, UTC.
+    #[serde(serialize_with = "instant::utc_always")]
     pub since: Instant,
     /// The whole message, for programs that show one text.
     pub text: String,
