@@ -447,7 +447,7 @@ fn filled_since(
             }
         }
     }
-    let is_same = |column: &String| now.get(column).is_some() && now.get(column) == then.get(column);
+    let is_same = |column: &String| now.contains_key(column) && now.get(column) == then.get(column);
     if digest(&then) != before || retyped.iter().any(is_same) {
         return None;
     }
