@@ -212,7 +212,7 @@ mod tests {
         let resource = Resource::Contacts;
         for (error, code) in [
             (SyncError::NotAdvancing { resource }, 69),
-            (SyncError::NotRecognised { asked: 40, unread: Vec::new() }, 69),
+            (SyncError::NotRecognised { asked: 40, met: 0, unread: Vec::new() }, 69),
             (SyncError::OtherWorkspace { asked: 40, met: 0 }, 78),
             (SyncError::NoScope { scopes: "contacts:read".into() }, 77),
         ] {

@@ -146,7 +146,7 @@ fn custom(custom: &CustomTarget, value: &Value) -> Result<Value, Accepts> {
         }
         (DataType::Date, _) => Err(Accepts::Date),
         (DataType::DateTime, Value::String(text))
-            if Instant::read(text).is_ok_and(|read| read.instant >= Instant::MIN) =>
+            if text.parse::<Instant>().is_ok_and(|instant| instant >= Instant::MIN) =>
         {
             Ok(value.clone())
         }

@@ -154,19 +154,16 @@ impl MirrorTx<'_> {
                 continue;
             }
             extra.fields.remove(field.wire);
-            if let Some((group, name)) = field.wire.split_once('.')
-                && let Some(members) = extra.nested.get_mut(group)
-            {
-                members.remove(name);
+            if let Some((group, name)) = field.wire.split_once('.') {
+                extra.fields.remove(group);
+                extra.nested.get_mut(group).map(|members| members.remove(name));
             }
         }
         let fields = self.shapes.layout.of(object).fields();
         for (field, value) in fields.iter().zip(&record.custom) {
-            if field.data_type.detail_only() == (shown == FieldProjection::Detail)
-                && *value != FieldValue::Absent
-                && let Some(members) = extra.nested.get_mut(CUSTOM)
-            {
-                members.remove(field.key.as_str());
+            if field.data_type.detail_only() == (shown == FieldProjection::Detail) && *value != FieldValue::Absent {
+                extra.fields.remove(CUSTOM);
+                extra.nested.get_mut(CUSTOM).map(|members| members.remove(field.key.as_str()));
             }
         }
         extra

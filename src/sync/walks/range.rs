@@ -61,17 +61,19 @@ impl WalkRange {
         }
     }
 
-    /// Whether a row with this sort key can be in the range.
+    /// Whether a row with this sort key can be in the range, whose bounds are sent in milliseconds.
     pub(in crate::sync) fn holds(&self, key: Option<Instant>) -> bool {
         match (self, key) {
             (WalkRange::All, _) | (WalkRange::Changes { after: None, .. }, _) | (WalkRange::WithoutCreated, None) => {
                 true
             }
             (WalkRange::Changes { after: Some(after), inclusive }, Some(key)) => {
-                key > *after || *inclusive && key == *after
+                let sent = after.millisecond_before();
+                key > sent || *inclusive && key == sent
             }
             (WalkRange::Created { from, to }, Some(key)) => {
-                from.is_none_or(|from| key >= from) && to.is_none_or(|to| key < to)
+                from.is_none_or(|from| key >= from.millisecond_before())
+                    && to.is_none_or(|to| key < to.millisecond_after())
             }
             _ => false,
         }
