@@ -258,11 +258,17 @@ CREATE TABLE state (
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Records that a running sweep passed over: candidates for removal until the service confirms it by id.
-CREATE TABLE sweep_missing (
+-- Records that need another look, with what was seen of them. Not for queries: its form may change.
+CREATE TABLE doubts (
     object_type TEXT NOT NULL,
-    id TEXT NOT NULL,
-    PRIMARY KEY (object_type, id)
+    record_id TEXT NOT NULL,
+    why TEXT NOT NULL, -- missed, older, gone; of a list that is read whole: unlisted, gone
+    etag TEXT, -- the version that was seen
+    version TEXT, -- its `updatedAt`
+    tries INTEGER NOT NULL DEFAULT 0, -- lookups so far
+    first_seen TEXT, -- the first moment of the same answer; this and the next one by the ledger's steady clock
+    not_before TEXT, -- when the next lookup is due
+    PRIMARY KEY (object_type, record_id, why)
 ) STRICT, WITHOUT ROWID;
 
 -- Which record a row of contact_search or company_search is of. The records' own row numbers may change with a VACUUM;

@@ -4,6 +4,7 @@
 //! once; [`field_value`] converts one JSON value to one column's value without loss; the newtypes keep texts of
 //! different meaning apart.
 
+pub mod answer_time;
 pub mod catalogue;
 pub mod clock;
 pub mod column_name;
@@ -23,6 +24,7 @@ pub mod service_time;
 pub mod time_range;
 pub mod wide_decimal;
 
+pub use answer_time::AnswerTime;
 pub use catalogue::{Field, FieldKind, FieldProjection, Object, Op, Ops, Resource};
 pub use clock::{Clock, ClockReading, ManualClock, MonotonicReading, SystemClock};
 pub use column_name::ColumnName;

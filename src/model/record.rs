@@ -63,6 +63,18 @@ impl Record {
     }
 }
 
+impl Record {
+    /// This record with another value of a standard field.
+    #[must_use]
+    pub fn with_field(&self, object: Object, wire: &str, value: FieldValue<SqlValue>) -> Record {
+        let mut record = self.clone();
+        if let Some(place) = object.fields().iter().position(|field| field.wire == wire) {
+            record.fields[place] = value;
+        }
+        record
+    }
+}
+
 impl Extra {
     /// Whether no value is kept.
     pub fn is_empty(&self) -> bool {

@@ -44,12 +44,14 @@ pub use outbox::{delays, editable, queue, report as outbox_report};
 pub use read::{cursor, feed, functions, guide, history as history_report, record, report};
 pub use reader::{ReadTx, Reader};
 pub use records::compare::{Compared, FieldDifference};
+pub use records::doubts::DueDoubts;
 pub use records::due::DueDetail;
 pub use records::erase::{ErasedCounts, Erasure};
 pub use records::lacking_keys::LackedValues;
 pub use user_objects::report::{self as people_report, BrokenObject};
 
 pub use records::removals::{ConfirmedRemovals, RemovalDecision, RemovalGuard, RemovalShare};
+pub use records::unlisted::{ListedItems, UnlistedDecision, WholeListKind};
 pub use records::upsert::{Applied, Phase};
 pub use runs::entry::{RunOutcome, Tally};
 pub use state_keys::StateKey;

@@ -47,6 +47,7 @@ pub(in crate::store) const PROGRAM_TABLES: [&str; 24] = [
     "custom_field_definitions",
     "custom_field_options",
     "custom_multi_values",
+    "doubts",
     "filled_records",
     "mirror_columns",
     "outbox",
@@ -58,7 +59,6 @@ pub(in crate::store) const PROGRAM_TABLES: [&str; 24] = [
     "search_documents",
     "service_oddities",
     "state",
-    "sweep_missing",
     "sync_runs",
     "team_members",
 ];

@@ -37,8 +37,6 @@
 //! | `ties:OBJECT` | ranges of records that share both timestamps, and when they were last listed | `sync::checks` |
 //! | `check:OBJECT:COLUMN` | counts that a walk of several pages must still check | `sync::checks` |
 //! | `outage:OBJECT` | removals that wait for the user's decision | `sync::walks` |
-//! | `undecided:OBJECT` | undecided nominations, with the time of the next attempt | `sync::checks` |
-//! | `unlisted_members`, `unlisted_definitions:OBJECT` | items missing in the last complete list | `sync::walks` |
 //! | `unrecognised` | when no known record was found with a new key or address | `sync::checks` |
 //! | `omitted:OBJECT` | with details off: records for which a list omitted a stored value | `sync::walks` |
 //! | `lacking:OBJECT` | active custom keys that details lacked, with the records | `store::records` |
@@ -136,7 +134,6 @@ state_keys! {
         ListsUnderWay => "lists_under_way",
         PublishProgress => "publish",
         ChangedRecords => "changed_records",
-        UnlistedMembers => "unlisted_members",
         Unrecognised => "unrecognised",
         PausedSince => "paused_since",
         Told => "told",
@@ -163,8 +160,6 @@ state_keys! {
         RecentRemovals => "removals",
         OmittedValues => "omitted",
         LackingKeys => "lacking",
-        UnlistedDefinitions => "unlisted_definitions",
-        UndecidedRemovals => "undecided",
         Progress => "progress",
     }
 }
@@ -178,7 +173,6 @@ impl StateKey {
             | Key::DefinitionsRead
             | Key::TeamRead
             | Key::ListsUnderWay
-            | Key::UnlistedMembers
             | Key::Unrecognised
             | Key::StepFailures
             | Key::AgedDetails(_)
@@ -199,8 +193,6 @@ impl StateKey {
             | Key::Outage(_)
             | Key::OmittedValues(_)
             | Key::LackingKeys(_)
-            | Key::UnlistedDefinitions(_)
-            | Key::UndecidedRemovals(_)
             | Key::Progress(_) => true,
             Key::MirrorId
             | Key::LastWriter

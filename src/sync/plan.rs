@@ -37,7 +37,7 @@ pub enum Step {
     Sweep(Object),
     /// Compare the mirror with the service.
     Audit(Object),
-    /// Decide on the nominations so far.
+    /// Decide on the records in doubt so far.
     Removals(Object),
     /// Read the due details.
     Details(Object),
@@ -113,8 +113,8 @@ pub struct ObjectKnowledge {
     pub sweep_wanted: bool,
     /// Whether a sweep is still being read: records that it has not read yet may follow.
     pub sweep_reading: bool,
-    /// Whether records are nominated for removal, and a decision is due.
-    pub nominated: bool,
+    /// Whether records are nominated for removal or were shown in an earlier version, and a decision is due.
+    pub in_doubt: bool,
 }
 
 /// The next step of a run.
@@ -184,7 +184,7 @@ fn is_needed(step: Step, known: &Knowledge, job: &Job) -> bool {
             let deciding = [Step::Sweep(object), Step::Removals(object), Step::Details(object)];
             let has_failed = deciding.iter().any(|step| known.failed.contains(step));
             let known = of(object);
-            (reads(object) || *job == Job::Push) && !verify && known.nominated && !known.sweep_reading && !has_failed
+            (reads(object) || *job == Job::Push) && !verify && known.in_doubt && !known.sweep_reading && !has_failed
         }
         Step::End => false,
     }
@@ -206,7 +206,7 @@ mod tests {
         sweeping: false,
         sweep_wanted: false,
         sweep_reading: false,
-        nominated: false,
+        in_doubt: false,
     };
 
     /// A copied mirror of a workspace where nothing is due.
@@ -352,7 +352,7 @@ mod tests {
             (
                 "records that were nominated for removal, before and after the details",
                 Knowledge {
-                    objects: [ObjectKnowledge { nominated: true, ..COPIED }, COPIED],
+                    objects: [ObjectKnowledge { in_doubt: true, ..COPIED }, COPIED],
                     details: true,
                     ..settled()
                 },

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::checkpoints::{Fresh, MissingScopes, Outage, Sweep};
-use super::checks::undecided_removals::UndecidedRemovals;
 use super::claims::{set_back_claims, withdraw_future_claims};
 use super::edits_in_run::found_copy;
 use super::engine::{Engine, Share};
@@ -17,11 +16,10 @@ use super::run_line::EndedRun;
 use super::step_failures::{FailedAttempt, StepCost, StepFailures};
 use super::walks::back_fill::wanted_sweep;
 use super::walks::lists_under_way::ListsUnderWay;
-use super::walks::short_lists::UnlistedItems;
 use super::walks::walk::Walk;
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource, Ru};
-use crate::store::{Phase, ReadTx, RunOutcome, StateKey, StoreError};
+use crate::store::{Phase, ReadTx, RunOutcome, StateKey, StoreError, WholeListKind};
 
 /// The failed steps of a run and their errors. A failure is the step's own: no other step depends on it.
 #[derive(Default)]
@@ -324,20 +322,21 @@ impl Run<'_> {
         known.skipped = self.results().skipped.keys().copied().collect();
         let (now, first) = (self.engine.clock.now(), known.done.is_empty());
         let steady = self.steady_time();
-        let retries_refusals = self.retries_refusals();
+        let persistence = (self.retries_refusals(), self.by_person);
+        let accepted = self.job.accept().removals;
         let key = self.engine.client.key_fingerprint().to_string();
         let learnt = self.engine.store.read(move |tx| {
             let objects = [
-                of_object(tx, Object::Contact, steady, retries_refusals)?,
-                of_object(tx, Object::Company, steady, retries_refusals)?,
+                of_object(tx, Object::Contact, steady, persistence)?,
+                of_object(tx, Object::Company, steady, persistence)?,
             ];
             let paused = tx.state::<Instant>(&StateKey::PausedSince)?.is_some();
-            // Items that the last list did not have wait for this run's list.
+            // Items that a list did not have wait for another one.
             let mut team: (Option<Fresh>, bool) =
-                (tx.state(&Fresh::TEAM)?, UnlistedItems::needs_list(tx, &StateKey::UnlistedMembers)?);
+                (tx.state(&Fresh::TEAM)?, tx.needs_list(WholeListKind::Team, steady, accepted)?);
             let mut definitions: (Option<Fresh>, bool) = (tx.state(&Fresh::DEFINITIONS)?, false);
             for object in Object::ALL {
-                definitions.1 |= UnlistedItems::needs_list(tx, &StateKey::UnlistedDefinitions(object))?;
+                definitions.1 |= tx.needs_list(WholeListKind::Definitions(object), steady, accepted)?;
             }
             // A list that the budget, a hold or a stop interrupted is read to its end, whether the schedule, a person or an
             // unknown key was the reason to begin.
@@ -407,7 +406,7 @@ fn of_object(
     tx: &ReadTx<'_>,
     object: Object,
     steady: Instant,
-    retries_refusals: bool,
+    (retries_refusals, by_person): (bool, bool),
 ) -> Result<ObjectKnowledge, StoreError> {
     let refusal: Option<Outage> = tx.state(&Outage::entry(object))?;
     let is_set = |entry: StateKey| Ok::<_, StoreError>(tx.state(&entry)? == Some(true));
@@ -415,11 +414,10 @@ fn of_object(
     let former = tx.has_former_rows(object)?;
     // If a slice cannot be read, it is unknown what is left, so everything is read again.
     let reading = under_way && tx.slices::<Walk>(object)?.is_none_or(|slices| !slices.is_empty());
-    let undecided = UndecidedRemovals::load(tx, object)?;
-    let nominated = tx.count_nominated(object)?;
+    let due = tx.due_doubts(object, steady, retries_refusals, by_person)?;
     let copied = tx.phase(object)? == Phase::Kept;
-    let is_due = retries_refusals || undecided.is_due(nominated, steady);
-    let decide = is_due && refusal.is_none_or(|refusal| retries_refusals || refusal.is_sample_due(steady));
+    let is_due = !due.missed.is_empty() || tx.count_nominated(object)? == 0;
+    let decide = refusal.is_none_or(|refusal| retries_refusals || refusal.is_sample_due(steady));
     Ok(ObjectKnowledge {
         copied,
         copy_waits: !copied && can_be_copied(tx, object)?,
@@ -427,7 +425,7 @@ fn of_object(
         former,
         sweep_wanted: former && !under_way || is_set(wanted_sweep(object))? || is_set(Sweep::asked(object))?,
         sweep_reading: reading,
-        nominated: decide && nominated > 0,
+        in_doubt: decide && !due.missed.is_empty() || !due.older.is_empty(),
     })
 }
 

@@ -150,8 +150,8 @@ impl Summary {
             outages: report
                 .outages
                 .iter()
-                .map(|(object, outage)| OutageSummary {
-                    object: object.resource().to_string(),
+                .map(|(resource, outage)| OutageSummary {
+                    object: resource.to_string(),
                     going: outage.going,
                     of: outage.of,
                 })

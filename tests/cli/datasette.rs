@@ -12,7 +12,7 @@ fn metadata_describes_the_tables_of_the_file() {
     // The name that Datasette gives the database.
     let database = &found["databases"]["my.demo"];
     let tables = database["tables"].as_object().unwrap();
-    for own in ["state", "sweep_missing", "sqlite_sequence"] {
+    for own in ["state", "doubts", "sqlite_sequence"] {
         assert_eq!(tables[own], json!({"hidden": true}));
     }
     assert_eq!(tables["team_members"]["label_column"], "email");

@@ -32,6 +32,28 @@ fn differences_are_listed_exit_with_1_and_are_repaired_on_request() {
     place.run("verify --full").done();
 }
 
+/// The newest record is among those that were removed: no answer can be as new as it.
+#[test]
+fn undecided_records_exit_with_1_and_are_not_equal() {
+    let service = Service::with(120, 10);
+    let place = TestDir::of(&service);
+    place.run("sync").done();
+    let contact = crm_mirror::model::Object::Contact;
+    let newest = service.sandbox.world().ids(contact.resource())[0].clone();
+    service.sandbox.with_world(|world| world.edit(contact, &newest, &json!({ "name": "Newest" })));
+    place.run("sync").done();
+    service.sandbox.with_world(|world| world.remove(contact, &newest));
+    for options in ["", " --full"] {
+        let found = place.run(&format!("verify contacts{options}")).code(1);
+        assert!(found.out.contains("0 missing, 0 extra, 0 different; 1 undecided"), "{}", found.out);
+        assert!(!found.out.contains("equal"), "{}", found.out);
+        assert!(found.err.contains("run it again in a quarter of an hour"), "{}", found.err);
+    }
+    let document = place.run("verify contacts --json").code(1).json();
+    let contacts = &document["objects"][0];
+    assert_eq!((&contacts["clean"], &contacts["undecided"], &contacts["open"]), (&json!(false), &json!(1), &json!(1)));
+}
+
 #[test]
 fn dry_run_shows_the_cost_and_changes_nothing() {
     let service = Service::with(230, 20);

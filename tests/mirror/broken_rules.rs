@@ -222,8 +222,8 @@ async fn suddenly_empty_list_is_an_outage_and_removes_nothing() {
         crm.wait(600);
         let report = mirror.resync(&crm).await;
         assert_eq!(report.outcome, RunOutcome::Refused);
-        let (object, outage) = report.outages[0];
-        assert_eq!((object, outage.going, outage.of), (Object::Contact, contacts as u64, contacts as u64));
+        let (resource, outage) = report.outages[0];
+        assert_eq!((resource, outage.going, outage.of), (Resource::Contacts, contacts as u64, contacts as u64));
         assert_eq!(mirror.count("contacts"), contacts as i64);
         assert_eq!(mirror.count("removed_records"), 0);
         assert_eq!(mirror.one("SELECT outcome FROM sync_runs ORDER BY id DESC"), "'refused'");

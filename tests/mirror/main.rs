@@ -17,6 +17,7 @@ mod budget;
 mod changes;
 mod clocks;
 mod definitions_over_time;
+mod doubts;
 mod evidence;
 mod feed;
 mod filled_columns;

@@ -858,10 +858,16 @@ INSERT INTO state VALUES('service_time','{"at_least":"2026-03-04T13:00:00.000000
 INSERT INTO state VALUES('swept:company','{"began":"2026-03-04T12:00:00.000000000Z","finished":"2026-03-04T12:00:00.000000000Z"}');
 INSERT INTO state VALUES('swept:contact','{"began":"2026-03-04T12:00:00.000000000Z","finished":"2026-03-04T12:00:00.000000000Z"}');
 INSERT INTO state VALUES('write_back','false');
-CREATE TABLE sweep_missing (
+CREATE TABLE doubts (
     object_type TEXT NOT NULL,
-    id TEXT NOT NULL,
-    PRIMARY KEY (object_type, id)
+    record_id TEXT NOT NULL,
+    why TEXT NOT NULL, -- missed, older, gone; of a list that is read whole: unlisted, gone
+    etag TEXT, -- the version that was seen
+    version TEXT, -- its `updatedAt`
+    tries INTEGER NOT NULL DEFAULT 0, -- lookups so far
+    first_seen TEXT, -- the first moment of the same answer; this and the next one by the ledger's steady clock
+    not_before TEXT, -- when the next lookup is due
+    PRIMARY KEY (object_type, record_id, why)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE search_documents (
     docid INTEGER PRIMARY KEY, -- the rowid in contact_search or company_search

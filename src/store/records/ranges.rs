@@ -61,7 +61,7 @@ impl ReadTx<'_> {
         values.push(object.as_str().to_string().into());
         let sql = format!(
             "SELECT count(*) FROM {} WHERE {condition}
-             AND id NOT IN (SELECT id FROM sweep_missing WHERE object_type = ?{})",
+             AND id NOT IN (SELECT record_id FROM doubts WHERE object_type = ?{} AND why = 'missed')",
             object.table(),
             values.len()
         );

@@ -291,12 +291,14 @@ impl Run<'_> {
         for record in &page.records {
             unseen.remove(&record.id);
         }
+        let answered = self.answer_time(object, answer, &page.records);
         let found = FoundRecords {
             records: page.records,
             asked: answer.asked.clone(),
             layout: layout.version,
             has_unusable: page.unusable > 0,
             has_pages: false,
+            answer: answered,
         };
         self.compare_records(audit, found, Some(answer.body.clone())).await?;
         Ok(compared)

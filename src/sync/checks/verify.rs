@@ -68,12 +68,11 @@ impl Run<'_> {
         let object = audit.object;
         let mut unseen: Vec<RecordId> = std::mem::take(&mut audit.unseen).into_iter().collect();
         unseen.sort_unstable_by_key(|id| (!id.fits_a_list(), id.clone()));
-        let (gone, mut open) = if audit.repair {
+        let (gone, refused, unproven) = if audit.repair {
             self.nominate(object, unseen).await?;
-            let older = self.accept_older(object).await?;
             let settled = self.settle_removals(audit).await?;
             let refused = if settled.refused { self.refused_removals(object).await? } else { 0 };
-            (settled.gone, older + refused + settled.unproven + audit.unlisted)
+            (settled.gone, refused, settled.unproven)
         } else {
             let mut confirmation = Confirmation::of(object);
             self.confirm(object, &unseen, &mut confirmation).await;
@@ -81,16 +80,15 @@ impl Run<'_> {
             for found in confirmation.found {
                 self.compare_found(audit, found).await?;
             }
-            (confirmation.gone.ids().to_vec(), 0)
+            (confirmation.gone.ids().to_vec(), 0, confirmation.unproven.len() as u64)
         };
         for id in gone {
             let kind = DifferenceKind::Lingering;
             audit.findings.add(Difference { object, id, kind, fields: Vec::new() });
         }
-        if !audit.repair {
-            open = audit.findings.count() + audit.unlisted;
-        }
-        audit.findings.open = open;
+        audit.findings.undecided = unproven + audit.older.len() as u64 + audit.unlisted;
+        let found = if audit.repair { refused } else { audit.findings.count() };
+        audit.findings.open = found + audit.findings.undecided;
         Ok(())
     }
 

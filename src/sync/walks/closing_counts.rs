@@ -218,7 +218,7 @@ mod tests {
         let (object, nothing) = (Object::Contact, OwedCounts::owing_nothing());
         let kept = |walk: TimeField, owed: OwedCounts, nominated: bool| {
             store.write(move |tx| {
-                tx.withdraw_nominations(object, r#"["a"]"#)?;
+                tx.clear_nominations(object)?;
                 if nominated {
                     tx.nominate(object, &["a".into()])?;
                 }
@@ -246,8 +246,9 @@ mod tests {
         }
         let settled = |nominated: bool, owed: OwedCounts| {
             store.write(move |tx| {
-                let ids = if nominated { "[]" } else { r#"["a"]"# };
-                tx.withdraw_nominations(object, ids)?;
+                if !nominated {
+                    tx.clear_nominations(object)?;
+                }
                 tx.set_state(&OwedCounts::entry(object, TimeField::CreatedAt), &owed)?;
                 OwedCounts::nominations_are_settled(tx, object)?;
                 is_sweep_uncounted(tx, object)

@@ -47,8 +47,11 @@ impl Run<'_> {
         self.note("unreadable_record", resource, what).await?;
         self.warn(format!("records of {resource} before {high} could not be read and are left out: {error}"));
         if matches!(job, WalkPurpose::Slice(..)) {
-            let doubted = move |sweep: &mut Sweep| sweep.unconfirmed += 1;
-            self.engine.store.write(move |tx| Sweep::change(tx, object, doubted)).await?;
+            let noted = self.engine.store.write(move |tx| match Sweep::load(tx, object)? {
+                Some(sweep) => Sweep { left_out: sweep.left_out + 1, ..sweep }.store(tx, object),
+                None => Ok(()),
+            });
+            noted.await?;
         }
         self.restart(job, &walk.clone().passing_to(high), turns, None).await
     }

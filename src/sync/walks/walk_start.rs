@@ -3,7 +3,7 @@
 //! [`ServiceTime`] is the arithmetic. It is kept in the file with every page, so that the next process knows it.
 
 use crate::api::{ListAnswer, ListQuery, PageSize, SortBy};
-use crate::model::{Instant, Object, Purpose, ServiceTime};
+use crate::model::{AnswerTime, Instant, Object, Purpose, Record, ServiceTime};
 use crate::store::StateKey;
 use crate::sync::apply::instant;
 use crate::sync::error::{Asking, SyncError};
@@ -38,6 +38,17 @@ impl Run<'_> {
             time.observe_update(updated_at);
         }
         (served_at, *time)
+    }
+
+    /// How new an answer with these records is, and when it came.
+    pub(in crate::sync) fn answer_time(&self, object: Object, answer: &ListAnswer, records: &[Record]) -> AnswerTime {
+        let resource = object.resource();
+        let mut time = self.results().service_time;
+        time.observe(answer.asked.reading(), answer.date);
+        time.observe(self.engine.clock.reading(), answer.date);
+        let times =
+            records.iter().flat_map(|record| ["updatedAt", "createdAt"].map(|wire| instant(resource, record, wire)));
+        AnswerTime { shows: times.flatten().filter(|at| time.is_past(*at)).max(), steady: self.steady_time() }
     }
 
     /// The service's time now, at least. Where nothing is known about it, the newest record tells, for 1 RU; `None` where
