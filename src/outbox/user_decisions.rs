@@ -128,7 +128,7 @@ fn request_of(tx: &MirrorTx<'_>, line: &EditLine) -> Result<Vec<Edit>, StoreErro
     let (mut edits, _) = tx.edits_of(line.object, &RecordId::new(line.record.as_str()))?;
     edits.retain(|edit| {
         edit.state == line.state
-            && edit.first_sent_at.is_some()
+            && (edit.state == EditState::Sending || edit.first_sent_at.is_some())
             && (edit.id == carrier || edit.merged_into == Some(carrier))
     });
     Ok(edits)

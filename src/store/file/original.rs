@@ -80,7 +80,7 @@ fn booted() -> u64 {
 #[serde(default)]
 struct LastWriter {
     nonce: String,
-    /// The writer before it: the lock file follows the file.
+    /// What the lock file may still have.
     before: String,
     file: FileIdentity,
 }
@@ -167,7 +167,11 @@ impl MirrorTx<'_> {
             false => None,
         };
         let nonce = self.random_id()?;
-        let before = last.map(|last| last.nonce).unwrap_or_default();
+        // The lock file follows the file. If this process is killed before it does, it still has the nonce that it has now.
+        let before = match (locked.filter(|_| !copied), last) {
+            (Some(locked), _) => locked.nonce,
+            (None, last) => last.map(|last| last.nonce).unwrap_or_default(),
+        };
         self.set_state(&StateKey::LastWriter, &LastWriter { nonce: nonce.clone(), before, file: here.clone() })?;
         Ok((CurrentWriter { nonce, file: here }, found))
     }
