@@ -207,11 +207,11 @@ fn sent(lines: &[u8]) -> (BTreeMap<String, usize>, Vec<String>) {
 #[tokio::test]
 async fn change_of_a_field_sends_only_what_it_concerns() {
     let mut world = generate(4, 60, 8, noon());
-    world.define(NewField::new(Object::Contact, "tier", DataType::SingleSelect).options(&["a", "b"]));
-    world.define(NewField::new(Object::Contact, "tags", DataType::MultiSelect).options(&["a", "b"]));
+    world.define(NewField::new(Object::Contact, "level", DataType::SingleSelect).options(&["a", "b"]));
+    world.define(NewField::new(Object::Contact, "marks", DataType::MultiSelect).options(&["a", "b"]));
     let ids = world.ids(Resource::Contacts);
     for id in &ids[..5] {
-        world.edit(Object::Contact, id, &json!({"customFields": {"tier": "a", "tags": ["a", "b"]}}));
+        world.edit(Object::Contact, id, &json!({"customFields": {"level": "a", "marks": ["a", "b"]}}));
     }
     let crm = Crm::serve(world).await;
     let mut mirror = Mirror::empty();
@@ -230,10 +230,10 @@ async fn change_of_a_field_sends_only_what_it_concerns() {
     type Step = (&'static str, fn(&mut World), usize);
     let steps: [Step; 5] = [
         ("added", |world| drop(world.define(NewField::new(Object::Contact, "fee", DataType::Decimal))), 0),
-        ("archived", |world| assert!(world.archive(Object::Contact, "tier")), 0),
-        ("restored", |world| assert!(world.reactivate(Object::Contact, "tier")), 5),
-        ("archived", |world| assert!(world.archive(Object::Contact, "tags")), 0),
-        ("retyped", |world| assert!(world.redefine(Object::Contact, "tier", |f| f.data_type = "INTEGER".into())), 0),
+        ("archived", |world| assert!(world.archive(Object::Contact, "level")), 0),
+        ("restored", |world| assert!(world.reactivate(Object::Contact, "level")), 5),
+        ("archived", |world| assert!(world.archive(Object::Contact, "marks")), 0),
+        ("retyped", |world| assert!(world.redefine(Object::Contact, "level", |f| f.data_type = "INTEGER".into())), 0),
     ];
     for (op, step, least) in steps {
         crm.sandbox.with_world(step);
