@@ -134,6 +134,11 @@ impl Client {
         &self.0.fingerprint
     }
 
+    /// How often a request is sent at most.
+    pub fn tries(&self) -> u32 {
+        self.0.settings.tries
+    }
+
     /// The number of requests that may be in flight now.
     pub fn pace(&self) -> u32 {
         self.0.gate.limit()

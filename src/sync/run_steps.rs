@@ -2,6 +2,7 @@
 //! `sync_runs`. It decides nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::checkpoints::{Fresh, MissingScopes, Outage, Sweep};
 use super::claims::{set_back_claims, withdraw_future_claims};
@@ -20,6 +21,12 @@ use super::walks::walk::Walk;
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource, Ru};
 use crate::store::{Phase, ReadTx, RunOutcome, StateKey, StoreError, WholeListKind};
+
+/// How often an object is counted between its audits: so soon a removal shows.
+const TOTAL_INTERVAL: Duration = Duration::from_secs(3_600);
+
+/// So long after the changes were read, an audit of the schedule reads none: both are often due at the same time.
+const CAUGHT_UP: Duration = Duration::from_secs(60);
 
 /// The failed steps of a run and their errors. A failure is the step's own: no other step depends on it.
 #[derive(Default)]
@@ -325,10 +332,11 @@ impl Run<'_> {
         let persistence = (self.retries_refusals(), self.by_person);
         let accepted = self.job.accept().removals;
         let key = self.engine.client.key_fingerprint().to_string();
+        let interval = Share::TOTAL.time_to_earn(Ru::GET, self.engine.meter.limits()).max(TOTAL_INTERVAL);
         let learnt = self.engine.store.read(move |tx| {
             let objects = [
-                of_object(tx, Object::Contact, steady, persistence)?,
-                of_object(tx, Object::Company, steady, persistence)?,
+                of_object(tx, Object::Contact, (now, steady), persistence, interval)?,
+                of_object(tx, Object::Company, (now, steady), persistence, interval)?,
             ];
             let paused = tx.state::<Instant>(&StateKey::PausedSince)?.is_some();
             // Items that a list did not have wait for another one.
@@ -390,6 +398,7 @@ impl Run<'_> {
                     self.guard(object.resource(), self.settle_sweep(object).await)?;
                 }
             }
+            Step::Total(object) => _ = self.guard(object.resource(), self.count_between_audits(object).await)?,
             Step::Audit(object) => _ = self.guard(object.resource(), self.verify_object(object).await)?,
             Step::Details(object) => _ = self.guard(object.resource(), self.read_details(object).await)?,
             Step::OldDetails(object) => _ = self.guard(object.resource(), self.refresh_details(object).await)?,
@@ -405,8 +414,9 @@ impl Run<'_> {
 fn of_object(
     tx: &ReadTx<'_>,
     object: Object,
-    steady: Instant,
+    (now, steady): (Instant, Instant),
     (retries_refusals, by_person): (bool, bool),
+    total_interval: Duration,
 ) -> Result<ObjectKnowledge, StoreError> {
     let refusal: Option<Outage> = tx.state(&Outage::entry(object))?;
     let is_set = |entry: StateKey| Ok::<_, StoreError>(tx.state(&entry)? == Some(true));
@@ -418,6 +428,9 @@ fn of_object(
     let copied = tx.phase(object)? == Phase::Kept;
     let is_due = !due.missed.is_empty() || tx.count_nominated(object)? == 0;
     let decide = refusal.is_none_or(|refusal| retries_refusals || refusal.is_sample_due(steady));
+    let swept: Option<Fresh> = tx.state(&Fresh::sweep(object))?;
+    let changes: Option<Fresh> = tx.state(&Fresh::changes(object))?;
+    let counted = tx.last_counted(object)?.max(swept.map(|swept| swept.finished));
     Ok(ObjectKnowledge {
         copied,
         copy_waits: !copied && can_be_copied(tx, object)?,
@@ -426,6 +439,8 @@ fn of_object(
         sweep_wanted: former && !under_way || is_set(wanted_sweep(object))? || is_set(Sweep::asked(object))?,
         sweep_reading: reading,
         in_doubt: decide && !due.missed.is_empty() || !due.older.is_empty(),
+        caught_up: changes.is_some_and(|fresh| fresh.finished <= now && now.since(fresh.finished) < CAUGHT_UP),
+        total_due: counted.is_none_or(|at| now.since(at) >= total_interval || at > now),
     })
 }
 

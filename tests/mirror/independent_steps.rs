@@ -6,7 +6,7 @@ use crate::clocks::claimed;
 use crate::evidence::{settled, world};
 use crate::support::{Crm, Mirror};
 use crm_mirror::model::{Clock as _, DataType, Object, Resource};
-use crm_mirror::sandbox::{Fault, NewField, Rule};
+use crm_mirror::sandbox::{CursorKind, Fault, NewField, Rule};
 use crm_mirror::sync::Job;
 use serde_json::json;
 
@@ -165,4 +165,31 @@ async fn refused_cursor_is_dropped_whatever_the_status() {
         mirror.resync(&crm).await;
         mirror.assert_exact_lists(&crm);
     }
+}
+
+/// 1,100 of 1,300 rows share their `updatedAt`, and the service refuses cursors beyond 400 rows. They are told apart by
+/// `createdAt`, as a first copy does.
+#[tokio::test]
+async fn tie_that_no_cursor_leads_through_is_read_by_the_other_timestamp() {
+    let (crm, mirror) = settled(1_300, false).await;
+    crm.sandbox.configure(|settings| settings.cursors = CursorKind::Offset);
+    crm.sandbox.faults().add(Rule::new(Fault::PageWindow(400)).on(Resource::Contacts).with_cursor().forever());
+    crm.sandbox.with_world(|world| {
+        let now = world.tick();
+        for n in 100..1_200 {
+            world.edit_at(Object::Contact, &format!("c{n:05}"), &json!({ "name": "Imported" }), Some(now));
+        }
+    });
+    crm.wait(1);
+    edit(&crm, 1_200..1_300, "Later");
+    crm.wait(600);
+    crm.sandbox.clear_log();
+    mirror.sync(&crm).await;
+    mirror.assert_exact_lists(&crm);
+    assert!(crm.charged() < 60, "{} RU", crm.charged());
+    for job in [Job::sync(), Job::resync(), Job::audit()] {
+        crm.wait(600);
+        assert!(mirror.run(&crm, &job).await.is_ok(), "{job:?}");
+    }
+    mirror.assert_exact_lists(&crm);
 }

@@ -60,6 +60,7 @@ mod schema_versions;
 mod search;
 mod short_lists;
 mod small_budgets;
+mod steady_changes;
 mod stock_sqlite;
 mod user_objects;
 mod view_options;

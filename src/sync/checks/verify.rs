@@ -19,6 +19,11 @@ impl Run<'_> {
     /// Compares an object with the service, and repairs differences if the job requests it.
     pub(in crate::sync) async fn verify_object(&self, object: Object) -> Result<(), SyncError> {
         let Job::Verify { full, repair, .. } = *self.job else { return Ok(()) };
+        self.compare_object(object, full, repair).await
+    }
+
+    /// Compares an object with the service, by counts or record by record.
+    pub(super) async fn compare_object(&self, object: Object, full: bool, repair: bool) -> Result<(), SyncError> {
         if self.engine.store.read(move |tx| tx.phase(object)).await? == Phase::FirstCopy {
             self.warn(format!("{} have not been copied yet: run `crm-mirror sync`", object.resource()));
             return Ok(());

@@ -323,7 +323,7 @@ impl Run<'_> {
                 Next::End => return Ok(WalkEnd::Finished),
                 Next::Page | Next::Later => return Ok(WalkEnd::Later),
                 Next::Stuck | Next::Repeats => return Err(SyncError::NotAdvancing { resource }),
-                Next::Restart(_) => *walk = self.restart(job, walk, turns, None).await?,
+                Next::Restart(walks) => *walk = self.go_on(job, walks, turns, None).await?,
             }
         }
     }
@@ -359,18 +359,6 @@ impl Run<'_> {
         self.page(&query, job.purpose(), job.doing()).await
     }
 
-    /// Requests a page.
-    pub(super) async fn page(
-        &self,
-        query: &ListQuery,
-        purpose: Purpose,
-        doing: &'static str,
-    ) -> Result<Arrived, SyncError> {
-        let (resource, layout) = (query.resource(), self.engine.store.layout());
-        let (answer, page) = self.engine.client.page(query, purpose, &layout).await.asking(doing, resource)?;
-        Ok(Arrived { answer, page: page.asking(doing, resource)?, layout: layout.version })
-    }
-
     /// The query of a walk's next page.
     pub(super) fn page_query(&self, job: &WalkPurpose, walk: &Walk) -> Result<ListQuery, SyncError> {
         let resource = job.object().resource();
@@ -391,10 +379,21 @@ impl Run<'_> {
         turns: &mut Vec<(WalkPurpose, Walk)>,
         anomaly: Option<Anomaly>,
     ) -> Result<Walk, SyncError> {
-        let resource = job.object().resource();
         let Next::Restart(walks) = walk.restart() else {
-            return Err(SyncError::NotAdvancing { resource });
+            return Err(SyncError::NotAdvancing { resource: job.object().resource() });
         };
+        self.go_on(job, walks, turns, anomaly).await
+    }
+
+    /// Stores the walks that follow instead of another.
+    async fn go_on(
+        &self,
+        job: &WalkPurpose,
+        walks: Vec<Walk>,
+        turns: &mut Vec<(WalkPurpose, Walk)>,
+        anomaly: Option<Anomaly>,
+    ) -> Result<Walk, SyncError> {
+        let resource = job.object().resource();
         let mut walks = walks.into_iter();
         let Some(first) = walks.next() else {
             return Err(SyncError::NotAdvancing { resource });

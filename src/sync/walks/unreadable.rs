@@ -60,7 +60,9 @@ impl Run<'_> {
         let range = match &walk.range {
             WalkRange::Changes { .. } => WalkRange::Changes { after: Some(at), inclusive: true },
             WalkRange::Created { to, .. } => WalkRange::Created { from: Some(at), to: *to },
-            WalkRange::All | WalkRange::WithoutCreated => WalkRange::Created { from: Some(at), to: walk.until },
+            WalkRange::All | WalkRange::Tied { .. } | WalkRange::WithoutCreated => {
+                WalkRange::Created { from: Some(at), to: walk.until }
+            }
         };
         let query = self.page_query(job, &Walk::new(range, &walk.key))?.limit(PageSize::ONE).once();
         match self.page(&query, job.purpose(), job.doing()).await {
@@ -77,7 +79,7 @@ fn unread(walk: &Walk, now: Instant) -> Option<(Instant, Instant)> {
         WalkRange::Changes { after, .. } => (*after, None),
         WalkRange::Created { from, to } => (*from, walk.until.or(*to)),
         WalkRange::All => (None, walk.until),
-        WalkRange::WithoutCreated => return None,
+        WalkRange::Tied { .. } | WalkRange::WithoutCreated => return None,
     };
     let low = match walk.frontier {
         Frontier::Start => from.unwrap_or(Instant::EPOCH),

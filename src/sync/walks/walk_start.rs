@@ -2,6 +2,7 @@
 //!
 //! [`ServiceTime`] is the arithmetic. It is kept in the file with every page, so that the next process knows it.
 
+use super::pages::Arrived;
 use crate::api::{ListAnswer, ListQuery, PageSize, SortBy};
 use crate::model::{AnswerTime, Instant, Object, Purpose, Record, ServiceTime};
 use crate::store::StateKey;
@@ -15,6 +16,18 @@ const MOST_FUTURE_PAGES: u32 = 5;
 const DOING: &str = "look for the newest of";
 
 impl Run<'_> {
+    /// Requests a page.
+    pub(super) async fn page(
+        &self,
+        query: &ListQuery,
+        purpose: Purpose,
+        doing: &'static str,
+    ) -> Result<Arrived, SyncError> {
+        let (resource, layout) = (query.resource(), self.engine.store.layout());
+        let (answer, page) = self.engine.client.page(query, purpose, &layout).await.asking(doing, resource)?;
+        Ok(Arrived { answer, page: page.asking(doing, resource)?, layout: layout.version })
+    }
+
     /// Takes over what earlier runs knew about the service's time.
     pub(in crate::sync) async fn recall_service_time(&self) -> Result<(), SyncError> {
         let known: Option<ServiceTime> = self.engine.store.read(|tx| tx.state(&StateKey::ServiceTime)).await?;
