@@ -6,6 +6,7 @@ use std::sync::Once;
 use clap::Args;
 
 use super::ui::output;
+use super::{Failure, identity};
 use crate::config::{Config, ConfigError, Environment, LOCAL_FILE, LogConfig, Sources};
 
 /// Options that may precede or follow the verb.
@@ -23,11 +24,11 @@ pub struct Global {
 }
 
 impl Global {
-    /// Reads the configuration, overridden by these options.
+    /// Reads the configuration, overridden by these options, and takes the identity of the mirror's owner.
     ///
     /// # Errors
     /// Returns a [`ConfigError`] that names the key, and the file or the variable that contains it.
-    pub fn load(&self) -> Result<Config, ConfigError> {
+    pub fn load(&self) -> Result<Config, Failure> {
         self.load_with(None)
     }
 
@@ -35,12 +36,29 @@ impl Global {
     ///
     /// # Errors
     /// Returns a [`ConfigError`] that names the key, and the file or the variable that contains it.
-    pub fn load_with(&self, database: Option<&Path>) -> Result<Config, ConfigError> {
+    pub fn load_with(&self, database: Option<&Path>) -> Result<Config, Failure> {
         let mut flags = self.flags();
         if let Some(path) = database {
             flags.push(("database.path", path.to_string_lossy().into_owned()));
         }
-        Config::load(&self.sources_with(flags))
+        let mut config = Config::load(&self.sources_with(flags))?;
+        if let Some(owner) = identity::needed_for(&config.database) {
+            // Their files may be readable for root only.
+            config.hold_secrets();
+            owner.take(&config.database)?;
+        }
+        Ok(config)
+    }
+
+    /// The mirror that a verb reads: the given one, or that of the configuration. Takes the identity of its owner.
+    ///
+    /// # Errors
+    /// Like [`Global::load`].
+    pub fn database(&self, given: Option<&Path>) -> Result<PathBuf, Failure> {
+        match given {
+            None => Ok(self.load()?.database),
+            Some(path) => identity::take(path).map(|()| path.to_path_buf()),
+        }
     }
 
     /// The sources of the configuration, for callers that read it more than once.

@@ -169,6 +169,13 @@ impl Config {
         self.sync.objects.as_deref().is_none_or(|named| named.contains(&object))
     }
 
+    /// Reads the files of secrets now: later the process may not be allowed to. What cannot be read is read when it is
+    /// needed, with its error.
+    pub fn hold_secrets(&mut self) {
+        self.key.hold();
+        self.publish.hold();
+    }
+
     /// The address of the service, if it is configured.
     pub fn base_url(&self) -> Option<&BaseUrl> {
         self.base_url.as_ref()

@@ -8,7 +8,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The directory whose files belong to units.
@@ -61,7 +60,7 @@ impl UnitCredential {
 
 /// Whether this process can determine what a unit can access.
 pub fn is_root() -> bool {
-    std::fs::metadata("/proc/self").is_ok_and(|meta| meta.uid() == 0)
+    rustix::process::geteuid().is_root()
 }
 
 /// The unit that reads this configuration file, if one is installed.

@@ -16,6 +16,7 @@ use super::target::PublishUrl;
 use super::{compare, follow, load, schema};
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource};
+use crate::regular_file;
 use crate::store::publishing::queue::{CopyProof, PublishProgress, RefusedRow};
 
 /// How often the columns of the mirror may change while one run sends its rows.
@@ -170,7 +171,7 @@ impl PublishLock {
         }
         let path = lock_path(&settings.mirror);
         let failed = |source| PublishError::Lock { path: path.clone(), source };
-        let file = File::options().create(true).write(true).truncate(false).open(&path).map_err(failed)?;
+        let file = regular_file::open_or_create_own(&path, 0o600).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => Ok(PublishLock { _file: file }),
             Err(TryLockError::WouldBlock) => Err(PublishError::Busy { schema: settings.schema.clone() }),

@@ -27,6 +27,7 @@ mod outbox;
 mod page;
 mod paths;
 mod recipes;
+mod root;
 mod runs;
 mod sandbox;
 mod sandbox_service;

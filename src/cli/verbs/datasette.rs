@@ -34,10 +34,7 @@ pub struct DatasetteArgs {
 /// # Errors
 /// [`Exit::Storage`] if there is no mirror.
 pub fn run(global: &Global, args: &DatasetteArgs) -> Result<Exit, Failure> {
-    let database = match &args.database {
-        Some(path) => path.clone(),
-        None => global.load()?.database,
-    };
+    let database = global.database(args.database.as_deref())?;
     let reader = sql::connect(&database)?;
     let moment = reader.begin()?;
     let name = database.file_stem().unwrap_or_default().to_string_lossy().into_owned();

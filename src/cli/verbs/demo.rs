@@ -19,7 +19,7 @@ use crate::cli::ui::output;
 use crate::cli::ui::progress::ProgressView;
 use crate::cli::verbs::demo_questions as questions;
 use crate::cli::verbs::sql;
-use crate::cli::{Global, logging};
+use crate::cli::{Global, identity, logging};
 use crate::config::{ApiConfig, ChangesSchedule};
 use crate::exit::Exit;
 use crate::format;
@@ -47,6 +47,7 @@ pub struct DemoArgs {
 /// # Errors
 /// Returns an error if the file is something else, or a step fails.
 pub fn run(global: &Global, args: &DemoArgs) -> Result<Exit, Failure> {
+    identity::take(&args.path)?;
     // The steps report what happens; log lines in between would repeat it.
     let progress = ProgressView::bars_or_nothing();
     logging::start(&global.log_alone()?, &progress);
@@ -67,7 +68,7 @@ pub fn run(global: &Global, args: &DemoArgs) -> Result<Exit, Failure> {
 
 /// Removes the mirror of an earlier demo; refuses any other file.
 fn make_room(path: &Path) -> Result<(), Failure> {
-    let reader = match Reader::open_at_rest(path) {
+    let reader = match Reader::open(path) {
         Ok(reader) => reader,
         Err(StoreError::Missing { .. }) => return Ok(()),
         Err(error) => return Err(error.into()),

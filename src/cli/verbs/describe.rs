@@ -53,10 +53,7 @@ struct TableDocument {
 /// # Errors
 /// [`Exit::Usage`] for an unknown table, [`Exit::Storage`] if there is no mirror.
 pub fn run(global: &Global, args: &DescribeArgs) -> Result<Exit, Failure> {
-    let database = match &args.database {
-        Some(path) => path.clone(),
-        None => global.load()?.database,
-    };
+    let database = global.database(args.database.as_deref())?;
     let reader = sql::connect(&database)?;
     let moment = reader.begin()?;
     let lines = guide::tables(&moment)?;
@@ -82,6 +79,7 @@ pub fn run(global: &Global, args: &DescribeArgs) -> Result<Exit, Failure> {
         columns: Some(guide::columns(&moment, &line.name)?),
         line: line.clone(),
     };
+    reader.unchanged()?;
     one(&table, args.json)
 }
 

@@ -107,10 +107,6 @@ struct ExportLine<'a> {
 /// # Errors
 /// [`Exit::Storage`] if there is no mirror, or the feed no longer contains the requested range.
 pub fn run(global: &Global, args: &ExportArgs) -> Result<Exit, Failure> {
-    let database = match &args.database {
-        Some(path) => path.clone(),
-        None => global.load()?.database,
-    };
     let since = match (&args.since, args.snapshot) {
         (None, true) => return snapshot::run(global, args.database.as_deref(), None, args.follow),
         (Some(Since::Stream(cursor)), true) => {
@@ -125,13 +121,13 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<Exit, Failure> {
         (Some(Since::Change(cursor)), false) => Some(cursor),
         (None, false) => None,
     };
-    let reader = sql::connect(&database)?;
+    let reader = sql::connect(&global.database(args.database.as_deref())?)?;
     let Some(since) = since.filter(|_| !args.print_cursor) else {
         let moment = reader.begin()?;
         output::text(&cursor::behind(&moment, feed::span(&moment)?.newest)?.to_string())?;
         return Ok(Exit::Done);
     };
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = BufWriter::new(output::data());
     let ended = stream(&reader, args, since, &mut out);
     match ended {
         Ok(cursor) => {

@@ -6,8 +6,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::api::BaseUrl;
-use crate::cli::Failure;
 use crate::cli::ui::output;
+use crate::cli::{Failure, identity};
 use crate::config::{DEFAULT_TOML, LOCAL_FILE, ServiceUnit, unit};
 use crate::exit::Exit;
 use crate::format::shell_word;
@@ -55,6 +55,7 @@ pub fn run(args: &InitArgs) -> Result<Exit, Failure> {
         output::text(&text)?;
         return Ok(Exit::Done);
     }
+    identity::take(&args.path)?;
     write(&args.path, &text, args.force).map_err(|e| failed(&args.path, e))?;
     output::text(&next_steps(args, key.as_deref(), unit.as_ref()))?;
     Ok(Exit::Done)
@@ -135,7 +136,7 @@ fn write(path: &Path, text: &str, force: bool) -> io::Result<()> {
     }
     // Written to a temporary file first: a full disk must not destroy the old file.
     let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}.new", std::process::id()));
+    beside.push(format!(".{:016x}.new", fastrand::u64(..)));
     let beside = PathBuf::from(beside);
     let written = fill(&beside, text).and_then(|()| fs::rename(&beside, path));
     if written.is_err() {

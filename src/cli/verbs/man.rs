@@ -8,8 +8,8 @@ use clap::CommandFactory;
 use clap_mangen::Man;
 
 use super::Cli;
-use crate::cli::Failure;
 use crate::cli::ui::output;
+use crate::cli::{Failure, identity};
 use crate::exit::Exit;
 
 /// Print the manual page.
@@ -29,6 +29,7 @@ pub fn run(args: &ManArgs) -> Result<Exit, Failure> {
     match &args.dir {
         None => output::raw(&page()?)?,
         Some(dir) => {
+            identity::take(dir)?;
             let written = clap_mangen::generate_to(Cli::command(), dir)
                 .and_then(|()| std::fs::write(dir.join("crm-mirror.1"), page()?));
             let failed =

@@ -8,7 +8,7 @@ use crate::cli::Failure;
 use crate::cli::signals::StopSignals;
 use crate::cli::ui::output;
 use crate::cli::ui::progress::ProgressView;
-use crate::cli::{Global, logging, session};
+use crate::cli::{Global, identity, logging, session};
 use crate::exit::Exit;
 use crate::format;
 use crate::model::Instant;
@@ -90,6 +90,9 @@ impl FromStr for ScopedKey {
 /// # Errors
 /// Returns an error if the fixture or the state file cannot be used, or the port is not available.
 pub fn run(global: &Global, args: &SandboxArgs) -> Result<Exit, Failure> {
+    if let Some(state) = &args.state {
+        identity::take(state)?;
+    }
     logging::start(&global.log_alone()?, &ProgressView::nothing());
     let (sandbox, seed) = Sandbox::develop(development(args)?).map_err(unusable)?;
     sandbox.configure(|settings| settings.latency = args.latency);

@@ -10,7 +10,7 @@ use crate::app::status::{self, MirrorStatus, ObjectStatus};
 use crate::cli::remote::{self, DaemonState};
 use crate::cli::ui::status_text::{self, StatusContext};
 use crate::cli::ui::{commands, output};
-use crate::cli::{Failure, Global, session};
+use crate::cli::{Failure, Global, identity, session};
 use crate::config::Config;
 use crate::config::unit::FOLDER;
 use crate::daemon::StatusReply;
@@ -102,14 +102,15 @@ fn configuration(global: &Global, database: Option<&Path>) -> Result<Config, Fai
         Ok(config) => return Ok(config),
         Err(error) => error,
     };
-    let Ok(mut known) = Config::without_file(&global.sources()) else { return Err(error.into()) };
+    let Ok(mut known) = Config::without_file(&global.sources()) else { return Err(error) };
     if let Some(database) = database {
         known.database = database.to_path_buf();
     }
     if !known.database.exists() {
-        return Err(error.into());
+        return Err(error);
     }
-    output::note(Failure::from(error).text().trim_end());
+    identity::take(&known.database)?;
+    output::note(error.text().trim_end());
     Ok(known)
 }
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::app::status::{self, MirrorStatus, Readiness};
 use crate::cli::remote::{self, DaemonState};
 use crate::cli::ui::output::{self, TableColumn};
-use crate::cli::{Failure, session};
+use crate::cli::{Failure, identity, session};
 use crate::config::{Config, Environment, Sources};
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
@@ -64,9 +64,11 @@ fn line(file: PathBuf, reading: ClockReading, runtime: &tokio::runtime::Runtime)
     let sources = Sources { file: Some(file.clone()), default_file: PathBuf::new(), environment, flags };
     let state = match Config::load(&sources) {
         Err(error) => WorkspaceState::Unreadable { error: error_chain(&error) },
-        Ok(config) => match status::read(&config, reading) {
-            Err(error) => WorkspaceState::Unreadable { error: error_chain(&error) },
-            Ok(status) => {
+        // Each workspace may belong to another user.
+        Ok(config) => match identity::acting_as_owner(&config.database, || Ok(status::read(&config, reading))) {
+            Err(failure) => WorkspaceState::Unreadable { error: failure.text().trim_end().into() },
+            Ok(Err(error)) => WorkspaceState::Unreadable { error: error_chain(&error) },
+            Ok(Ok(status)) => {
                 let (_, daemon_state) = runtime.block_on(remote::daemon_state(&config));
                 let readiness = status.readiness(&config, reading.wall);
                 WorkspaceState::Read { readiness, daemon_state, status: Box::new(status) }

@@ -2,9 +2,10 @@
 
 use std::fs::{File, TryLockError};
 use std::io::Read;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use crate::regular_file;
 use crate::store::error::StoreError;
 
 /// Files created here can be written by their owner and read by their group; SQLite gives the WAL and its index the
@@ -28,33 +29,15 @@ const PID_WIDTH: usize = 20;
 const NOTE_WIDTH: usize = 200;
 const WRITER_WIDTH: usize = 400;
 
-/// A file that root creates in another user's directory is given to that user: otherwise the daemon could not write the
-/// result of a first `sync` by root. SQLite gives the WAL and its index the owner of the database file.
-pub(super) fn give_to_directory_owner(file: &File, path: &Path) {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if let (Ok(own), Ok(folder)) = (file.metadata(), std::fs::metadata(folder))
-        && own.uid() == 0
-        && folder.uid() != 0
-    {
-        // Only root can do this; other users cannot write such a file, and get an error when they open it.
-        let _ = std::os::unix::fs::fchown(file, Some(folder.uid()), Some(folder.gid()));
-    }
-}
+/// What is read of a lock file, in bytes.
+const LONGEST: u64 = 1_000;
 
 impl Lock {
     pub(super) fn take(mirror: &Path) -> Result<Lock, StoreError> {
         let path = beside(mirror);
         let io = |source| StoreError::Io { path: path.clone(), source };
         let (file, found, found_writer) = loop {
-            let file = File::options()
-                .create(true)
-                .read(true)
-                .write(true)
-                .truncate(false)
-                .mode(MODE)
-                .open(&path)
-                .map_err(io)?;
-            give_to_directory_owner(&file, &path);
+            let file = regular_file::open_or_create_own(&path, MODE).map_err(io)?;
             let (pid, found, found_writer) = lines_of(&file);
             match file.try_lock() {
                 Ok(()) => {}
@@ -142,9 +125,9 @@ fn beside(mirror: &Path) -> PathBuf {
 }
 
 /// The process, the note and the file in a lock file. Unreadable lines are omitted.
-fn lines_of(mut file: &File) -> (String, Option<String>, Option<String>) {
+fn lines_of(file: &File) -> (String, Option<String>, Option<String>) {
     let mut text = String::new();
-    let _ = file.read_to_string(&mut text);
+    let _ = file.take(LONGEST).read_to_string(&mut text);
     let mut lines = text.lines().map(|line| line.trim_matches([' ', '\0']).to_string());
     let (pid, note, writer) = (lines.next().unwrap_or_default(), lines.next(), lines.next());
     (pid, note.filter(|note| !note.is_empty()), writer.filter(|writer| !writer.is_empty()))
@@ -157,12 +140,12 @@ pub(in crate::store) fn is_beside(mirror: &Path) -> bool {
 
 /// The note of a mirror, for readers.
 pub fn note_beside(mirror: &Path) -> Option<String> {
-    lines_of(&File::open(beside(mirror)).ok()?).1
+    lines_of(&regular_file::open_own(&beside(mirror)).ok()?).1
 }
 
 /// The process that writes a mirror now, without disturbing it: `None` if there is none, else its id if it is known.
 pub fn current_writer(mirror: &Path) -> Option<Option<u32>> {
-    let file = File::open(beside(mirror)).ok()?;
+    let file = regular_file::open_own(&beside(mirror)).ok()?;
     let (pid, ..) = lines_of(&file);
     // A shared lock, for an instant: only a writer that starts at this moment could notice it.
     match file.try_lock_shared() {
