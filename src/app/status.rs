@@ -199,8 +199,9 @@ pub struct RuStatus {
 /// # Errors
 /// Returns an error if there is no mirror, or it cannot be read.
 pub fn read(config: &Config, now: impl Into<ClockReading>) -> Result<MirrorStatus, StoreError> {
-    let reader = Reader::open_at_rest(&config.database)?;
-    at_moment(&reader.begin()?, config, now)
+    let reader = Reader::open(&config.database)?;
+    let status = at_moment(&reader.begin()?, config, now)?;
+    reader.unchanged().map(|()| status)
 }
 
 /// Reads the status from a snapshot of an open mirror.

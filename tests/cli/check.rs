@@ -100,7 +100,7 @@ fn check_without_a_mirror_contacts_the_service_and_creates_nothing() {
 }
 
 #[test]
-fn check_and_forecast_create_no_file() {
+fn check_and_forecast_create_only_what_readers_need() {
     let service = Service::with(130, 12);
     let place = TestDir::of(&service);
     place.run("sync").done();
@@ -110,17 +110,18 @@ fn check_and_forecast_create_no_file() {
     }
     let names = |place: &TestDir| place.files().into_keys().collect::<Vec<_>>();
     let total = |place: &TestDir| place.run("status --json").done().json()["ru"]["total"].as_u64().unwrap();
-    let (before, spent) = (names(&place), total(&place));
-    assert_eq!(before.len(), 1);
+    let needed = |place: &TestDir| ["mirror.db", "mirror.db-shm", "mirror.db-wal"].map(|name| place.path(name));
     service.sandbox.clear_log();
+    assert_eq!(names(&place).len(), 1);
+    let spent = total(&place);
     for verb in ["check --offline", "check", "sync --dry-run", "resync --dry-run", "status"] {
         place.run(verb).done();
-        assert_eq!(names(&place), before, "{verb}");
+        assert_eq!(names(&place), needed(&place), "{verb}");
     }
     assert_eq!(total(&place) - spent, service.sandbox.log().ru().get(), "what they cost is in the ledger");
     place.run("sync").done();
     let before = names(&place);
-    assert_eq!(before.len(), 4, "those who may only read need them");
+    assert_eq!(before.len(), 4, "and the lock");
     for verb in ["check", "sync --dry-run", "status"] {
         place.run(verb).done();
         assert_eq!(names(&place), before, "{verb}");
@@ -128,22 +129,79 @@ fn check_and_forecast_create_no_file() {
     // After a kill and a restart of the machine: a WAL with contents, and no index of it.
     let writer = rusqlite::Connection::open(place.path("mirror.db")).unwrap();
     writer.execute_batch("PRAGMA wal_autocheckpoint = 0; UPDATE state SET value = value").unwrap();
-    let killed = TestDir::of(&service);
-    for name in ["mirror.db", "mirror.db-wal"] {
-        std::fs::copy(place.path(name), killed.path(name)).unwrap();
-    }
-    drop(writer);
-    let before = killed.files();
-    assert_eq!(before.len(), 2);
-    for verb in ["check --offline", "status"] {
+    for verb in ["check --offline", "status", "check", "sync --dry-run"] {
+        let killed = TestDir::of(&service);
+        for name in ["mirror.db", "mirror.db-wal"] {
+            std::fs::copy(place.path(name), killed.path(name)).unwrap();
+        }
         killed.run(verb).done();
-        assert_eq!(killed.files(), before, "{verb}");
+        let unneeded: Vec<_> = names(&killed).into_iter().filter(|name| !needed(&killed).contains(name)).collect();
+        assert!(unneeded.is_empty(), "{verb}: {unneeded:?}");
     }
-    // These write what they cost into the ledger.
-    for verb in ["check", "sync --dry-run"] {
-        killed.run(verb).done();
-        let created: Vec<_> = names(&killed).into_iter().filter(|name| !before.contains_key(name)).collect();
-        assert!(created.is_empty(), "{verb}: {created:?}");
+}
+
+/// Removes the WAL and its index as SQLite's shell does when it is the last to close the mirror.
+fn close_by_sqlite(place: &TestDir) {
+    for beside in ["mirror.db-wal", "mirror.db-shm"] {
+        let _ = std::fs::remove_file(place.path(beside));
+    }
+}
+
+#[test]
+fn readers_are_not_locked_out_by_what_another_program_removed() {
+    use std::os::unix::fs::{PermissionsExt, chown};
+    use std::os::unix::process::CommandExt;
+
+    let service = Service::with(20, 3);
+    let place = TestDir::of(&service);
+    place.run("sync").done();
+    let folder = place.path("mirror.db").parent().unwrap().to_path_buf();
+    // Only root can be another user, who may read the mirror and write nothing.
+    if chown(&folder, Some(4242), Some(4343)).is_err() {
+        eprintln!("SKIPPED: only root can try what another user may do");
+        return;
+    }
+    std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o750)).unwrap();
+    for file in place.files().into_keys() {
+        chown(&file, Some(4242), Some(4343)).unwrap();
+    }
+    let reader = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let mut command = place.command(&words);
+        command.uid(4444).gid(4343);
+        crate::binary::Ended::from(command.output().unwrap())
+    };
+    let verbs = [
+        "status",
+        "sql VALUES(1)",
+        "describe",
+        "datasette",
+        "export --since 0",
+        "outbox list",
+        "mcp",
+        "show contact nobody",
+        "check --offline",
+    ];
+    for verb in verbs {
+        close_by_sqlite(&place);
+        let ended = reader(verb);
+        let is_locked_out = ended.err.contains("readonly") || ended.err.contains("could not open the mirror");
+        assert!(!is_locked_out && !ended.out.contains("could not open"), "{verb}: {}{}", ended.out, ended.err);
+        // A check says that this user cannot write, and there is nobody of that name.
+        let expected = if verb.starts_with("check") { 74 } else { i32::from(verb.starts_with("show")) * 2 };
+        assert_eq!(ended.code, Some(expected), "{verb}: {}", ended.err);
+        assert!(!place.path("mirror.db-wal").exists(), "{verb}: this user cannot create it");
+    }
+    let told = reader("check --offline").out;
+    assert!(told.contains("removed the mirror's -wal and -shm"), "{told}");
+    // Any command of the owner, and root's, creates what the others need.
+    place.run("status").done();
+    assert!(place.path("mirror.db-wal").exists() && place.path("mirror.db-shm").exists());
+    assert!(!reader("check --offline").out.contains("removed the mirror's"));
+    if crate::binary::has_sqlite3() {
+        let mut shell = std::process::Command::new("sqlite3");
+        shell.args(["-readonly", place.path("mirror.db").to_str().unwrap(), "SELECT count(*) FROM contacts"]);
+        assert_eq!(shell.uid(4444).gid(4343).output().unwrap().stdout, b"20\n");
     }
 }
 
@@ -251,4 +309,26 @@ fn text_has_one_line_per_finding_with_its_fix_below() {
     assert!(lines[at].starts_with("  warn  sqlite3 "), "{}", ended.out);
     assert!(lines[at + 1].trim_start().starts_with("fix: open the mirror"), "{}", ended.out);
     assert!(lines.last().unwrap().starts_with("verdict: ok, with "), "{}", ended.out);
+}
+
+#[test]
+fn secret_in_a_fifo_is_refused_and_a_url_that_everybody_can_write_is_reported() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let service = Service::with(3, 1);
+    let place = TestDir::of(&service);
+    place.run("sync").done();
+    let fifo = place.path("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let at = fifo.display().to_string();
+    let place = place.unset("CRM_MIRROR_API__KEY").set("CRM_MIRROR_API__KEY_FILE", &at);
+    assert!(place.run("sync").code(78).err.contains("it is not a regular file"));
+    let place = place.set("CRM_MIRROR_PUBLISH__URL_FILE", &at);
+    assert!(place.run("publish").code(78).err.contains("it is not a regular file"));
+    let url = place.path("url");
+    std::fs::write(&url, "postgres://u:s3cret@localhost/d").unwrap();
+    std::fs::set_permissions(&url, PermissionsExt::from_mode(0o666)).unwrap();
+    let place = place.set("CRM_MIRROR_PUBLISH__URL_FILE", &url.display().to_string());
+    let told = place.run("check --offline").out;
+    assert!(told.contains("every user of this machine has access to") && told.contains("chmod o="), "{told}");
 }

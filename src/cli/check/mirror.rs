@@ -55,7 +55,7 @@ impl MirrorFacts {
     /// # Errors
     /// Returns [`StoreError::Missing`] if there is no mirror, or the error that prevents reading it.
     pub(super) fn read(path: &Path, limits: &Limits, now: Instant) -> Result<MirrorFacts, StoreError> {
-        let reader = Reader::open_at_rest(path)?;
+        let reader = Reader::open(path)?;
         let moment = reader.begin()?;
         let (bytes, wal_bytes) = report::sizes(path);
         let hold: Option<Hold> = moment.state(&HOLD)?;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::finding::Finding;
+use crate::store::wal;
 
 /// Older versions may damage a file in WAL mode if two processes checkpoint at the same time.
 const SOUND: (u32, u32, u32) = (3, 51, 3);
@@ -25,6 +26,7 @@ pub(super) fn check(database: &Path) -> Vec<Finding> {
         path.push(suffix);
         path.into()
     });
+    lines.extend(wal_files(database));
     if let Some((_, owner)) = owned(database.into()) {
         lines.extend(owners(owner, beside.into_iter().filter_map(owned)));
     }
@@ -93,6 +95,19 @@ fn owners(owner: u32, beside: impl Iterator<Item = (PathBuf, u32)>) -> Option<Fi
         format!("{path} belongs to {}, but the mirror belongs to {owner}, who cannot write it", user(other)),
         format!("while no process writes the mirror, run: chown {owner} {path}"),
     ))
+}
+
+/// SQLite's last connection removes the WAL and its index. Whoever can write the mirror creates them again.
+fn wal_files(database: &Path) -> Option<Finding> {
+    let missing = database.exists() && !wal::files_beside(database).iter().all(|file| file.exists());
+    missing.then(|| {
+        Finding::warn(
+            "readers.wal",
+            "another program removed the mirror's -wal and -shm: until they are there again, sqlite3 and other tools cannot \
+             open it for users who cannot write it (the commands of crm-mirror can)",
+            "`crm-mirror status` by the mirror's owner creates them",
+        )
+    })
 }
 
 fn shell(version: &str) -> Finding {

@@ -90,7 +90,8 @@ pub fn backup(mirror: &Path, target: &Path, replace: bool, now: Instant) -> Resu
         _ => {}
     }
     let unfinished = Unfinished::make(target).map_err(io(target))?;
-    let held_edits = fill(&source, &unfinished.0, now)?;
+    let held_edits = fill(&source.conn, &unfinished.0, now)?;
+    source.unchanged()?;
     let file = File::open(&unfinished.0).map_err(io(&unfinished.0))?;
     file.sync_all().map_err(io(&unfinished.0))?;
     let bytes = file.metadata().map_err(io(&unfinished.0))?.len();
@@ -125,7 +126,7 @@ struct Unfinished(PathBuf);
 impl Unfinished {
     fn make(target: &Path) -> io::Result<Unfinished> {
         let mut path = target.as_os_str().to_owned();
-        path.push(format!(".{}.new", std::process::id()));
+        path.push(format!(".{:016x}.new", fastrand::u64(..)));
         let path = PathBuf::from(path);
         OpenOptions::new().write(true).create_new(true).mode(lock::MODE).open(&path)?;
         Ok(Unfinished(path))

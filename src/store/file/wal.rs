@@ -44,7 +44,7 @@ pub fn beside(mirror: &Path) -> PathBuf {
 }
 
 /// The WAL of a mirror and its index.
-pub(in crate::store) fn files_beside(mirror: &Path) -> [PathBuf; 2] {
+pub fn files_beside(mirror: &Path) -> [PathBuf; 2] {
     ["-wal", "-shm"].map(|suffix| {
         let mut path = mirror.as_os_str().to_owned();
         path.push(suffix);

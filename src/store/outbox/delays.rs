@@ -134,7 +134,7 @@ impl OutboxReader {
     /// # Errors
     /// Like `open::reader`.
     pub fn open(path: &Path) -> Result<OutboxReader, StoreError> {
-        Ok(OutboxReader { conn: open::reader(path)?, data_version: None, outlook: OutboxOutlook::default() })
+        Ok(OutboxReader { conn: open::reader(path)?.conn, data_version: None, outlook: OutboxOutlook::default() })
     }
 
     /// The current state of the outbox.

@@ -96,7 +96,8 @@ impl PublishSource {
     /// # Errors
     /// Returns the error of `read`.
     pub fn moment<T>(&self, read: impl FnOnce(&Moment<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        read(&Moment { tx: &self.reader.begin()? })
+        let found = read(&Moment { tx: &self.reader.begin()? })?;
+        self.reader.unchanged().map(|()| found)
     }
 }
 
