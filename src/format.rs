@@ -103,6 +103,18 @@ pub fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
+/// A text that somebody else wrote, on one line, without characters that could control a terminal.
+pub fn plain(text: &str) -> String {
+    let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars()
+        .map(|c| match c {
+            c if c.is_control() => ' ',
+            c if turns(c) => '\u{fffd}',
+            c => c,
+        })
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -16,7 +16,7 @@ use super::row::PgRow;
 use super::sql::{self, REFUSED_TABLE, STATE_TABLE};
 use super::state::TargetState;
 use super::tables::PublishedTable;
-use super::target::PublishUrl;
+use super::target::{Connected, PublishUrl};
 
 /// A parameter and its type: statements are sent unnamed, so that a connection pooler can be used.
 pub(super) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
@@ -42,11 +42,11 @@ impl Drop for Database {
 impl Database {
     /// Connects, and checks that the database can store a mirror.
     pub(super) async fn connect(url: &PublishUrl, schema: &str) -> Result<Database, PublishError> {
-        let (client, connection) = url.connect().await?;
+        let Connected { client, driver, place } = url.connect().await?;
         let database = Database {
             client,
-            connection,
-            place: url.place().into(),
+            connection: driver,
+            place,
             schema: schema.into(),
             has_refused: AtomicBool::new(true),
             checks_at_once: AtomicBool::new(false),
@@ -61,7 +61,7 @@ impl Database {
     }
 
     fn failed(&self, doing: &'static str) -> impl Fn(tokio_postgres::Error) -> PublishError + '_ {
-        move |error| PublishError::of(doing, &self.place, error)
+        move |error| PublishError::of(doing, &self.place, &error)
     }
 
     /// Executes statements without parameters.
@@ -243,11 +243,11 @@ impl RowSink<'_> {
     /// Sends lines in the text form of COPY; waits if the server is slow to accept them.
     pub(super) async fn send(&mut self, lines: String) -> Result<(), PublishError> {
         let sent = self.sink.send(Bytes::from(lines)).await;
-        sent.map_err(|error| PublishError::of("copy rows", self.place, error))
+        sent.map_err(|error| PublishError::of("copy rows", self.place, &error))
     }
 
     /// Ends the copy, and returns the number of rows.
     pub(super) async fn finish(mut self) -> Result<u64, PublishError> {
-        self.sink.as_mut().finish().await.map_err(|error| PublishError::of("copy rows", self.place, error))
+        self.sink.as_mut().finish().await.map_err(|error| PublishError::of("copy rows", self.place, &error))
     }
 }

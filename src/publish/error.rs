@@ -4,7 +4,42 @@ use std::path::PathBuf;
 
 use tokio_postgres::error::SqlState;
 
+use crate::error_chain::error_chain;
+use crate::format;
 use crate::store::StoreError;
+
+/// The longest text of a database that is shown, in characters.
+const LONGEST_TEXT: usize = 500;
+
+/// What went wrong at the database. Its texts are cut, and cleaned of what could control a terminal.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub struct DatabaseError {
+    text: String,
+    /// The server's own message, if it answered.
+    message: Option<String>,
+    code: Option<SqlState>,
+}
+
+impl DatabaseError {
+    fn of(error: &tokio_postgres::Error) -> DatabaseError {
+        let answer = error.as_db_error();
+        DatabaseError {
+            text: shown(&error_chain(error)),
+            message: answer.map(|answer| shown(answer.message())),
+            code: error.code().cloned(),
+        }
+    }
+}
+
+fn shown(text: &str) -> String {
+    let mut shown = format::plain(text);
+    if let Some((at, _)) = shown.char_indices().nth(LONGEST_TEXT) {
+        shown.truncate(at);
+        shown.push('…');
+    }
+    shown
+}
 
 /// A failure to publish.
 #[derive(Debug, thiserror::Error)]
@@ -31,7 +66,7 @@ pub enum PublishError {
         /// Host, port and database.
         place: String,
         /// Why.
-        source: Box<tokio_postgres::Error>,
+        source: Box<DatabaseError>,
     },
     /// The database refuses the user.
     #[error("could not {doing} at {place}")]
@@ -41,7 +76,7 @@ pub enum PublishError {
         /// Host, port and database.
         place: String,
         /// Why.
-        source: Box<tokio_postgres::Error>,
+        source: Box<DatabaseError>,
     },
     /// The database refuses a statement.
     #[error("could not {doing} at {place}")]
@@ -51,7 +86,7 @@ pub enum PublishError {
         /// Host, port and database.
         place: String,
         /// Why.
-        source: Box<tokio_postgres::Error>,
+        source: Box<DatabaseError>,
     },
     /// The schema has a table of that name that this program did not create.
     #[error("the schema `{schema}` has a table `{table}` that crm-mirror did not create")]
@@ -113,9 +148,9 @@ pub enum PublishError {
 
 impl PublishError {
     /// The error of a statement, with what was being done.
-    pub(super) fn of(doing: &'static str, place: &str, error: tokio_postgres::Error) -> PublishError {
-        let (place, source) = (place.to_string(), Box::new(error));
-        match source.code() {
+    pub(super) fn of(doing: &'static str, place: &str, error: &tokio_postgres::Error) -> PublishError {
+        let (place, source) = (place.to_string(), Box::new(DatabaseError::of(error)));
+        match &source.code {
             None => PublishError::Unavailable { doing, place, source },
             Some(code) => match &code.code()[..2] {
                 // Connections, transactions, resources, locks, operators, the system; and a standby is read-only.
@@ -129,11 +164,17 @@ impl PublishError {
         }
     }
 
+    /// Why there is no connection.
+    pub(super) fn not_connected(place: &str, reason: &str) -> PublishError {
+        let source = Box::new(DatabaseError { text: shown(reason), message: None, code: None });
+        PublishError::Unavailable { doing: "connect", place: place.into(), source }
+    }
+
     /// Whether the database refused the values of rows: too large, out of range, or against a constraint or trigger of its
     /// owner. Repeating the statement does not help, but the other rows can be written.
     pub(super) fn is_of_rows(&self) -> bool {
         let PublishError::Statement { source, .. } = self else { return false };
-        source.code().is_some_and(|code| {
+        source.code.as_ref().is_some_and(|code| {
             ["09", "21", "22", "23", "27", "38", "39", "44", "54", "P0"].contains(&&code.code()[..2])
         })
     }
@@ -154,7 +195,7 @@ impl PublishError {
         match self {
             PublishError::Unavailable { source, .. }
             | PublishError::Denied { source, .. }
-            | PublishError::Statement { source, .. } => source.code(),
+            | PublishError::Statement { source, .. } => source.code.as_ref(),
             _ => None,
         }
     }
@@ -163,7 +204,7 @@ impl PublishError {
     pub(super) fn server_message(&self) -> String {
         match self {
             PublishError::Statement { source, .. } | PublishError::Denied { source, .. } => {
-                source.as_db_error().map_or_else(|| source.to_string(), |error| error.message().to_string())
+                source.message.clone().unwrap_or_else(|| source.to_string())
             }
             other => other.to_string(),
         }

@@ -31,6 +31,7 @@
 //! - The mirror is read in short snapshots, and nothing is awaited while one is open.
 
 mod background_task;
+mod bounded_stream;
 mod catalogue;
 mod compare;
 mod database;

@@ -20,6 +20,7 @@ mod reconcile;
 mod refusals;
 mod reloads;
 mod server;
+mod silent_server;
 mod stream;
 mod tls;
 mod verify;
