@@ -290,6 +290,21 @@ impl Writer {
     }
 
     fn tx<T>(&mut self, work: impl FnOnce(&mut MirrorTx<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let done = self.attempt(work);
+        if let Err(error) = &done
+            && error.is_of_a_damaged_index()
+        {
+            match self.conn.execute_batch("REINDEX") {
+                Ok(()) => {
+                    tracing::warn!("An index was damaged; all were built again, and the next run repeats what failed")
+                }
+                Err(error) => tracing::warn!(%error, "A damaged index could not be built again: {error}"),
+            }
+        }
+        done
+    }
+
+    fn attempt<T>(&mut self, work: impl FnOnce(&mut MirrorTx<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
         if self.killed {
             return Err(StoreError::Interrupted);
         }

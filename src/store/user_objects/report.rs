@@ -7,6 +7,7 @@ use super::files::AppliedFiles;
 use super::objects;
 use super::state_entry::PeopleState;
 use super::trigger_report;
+use crate::model::catalogue::Object;
 use crate::store::derived::indexes::configured;
 use crate::store::derived::options::ViewOptions;
 use crate::store::error::StoreError;
@@ -16,7 +17,7 @@ use crate::store::state_keys::StateKey;
 /// A user's object that does not work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BrokenObject {
-    /// `view`, `trigger`, `index`, or `file` for one of `database.views`.
+    /// `view`, `trigger`, `index`, `search index`, or `file` for one of `database.views`.
     pub kind: String,
     /// Its name.
     pub name: String,
@@ -27,7 +28,7 @@ pub struct BrokenObject {
 /// SQLite's errors for objects that need functions or modules of another program, which is no defect.
 const UNKNOWN_HERE: [&str; 3] = ["no such function", "no such collation sequence", "no such module"];
 
-/// All of users' objects that do not work.
+/// All of users' objects that do not work, and the search indexes that another program has damaged.
 pub fn broken(tx: &ReadTx<'_>) -> Result<Vec<BrokenObject>, StoreError> {
     let known: PeopleState = tx.state(&StateKey::PeopleObjects)?.unwrap_or_default();
     let options: ViewOptions = tx.state(&StateKey::ViewOptions)?.unwrap_or_default();
@@ -41,6 +42,12 @@ pub fn broken(tx: &ReadTx<'_>) -> Result<Vec<BrokenObject>, StoreError> {
         if configured(&tx.conn, &entry)?.is_none() {
             let why = "database.indexes names it, but there is no such column".into();
             broken.push(BrokenObject { kind: "index".into(), name: entry, why });
+        }
+    }
+    for object in Object::ALL {
+        if let Some(why) = tx.search_damage(object)? {
+            let why = format!("{why}; the next run builds it again");
+            broken.push(BrokenObject { kind: "search index".into(), name: object.search_table().into(), why });
         }
     }
     let refused = known.files.refused.into_iter();
