@@ -72,6 +72,7 @@ pub(super) struct EventLoop {
     hold: Option<DaemonHold>,
     /// When the first of the holds began between which no run completed.
     held_since: Option<Instant>,
+    failure: Option<DaemonError>,
     last_look: (Instant, Monotonic),
 }
 
@@ -119,6 +120,7 @@ impl EventLoop {
             status: String::new(),
             hold: None,
             held_since: None,
+            failure: None,
             last_look: (now, Monotonic::now()),
         };
         event_loop.watch_edits(&config).await;
@@ -186,7 +188,7 @@ impl EventLoop {
                 _ => {}
             }
         }
-        let EventLoop { scheduler, edits, running, runner, .. } = self;
+        let EventLoop { scheduler, edits, running, runner, failure, .. } = self;
         if let Some(running) = running {
             // The daemon was told to stop and the run did not: it is aborted, as by a kill.
             running.abort();
@@ -196,7 +198,7 @@ impl EventLoop {
             edits.end().await;
         }
         scheduler.end().await;
-        (Ok(()), runner, stopped_at)
+        (failure.map_or(Ok(()), Err), runner, stopped_at)
     }
 
     /// Waits, within the time limit, for the running job to stop at a page boundary. Returns whether to continue.
@@ -258,6 +260,10 @@ impl EventLoop {
             LoopMessage::Page(known) => {
                 self.page = Some(known);
                 None
+            }
+            LoopMessage::Failed(error) => {
+                self.failure = Some(error);
+                Some(Input::Stop)
             }
         }
     }

@@ -16,6 +16,7 @@ use super::notification::Notifier;
 use super::notify;
 use super::opening::{Opened, Opening};
 use super::page::PageKeeper;
+use super::read_only_watch::ReadOnlyWatch;
 use super::runner::Runner;
 use super::signals::DaemonSignals;
 use super::socket::ControlSocket;
@@ -35,8 +36,11 @@ const INBOX: usize = 64;
 ///
 /// # Errors
 /// Returns the error that prevents the start, or that ends the daemon.
-pub(super) async fn run(sources: Sources, clock: Arc<dyn Clock>) -> Result<(), DaemonError> {
-    let mut signals = DaemonSignals::listen().map_err(DaemonError::Signals)?;
+pub(super) async fn run(
+    sources: Sources,
+    clock: Arc<dyn Clock>,
+    mut signals: DaemonSignals,
+) -> Result<(), DaemonError> {
     let mut config = Config::load(&sources)?;
     // Checked before any file is touched.
     let mut settings = MirrorSettings::from_config(&config)?;
@@ -58,6 +62,7 @@ pub(super) async fn run(sources: Sources, clock: Arc<dyn Clock>) -> Result<(), D
     };
     let bus = EventBus::new(clock.clone());
     let (sender, inbox) = mpsc::channel(INBOX);
+    let _watch = ReadOnlyWatch::start(&config.database, sender.clone());
     let control = Control::new(sender.clone(), bus.clone(), Arc::new(config.clone()), clock.clone());
     let server = ControlServer::start(control.clone(), listener);
     let page = PageKeeper::start(&config, control.clone(), sender.clone()).await;

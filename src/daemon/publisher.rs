@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::error::DaemonError;
+use super::signals::DaemonSignals;
 use crate::app::publish_settings;
 use crate::config::{Config, Sources};
 use crate::error_chain::error_chain;
@@ -13,13 +14,13 @@ use crate::publish::{PublishKeeper, PublishPlan, PublishUrl};
 ///
 /// # Errors
 /// Returns the error that prevents the start, or that ends the daemon. Publishing never ends it.
-pub async fn run(sources: Sources, clock: Arc<dyn Clock>) -> Result<(), DaemonError> {
+pub async fn run(sources: Sources, clock: Arc<dyn Clock>, signals: DaemonSignals) -> Result<(), DaemonError> {
     let keeper = Config::load(&sources).ok().map(|config| {
         let (again, database) = (sources.clone(), config.database.clone());
         let last = Mutex::new(config);
         PublishKeeper::start(&database, move || plan(&again, &last), clock.clone())
     });
-    let ended = super::lifetime::run(sources, clock).await;
+    let ended = super::lifetime::run(sources, clock, signals).await;
     if let Some(keeper) = keeper {
         keeper.end().await;
     }

@@ -50,7 +50,10 @@ impl Inside {
             flags: Vec::new(),
         };
         let clock = std::sync::Arc::new(crm.clock.clone());
-        runtime.spawn(async move { daemon::run(sources, clock).await.unwrap() });
+        runtime.spawn(async move {
+            let signals = daemon::DaemonSignals::listen().unwrap();
+            daemon::run(sources, clock, signals).await.unwrap()
+        });
         let inside = Inside { crm, mirror, socket, daemon: Some(runtime), _service: service };
         socket::until("the daemon works", || {
             let works = |socket| socket::ask(socket, "GET", "/status", b"").status == 200;
