@@ -1,7 +1,6 @@
 //! The main function: parses the command line, runs the verb, and reports failures.
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use clap::Parser;
@@ -34,8 +33,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
     match done.unwrap_or_else(|_| Err(Failure::new(Exit::Internal, "internal error; please report it as a bug"))) {
         Ok(exit) => exit,
         Err(failure) => {
-            // A failure to write to stderr cannot be reported.
-            let _ = std::io::stderr().write_all(logging::as_error(commands::complete(&failure.text())).as_bytes());
+            output::error(&logging::as_error(commands::complete(&failure.text())));
             failure.exit()
         }
     }

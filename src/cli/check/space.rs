@@ -10,6 +10,7 @@ use super::finding::Finding;
 use super::mirror::MirrorFacts;
 use super::readers::{folder_of, user};
 use super::unit_user::{FileAccess, UnitUser};
+use crate::config::unit::ServiceUnit;
 use crate::{exit::Exit, format};
 
 /// The size of a record with its detail, if the mirror has no records yet.
@@ -75,20 +76,30 @@ fn unit_line(user: &UnitUser, folder: &Path, database: &Path) -> Finding {
             Finding::ok(name, format!("systemd gives {shown} to {} when {} starts", unit.user, unit.name))
         }
         Some(path) => {
+            let is_folder = path == folder;
             let path = path.display();
             let message = format!("{}, the user of {}, cannot write to {path}", unit.user, unit.name);
-            Finding::fail(name, Exit::Storage, message, format!("chown {}: {path}", unit.user))
+            let fix = if is_folder {
+                // It may be a folder of the system, or of somebody else: it is not to be given away.
+                format!("set `database.path` to a file in {}", own_folder(unit, folder))
+            } else {
+                format!("chown {}: {path}", unit.user)
+            };
+            Finding::fail(name, Exit::Storage, message, fix)
         }
-        None => {
-            let state = unit.state_directory.as_deref().unwrap_or(folder).display();
-            Finding::fail(
-                name,
-                Exit::Storage,
-                format!("{shown} does not exist, and {} does not create it", unit.name),
-                format!("set `database.path` to a file in {state}"),
-            )
-        }
+        None => Finding::fail(
+            name,
+            Exit::Storage,
+            format!("{shown} does not exist, and {} does not create it", unit.name),
+            format!("set `database.path` to a file in {}", own_folder(unit, folder)),
+        ),
     }
+}
+
+/// The folder that systemd creates for a unit.
+fn own_folder(unit: &ServiceUnit, folder: &Path) -> String {
+    let own = unit.state_directory.as_deref().filter(|own| *own != folder);
+    own.map_or_else(|| format!("a folder of {}", unit.user), |own| own.display().to_string())
 }
 
 /// Whether a run of this user could write. Nothing is written for the check.
@@ -209,6 +220,24 @@ mod tests {
         let grown = SpaceForecast { file: 7, growth: 0 };
         assert_eq!(room(0, &grown).state, FindingState::Fail);
         assert_eq!(room(MIB, &grown).state, FindingState::Warn);
+    }
+
+    #[test]
+    fn folder_that_is_not_the_mirrors_own_is_never_given_away() {
+        // Only root can be another user.
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let unit = ServiceUnit {
+            name: "crm-mirror@acme.service".into(),
+            user: "nobody".into(),
+            credential: None,
+            state_directory: Some("/var/lib/crm-mirror/acme".into()),
+            runtime_directory: None,
+        };
+        let line = unit_line(&UnitUser::of(unit), Path::new("/"), Path::new("/mirror.db"));
+        assert_eq!(line.state, FindingState::Fail);
+        assert_eq!(line.fix.as_deref(), Some("set `database.path` to a file in /var/lib/crm-mirror/acme"));
     }
 
     #[test]
