@@ -241,7 +241,7 @@ pub fn at_moment(
         base_url: identity.map(|identity| identity.base_url),
         objects,
         ru: ru(moment, config, pending, &ledger)?,
-        hold_until: hold.and_then(|hold| hold.ends_at(now)),
+        hold_until: hold.and_then(|hold| hold.left(ledger.steady_time())).map(|left| now.plus(left)),
         missing_scopes: missing_scopes(moment)?,
         edits: outbox_report::counts(moment)?,
         publish: queue::lag(moment, now)?,

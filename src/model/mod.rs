@@ -13,6 +13,7 @@ pub mod decimal;
 pub mod duration;
 pub mod edit;
 pub mod editable;
+pub mod elapsed_clock;
 pub mod field_value;
 pub mod ids;
 pub mod instant;
@@ -35,6 +36,7 @@ pub use edit::{
     unfit_value, unknown_value,
 };
 pub use editable::{CustomTarget, EditTarget, Editable};
+pub use elapsed_clock::ElapsedClock;
 pub use field_value::{FieldValue, SqlValue};
 pub use ids::{Cursor, Etag, FieldKey, RecordId};
 pub use instant::Instant;

@@ -13,7 +13,6 @@
 //! | `copied:OBJECT` | whether the first copy is complete | `store::derived` |
 //! | `held:OBJECT` | the number of records and current details | `store::records` |
 //! | `aged:OBJECT` | how far the details were examined for their age | `store::records` |
-//! | `history_clock` | the time elapsed since the mirror was created | `store::records` |
 //! | `history_marks` | positions of the history at some times, for retention | `store::records` |
 //! | `write_back` | whether edits are accepted, for the triggers of the views | `store::outbox` |
 //! | `accepted_after` | the last step of an edit before another workspace was accepted | `store::outbox` |
@@ -121,7 +120,6 @@ state_keys! {
         ViewOptions => "view_options",
         PeopleObjects => "people_objects",
         HistoryMarks => "history_marks",
-        HistoryClock => "history_clock",
         WriteBack => "write_back",
         AcceptedAfter => "accepted_after",
         Identity => "identity",
@@ -202,7 +200,6 @@ impl StateKey {
             | Key::ViewOptions
             | Key::PeopleObjects
             | Key::HistoryMarks
-            | Key::HistoryClock
             | Key::WriteBack
             | Key::AcceptedAfter
             | Key::Identity

@@ -49,9 +49,6 @@ impl std::fmt::Debug for BudgetMeter {
 impl BudgetMeter {
     /// Opens the meter with the ledger and the hold of the last process. A hold of up to `patience` is waited for; a
     /// longer one suspends the run.
-    ///
-    /// Both are measured by the clocks of this boot from now on: if the wall clock was set back before a restart of the
-    /// machine, their rest would not pass until it shows the old time again.
     pub async fn open(
         store: Store,
         clock: Arc<dyn Clock>,
@@ -63,10 +60,9 @@ impl BudgetMeter {
         let now = clock.reading();
         let found = later(stored, store.lock().found());
         let (ledger, set_back) = (found.at(now, &limits), found.set_back_by(now));
-        let measured = hold.map(|hold: Hold| hold.measured_from(now));
+        let hold = hold.map(|hold: Hold| hold.by_clock(ledger.steady_time()));
         let (stop, _) = watch::channel(false);
-        let moved = measured.map(|hold| hold.until) != hold.map(|hold| hold.until);
-        let meter = BudgetMeter {
+        Ok(BudgetMeter {
             store,
             clock,
             limits,
@@ -76,13 +72,9 @@ impl BudgetMeter {
             for_edits: AtomicU64::new(0),
             ledger: Mutex::new(ledger),
             set_back: Mutex::new(set_back),
-            hold: Mutex::new(measured),
+            hold: Mutex::new(hold),
             stop,
-        };
-        if moved {
-            meter.store_hold(measured).await;
-        }
-        Ok(meter)
+        })
     }
 
     /// The limits of the budget.
@@ -172,7 +164,8 @@ impl BudgetMeter {
             }
             let now = self.clock.reading();
             let hold = *self.hold.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(until) = hold.and_then(|hold| hold.ends_at(now)) else {
+            let elapsed = self.book().at(now, &self.limits).steady_time();
+            let Some(until) = hold.and_then(|hold| hold.left(elapsed)).map(|left| now.wall.plus(left)) else {
                 return Ok(());
             };
             if until.since(now.wall) > self.patience {
@@ -271,9 +264,10 @@ impl Meter for BudgetMeter {
             if outcome != AttemptOutcome::Charged {
                 return;
             }
+            let elapsed = self.ledger().steady_time();
             let over = self.hold.lock().unwrap_or_else(PoisonError::into_inner).take_if(|hold| {
                 // A good answer that was already on its way when another was refused does not end the hold.
-                hold.left(self.clock.reading()).is_none()
+                hold.left(elapsed).is_none()
             });
             if over.is_some() {
                 self.store_hold(None).await;
@@ -283,9 +277,10 @@ impl Meter for BudgetMeter {
 
     fn hold(&self, requested: RequestedHold) -> MeterFuture<'_, ()> {
         Box::pin(async move {
+            let elapsed = self.ledger().steady_time();
             let hold = {
                 let mut known = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
-                let hold = Hold::after(*known, self.clock.reading(), requested.wait());
+                let hold = Hold::after(*known, elapsed, requested.wait());
                 *known = Some(hold);
                 hold
             };

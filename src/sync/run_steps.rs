@@ -164,13 +164,14 @@ impl Engine {
         forgets_failures: bool,
     ) -> Result<u64, SyncError> {
         let (ended, retention, meter) = (self.clock.now(), self.settings.retention, self.meter.clone());
-        let (reading, date) = (self.clock.reading(), self.client.service_date());
+        let date = self.client.service_date();
         let (details, tally, skipped) = (self.settings.details, results.tally, results.skipped.clone());
         let (writable, unwritable) = (results.writable.clone(), results.unwritable.clone());
         let mut served = results.served.clone();
         let (failed_steps, answered_steps) = (results.failed_steps.clone(), results.answered_steps.clone());
         let not_due = results.steps_not_due.clone();
-        let steady = self.meter.ledger().steady_time();
+        let clock = self.meter.ledger().clock;
+        let steady = clock.time();
         // The clock may have been set during the run, and this process may not begin another one.
         let set_back = self.meter.set_back();
         if matches!(outcome, RunOutcome::Suspended | RunOutcome::Failed) {
@@ -188,7 +189,7 @@ impl Engine {
             }
             meter.enter(tx)?;
             if let Some(retention) = retention {
-                tx.forget_old_history(retention, reading, date)?;
+                tx.forget_old_history(retention, clock, ended, date)?;
             }
             // Counting reads every row; if details are not read at all, none is pending.
             if !details {

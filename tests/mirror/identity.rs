@@ -43,7 +43,7 @@ fn contents(mirror: &Mirror) -> Vec<String> {
     let mut out = Vec::new();
     for table in tables {
         let only = if table == "state" {
-            " WHERE name NOT IN ('ledger', 'history_clock', 'history_marks', 'last_writer', 'unrecognised')"
+            " WHERE name NOT IN ('ledger', 'history_marks', 'last_writer', 'unrecognised')"
         } else {
             ""
         };

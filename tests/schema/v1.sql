@@ -841,11 +841,10 @@ INSERT INTO state VALUES('filled:company','{"filled":["cf_43bceaba8a76","cf_5049
 INSERT INTO state VALUES('filled:contact','{"filled":["cf_08c47287358f","cf_155173f23d65","cf_21de755d453b","cf_2e6b76c84d11","cf_3af8783354e7","cf_4785799e5cbd","cf_827df1d1b1a4","cf_8f0af33cb97a","cf_9b97f4a7c150","cf_a824f612c926","cf_b4b1f77dd0fc","cf_c13ef8e8d8d2"],"made":[]}');
 INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
 INSERT INTO state VALUES('held:contact','{"rows":6,"details_current":6}');
-INSERT INTO state VALUES('history_clock','{"passed":{"secs":3600,"nanos":0},"wall":"2026-03-04T13:00:00.000000000Z","monotonic":{"boot":0,"micros":3600000000}}');
-INSERT INTO state VALUES('history_marks','[{"passed":{"secs":0,"nanos":0},"wall":"2026-03-04T12:00:00.000000000Z","changes":0,"audits":0,"runs":1}]');
+INSERT INTO state VALUES('history_marks','[{"clock":[1772625600000000,0,1772625600000000,[0,0]],"changes":0,"audits":0,"runs":1}]');
 INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"dcd8083289ec23aa"}');
 INSERT INTO state VALUES('layout','3');
-INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,[0,3600000000]],"steady":1772629200000000}');
+INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]]}');
 INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
 INSERT INTO state VALUES('people_objects','{"refused":[],"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}}}');
 INSERT INTO state VALUES('progress:company','{"work":"details","since":"2026-03-04T12:00:00.000000000Z","rows":0,"total":3}');

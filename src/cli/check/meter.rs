@@ -36,8 +36,9 @@ impl UnrecordedMeter {
 impl Meter for UnrecordedMeter {
     fn admit(&self, attempt: Attempt) -> MeterFuture<'_, Result<Admission, AdmissionError>> {
         let hold = *self.hold.lock().unwrap_or_else(PoisonError::into_inner);
-        let result = match hold {
-            Some(hold) => Err(AdmissionError::Hold { until: hold.until }),
+        let now = self.clock.now();
+        let result = match hold.and_then(|hold| hold.left(now)) {
+            Some(left) => Err(AdmissionError::Hold { until: now.plus(left) }),
             None => {
                 self.spent.fetch_add(attempt.cost.get(), Ordering::Relaxed);
                 Ok(Admission { attempt, order: self.requests.begin() })
@@ -57,7 +58,7 @@ impl Meter for UnrecordedMeter {
     }
 
     fn hold(&self, requested: RequestedHold) -> MeterFuture<'_, ()> {
-        let hold = Hold::after(None, self.clock.reading(), requested.wait());
+        let hold = Hold::after(None, self.clock.now(), requested.wait());
         *self.hold.lock().unwrap_or_else(PoisonError::into_inner) = Some(hold);
         Box::pin(std::future::ready(()))
     }

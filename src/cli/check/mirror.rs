@@ -61,13 +61,14 @@ impl MirrorFacts {
         let hold: Option<Hold> = moment.state(&HOLD)?;
         let stored: Option<Ledger> = moment.state(&LEDGER)?;
         let note = lock::note_beside(path);
+        let ledger = budget_meter::later(stored.unwrap_or_default(), note.as_deref()).at(now, limits);
         let [contact, company] = Object::ALL;
         Ok(MirrorFacts {
             bytes,
             wal_bytes,
             identity: moment.state(&Identity::ENTRY)?,
-            hold: hold.filter(|hold| hold.left(now).is_some()).map(|hold| hold.until),
-            ledger: budget_meter::later(stored.unwrap_or_default(), note.as_deref()).at(now, limits),
+            hold: hold.and_then(|hold| hold.left(ledger.steady_time())).map(|left| now.plus(left)),
+            ledger,
             costs: report::cost_of_runs(&moment, crate::app::RUNS_OF_FORECAST)?,
             objects: [held(&moment, contact)?, held(&moment, company)?],
             last_run: report::last_runs(&moment, 1)?.into_iter().next(),
