@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::Bytes;
+use hyper::body::Bytes;
 use percent_encoding::utf8_percent_encode;
 use reqwest::Method;
 use reqwest::header::{ETAG, HeaderMap, HeaderName, HeaderValue, IF_MATCH};

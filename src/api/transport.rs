@@ -7,7 +7,7 @@ use std::error::Error;
 use std::sync::Once;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use hyper::body::Bytes;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{Method, Url};
 
@@ -144,14 +144,14 @@ impl HttpTransport {
         if announced > limit as u64 {
             return Err(ApiError::TooLarge { limit });
         }
-        let mut body = BytesMut::with_capacity(announced.min(256 * 1024) as usize);
+        let mut body = Vec::with_capacity(announced.min(256 * 1024) as usize);
         while let Some(piece) = response.chunk().await.map_err(|e| self.broken(&e))? {
             if body.len() + piece.len() > limit {
                 return Err(ApiError::TooLarge { limit });
             }
             body.extend_from_slice(&piece);
         }
-        Ok(body.freeze())
+        Ok(body.into())
     }
 
     fn no_answer(&self, e: &reqwest::Error) -> ApiError {

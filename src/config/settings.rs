@@ -27,8 +27,6 @@ pub struct Config {
     pub unit: Option<String>,
     /// `[database] path`: the mirror.
     pub database: PathBuf,
-    /// `[database] custom_indexes`: the maximum number of custom fields of each object that have an index.
-    pub custom_indexes: u32,
     /// `[database]`: the views, indexes and search.
     pub views: ViewOptions,
     /// `[budget]`.
@@ -46,8 +44,6 @@ pub struct Config {
     pub http_allow: Vec<Network>,
     /// `[write_back] enabled`.
     pub write_back: bool,
-    /// `[check] acknowledged`: findings of `check` that are accepted and count as ok.
-    pub acknowledged: Vec<String>,
     /// `[write_back] max_edits`: the maximum number of new edits within an hour that are sent without confirmation.
     pub max_edits: u64,
     /// `[publish]`.
@@ -123,7 +119,6 @@ impl Config {
             file: file.and_then(|file| std::path::absolute(file).ok()),
             unit: unit.map(|unit| unit.name),
             database,
-            custom_indexes: sections.database.custom_indexes,
             views: ViewOptions {
                 keep_archived: sections.database.archived_columns,
                 labels: sections.database.label_columns,
@@ -138,7 +133,6 @@ impl Config {
             http: sections.daemon.http,
             http_allow: sections.daemon.http_allow,
             write_back: sections.write_back.enabled,
-            acknowledged: sections.check.acknowledged,
             max_edits: sections.write_back.max_edits,
             publish: PublishConfig::new(sections.publish, env),
             notify: NotifyConfig::new(sections.notify)?,

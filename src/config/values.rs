@@ -4,7 +4,7 @@
 //! place in an error message, and never contains the value.
 
 use std::fmt::{self, Display};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use super::changes_schedule::ChangesSchedule;
 use super::cron::{self, Cron};
 use super::network::Network;
-use crate::api::BaseUrl;
+use crate::api::{BaseUrl, is_loopback};
 use crate::model::duration::{duration, spell};
 use crate::model::{Instant, Object, Resource, Ru};
 use crate::store::{LabelColumns, SearchForm};
@@ -232,8 +232,7 @@ pub(super) fn webhook<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Url>
 
 fn webhook_url(text: &str) -> Option<Url> {
     let url = Url::parse(text).ok()?;
-    let host = url.host_str()?.trim_matches(['[', ']']);
-    let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    let is_here = is_loopback(&url)?;
     (url.scheme() == "https" || (url.scheme() == "http" && is_here)).then_some(url)
 }
 
@@ -268,17 +267,6 @@ pub(super) fn schema_name<'de, D: Deserializer<'de>>(value: D) -> Result<String,
         let fits = is_plain_name(name) && name.len() <= 63 && !name.starts_with("pg_");
         if fits { Ok(name.to_string()) } else { Err(concat_must(EXPECTED)) }
     })
-}
-
-/// Names of findings as `group.name`. A list in a file, or a text with commas.
-pub(super) fn finding_names<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<String>, D::Error> {
-    const EXPECTED: &str = "a list of names that `crm-mirror check` prints, such as [\"readers.sqlite3\"]";
-    let mut names = words(value, EXPECTED)?;
-    names.retain(|name| !name.is_empty());
-    match names.iter().all(|name| name.split_once('.').is_some()) {
-        true => Ok(names),
-        false => Err(Error::custom(concat_must(EXPECTED))),
-    }
 }
 
 /// Columns as `column` or `table.column`. A list in a file, or a text with commas.

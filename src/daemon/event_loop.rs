@@ -6,6 +6,7 @@
 //! slept.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant as Monotonic};
 
@@ -33,6 +34,7 @@ use crate::config::Config;
 use crate::error_chain::error_chain;
 use crate::format;
 use crate::model::{Clock, Instant};
+use crate::store::{Reader, cursor};
 
 /// The maximum time between two readings of the clock.
 const LOOK: Duration = Duration::from_secs(10);
@@ -55,7 +57,7 @@ pub(super) struct EventLoop {
     state: StateMachine,
     clock: Arc<dyn Clock>,
     since: Instant,
-    /// The share of `sync.jitter` that this mirror is delayed by.
+    /// This mirror's part of the longest delay of a scheduled run.
     part: f64,
     bus: EventBus,
     scheduler: Scheduler,
@@ -90,7 +92,8 @@ impl EventLoop {
         control: Control,
         sender: mpsc::Sender<LoopMessage>,
     ) -> Result<EventLoop, (DaemonError, Runner)> {
-        let (config, now, part) = (runner.config(), clock.now(), fastrand::f64());
+        let (config, now) = (runner.config(), clock.now());
+        let part = part_of_mirror(&config.database);
         let timetable = Timetable::new(&config.sync, part);
         let scheduler = async {
             let mut scheduler = Scheduler::start(sender.clone()).await?;
@@ -438,4 +441,11 @@ impl EventLoop {
             self.status = line;
         }
     }
+}
+
+/// A number from 0 to 1 that stays the same for a mirror: its id, as far as there is one already.
+fn part_of_mirror(database: &Path) -> f64 {
+    let id = Reader::open(database).and_then(|reader| cursor::mirror_id(&reader.begin()?)).unwrap_or_default();
+    let digits = id.get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    f64::from(digits.unwrap_or_default()) / f64::from(u32::MAX)
 }

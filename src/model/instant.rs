@@ -169,8 +169,8 @@ impl Instant {
 
     /// Parses an HTTP date in any of the three forms that a recipient must accept (RFC 9110, 5.6.7).
     pub fn from_http_date(text: &str) -> Option<Instant> {
-        let since_epoch = httpdate::parse_http_date(text).ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
-        Some(Instant::EPOCH.plus(since_epoch))
+        const FORMS: [&str; 3] = ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
+        FORMS.iter().find_map(|form| DateTime::strptime(form, text).ok()).map(Instant)
     }
 
     /// This instant as an HTTP `Date` header, in whole seconds.

@@ -10,6 +10,7 @@ pub mod clock;
 pub mod column_name;
 pub mod custom;
 pub mod decimal;
+pub mod decimal_sum;
 pub mod duration;
 pub mod edit;
 pub mod editable;
@@ -23,7 +24,6 @@ pub mod request_order;
 pub mod ru;
 pub mod service_time;
 pub mod time_range;
-pub mod wide_decimal;
 
 pub use answer_time::AnswerTime;
 pub use catalogue::{Field, FieldKind, FieldProjection, Object, Op, Ops, Resource};

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytes::Bytes;
 use futures_util::SinkExt;
+use hyper::body::Bytes;
 use tokio::task::JoinHandle;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, CopyInSink};

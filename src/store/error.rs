@@ -79,9 +79,6 @@ pub enum StoreError {
         /// The cause.
         source: serde_json::Error,
     },
-    /// The system's random number generator failed.
-    #[error("the system's random number generator failed: {0}")]
-    Random(String),
     /// A page was decoded with columns that have changed since: it has to be decoded again.
     #[error("the custom columns changed while a page was being processed")]
     StaleLayout,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::catalogue::Object;
 use crate::model::instant::Instant;
 use crate::store::row_order::WrittenRows;
-use crate::store::user_objects::objects::PersonsObject;
+use crate::store::user_objects::objects::UserObject;
 
 /// Whether a record is mirrored, and whether its detail is current.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,8 +26,8 @@ pub(in crate::store) struct Pending {
     pub(in crate::store) before: RefCell<[BTreeMap<String, RecordPresence>; 2]>,
     /// The request that last wrote each row.
     pub(in crate::store) written: RefCell<WrittenRows>,
-    /// Users' views and triggers while they are removed from the file.
-    pub(in crate::store) aside: RefCell<Option<Vec<PersonsObject>>>,
+    /// Users' views while they are removed from the file.
+    pub(in crate::store) aside: RefCell<Option<Vec<UserObject>>>,
     /// Records for which a list omitted a stored value, and whether it showed another etag than the row had.
     pub(in crate::store) omitted: RefCell<BTreeMap<(Object, String), bool>>,
     /// Whether any record of each object is in doubt, once that was looked up.

@@ -63,11 +63,6 @@ pub(in crate::store) const PROGRAM_TABLES: [&str; 24] = [
     "team_members",
 ];
 
-/// Whether an index is one of the program's that are UNIQUE or contain an expression.
-pub(in crate::store) fn is_own_special_index(name: &str) -> bool {
-    name == "search_documents_by_record" || name.starts_with("ix_full_")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,7 +70,7 @@ mod tests {
     use rusqlite::Connection;
 
     #[test]
-    fn tables_of_a_new_file_are_listed_and_no_index_is_harmful() {
+    fn tables_of_a_new_file_are_listed_and_no_index_is_in_the_way() {
         let mut conn = Connection::open_in_memory().unwrap();
         crate::store::file::migrate::migrate(&mut conn).unwrap();
         for indexes in [
@@ -85,7 +80,12 @@ mod tests {
         ] {
             conn.execute_batch(indexes).unwrap();
         }
-        assert_eq!(objects::harmful_indexes(&conn).unwrap(), []);
+        let count = "SELECT count(*) FROM sqlite_schema WHERE type = 'index'";
+        let count = || conn.query_row(count, [], |row| row.get::<_, u32>(0)).unwrap();
+        let before = count();
+        objects::drop_indexes_in_the_way(&conn).unwrap();
+        assert_eq!(count(), before);
+        assert_eq!(objects::indexes(&conn).unwrap(), []);
         let read = |sql: &str| -> Vec<(String, String)> {
             let mut stmt = conn.prepare(sql).unwrap();
             stmt.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()

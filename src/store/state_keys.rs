@@ -6,9 +6,8 @@
 //! | `last_writer` | the process that wrote the file last, and the file: a copy has another one | `store::file` |
 //! | `layout` | the version of the custom columns | `store::custom` |
 //! | `derived` | the revision of the program that built views, search, indexes and dictionary | `store::derived` |
-//! | `custom_indexes` | the number of indexed custom fields of an object | `store::derived` |
 //! | `view_options` | the configured options of views and indexes | `store::derived` |
-//! | `people_objects` | the state of users' views and indexes | `store::derived` |
+//! | `view_files` | the views made from the directory of `database.views` | `store::user_objects` |
 //! | `searched:OBJECT` | the custom texts in the search index | `store::derived` |
 //! | `copied:OBJECT` | whether the first copy is complete | `store::derived` |
 //! | `held:OBJECT` | the number of records and current details | `store::records` |
@@ -116,9 +115,8 @@ state_keys! {
         LastWriter => "last_writer",
         Layout => "layout",
         Derived => "derived",
-        CustomIndexes => "custom_indexes",
         ViewOptions => "view_options",
-        PeopleObjects => "people_objects",
+        ViewFiles => "view_files",
         HistoryMarks => "history_marks",
         WriteBack => "write_back",
         AcceptedAfter => "accepted_after",
@@ -196,9 +194,8 @@ impl StateKey {
             | Key::LastWriter
             | Key::Layout
             | Key::Derived
-            | Key::CustomIndexes
             | Key::ViewOptions
-            | Key::PeopleObjects
+            | Key::ViewFiles
             | Key::HistoryMarks
             | Key::WriteBack
             | Key::AcceptedAfter

@@ -61,8 +61,6 @@ pub type CommitHook = Box<dyn FnMut() -> bool + Send>;
 /// How a mirror is opened for writing.
 #[derive(Default)]
 pub struct StoreOptions {
-    /// The maximum number of custom fields of each object with an index; `None` leaves it unchanged.
-    pub indexed: Option<u32>,
     /// New settings of views and indexes; `None` leaves them unchanged.
     pub views: Option<ViewOptions>,
     /// What decides on every commit after the opening.
@@ -100,7 +98,6 @@ impl Store {
                     tx.catch_up()?;
                     tx.refresh_view_files()?;
                     tx.count_once()?;
-                    options.indexed.map_or(Ok(()), |most| tx.index_at_most(most))?;
                     Ok((taken, tx.newest_step()?))
                 })
             })
@@ -314,7 +311,7 @@ impl Writer {
             tx.conn.pragma_query_value(None, "schema_version", |row| row.get(0)).doing("read the schema")?;
         if self.checked_schema != Some(schema) {
             // Another process, or the last transaction, changed it.
-            tx.drop_harmful_indexes()?;
+            tx.drop_indexes_in_the_way()?;
         }
         let out = work(&mut tx)?;
         if self.before_commit.as_mut().is_some_and(|may_commit| !may_commit()) {

@@ -226,8 +226,8 @@ fn status_without_a_daemon_says_why_nothing_runs() {
     service.sandbox.faults().add(Rule::new(Fault::TooMany { body: Some(3600), header: None }));
     place.run("sync").code(75);
     said("next     nothing before ");
-    said("rate limit; `crm-mirror hold clear` ends the wait");
-    place.run("hold clear").done();
+    said("rate limit; `crm-mirror resume --now` ends the wait");
+    place.run("resume --now").done();
     let place = place.set("CRM_MIRROR_BUDGET__LIMIT", "1");
     let text = place.run("status").done().out;
     assert!(text.contains("the budget of this window is spent"), "{text}");

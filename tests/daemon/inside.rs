@@ -39,7 +39,6 @@ impl Inside {
             ("CRM_MIRROR_SYNC__SCHEDULE".into(), "off".into()),
             ("CRM_MIRROR_SYNC__AUDIT_SCHEDULE".into(), "off".into()),
             ("CRM_MIRROR_SYNC__SWEEP_SCHEDULE".into(), "off".into()),
-            ("CRM_MIRROR_SYNC__JITTER".into(), "0s".into()),
             ("CRM_MIRROR_BUDGET__LIMIT".into(), "1000000000".into()),
         ];
         all.extend(settings.iter().map(|(name, text)| (format!("CRM_MIRROR_{name}"), text.to_string())));

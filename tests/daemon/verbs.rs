@@ -110,8 +110,8 @@ fn failed_job_has_the_exit_code_and_hint_of_the_verb() {
     assert_eq!(status["daemon"]["waiting"][0]["work"], "sync");
     DocumentTable::read("status", &[0]).check(&[status]);
     // A person ends the hold through the daemon: the job that waits runs, and so does the next.
-    let cleared = verb(&fixture, "hold clear").done();
-    assert!(cleared.err.starts_with("hold cleared"), "{}", cleared.err);
+    let cleared = verb(&fixture, "resume --now").done();
+    assert!(cleared.err.contains("the rate limit's hold has ended"), "{}", cleared.err);
     verb(&fixture, "sync").done();
     assert!(fixture.requests() > 0);
     assert_eq!(daemon.status()["hold_until"], Value::Null);

@@ -30,7 +30,6 @@ impl Scene {
             .env("CRM_MIRROR_API__BASE_URL", &self.base_url)
             .env("CRM_MIRROR_API__KEY", &self.key)
             .env("CRM_MIRROR_BUDGET__LIMIT", "1000000")
-            .env("CRM_MIRROR_BUDGET__CHARGE_FAILED", "false")
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()

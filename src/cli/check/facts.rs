@@ -15,7 +15,7 @@ use crate::store::{StoreError, lock};
 
 /// The collected facts, and what could not be determined.
 #[derive(Debug)]
-pub struct CheckFacts<'a> {
+pub(super) struct CheckFacts<'a> {
     /// The configuration, which is valid.
     pub(super) config: &'a Config,
     /// The files that it was read from.
@@ -40,10 +40,7 @@ pub struct CheckFacts<'a> {
 
 impl<'a> CheckFacts<'a> {
     /// Collects all facts.
-    ///
-    /// # Errors
-    /// Returns an error if the system cannot create threads.
-    pub fn collect(sources: &Sources, config: &'a Config, offline: bool) -> Result<CheckFacts<'a>, Failure> {
+    pub(super) fn collect(sources: &Sources, config: &'a Config, offline: bool) -> Result<CheckFacts<'a>, Failure> {
         let now = Instant::system_now();
         let limits = crate::app::limits(&config.budget);
         let wanted = service::wanted(config.sync.objects.as_deref());

@@ -17,7 +17,7 @@ use crate::{exit::Exit, format};
 const PER_RECORD: u64 = 3 * 1024;
 /// A mirror with fewer records is mostly empty tables, so its size per record is not representative.
 const ENOUGH: u64 = 500;
-/// The space for the WAL.
+/// The least space for the WAL.
 const ROOM: u64 = 128 * 1024 * 1024;
 
 /// Checks the directory and the disk. `unit` is the user that will write, if it is a different one; `expected` is the
@@ -37,8 +37,8 @@ pub(super) fn check(
     let there = folder.ancestors().find(|folder| folder.exists()).unwrap_or(&folder);
     if let Ok(disk) = statvfs(there) {
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-        lines.push(match SpaceForecast::of(mirror, expected) {
-            Some(forecast) => room(free, &forecast),
+        lines.push(match growth(mirror, expected) {
+            Some(growth) => room(free, growth),
             None => Finding::skip(
                 "disk.space",
                 format!("{} free; the future size of the mirror is not known", format::bytes(free)),
@@ -153,42 +153,22 @@ fn fix(path: &Path) -> String {
     )
 }
 
-/// The space that the mirror will need.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct SpaceForecast {
-    /// How large the file will be.
-    file: u64,
-    /// How much it will grow.
-    growth: u64,
+/// How much the mirror will grow; `None` if nothing is known about the future size.
+fn growth(mirror: Option<&MirrorFacts>, expected: Option<u64>) -> Option<u64> {
+    let (bytes, rows) = mirror.map_or((0, 0), |mirror| (mirror.bytes, mirror.rows()));
+    let missing = expected.or(mirror.map(|_| rows))?.saturating_sub(rows);
+    Some(missing.saturating_mul(if rows < ENOUGH { PER_RECORD } else { bytes / rows }))
 }
 
-impl SpaceForecast {
-    /// `None` if nothing is known about the future size.
-    fn of(mirror: Option<&MirrorFacts>, expected: Option<u64>) -> Option<SpaceForecast> {
-        let (bytes, rows) = mirror.map_or((0, 0), |mirror| (mirror.bytes + mirror.wal_bytes, mirror.rows()));
-        let expected = expected.or(mirror.map(|_| rows))?;
-        Some(SpaceForecast::from(bytes, rows, expected))
-    }
-
-    fn from(bytes: u64, rows: u64, expected: u64) -> SpaceForecast {
-        let each = if rows < ENOUGH { PER_RECORD } else { bytes / rows };
-        let growth = expected.saturating_sub(rows).saturating_mul(each);
-        SpaceForecast { file: bytes.saturating_add(growth), growth }
-    }
-
-    /// The growth plus the space for the WAL: that of a run, and the large transaction at the end of a first copy.
-    fn with_room(&self) -> u64 {
-        self.growth.saturating_add(ROOM.max(self.growth / 2))
-    }
-}
-
-fn room(free: u64, forecast: &SpaceForecast) -> Finding {
+fn room(free: u64, growth: u64) -> Finding {
     let name = "disk.space";
-    let message = format!("{} free; the mirror will need about {}", format::bytes(free), format::bytes(forecast.file));
-    let fix = || format!("free {} on this disk, or move `database.path`", format::bytes(forecast.with_room()));
-    if free <= forecast.growth {
+    // The WAL of a run, and the large transaction at the end of a first copy.
+    let needed = growth.saturating_add(ROOM.max(growth / 2));
+    let message = format!("{} free; the mirror will grow by about {}", format::bytes(free), format::bytes(growth));
+    let fix = || format!("free {} on this disk, or move `database.path`", format::bytes(needed));
+    if free <= growth {
         Finding::fail(name, Exit::Storage, format!("{message}: not enough"), fix())
-    } else if free < forecast.with_room() {
+    } else if free < needed {
         Finding::warn(name, format!("{message}: barely enough with its WAL"), fix())
     } else {
         Finding::ok(name, message)
@@ -203,23 +183,16 @@ mod tests {
     const MIB: u64 = 1024 * 1024;
 
     #[test]
-    fn forecast_is_based_on_the_existing_mirror() {
-        assert_eq!(SpaceForecast::from(0, 0, 1000).file, 3000 * 1024);
-        assert_eq!(SpaceForecast::from(10 * MIB, 1024, 2048), SpaceForecast { file: 20 * MIB, growth: 10 * MIB });
-        assert_eq!(SpaceForecast::from(10 * MIB, 1024, 7).growth, 0);
-    }
-
-    #[test]
     fn too_little_room_fails_and_little_room_warns() {
-        let forecast = SpaceForecast { file: 500 * MIB, growth: 400 * MIB };
         for (free, state) in
             [(400 * MIB, FindingState::Fail), (599 * MIB, FindingState::Warn), (600 * MIB, FindingState::Ok)]
         {
-            assert_eq!(room(free, &forecast).state, state, "{free}");
+            assert_eq!(room(free, 400 * MIB).state, state, "{free}");
         }
-        let grown = SpaceForecast { file: 7, growth: 0 };
-        assert_eq!(room(0, &grown).state, FindingState::Fail);
-        assert_eq!(room(MIB, &grown).state, FindingState::Warn);
+        assert_eq!(room(0, 0).state, FindingState::Fail);
+        assert_eq!(room(MIB, 0).state, FindingState::Warn);
+        assert_eq!(growth(None, Some(1000)), Some(1000 * PER_RECORD));
+        assert_eq!(growth(None, None), None);
     }
 
     #[test]

@@ -201,7 +201,7 @@ fn paused(since: Instant) -> String {
 fn wait_of_next_run(status: &MirrorStatus, now: Instant) -> Option<String> {
     if let Some(until) = status.hold_until {
         let until = moment(until, now);
-        return Some(format!("nothing before {until}: rate limit; `crm-mirror hold clear` ends the wait"));
+        return Some(format!("nothing before {until}: rate limit; `crm-mirror resume --now` ends the wait"));
     }
     let is_spent = status.ru.left == 0;
     is_spent

@@ -180,7 +180,7 @@ pub(super) fn whole(value: &Value) -> String {
 }
 
 /// Parses `field=value`, `field=@FILE` or `field:=JSON`.
-fn given(change: &str) -> Result<(String, Given), Failure> {
+pub(super) fn given(change: &str) -> Result<(String, Given), Failure> {
     let usage = |what: String| Failure::new(Exit::Usage, what);
     let (name, value) = change
         .split_once('=')

@@ -16,8 +16,7 @@ use crate::store::{Reader, StoreError};
 
 /// Run read-only SQL on the mirror with the built-in SQLite.
 ///
-/// Besides SQLite's own functions there are decimal_sum, decimal_avg, decimal_add, decimal_mul and decimal_cmp, which
-/// are exact to 38 digits; median and percentile; text REGEXP pattern, unaccent(text) and similarity(a, b).
+/// Besides SQLite's own functions there are decimal_sum(x) and decimal_avg(x), which are exact.
 #[derive(clap::Args, Clone, Debug)]
 #[command(
     after_help = "Example:\n  crm-mirror sql 'SELECT hq_country, count(*) FROM companies GROUP BY 1 ORDER BY 2 DESC'\n  \

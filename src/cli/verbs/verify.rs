@@ -137,7 +137,7 @@ fn document<'a>(summary: &'a Summary, found: &'a [(Object, Findings)], repaired:
     }
 }
 
-fn print(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Result<(), Failure> {
+pub(super) fn print(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Result<(), Failure> {
     for (object, findings) in found {
         let how = format!(
             "{} counted, {} compared",

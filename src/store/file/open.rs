@@ -1,9 +1,11 @@
 //! Opens the file: checks that it is a mirror, takes the lock, and configures SQLite.
 
 use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use rustix::fs::{Access, access};
@@ -12,6 +14,9 @@ use super::lock::{Lock, MODE};
 use crate::store::error::{Doing, StoreError};
 use crate::store::file::migrate::{self, APPLICATION_ID};
 use crate::store::file::wal;
+
+/// What a path contains that needs no encoding in a URI.
+const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The kind of file at a path.
 enum FileKind {
@@ -271,11 +276,8 @@ fn peek(path: &Path) -> Result<Connection, StoreError> {
     }
     // The file itself contains everything.
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
-    let Ok(mut uri) = url::Url::from_file_path(absolute) else {
-        return Connection::open_with_flags(path, flags).map_err(open);
-    };
-    uri.set_query(Some("immutable=1"));
-    Connection::open_with_flags(uri.as_str(), flags).map_err(open)
+    let absolute = percent_encode(absolute.as_os_str().as_bytes(), IN_PATH);
+    Connection::open_with_flags(format!("file://{absolute}?immutable=1"), flags).map_err(open)
 }
 
 /// Opens a file that no process has open and whose WAL has contents. In exclusive mode SQLite keeps the index of the WAL in

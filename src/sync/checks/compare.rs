@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use bytes::Bytes;
+use hyper::body::Bytes;
 
 use super::findings::{Difference, DifferenceKind, Findings};
 use crate::api::decode;

@@ -51,7 +51,6 @@ schedule = "$1"
 audit_schedule = "off"
 sweep_schedule = "off"
 details = "off"
-jitter = "0s"
 [daemon]
 TOML
 }
