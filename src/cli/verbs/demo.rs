@@ -22,7 +22,7 @@ use crate::cli::verbs::demo_questions as questions;
 use crate::cli::verbs::{edit, sql, verify};
 use crate::cli::{Global, identity, logging};
 use crate::config::{ApiConfig, ChangesSchedule, Sources};
-use crate::daemon;
+use crate::daemon::{self, DaemonSignals};
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{Instant, Object, RecordId, Resource, Ru, SystemClock};
@@ -104,9 +104,10 @@ async fn serve(path: &Path, running: &SandboxServer, page: SocketAddr) -> Result
     ];
     let key = [("CRM_MIRROR_API__KEY", running.sandbox().full_key())];
     let sources = Sources { file: None, default_file: PathBuf::new(), environment: key.into_iter().collect(), flags };
+    let signals = DaemonSignals::listen()?;
     output::text(&format!("\nThe status page is at http://{page}/ until you press Ctrl-C.\n"))?;
     tokio::select! {
-        ended = daemon::run(sources, Arc::new(SystemClock)) => ended?,
+        ended = daemon::run(sources, Arc::new(SystemClock), signals) => ended?,
         () = running.sandbox().churn(ChurnRate { every: CHURN }, SEED) => {}
     }
     Ok(Exit::Done)
