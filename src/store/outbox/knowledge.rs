@@ -130,8 +130,17 @@ pub(in crate::store) fn mirrored(
     Ok(Some(known))
 }
 
-fn literal(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
+/// A key as the SQL literals that SQLite's JSON functions may show it as: some versions end a key at U+0000. No SQL text
+/// may have that character, so the whole key is written as its bytes.
+fn key_literals(key: &str) -> String {
+    let literal = |text: &str| format!("'{}'", text.replace('\'', "''"));
+    match key.split_once('\0') {
+        Some((start, _)) => {
+            let bytes: String = key.bytes().map(|byte| format!("{byte:02x}")).collect();
+            format!("{}, CAST(x'{bytes}' AS TEXT)", literal(start))
+        }
+        None => literal(key),
+    }
 }
 
 /// The condition, in a trigger, that NULL in the column does not mean that the service has no value.
@@ -157,9 +166,9 @@ pub(super) fn unfit(field: &Editable) -> String {
         }
         EditTarget::Custom(custom) => format!(
             "OLD.{extra} IS NOT NULL AND CASE json_type(OLD.{extra}, '$.{CUSTOM}') WHEN 'object'
-    THEN EXISTS (SELECT 1 FROM json_each(OLD.{extra}, '$.{CUSTOM}') AS x WHERE x.key = {})
+    THEN EXISTS (SELECT 1 FROM json_each(OLD.{extra}, '$.{CUSTOM}') AS x WHERE x.key IN ({}))
     ELSE json_type(OLD.{extra}, '$.{CUSTOM}') IS NOT NULL END",
-            literal(custom.key.as_str())
+            key_literals(custom.key.as_str())
         ),
     };
     format!("({} OR {})", kept("extra"), kept("detail_extra"))
