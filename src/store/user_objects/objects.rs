@@ -6,7 +6,9 @@ use rusqlite::Connection;
 
 use crate::model::catalogue::Object;
 use crate::store::error::{Doing, StoreError};
-use crate::store::program_objects::{GUARDED_TABLES, MIGRATED_VIEWS, PROGRAM_TABLES, history_view, lookup_view};
+use crate::store::program_objects::{
+    GUARDED_TABLES, MIGRATED_VIEWS, OUTBOX_TABLES, PROGRAM_TABLES, history_view, lookup_view,
+};
 
 const DOING: &str = "keep the views of other people";
 
@@ -40,7 +42,7 @@ fn own_views() -> BTreeSet<&'static str> {
 /// Whether a trigger is the program's own: its name derives from its table's, see `store::outbox`.
 fn is_own_trigger(name: &str, table: &str) -> bool {
     let Some(what) = name.strip_prefix(table).and_then(|rest| rest.strip_prefix('_')) else { return false };
-    let is_guarded = GUARDED_TABLES.iter().any(|(guarded, _)| *guarded == table);
+    let is_guarded = OUTBOX_TABLES.contains(&table) || GUARDED_TABLES.iter().any(|(guarded, _)| *guarded == table);
     match Object::ALL.iter().any(|object| object.full_view() == table) {
         true => ["update", "insert", "delete"].contains(&what) || what.starts_with("set_"),
         false => is_guarded && ["refuse_insert", "refuse_update", "refuse_delete"].contains(&what),
@@ -164,6 +166,9 @@ mod tests {
             ("contacts_refuse_insert", "contacts", true),
             ("contacts_full_set_cf_tier", "contacts_full", true),
             ("companies_full_update", "companies_full", true),
+            ("outbox_refuse_delete", "outbox", true),
+            ("outbox_events_refuse_update", "outbox_events", true),
+            ("outbox_events_refuse_update", "outbox", false),
             ("contacts_refuse_insert", "companies", false),
             ("contacts_update", "contacts", false),
             ("mine", "contacts_full", false),
