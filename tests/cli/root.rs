@@ -43,7 +43,6 @@ const VERBS: [(&str, &str); 27] = [
     ("export", "--since 0"),
     ("publish", ""),
     ("mcp", ""),
-    ("datasette", ""),
     ("demo", "--path HOME/demo.db"),
     ("sandbox", "--port 0 --state HOME/state.ndjson"),
     ("completions", "bash"),
